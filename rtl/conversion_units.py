@@ -1,13 +1,13 @@
 """The conversion unit and the unit for double precision, as one client of the lanes."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import stream
-from amaranth.lib.wiring import In, Out, connect
+from amaranth.lib.wiring import connect
 
 from rtl.component import Component, members_of
+from rtl.constant_clients import ConstantClients
 from rtl.convert import ConversionUnit
 from rtl.double import DoubleUnit, is_double
-from rtl.layouts import indexed_request, indexed_response, register_gather, register_write, reported
+from rtl.layouts import register_gather, register_write, reported
 from rtl.params import SmParams
 from rtl.stream_merger import StreamMerger
 
@@ -23,29 +23,28 @@ class ConversionUnits(Component):
 
     Members
     -------
-    dispatch, room, port, completion, error, report_mask
+    dispatch, room, port, completion, error, report_mask, indexed, value
         See ConversionUnit.
-    indexed, value
-        See DoubleUnit.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         self.conversion = ConversionUnit(params)
         self.double = DoubleUnit(params) if params.doubles else None
-        super().__init__(members_of(self.conversion, "dispatch", "room", "port", "completion", "error", "report_mask")
-                         | {"indexed": Out(stream.Signature(indexed_request())),
-                            "value": In(stream.Signature(indexed_response()))})
+        super().__init__(members_of(self.conversion, "dispatch", "room", "port", "completion", "error", "report_mask",
+                                    "indexed", "value"))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.conversion = conversion = self.conversion
         self.join(m, conversion, "completion", "error", "report_mask")
         if self.double is None:
-            self.join(m, conversion, "dispatch", "room", "port")
+            self.join(m, conversion, "dispatch", "room", "port", "indexed", "value")
             return m
         m.submodules.double = double = self.double
-        self.join(m, double, "indexed", "value")
+        m.submodules.constants = constants = ConstantClients()
+        self.join(m, constants, "indexed", "value")
+        constants.give(m, conversion, double)
         dispatch, port, arriving, goes = self.dispatch, self.port, self.dispatch.payload, Signal()
         m.d.comb += [
             goes.eq(is_double(arriving.word) & (arriving.active & arriving.guard).any()

@@ -2,20 +2,20 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect
 
 from rtl.component import Component, members_of, pass_on, ports
+from rtl.constant_clients import ConstantClients
 from rtl.conversion_units import ConversionUnits
 from rtl.execute import ExecuteUnit, IndexedTargets
 from rtl.fetch import FetchUnit
 from rtl.front_end import FrontEnd, give
-from rtl.layouts import LaneClient, indexed_request, shared_clear, warp_exit
+from rtl.layouts import LaneClient, shared_clear, warp_exit
 from rtl.memory import MemoryUnit
 from rtl.params import SmParams
 from rtl.retire import COMPLETION_SOURCES, RetirementPort
-from rtl.stream_merger import StreamMerger
 
 __all__ = ["Core"]
 
@@ -103,22 +103,10 @@ class Core(Component):
 
     def _constants(self, m: Module) -> None:
         """Words of constant banks that units ask for, beside what fetch reads for all: one at a time."""
-        fetch, targets, double = self.fetch, self.targets, self.conversion
-        if not self._params.doubles:
-            connect(m, targets.indexed, fetch.indexed)
-            connect(m, fetch.value, targets.value)
-            return
-        m.submodules.asked = asked = StreamMerger(indexed_request())
-        second = Signal()
-        for source, unit in zip(asked.sources, (targets, double), strict=True):
-            connect(m, unit.indexed, source)
-        connect(m, asked.merged, fetch.indexed)
-        with m.If(asked.merged.valid & asked.merged.ready):
-            m.d.sync += second.eq(asked.second)
-        m.d.comb += fetch.value.ready.eq(Mux(second, double.value.ready, targets.value.ready))
-        for number, unit in enumerate((targets, double)):
-            m.d.comb += [unit.value.payload.eq(fetch.value.payload),
-                         unit.value.valid.eq(fetch.value.valid & (second == number))]
+        m.submodules.constants = constants = ConstantClients()
+        constants.give(m, self.targets, self.conversion)
+        connect(m, constants.indexed, self.fetch.indexed)
+        connect(m, self.fetch.value, constants.value)
 
     def _registers(self, m: Module) -> None:
         """The units' way to registers: operations by way of issue, data by the lanes."""

@@ -5,6 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from rtl.isa.fields import FIELDS
 from rtl.isa.kinds import FloatFormat
 from rtl.isa.legality import is_refused
 from rtl.isa.syntax import RZ, Constant, Form, Immediate, Pipe, Register
@@ -12,7 +13,7 @@ from rtl.isa.syntax import WORD_BITS as INSTRUCTION_BITS
 from rtl.isa.table import FORMS
 from rtl.word import field_of, pattern_of
 
-from .instruction import SIZES, WORD_BITS, ConversionInstruction, ConversionOperation
+from .instruction import CONSTANT_ADDRESS_BITS, SIZES, WORD_BITS, ConversionInstruction, ConversionOperation
 
 __all__ = ["CONVERSION_FORMS", "ConversionDecoder"]
 
@@ -43,7 +44,7 @@ class ConversionDecoder(wiring.Component):
     word : In(64)
         A word of one of CONVERSION_FORMS that is not refused.
     constant : In(32)
-        What its constant operand reads: those of 64 bits are refused.
+        What its constant operand reads, of 64 bits the lower word.
     instruction : Out(ConversionInstruction)
     gathers : Out(1)
         The source is in registers.
@@ -53,6 +54,10 @@ class ConversionDecoder(wiring.Component):
         The source, where it is not in registers; of 64 bits the lower half, which has its sign, or the upper one.
     upper : Out(1)
         It is the upper one, and the lower one is 0.
+    wide : Out(1)
+        It is the lower word of a constant of 64 bits.
+    bank, address : Out(5), Out(17)
+        The upper one's, in bytes.
     destination : Out(8)
         The first register of the result.
     """
@@ -64,6 +69,9 @@ class ConversionDecoder(wiring.Component):
     registers: Out(data.ArrayLayout(8, 2))
     operand: Out(WORD_BITS)
     upper: Out(1)
+    wide: Out(1)
+    bank: Out(5)
+    address: Out(CONSTANT_ADDRESS_BITS)
     destination: Out(8)
 
     def __init__(self, floats: bool) -> None:
@@ -72,7 +80,10 @@ class ConversionDecoder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.comb += [self.registers[0].eq(RZ), self.registers[1].eq(RZ)]
+        offset = field_of(self.word, FIELDS["offset"]).as_unsigned() << exact_log2(FIELDS["offset"].scale)
+        m.d.comb += [
+            self.registers[0].eq(RZ), self.registers[1].eq(RZ), self.bank.eq(field_of(self.word, FIELDS["bank"])),
+            self.address.eq(offset[:CONSTANT_ADDRESS_BITS - 1] + WORD_BITS // 8)]
         with m.Switch(self.word):
             for form in CONVERSION_FORMS:
                 with m.Case(pattern_of(form)):
@@ -122,7 +133,7 @@ class ConversionDecoder(wiring.Component):
                 with m.If(self.instruction.size == _DOUBLE):
                     m.d.comb += self.registers[1].eq(number | 1)
             case Constant():
-                m.d.comb += self.operand.eq(self.constant)
+                m.d.comb += [self.operand.eq(self.constant), self.wide.eq(self.instruction.size == _DOUBLE)]
             case Immediate(name):
                 number = form.fields[name]
                 low = exact_log2(number.scale)

@@ -12,6 +12,7 @@ from rtl.layouts import SERIAL_BITS
 from rtl.params import WARP_THREADS, SmParams
 
 __all__ = [
+    "CONSTANT_ADDRESS_BITS",
     "DOUBLE_BITS",
     "ENTRY_BITS",
     "EXPONENT_BITS",
@@ -25,12 +26,15 @@ __all__ = [
     "conversion_entry",
     "goes_down",
     "goes_up",
+    "queued_conversion",
     "size_code",
 ]
 
 DOUBLE_BITS = 64
 """Width of the widest source and result."""
 WORD_BITS = 32
+CONSTANT_ADDRESS_BITS = 17
+"""Width of the address of a constant's upper word, in bytes: an operand's has 16 bits."""
 ENTRY_BITS = 2
 """Width of the number of an instruction in the unit."""
 SHIFT_BITS = ceil_log2(DOUBLE_BITS)
@@ -104,14 +108,22 @@ def conversion_entry(params: SmParams) -> data.StructLayout:
     """An instruction that waits for the unit.
 
     ``threads`` execute it. ``error``, other than NONE: it is reported, and nothing else happens. ``gathers``: the
-    source is in ``registers``, RZ where there is none; otherwise ``operand`` is the source, which is extended with its
-    sign where it is to be wider, or if it is ``upper`` has a word of zeros below it. The result goes to
-    ``destination``.
+    source is in ``registers``, RZ where there is none; otherwise it is ``operand``. The result goes to ``destination``.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "threads": WARP_THREADS, "error": WarpError,
-        "instruction": ConversionInstruction, "gathers": 1, "upper": 1, "registers": data.ArrayLayout(8, 2),
-        "operand": WORD_BITS, "destination": 8, "write_barrier": 3, "read_barrier": 3})
+        "instruction": ConversionInstruction, "gathers": 1, "registers": data.ArrayLayout(8, 2),
+        "operand": DOUBLE_BITS, "destination": 8, "write_barrier": 3, "read_barrier": 3})
+
+
+def queued_conversion(params: SmParams) -> data.StructLayout:
+    """The same before its operand is whole, of which there is a word.
+
+    It is extended with its sign; or it is the ``upper`` one and has a word of zeros below it; or with ``asks`` it is
+    the lower one, and the upper one is at ``address`` of ``bank``.
+    """
+    return data.StructLayout(conversion_entry(params).members | {
+        "operand": WORD_BITS, "upper": 1, "asks": 1, "bank": 5, "address": CONSTANT_ADDRESS_BITS})
 
 
 def size_code(size: int) -> int:

@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, fifo, memory
+from amaranth.lib import data, fifo, memory, stream
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
@@ -12,7 +12,7 @@ from rtl.component import Component, pass_on
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import LaneClientPort, completion, dispatched, error_event
+from rtl.layouts import LaneClientPort, completion, dispatched, error_event, indexed_request, indexed_response
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 
@@ -55,6 +55,8 @@ class ConversionUnit(Component):
         The constant operand is missing.
     report_mask : In(32)
         Bit n: warp errors of code n are reported. With one that is not, a missing constant is 0.
+    indexed, value : Out(stream of indexed_request), In(stream of indexed_response)
+        The upper words of constant operands, one at a time.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -62,7 +64,8 @@ class ConversionUnit(Component):
         super().__init__({
             "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
             "port": Out(LaneClientPort(params)), "completion": Out(completion(params)),
-            "error": Out(error_event(params)), "report_mask": In(32)})
+            "error": Out(error_event(params)), "report_mask": In(32),
+            "indexed": Out(stream.Signature(indexed_request())), "value": In(stream.Signature(indexed_response()))})
         self.queue = ConversionQueue(params)
         self.datapath = ConversionDatapath(params.floats, params.doubles)
         self.narrow = [NarrowConversion() for _ in range(params.lanes // GROUPS)]
@@ -90,12 +93,12 @@ class ConversionUnit(Component):
     def _gather(self, m: Module, note: Any) -> None:
         """An instruction gets an entry, and its registers are read."""
         queue, sources, gathered = self.queue, self.sources, self.port.gathered
+        self.join(m, queue, "dispatch", "report_mask", "room", "indexed", "value")
         here = Signal(conversion_entry(self._params))
         m.submodules.asked = asked = fifo.SyncFIFO(width=ENTRY_BITS, depth=_ENTRIES)
         asks, gather, entry = Signal(), self.port.gather, self._given[:ENTRY_BITS]
         last_entry, waits = Signal(ENTRY_BITS), Signal()
         m.d.comb += [
-            queue.dispatch.eq(self.dispatch), queue.report_mask.eq(self.report_mask), self.room.eq(queue.room),
             queue.entry.ready.eq(((self._given - self._left)[:ENTRY_BITS + 1] != _ENTRIES) & (
                 ~asks | gather.ready)),
             note.en.eq(queue.entry.valid & queue.entry.ready), self._begins.eq(one_hot(entry, _ENTRIES, note.en)),
@@ -138,12 +141,10 @@ class ConversionUnit(Component):
         bound, kept_slot, kept_narrow = Signal(NarrowBound), Signal.like(slot), Signal()
         group, source, leaving = Signal.like(sources.group), Signal(DOUBLE_BITS), Signal(1 + _THREAD_BITS)
         function = current.instruction.operation == ConversionOperation.FUNCTION
-        operand = Mux(current.upper, Cat(Const(0, WORD_BITS), current.operand), Cat(
-            current.operand, current.operand[-1].replicate(DOUBLE_BITS - WORD_BITS)))
         m.d.sync += [
-            [value.eq(Mux(current.gathers, own, current.operand))
+            [value.eq(Mux(current.gathers, own, current.operand[:WORD_BITS]))
              for value, own in zip(group, sources.group, strict=True)],
-            source.eq(Mux(current.gathers, sources.value, operand)), passing[0].eq(Cat(computes, thread))]
+            source.eq(Mux(current.gathers, sources.value, current.operand)), passing[0].eq(Cat(computes, thread))]
         m.d.sync += [[after.eq(before) for before, after in pairwise(passing)],
                      passing[_GROUP_STAGE + 1][0].eq(passing[_GROUP_STAGE][0] & ~kept_narrow),
                      passing[_LAST_STAGE + 1][0].eq(passing[_LAST_STAGE][0] & function)]

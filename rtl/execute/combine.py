@@ -12,7 +12,7 @@ from .float_unit import FloatAdd, FloatAligned, FloatSum
 from .permute import BytePermuter
 from .prepare import joined
 from .shifter import Shifter
-from .stages import PREPARED_SUM_BITS, Prepared, Terms
+from .stages import PREPARED_SUM_BITS, WORD_BYTES, Prepared, Terms, together
 
 __all__ = ["TermStage"]
 
@@ -58,7 +58,8 @@ class TermStage(wiring.Component):
         sum_of_two, logic, table = Signal(PREPARED_SUM_BITS), Signal(32), Signal(8)
         m.d.comb += [
             table.eq(Mux(terms.decision, control.table, control.table_otherwise)),
-            sum_of_two.eq(sum_with_carry(prepared.a, prepared.b, prepared.one_more)),
+            sum_of_two.eq(self._sum_of_two() if self._full else sum_with_carry(
+                prepared.a, prepared.b, prepared.one_more)),
             logic.eq(_looked_up(table, prepared)), terms.b.eq(prepared.low_b if self._full else prepared.b),
             terms.less.eq(prepared.less), terms.equal.eq(prepared.equal), terms.conditions.eq(prepared.conditions)]
         product = self._multiply(m)
@@ -96,12 +97,35 @@ class TermStage(wiring.Component):
             terms.y.eq(gated(prepared.b, control.add_b) | gated(prepared.c[:32], control.add_c)),
             terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry) | (ones > 1))]
 
+    def _sum_of_two(self) -> Value:
+        """A and b: one sum, or four, of bytes. A byte that one is added to and that has a carry has a zero for its
+        ninth bit, where the carry stays."""
+        prepared, terms = self.prepared, ([], [])
+        for place in range(WORD_BYTES):
+            for term, word in zip(terms, (prepared.a, prepared.b), strict=True):
+                term.append(word[8 * place:8 * place + 8])
+            if place < WORD_BYTES - 1:
+                terms[0].append(prepared.between[place])
+                terms[1].append(Const(0, 1))
+        return together(sum_with_carry(Cat(*terms[0], prepared.a[32:]), Cat(*terms[1], Const(0, 2)),
+                                       prepared.one_more), 9)
+
+    def _distances(self) -> tuple[Value, Value]:
+        """The sum of the distances of four bytes, but for one that may have to be added; that one."""
+        prepared = self.prepared
+        last = [*prepared.between, prepared.a[32]]
+        numbers = [Cat(prepared.a[8 * place:8 * place + 8], ninth) for place, ninth in enumerate(last)]
+        ones = [prepared.b[8 * place] for place in range(WORD_BYTES)]
+        first, second = (sum_with_carry(numbers[at], numbers[at + 1], ones[at]) for at in (0, 2))
+        return sum_with_carry(first, second, ones[1]), ones[3]
+
     def _terms(self, m: Module, sum_of_two: Signal, logic: Signal, whole: Value) -> None:
         """The terms of a full lane."""
         control, prepared, terms, first, negative, beyond = (
             self.control, self.prepared, self.terms, Signal(32), Signal(), Signal())
         m.submodules.permuter = permuter = BytePermuter()
         product, low_zero = self._product(m, whole)
+        distances, one_more = self._distances()
         m.d.comb += [permuter.picks.eq(prepared.picks), permuter.low.eq(prepared.a), permuter.high.eq(prepared.c)]
         with m.Switch(control.first):
             with m.Case(FirstTerm.LOGIC):
@@ -115,6 +139,8 @@ class TermStage(wiring.Component):
             with m.Case(FirstTerm.PRODUCT):
                 m.d.comb += [first.eq(product), negative.eq(self._total[64] ^ control.complement),
                              beyond.eq(self._product_beyond())]
+            with m.Case(FirstTerm.DISTANCES):
+                m.d.comb += first.eq(distances)
             with m.Case(FirstTerm.SUM):
                 m.d.comb += [negative.eq(sum_of_two[33]), beyond.eq(sum_of_two[32] != sum_of_two[33])]
                 with m.Switch(control.sum_shift):
@@ -130,7 +156,7 @@ class TermStage(wiring.Component):
             terms.y.eq((prepared.b & control.add_b.replicate(32)) | Cat(
                 prepared.c[:32] & kept, prepared.c[32] & control.three)),
             terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry)
-                          | (control.complete & low_zero))]
+                          | (control.complete & low_zero) | ((control.first == FirstTerm.DISTANCES) & one_more))]
 
     def _decide(self, m: Module) -> None:
         """The thread's decision and its opposite."""

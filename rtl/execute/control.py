@@ -61,6 +61,8 @@ class FirstTerm(enum.Enum, shape=3):
     PRODUCT = 3
     SUM = 4
     """The sum of the first two operands."""
+    DISTANCES = 5
+    """The sum of four bytes' distances."""
 
 
 class ResultBits(enum.Enum, shape=2):
@@ -140,6 +142,8 @@ class LaneControl(data.Struct):
     """It is complemented."""
     distance: unsigned(1)
     """It is the distance of a and b."""
+    bytes: unsigned(1)
+    """It is four differences of bytes, each complemented where it is below zero; to the others one is added."""
 
     # The first stage: shifts.
     left: unsigned(1)

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from rtl.isa.kinds import FloatRange
+from rtl.isa.legality import is_refused
 from rtl.isa.syntax import (
     PT,
     RZ,
@@ -28,7 +29,7 @@ from .operations import OPERATIONS
 
 __all__ = ["LANE_FORMS", "LaneDecoder"]
 
-LANE_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.name in OPERATIONS)
+LANE_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.name in OPERATIONS and not is_refused(form))
 """The instructions that pass the lanes and have their results then."""
 
 _OTHER_VALUES = {"S2R": ValueSource.SPECIAL, "CS2R": ValueSource.SPECIAL, "LEPC": ValueSource.NEXT_PC,

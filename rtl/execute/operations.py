@@ -231,6 +231,13 @@ def _vabsdiff(field: Fields) -> Signals:
     return {**_video(field), "first": FirstTerm.SUM, "differs": 1, "distance": 1}
 
 
+def _vabsdiff4(field: Fields) -> Signals:
+    """Bytes that are as they are, or as what they lack to minus one, and one more where they are as they are."""
+    signs, adds = field("signs"), field("reduce")[0]
+    return {"signed_a": signs[0], "signed_b": signs[1], "differs": 1, "bytes": 1,
+            "first": Mux(adds, FirstTerm.DISTANCES, FirstTerm.SUM), "add_c": adds}
+
+
 def _vadd(field: Fields) -> Signals:
     """A sum, a difference, or the complement of a difference and one more."""
     minus_a, minus_b, more = _negations(field)
@@ -341,7 +348,7 @@ OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType({
     "SHL": partial(_shift, left=True), "SHR": partial(_shift, left=False),
     "SHF.L": partial(_funnel_shift, left=True), "SHF.R": partial(_funnel_shift, left=False), "BFE": _bfe, "BFI": _bfi,
     "LOP": _lop, "LOP32I": _lop, "LOP3.LUT": _lop3, "ISETP": _isetp, "ISET": _iset, "ICMP": _icmp, "IMNMX": _imnmx,
-    "SEL": _sel, "VADD": _vadd, "VMAD": _vmad, "VMNMX": _vmnmx, "VABSDIFF": _vabsdiff,
+    "SEL": _sel, "VADD": _vadd, "VMAD": _vmad, "VMNMX": _vmnmx, "VABSDIFF": _vabsdiff, "VABSDIFF4": _vabsdiff4,
     "VSET": _vset, "VSETP": _vsetp, "VSHL": partial(_video_shift, left=True), "VSHR": partial(_video_shift, left=False),
     "PRMT": _prmt, "MOV": _mov, "MOV32I": _mov,
     "PSETP": _psetp, "PSET": _pset, "CSETP": _csetp, "CSET": _cset, "P2R": _p2r, "R2P": _r2p,

@@ -12,9 +12,12 @@ from .control import LaneControl, Part, Truth
 from .float_unit import FloatAligned, FloatPrepare
 from .permute import byte_picks
 from .shift_plan import ShiftPlanner, WordShiftPlanner
-from .stages import Operands, Prepared
+from .stages import WORD_BYTES, Operands, Prepared, together
 
 __all__ = ["OperandStage", "joined"]
+
+_PITCH = 10
+"""From a byte to the next one in a difference that can be four: two places are between them."""
 
 
 def joined(operation: Value, first: Value, second: Value) -> Value:
@@ -66,10 +69,11 @@ class OperandStage(wiring.Component):
 
         # How a and b, or c and zero, relate.
         difference = Signal(34)
-        subtracts = ~control.adds if self._full else Const(1)
-        m.d.comb += difference.eq(sum_with_carry(
-            Cat(a, negative_a.replicate(2)), Cat(b, negative_b.replicate(2)) ^ subtracts.replicate(34),
-            Mux(control.extended, flags.carry, subtracts)))
+        minuend, subtrahend = Cat(a, negative_a.replicate(2)), Cat(b, negative_b.replicate(2))
+        if self._full:
+            below, ninth = self._differences(m, difference, minuend, subtrahend)
+        else:
+            m.d.comb += difference.eq(sum_with_carry(minuend, ~subtrahend, Mux(control.extended, flags.carry, 1)))
         less, equal, undecided = Signal(), Signal(), ~control.continues | flags.zero
         same, given = Signal(), Signal()
         m.d.comb += [less.eq(Mux(undecided, difference[33], ~flags.carry)),
@@ -100,9 +104,15 @@ class OperandStage(wiring.Component):
         m.submodules.shifts = shifts = ShiftPlanner() if self._full else WordShiftPlanner()
         m.d.comb += [shifts.control.eq(control), shifts.a.eq(term_a), shifts.b.eq(b), prepared.shift.eq(shifts.plan)]
         if isinstance(shifts, ShiftPlanner):
-            opposite = control.opposite | (control.distance & difference[33])
+            whole = ~control.bytes & (control.opposite | (control.distance & difference[33]))
+            opposite = [Signal(name=f"opposite_{place}") for place in range(WORD_BYTES)]
+            m.d.comb += [one.eq(whole | (control.bytes & less)) for one, less in zip(opposite, below, strict=True)]
+            flips = Cat(*(one.replicate(8) for one in opposite), opposite[-1].replicate(2))
             m.d.comb += [
-                prepared.a.eq(Mux(control.differs, difference ^ opposite.replicate(34), term_a)),
+                prepared.a.eq(Mux(control.differs, difference ^ flips, term_a)),
+                prepared.between.eq(~control.bytes.replicate(len(ninth)) | (Cat(ninth) ^ Cat(below[:-1]))),
+                prepared.b.eq(Mux(control.differs, Cat(Cat(control.bytes & ~less, Const(0, 7)) for less in below),
+                                  b ^ control.negate_b.replicate(32))),
                 prepared.one_more.eq(control.one_b | (control.distance & difference[33])),
                 prepared.negative_a.eq(negative_a), prepared.negative_b.eq(negative_b),
                 prepared.picks.as_value().eq(byte_picks(control.permute, b)), shifts.c.eq(prepared.c),
@@ -111,8 +121,35 @@ class OperandStage(wiring.Component):
             m.d.comb += prepared.a.eq(term_a)
         return m
 
+    def _differences(self, m: Module, difference: Signal, a: Value, b: Value) -> tuple[list[Value], list[Value]]:
+        """The difference of a and b, or their sum. It is one chain of carries, with two places between two bytes, which
+        a carry passes; or four chains, a byte and its sign each, where the first of the two places is the ninth of the
+        difference, and the other one is left with the carry. Of the bytes: whether a is below b, by which they are
+        complemented; and the ninth places but the last one.
+        """
+        control, apart, subtracts, spread = self.control, self.control.bytes, ~self.control.adds, Signal(40)
+        terms, signs = ([], []), []
+        for place in range(WORD_BYTES):
+            for term, word in zip(terms, (a, b ^ subtracts.replicate(34)), strict=True):
+                term.append(word[8 * place:8 * place + 8])
+            if place < WORD_BYTES - 1:
+                last = 8 * place + 7
+                ninth = [Signal(name=f"sign_{name}{place}") for name in "ab"]
+                m.d.comb += [ninth[0].eq(~apart | (control.signed_a & a[last])),
+                             ninth[1].eq(apart & ~(control.signed_b & b[last]))]
+                terms[0].append(Cat(ninth[0], ~apart))
+                terms[1].append(Cat(ninth[1], Const(0, 1)))
+                signs.append(ninth[0] ^ ninth[1])
+        terms[0].append(a[32:])
+        terms[1].append(b[32:] ^ subtracts.replicate(2))
+        carry = Mux(control.extended, self.operands.conditions.carry, subtracts & ~apart)
+        m.d.comb += [
+            spread.eq(sum_with_carry(Cat(terms[0]), Cat(terms[1]), carry)), difference.eq(together(spread, _PITCH))]
+        below = [sign ^ spread[_PITCH * place + 9] for place, sign in enumerate(signs)]
+        return [*below, difference[33]], [spread[_PITCH * place + 8] for place in range(WORD_BYTES - 1)]
+
     def _terms(self, m: Module, a: Signal, b: Signal, factors: tuple[Signal, Signal]) -> Signal:
-        """The three terms, of the parts of a and b; returns a, with its carry."""
+        """The three terms, of the parts of a and b, but for b itself; returns a, with its carry."""
         control, operands, prepared = self.control, self.operands, self.prepared
         c, part_a, part_c, term_a, one_more = operands.c, Signal(32), Signal(32), Signal(33), Signal()
         low, high = control.part_c == Part.LOW, control.part_c == Part.HIGH
@@ -120,7 +157,6 @@ class OperandStage(wiring.Component):
             part_a.eq(Mux(control.part_a == Part.REVERSED, operands.a[::-1], a)),
             part_c.eq(Cat(Mux(high, c[16:], c[:16]), c[16:] & ~(low | high).replicate(16))),
             term_a.eq((part_a ^ control.negate_a.replicate(32)) + control.one_a),
-            prepared.b.eq(Mux(control.differs, 0, b ^ control.negate_b.replicate(32))),
             prepared.low_b.eq(operands.b),
             prepared.addend.eq(Mux(control.add_to_product, Cat(
                 prepared.c[:32], control.signed_result & prepared.c[31]), 0)),

@@ -1,18 +1,26 @@
 """What a lane's stages hand to the next, for one thread."""
 
-from amaranth.hdl import signed, unsigned
+from amaranth.hdl import Cat, Value, signed, unsigned
 from amaranth.lib import data
 
 from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT
 from rtl.params import QUARTERS
 
-__all__ = ["FACTOR_BITS", "PREPARED_SUM_BITS", "LanePart", "LaneResult", "Operands", "Prepared", "ShiftPlan", "Terms"]
+__all__ = ["FACTOR_BITS", "PREPARED_SUM_BITS", "WORD_BYTES", "LanePart", "LaneResult", "Operands",
+           "Prepared", "ShiftPlan", "Terms", "together"]
 
 FACTOR_BITS = 17
 """A half word with a sign bit."""
 PREPARED_SUM_BITS = 34
 """A sum of three words; a difference of two, one of them signed."""
+WORD_BYTES = 4
+
+
+def together(spread: Value, pitch: int) -> Value:
+    """A sum's 34 bits without what is between its bytes, of which one begins every ``pitch`` places."""
+    last = pitch * (WORD_BYTES - 1)
+    return Cat(*(spread[at:at + 8] for at in range(0, last, pitch)), spread[last:last + 10])
 
 
 class Operands(data.Struct):
@@ -49,6 +57,9 @@ class Prepared(data.Struct):
 
     a: unsigned(PREPARED_SUM_BITS)
     b: unsigned(32)
+    between: unsigned(WORD_BYTES - 1)
+    """Of a full lane: what stands between the bytes of a. Ones let carries pass; of four differences it is their ninth
+    places, complemented as they are, the last of which is a's 32nd."""
     low_b: unsigned(16)
     """Of a full lane: the low half of operand b, whatever part of it is taken."""
     c: unsigned(33)

@@ -31,7 +31,7 @@ _GRAPHICS = "it belongs to graphics"
 _TEXTURES = "there are no textures"
 _SURFACES = "there are no surfaces"
 _NO_MEANING = "what it does is not public, and compiled code does without it"
-_BYTES = "of video instructions there are those that compute one result"
+_EXTRACTED = "it is an integer product and sum of which no more is public; compiled ones are XMAD and IMAD"
 
 ABSENT: tuple[Absent, ...] = (
     *(Absent(name, match, mask, _TEXTURES) for name, match, mask in (
@@ -45,10 +45,9 @@ ABSENT: tuple[Absent, ...] = (
         ("IPA", 0xE000, 0xFF00), ("AL2P", 0xEFA0, 0xFFF8), ("ALD", 0xEFD8, 0xFFF8), ("AST", 0xEFF0, 0xFFF8),
         ("ISBERD", 0xEFD0, 0xFFF8), ("PIXLD", 0xEFE8, 0xFFF8), ("OUT", 0xEBE0, 0xFFF8), ("OUT", 0xFBE0, 0xFFF8),
         ("OUT", 0xF6E0, 0xFEF8))),
-    Absent("VABSDIFF4", 0x5000, 0xFF80, _BYTES),
-    *(Absent(name, match, mask, _NO_MEANING) for name, match, mask in (
-        ("IMADSP", 0x5A80, 0xFF80), ("IMADSP", 0x4A80, 0xFF80), ("IMADSP", 0x5280, 0xFF80), ("IMADSP", 0x3480, 0xFE80),
-        ("STP", 0xEEA0, 0xFFF8))),
+    *(Absent("IMADSP", match, mask, _EXTRACTED) for match, mask in (
+        (0x5A80, 0xFF80), (0x4A80, 0xFF80), (0x5280, 0xFF80), (0x3480, 0xFE80))),
+    Absent("STP", 0xEEA0, 0xFFF8, _NO_MEANING),
 )
 """All of them, as rows of one name together."""
 

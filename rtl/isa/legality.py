@@ -13,7 +13,6 @@ from types import MappingProxyType
 
 from amaranth.lib import enum
 
-from .conversion import DOUBLE_WORD
 from .double import DOUBLE
 from .errors import WarpError
 from .floating import FLOATING
@@ -70,8 +69,8 @@ def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int,
 
 
 _NO_MEANING = "what it does is not public, and compiled code does without it"
-_ONE_WORD = "an operand of this machine is at most one word of a constant bank"
 
+_OTHER_BYTES = "compiled code takes all bytes of two registers in their order, without bounds"
 _ONLY_ADD = "atomic operations on floats are sums"
 _NOT_ADD = tuple(code.value for code in AtomicOperation if code is not AtomicOperation.ADD)
 
@@ -79,8 +78,6 @@ REFUSALS: tuple[Refusal, ...] = (
     _refuse("SHL", "LOP32I", "LOP3.LUT", field="extended", codes=(1,), why=_NO_MEANING),
     _refuse("SHR", field="part", codes=(ShiftPart.X, ShiftPart.XHI), why=_NO_MEANING),
     _refuse("SHF.L", "SHF.R", field="part", codes=(FunnelPart.HI, FunnelPart.X, FunnelPart.XHI), why=_NO_MEANING),
-    _refuse("I2F", field="source", codes=(DOUBLE_WORD, DOUBLE_WORD | 4), variant="c", why=_ONE_WORD),
-    _refuse("F2I", "F2F", field="source", codes=(FloatFormat.F64,), variant="c", why=_ONE_WORD),
     _refuse("F2I", field="no_part", codes=(1,), why="only a number of 16 bits has halves to choose from"),
     _refuse("F2I", "F2F", field="part", codes=(1,), variant="i", why=_NO_MEANING),
     _refuse("F2F", field="whole", codes=(1, 2, 3), why=_NO_MEANING),
@@ -93,6 +90,7 @@ REFUSALS: tuple[Refusal, ...] = (
     _refuse("BPT", field="mode", codes=(BreakpointMode.DRAIN_ILLEGAL, BreakpointMode.CAL, 7), why=_NO_MEANING),
     _refuse("RTT", field="mode", codes=(ReturnFromTrapMode.PREEMPTED,), why=_NO_MEANING),
     _refuse("VOTE.VTG", why="it belongs to graphics"),
+    *(_refuse("VABSDIFF4", variant=variant, why=_OTHER_BYTES) for variant in ("parts", "i")),
 )
 """What this machine does not have, whatever its knobs (ours)."""
 

@@ -72,6 +72,49 @@ _RESULT = choice("signed_d", bits(54, 1), {0: ".UD", 1: ""})
 _SHIFTED = ((_RESULT,), (flag("wrap", 49, ".W"), _SATURATE, _THEN))
 _UNSPELLED_SHIFT = (".S32.U32", ".S32.U16")
 
+_ALL_BYTES = 15
+"""The code of four bytes among those that VABSDIFF4 computes; bit n is byte n."""
+_OWN_BYTES = 4
+"""The code of a source's own bytes, in their order, among what VABSDIFF4 takes of both."""
+_BYTES_OF_A = ("0000", "1111", "2222", "3333", "", "4321", "5432", "6543", "3201", "3012", "0213", "3120", "1230",
+               "2310")
+_BYTES_OF_B = ("4444", "5555", "6666", "7777", "", "6543", "5432", "4321", "4567", "6745", "5476")
+_NUMBER_OF_B = 15
+"""The code of a number of 8 bits in b's place."""
+
+
+def _bytes_of(texts: tuple[str, ...]) -> Mapping[int, str]:
+    """Which bytes of a and b, counted on, a source consists of, its highest one first."""
+    return {code: f".{text}" if text else "" for code, text in enumerate(texts)}
+
+
+def _differences() -> list[Form]:
+    """VABSDIFF4: both sources' bytes with a sign or without, the differences' absolute values in place of c or added to
+    it. What compiled code has is a form of its own, ``r``; another one takes other bytes, in another order, or keeps a
+    difference within bounds, and a third has a number for b."""
+    signs = choice("signs", bits(48, 2), {0: ".U8.U8", 1: ".S8.U8", 2: ".U8.S8", 3: ""})
+    reduces = choice("reduce", bits(53, 2), {0: "", 1: ".ACC"})
+    taken, of_a, of_b, bounds = Field(((51, 2), (36, 2))), bits(32, 4), bits(28, 4), Field(((50, 1), (38, 1)))
+    usual = taken.put(of_a.put(0, _OWN_BYTES), _ALL_BYTES)
+    some = choice("bytes", taken, {0: ".???0", _ALL_BYTES: ""} | {
+        code: "." + "".join(name for place, name in enumerate("XYZW") if code >> place & 1)
+        for code in range(1, _ALL_BYTES)})
+    modifiers = (flag("signed_d", 38, ".SD"), signs, flag("saturate", 50, ".SAT"), reduces, some)
+    a = replace(A, adjust=Adjust(select="bytes_a", parts=_bytes_of(_BYTES_OF_A)))
+    b = replace(B, adjust=Adjust(select="bytes_b", parts=_bytes_of(_BYTES_OF_B)))
+    number = Immediate("imm8", 8, signed_if=lambda values: values["signs"] >> 1 == 1)
+    match, mask, all_signed = 0x5000 << 48, 0xFF80 << 48, bits(48, 2).put(0, 3)
+    return [
+        define("VABSDIFF4", match | of_b.put(usual, _OWN_BYTES),
+               mask | taken.mask | of_a.mask | of_b.mask | bounds.mask, Pipe.ALU, {"d": D_CC, "a": A, "b": B, "c": C},
+               (signs, reduces), variant="r", default=all_signed),
+        define("VABSDIFF4", match, mask, Pipe.ALU, {"d": D_CC, "a": a, "b": b, "c": C}, modifiers, variant="parts",
+               fields={"bytes_a": of_a, "bytes_b": of_b}, default=of_b.put(usual, _OWN_BYTES) | all_signed),
+        define("VABSDIFF4", of_b.put(match, _NUMBER_OF_B), mask | of_b.mask, Pipe.ALU,
+               {"d": D_CC, "a": a, "b": number, "c": C}, modifiers, variant="i",
+               fields={"bytes_a": of_a, "imm8": bits(20, 8)}, default=usual | all_signed)]
+
+
 VIDEO: list[Form] = [
     *_forms("VADD", 0x2000, 0xFC00, {**_SOURCES, "a": replace(_A, adjust=replace(_A.adjust, negate="negate_a"))},
             (_RESULT,), (plus_one(56, 57), _SATURATE, _THEN), b=replace(_B.adjust, negate="negate_b"),
@@ -92,6 +135,7 @@ VIDEO: list[Form] = [
     *_forms("VSETP", 0x50F0, 0xFFF8, {"p": P, "q": Q, "a": _A, "b": _B, "x": X},
             (choice("compare", Field(((43, 2), (47, 1))), texts(Compare)),),
             (choice("combine", bits(45, 2), texts(Boolean)),), unspelled=(".S32.S32", "")),
+    *_differences(),
 ]
 """All forms of this module. The fields of an operand's part and sign overlap with ``types``, by which they are
 spelled."""

@@ -9,7 +9,7 @@ from rtl.isa.table import BY_NAME, find
 
 from .spelling import ILLEGAL, spell
 
-__all__ = ["absent_text", "refused_table", "refused_text"]
+__all__ = ["absent_text", "refused_rows", "refused_table", "refused_text"]
 
 
 def absent_text(word: int) -> str | None:
@@ -27,12 +27,17 @@ def refused_text(word: int, address: int) -> str:
     return f"{word:016x}" + ("" if text == ILLEGAL else f" {text}") + ("" if refusal is None else f": {refusal.why}")
 
 
-def refused_table() -> str:
-    """All instructions that NVIDIA's disassembler knows and no machine here has, a line each: opcode, name, reason, and
+def refused_rows() -> list[tuple[str, str, str]]:
+    """All instructions that NVIDIA's disassembler knows and no machine here has: opcode, name, and the reason with
     which ones of that name if not all are refused."""
     rows = [*((f"{row.match:04x}/{row.mask:04x}", row.name, row.why) for row in ABSENT),
             *(row for refusal in REFUSALS for row in _rows(refusal))]
-    rows.sort(key=lambda row: (row[1], row[2], row[0]))
+    return sorted(rows, key=lambda row: (row[1], row[2], row[0]))
+
+
+def refused_table() -> str:
+    """The same, a line each."""
+    rows = refused_rows()
     width = max(len(name) for _, name, _ in rows)
     return "\n".join(f"{opcode}  {name:{width}}  {why}" for opcode, name, why in rows) + "\n"
 

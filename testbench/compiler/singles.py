@@ -108,22 +108,22 @@ def meant(operations: list[str], numbers: np.ndarray, precision: Precision = SIN
     return _left(launch.memory.read(*launch.buffers["out"]), numbers)
 
 
-def of_nvidia(operations: list[str], numbers: np.ndarray, folder: Path, precision: Precision = SINGLE) -> np.ndarray:
-    """What code of NVIDIA's assembler leaves; CompilerError where it is missing."""
+def assembled_by_nvidia(text: str, folder: Path) -> Module:
+    """A program as NVIDIA's assembler makes it; the test is skipped where that is missing."""
     cubin = folder / "k.cubin"
-    cubin.write_bytes(cubin_of_ptx(text_of(operations, precision)))
-    return computed(operations, numbers, precision, read_cubin(cubin))
-
-
-def of_nvidia_if_there(operations: list[str], numbers: np.ndarray, folder: Path,
-                       precision: Precision = SINGLE) -> np.ndarray:
-    """The same; the test is skipped where it is missing."""
     try:
-        return of_nvidia(operations, numbers, folder, precision)
+        cubin.write_bytes(cubin_of_ptx(text))
     except CompilerError as error:
         if "is not there" not in str(error):
             raise
         pytest.skip(f"NVIDIA's assembler: {error}")
+    return read_cubin(cubin)
+
+
+def of_nvidia_if_there(operations: list[str], numbers: np.ndarray, folder: Path,
+                       precision: Precision = SINGLE) -> np.ndarray:
+    """What code of NVIDIA's assembler leaves; the test is skipped where that is missing."""
+    return computed(operations, numbers, precision, assembled_by_nvidia(text_of(operations, precision), folder))
 
 
 def check_same(operations: list[str], numbers: np.ndarray, found: np.ndarray, exact: np.ndarray, any_nan: bool,

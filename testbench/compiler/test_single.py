@@ -6,13 +6,24 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from rtl.params import PRESETS
+from sim.engine import ENGINES
 from sim.launch import Buffer, Scalar, prepare
+from sim.machine.hardware import Hardware
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as interpret
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.compiler.runs import compiled
-from testbench.compiler.singles import DIRECTIONS, check_same, computed, meant, of_nvidia_if_there, operands
-from testbench.ended import on_warps
+from testbench.compiler.singles import (
+    DIRECTIONS,
+    assembled_by_nvidia,
+    check_same,
+    computed,
+    meant,
+    of_nvidia_if_there,
+    operands,
+)
+from testbench.ended import in_lockstep, on_warps
 from testbench.ptx.text import HEADER
 
 _RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
@@ -125,6 +136,40 @@ def test_functions_are_those_of_nvidias_assembler(tmp_path):
     numbers = operands(_THREADS, 4)
     theirs = of_nvidia_if_there(_FUNCTIONS, numbers, tmp_path)
     check_same(_FUNCTIONS, numbers, computed(_FUNCTIONS, numbers), theirs, any_nan=False)
+
+
+_TINY_SUMS = HEADER + """
+.global .align 4 .b32 held[4] = {3, 3, 3, 3};
+.visible .entry k(.param .u64 out)
+{ .reg .f32 f; .reg .b32 a; .reg .b64 x, g, s; .shared .align 4 .b32 own[4];
+  ld.param.u64 x, [out]; mov.b32 f, 5; mov.b32 a, 3; cvta.global.u64 g, held; cvta.shared.u64 s, own;
+  st.shared.b32 [own], a; st.shared.b32 [own+4], a; st.shared.b32 [own+8], a; st.shared.b32 [own+12], a;
+  atom.global.add.f32 f, [held], f; mov.b32 f, 5; red.global.add.f32 [held+4], f;
+  atom.add.f32 f, [g+8], f; mov.b32 f, 5; atom.shared.add.f32 f, [own], f;
+  mov.b32 f, 5; red.shared.add.f32 [own+4], f; red.add.f32 [s+8], f;
+  ld.global.b32 a, [held]; st.global.b32 [x], a; ld.global.b32 a, [held+4]; st.global.b32 [x+4], a;
+  ld.global.b32 a, [held+8]; st.global.b32 [x+8], a; ld.shared.b32 a, [own]; st.global.b32 [x+12], a;
+  ld.shared.b32 a, [own+4]; st.global.b32 [x+16], a; ld.shared.b32 a, [own+8]; st.global.b32 [x+20], a; ret; }
+"""
+
+
+@pytest.mark.parametrize("who", ["the interpreter", "our code", "our code on the hardware", "NVIDIA's code"])
+def test_global_sums_take_subnormal_numbers_for_zeros_and_shared_ones_keep_them(who, tmp_path):
+    """By atom, red and a generic address in each space: 3 and 5 of the least numbers there are."""
+    arguments = [Buffer("out", bytes(24))]
+    if who == "the interpreter":
+        meaning = place(parse_ptx(_TINY_SUMS, "t.ptx"), arguments, block=(1, 1, 1))
+        interpret(meaning)
+        left = meaning.memory.read(*meaning.buffers["out"])
+    else:
+        module = assembled_by_nvidia(_TINY_SUMS, tmp_path) if who == "NVIDIA's code" else compiled(_TINY_SUMS)
+        launch = prepare(module, arguments, block=(1, 1, 1))
+        if who == "our code on the hardware":
+            in_lockstep(Hardware(PRESETS["default"], ENGINES["compiled"], check=True), launch, 10_000)
+        else:
+            launch = on_warps(launch)
+        left = launch.memory.read(*launch.buffers["out"])
+    assert np.frombuffer(left, np.uint32).tolist() == [0, 0, 0, 8, 8, 8]
 
 
 _PROGRAM = HEADER + """

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rtl.convert.decode import CONVERSION_FORMS
 from rtl.convert.instruction import ConversionOperation
+from rtl.isa.conversion import DOUBLE_WORD
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
 from rtl.isa.functions import OF_DOUBLES
@@ -72,8 +73,9 @@ _EDGES: dict[FloatFormat | None, list[int]] = {None: INTEGERS} | {form: _float_e
 class ConversionCase:
     """An instruction, what it reads, and what it writes. Vectors have an element a thread.
 
-    ``constant`` is what the constant operand reads, ``fault`` why it cannot. ``before``: registers. ``error`` is
-    reported; ``after`` are the registers that it writes, ``conditions`` CC, in ``threads``, which execute it.
+    ``constant`` is what the constant operand reads, a word and the next one, ``fault`` why it cannot. ``before``:
+    registers. ``error`` is reported; ``after`` are the registers that it writes, ``conditions`` CC, in ``threads``,
+    which execute it.
     """
 
     word: int
@@ -100,9 +102,20 @@ class ConversionCase:
         return bool(self.threads) and (bool(self.after) or self.conditions is not None)
 
     @property
+    def wide(self) -> int:
+        """Where in its bank the upper word of a constant of 64 bits is; 0 if there is none."""
+        values = self.form.values(self.word)
+        return values["offset"] + 4 if self.form.variant == "c" and is_wide_source(values) else 0
+
+    @property
     def reads(self) -> bool:
         """Whether its source is a register, RZ included."""
         return any(isinstance(self.form.operands.get(name), Register) for name in "ab")
+
+
+def is_wide_source(values: Mapping[str, int]) -> bool:
+    """Whether an instruction with these fields has a source of 64 bits."""
+    return values.get("source", 0) & 3 == DOUBLE_WORD
 
 
 def edges(form: FloatFormat) -> list[int]:
@@ -175,10 +188,13 @@ def _patterns(source: random.Random, form: Form, values: Mapping[str, int]) -> l
 
 @cache
 def _bank(seed: int) -> bytes:
-    """What the constant bank holds: integers and single-precision numbers, of which some are two of half precision."""
-    source = random.Random(seed)
-    words = [source.choice(INTEGERS + _EDGES[FloatFormat.F32]) & _WORD for _ in range(BANK_BYTES // 4)]
-    return b"".join(word.to_bytes(4, "little") for word in words)
+    """What the constant bank holds: integers and single-precision numbers, of which some are two of half precision; in
+    its second half numbers of 64 bits."""
+    source, half = random.Random(seed), BANK_BYTES // 2
+    words = [source.choice(INTEGERS + _EDGES[FloatFormat.F32]) & _WORD for _ in range(half // 4)]
+    numbers = [source.choice(INTEGERS + _EDGES[FloatFormat.F64]) for _ in range(half // 8)]
+    return b"".join([*(word.to_bytes(4, "little") for word in words), *(
+        number.to_bytes(8, "little") for number in numbers)])
 
 
 def case_of(source: random.Random, form: Form, word: int, *, active: int = ALL, guard: int = ALL,
@@ -200,8 +216,7 @@ def case_of(source: random.Random, form: Form, word: int, *, active: int = ALL, 
                     before[values[name] + 1] = [pattern >> 32 for pattern in patterns]
         case Constant():
             words = [bank[values["offset"] + place:values["offset"] + place + 4] for place in (0, 4)]
-            wide = values.get("source", 0) & 3 == 3 and form.name in ("I2F", "F2I")
-            if not all(words[:1 + wide]):
+            if not words[0]:
                 fault = WarpError.INVALID_CONST_ADDR
             constant = (int.from_bytes(words[0], "little"), int.from_bytes(words[1], "little"))
             patterns = [constant[0] | constant[1] << 32] * WARP_THREADS

@@ -14,8 +14,9 @@ from rtl.layouts import InstructionKind, dispatched
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
-from testbench.convert.cases import ConversionCase
+from testbench.convert.cases import BANK, ConversionCase
 from testbench.driver import UnitDriver
+from testbench.execute.constant_server import ConstantServer
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
 
 _DISPATCH_CYCLES = 3
@@ -56,7 +57,8 @@ class ConvertDriver(UnitDriver):
                  delay: int = 0, report_mask: int = 0xFFFF_FFFF) -> None:
         dut = ConversionUnit(params)
         self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, delay=delay, ended=self._ended)
-        super().__init__(bench, dut, self.lanes)
+        self._constants = ConstantServer(bench, dut, idle)
+        super().__init__(bench, dut, self.lanes, self._constants)
         self.done = 0
         self.cycles: dict[str, list[int]] = {}
         self._params = params
@@ -108,10 +110,12 @@ class ConvertDriver(UnitDriver):
         for number, vector in case.before.items():
             self.lanes.registers[warp, number] = list(vector)
         self.lanes.conditions[warp] = [0] * WARP_THREADS
+        if case.threads and case.error is WarpError.NONE and case.wide:
+            self._constants.expect(spell(case.word), BANK, case.wide, case.constant[1])
         return self._layout.const({"valid": 1, "payload": {
             "warp": warp, "serial": self._serial, "pc": 8 * self._serial, "word": case.word,
             "kind": InstructionKind.CONVERSION, "active": case.active, "guard": case.guard,
-            "operands": list(case.constant), "same": (1 << WARP_THREADS) - 1, "fault": case.fault,
+            "operands": [case.constant[0], 0], "same": (1 << WARP_THREADS) - 1, "fault": case.fault,
             "write_barrier": case.write_barrier, "read_barrier": case.read_barrier}}).as_bits()
 
     def _ended(self, operation: LaneOperation) -> None:

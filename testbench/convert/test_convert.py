@@ -103,7 +103,9 @@ def test_the_decoder_reads_what_the_table_says():
                 assert values["Rd"] == RZ or used.writes == set(range(values["Rd"], values["Rd"] + 1 + wide))
                 assert got.conditional == used.writes_cc
                 if isinstance(operand, Constant):
-                    assert ctx.get(dut.operand) == constant
+                    wide, upper = got.size == SIZES.index(64), (values["offset"] & 0xFFFF) + 4
+                    assert (ctx.get(dut.operand), ctx.get(dut.wide)) == (constant, wide)
+                    assert not wide or (ctx.get(dut.bank), ctx.get(dut.address)) == (values["bank"], upper), hex(word)
                 if isinstance(operand, Immediate):
                     upper = operand.real == 64
                     assert ctx.get(dut.upper) == upper

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from rtl.isa.double import DOUBLE
 from rtl.isa.effects import effects
-from rtl.isa.syntax import RZ, Constant, Form, Register
+from rtl.isa.syntax import PT, RZ, Constant, Form, Immediate, Register
 from rtl.params import WARP_THREADS
 from testbench.double.numbers import doubles
+from testbench.formulas.double import outcome
 from testbench.formulas.inputs import random_word
 from testbench.handmade import ALL, alone
 
@@ -25,14 +26,16 @@ _WORD = (1 << _WORD_BITS) - 1
 class DoubleCase:
     """An instruction, what it reads, and what it writes. Vectors have an element a thread.
 
-    ``predicate`` is its predicate operand, ``bank`` the constants. ``before``: registers. ``after``, ``predicates`` and
-    ``conditions`` are what it leaves in registers, predicates and CC in ``threads``, which execute it.
+    ``predicate`` is its predicate operand, ``held`` all predicates before it, ``bank`` the constants. ``before``:
+    registers. ``after``, ``predicates`` and ``conditions`` are what it leaves in registers, predicates and CC in
+    ``threads``, which execute it.
     """
 
     word: int
     form: Form
     threads: int
     predicate: int
+    held: tuple[int, ...]
     bank: bytes
     before: Mapping[int, list[int]]
     after: Mapping[int, list[int]]
@@ -63,7 +66,7 @@ def word_of_form(source: random.Random, form: Form, **chosen: int) -> int:
 
 
 def case_of(source: random.Random, form: Form, word: int, threads: int = ALL) -> DoubleCase:
-    """An instruction with random operands, and what the reference machine does."""
+    """An instruction with random operands, and what the reference machine does; against the formulas, too."""
     values, touched = form.values(word), effects(form, form.values(word))
     bank = b"".join((number & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little")
                     for number in doubles(source, BANK_BYTES // 8)[0])
@@ -81,11 +84,47 @@ def case_of(source: random.Random, form: Form, word: int, threads: int = ALL) ->
     _, record = alone(word, before, active=threads, predicates=dict(enumerate(predicates)), report_mask=0,
                       constants={BANK: bank})
     read = [*predicates, ALL][values.get("Pc", _PREDICATES)] ^ (ALL if values.get("Pc_not", 0) else 0)
-    return DoubleCase(
-        word, form, threads, read, bank, before, {number: list(row) for number, (_, row) in record.registers.items()},
+    case = DoubleCase(
+        word, form, threads, read, tuple(predicates), bank, before,
+        {number: list(row) for number, (_, row) in record.registers.items()},
         {number: held for number, (_, held) in record.predicates.items()},
         None if record.condition is None else list(record.condition[1]),
         source.choice([7, source.randrange(6)]), source.choice([7, source.randrange(6)]))
+    _compare(case)
+    return case
+
+
+def _operand(case: DoubleCase, role: str, thread: int) -> int:
+    """What an operand is to a thread, 0 where there is none."""
+    values = case.form.values(case.word)
+    match case.form.operands.get(role):
+        case Register(field) if values[field] != RZ:
+            return case.before[values[field]][thread] | case.before[values[field] + 1][thread] << _WORD_BITS
+        case Constant():
+            assert case.offset is not None
+            return case.constant(case.offset)[0] | case.constant(case.offset + 4)[0] << _WORD_BITS
+        case Immediate(field):
+            return values[field] & (1 << 2 * _WORD_BITS) - 1
+        case _:
+            return 0
+
+
+def _compare(case: DoubleCase) -> None:
+    """The reference machine and the formulas agree."""
+    values = case.form.values(case.word)
+    for thread in range(WARP_THREADS):
+        if not case.threads >> thread & 1:
+            continue
+        a, b, c = (_operand(case, role, thread) for role in "abc")
+        value, predicates, flags = outcome(case.form.name, values, a, b, c, case.predicate >> thread & 1)
+        what = case.form.name, hex(case.word), thread, hex(a), hex(b), hex(c)
+        for place, number in enumerate(sorted(case.after)):
+            assert value is not None and case.after[number][thread] == value >> _WORD_BITS * place & _WORD, what
+        written = {values[field]: bit for field, bit in zip(("Pd", "Pd2"), predicates or (), strict=False)}
+        written.pop(PT, None)
+        assert {number: held >> thread & 1 for number, held in case.predicates.items()} == written, what
+        if case.conditions is not None:
+            assert case.conditions[thread] == flags, what
 
 
 def random_case(source: random.Random, form: Form | None = None) -> DoubleCase:

@@ -14,6 +14,7 @@ from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.double.cases import BANK, DoubleCase
 from testbench.driver import UnitDriver
+from testbench.execute.constant_server import ConstantServer
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
 
 _DISPATCH_CYCLES = 3
@@ -51,7 +52,8 @@ class DoubleDriver(UnitDriver):
                  delay: int = 0) -> None:
         dut = DoubleUnit(params)
         self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, delay=delay, ended=self._ended)
-        super().__init__(bench, dut, self.lanes)
+        self._constants = ConstantServer(bench, dut, idle)
+        super().__init__(bench, dut, self.lanes, self._constants)
         self.done = 0
         self.cycles: dict[str, list[int]] = {}
         self._params, self._idle = params, idle
@@ -59,50 +61,25 @@ class DoubleDriver(UnitDriver):
         self._case = next(self._cases, None)
         self._coming = deque([0] * _DISPATCH_CYCLES)
         self._flying: deque[_Flying] = deque()
-        self._constants: deque[DoubleCase] = deque()
-        """Those whose upper word of a constant the unit has to ask for."""
-        self._answer: int | None = None
-        """A word that it has asked for."""
         self._serial = bench.random.randrange(_SERIALS)
         self._layout = EventLayout(dispatched(params))
 
     async def _drive(self, ctx: Any) -> None:
         """All cases."""
-        indexed, value = self.dut.indexed, self.dut.value
         self._advance(ctx)
-        async for asked, ready, wanted, given, taken in self._ticks(
-                ctx, indexed.valid, indexed.ready, indexed.payload, value.valid, value.ready):
-            if given and taken:
-                self._answer = None
-            if asked and ready:
-                self._answer = self._constant(wanted)
-            gives, willing = self._answer is not None and self._busy(), self._answer is None and self._busy()
-            ctx.set(value.valid, gives)
-            if gives:
-                ctx.set(value.payload, {"value": self._answer, "missing": 0})
-            ctx.set(indexed.ready, willing)
+        async for _ in self._ticks(ctx):
             if self._case is None and not self._flying:
                 return
             self._advance(ctx)
 
-    def _busy(self) -> bool:
-        return self.bench.random.random() >= self._idle
-
     def _due(self) -> list[str]:
         return [self._name(flying) for flying in self._flying]
-
-    def _constant(self, wanted: Any) -> int:
-        """The upper word of the next constant."""
-        case = self._constants.popleft()
-        assert case.offset is not None
-        self.bench.expect(f"{spell(case.word)}: asks for", (wanted.bank, wanted.address), (BANK, case.offset + 4))
-        return case.constant(case.offset + 4)[0]
 
     def _advance(self, ctx: Any) -> None:
         """Selects a case, perhaps; what was selected some cycles ago is dispatched."""
         chosen, case = 0, self._case
         free = set(range(self._params.warps)) - {flying.warp for flying in self._flying}
-        if case is not None and free and ctx.get(self.dut.room) and self._busy():
+        if case is not None and free and ctx.get(self.dut.room) and self.bench.random.random() >= self._idle:
             chosen = self._select(case, self.bench.random.choice(sorted(free)))
             self._case = next(self._cases, None)
         self._coming.append(chosen)
@@ -119,7 +96,7 @@ class DoubleDriver(UnitDriver):
             self.lanes.predicates[warp, number] = 0
         constant = (0, True)
         if case.offset is not None:
-            self._constants.append(case)
+            self._constants.expect(spell(case.word), BANK, case.offset + 4, case.constant(case.offset + 4)[0])
             constant = case.constant(case.offset)
         return self._layout.const({"valid": 1, "payload": {
             "warp": warp, "serial": self._serial, "pc": 8 * self._serial, "word": case.word,

@@ -25,6 +25,7 @@ from testbench.handmade import machine, warp_of
 from testbench.words import NOP
 
 _REGISTERS = (0, 1, 2, 3, 4, 5)
+_BYTES = (0, 1, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
 _OPERANDS = ("Ra", "Rb", "Rc")
 _SPECIAL = ("S2R", "CS2R", "LEPC")
 
@@ -86,6 +87,15 @@ def corner_beats(source: Random, lanes: int) -> Iterator[Beat]:
             yield _beat(source, lanes, form, warp, constants, [*zip(*((a, b, third) for a, b in part), strict=True)])
 
 
+def distance_beats(source: Random, lanes: int, count: int) -> Iterator[Beat]:
+    """VABSDIFF4 of bytes at the ends of their types, so that distances of nine bits are beside others."""
+    warp, constants = warp_of(machine([NOP])), _Constants()
+    form = next(form for form in LANE_FORMS if form.name == "VABSDIFF4")
+    for _ in range(count):
+        given = [[int.from_bytes(source.choices(_BYTES, k=4), "little") for _ in range(WARP_THREADS)] for _ in "abc"]
+        yield _beat(source, lanes, form, warp, constants, given)
+
+
 def _beat(source: Random, lanes: int, form: Form, warp: Warp, constants: Any,
           given: Sequence[Sequence[int]] | None = None) -> Beat:
     """A word with any fields, and any operands; with ``given`` those of its registers a, b and c, then R0 to R2."""
@@ -95,7 +105,7 @@ def _beat(source: Random, lanes: int, form: Form, warp: Warp, constants: Any,
             word = form.fields[field].put(word, register) if field in form.fields else word
     for register in _REGISTERS:
         warp.registers[register] = np.array(_numbers(source, WARP_THREADS), np.uint32)
-    if form in FLOATING:
+    if given or form in FLOATING:
         for field, numbers in zip(_OPERANDS, given or singles(source, WARP_THREADS), strict=True):
             if (register := form.values(word).get(field, RZ)) != RZ:
                 warp.registers[register] = np.array(numbers, np.uint32)

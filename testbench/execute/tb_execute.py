@@ -13,7 +13,7 @@ from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from sim.waves import Mark, Text, Trace, View
 from testbench.execute.driver import Beat, LaneDriver
-from testbench.execute.reference import corner_beats, formula_beats, model_beats
+from testbench.execute.reference import corner_beats, distance_beats, formula_beats, model_beats
 from testbench.formulas.integer import FORMULAS
 
 LANES = 4
@@ -55,8 +55,10 @@ def check_singles(bench: Bench) -> None:
 def check_video(bench: Bench) -> None:
     """Video instructions, more often: of types, parts, bounds and second operations there are thousands together."""
     count = 6000 if bench.thorough else 50
-    counts = _play(bench, "video instructions", model_beats(bench.random, LANES, count, VIDEO))
+    forms = [form for form in LANE_FORMS if form in VIDEO]
+    counts = _play(bench, "video instructions", model_beats(bench.random, LANES, count, forms))
     _table(bench, "threads compared in video instructions", counts, {form.name for form in VIDEO})
+    _play(bench, "distances of bytes", distance_beats(bench.random, LANES, 4 * count))
 
 
 def _table(bench: Bench, title: str, counts: dict[str, int], names: set[str]) -> None:

@@ -5,6 +5,7 @@ module          content
 ==============  =======================================================================================================
 integer         sums, products, shifts, logic, comparisons, predicates and CC: what the lanes execute
 conversion      bit counts and conversions
+double          double precision
 functions       error bounds of MUFU's functions
 condition       what the tests of CC say of numbers that were compared
 inputs          words of a form in all its modes, operands at the edges, threads before and after

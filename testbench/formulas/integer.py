@@ -395,6 +395,14 @@ _of("VSHL")(partial(_video, lambda f, a, b: a * 2 ** _count(f, b, 32)))
 _of("VSHR")(partial(_video, lambda f, a, b: a // 2 ** _count(f, b, 32)))
 
 
+@_of("VABSDIFF4")
+def _(f: Fields, t: Thread) -> int:
+    a, b = ([int.from_bytes([octet], signed=bool(f["signs"] >> place & 1)) for octet in word.to_bytes(4, "little")]
+            for place, word in enumerate((t.a, t.b)))
+    differences = [max(x, y) - min(x, y) for x, y in zip(a, b, strict=True)]
+    return t.c + sum(differences) if f["reduce"] else sum(d % 256 * 256 ** place for place, d in enumerate(differences))
+
+
 @_of("VSETP")
 def _(f: Fields, t: Thread) -> Outcome:
     holds = int(_compared(f["compare"], _selected(f, t, 0), _selected(f, t, 1)))

@@ -8,6 +8,7 @@ import pytest
 
 from rtl.convert.decode import CONVERSION_FORMS
 from rtl.execute.decode import LANE_FORMS
+from rtl.isa.double import DOUBLE
 from rtl.isa.errors import WarpError
 from rtl.isa.floating import FLOATING
 from rtl.isa.syntax import PT, RZ
@@ -15,6 +16,8 @@ from rtl.params import WARP_THREADS
 from sim.model.thread import Before, step, step_together
 from testbench.convert.cases import GUARD, every_type
 from testbench.convert.cases import case_of as conversion_of
+from testbench.double.cases import case_of as double_of
+from testbench.formulas.double import FORMULAS as DOUBLES
 from testbench.formulas.inputs import BANK, BANK_WORDS, Case, case_of, words_of
 from testbench.formulas.integer import FORMULAS
 from testbench.handmade import alone
@@ -106,6 +109,28 @@ def test_conversions(name):
             assert {number: done.registers[number] for number in wanted} == wanted, hex(word)
             if case.conditions is not None:
                 assert done.condition == case.conditions[thread], hex(word)
+
+
+@pytest.mark.parametrize("name", DOUBLES)
+def test_double_precision(name):
+    """The warp model against the formula in every mode, and the thread model against what both say."""
+    source, even = Random(name), [2 * number for number in range(LIMIT // 2)] + [RZ]
+    for form in (form for form in DOUBLE if form.name == name):
+        for word in words_of(source, form, even, LIMIT, 100 if form.variant == "r" else 12):
+            case = double_of(source, form, word)
+            constants = {} if case.offset is None else {BANK: case.bank}
+            for thread in range(THREADS):
+                done = step(word, {number: row[thread] for number, row in case.before.items()}, banks=constants,
+                            predicates=[held >> thread & 1 for held in case.held])
+                for number, row in case.after.items():
+                    assert done.registers[number] == row[thread], hex(word)
+                for number, held in case.predicates.items():
+                    assert done.predicates[number] == held >> thread & 1, hex(word)
+                assert case.conditions is None or done.condition == case.conditions[thread], hex(word)
+
+
+def test_every_instruction_of_double_precision_has_a_formula():
+    assert {form.name for form in DOUBLE} == DOUBLES.keys()
 
 
 def test_every_instruction_of_the_lanes_has_a_formula():

@@ -10,7 +10,14 @@ import pytest
 
 from rtl.fpga.link import REQUEST_BYTES
 from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS
+from rtl.isa.control import CONTROL
+from rtl.isa.conversion import CONVERSION
+from rtl.isa.double import DOUBLE
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
+from rtl.isa.floating import FLOATING
+from rtl.isa.integer import INTEGER
+from rtl.isa.legality import is_refused
+from rtl.isa.memory import MEMORY
 from rtl.isa.qmd import QMD
 from rtl.isa.registers import (
     COUNTER_BLOCK,
@@ -22,12 +29,14 @@ from rtl.isa.registers import (
 )
 from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS, SpecialRegister
 from rtl.isa.tokens import TokenKind
+from rtl.isa.video import VIDEO
 from rtl.layouts import InstructionKind, LaunchRejection
 from rtl.params import PRESETS, SmParams
 from sim.manual import with_ports
 from sim.report.ports import PORT_UNITS, described_members
 from sim.report.reference import register_rows
 from sim.run import main as run
+from sim.toolchain.refusals import refused_rows
 
 ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "rtl" / "README.md"
@@ -86,7 +95,16 @@ def special_register_rows() -> list[list[str]]:
     return [[str(register.value), SPECIAL_REGISTER_TEXTS[register.value]] for register in SpecialRegister]
 
 
+def class_rows() -> list[list[str]]:
+    """Class, and its instructions that some machine has."""
+    return [[name, " ".join(dict.fromkeys(form.name for form in forms if not is_refused(form)))] for name, forms in (
+        ("integer", INTEGER), ("video", VIDEO), ("single precision", FLOATING), ("double precision", DOUBLE),
+        ("conversion", CONVERSION), ("memory", MEMORY), ("control", CONTROL))]
+
+
 EXACT = {
+    "classes of instructions": (ROOT / "README.md", "## Instructions", class_rows()),
+    "refused": (DOCS / "refused.md", "## The list", [list(row) for row in refused_rows()]),
     "board registers": (DOCS / "board.md", "## Registers of the board", [*register_rows(BOARD_BLOCK, BOARD_REGISTERS)]),
     "link commands": (DOCS / "board.md", "### Commands", [
         [f"{command.value:#04x}", command.name] for command in REQUEST_BYTES]),

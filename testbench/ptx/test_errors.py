@@ -44,7 +44,9 @@ INSTRUCTIONS = [
                                ".v2, .v4, .volatile, .wb, .weak, .wt"),
     ("membar;", "membar lacks a modifier: expected .cta, .gl, .sys"),
     # video instructions
-    ("vadd4.u32.u32.u32 r0, r1, r2, r3;", "vadd4: video instructions with several results are not supported"),
+    ("vadd4.u32.u32.u32 r0.b13, r1, r2, r3;", ".b13 is no choice of parts here: the usual one is .b3210"),
+    ("vadd2.u32.u32.u32 r0, r1, r2.h4, r3;", ".h4 is no choice of parts here: the usual one is .h32"),
+    ("vadd2.u32.u32.u32.sat.add r0, r1, r2, r3;", "vadd2.u32.u32.u32.sat has no modifier .add here: expected none"),
     ("vadd.u32.u32 r0, r1, r2;", "vadd.u32.u32 lacks a modifier: expected .s32, .u32"),
     ("vadd.u32.u32.u32 r0.b1, r1, r2;", "vadd into .b1 takes a third number, which has the other bits"),
     ("vadd.u32.u32.u32 r0, r1, r2, r3;", "vadd has no use for a third number: its result is a whole register, and "

@@ -112,8 +112,8 @@ def test_a_function_of_another_kernel_refuses_nothing(tmp_path, capsys):
 @pytest.mark.parametrize(("word", "text"), [
     (encode("LOP32I", Rd=1, Ra=2, imm32=5, extended=1),
      " LOP32I.AND.X R1, R2, 0x5: what it does is not public, and compiled code does without it"),
-    (encode("I2F", "c", Rd=1, source=3, destination=2),
-     " I2F.F32.U64 R1, c[0x0] [0x0]: an operand of this machine is at most one word of a constant bank"),
+    (encode("VABSDIFF4", "parts", Rd=1, Ra=2, Rb=3, Rc=4, saturate=1),
+     " VABSDIFF4.SAT R1, R2, R3, R4: compiled code takes all bytes of two registers in their order, without bounds"),
     (encode("IADD32I", Rd=1, Ra=2, plus_one=1), "")])
 def test_forms_that_are_no_instructions_are_refused(tmp_path, capsys, word, text):
     path = tmp_path / "two.sass"

@@ -70,6 +70,38 @@ def _video(first: Callable[[Instruction], Compute]) -> Callable[[Instruction], C
     return make
 
 
+def _average(a: int, b: int) -> int:
+    """Halves are rounded away from zero in positive sums, and down in negative ones."""
+    return (a + b + 1 if a + b >= 0 else a + b) >> 1
+
+
+def _several(first: Callable[[Instruction], Compute]) -> Callable[[Instruction], Compute]:
+    """Two results, or four: their sum is added to the third number, or each takes the place of a part of it."""
+    def make(instruction: Instruction) -> Compute:
+        kinds, (into, *selected, _) = instruction.types[-2:], instruction.parts
+        kind = instruction.type if len(instruction.types) > len(kinds) else Type.U32
+        count, of_two = int(instruction.opcode[-1]), first(instruction)
+        letter, size = into[0], _WORD.bit_length() // count
+        written = [int(digit) for digit in into[1:]]
+        taken = [[int(digit) for digit in reversed(digits[1:])] for digits in selected]
+
+        def compute(a: int, b: int, c: int) -> int:
+            results = {}
+            for place in written:
+                numbers = (_number((a, b)[at[place] >= count], of, f"{letter}{at[place] % count}")
+                           for at, of in zip(taken, kinds, strict=True))
+                results[place] = of_two(*numbers)
+            if instruction.operation:
+                return c + sum(results.values()) & _WORD
+            for place, result in results.items():
+                result = _within(result, kind.signed, size) if instruction.saturate else result
+                mask = (1 << size) - 1 << size * place
+                c = c & ~mask | result << size * place & mask
+            return c
+        return compute
+    return make
+
+
 def _product_and_sum(instruction: Instruction) -> Compute:
     """vmad: there is a sign if a factor has one, or if something is negated; c has one then, too."""
     _, *kinds = instruction.types
@@ -86,11 +118,13 @@ def _product_and_sum(instruction: Instruction) -> Compute:
     return compute
 
 
+_FIRST: Mapping[str, Callable[[Instruction], Compute]] = {
+    "vadd": _sum(1), "vsub": _sum(-1), "vabsdiff": lambda instruction: lambda a, b: abs(a - b),
+    "vmin": lambda instruction: min, "vmax": lambda instruction: max, "vset": _compared}
 VIDEO: Mapping[str, Callable[[Instruction], Compute]] = {
-    "vadd": _video(_sum(1)), "vsub": _video(_sum(-1)),
-    "vabsdiff": _video(lambda instruction: lambda a, b: abs(a - b)),
-    "vmin": _video(lambda instruction: min), "vmax": _video(lambda instruction: max),
-    "vshl": _video(_shift(left=True)), "vshr": _video(_shift(left=False)), "vset": _video(_compared),
-    "vmad": _product_and_sum,
+    **{opcode: _video(first) for opcode, first in _FIRST.items()},
+    "vshl": _video(_shift(left=True)), "vshr": _video(_shift(left=False)), "vmad": _product_and_sum,
+    **{f"{opcode}{count}": _several(first) for count in (2, 4)
+       for opcode, first in (*_FIRST.items(), ("vavrg", lambda instruction: _average))},
 }
 """Makers of computations, by opcode."""

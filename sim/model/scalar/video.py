@@ -101,6 +101,24 @@ def _video(i: Instruction) -> Result:
     return compute
 
 
+@result_of("VABSDIFF4")
+def _distances(i: Instruction) -> Result:
+    """Of four bytes: joined, their low 8 bits each, or added to c."""
+    at_a, at_b, c, adds = i.source("a"), i.source("b"), i.source("c"), i["reduce"]
+    sign_a, sign_b = i["signs"] & 1, i["signs"] >> 1
+
+    def byte(word: int, place: int, has_sign: int) -> int:
+        return signed(word >> place, 8) if has_sign else word >> place & 0xFF
+
+    def compute(thread: Thread) -> int:
+        a, b = thread.values[at_a], thread.values[at_b]
+        found = [(abs(byte(a, place, sign_a) - byte(b, place, sign_b)), place) for place in range(0, 32, 8)]
+        if adds:
+            return thread.values[c] + sum(distance for distance, _ in found) & WORD
+        return sum((distance & 0xFF) << place for distance, place in found)
+    return compute
+
+
 @result_of("VMAD")
 def _product_sum(i: Instruction) -> Result:
     a, b, c = _part(i, "a"), _part(i, "b"), i.source("c")

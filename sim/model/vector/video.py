@@ -17,7 +17,7 @@ from rtl.isa.video import IMMEDIATE_PART, WORD_PART
 from .comparison import CONDITIONS, Operation, less, set_predicates
 from .lanes import Outcome, Sources, Words, doubles, mask_of
 
-__all__ = ["vabsdiff", "vadd", "vmad", "vmnmx", "vset", "vsetp", "vshl", "vshr"]
+__all__ = ["vabsdiff", "vabsdiff4", "vadd", "vmad", "vmnmx", "vset", "vsetp", "vshl", "vshr"]
 
 _Numbers = NDArray[np.int64]
 _First = Callable[[_Numbers, _Numbers, Values], _Numbers]
@@ -92,6 +92,16 @@ def _relation(sources: Sources, values: Values) -> int:
 
 def _shift_count(b: _Numbers, values: Values) -> _Numbers:
     return b & 31 if values["wrap"] else np.minimum(b, 32)
+
+
+def vabsdiff4(sources: Sources, values: Values) -> Outcome:
+    """VABSDIFF4: the distances of the bytes of a and b, of which the sum is added to c, or the low bytes are joined."""
+    a, b = (np.ascontiguousarray(word).view(_TYPES[1, bool(values["signs"] >> place & 1)]).astype(np.int64)
+            for place, word in enumerate((sources.a, sources.b)))
+    distances = np.abs(a - b)
+    if values["reduce"]:
+        return Outcome(sources.c + distances.reshape(-1, 4).sum(axis=1).astype(np.uint32))
+    return Outcome(distances.astype(np.uint8).view(np.uint32))
 
 
 vadd = _operation(_sum)

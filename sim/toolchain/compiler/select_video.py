@@ -6,7 +6,7 @@ from dataclasses import replace
 from sim.toolchain.ptx.module import Instruction, Type
 
 from .builder import Builder, handles
-from .ir import RZ, Source, number
+from .ir import RZ, Source, Value, number
 
 __all__: list[str] = []
 
@@ -37,25 +37,73 @@ def _sources(b: Builder, i: Instruction) -> list[Source]:
 
 def _finish(b: Builder, i: Instruction, name: str, sources: Sequence[Source], mods: str) -> None:
     """The instruction with its second operation."""
-    part, (*_, third) = i.parts[0], (RZ, *map(b.word, i.operands[3:]))
-    mods += _MERGES[part] + _SECOND[i.operation]
+    *_, third = RZ, *map(b.word, i.operands[3:])
+    _merged(b, b.write(i.operands[0]), i.parts[0], name, [*sources, third], mods, _SECOND[i.operation])
+
+
+def _merged(b: Builder, result: list[Value | None], part: str, name: str, sources: Sequence[Source], mods: str,
+            second: str = "") -> None:
+    """The instruction, whose result goes to a part of the third source, or to all of a register."""
+    mods += _MERGES[part] + second
     if part in _PUT:
-        byte = b.compute(name, *sources, RZ, mods=mods)
-        b.op("PRMT", b.write(i.operands[0]), third, number(_PUT[part]), byte)
+        byte = b.compute(name, *sources[:2], RZ, mods=mods)
+        b.op("PRMT", result, sources[2], number(_PUT[part]), byte)
     else:
-        b.op(name, b.write(i.operands[0]), *sources, third, mods=mods)
+        b.op(name, result, *sources, mods=mods)
 
 
 @handles("vadd", "vsub", "vmin", "vmax", "vabsdiff")
 def _arithmetic(b: Builder, i: Instruction) -> None:
     x, y = _sources(b, i)
-    signed, types = i.type.signed, _types(i.types[1:], i)
-    if i.opcode == "vabsdiff":
-        name, mods = "VABSDIFF", (".SD" if signed else "") + types
-    else:
-        name = "VMNMX" if i.opcode in ("vmin", "vmax") else "VADD"
-        mods = ("" if signed else ".UD") + types + (".MX" if i.opcode == "vmax" else "")
-    _finish(b, i, name, [x, y.negate() if i.opcode == "vsub" else y], mods + (".SAT" if i.saturate else ""))
+    name, mods = _operation(i, i.opcode, _types(i.types[1:], i))
+    _finish(b, i, name, [x, y.negate() if i.opcode == "vsub" else y], mods)
+
+
+def _operation(i: Instruction, opcode: str, types: str) -> tuple[str, str]:
+    """The instruction of the machine, with the types of its sources."""
+    signed, saturates = i.type.signed, ".SAT" if i.saturate else ""
+    if opcode == "vset":
+        assert i.compare is not None
+        return "VSET", f".{i.compare.value.upper()}{types}"
+    if opcode == "vabsdiff":
+        return "VABSDIFF", (".SD" if signed else "") + types + saturates
+    name = "VMNMX" if opcode in ("vmin", "vmax") else "VADD"
+    return name, ("" if signed else ".UD") + types + (".MX" if opcode == "vmax" else "") + saturates
+
+
+_SEVERAL = ("vadd", "vsub", "vmin", "vmax", "vabsdiff", "vset", "vavrg")
+
+
+@handles(*(f"{opcode}{count}" for opcode in _SEVERAL for count in "24"))
+def _several(b: Builder, i: Instruction) -> None:
+    """A result after the other goes into its part of the third number, or is added to it; all distances of bytes are
+    one instruction, where they are plain."""
+    opcode, count, (into, *selected, _), kinds = i.opcode[:-1], int(i.opcode[-1]), i.parts, i.types[-2:]
+    words = [b.compute("MOV", word) if isinstance(word.what, int) else word for word in map(b.word, i.operands[1:3])]
+    third, signs = b.word(i.operands[3]), "".join(f".{'S' if kind.signed else 'U'}{_WORD // count}" for kind in kinds)
+    if (opcode == "vabsdiff" and i.parts[:3] == ("b3210", "b3210", "b7654")
+            and not i.saturate and not i.type.signed):
+        b.op("VABSDIFF4", b.write(i.operands[0]), *words, third,
+             mods=("" if signs == ".S8.S8" else signs) + (".ACC" if i.operation else ""))
+        return
+    places = sorted(int(digit) for digit in into[1:])
+    for place in places:
+        part = f"{into[0]}{place}"
+        parts = [f"{into[0]}{int(at) % count}" for at in (digits[count - place] for digits in selected)]
+        x, y = (replace(words[int(digits[count - place]) >= count], part=_SUFFIXES.get(of, f".{of.upper()}"))
+                for digits, of in zip(selected, parts, strict=True))
+        types, name = signs, opcode
+        if opcode == "vavrg":
+            # One more where the sum is not negative, then half of it.
+            total = b.compute("VADD", x, y, RZ, mods=signs)
+            x = b.compute("SHR", b.compute("IADD3", total, number(1), b.compute("SHR", total, number(31))), number(1))
+            y, types, name = RZ, "", "vadd"
+        name, mods = _operation(i, name, types)
+        held: list[Value | None] = b.write(i.operands[0]) if place == places[-1] else [b.temporary()]
+        _merged(b, held, "" if i.operation else part, name, [x, y.negate() if opcode == "vsub" else y, third], mods,
+                _SECOND[i.operation])
+        if held[0] is not None:
+            third = Source(held[0])
 
 
 @handles("vshl", "vshr")
@@ -67,8 +115,8 @@ def _shift(b: Builder, i: Instruction) -> None:
 
 @handles("vset")
 def _compare(b: Builder, i: Instruction) -> None:
-    assert i.compare is not None
-    _finish(b, i, "VSET", _sources(b, i), f".{i.compare.value.upper()}" + _types(i.types, i))
+    name, mods = _operation(i, "vset", _types(i.types, i))
+    _finish(b, i, name, _sources(b, i), mods)
 
 
 @handles("vmad")

@@ -16,6 +16,7 @@ the field it may be missing. Operands, in written order:
 ``#N``       a number below N
 ``>T.`` ``<T.``  a register, and perhaps which part of it: ``.b0`` to ``.b3``, ``.h0``, ``.h1``; ``<T-`` ``<T-.``:
              negated perhaps; ``<T?``: may be missing
+``>T%`` ``<T%``  a register, and perhaps which of its parts, or of those of two: ``.b31``, ``.h10``, ``.b7654``
 ``barrier``  the number of a barrier; ``threads?``: how many it counts, which may be missing: then a Sink takes its
              place, unless it is the last
 ============ ==================================================================================================
@@ -84,6 +85,10 @@ div rem min max | types:INTEGER                                           | >0 <
 abs neg         | types:SIGNED                                            | >0 <0
 vadd vsub vabsdiff vmin vmax | types:WORD types:WORD types:WORD saturate?:sat | >0. <1. <2. <0?
 vadd vsub vabsdiff vmin vmax | types:WORD types:WORD types:WORD saturate?:sat operation:add/min/max | >0 <1. <2. <0
+SEVERAL         | types:WORD types:WORD types:WORD saturate?:sat | >0% <1% <2% <0
+SEVERAL         | types:WORD types:WORD types:WORD operation:add | >0% <1% <2% <0
+vset2 vset4     | types:WORD types:WORD compare:eq/ne/lt/le/gt/ge | >u32% <0% <1% <u32
+vset2 vset4     | types:WORD types:WORD compare:eq/ne/lt/le/gt/ge operation:add | >u32% <0% <1% <u32
 vshl vshr       | types:WORD types:WORD types:u32 saturate?:sat clamp:clamp/wrap | >0. <1. <2. <0?
 vshl vshr       | types:WORD types:WORD types:u32 saturate?:sat clamp:clamp/wrap operation:add/min/max | >0 <1. <2. <0
 vset            | types:WORD types:WORD compare:eq/ne/lt/le/gt/ge         | >u32. <0. <1. <u32?
@@ -181,14 +186,13 @@ trap            |                                                         |
 brkpt           |                                                         |
 """
 
+_SEVERAL = " ".join(f"v{name}{count}" for count in "24" for name in ("add", "sub", "avrg", "absdiff", "min", "max"))
+"""Arithmetic on two halves, or four bytes, at once."""
 _READ_AS = {"barrier": "bar"}
 """Opcodes that are only another spelling."""
 
 _SHORT = ("bf16", "bf16x2", "e4m3x2", "e5m2x2", "f16", "f16x2", "rna", "tf32")
 """Modifiers of formats of less than 32 bits, and their roundings."""
-_SEVERAL = frozenset(f"v{name}{count}" for name in ("add", "sub", "avrg", "absdiff", "min", "max", "set")
-                     for count in "24")
-"""Video instructions with several results."""
 _NEEDS = {"dp2a": 61, "dp4a": 61, "fence": 70, "match": 70, "nanosleep": 70, "redux": 80, "tanh": 75, "NaN": 80}
 """Instructions and modifiers of later machines, and which."""
 
@@ -223,7 +227,7 @@ def _all() -> Mapping[str, tuple[Form, ...]]:
     for line in _TABLE.strip().splitlines():
         names, modifiers, operands = line.split("|", 2)
         items = tuple(_item(text) for text in modifiers.split())
-        for name in names.split():
+        for name in names.replace("SEVERAL", _SEVERAL).split():
             form = Form(_READ_AS.get(name, name), items, tuple(operands.split()))
             found[name] = (*found.get(name, ()), form)
     return found
@@ -243,8 +247,6 @@ def reason_refused(word: str) -> str | None:
     """Why an opcode or modifier that PTX has is not known here; None where no reason is known."""
     if word in _SHORT:
         return "floating point of less than 32 bits is not supported"
-    if word in _SEVERAL:
-        return "video instructions with several results are not supported"
     if word in _NEEDS:
         return f"needs sm_{_NEEDS[word]}, and this machine is sm_50"
     return None

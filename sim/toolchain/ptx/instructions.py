@@ -149,7 +149,7 @@ def read_instruction(node: syntax.Instruction, scope: Scope, readonly: frozenset
     if patterns and patterns[0] in CONTROL:
         return CONTROL[patterns[0]](reader, node)
     nodes = node.operands
-    if any(pattern[-1] in ".-" for pattern in patterns):
+    if any(pattern[-1] in ".-%" for pattern in patterns):
         patterns, nodes, instruction = with_parts(instruction, patterns, nodes)
     least = sum(not pattern.endswith("?") for pattern in patterns)
     if not least <= len(nodes) <= len(patterns):

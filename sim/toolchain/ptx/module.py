@@ -367,6 +367,8 @@ class Instruction:
         scale: By how many bits vmad shifts its sum to the right.
         plus_one: ``.po`` of vmad: one is added.
         parts: Of video instructions, for each operand: which part of the register it is, b0 to b3, h0, h1, or empty.
+            Of those of two halves or four bytes: which of them are written, the highest first, as b320; which of both
+            sources' a source consists of, those of the second one behind the first one's, as h32 or b7654.
         negated: Of vmad, for each operand: whether it is negated.
         sync: ``.sync`` of vote and shfl: the last operand is the member mask.
         scope: Of membar.

@@ -1,5 +1,6 @@
 """Operands of video instructions: which part of a register they are, and whether they are negated."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,14 +14,21 @@ __all__ = ["check_parts", "with_parts"]
 _THIRD = 3
 """The place of the third number among the operands."""
 _PARTS = frozenset({".b0", ".b1", ".b2", ".b3", ".h0", ".h1"})
+_SEVERAL = {"2": (r"h1?0?", r"h[0-3]{2}", ("h10", "h10", "h32")),
+            "4": (r"b3?2?1?0?", r"b[0-7]{4}", ("b3210", "b3210", "b7654"))}
+"""Parts of a result and of a source, and what they are where nothing is told, where there are so many results."""
 
 
 def with_parts(instruction: Instruction, patterns: Sequence[str], nodes: Sequence[syntax.OperandNode]
                ) -> tuple[tuple[str, ...], list[syntax.OperandNode], Instruction]:
     """The patterns and operands without what is told of parts and signs, and the instruction with that."""
     found = [_split(pattern, node) for pattern, node in zip(patterns, nodes, strict=False)]
+    if patterns[0].endswith("%"):
+        result, source, usual = _SEVERAL[instruction.opcode[-1]]
+        found = [(node, _parts(node, part, source if at else result, usual[at]) if at < len(usual) else "", negated)
+                 for at, (node, part, negated) in enumerate(found)]
     plain = [node for node, _, _ in found]
-    return (tuple(pattern.rstrip(".-") for pattern in patterns), [*plain, *nodes[len(plain):]],
+    return (tuple(pattern.rstrip(".-%") for pattern in patterns), [*plain, *nodes[len(plain):]],
             replace(instruction, parts=tuple(part for _, part, _ in found),
                     negated=tuple(negated for _, _, negated in found)))
 
@@ -29,6 +37,8 @@ def check_parts(instruction: Instruction, node: syntax.Instruction) -> None:
     """Refuses a result that is part of a register of which the rest is not told, and the opposite; two negations that
     cannot be at once."""
     opcode, merges, third = node.opcode, bool(instruction.parts[0]), len(instruction.parts) > _THIRD
+    if instruction.opcode[-1] in _SEVERAL:
+        return
     if instruction.opcode == "vmad":
         if instruction.negated[1] != instruction.negated[2] and instruction.negated[3]:
             raise SourceError(opcode, "vmad negates the product or what is added to it, not both")
@@ -51,5 +61,15 @@ def _split(pattern: str, node: syntax.OperandNode) -> tuple[syntax.OperandNode, 
     if not isinstance(inner, syntax.Name):
         return node, "", False
     component = str(inner.component or "")
-    part = component[1:] if pattern.endswith(".") and component in _PARTS else ""
+    takes = (pattern.endswith(".") and component in _PARTS) or pattern.endswith("%")
+    part = component[1:] if takes else ""
     return syntax.Expression([syntax.Name(inner.token, None if part else inner.component)]), part, negated
+
+
+def _parts(node: syntax.OperandNode, part: str, allowed: str, usual: str) -> str:
+    """Which parts an operand of several has."""
+    if part and not (len(part) > 1 and re.fullmatch(allowed, part)):
+        inner = node.items[0] if isinstance(node, syntax.Expression) else None
+        assert isinstance(inner, syntax.Name)
+        raise SourceError(inner.token, f".{part} is no choice of parts here: the usual one is .{usual}")
+    return part or usual

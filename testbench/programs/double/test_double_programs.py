@@ -162,8 +162,37 @@ def test_the_hardware_keeps_step_in_division(kernel, words):
     in_lockstep(hardware, launch_of(kernel, "O3", arguments, 2), LIMIT)
 
 
+CONVERSIONS = [
+    ("F2F", {"source": 3, "destination": 2}), ("F2F", {"source": 3, "destination": 3, "whole": 5, "negate_b": 1}),
+    ("F2I", {"source": 3, "destination": 7, "round": 3}), ("I2F", {"source": 7, "destination": 3}),
+    ("I2F", {"source": 3, "destination": 2, "round": 2, "cc": 1})]
+"""Of 64 bits, with a constant: within single precision and without, with and without a sign."""
+
+
+@needs_compiled
+@pytest.mark.parametrize(("preset", "chosen"), [("default", CONVERSIONS), ("tiny", CONVERSIONS[2:])])
+def test_conversions_of_constants_of_64_bits(preset, chosen):
+    """Every fourth word of a bank of them, so that its last one has no upper half; in between a sum and a product that
+    read another, in double precision, which asks for upper words, too."""
+    bank = np.array([-2.75, 1e18, -(1 << 53) - 1.0, 3e300], np.float64).tobytes() + bytes(range(0xF0, 0xFC))
+    words = []
+    for at, (name, fields) in enumerate(chosen):
+        words += [encode(name, "c", Rd=8 + 2 * at, bank=2, offset=offset, **fields)
+                  for offset in range(0, len(bank), 4)]
+        if preset == "default":
+            words += [encode("DADD", "c", Rd=4, Ra=2, bank=2, offset=8),
+                      encode("DMUL", "c", Rd=6, Ra=2, bank=2, offset=16)]
+    hardware = Hardware(PRESETS[preset], ENGINES["compiled"], check=True)
+    result = hardware.run(launch([*words, encode("EXIT")], constants={2: bank}), LIMIT)
+    assert hardware.lockstep is not None
+    assert hardware.lockstep.difference is None
+    assert result.status == "ok"
+
+
 @needs_compiled
 @pytest.mark.parametrize(("word", "error"), [
+    (encode("I2F", "c", Rd=4, source=3, destination=3, bank=2, offset=0x10), True),
+    (encode("I2F", "c", Rd=4, source=3, destination=3, bank=2, offset=0xC), False),
     (encode("DADD", "c", Rd=4, Ra=8, bank=2, offset=0x10), True),
     (encode("DADD", "c", Rd=4, Ra=8, bank=2, offset=0x10, guard_not=1), False),
     (encode("DSETP", "c", Pd=1, Ra=8, bank=2, offset=0xC, compare=1), False),

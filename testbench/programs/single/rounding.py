@@ -1,13 +1,15 @@
 """Compiled division, square roots and reciprocals against NumPy:
-``python -m testbench.programs.single.rounding [--count N] [--seed N] [--level O0|O3]``.
+``python -m testbench.programs.single.rounding [--double] [--count N] [--seed N] [--level O0|O3]``.
 
 NVIDIA's compiled code for them, with its slow ways, on the warp model: all pairs of numbers at the edges, and others of
-every kind at random. Says how many were wrong, and exits with 1 if any was. A million of each takes some minutes.
+every kind at random. Says how many were wrong, and exits with 1 if any was. A million of each takes some minutes. With
+``--double`` those in double precision, of which NumPy's are rounded to nearest as well; one NaN is as good as another.
 """
 
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,12 @@ from numpy.typing import NDArray
 from sim.command import Parser
 from sim.launch import Buffer, Launch, prepare
 from sim.toolchain.cubin import read_cubin
+from testbench.double.numbers import EDGES as DOUBLE_EDGES
+from testbench.double.numbers import SIGN, doubles
 from testbench.ended import on_warps
 from testbench.execute.singles import EDGES, singles
 
-__all__ = ["LIMIT", "THREADS", "exact_quotients", "exact_roots", "launch_of", "main", "words"]
+__all__ = ["DOUBLE", "LIMIT", "SINGLE", "THREADS", "exact_quotients", "exact_roots", "launch_of", "main", "words"]
 
 FOLDER = Path(__file__).parent
 LIMIT = 200_000
@@ -30,19 +34,30 @@ THREADS = 64
 _PART = 1 << 15
 """Pairs, or numbers, of a launch."""
 
-Words = NDArray[np.uint32]
+Words = NDArray[Any]
+"""Numbers as unsigned ones of their size."""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Kernels of one precision: where they are, words at the edges, others as pairs, what each kernel has to leave."""
+
+    folder: Path
+    edges: Words
+    pairs: Callable[[random.Random, int], Words]
+    exact: Mapping[str, Callable[[Words], Words]]
 
 
 def launch_of(kernel: str, level: str, buffers: dict[str, np.ndarray], grid: tuple[int, int, int],
-              block: tuple[int, int, int]) -> Launch:
-    """A launch of one of this folder's kernels."""
+              block: tuple[int, int, int], folder: Path = FOLDER) -> Launch:
+    """A launch of one of a folder's kernels."""
     arguments = [Buffer(name, content.tobytes()) for name, content in buffers.items()]
-    return prepare(read_cubin(FOLDER / f"{kernel}.{level}.cubin"), arguments, grid=grid, block=block)
+    return prepare(read_cubin(folder / f"{kernel}.{level}.cubin"), arguments, grid=grid, block=block)
 
 
-def words(launch: Launch) -> Words:
+def words(launch: Launch, kind: Any = np.uint32) -> Words:
     """Those of the first buffer."""
-    return np.frombuffer(launch.memory.read(*next(iter(launch.buffers.values()))), np.uint32)
+    return np.frombuffer(launch.memory.read(*next(iter(launch.buffers.values()))), kind)
 
 
 def exact_quotients(numbers: Words) -> Words:
@@ -73,6 +88,32 @@ def _pairs(source: random.Random, count: int) -> Words:
     return np.array([first, second], np.uint32).T.copy()
 
 
+def _double_pairs(source: random.Random, count: int) -> Words:
+    """The same in double precision."""
+    first, second, _ = doubles(source, count // 2)
+    first += [source.getrandbits(64) for _ in range(count - count // 2)]
+    second += [source.getrandbits(64) for _ in range(count - count // 2)]
+    return np.array([first, second], np.uint64).T.copy()
+
+
+def _double_quotients(numbers: Words) -> Words:
+    a, b = numbers.view(np.float64).T
+    with np.errstate(all="ignore"):
+        return (a / b)[:, np.newaxis].view(np.uint64)
+
+
+def _double_roots(numbers: Words) -> Words:
+    a = numbers.view(np.float64)
+    with np.errstate(all="ignore"):
+        return np.array([np.sqrt(a), 1 / a]).T.copy().view(np.uint64)
+
+
+SINGLE = Precision(FOLDER, np.array(EDGES, np.uint32), _pairs, {"quotients": exact_quotients, "roots": exact_roots})
+DOUBLE = Precision(
+    FOLDER.parent / "double", np.array([edge | sign for edge in DOUBLE_EDGES for sign in (0, SIGN)], np.uint64),
+    _double_pairs, {"quotients": _double_quotients, "roots": _double_roots})
+
+
 def _parts(given: Words, fresh: Callable[[int], Words], count: int) -> Iterator[Words]:
     """What is ``given``, then fresh ones, in parts: so many in all, and as many more as fill the last block."""
     while count > 0:
@@ -82,12 +123,15 @@ def _parts(given: Words, fresh: Callable[[int], Words], count: int) -> Iterator[
         count -= len(part)
 
 
-def _wrong(kernel: str, level: str, numbers: Words, exact: Words) -> Words:
-    """The numbers of which the kernel leaves something else."""
+def _wrong(precision: Precision, kernel: str, level: str, numbers: Words) -> Words:
+    """The numbers of which the kernel leaves something else than it has to."""
+    exact = precision.exact[kernel](numbers)
     launch = launch_of(kernel, level, {"out": np.zeros_like(exact), "in": numbers}, (len(numbers) // THREADS, 1, 1),
-                       (THREADS, 1, 1))
-    left = words(on_warps(launch, LIMIT * len(numbers) // THREADS)).reshape(exact.shape)
-    return numbers[(left != exact).any(axis=1)]
+                       (THREADS, 1, 1), precision.folder)
+    left = words(on_warps(launch, LIMIT * len(numbers) // THREADS), exact.dtype).reshape(exact.shape)
+    real = f"f{exact.dtype.itemsize}"
+    same = (left == exact) | (np.isnan(left.view(real)) & np.isnan(exact.view(real)))
+    return numbers[~same.all(axis=1)]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -95,26 +139,27 @@ def main(arguments: Sequence[str]) -> int:
     parser = Parser("testbench.programs.single.rounding", str(__doc__), "--count 1000 --level O3")
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--double", action="store_true", help="in double precision")
     parser.add_argument("--level", choices=["O0", "O3"], default="O3")
     return parser.run(arguments, _check)
 
 
 def _check(chosen: Any) -> int:
     """Checks as many numbers as the options say."""
-    source, failed = random.Random(chosen.seed), False
-    edges = np.array(EDGES, np.uint32)
+    source, failed, precision = random.Random(chosen.seed), False, DOUBLE if chosen.double else SINGLE
+    edges, size = precision.edges, 8 * precision.edges.itemsize
     pairs = np.stack(np.meshgrid(edges, edges), axis=-1).reshape(-1, 2)
-    kernels: dict[str, tuple[Words, Callable[[int], Words], Callable[[Words], Any]]] = {
-        "quotients": (pairs, lambda count: _pairs(source, count), exact_quotients),
-        "roots": (edges, lambda count: _pairs(source, count)[:, 0].copy(), exact_roots)}
-    for kernel, (given, fresh, exact) in kernels.items():
+    kernels: dict[str, tuple[Words, Callable[[int], Words]]] = {
+        "quotients": (pairs, lambda count: precision.pairs(source, count)),
+        "roots": (edges, lambda count: precision.pairs(source, count)[:, 0].copy())}
+    for kernel, (given, fresh) in kernels.items():
         done, wrong = 0, list[str]()
         for part in _parts(given, fresh, chosen.count):
-            found = _wrong(kernel, chosen.level, part, exact(part))
-            wrong += [" ".join(f"{word:#010x}" for word in np.atleast_1d(number)) for number in found]
+            found = _wrong(precision, kernel, chosen.level, part)
+            wrong += [" ".join(f"{word:#0{size // 4 + 2}x}" for word in np.atleast_1d(number)) for number in found]
             done += len(part)
         named = f": {'; '.join(wrong[:4])}" if wrong else ""
-        print(f"{kernel}, {chosen.level}: {done:,} checked, {len(wrong):,} wrong{named}", flush=True)
+        print(f"{kernel} of {size} bits, {chosen.level}: {done:,} checked, {len(wrong):,} wrong{named}", flush=True)
         failed = failed or bool(wrong)
     return int(failed)
 

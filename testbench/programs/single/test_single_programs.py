@@ -2,7 +2,7 @@
 
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -103,10 +103,12 @@ def test_roots_and_reciprocals_are_rounded_to_the_nearest(level):
 
 def test_the_command_says_how_many_are_wrong(capsys, monkeypatch):
     arguments = ["--count", "2000", "--seed", "1"]
-    assert rounding.main(arguments) == 0
-    assert capsys.readouterr().out.splitlines() == ["quotients, O3: 2,048 checked, 0 wrong",
-                                                    "roots, O3: 2,048 checked, 0 wrong"]
-    monkeypatch.setattr(rounding, "exact_roots", lambda numbers: exact_roots(numbers) ^ (numbers == 1)[:, None])
+    for size, more in ((32, []), (64, ["--double"])):
+        assert rounding.main([*arguments, *more]) == 0
+        assert capsys.readouterr().out.splitlines() == [
+            f"{kernel} of {size} bits, O3: 2,048 checked, 0 wrong" for kernel in ("quotients", "roots")]
+    monkeypatch.setattr(rounding, "SINGLE", replace(rounding.SINGLE, exact={
+        **rounding.SINGLE.exact, "roots": lambda numbers: exact_roots(numbers) ^ (numbers == 1)[:, None]}))
     assert rounding.main(arguments) == 1
     assert re.search(r"2,048 checked, \d+ wrong: 0x00000001; ", capsys.readouterr().out)
 

@@ -15,7 +15,7 @@ from sim.command import OutputError, Parser
 from sim.kernels.manifest import LEVELS
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx
 from testbench.programs.cuda.build import update
-from testbench.programs.video.reference import OPCODES
+from testbench.programs.video.reference import KERNELS, SEVERAL
 
 __all__ = ["FOLDER", "THREADS", "kernels", "main"]
 
@@ -23,6 +23,8 @@ FOLDER = Path(__file__).parent
 THREADS = 256
 _COUNT = 128
 _PARTS = ("", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1")
+_DISTANCES = tuple(f"vabsdiff4.u32.{a}32.{b}32{then} r, a, b, c;" for a in "us" for b in "us" for then in ("", ".add"))
+"""What is one instruction of the machine, VABSDIFF4."""
 _BEGINNING = """.version 7.8
 .target sm_50
 .address_size 64
@@ -50,8 +52,24 @@ _BEGINNING = """.version 7.8
 """
 
 
+def _several(source: Random, count: int) -> str:
+    """One of two halves or four bytes, with random modifiers; a quarter of them with all parts in their order."""
+    opcode, letter = source.choice(SEVERAL), "bh"[count == 2]
+    kinds = "".join(f".{source.choice('us')}32" for _ in range(3 if opcode != "vset" else 2))
+    mask = "".join(str(place) for place in reversed(range(count)) if source.getrandbits(1)) or "0"
+    into, of_a, of_b = (f".{letter}{text}" if source.random() < 0.5 else "" for text in (
+        mask, *("".join(str(source.randrange(2 * count)) for _ in range(count)) for _ in "ab")))
+    if source.random() < 0.25:
+        into = of_a = of_b = ""
+    compare = f".{source.choice(('eq', 'ne', 'lt', 'le', 'gt', 'ge'))}" if opcode == "vset" else ""
+    then = source.choice(("", ".add") if compare else ("", ".sat", ".add"))
+    return f"{opcode}{count}{kinds}{compare}{then} r{into}, a{of_a}, b{of_b}, c;"
+
+
 def _instruction(source: Random, opcode: str) -> str:
     """One with random modifiers."""
+    if opcode in ("halves", "bytes"):
+        return _several(source, 2 if opcode == "halves" else 4)
     kinds = [f".{source.choice('us')}32" for _ in range(3)]
     a, b, third = (source.choice(_PARTS) for _ in range(3))
     a, b = f"a{a}", f"b{b}" if source.random() < 0.85 else str(source.choice((source.getrandbits(15), 3, 40)))
@@ -81,14 +99,15 @@ def _instruction(source: Random, opcode: str) -> str:
 
 def _module(opcode: str) -> str:
     source = Random(opcode)
-    body = "".join(f"    {_instruction(source, opcode)}\n    st.global.u32 [to+{4 * THREADS * at}], r;\n"
-                   for at in range(_COUNT))
+    first = list(_DISTANCES) if opcode == "bytes" else []
+    found = [*first, *(_instruction(source, opcode) for _ in range(_COUNT - len(first)))]
+    body = "".join(f"    {text}\n    st.global.u32 [to+{4 * THREADS * at}], r;\n" for at, text in enumerate(found))
     return _BEGINNING.format(body=body)
 
 
 def kernels() -> Iterator[tuple[Path, bytes]]:
     """All files."""
-    for opcode in OPCODES:
+    for opcode in KERNELS:
         text = _module(opcode)
         yield FOLDER / f"{opcode}.ptx", text.encode()
         for level in LEVELS:

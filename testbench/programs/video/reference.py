@@ -1,4 +1,4 @@
-"""Scalar video instructions as the pseudo code of the PTX manual has them, from an instruction's text to a function.
+"""Video instructions as the pseudo code of the PTX manual has them, from an instruction's text to a function.
 
 Where the manual leaves something open: what a shift to the left drops counts for saturation, and a second operation
 takes the low 32 bits of the first result.
@@ -8,9 +8,13 @@ import re
 from collections.abc import Callable
 from operator import eq, ge, gt, le, lt, ne
 
-__all__ = ["OPCODES", "instructions", "meaning"]
+__all__ = ["KERNELS", "OPCODES", "SEVERAL", "instructions", "meaning"]
 
 OPCODES = ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vset", "vmad")
+SEVERAL = ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax", "vset")
+"""What there is of two halves and four bytes, too."""
+KERNELS = (*OPCODES, "halves", "bytes")
+"""A kernel for each opcode, and one for those of halves and of bytes each."""
 _LOWEST = {"b0": 0, "b1": 8, "b2": 16, "b3": 24, "h0": 0, "h1": 16, "": 0}
 _COMPARE = {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge}
 _TYPES = ("s32", "u32")
@@ -56,6 +60,8 @@ def meaning(text: str) -> _Meaning:
     types = [word for word in modifiers if word in _TYPES]
     (_, _, into), *sources = map(_operand, rest.split(","))
     *to, of_a, of_b = types
+    if opcode[-1] in "24":
+        return _several(opcode[:-1], int(opcode[-1]), modifiers, (to or ["u32"])[0], (of_a, of_b), rest)
 
     def values(a: int, b: int, c: int) -> tuple[int, int, int]:
         held = {"a": a, "b": b, "c": c}
@@ -80,8 +86,38 @@ def meaning(text: str) -> _Meaning:
     return run
 
 
+def _several(opcode: str, count: int, modifiers: list[str], kind: str, of: tuple[str, str], rest: str) -> _Meaning:
+    """Vector operations: extract, compute, saturate, and accumulate or merge."""
+    size = 32 // count
+    (_, _, into), *sources, (_, last, _) = map(_operand, rest.split(","))
+    usual = "".join(str(place) for place in reversed(range(2 * count)))
+    mask = [int(digit) for digit in into[1:]] or list(range(count))
+    chosen = [(text[1:] or default)[::-1] for (_, _, text), default in zip(
+        sources, (usual[count:], usual[:count]), strict=True)]
+
+    def run(a: int, b: int, c: int) -> int:
+        held = {"a": a, "b": b, "c": c}
+        words = [held[name] if name in held else int(name) for _, name, _ in sources]
+        together = words[0] | words[1] << 32
+        t = []
+        for place in range(count):
+            va, vb = ((together >> size * int(digits[place])) % 2 ** size for digits in chosen)
+            va, vb = (value - 2 ** size if signed == "s32" and value >= 2 ** (size - 1) else value
+                      for value, signed in zip((va, vb), of, strict=True))
+            value = _first(opcode, modifiers, va, vb)
+            t.append(_clamp(value, kind, size) if "sat" in modifiers else value)
+        third = held[last]
+        if "add" in modifiers:
+            return third + sum(t[place] for place in mask) & 0xFFFF_FFFF
+        parts = [t[place] if place in mask else third >> size * place for place in range(count)]
+        return sum(part % 2 ** size << size * place for place, part in enumerate(parts))
+    return run
+
+
 def _first(opcode: str, modifiers: list[str], ta: int, tb: int) -> int:
     match opcode:
+        case "vavrg":
+            return (ta + tb + 1 if ta + tb >= 0 else ta + tb) >> 1
         case "vadd":
             return ta + tb
         case "vsub":

@@ -24,7 +24,7 @@ from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.ended import in_lockstep, on_threads, on_warps
 from testbench.engine.designs import needs_compiled
 from testbench.programs.video.build import FOLDER, THREADS, kernels
-from testbench.programs.video.reference import OPCODES, instructions, meaning
+from testbench.programs.video.reference import KERNELS, instructions, meaning
 from testbench.words import contents
 
 BLOCK = 64
@@ -78,13 +78,13 @@ def check(opcode: str, found: list[int]) -> None:
 
 
 @pytest.mark.parametrize("level", MADE)
-@pytest.mark.parametrize("opcode", OPCODES)
+@pytest.mark.parametrize("opcode", KERNELS)
 def test_both_models_leave_what_the_manual_says(opcode, level):
     check(opcode, contents(on_warps(launch_of(opcode, level), LIMIT * THREADS // BLOCK), "out"))
     check(opcode, contents(on_threads(launch_of(opcode, level)), "out"))
 
 
-@pytest.mark.parametrize("opcode", OPCODES)
+@pytest.mark.parametrize("opcode", KERNELS)
 def test_the_interpreter_leaves_it_too(opcode):
     launch = place(parse_ptx((FOLDER / f"{opcode}.ptx").read_text(), opcode), buffers(opcode),
                    grid=(THREADS // BLOCK, 1, 1), block=(BLOCK, 1, 1))
@@ -93,7 +93,7 @@ def test_the_interpreter_leaves_it_too(opcode):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("opcode", OPCODES)
+@pytest.mark.parametrize("opcode", KERNELS)
 def test_the_assembler_makes_the_same_words_of_their_text(opcode, level):
     file = read_object((FOLDER / f"{opcode}.{level}.cubin").read_bytes(), opcode)
     again = read_object(write_object(assemble(listing(file), opcode)), opcode)
@@ -106,7 +106,7 @@ def hardware() -> Hardware:
 
 
 @needs_compiled
-@pytest.mark.parametrize(("opcode", "level"), [(opcode, MADE[at % len(MADE)]) for at, opcode in enumerate(OPCODES)])
+@pytest.mark.parametrize(("opcode", "level"), [(opcode, MADE[at % len(MADE)]) for at, opcode in enumerate(KERNELS)])
 def test_the_hardware_keeps_step(opcode, level):
     check(opcode, contents(in_lockstep(hardware(), launch_of(opcode, level), LIMIT), "out"))
 

@@ -84,15 +84,20 @@ class MemoryService:
                 request.performed = max(request.performed, queue[-1].performed)
                 request.due = max(request.due, queue[-1].due, request.performed)
         queue.append(request)
-        self._perform(cycle)
+        if self._disorder is None:
+            self._do(request)
+        else:
+            self._perform(cycle)
 
     def serve(self, ctx: Any, cycle: int) -> None:
         """Gives an answer that is due, if the one before has been taken."""
         due = [tag for tag, queue in self._waiting.items() if queue[0].due <= cycle]
         if not due or not ctx.get(self._free):
             return
-        self._perform(cycle)
-        tag = due[0] if self._disorder is None else self._disorder.choice(due)
+        tag = due[0]
+        if self._disorder is not None:
+            self._perform(cycle)
+            tag = self._disorder.choice(due)
         request = self._waiting[tag].popleft()
         if not self._waiting[tag]:
             del self._waiting[tag]

@@ -23,16 +23,21 @@ from testbench.words import form_of
 
 _OWN_WORDS = 16
 """Words of each space that belong to a thread; in the buffer they are followed by what it leaves."""
-_CHUNK_SHIFT = 7
-"""A thread's chunk of the buffer has so many bytes, as a power of two."""
+_PIECE_SHIFT = 4
+"""The buffer holds a piece of 16 bytes of each thread, behind these another one of each, and so on."""
+_PIECES = 8
+_THREADS = 256
+"""Threads that there is room for."""
 _BANK_WORDS = 16
 _COUNTER, _INDEX, _SHARED, _OTHER, _SELF, _ADDRESS = 20, 13, 14, 15, 12, 16
 """Registers that statements keep: loop counters from the first on; a place in a table; own and neighbour's shared
-memory; the thread's number; its chunk's address, a pair."""
+memory; the thread's number; its first piece's address, a pair."""
 _DEEPEST = 3
 _LEVELS, _LEVELS_MASK = 25, 0x17
 """The register that counts levels of recursion, and what is kept of a random number for it: each level has two tokens,
 so that the deepest fill the stack's cache three times."""
+_TURN = 26
+"""The register that counts turns of the whole body."""
 _CONDITION = 6
 """The predicate of loops."""
 _CONVERSIONS = tuple(form for form in FORMS
@@ -50,7 +55,7 @@ _HEAD = f"""    S2R R{_SELF}, SR_TID.X
     LOP32I.XOR R{_OTHER}, R{_SHARED}, 0x21
     SHL R{_SHARED}, R{_SHARED}, 0x6
     SHL R{_OTHER}, R{_OTHER}, 0x6
-    ISCADD R{_ADDRESS}.CC, R{_SELF}, c[0x0][out], {_CHUNK_SHIFT:#x}
+    ISCADD R{_ADDRESS}.CC, R{_SELF}, c[0x0][out], {_PIECE_SHIFT:#x}
     IADD.X R{_ADDRESS + 1}, RZ, c[0x0][out+4]
     IADD32I R{_ADDRESS}.CC, R{_ADDRESS}, 0x80
     IADD.X R{_ADDRESS + 1}, RZ, R{_ADDRESS + 1}
@@ -58,6 +63,24 @@ _HEAD = f"""    S2R R{_SELF}, SR_TID.X
     MOV R1, R{_SELF}
     LOP32I.XOR R2, R0, 0x5a5a5a5a
 """
+_WORDS = (_PIECES * _THREADS + 16 << _PIECE_SHIFT) // 4
+"""Of the buffer; the first 128 bytes, and the last, belong to nobody."""
+_TURN_HEAD = f"""    MOV32I R{_TURN}, {{turns:#x}}
+turn:
+    XMAD R0, R{_TURN}, 0x4e35, R0
+    LOP.XOR R3, R3, R{_TURN}
+"""
+"""Registers get something new in each turn: they would soon be all zeros."""
+_TURN_END = f"""    IADD32I R{_TURN}, R{_TURN}, -0x1
+    ISETP.NE.U32.AND P{_CONDITION}, PT, R{_TURN}, RZ, PT
+    @P{_CONDITION} BRA turn
+"""
+
+
+def _own(at: int) -> str:
+    """Where a byte of a thread's own words is, or behind these of what it leaves."""
+    piece, byte = divmod(at, 1 << _PIECE_SHIFT)
+    return f"R{_ADDRESS}+{(piece * _THREADS << _PIECE_SHIFT) + byte:#x}"
 
 
 @dataclass(frozen=True)
@@ -85,13 +108,14 @@ class Statement:
 
 @dataclass(frozen=True)
 class Program:
-    """Statements of the kernel and of the functions that it calls."""
+    """Statements of the kernel, which all threads go through ``turns`` times, and of the functions that it calls."""
 
     body: tuple[Statement, ...]
     functions: tuple[tuple[Statement, ...], ...]
     constants: tuple[int, ...]
     block: int
     grid: int
+    turns: int = 1
 
     @property
     def text(self) -> str:
@@ -100,8 +124,10 @@ class Program:
         table = ", ".join(f"{word:#x}" for word in self.constants)
         shared = 64 * (-(-self.block // 64) * 64)
         lines = [f".kernel k\n.param out 8\n.registers 32\n.shared {shared}\n.const 2 table\n.word {table}\n{_HEAD}"]
+        lines += [_TURN_HEAD.format(turns=self.turns)] * (self.turns > 1)
         lines += [f"    {line}" for statement in self.body for line in statement.lines(numbers)]
-        left = [f"    STG.E [R{_ADDRESS}+{4 * (_OWN_WORDS + number):#x}], R{number % REGISTERS}"
+        lines += [_TURN_END] * (self.turns > 1)
+        left = [f"    STG.E [{_own(4 * (_OWN_WORDS + number))}], R{number % REGISTERS}"
                 for number in range(REGISTERS + 1)]
         lines += [*left[:-1], "    P2R R0, PR, RZ, 0x7f", left[-1], "    EXIT"]
         for number, function in enumerate(self.functions):
@@ -112,8 +138,7 @@ class Program:
 
     def launch(self) -> Launch:
         """A launch of it."""
-        threads = self.block * self.grid
-        return launch_text(self.text, words=(threads + 1 << _CHUNK_SHIFT) // 4, block=self.block, grid=self.grid,
+        return launch_text(self.text, words=_WORDS, block=self.block, grid=self.grid,
                            local=4 * _OWN_WORDS, crs=2048)
 
 
@@ -185,27 +210,28 @@ class _Writer:
         size = self.source.choice(list(_SIZES.values()))
         octets = _BYTES[size]
         at = self.source.randrange(0, 4 * _OWN_WORDS, octets)
-        space, place = self.source.choice([("G.E", f"R{_ADDRESS}+"), ("S", f"R{_SHARED}+"), ("L", "")])
+        space, place = self.source.choice([("G.E", _own(at)), ("S", f"R{_SHARED}+{at:#x}"), ("L", f"{at:#x}")])
         value = f"R{self.register(max(octets // 4, 1))}"
         dotted = f".{size}" if size else ""
         if self.source.random() < 0.5:
             named = ".U.32" if space == "S" and not size else f".U{dotted}" if space == "S" and octets > 4 else dotted
-            return Statement((f"{self.guard()}LD{space}{named} {value}, [{place}{at:#x}]",))
-        return Statement((f"{self.guard()}ST{space}{dotted.replace('S', 'U')} [{place}{at:#x}], {value}",))
+            return Statement((f"{self.guard()}LD{space}{named} {value}, [{place}]",))
+        return Statement((f"{self.guard()}ST{space}{dotted.replace('S', 'U')} [{place}], {value}",))
 
     def atomic(self) -> Statement:
         """On an own word, or on one that all threads meet on."""
         name, value = self.source.choice(_ATOMICS), f"R{self.register()}"
-        place = f"{self.source.randrange(0, 4 * _OWN_WORDS, 4):#x}"
+        at = self.source.randrange(0, 4 * _OWN_WORDS, 4)
+        place = f"{at:#x}"
         kind = self.source.choice((0, 1, 3) if self.alone else (0, 1, 2, 3))
         if kind == 0:
             return Statement((f"{self.guard()}ATOMS.{name} R{self.register()}, [R{_SHARED}+{place}], {value}",))
         if kind == 1 and name != "EXCH":
-            return Statement((f"{self.guard()}RED.E.{name} [R{_ADDRESS}+{place}], {value}",))
+            return Statement((f"{self.guard()}RED.E.{name} [{_own(at)}], {value}",))
         if kind == 2:
             return Statement((f"MOV R{_INDEX}, RZ",
                               f"{self.guard()}ATOMS.{name} R{self.register()}, [R{_INDEX}+{place}], {value}"))
-        return Statement((f"{self.guard()}ATOM.E.{name} R{self.register()}, [R{_ADDRESS}+{place}], {value}",))
+        return Statement((f"{self.guard()}ATOM.E.{name} R{self.register()}, [{_own(at)}], {value}",))
 
     def table(self) -> Statement:
         """A constant that a register chooses."""
@@ -302,6 +328,9 @@ def _smaller(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...
 
 
 def _candidates(program: Program) -> Iterator[Program]:
+    if program.turns > 1:
+        yield replace(program, turns=1)
+        yield replace(program, turns=program.turns // 2)
     if program.grid > 1:
         yield replace(program, grid=1)
     if program.block > 1:

@@ -26,10 +26,14 @@ class Kind(Enum):
     PROGRAM = "a program of nested statements"
     ALONE = "such a program whose threads do not meet, against threads that run alone, too"
     STOPPED = "such a program that the host stops and lets go on"
+    TRAPS = "such a program with traps, errors and a trap handler, which the host stops, too"
     WORDS = "random words among its instructions"
 
 
-_CHANCES = {Kind.PROGRAM: 5, Kind.ALONE: 3, Kind.STOPPED: 2, Kind.WORDS: 2}
+_CHANCES = {Kind.PROGRAM: 5, Kind.ALONE: 1, Kind.STOPPED: 2, Kind.TRAPS: 3, Kind.WORDS: 1}
+_TURNS = {Kind.PROGRAM: (1, 10, 40), Kind.ALONE: (1, 3), Kind.STOPPED: (1, 10, 20), Kind.TRAPS: (1, 5, 20),
+          Kind.WORDS: (1,)}
+"""Of the whole program. Threads that run alone take long, and words that are no instructions end a program."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +70,12 @@ def case_of(seed: int, number: int, *, floats: bool = True, doubles: bool = True
     and double precision if ``doubles``."""
     source = Random(f"{seed} {number}")
     kind = source.choices(list(_CHANCES), list(_CHANCES.values()))[0]
-    program = random_program(source, source.choice(_SIZES), alone=kind is Kind.ALONE, floats=floats,
-                             doubles=doubles)
+    program = random_program(source, source.choice(_SIZES), alone=kind is Kind.ALONE, floats=floats, doubles=doubles,
+                             flow=True, traps=kind is Kind.TRAPS)
+    program = replace(program, turns=source.choice(_TURNS[kind]))
     if kind is Kind.WORDS:
         program = _with_words(source, program)
-    pauses = tuple(source.randrange(1, 2000) for _ in range(source.randrange(1, 6))) if kind is Kind.STOPPED else ()
+    stops = source.randrange(1, 12) if kind in (Kind.STOPPED, Kind.TRAPS) else 0
+    pauses = tuple(source.randrange(1, 2000) for _ in range(stops))
     return Case(number, kind, program, source.choice(list(Policy)), source.choice(_LATENCIES),
                 source.choice([None, source.getrandbits(32)]), pauses)

@@ -76,7 +76,8 @@ class Hardware(HostedMachine):
         policy, latency, disorder: As above; of the next run.
         memory: The hardware's memory, in the last run.
         lockstep: The comparison of the last run.
-        told: Of each instruction that is compared: see :class:`~sim.machine.lockstep.Lockstep`.
+        told, entered: Of each instruction that is compared, and of each entry into the trap: see
+            :class:`~sim.machine.lockstep.Lockstep`.
         cycles: Of the last run, so far.
     """
 
@@ -92,6 +93,7 @@ class Hardware(HostedMachine):
         self._simulator.add_testbench(self._host)
         self._now: _Run | None = None
         self.told: Callable[[Warp, int], object] | None = None
+        self.entered: Callable[[Warp, bool, bool], object] | None = None
         self._reader = EventReader(harness.sm.retired) if check else None
         observed = list(watched(harness.sm))
         if self._reader is not None:
@@ -122,7 +124,7 @@ class Hardware(HostedMachine):
                                HardwareResult("timeout", 0))
         if self._reader is not None:
             self.lockstep = Lockstep(launch, self.params, report_mask)
-            self.lockstep.told = self.told
+            self.lockstep.told, self.lockstep.entered = self.told, self.entered
             self._reader.begin(self.lockstep.take)
         try:
             self._simulator.run()

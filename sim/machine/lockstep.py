@@ -119,6 +119,8 @@ class _Slot:
     conditions: int = 0
     failed_at: int | None = None
     """Address of the last instruction, if it had an error: the next one may be that again."""
+    withdrawn: bool = False
+    """Its arrival at a barrier was taken back, for it to enter the trap."""
 
 
 class _DifferenceError(Exception):
@@ -142,9 +144,12 @@ class Lockstep:
         host: The registers of the reference machine, for those that the hardware's host writes, too; what it says of
             the whole machine's trap means nothing.
         told: Of each instruction before the reference machine executes it: its warp, and the word.
+        entered: Of each entry into the trap, before it: the warp, whether it waited at a barrier, whether its last
+            instruction had an error.
     """
 
     told: Callable[[Warp, int], object] | None = None
+    entered: Callable[[Warp, bool, bool], object] | None = None
 
     def __init__(self, launch: Launch, params: SmParams, report_mask: int = REPORT_MASK_RESET) -> None:
         self.machine = Machine(
@@ -285,6 +290,7 @@ class Lockstep:
             slot = order.popleft()
             assert isinstance(slot, int)
             self.machine.withdraw(slot)
+            self._slots[slot].withdrawn = True
 
     def _start(self) -> None:
         """Starts CTAs whose slots are free."""
@@ -320,8 +326,9 @@ class Lockstep:
             self._orders[unit].popleft()
         try:
             self._compare_place(instruction, slot, warp)
+            failed, slot.failed_at = slot.failed_at is not None, None
             if instruction.kind in _MOVES:
-                self._move(instruction, number, warp)
+                self._move(instruction, number, warp, failed=failed)
                 return
             if self.told is not None:
                 self.told(warp, instruction.word)
@@ -344,15 +351,17 @@ class Lockstep:
         """The warp is where the hardware has it. Behind an error it may be there still."""
         if slot.failed_at == instruction.pc:
             warp.pc = instruction.pc
-        slot.failed_at = None
         if instruction.pc != (expected := instruction_address(warp.pc)):
             raise _DifferenceError("pc", f"{instruction.pc:#x}", f"{expected:#x}")
 
-    def _move(self, instruction: _Instruction, number: int, warp: Warp) -> None:
+    def _move(self, instruction: _Instruction, number: int, warp: Warp, *, failed: bool) -> None:
         """The warp enters the trap, or leaves it."""
         if instruction.kind is InstructionKind.ENTER:
             if warp.in_trap and warp.trap.framed:
                 raise _DifferenceError("the trap", "entered", "entered already")
+            waited, self._slots[number].withdrawn = self._slots[number].withdrawn, False
+            if self.entered is not None:
+                self.entered(warp, waited, failed)
             record = self.machine.enter(number)
         else:
             if warp.trap.returning is None:

@@ -104,6 +104,11 @@ def save(campaign: Campaign, number: int, folder: Path) -> Path:
             f"{'' if case.disorder is None else f', in disorder {case.disorder}'}.",
             f"// python -m sim.fuzz --seed {campaign.seed} --preset {campaign.preset} --case {number}",
             f"// {program.block} threads a block, {program.grid} blocks."]
+    if program.handler:
+        handler = "\n".join([".kernel handler", ".registers 32", *program.handler_lines, ""])
+        beside = folder / f"fuzz-{campaign.seed}-{number}-handler.sass"
+        beside.write_text("\n".join([*head, handler]), encoding="utf-8")
+        head.append(f"// Its trap handler is {beside.name}.")
     path = folder / f"fuzz-{campaign.seed}-{number}.sass"
     path.write_text("\n".join([*head, program.text]), encoding="utf-8")
     return path

@@ -16,6 +16,8 @@ _LATENCIES = (1, 20, 20, 60, 200)
 """Cycles that memory takes, or takes at most if it does so in disorder."""
 _WORDS = 24
 """Random words in a program of them."""
+_PAUSES = (4, 40, 400, 4000)
+"""Cycles between two stops, at most."""
 _CODES = 64
 """Bits of an instruction."""
 
@@ -31,7 +33,7 @@ class Kind(Enum):
 
 
 _CHANCES = {Kind.PROGRAM: 5, Kind.ALONE: 1, Kind.STOPPED: 2, Kind.TRAPS: 3, Kind.WORDS: 1}
-_TURNS = {Kind.PROGRAM: (1, 10, 40), Kind.ALONE: (1, 3), Kind.STOPPED: (1, 10, 20), Kind.TRAPS: (1, 5, 20),
+_TURNS = {Kind.PROGRAM: (1, 10, 40), Kind.ALONE: (1, 3), Kind.STOPPED: (1, 10, 20), Kind.TRAPS: (1, 2, 6),
           Kind.WORDS: (1,)}
 """Of the whole program. Threads that run alone take long, and words that are no instructions end a program."""
 
@@ -76,6 +78,6 @@ def case_of(seed: int, number: int, *, floats: bool = True, doubles: bool = True
     if kind is Kind.WORDS:
         program = _with_words(source, program)
     stops = source.randrange(1, 12) if kind in (Kind.STOPPED, Kind.TRAPS) else 0
-    pauses = tuple(source.randrange(1, 2000) for _ in range(stops))
+    pauses = tuple(source.randrange(1, source.choice(_PAUSES)) for _ in range(stops))
     return Case(number, kind, program, source.choice(list(Policy)), source.choice(_LATENCIES),
                 source.choice([None, source.getrandbits(32)]), pauses)

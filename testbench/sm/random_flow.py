@@ -51,7 +51,7 @@ class Flow:
             found += [(1.2, lambda: self.region(inside)), (0.8, self.tangle)]
         if self.in_handler:
             return found
-        found += [(0.4, self.jump), (0.15, self.end), (0.3, self.interrupt)]
+        found += [(0.4, self.jump), (0.3, self.end), (0.3, self.interrupt)]
         if not self._writer.alone:
             found += [(0.5, self.everybody), (0.4, self.pointer), (0.3, self.barrier_state), (0.2, self.local_base)]
         if traps:

@@ -6,6 +6,7 @@ and barriers exchange shared memory. Threads store all their registers in the en
 """
 
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -390,13 +391,15 @@ def _candidates(program: Program) -> Iterator[Program]:
             yield replace(program, functions=(*program.functions[:number], body, *program.functions[number + 1:]))
 
 
-def shrink(program: Program, fails: Callable[[Program], bool], tries: int = 200) -> Program:
-    """The smallest program that ``tries`` attempts to leave something out come to, and that still fails."""
+def shrink(program: Program, fails: Callable[[Program], bool], tries: int = 200, seconds: float = 120) -> Program:
+    """The smallest program that ``tries`` attempts to leave something out come to, in so many seconds, and that still
+    fails."""
+    end = time.monotonic() + seconds
     going = True
     while going:
         going = False
         for candidate in _candidates(program):
-            if not tries:
+            if not tries or time.monotonic() > end:
                 return program
             tries -= 1
             if fails(candidate):

@@ -20,7 +20,7 @@ from sim.machine.harness import Harness
 from sim.machine.host import REGISTERS, Driver
 from sim.machine.hosted import HardwareResult, HostedMachine
 from sim.machine.lockstep import Lockstep
-from sim.machine.memory_service import LATENCY, MemoryService
+from sim.machine.memory_service import LATENCY, ON_TIME, MemoryService, Trouble
 from sim.machine.retired import EventReader
 from sim.machine.traces import machine_traces
 from sim.model.state import Warp
@@ -74,6 +74,7 @@ class Hardware(HostedMachine):
 
     Attributes:
         policy, latency, disorder: As above; of the next run.
+        trouble: What is wrong with each request to memory of the next run, by its number.
         memory: The hardware's memory, in the last run.
         lockstep: The comparison of the last run.
         told, entered: Of each instruction that is compared, and of each entry into the trap: see
@@ -92,6 +93,7 @@ class Hardware(HostedMachine):
         self._simulator.add_clock(PERIOD)
         self._simulator.add_testbench(self._host)
         self._now: _Run | None = None
+        self.trouble: Callable[[int], Trouble] = lambda _number: ON_TIME
         self.told: Callable[[Warp, int], object] | None = None
         self.entered: Callable[[Warp, bool, bool], object] | None = None
         self._reader = EventReader(harness.sm.retired) if check else None
@@ -119,7 +121,7 @@ class Hardware(HostedMachine):
                 self._observer.restart()
         self.cycles, self.lockstep, places = 0, None, self.place(launch)
         service = MemoryService(self.harness.latch, self.memory, self.latency,
-                                None if self.disorder is None else Random(self.disorder))
+                                None if self.disorder is None else Random(self.disorder), self.trouble)
         self._now = now = _Run(launch, places, limit, progress, report_mask, driver, service,
                                HardwareResult("timeout", 0))
         if self._reader is not None:
@@ -156,6 +158,10 @@ class Hardware(HostedMachine):
     def engine(self) -> Engine:
         """What simulates it."""
         return engine_of(self._simulator)
+
+    def trouble_over(self) -> None:
+        """From now on nothing is wrong with memory."""
+        self._run.service.trouble = lambda _number: ON_TIME
 
     @property
     def requests(self) -> int:

@@ -161,8 +161,7 @@ class _ModelObserver(Observer):
             self._flush()
 
     def passed(self, cycles: int) -> None:
-        """Notes cycles that the model has run and sampled by itself, and hands over what it recorded, if that is much.
-        """
+        """Notes cycles that the model has run and sampled by itself; hands over what it recorded, if that is much."""
         super()._sample()
         self._cycle += cycles - 1
         if self._model.recorded >= _BATCH:

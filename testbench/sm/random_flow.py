@@ -3,14 +3,12 @@ branches without structure, the stack's own instructions, traps and errors.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from random import Random
+from typing import Protocol
 
 from testbench.sm.random_statements import CONDITION, COUNTER, INDEX, SELF, TURN, Statement
 
-if TYPE_CHECKING:
-    from testbench.sm.random_programs import Writer
-
-__all__ = ["Flow", "handler_end", "handler_head"]
+__all__ = ["Flow", "Plain", "handler_end", "handler_head"]
 
 Inside = Callable[[], tuple[Statement, ...]]
 _TANGLE, _HANDLER_TANGLE = COUNTER + 4, 29
@@ -29,6 +27,42 @@ _CACHES = ("CCTL.IVALL", "CCTLL.IVALL", "CCTL.E.{operation} [R16]", "CCTLL.{oper
 _OPERATIONS = ("PF1", "PF1.5", "PF2", "WB", "IV", "RS", "RSLB")
 
 
+class Plain(Protocol):
+    """Makes the statements without flow.
+
+    Attributes:
+        source: The random numbers.
+        alone: No thread has to do with another one.
+    """
+
+    source: Random
+    alone: bool
+
+    def register(self) -> int:
+        """One that statements work on."""
+        ...
+
+    def guard(self) -> str:
+        """Of an instruction, most often none."""
+        ...
+
+    def arithmetic(self) -> Statement:
+        """An instruction of the lanes."""
+        ...
+
+    def conversion(self) -> Statement:
+        """An instruction of the conversion unit, or of double precision."""
+        ...
+
+    def access(self) -> Statement:
+        """A load or a store."""
+        ...
+
+    def local(self) -> Statement:
+        """A load or a store to local memory, which needs no register that the program sets."""
+        ...
+
+
 class Flow:
     """Makes such statements for a writer.
 
@@ -37,7 +71,7 @@ class Flow:
         in_handler, in_function: The statements are a trap handler's, or a function's, whose labels no table has.
     """
 
-    def __init__(self, writer: "Writer") -> None:
+    def __init__(self, writer: Plain) -> None:
         self._writer, self._source = writer, writer.source
         self.ways: list[str] = []
         self.in_handler = self.in_function = False
@@ -177,11 +211,11 @@ def handler_head() -> tuple[str, ...]:
     return (f"P2R R{_PREDICATES}, PR, RZ, 0x7f", f"P2R R{_FLAGS}, CC, RZ, 0xf")
 
 
-def handler_end(source: "Writer") -> tuple[str, ...]:
+def handler_end(source: Random) -> tuple[str, ...]:
     """What it ends with: it ends warps that failed, sometimes waits for the host, and goes back."""
-    over = source.source.choice((("RTT.TERMINATE",), (
+    over = source.choice((("RTT.TERMINATE",), (
         "RTT.FALLTHROUGH", f"MOV R{_STATUS}, RZ", f"SETCRSPTR R{_STATUS}", "EXIT")))
-    pause = source.source.choice(((), (), ("BPT.PAUSE",), ("BPT.DRAIN", "BPT.PAUSE_QUIET")))
+    pause = source.choice(((), (), ("BPT.PAUSE",), ("BPT.DRAIN", "BPT.PAUSE_QUIET")))
     return (f"S2R R{_STATUS}, SR_WARPERRORSTATUS", f"LOP32I.AND R{_STATUS}, R{_STATUS}, 0x1",
             f"ISETP.EQ.U32.AND P{CONDITION}, PT, R{_STATUS}, RZ, PT", f"@P{CONDITION} BRA back", *over, "back:",
             *pause, f"R2P CC, R{_FLAGS}, 0xf", f"R2P PR, R{_PREDICATES}, 0x7f", "RTT")

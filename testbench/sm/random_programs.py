@@ -261,7 +261,7 @@ class Writer:
 
         body = tuple(self.source.choice(kinds)() for _ in range(count))
         self.flow.in_handler = False
-        return (Statement(handler_head()), *body, Statement(handler_end(self)))
+        return (Statement(handler_head()), *body, Statement(handler_end(self.source)))
 
     def atomic(self) -> Statement:
         """On an own word, or on one that all threads meet on."""

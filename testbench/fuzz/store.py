@@ -78,6 +78,6 @@ class Store:
     @property
     def sums(self) -> dict[str, tuple[int, int, int, float]]:
         """Of each kind: cases, instructions, cycles, seconds of processor time."""
-        rows = self._file.execute(
-            "SELECT kind, COUNT(*), SUM(instructions), SUM(cycles), SUM(seconds) FROM cases GROUP BY kind ORDER BY kind")
+        rows = self._file.execute("SELECT kind, COUNT(*), SUM(instructions), SUM(cycles), SUM(seconds) FROM cases "
+                                  "GROUP BY kind ORDER BY kind")
         return {kind: tuple(counts) for kind, *counts in rows}

@@ -6,6 +6,6 @@ file            content
 victim          a program that needs memory in every way, with a trap handler that ends warps that fail
 memory_errors   any answer of memory is an error, or late
 descriptors     each field of a launch descriptor is wrong in turn
-tb_faults       all of it, for ``python -m sim.run_tb faults``
+check           all of it: ``python -m testbench.faults.check``
 ==============  ======================================================================================================
 """

@@ -21,7 +21,7 @@ from sim.toolchain.elf_reader import read_object
 from sim.toolchain.module import ProgramError
 from testbench import simulation
 from testbench.engine.designs import needs_compiled
-from testbench.faults import tb_faults
+from testbench.faults.check import check
 from testbench.faults.descriptors import wrong_values
 from testbench.faults.memory_errors import MemoryErrors
 from testbench.programs import PROGRAMS
@@ -39,7 +39,7 @@ passes = partial(simulation.passes, "faults")
 
 @needs_compiled
 def test_faults():
-    report = passes(tb_faults.run)
+    report = passes(check)
     assert report.checks["memory errors that end with MMU_FAULT"]
     assert report.checks["late answers"]
 
@@ -58,14 +58,14 @@ def test_an_error_that_nobody_tells_of_is_seen(monkeypatch):
     monkeypatch.setattr(memory_service.MemoryService, "_do", silent)
     seen = []
 
-    def check(bench):
+    def count(bench):
         for number in range(8, 14):
             try:
                 machine.check_error(bench, number)
             except CheckError as error:
                 seen.append(str(error))
 
-    passes(check)
+    passes(count)
     assert any("leaves 0x" in message for message in seen)
 
 

@@ -101,7 +101,8 @@ def save(campaign: Campaign, number: int, folder: Path) -> Path:
     program = player.smallest(case)
     head = [f"// Case {number} of seed {campaign.seed}: {case.kind.value}.",
             f"// Preset {campaign.preset}, {case.policy.name}, memory takes {case.latency} cycles"
-            f"{'' if case.disorder is None else f', in disorder {case.disorder}'}.",
+            f"{'' if case.disorder is None else f', in disorder {case.disorder}'}"
+            f"{'' if case.codes is None else '; some control codes stall and wait for longer'}.",
             f"// python -m sim.fuzz --seed {campaign.seed} --preset {campaign.preset} --case {number}",
             f"// {program.block} threads a block, {program.grid} blocks."]
     if program.handler:

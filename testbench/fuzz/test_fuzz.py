@@ -9,6 +9,7 @@ from itertools import islice
 
 import pytest
 
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, unpack
 from sim import fuzz
 from sim.engine import CompiledEngine
 from sim.launch import Launch
@@ -135,6 +136,32 @@ def test_a_wrong_reference_is_seen_and_the_program_shrinks(player, monkeypatch, 
     assert text.startswith(f"// Case {case.number} of seed 148")
     assert len(text.splitlines()) < len(case.program.text.splitlines())
     assert assemble(text, path.name)
+
+
+def test_a_handler_is_written_beside_its_program(monkeypatch, tmp_path):
+    class Shrunk:
+        def smallest(self, case):
+            return case.program
+
+    monkeypatch.setattr(campaigns, "_player", lambda preset, engine: Shrunk())
+    campaign = replace(CAMPAIGN, seed=5)
+    case = next(case for case in map(campaign.case, range(99)) if case.kind is Kind.TRAPS)
+    path = campaigns.save(campaign, case.number, tmp_path)
+    handler = tmp_path / f"fuzz-5-{case.number}-handler.sass"
+    assert f"// Its trap handler is {handler.name}.\n" in path.read_text()
+    assert assemble(path.read_text(), path.name).sections.keys() >= {".text.k"}
+    assert assemble(handler.read_text(), handler.name).sections.keys() >= {".text.handler"}
+
+
+def test_loosened_control_codes_stall_and_wait_no_less():
+    case = next(case for case in map(CAMPAIGN.case, range(99)) if case.codes is not None)
+    loose, tight = case.launch(), replace(case, codes=None).launch()
+    base, size = tight.memory.regions["program"]
+    pairs = [(one, other) for group in range(base, base + size, GROUP_BYTES) for one, other in zip(
+        *(unpack(launch.memory.read_number(group, INSTRUCTION_BYTES)) for launch in (loose, tight)), strict=True)]
+    assert all(one.stall >= other.stall and one.wait & other.wait == other.wait for one, other in pairs)
+    assert any(one.stall > other.stall for one, other in pairs)
+    assert any(one.wait != other.wait for one, other in pairs)
 
 
 def _spoiled(given):

@@ -20,7 +20,7 @@ from testbench.fuzz.store import Store
 
 __all__ = ["Campaign", "play", "save"]
 
-_BATCH = 4
+_BATCH = 2
 """Cases that a worker plays before it tells of them."""
 _AHEAD = 2
 """Batches for each worker that are under way."""

@@ -124,8 +124,11 @@ def _play(options: Options, engine: str, store: Any) -> list[tuple[int, str]]:
 def _report(store: Any, html: Path | None, title: str) -> None:
     """Prints what all of the campaign has come to, and writes the page."""
     coverage, facts = import_module(f"{_CASES}.coverage"), []
-    for kind, (cases, instructions, cycles) in store.sums.items():
-        facts.append((kind.lower(), f"{cases:,} cases, {instructions:,} instructions in lockstep, {cycles:,} cycles"))
+    sums = store.sums
+    sums["all"] = tuple(map(sum, zip(*sums.values(), strict=True)))
+    for kind, (cases, instructions, cycles, seconds) in sums.items():
+        facts.append((kind.lower(), f"{cases:,} cases, {instructions:,} instructions in lockstep, {cycles:,} cycles, "
+                                    f"{instructions / seconds:,.0f} instructions/s of processor time"))
     facts.append(("failed", ", ".join(f"case {number}" for number, _ in store.failures) or "none"))
     print_text("".join(f"{name:12}  {value}\n" for name, value in facts) + coverage.table(store.coverage))
     if html is not None:

@@ -35,6 +35,9 @@ from sim.engine.states import ClockState, DrivenState, InputState, MemoryState
 
 __all__ = ["CompiledEngine"]
 
+_BATCH = 1 << 14
+"""Words of changes that observers are told of together."""
+
 
 class _Design(BaseProcess):
     """The process that runs the design: steps the model, passes on what it prints, raises what it asserts."""
@@ -158,10 +161,11 @@ class _ModelObserver(Observer):
             self._flush()
 
     def passed(self, cycles: int) -> None:
-        """Notes cycles that the model has run and sampled by itself, and hands over what it recorded."""
+        """Notes cycles that the model has run and sampled by itself; hands over what it recorded, if that is much."""
         super()._sample()
         self._cycle += cycles - 1
-        self._flush()
+        if self._model.recorded >= _BATCH:
+            self._flush()
 
     def _flush(self) -> None:
         numbers = self._numbers

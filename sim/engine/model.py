@@ -178,20 +178,21 @@ class Model:
         self.fresh = True
         return self._library.model_sample(self._model) >= ROOM
 
+    @property
+    def recorded(self) -> int:
+        """Words of changes that :meth:`take_changes` would take."""
+        return self._library.model_changes_size(self._model)
+
     def take_changes(self) -> list[tuple[int, int, int]]:
         """The recorded changes since the last call: cycle, number of the watched signal, value."""
         size = self._library.model_changes_size(self._model)
-        words = self._library.model_changes(self._model)[:size]
-        changes = []
-        at = 0
+        octets = ctypes.string_at(self._library.model_changes(self._model), _SAMPLE // 8 * size)
+        words, widths, changes, at = memoryview(octets).cast("I"), self._widths, [], 0
         while at < size:
-            cycle, index = words[at], words[at + 1]
-            count = self._widths[index]
-            value = words[at + 2]
-            for word in range(1, count):
-                value |= words[at + 2 + word] << _SAMPLE * word
-            changes.append((cycle, index, value))
-            at += 2 + count
+            index = words[at + 1]
+            end = at + 2 + widths[index]
+            changes.append((words[at], index, int.from_bytes(octets[4 * at + 8:4 * end], "little")))
+            at = end
         self._library.model_clear_changes(self._model)
         return changes
 

@@ -20,6 +20,7 @@ enum { SETTLED, REGISTERS, LOOKED_AT = REGISTERS + EDGES, RANGES };
 // Bits of a kept word that are bits of a signal, from `at` on.
 struct piece {
     uint32_t place, shift, width, at;
+    word last; // the kept word when it was sampled last
 };
 
 struct watched {
@@ -140,6 +141,13 @@ struct instance : model {
     void sample() {
         for (size_t index = 0; index < signals.size(); index++) {
             watched &signal = signals[index];
+            bool same = sampled;
+            for (piece &one : signal.pieces) {
+                same &= one.last == w[one.place];
+                one.last = w[one.place];
+            }
+            if (same)
+                continue;
             signal.value = signal.constant;
             for (const piece &one : signal.pieces) {
                 word bits = w[one.place] >> one.shift;
@@ -239,7 +247,7 @@ void model_clear_events(instance *s) { s->events.clear(); }
 void model_watch(instance *s, const uint32_t *pieces, size_t count, const uint32_t *constant, size_t words) {
     watched signal;
     for (size_t index = 0; index < count; index++, pieces += 4)
-        signal.pieces.push_back({pieces[0], pieces[1], pieces[2], pieces[3]});
+        signal.pieces.push_back({pieces[0], pieces[1], pieces[2], pieces[3], 0});
     signal.constant.assign(constant, constant + words);
     signal.value = signal.constant;
     s->signals.push_back(signal);

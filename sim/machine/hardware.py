@@ -20,7 +20,7 @@ from sim.machine.harness import Harness
 from sim.machine.host import REGISTERS, Driver
 from sim.machine.hosted import HardwareResult, HostedMachine
 from sim.machine.lockstep import Lockstep
-from sim.machine.memory_service import LATENCY, MemoryService
+from sim.machine.memory_service import LATENCY, ON_TIME, MemoryService, Trouble
 from sim.machine.retired import EventReader
 from sim.machine.traces import machine_traces
 from sim.model.state import Warp
@@ -74,9 +74,11 @@ class Hardware(HostedMachine):
 
     Attributes:
         policy, latency, disorder: As above; of the next run.
+        trouble: What is wrong with each request to memory of the next run, by its number.
         memory: The hardware's memory, in the last run.
         lockstep: The comparison of the last run.
-        told: Of each instruction that is compared: see :class:`~sim.machine.lockstep.Lockstep`.
+        told, entered: Of each instruction that is compared, and of each entry into the trap: see
+            :class:`~sim.machine.lockstep.Lockstep`.
         cycles: Of the last run, so far.
     """
 
@@ -91,7 +93,9 @@ class Hardware(HostedMachine):
         self._simulator.add_clock(PERIOD)
         self._simulator.add_testbench(self._host)
         self._now: _Run | None = None
+        self.trouble: Callable[[int], Trouble] = lambda _number: ON_TIME
         self.told: Callable[[Warp, int], object] | None = None
+        self.entered: Callable[[Warp, bool, bool], object] | None = None
         self._reader = EventReader(harness.sm.retired) if check else None
         observed = list(watched(harness.sm))
         if self._reader is not None:
@@ -117,12 +121,12 @@ class Hardware(HostedMachine):
                 self._observer.restart()
         self.cycles, self.lockstep, places = 0, None, self.place(launch)
         service = MemoryService(self.harness.latch, self.memory, self.latency,
-                                None if self.disorder is None else Random(self.disorder))
+                                None if self.disorder is None else Random(self.disorder), self.trouble)
         self._now = now = _Run(launch, places, limit, progress, report_mask, driver, service,
                                HardwareResult("timeout", 0))
         if self._reader is not None:
             self.lockstep = Lockstep(launch, self.params, report_mask)
-            self.lockstep.told = self.told
+            self.lockstep.told, self.lockstep.entered = self.told, self.entered
             self._reader.begin(self.lockstep.take)
         try:
             self._simulator.run()
@@ -154,6 +158,10 @@ class Hardware(HostedMachine):
     def engine(self) -> Engine:
         """What simulates it."""
         return engine_of(self._simulator)
+
+    def trouble_over(self) -> None:
+        """From now on nothing is wrong with memory."""
+        self._run.service.trouble = lambda _number: ON_TIME
 
     @property
     def requests(self) -> int:

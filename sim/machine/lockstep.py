@@ -12,9 +12,13 @@ What is loaded is compared by instruction, and all of memory at the end.
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
+from amaranth.hdl import Shape
+from amaranth.lib import data
 
+from rtl.isa.condition import Flags
 from rtl.isa.control_code import instruction_address
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.registers import SM_REGISTERS
@@ -30,6 +34,7 @@ from sim.machine.warp_state import MASK_OF, state_of
 from sim.model.host import Host
 from sim.model.retirement import Retirement, WarpMasks
 from sim.model.state import Cta, Warp
+from sim.model.vector.lanes import Condition
 from sim.model.warp import Machine
 from sim.toolchain.spelling import spell
 
@@ -43,6 +48,13 @@ _SHARED_ORDER = {kind: rule.unit for kind, rule in KIND_RULES.items() if rule.un
 _TIMED = frozenset({SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI,
                     SpecialRegister.GLOBALTIMERLO, SpecialRegister.GLOBALTIMERHI, SpecialRegister.GLOBALERRORSTATUS})
 """Special registers whose value depends on when they are read."""
+_WORD_BITS = 32
+_CODE_BITS = Shape.cast(ThreadCode).width
+_FLAG_PLACES = [(str(name), field.offset) for name, field in data.Layout.cast(Flags)]
+_FLAGS_BITS = len(_FLAG_PLACES)
+_FIRST_FLAGS = sum(1 << _FLAGS_BITS * thread for thread in range(WARP_THREADS))
+"""The lowest bit of each thread's flags."""
+_CACHED_MASKS = 1 << 14
 _RUN_TRIGGER = 1 << SM_REGISTERS["DBGR_CONTROL0"].fields["RUN_TRIGGER"][1]
 
 
@@ -76,11 +88,12 @@ class _Instruction:
     pc: int
     word: int
     kind: InstructionKind
-    registers: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
+    registers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Number -> threads, and their values: 32 bits of each thread."""
     predicates: list[tuple[int, int, int]] = field(default_factory=list)
     """Number, threads, values."""
     conditions: list[tuple[int, int]] = field(default_factory=list)
-    """Thread, nibble."""
+    """Threads, and their flags: a nibble of each thread."""
     complete: bool = False
     error: WarpError = WarpError.NONE
     next_pc: int | None = None
@@ -103,9 +116,11 @@ class _Slot:
     launches: int = 0
     """Launches whose flow result is still to come."""
     predicates: list[int] = field(default_factory=lambda: [0] * PT)
-    conditions: list[int] = field(default_factory=lambda: [0] * WARP_THREADS)
+    conditions: int = 0
     failed_at: int | None = None
     """Address of the last instruction, if it had an error: the next one may be that again."""
+    withdrawn: bool = False
+    """Its arrival at a barrier was taken back, for it to enter the trap."""
 
 
 class _DifferenceError(Exception):
@@ -129,9 +144,12 @@ class Lockstep:
         host: The registers of the reference machine, for those that the hardware's host writes, too; what it says of
             the whole machine's trap means nothing.
         told: Of each instruction before the reference machine executes it: its warp, and the word.
+        entered: Of each entry into the trap, before it: the warp, whether it waited at a barrier, whether its last
+            instruction had an error.
     """
 
     told: Callable[[Warp, int], object] | None = None
+    entered: Callable[[Warp, bool, bool], object] | None = None
 
     def __init__(self, launch: Launch, params: SmParams, report_mask: int = REPORT_MASK_RESET) -> None:
         self.machine = Machine(
@@ -198,21 +216,20 @@ class Lockstep:
         if instruction is None or event.cycle == instruction.cycle or not fields["lanes"]:
             return
         first = fields["beat"] * self._lanes
-        lanes = [lane for lane in range(self._lanes) if fields["lanes"] >> lane & 1]
+        threads = fields["lanes"] << first
         if fields["register"] != RZ:
-            mask, values = instruction.registers.setdefault(fields["register"], (0, [0] * WARP_THREADS))
-            for lane in lanes:
-                values[first + lane] = fields["values"][lane]
-            instruction.registers[fields["register"]] = (mask | fields["lanes"] << first, values)
-        for number in range(PT):
-            if fields["predicates"] >> number & 1:
-                values = sum((flags >> number & 1) << lane for lane, flags in enumerate(fields["flags"]))
-                instruction.predicates.append((number, fields["lanes"] << first, values << first))
+            mask, values = instruction.registers.get(fields["register"], (0, 0))
+            written = _spread(threads, _WORD_BITS)
+            new = fields["values"] << _WORD_BITS * first
+            instruction.registers[fields["register"]] = (mask | threads, values & ~written | new & written)
+        if fields["predicates"]:
+            flags, step = fields["flags"], range(0, PT * self._lanes, PT)
+            for number in range(PT):
+                if fields["predicates"] >> number & 1:
+                    values = sum((flags >> at + number & 1) << lane for lane, at in enumerate(step))
+                    instruction.predicates.append((number, threads, values << first))
         if fields["conditional"]:
-            for lane in lanes:
-                flags = fields["conditions"][lane]
-                nibble = flags["zero"] | flags["sign"] << 1 | flags["carry"] << 2 | flags["overflow"] << 3
-                instruction.conditions.append((first + lane, nibble))
+            instruction.conditions.append((threads, fields["conditions"] << _FLAGS_BITS * first))
 
     def _take_completed(self, event: Event) -> None:
         instruction = self._by_serial.get((event.fields["warp"], event.fields["serial"]))
@@ -273,6 +290,7 @@ class Lockstep:
             slot = order.popleft()
             assert isinstance(slot, int)
             self.machine.withdraw(slot)
+            self._slots[slot].withdrawn = True
 
     def _start(self) -> None:
         """Starts CTAs whose slots are free."""
@@ -287,7 +305,7 @@ class Lockstep:
                                [warp["warp"] for warp in warps])
             for warp in warps:
                 slot = self._slots[warp["warp"]]
-                slot.predicates, slot.conditions = [0] * PT, [0] * WARP_THREADS
+                slot.predicates, slot.conditions = [0] * PT, 0
             self._launches.popleft()
 
     def _may(self, number: int, slot: _Slot) -> bool:
@@ -308,8 +326,9 @@ class Lockstep:
             self._orders[unit].popleft()
         try:
             self._compare_place(instruction, slot, warp)
+            failed, slot.failed_at = slot.failed_at is not None, None
             if instruction.kind in _MOVES:
-                self._move(instruction, number, warp)
+                self._move(instruction, number, warp, failed=failed)
                 return
             if self.told is not None:
                 self.told(warp, instruction.word)
@@ -332,15 +351,17 @@ class Lockstep:
         """The warp is where the hardware has it. Behind an error it may be there still."""
         if slot.failed_at == instruction.pc:
             warp.pc = instruction.pc
-        slot.failed_at = None
         if instruction.pc != (expected := instruction_address(warp.pc)):
             raise _DifferenceError("pc", f"{instruction.pc:#x}", f"{expected:#x}")
 
-    def _move(self, instruction: _Instruction, number: int, warp: Warp) -> None:
+    def _move(self, instruction: _Instruction, number: int, warp: Warp, *, failed: bool) -> None:
         """The warp enters the trap, or leaves it."""
         if instruction.kind is InstructionKind.ENTER:
             if warp.in_trap and warp.trap.framed:
                 raise _DifferenceError("the trap", "entered", "entered already")
+            waited, self._slots[number].withdrawn = self._slots[number].withdrawn, False
+            if self.entered is not None:
+                self.entered(warp, waited, failed)
             record = self.machine.enter(number)
         else:
             if warp.trap.returning is None:
@@ -353,16 +374,14 @@ class Lockstep:
 
     def _follow_time(self, instruction: _Instruction, warp: Warp, record: Retirement) -> None:
         """What depends on time reads what the hardware read."""
-        form = find(instruction.word)
-        if form is None or form.name not in ("S2R", "CS2R"):
-            return
-        if form.values(instruction.word)["special"] not in _TIMED:
+        if not _is_timed(instruction.word):
             return
         for number, (threads, _) in record.registers.items():
-            mask, values = instruction.registers.get(number, (0, [0] * WARP_THREADS))
+            mask, values = instruction.registers.get(number, (0, 0))
             if mask == threads:
                 row = warp.rows[number].tolist()
-                row = [value if threads >> thread & 1 else row[thread] for thread, value in enumerate(values)]
+                row = [_of_thread(values, thread) if threads >> thread & 1 else row[thread]
+                       for thread in range(WARP_THREADS)]
                 warp.rows[number][:] = np.array(row, np.uint32)
                 record.registers[number] = (threads, tuple(row))
 
@@ -372,35 +391,37 @@ class Lockstep:
             raise _DifferenceError("error", instruction.error.name, record.error.name)
         if record.error is not WarpError.NONE and not record.terminated:
             return
-        self._compare_registers(instruction, record)
+        self._compare_registers(instruction, warp, record)
         for number, threads, values in instruction.predicates:
             slot.predicates[number] = slot.predicates[number] & ~threads | values & threads
         for number, (hardware, reference) in enumerate(zip(slot.predicates, warp.predicates, strict=False)):
             if hardware != reference:
                 raise _DifferenceError(f"P{number}", f"{hardware:08x}", f"{reference:08x}")
         if instruction.conditions or record.condition is not None:
-            for thread, nibble in instruction.conditions:
-                slot.conditions[thread] = nibble
-            nibbles = warp.condition.nibbles().tolist()
-            for thread, (hardware, reference) in enumerate(zip(slot.conditions, nibbles, strict=True)):
-                if hardware != reference:
-                    raise _DifferenceError(f"CC of thread {thread}", f"{hardware:04b}", f"{reference:04b}")
+            for threads, nibbles in instruction.conditions:
+                written = _spread(threads, _FLAGS_BITS)
+                slot.conditions = slot.conditions & ~written | nibbles & written
+            if slot.conditions != (nibbles := _nibbles(warp.condition)):
+                thread = _lowest(slot.conditions ^ nibbles) // _FLAGS_BITS
+                raise _DifferenceError(f"CC of thread {thread}", *(
+                    f"{flags >> _FLAGS_BITS * thread & (1 << _FLAGS_BITS) - 1:04b}"
+                    for flags in (slot.conditions, nibbles)))
         if instruction.masks is not None:
             self._compare_flow(instruction, record)
 
-    def _compare_registers(self, instruction: _Instruction, record: Retirement) -> None:
-        written = {number: (mask, values) for number, (mask, values) in instruction.registers.items() if mask}
-        expected = {number: entry for number, entry in record.registers.items() if entry[0]}
+    def _compare_registers(self, instruction: _Instruction, warp: Warp, record: Retirement) -> None:
+        written = {number: entry for number, entry in instruction.registers.items() if entry[0]}
+        expected = {number: threads for number, (threads, _) in record.registers.items() if threads}
         if written.keys() != expected.keys():
             raise _DifferenceError("registers written", _names(written), _names(expected))
         for number, (mask, values) in written.items():
-            threads, wanted = expected[number]
-            if mask != threads:
+            if mask != (threads := expected[number]):
                 raise _DifferenceError(f"threads that write R{number}", f"{mask:08x}", f"{threads:08x}")
-            for thread in range(WARP_THREADS):
-                if mask >> thread & 1 and values[thread] != wanted[thread]:
-                    raise _DifferenceError(f"R{number} of thread {thread}", f"{values[thread]:#010x}",
-                                           f"{wanted[thread]:#010x}")
+            wanted = int.from_bytes(warp.rows[number].tobytes(), "little") & _spread(mask, _WORD_BITS)
+            if values != wanted:
+                thread = _lowest(values ^ wanted) // _WORD_BITS
+                raise _DifferenceError(f"R{number} of thread {thread}", f"{_of_thread(values, thread):#010x}",
+                                       f"{_of_thread(wanted, thread):#010x}")
 
     def _compare_flow(self, instruction: _Instruction, record: Retirement) -> None:
         if instruction.terminated != record.terminated:
@@ -442,11 +463,42 @@ def memory_difference(hardware: Memory, reference: Memory, but: Container[str] =
     return None
 
 
-def _masks(active: int, codes: tuple[int, ...]) -> WarpMasks:
+@lru_cache(_CACHED_MASKS)
+def _spread(threads: int, width: int) -> int:
+    """A mask of threads with ``width`` bits for each of them."""
+    ones = (1 << width) - 1
+    return sum(ones << width * thread for thread in range(WARP_THREADS) if threads >> thread & 1)
+
+
+def _lowest(bits: int) -> int:
+    """The number of the lowest bit that is 1."""
+    return (bits & -bits).bit_length() - 1
+
+
+def _of_thread(values: int, thread: int) -> int:
+    return values >> _WORD_BITS * thread & (1 << _WORD_BITS) - 1
+
+
+def _nibbles(condition: Condition) -> int:
+    """CC of a warp: a nibble of each thread, laid out as Flags."""
+    ones = ~(-1 << WARP_THREADS)
+    return sum((_spread(getattr(condition, name) & ones, _FLAGS_BITS) & _FIRST_FLAGS) << place
+               for name, place in _FLAG_PLACES)
+
+
+@lru_cache(_CACHED_MASKS)
+def _is_timed(word: int) -> bool:
+    """Whether an instruction reads what depends on time."""
+    form = find(word)
+    return form is not None and form.name in ("S2R", "CS2R") and form.values(word)["special"] in _TIMED
+
+
+@lru_cache(_CACHED_MASKS)
+def _masks(active: int, codes: int) -> WarpMasks:
     """The masks that a flow result tells."""
     masks = dict.fromkeys(MASK_OF.values(), 0)
-    for thread, code in enumerate(codes):
-        if (name := MASK_OF.get(ThreadCode(code))) is not None:
+    for thread in range(WARP_THREADS):
+        if (name := MASK_OF.get(ThreadCode(codes >> _CODE_BITS * thread & (1 << _CODE_BITS) - 1))) is not None:
             masks[name] |= 1 << thread
     return WarpMasks(active, **masks)
 

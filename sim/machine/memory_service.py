@@ -1,9 +1,10 @@
 """Memory behind the whole machine, for long runs: nobody looks at a cycle in which nothing happens."""
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from amaranth.lib import data
 
@@ -12,10 +13,21 @@ from rtl.layouts import memory_request, memory_response
 from sim.launch.memory import Memory, MemoryFaultError
 from sim.machine.memory_latch import MemoryLatch
 
-__all__ = ["LATENCY", "MemoryService"]
+__all__ = ["LATENCY", "ON_TIME", "MemoryService", "Trouble"]
 
 LATENCY = 20
 """Cycles from a request to its answer, unless answers queue."""
+
+
+class Trouble(NamedTuple):
+    """What is wrong with a request: it is not performed and answered with an error; it takes so many cycles more."""
+
+    error: bool = False
+    late: int = 0
+
+
+ON_TIME = Trouble()
+"""Nothing is wrong."""
 
 
 def _places(layout: data.StructLayout) -> dict[str, tuple[int, int]]:
@@ -32,6 +44,7 @@ class _Request:
     fields: dict[str, int]
     performed: int
     due: int
+    error: bool = False
     answer: int | None = None
 
 
@@ -43,15 +56,16 @@ class MemoryService:
         disorder: None: requests are performed when they are made, and answered one after the other. Else memory does
             what the port allows: a request takes from 1 to ``latency`` cycles and is performed at any time in between;
             requests of different tags overtake each other, those of one tag do not.
+        trouble: What is wrong with each request, by its number from 0.
 
     Attributes:
         reads, writes: Requests so far.
     """
 
     def __init__(self, latch: MemoryLatch, memory: Memory, latency: int = LATENCY,
-                 disorder: Random | None = None) -> None:
+                 disorder: Random | None = None, trouble: Callable[[int], Trouble] = lambda _number: ON_TIME) -> None:
         tag_bits = len(latch.request.tag)
-        self._memory, self._latency, self._disorder = memory, latency, disorder
+        self._memory, self._latency, self._disorder, self.trouble = memory, latency, disorder, trouble
         self._requested, self._requests = latch.request.as_value(), latch.count
         self._answered, self._free = latch.answer.as_value(), latch.free
         self._request, self._answer = _places(memory_request(tag_bits)), _places(memory_response(tag_bits))
@@ -71,28 +85,34 @@ class MemoryService:
         self._count = count
         bits = ctx.get(self._requested)
         field = {name: bits >> offset & mask for name, (offset, mask) in self._request.items()}
+        error, late = self.trouble(self.reads + self.writes)
         if field["write"]:
             self.writes += 1
         else:
             self.reads += 1
-        request = _Request(field, cycle, cycle + self._latency)
+        request = _Request(field, cycle, cycle + self._latency + late, error)
         queue = self._waiting.setdefault(field["tag"] if self._disorder is not None else 0, deque())
         if self._disorder is not None:
-            request.due = cycle + self._disorder.randint(1, self._latency)
+            request.due = cycle + self._disorder.randint(1, self._latency) + late
             request.performed = self._disorder.randint(cycle, request.due)
             if queue:
                 request.performed = max(request.performed, queue[-1].performed)
                 request.due = max(request.due, queue[-1].due, request.performed)
         queue.append(request)
-        self._perform(cycle)
+        if self._disorder is None:
+            self._do(request)
+        else:
+            self._perform(cycle)
 
     def serve(self, ctx: Any, cycle: int) -> None:
         """Gives an answer that is due, if the one before has been taken."""
         due = [tag for tag, queue in self._waiting.items() if queue[0].due <= cycle]
         if not due or not ctx.get(self._free):
             return
-        self._perform(cycle)
-        tag = due[0] if self._disorder is None else self._disorder.choice(due)
+        tag = due[0]
+        if self._disorder is not None:
+            self._perform(cycle)
+            tag = self._disorder.choice(due)
         request = self._waiting[tag].popleft()
         if not self._waiting[tag]:
             del self._waiting[tag]
@@ -117,7 +137,9 @@ class MemoryService:
         field = request.fields
         address, error, content = field["address"] * LINE_BYTES, 0, 0
         try:
-            if field["write"]:
+            if request.error:
+                error = 1
+            elif field["write"]:
                 self._memory.write_line(address, field["data"].to_bytes(LINE_BYTES, "little"), field["mask"])
             else:
                 content = self._memory.read_number(address, LINE_BYTES)

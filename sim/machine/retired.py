@@ -19,7 +19,7 @@ Fields = Mapping[str, Any]
 @dataclass(frozen=True)
 class Event:
     """Something that happened in one clock cycle: ``what`` names a member of the interface, ``source`` who told of it
-    where several can. ``fields`` are those of its payload, arrays as tuples.
+    where several can. ``fields`` are those of its payload; an array is one number, its first element the lowest bits.
     """
 
     cycle: int
@@ -28,18 +28,22 @@ class Event:
     source: str = ""
 
 
-def _reader(shape: Any) -> Callable[[int], Any]:
-    """From the bits of a shape to its value: numbers, tuples, mappings."""
-    if isinstance(shape, type) and issubclass(shape, data.Struct):
-        shape = data.Layout.cast(shape)
-    if isinstance(shape, data.ArrayLayout):
-        element, width = _reader(shape.elem_shape), Shape.cast(shape.elem_shape).width
-        mask, places = (1 << width) - 1, range(0, width * shape.length, width)
-        return lambda bits: tuple(element(bits >> place & mask) for place in places)
-    if isinstance(shape, data.Layout):
-        fields = [(str(name), field.offset, (1 << field.width) - 1, _reader(field.shape)) for name, field in shape]
-        return lambda bits: {name: read(bits >> offset & mask) for name, offset, mask, read in fields}
-    return lambda bits: bits
+def _reader(shape: Any) -> Callable[[int], dict[str, Any]]:
+    """From the bits of a struct to the values of its fields: numbers, and mappings for structs in it."""
+    fields = [(str(name), field.offset, (1 << field.width) - 1) for name, field in data.Layout.cast(shape)]
+    inner = [(str(name), _reader(field.shape)) for name, field in data.Layout.cast(shape) if _is_struct(field.shape)]
+
+    def read(bits: int) -> dict[str, Any]:
+        values: dict[str, Any] = {name: bits >> offset & mask for name, offset, mask in fields}
+        for name, read_inner in inner:
+            values[name] = read_inner(values[name])
+        return values
+
+    return read
+
+
+def _is_struct(shape: Any) -> bool:
+    return isinstance(shape, data.StructLayout) or (isinstance(shape, type) and issubclass(shape, data.Struct))
 
 
 class _Member:
@@ -84,33 +88,37 @@ class EventReader:
             _Member("errors", port.errors, tuple(ERROR_SOURCES)), _Member("flow", port.flow),
             _Member("withdrawn", port.withdrawn), _Member("completed", port.completed, COMPLETION_SOURCES)]
         self.signals = [member.signal for member in self._members]
-        self._values = [0] * len(self._members)
+        self._active: dict[int, int] = {}
+        """Bits of the members that tell of events, by number."""
         self._cycle = 0
         self._take: Callable[[Event], None] = lambda _event: None
 
     def begin(self, take: Callable[[Event], None]) -> None:
         """Begins at cycle 0; hands events to ``take`` from now on."""
-        self._values = [0] * len(self._members)
+        self._active.clear()
         self._cycle, self._take = 0, take
 
     def changes(self, changes: Sequence[Change]) -> None:
         """Takes changes, in order of cycles: the events of each cycle that is over."""
+        members, active = self._members, self._active
         for cycle, number, value in changes:
             if cycle != self._cycle:
                 self._emit(cycle)
-            self._values[number] = value
+            if members[number].active(value):
+                active[number] = value
+            else:
+                active.pop(number, None)
 
     def finish(self, cycle: int) -> None:
         """Takes the events up to a cycle."""
         self._emit(cycle)
 
     def _emit(self, until: int) -> None:
-        """The events of all cycles before ``until``: what does not change happens again."""
-        active = [(member, bits) for member, bits in zip(self._members, self._values, strict=True)
-                  if member.active(bits)]
-        if active:
+        """The events of all cycles before ``until``, in the order of members: what does not change happens again."""
+        if self._active:
+            active = sorted(self._active.items())
             for cycle in range(self._cycle, until):
-                for member, bits in active:
-                    for event in member.events(cycle, bits):
+                for number, bits in active:
+                    for event in self._members[number].events(cycle, bits):
                         self._take(event)
         self._cycle = until

@@ -16,7 +16,7 @@ from testbench.fuzz.store import Store
 
 __all__ = ["Campaign", "play", "save"]
 
-_BATCH = 4
+_BATCH = 2
 """Cases that a worker plays before it tells of them."""
 
 
@@ -70,9 +70,15 @@ def save(campaign: Campaign, number: int, folder: Path) -> Path:
     program = player.smallest(case)
     head = [f"// Case {number} of seed {campaign.seed}: {case.kind.value}.",
             f"// Preset {campaign.preset}, {case.policy.name}, memory takes {case.latency} cycles"
-            f"{'' if case.disorder is None else f', in disorder {case.disorder}'}.",
+            f"{'' if case.disorder is None else f', in disorder {case.disorder}'}"
+            f"{'' if case.codes is None else '; some control codes stall and wait for longer'}.",
             f"// python -m sim.fuzz --seed {campaign.seed} --preset {campaign.preset} --case {number}",
             f"// {program.block} threads a block, {program.grid} blocks."]
+    if program.handler:
+        handler = "\n".join([".kernel handler", ".registers 32", *program.handler_lines, ""])
+        beside = folder / f"fuzz-{campaign.seed}-{number}-handler.sass"
+        beside.write_text("\n".join([*head, handler]), encoding="utf-8")
+        head.append(f"// Its trap handler is {beside.name}.")
     path = folder / f"fuzz-{campaign.seed}-{number}.sass"
     path.write_text("\n".join([*head, program.text]), encoding="utf-8")
     return path

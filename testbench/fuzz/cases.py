@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, NO_BARRIER, pack, unpack
 from rtl.layouts import Policy
 from sim.launch import Launch
 from testbench.sm.random_programs import Program, Statement, random_program
@@ -16,6 +17,12 @@ _LATENCIES = (1, 20, 20, 60, 200)
 """Cycles that memory takes, or takes at most if it does so in disorder."""
 _WORDS = 24
 """Random words in a program of them."""
+_PAUSES = (4, 40, 400, 4000)
+"""Cycles between two stops, at most."""
+_LONGEST = 15
+"""Cycles that a control code can stall."""
+_LOOSE = 0.2
+"""Of control codes, how many stall for longer, and how many wait for more."""
 _CODES = 64
 """Bits of an instruction."""
 
@@ -26,10 +33,14 @@ class Kind(Enum):
     PROGRAM = "a program of nested statements"
     ALONE = "such a program whose threads do not meet, against threads that run alone, too"
     STOPPED = "such a program that the host stops and lets go on"
+    TRAPS = "such a program with traps, errors and a trap handler, which the host stops, too"
     WORDS = "random words among its instructions"
 
 
-_CHANCES = {Kind.PROGRAM: 5, Kind.ALONE: 3, Kind.STOPPED: 2, Kind.WORDS: 2}
+_CHANCES = {Kind.PROGRAM: 5, Kind.ALONE: 1, Kind.STOPPED: 2, Kind.TRAPS: 3, Kind.WORDS: 1}
+_TURNS = {Kind.PROGRAM: (1, 10, 40), Kind.ALONE: (1, 3), Kind.STOPPED: (1, 10, 20), Kind.TRAPS: (1, 2, 6),
+          Kind.WORDS: (1,)}
+"""Of the whole program. Threads that run alone take long, and words that are no instructions end a program."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +48,7 @@ class Case:
     """A program, and the machine around it.
 
     ``latency`` is memory's, ``disorder`` the seed of its disorder, if it has one. ``pauses`` are the cycles between the
-    host's stops.
+    host's stops. ``codes``: the seed by which control codes stall and wait for longer than they have to, if they do.
     """
 
     number: int
@@ -47,10 +58,24 @@ class Case:
     latency: int
     disorder: int | None
     pauses: tuple[int, ...] = ()
+    codes: int | None = None
 
     def launch(self) -> Launch:
         """A launch of it."""
-        return self.program.launch()
+        launch = self.program.launch()
+        if self.codes is not None:
+            _loosen(launch, Random(self.codes))
+        return launch
+
+
+def _loosen(launch: Launch, source: Random) -> None:
+    """Has some control codes stall for longer, and wait for more scoreboards than they have to."""
+    base, size = launch.memory.regions["program"]
+    for group in range(base, base + size - size % GROUP_BYTES, GROUP_BYTES):
+        codes = [replace(code, stall=source.randint(code.stall, _LONGEST) if source.random() < _LOOSE else code.stall,
+                         wait=code.wait | (source.getrandbits(NO_BARRIER - 1) if source.random() < _LOOSE else 0))
+                 for code in unpack(launch.memory.read_number(group, INSTRUCTION_BYTES))]
+        launch.memory.write_number(group, INSTRUCTION_BYTES, pack(codes))
 
 
 def _with_words(source: Random, program: Program) -> Program:
@@ -66,10 +91,12 @@ def case_of(seed: int, number: int, *, floats: bool = True, doubles: bool = True
     and double precision if ``doubles``."""
     source = Random(f"{seed} {number}")
     kind = source.choices(list(_CHANCES), list(_CHANCES.values()))[0]
-    program = random_program(source, source.choice(_SIZES), alone=kind is Kind.ALONE, floats=floats,
-                             doubles=doubles)
+    program = random_program(source, source.choice(_SIZES), alone=kind is Kind.ALONE, floats=floats, doubles=doubles,
+                             flow=True, traps=kind is Kind.TRAPS)
+    program = replace(program, turns=source.choice(_TURNS[kind]))
     if kind is Kind.WORDS:
         program = _with_words(source, program)
-    pauses = tuple(source.randrange(1, 2000) for _ in range(source.randrange(1, 6))) if kind is Kind.STOPPED else ()
+    stops = source.randrange(1, 12) if kind in (Kind.STOPPED, Kind.TRAPS) else 0
+    pauses = tuple(source.randrange(1, source.choice(_PAUSES)) for _ in range(stops))
     return Case(number, kind, program, source.choice(list(Policy)), source.choice(_LATENCIES),
-                source.choice([None, source.getrandbits(32)]), pauses)
+                source.choice([None, source.getrandbits(32)]), pauses, source.choice([None, source.getrandbits(32)]))

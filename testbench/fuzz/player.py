@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from rtl.params import PRESETS
-from sim.debugger.driver import grid_over, resume, suspend, wait
+from sim.debugger.driver import all_paused, grid_over, locked_down, resume, resume_paused, suspend, wait
 from sim.engine import Engine
 from sim.launch import Launch
 from sim.machine.hardware import Hardware, HardwareResult
@@ -19,14 +19,14 @@ from testbench.words import memory_left
 
 __all__ = ["Outcome", "Player"]
 
-_LIMIT = 400_000
+_LIMIT = 4_000_000
 """Cycles that no program takes; random words may go round for ever."""
 _WORDS_LIMIT = 20_000
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a case came to: ``failure`` is what was wrong, None when nothing was."""
+    """What a case came to: ``seconds`` are of processor time; ``failure`` is what was wrong, None when nothing was."""
 
     number: int
     kind: str
@@ -39,7 +39,7 @@ class Outcome:
 
 
 def _stopping(pauses: tuple[int, ...]) -> Callable[[Host], Awaitable[None]]:
-    """A host that stops the machine now and then, and lets it go on."""
+    """A host that stops the machine now and then, and lets it go on; in the end whoever is paused."""
     async def drive(host: Host) -> None:
         await resume(host)      # the grid was held until this host is here
         for pause in pauses:
@@ -47,10 +47,20 @@ def _stopping(pauses: tuple[int, ...]) -> Callable[[Host], Awaitable[None]]:
             if await grid_over(host):
                 return
             await suspend(host)
-            await resume(host)
-        await wait(host, grid_over, _LIMIT)
+            await resume_paused(host)
+        end = host.cycles + _LIMIT
+        while host.cycles < end and not host.failed:
+            await wait(host, _over_or_held, end - host.cycles)
+            if await grid_over(host):
+                return
+            await suspend(host)     # those who are paused quietly are woken in a trap only
+            await resume_paused(host)
 
     return drive
+
+
+async def _over_or_held(host: Host) -> bool:
+    return await grid_over(host) or await locked_down(host) or await all_paused(host)
 
 
 class Player:
@@ -65,15 +75,15 @@ class Player:
 
     def play(self, case: Case) -> Outcome:
         """Plays a case."""
-        began, observer = time.monotonic(), Observer()
-        self._hardware.told = observer
+        began, observer = time.process_time(), Observer()
+        self._hardware.told, self._hardware.entered = observer, observer.entered
         launch = case.launch()
         result = self._run(case, launch)
         failure = self._wrong(case, launch, result)
         lockstep = self._hardware.lockstep
         assert lockstep is not None
         return Outcome(case.number, case.kind.name, result.status, lockstep.compared, result.cycles,
-                       time.monotonic() - began, failure, observer.coverage)
+                       time.process_time() - began, failure, observer.coverage)
 
     def smallest(self, case: Case) -> Program:
         """The smallest program of a case that fails that still fails."""
@@ -83,7 +93,7 @@ class Player:
         hardware = self._hardware
         hardware.policy, hardware.latency, hardware.disorder = case.policy, case.latency, case.disorder
         return hardware.run(launch, _WORDS_LIMIT if case.kind is Kind.WORDS else _LIMIT,
-                            driver=_stopping(case.pauses) if case.kind is Kind.STOPPED else None)
+                            driver=_stopping(case.pauses) if case.kind in (Kind.STOPPED, Kind.TRAPS) else None)
 
     def _wrong(self, case: Case, launch: Launch, result: HardwareResult) -> str | None:
         """What is wrong with a run. Random words may do what they like, but alike on both sides."""
@@ -91,7 +101,7 @@ class Player:
         assert lockstep is not None
         if lockstep.difference is not None:
             return str(lockstep.difference)
-        if result.status != "ok":
+        if result.status != "ok" and not (case.kind is Kind.TRAPS and hardware.ended):
             waits = all(warp.barrier is not None for warp in lockstep.machine.live)
             if case.kind is Kind.WORDS and (result.status == "error" or hardware.cycles >= _WORDS_LIMIT or waits):
                 return None     # an error, a loop, or a barrier that waits for ever, on both sides

@@ -76,8 +76,8 @@ class Store:
         return list(self._file.execute("SELECT number, failure FROM cases WHERE failure IS NOT NULL ORDER BY number"))
 
     @property
-    def sums(self) -> dict[str, tuple[int, int, int]]:
-        """Of each kind: cases, instructions, cycles."""
-        rows = self._file.execute(
-            "SELECT kind, COUNT(*), SUM(instructions), SUM(cycles) FROM cases GROUP BY kind ORDER BY kind")
+    def sums(self) -> dict[str, tuple[int, int, int, float]]:
+        """Of each kind: cases, instructions, cycles, seconds of processor time."""
+        rows = self._file.execute("SELECT kind, COUNT(*), SUM(instructions), SUM(cycles), SUM(seconds) FROM cases "
+                                  "GROUP BY kind ORDER BY kind")
         return {kind: tuple(counts) for kind, *counts in rows}

@@ -1,6 +1,7 @@
 """Campaigns of random programs: the same from the same seed, kept, gone on with, and not blind."""
 
 import os
+import re
 import signal
 import sqlite3
 from dataclasses import replace
@@ -8,6 +9,7 @@ from itertools import islice
 
 import pytest
 
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, unpack
 from sim import fuzz
 from sim.engine import CompiledEngine
 from sim.launch import Launch
@@ -16,11 +18,11 @@ from sim.toolchain.assembler import assemble
 from testbench.engine.designs import needs_compiled
 from testbench.fuzz import campaign as campaigns
 from testbench.fuzz.cases import Kind, case_of
-from testbench.fuzz.coverage import INSTRUCTIONS, STATES, Coverage, page, table
+from testbench.fuzz.coverage import ENTRY, INSTRUCTIONS, STATES, Coverage, page, table
 from testbench.fuzz.player import Outcome, Player
 from testbench.fuzz.store import Store, StoreError
 
-CAMPAIGN = campaigns.Campaign(5, "tiny", CompiledEngine.name)
+CAMPAIGN = campaigns.Campaign(148, "tiny", CompiledEngine.name)
 
 
 def outcome(number, failure=None, **coverage):
@@ -56,7 +58,7 @@ def test_a_store_goes_on_where_it_ended(tmp_path):
     assert list(islice(store.missing(), 3)) == [1, 3, 4]
     assert store.coverage == {("IADD", "whole"): 4, ("BRA", "whole"): 2}
     assert store.failures == [(2, "it differs")]
-    assert store.sums == {"PROGRAM": (2, 20, 200)}
+    assert store.sums == {"PROGRAM": (2, 20, 200, 1.0)}
     store.close()
 
 
@@ -70,15 +72,17 @@ def test_a_store_is_of_one_campaign(tmp_path):
 
 
 def test_coverage_is_told_as_a_table_and_as_a_page():
-    coverage = Coverage({("IADD", "whole"): 4321, ("BRA", "spilled"): 2})
+    coverage = Coverage({("IADD", "whole"): 4321, ("BRA", "spilled"): 2, (ENTRY, "at barrier"): 7})
     text = table(coverage)
     assert f"whole           1 of {len(INSTRUCTIONS) + 1}" in text
+    assert re.search(r"\nat barrier +7\n", text)
     assert " BRK " in text
     assert " IADD " not in text
     html = page(coverage, "A <title>", [("failed", "none")])
     assert "A &lt;title&gt;" in html
     assert html.count("<td") == len(STATES) * (len(INSTRUCTIONS) + 1)
     assert "4,321" in html
+    assert html.count("<svg") == 3
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
@@ -106,7 +110,7 @@ def test_a_missing_extra_is_named(monkeypatch, capsys):
 
 @needs_compiled
 def test_a_case_of_each_kind_is_right(player):
-    wanted = {kind: next(number for number in range(99) if case_of(5, number, floats=False).kind is kind)
+    wanted = {kind: next(number for number in range(99) if CAMPAIGN.case(number).kind is kind)
               for kind in Kind}
     for kind, number in wanted.items():
         found = player.play(CAMPAIGN.case(number))
@@ -122,16 +126,42 @@ def test_a_wrong_reference_is_seen_and_the_program_shrinks(player, monkeypatch, 
     right = compute.OPERATIONS["LOP32I"]
     monkeypatch.setattr(compute, "OPERATIONS", {
         **compute.OPERATIONS, "LOP32I": lambda *arguments: _spoiled(right(*arguments))})
-    case = CAMPAIGN.case(next(number for number in range(99) if case_of(5, number, floats=False).kind is Kind.PROGRAM))
+    case = CAMPAIGN.case(next(number for number in range(99) if CAMPAIGN.case(number).kind is Kind.PROGRAM))
     found = player.play(case)
     assert found.failure is not None
     assert "LOP32I" in found.failure
     monkeypatch.setattr(campaigns, "_player", lambda preset, engine: player)
     path = campaigns.save(CAMPAIGN, case.number, tmp_path)
     text = path.read_text()
-    assert text.startswith(f"// Case {case.number} of seed 5")
+    assert text.startswith(f"// Case {case.number} of seed 148")
     assert len(text.splitlines()) < len(case.program.text.splitlines())
     assert assemble(text, path.name)
+
+
+def test_a_handler_is_written_beside_its_program(monkeypatch, tmp_path):
+    class Shrunk:
+        def smallest(self, case):
+            return case.program
+
+    monkeypatch.setattr(campaigns, "_player", lambda preset, engine: Shrunk())
+    campaign = replace(CAMPAIGN, seed=5)
+    case = next(case for case in map(campaign.case, range(99)) if case.kind is Kind.TRAPS)
+    path = campaigns.save(campaign, case.number, tmp_path)
+    handler = tmp_path / f"fuzz-5-{case.number}-handler.sass"
+    assert f"// Its trap handler is {handler.name}.\n" in path.read_text()
+    assert assemble(path.read_text(), path.name).sections.keys() >= {".text.k"}
+    assert assemble(handler.read_text(), handler.name).sections.keys() >= {".text.handler"}
+
+
+def test_loosened_control_codes_stall_and_wait_no_less():
+    case = next(case for case in map(CAMPAIGN.case, range(99)) if case.codes is not None)
+    loose, tight = case.launch(), replace(case, codes=None).launch()
+    base, size = tight.memory.regions["program"]
+    pairs = [(one, other) for group in range(base, base + size, GROUP_BYTES) for one, other in zip(
+        *(unpack(launch.memory.read_number(group, INSTRUCTION_BYTES)) for launch in (loose, tight)), strict=True)]
+    assert all(one.stall >= other.stall and one.wait & other.wait == other.wait for one, other in pairs)
+    assert any(one.stall > other.stall for one, other in pairs)
+    assert any(one.wait != other.wait for one, other in pairs)
 
 
 def _spoiled(given):
@@ -143,14 +173,14 @@ def _spoiled(given):
 def test_the_command_keeps_what_it_found(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for cases, sums in ((3, 3), (2, 5)):
-        assert fuzz.main(["--preset", "tiny", "--seed", "5", "--cases", str(cases), "--workers", "1", "--html",
+        assert fuzz.main(["--preset", "tiny", "--seed", "148", "--cases", str(cases), "--workers", "1", "--html",
                           "page.html", "--minutes", "5"]) == 0
-        with sqlite3.connect("fuzz-5-tiny.sqlite") as kept:
+        with sqlite3.connect("fuzz-148-tiny.sqlite") as kept:
             assert kept.execute("SELECT COUNT(*) FROM cases").fetchone() == (sums,)
     told = capsys.readouterr().out
     assert "failed        none" in told
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
-    assert fuzz.main(["--preset", "tiny", "--seed", "5", "--case", "0"]) == 0
+    assert fuzz.main(["--preset", "tiny", "--seed", "148", "--case", "0"]) == 0
     assert capsys.readouterr().out.startswith("case          0, ")
 
 
@@ -166,6 +196,28 @@ def test_a_cluster_that_loses_a_worker_plays_every_case(tmp_path):
 
         campaigns.play(CAMPAIGN, store, 300, scheduler=cluster.scheduler_address, cases=12, told=told)
     assert killed
-    assert sum(cases for cases, _, _ in store.sums.values()) == 12
+    assert sum(cases for cases, *_ in store.sums.values()) == 12
     assert store.failures == []
     store.close()
+
+
+FLOW = ("BRX", "JMX", "JMP", "JCAL", "PRET", "PEXIT", "PLONGJMP", "LONGJMP", "KIL", "SAM", "RAM", "GETCRSPTR",
+        "SETCRSPTR", "GETLMEMBASE", "SETLMEMBASE", "B2R", "R2B", "IDE", "BPT", "RTT", "CCTL", "CCTLL", "LD", "ST")
+
+
+def test_programs_have_flow_of_every_kind():
+    programs = [case_of(1, number).program for number in range(150)]
+    found = {word.split(".")[0] for program in programs
+             for word in re.findall(r"[A-Z][A-Z0-9.]+", "\n".join([program.text, *program.handler_lines]))}
+    assert found >= set(FLOW)
+
+
+@needs_compiled
+def test_traps_are_entered_in_many_states(player):
+    coverage, campaign = Coverage(), replace(CAMPAIGN, seed=5)
+    for case in [case for case in map(campaign.case, range(26)) if case.kind is Kind.TRAPS]:
+        found = player.play(case)
+        assert found.failure is None
+        coverage += found.coverage
+    assert all(coverage[ENTRY, state] for state in ("whole", "diverged", "flat", "on chip", "partial", "top SYNC"))
+    assert any(times for (name, state), times in coverage.items() if name != ENTRY and state == "in trap")

@@ -5,6 +5,8 @@ branches, loops that count down, calls, and memory that belongs to the thread. A
 and barriers exchange shared memory. Threads store all their registers in the end.
 """
 
+import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -19,22 +21,34 @@ from sim.launch import Launch
 from sim.toolchain.spelling import spell
 from testbench.pipeline.random_programs import REGISTERS, random_word
 from testbench.sm.errors import launch_text
+from testbench.sm.random_flow import Flow, handler_end, handler_head
+from testbench.sm.random_statements import (
+    ADDRESS,
+    CONDITION,
+    COUNTER,
+    INDEX,
+    LEVELS,
+    OTHER,
+    SELF,
+    SHARED,
+    TURN,
+    Statement,
+)
+from testbench.trap.programs import with_handler
 from testbench.words import form_of
 
 _OWN_WORDS = 16
 """Words of each space that belong to a thread; in the buffer they are followed by what it leaves."""
-_CHUNK_SHIFT = 7
-"""A thread's chunk of the buffer has so many bytes, as a power of two."""
+_PIECE_SHIFT = 4
+"""The buffer holds a piece of 16 bytes of each thread, behind these another one of each, and so on."""
+_PIECES = 8
+_THREADS = 256
+"""Threads that there is room for."""
 _BANK_WORDS = 16
-_COUNTER, _INDEX, _SHARED, _OTHER, _SELF, _ADDRESS = 20, 13, 14, 15, 12, 16
-"""Registers that statements keep: loop counters from the first on; a place in a table; own and neighbour's shared
-memory; the thread's number; its chunk's address, a pair."""
 _DEEPEST = 3
-_LEVELS, _LEVELS_MASK = 25, 0x17
-"""The register that counts levels of recursion, and what is kept of a random number for it: each level has two tokens,
-so that the deepest fill the stack's cache three times."""
-_CONDITION = 6
-"""The predicate of loops."""
+_LEVELS_MASK = 0x17
+"""What is kept of a random number for the levels of a recursion: each has two tokens, so that the deepest fill the
+stack's cache three times."""
 _CONVERSIONS = tuple(form for form in FORMS
                      if form.pipe in (Pipe.CONVERSION, Pipe.DOUBLE) and not is_refused(form))
 _SIZES = {MemorySize.U8: "U8", MemorySize.S8: "S8", MemorySize.U16: "U16", MemorySize.S16: "S16", MemorySize.B32: "",
@@ -43,55 +57,54 @@ _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "": 4, "64": 8, "128": 16}
 _TOGETHER = ("VOTE", "S2R", "CS2R", "LEPC")
 """Of the lanes: what threads do together, or that tells what only a warp knows."""
 _ATOMICS = ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR", "EXCH")
-_HEAD = f"""    S2R R{_SELF}, SR_TID.X
-    S2R R{_INDEX}, SR_CTAID.X
-    XMAD R{_SELF}, R{_INDEX}, c[0x0][0x8], R{_SELF}
-    S2R R{_SHARED}, SR_TID.X
-    LOP32I.XOR R{_OTHER}, R{_SHARED}, 0x21
-    SHL R{_SHARED}, R{_SHARED}, 0x6
-    SHL R{_OTHER}, R{_OTHER}, 0x6
-    ISCADD R{_ADDRESS}.CC, R{_SELF}, c[0x0][out], {_CHUNK_SHIFT:#x}
-    IADD.X R{_ADDRESS + 1}, RZ, c[0x0][out+4]
-    IADD32I R{_ADDRESS}.CC, R{_ADDRESS}, 0x80
-    IADD.X R{_ADDRESS + 1}, RZ, R{_ADDRESS + 1}
-    XMAD R0, R{_SELF}, 0x4e35, R{_SELF}
-    MOV R1, R{_SELF}
+_HEAD = f"""    S2R R{SELF}, SR_TID.X
+    S2R R{INDEX}, SR_CTAID.X
+    XMAD R{SELF}, R{INDEX}, c[0x0][0x8], R{SELF}
+    S2R R{SHARED}, SR_TID.X
+    LOP32I.XOR R{OTHER}, R{SHARED}, 0x21
+    SHL R{SHARED}, R{SHARED}, 0x6
+    SHL R{OTHER}, R{OTHER}, 0x6
+    ISCADD R{ADDRESS}.CC, R{SELF}, c[0x0][out], {_PIECE_SHIFT:#x}
+    IADD.X R{ADDRESS + 1}, RZ, c[0x0][out+4]
+    IADD32I R{ADDRESS}.CC, R{ADDRESS}, 0x80
+    IADD.X R{ADDRESS + 1}, RZ, R{ADDRESS + 1}
+    XMAD R0, R{SELF}, 0x4e35, R{SELF}
+    MOV R1, R{SELF}
     LOP32I.XOR R2, R0, 0x5a5a5a5a
+"""
+_WORDS = (_PIECES * _THREADS + 16 << _PIECE_SHIFT) // 4
+"""Of the buffer; the first 128 bytes, and the last, belong to nobody."""
+_TABLED = re.compile(r"<(.*?)>")
+"""Labels whose addresses are in the table behind the constants, in place of the offset of the first one."""
+_TURN_HEAD = f"""turn:
+    XMAD R0, R{TURN}, 0x4e35, R0
+    LOP.XOR R3, R3, R{TURN}
+"""
+"""Registers get something new in each turn: they would soon be all zeros."""
+_TURN_END = f"""    IADD32I R{TURN}, R{TURN}, -0x1
+    ISETP.NE.U32.AND P{CONDITION}, PT, R{TURN}, RZ, PT
+    @P{CONDITION} BRA turn
 """
 
 
-@dataclass(frozen=True)
-class Statement:
-    """``before``, statements, ``middle``, other statements, ``after``. ``%`` stands for a number of its own in labels.
-    One without statements in it is only its lines."""
-
-    before: tuple[str, ...]
-    first: tuple["Statement", ...] = ()
-    middle: tuple[str, ...] = ()
-    second: tuple["Statement", ...] = ()
-    after: tuple[str, ...] = ()
-
-    def lines(self, numbers: Iterator[int]) -> Iterator[str]:
-        """The text."""
-        number = str(next(numbers))
-        yield from (line.replace("%", number) for line in self.before)
-        for statement in self.first:
-            yield from statement.lines(numbers)
-        yield from (line.replace("%", number) for line in self.middle)
-        for statement in self.second:
-            yield from statement.lines(numbers)
-        yield from (line.replace("%", number) for line in self.after)
+def _own(at: int) -> str:
+    """Where a byte of a thread's own words is, or behind these of what it leaves."""
+    piece, byte = divmod(at, 1 << _PIECE_SHIFT)
+    return f"R{ADDRESS}+{(piece * _THREADS << _PIECE_SHIFT) + byte:#x}"
 
 
 @dataclass(frozen=True)
 class Program:
-    """Statements of the kernel and of the functions that it calls."""
+    """Statements of the kernel, which all threads go through ``turns`` times, of the functions that it calls, and of a
+    trap handler, if it has one."""
 
     body: tuple[Statement, ...]
     functions: tuple[tuple[Statement, ...], ...]
     constants: tuple[int, ...]
     block: int
     grid: int
+    turns: int = 1
+    handler: tuple[Statement, ...] = ()
 
     @property
     def text(self) -> str:
@@ -99,30 +112,49 @@ class Program:
         numbers = iter(range(1 << 30))
         table = ", ".join(f"{word:#x}" for word in self.constants)
         shared = 64 * (-(-self.block // 64) * 64)
-        lines = [f".kernel k\n.param out 8\n.registers 32\n.shared {shared}\n.const 2 table\n.word {table}\n{_HEAD}"]
+        head = (f".kernel k\n.param out 8\n.registers 32\n.barriers 16\n.shared {shared}\n"
+                f".const 2 table\n.word {table}")
+        lines = [f"{_HEAD}    MOV32I R{TURN}, {self.turns:#x}", *[_TURN_HEAD] * (self.turns > 1)]
         lines += [f"    {line}" for statement in self.body for line in statement.lines(numbers)]
-        left = [f"    STG.E [R{_ADDRESS}+{4 * (_OWN_WORDS + number):#x}], R{number % REGISTERS}"
+        lines += [_TURN_END] * (self.turns > 1)
+        left = [f"    STG.E [{_own(4 * (_OWN_WORDS + number))}], R{number % REGISTERS}"
                 for number in range(REGISTERS + 1)]
         lines += [*left[:-1], "    P2R R0, PR, RZ, 0x7f", left[-1], "    EXIT"]
         for number, function in enumerate(self.functions):
             lines.append(f".function f{number}")
             lines += [f"    {line}" for statement in function for line in statement.lines(numbers)]
             lines.append("    RET")
-        return "\n".join(lines) + "\n"
+        targets: list[str] = []
+
+        def tabled(found: re.Match[str]) -> str:
+            targets.extend(found[1].split(","))
+            return f"{4 * (_BANK_WORDS + len(targets) - 1 - found[1].count(',')):#x}"
+
+        text = _TABLED.sub(tabled, "\n".join(lines))
+        return f"{', '.join([head, *targets])}\n{text}\n"
+
+    @property
+    def handler_lines(self) -> list[str]:
+        """The trap handler's instructions."""
+        numbers = iter(range(1 << 30))
+        return [line for statement in self.handler for line in statement.lines(numbers)]
 
     def launch(self) -> Launch:
         """A launch of it."""
-        threads = self.block * self.grid
-        return launch_text(self.text, words=(threads + 1 << _CHUNK_SHIFT) // 4, block=self.block, grid=self.grid,
-                           local=4 * _OWN_WORDS, crs=2048)
+        launch = launch_text(self.text, words=_WORDS, block=self.block, grid=self.grid, local=4 * _OWN_WORDS,
+                             crs=2048)
+        return with_handler(launch, *self.handler_lines) if self.handler else launch
 
 
-class _Writer:
+class Writer:
     """Makes statements up; if ``alone`` only such in which no thread has to do with another one, without ``floats``
-    none that need floating point, without ``doubles`` none double precision."""
+    none that need floating point, without ``doubles`` none double precision. With ``flow`` there is flow of every kind,
+    with ``traps`` traps and errors, too."""
 
-    def __init__(self, source: Random, functions: int, *, alone: bool, floats: bool, doubles: bool) -> None:
-        self.source, self.functions, self.alone = source, functions, alone
+    def __init__(self, source: Random, functions: int, *, alone: bool, floats: bool, doubles: bool,
+                 flow: bool = False, traps: bool = False) -> None:
+        self.source, self.functions, self.alone, self.traps = source, functions, alone, traps
+        self.flow = Flow(self) if flow else None
         self.knobs = floats, floats and doubles
         self._lanes = tuple(form for form in LANE_FORMS if not (alone and form.name in _TOGETHER))
 
@@ -131,6 +163,19 @@ class _Writer:
         ``together``: all threads of the CTA come here.
         """
         return tuple(self.statement(depth, calls, together) for _ in range(count))
+
+    def function(self, calls: int) -> tuple[Statement, ...]:
+        """Statements of a function, which threads may return from anywhere."""
+        def body() -> tuple[Statement, ...]:
+            leave = Statement((f"@P{self.source.randrange(6)} RET",))
+            return (*self._within(("RET",), lambda: self.block(3, 1, calls)), leave, *self.block(2, 0, calls))
+
+        if self.flow is None:
+            return body()
+        self.flow.in_function = True
+        made = body()
+        self.flow.in_function = False
+        return made
 
     def statement(self, depth: int, calls: int, together: bool) -> Statement:
         """A statement."""
@@ -150,6 +195,9 @@ class _Writer:
             kinds.append((0.7, self.recursion))
         if together and not self.alone:
             kinds.append((2, self.exchange))
+        if self.flow is not None:
+            kinds += self.flow.kinds(depth, lambda: self.block(self.source.randrange(1, 4), depth - 1, calls),
+                                     traps=self.traps)
         chances, makers = zip(*kinds, strict=True)
         return self.source.choices(makers, chances)[0]()
 
@@ -185,32 +233,55 @@ class _Writer:
         size = self.source.choice(list(_SIZES.values()))
         octets = _BYTES[size]
         at = self.source.randrange(0, 4 * _OWN_WORDS, octets)
-        space, place = self.source.choice([("G.E", f"R{_ADDRESS}+"), ("S", f"R{_SHARED}+"), ("L", "")])
+        space, place = self.source.choice([
+            ("G.E", _own(at)), ("S", f"R{SHARED}+{at:#x}"), ("L", f"{at:#x}"),
+            *[(".E", _own(at))] * (self.flow is not None)])
         value = f"R{self.register(max(octets // 4, 1))}"
         dotted = f".{size}" if size else ""
         if self.source.random() < 0.5:
             named = ".U.32" if space == "S" and not size else f".U{dotted}" if space == "S" and octets > 4 else dotted
-            return Statement((f"{self.guard()}LD{space}{named} {value}, [{place}{at:#x}]",))
-        return Statement((f"{self.guard()}ST{space}{dotted.replace('S', 'U')} [{place}{at:#x}], {value}",))
+            return Statement((f"{self.guard()}LD{space}{named} {value}, [{place}]",))
+        return Statement((f"{self.guard()}ST{space}{dotted.replace('S', 'U')} [{place}], {value}",))
+
+    def local(self) -> Statement:
+        """A load or a store to local memory, which needs no register that the program sets."""
+        place, register = self.source.randrange(0, 4 * _OWN_WORDS, 4), self.register()
+        return Statement((self.source.choice((f"LDL R{register}, [{place:#x}]", f"STL [{place:#x}], R{register}")),))
+
+    def handler(self) -> tuple[Statement, ...]:
+        """A trap handler: what it does to the program, random arithmetic apart, it takes back in the end."""
+        assert self.flow is not None
+        self.flow.in_handler = True
+        count = self.source.randrange(6)
+        kinds = (self.arithmetic, self.conversion, self.local, self.order, lambda: self.branch(inside), *(
+            maker for _, maker in self.flow.kinds(1, lambda: inside(), traps=False)))
+
+        def inside() -> tuple[Statement, ...]:
+            return tuple(self.source.choice((self.arithmetic, self.conversion, self.local))() for _ in range(2))
+
+        body = tuple(self.source.choice(kinds)() for _ in range(count))
+        self.flow.in_handler = False
+        return (Statement(handler_head()), *body, Statement(handler_end(self.source)))
 
     def atomic(self) -> Statement:
         """On an own word, or on one that all threads meet on."""
         name, value = self.source.choice(_ATOMICS), f"R{self.register()}"
-        place = f"{self.source.randrange(0, 4 * _OWN_WORDS, 4):#x}"
+        at = self.source.randrange(0, 4 * _OWN_WORDS, 4)
+        place = f"{at:#x}"
         kind = self.source.choice((0, 1, 3) if self.alone else (0, 1, 2, 3))
         if kind == 0:
-            return Statement((f"{self.guard()}ATOMS.{name} R{self.register()}, [R{_SHARED}+{place}], {value}",))
+            return Statement((f"{self.guard()}ATOMS.{name} R{self.register()}, [R{SHARED}+{place}], {value}",))
         if kind == 1 and name != "EXCH":
-            return Statement((f"{self.guard()}RED.E.{name} [R{_ADDRESS}+{place}], {value}",))
+            return Statement((f"{self.guard()}RED.E.{name} [{_own(at)}], {value}",))
         if kind == 2:
-            return Statement((f"MOV R{_INDEX}, RZ",
-                              f"{self.guard()}ATOMS.{name} R{self.register()}, [R{_INDEX}+{place}], {value}"))
-        return Statement((f"{self.guard()}ATOM.E.{name} R{self.register()}, [R{_ADDRESS}+{place}], {value}",))
+            return Statement((f"MOV R{INDEX}, RZ",
+                              f"{self.guard()}ATOMS.{name} R{self.register()}, [R{INDEX}+{place}], {value}"))
+        return Statement((f"{self.guard()}ATOM.E.{name} R{self.register()}, [{_own(at)}], {value}",))
 
     def table(self) -> Statement:
         """A constant that a register chooses."""
-        return Statement((f"LOP32I.AND R{_INDEX}, R{self.register()}, {4 * (_BANK_WORDS // 2 - 1):#x}",
-                          f"{self.guard()}LDC R{self.register()}, c[0x2][R{_INDEX}+{4 * self.source.randrange(8):#x}]"))
+        return Statement((f"LOP32I.AND R{INDEX}, R{self.register()}, {4 * (_BANK_WORDS // 2 - 1):#x}",
+                          f"{self.guard()}LDC R{self.register()}, c[0x2][R{INDEX}+{4 * self.source.randrange(8):#x}]"))
 
     def shuffle(self) -> Statement:
         """Values of other threads."""
@@ -234,20 +305,24 @@ class _Writer:
 
     def loop(self, depth: int, inside: Callable[[], tuple[Statement, ...]]) -> Statement:
         """Up to three turns, of each thread as many as it likes; some leave early, or go on early."""
-        counter = f"R{_COUNTER + depth}"
+        counter = f"R{COUNTER + depth}"
         leaves = f"@P{self.source.randrange(6)} {self.source.choice(['BRK', 'CONT'])}"
         return Statement(
             (f"LOP32I.AND {counter}, R{self.register()}, 0x3", "PBK out%", "top%:",
-             f"ISETP.EQ.U32.AND P{_CONDITION}, PT, {counter}, RZ, PT", f"@P{_CONDITION} BRK",
-             f"IADD32I {counter}, {counter}, -0x1", "PCNT next%"), inside(),
-            (leaves,), inside(), ("CONT", "next%:", "BRA top%", "out%:"))
+             f"ISETP.EQ.U32.AND P{CONDITION}, PT, {counter}, RZ, PT", f"@P{CONDITION} BRK",
+             f"IADD32I {counter}, {counter}, -0x1", "PCNT next%"), self._within(("BRK", "CONT"), inside),
+            (leaves,), self._within(("BRK", "CONT"), inside), ("CONT", "next%:", "BRA top%", "out%:"))
+
+    def _within(self, ways: Sequence[str], inside: Callable[[], tuple[Statement, ...]]) -> tuple[Statement, ...]:
+        """Statements at a place from which threads may leave by these ways, too."""
+        return inside() if self.flow is None else self.flow.within(ways, inside)
 
     def switch(self, inside: Callable[[], tuple[Statement, ...]]) -> Statement:
         """A computed branch to one of two places."""
         predicate = f"P{self.source.randrange(6)}"
         return Statement(
-            ("SSY end%", f"MOV32I R{_INDEX}, one%", f"@{predicate} MOV32I R{_INDEX}, two%",
-             f"BRX R{_INDEX} -.next -> one%, two%", "one%:"), inside(), ("SYNC", "two%:"), inside(), ("SYNC", "end%:"))
+            ("SSY end%", f"MOV32I R{INDEX}, one%", f"@{predicate} MOV32I R{INDEX}, two%",
+             f"BRX R{INDEX} -.next -> one%, two%", "one%:"), inside(), ("SYNC", "two%:"), inside(), ("SYNC", "end%:"))
 
     def call(self, calls: int) -> Statement:
         """A function."""
@@ -256,34 +331,32 @@ class _Writer:
     def recursion(self) -> Statement:
         """A function that calls itself, each thread as often as it likes; it stands behind a branch around it."""
         return Statement((
-            f"LOP32I.AND R{_LEVELS}, R{self.register()}, {_LEVELS_MASK:#x}", "SSY over%", "CAL self%", "SYNC", "self%:",
-            f"ISETP.EQ.U32.AND P{_CONDITION}, PT, R{_LEVELS}, RZ, PT", "SSY up%", f"@P{_CONDITION} SYNC",
-            f"IADD32I R{_LEVELS}, R{_LEVELS}, -0x1", self.arithmetic().before[0], "CAL self%", "SYNC", "up%:", "RET",
+            f"LOP32I.AND R{LEVELS}, R{self.register()}, {_LEVELS_MASK:#x}", "SSY over%", "CAL self%", "SYNC", "self%:",
+            f"ISETP.EQ.U32.AND P{CONDITION}, PT, R{LEVELS}, RZ, PT", "SSY up%", f"@P{CONDITION} SYNC",
+            f"IADD32I R{LEVELS}, R{LEVELS}, -0x1", self.arithmetic().before[0], "CAL self%", "SYNC", "up%:", "RET",
             "over%:"))
 
     def exchange(self) -> Statement:
         """Threads of a CTA read each other's shared memory between two barriers."""
         at = f"{self.source.randrange(0, 4 * _OWN_WORDS, 4):#x}"
         reduction = f"BAR.RED.POPC 0x0, P{self.source.randrange(6)}"
-        return Statement((f"STS [R{_SHARED}+{at}], R{self.register()}", "BAR.SYNC 0x0",
-                          f"LDS.U.32 R{self.register()}, [R{_OTHER}+{at}]",
+        return Statement((f"STS [R{SHARED}+{at}], R{self.register()}", "BAR.SYNC 0x0",
+                          f"LDS.U.32 R{self.register()}, [R{OTHER}+{at}]",
                           self.source.choice(["BAR.SYNC 0x0", f"{reduction}\n    B2R.RESULT R{self.register()}"])))
 
 
 def random_program(source: Random, size: int = 12, block: int = 64, grid: int = 2, *, alone: bool = False,
-                   floats: bool = True, doubles: bool = True) -> Program:
+                   floats: bool = True, doubles: bool = True, flow: bool = False, traps: bool = False) -> Program:
     """A program of about ``size`` statements at its top; if ``alone`` no thread has to do with another one, without
-    ``floats`` none needs floating point, without ``doubles`` none double precision."""
+    ``floats`` none needs floating point, without ``doubles`` none double precision. With ``flow`` it has flow of every
+    kind, with ``traps`` also a trap handler, traps and errors."""
     functions = source.randrange(3)
-    writer = _Writer(source, functions, alone=alone, floats=floats, doubles=doubles)
-    bodies = []
-    for number in range(functions):
-        leave = Statement((f"@P{source.randrange(6)} RET",))
-        bodies.append((*writer.block(3, 1, number + 1), leave, *writer.block(2, 0, number + 1)))
+    writer = Writer(source, functions, alone=alone, floats=floats, doubles=doubles, flow=flow, traps=traps)
+    bodies = [writer.function(number + 1) for number in range(functions)]
     threads = source.choice([block, block, source.randrange(1, block + 1)])
     constants = tuple(source.getrandbits(32) for _ in range(_BANK_WORDS))
     return Program(writer.block(size, _DEEPEST - 1, 0, together=True), tuple(bodies), constants, threads,
-                   source.randrange(1, grid + 1))
+                   source.randrange(1, grid + 1), handler=writer.handler() if traps else ())
 
 
 def _smaller(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
@@ -302,24 +375,31 @@ def _smaller(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...
 
 
 def _candidates(program: Program) -> Iterator[Program]:
+    if program.turns > 1:
+        yield replace(program, turns=1)
+        yield replace(program, turns=program.turns // 2)
     if program.grid > 1:
         yield replace(program, grid=1)
     if program.block > 1:
         yield replace(program, block=-(-program.block // 2))
     for body in _smaller(program.body):
         yield replace(program, body=body)
+    for handler in _smaller(program.handler[1:-1]):
+        yield replace(program, handler=(program.handler[0], *handler, program.handler[-1]))
     for number, function in enumerate(program.functions):
         for body in _smaller(function):
             yield replace(program, functions=(*program.functions[:number], body, *program.functions[number + 1:]))
 
 
-def shrink(program: Program, fails: Callable[[Program], bool], tries: int = 200) -> Program:
-    """The smallest program that ``tries`` attempts to leave something out come to, and that still fails."""
+def shrink(program: Program, fails: Callable[[Program], bool], tries: int = 200, seconds: float = 120) -> Program:
+    """The smallest program that ``tries`` attempts to leave something out come to, in so many seconds, and that still
+    fails."""
+    end = time.monotonic() + seconds
     going = True
     while going:
         going = False
         for candidate in _candidates(program):
-            if not tries:
+            if not tries or time.monotonic() > end:
                 return program
             tries -= 1
             if fails(candidate):

@@ -1,0 +1,56 @@
+"""Checks the machine under faults from outside: ``python -m testbench.faults.check --all``.
+
+Whatever memory answers, however late, and whatever a launch descriptor says: a program ends or is held with the right
+error, leaves no wrong result, and the machine takes the next one. Exit code 1: something is wrong.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rtl.params import PRESETS
+from sim.command import Parser, print_text
+from sim.engine import CompiledEngine
+from sim.testbench import Bench, run
+from testbench.faults.descriptors import check_descriptors, wrong_values
+from testbench.faults.memory_errors import MemoryErrors
+
+__all__ = ["check", "main"]
+
+_ERRORS, _LATE_RUNS, _DESCRIPTORS = 24, 2, 12
+"""What the short form checks of each."""
+_ALL_LATE_RUNS = 40
+
+
+def check(bench: Bench) -> None:
+    """Some of it, or if the bench is thorough all."""
+    params = PRESETS["tiny"]
+    machine = MemoryErrors(params, bench.engine)
+    numbers = list(range(machine.requests))
+    if not bench.thorough:
+        numbers = bench.random.sample(numbers, _ERRORS)
+    for number in bench.progress(numbers, "memory errors"):
+        machine.check_error(bench, number, handler=number % 3 != 0)
+    for _ in range(_LATE_RUNS if not bench.thorough else _ALL_LATE_RUNS):
+        machine.check_late(bench, bench.random.sample(range(machine.requests), 2))
+    wrongs = list(wrong_values(bench.random))
+    check_descriptors(bench, params, bench.engine, wrongs if bench.thorough else
+                      bench.random.sample(wrongs, _DESCRIPTORS))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; returns its exit code."""
+    parser = Parser("testbench.faults.check", "Checks the machine under faults from outside.", "--all")
+    parser.add_argument("--all", action="store_true", help="every request to memory, every field of descriptors")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is random; default 0")
+    return parser.run(arguments, _check)
+
+
+def _check(chosen: Any) -> int:
+    report = run("faults", check, CompiledEngine, seed=chosen.seed, thorough=chosen.all)
+    print_text(report.text())
+    return 0 if report.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,110 @@
+"""Any answer of memory is an error, or late."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from rtl.isa.errors import WarpError
+from rtl.isa.registers import SM_REGISTERS
+from rtl.layouts import LaunchRejection
+from rtl.params import SmParams
+from sim.debugger.driver import clear_errors, grid_over, locked_down, wait
+from sim.engine import Engine
+from sim.machine.hardware import Hardware
+from sim.machine.host import Host
+from sim.machine.memory_service import ON_TIME, Trouble
+from sim.testbench import Bench
+from testbench.faults.victim import UNTOUCHED, victim
+from testbench.words import contents
+
+__all__ = ["LATE", "MemoryErrors"]
+
+LATE = 10_000
+"""Cycles by which answers are late."""
+_LIMIT = 400_000
+"""Cycles in which a program ends, or is held, whatever memory answers."""
+
+
+class MemoryErrors:
+    """A machine whose memory is in trouble.
+
+    Attributes:
+        requests: Made to memory until the program has ended, when nothing is wrong.
+    """
+
+    def __init__(self, params: SmParams, engine: type[Engine]) -> None:
+        self._hardware = Hardware(params, engine)
+        self._left: list[int] = []
+        self.requests = 0
+        self._play(lambda _number: ON_TIME)
+
+    def _play(self, trouble: Callable[[int], Trouble], *, handler: bool = True) -> str:
+        """Plays the program once, and again if the first one has ended; says how the first one ended: ``ok``, the
+        error, or what rejected it. ValueError when it did not end, or did what it must not do.
+        """
+        made, ended = victim(handler=handler), []
+        self._hardware.trouble = trouble
+
+        async def drive(host: Host) -> None:
+            over = await wait(host, _over_or_held, _LIMIT)
+            if not over:
+                raise ValueError("it neither ends nor is held")
+            ended.append(await _end(host))
+            self.requests = self.requests or self._hardware.requests
+            self._left = contents(replace(made.launch, memory=host.memory), "out")
+            if not await grid_over(host):
+                return
+            self._hardware.trouble_over()
+            await clear_errors(host)
+            await host.write("LAUNCH", 1)
+            await host.run(20)
+            if not await wait(host, grid_over, _LIMIT) or await _end(host) != "ok":
+                raise ValueError("a grid behind it does not end as it should")
+            again = contents(replace(made.launch, memory=host.memory), "out")
+            if again != list(made.expected):
+                raise ValueError("a grid behind it leaves something wrong")
+
+        self._hardware.run(made.launch, _LIMIT, driver=drive)
+        wrong = [thread for thread, (word, right) in enumerate(zip(self._left, made.expected, strict=True))
+                 if word not in (right, UNTOUCHED)]
+        if wrong:
+            raise ValueError(f"thread {wrong[0]} leaves {self._left[wrong[0]]:#x}, not {made.expected[wrong[0]]:#x}")
+        if ended[0] == "ok" and self._left != list(made.expected):
+            raise ValueError("nothing is said to be wrong, but results are missing")
+        return ended[0]
+
+    def check_error(self, bench: Bench, number: int, *, handler: bool = True) -> None:
+        """The answer to request ``number`` is an error: MMU_FAULT, a rejection, or it does not matter."""
+        what = f"request {number} answered with an error, {'with' if handler else 'without'} a handler"
+        try:
+            ended = self._play(lambda at: Trouble(error=at == number), handler=handler)
+        except ValueError as error:
+            bench.fail(f"{what}: {error}")
+        if ended not in ("ok", WarpError.MMU_FAULT.name, LaunchRejection.MEMORY.name):
+            bench.fail(f"{what}: ends with {ended}")
+        bench.checked(f"memory errors that end with {ended}")
+
+    def check_late(self, bench: Bench, numbers: Iterable[int]) -> None:
+        """The answers to these requests are late: the result is the same."""
+        late = frozenset(numbers)
+        try:
+            ended = self._play(lambda at: Trouble(late=LATE * (at in late)))
+        except ValueError as error:
+            bench.fail(f"answers to {sorted(late)} {LATE:,} cycles late: {error}")
+        bench.expect(f"the end, with answers to {sorted(late)} late", ended, "ok")
+        bench.checked("late answers", len(late))
+
+
+async def _over_or_held(host: Host) -> bool:
+    return await grid_over(host) or await locked_down(host)
+
+
+async def _end(host: Host) -> str:
+    """How a grid has ended."""
+    rejection = LaunchRejection(await host.field("STATUS", "REJECTION"))
+    if rejection is not LaunchRejection.NONE:
+        return rejection.name
+    high, low = SM_REGISTERS["HWW_WARP_ESR"].fields["ERROR"]
+    error = WarpError(await host.read("HWW_WARP_ESR") >> low & (1 << high - low + 1) - 1)
+    if error is WarpError.NONE:
+        return "ok" if await grid_over(host) else "held without an error"
+    return error.name

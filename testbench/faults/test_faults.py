@@ -1,0 +1,123 @@
+"""Faults from outside: the testbench, shorter; that it sees what is wrong; files that are damaged."""
+
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtl.isa.qmd import QMD
+from rtl.params import PRESETS
+from sim.engine import CompiledEngine
+from sim.launch import prepare
+from sim.machine import memory_service
+from sim.machine.memory_service import MemoryService
+from sim.testbench import CheckError
+from sim.toolchain.assembler import assemble
+from sim.toolchain.cubin import load
+from sim.toolchain.elf_reader import read_object
+from sim.toolchain.module import ProgramError
+from testbench import simulation
+from testbench.engine.designs import needs_compiled
+from testbench.faults.check import check
+from testbench.faults.descriptors import wrong_values
+from testbench.faults.memory_errors import MemoryErrors
+from testbench.programs import PROGRAMS
+from testbench.sm.random_programs import random_program
+
+DATA = Path(__file__).parents[1] / "data"
+CUBINS = (DATA / "toolchain_two_kernels.cubin", DATA / "constant_pointers.debug.cubin",
+          PROGRAMS / "k06_switch_brx.O3.cubin")
+TEXT = random_program(Random(7), 8, flow=True).text
+_HEADER_AT, _HEADER_BYTES, _COUNT_AT = 40, 64, 60
+"""Where an ELF file of 64 bits says where its table of sections is; a section's header; where it says how many."""
+
+passes = partial(simulation.passes, "faults")
+
+
+@needs_compiled
+def test_faults():
+    report = passes(check)
+    assert report.checks["memory errors that end with MMU_FAULT"]
+    assert report.checks["late answers"]
+
+
+@needs_compiled
+def test_an_error_that_nobody_tells_of_is_seen(monkeypatch):
+    """Memory that answers with zeros instead of an error leaves wrong results."""
+    def silent(self, request):
+        request.error, wrong = False, request.error
+        original(self, request)
+        if wrong and not request.fields["write"]:
+            request.answer &= (1 << self._answer["data"][0]) - 1
+
+    original = MemoryService._do
+    machine = MemoryErrors(PRESETS["tiny"], CompiledEngine)
+    monkeypatch.setattr(memory_service.MemoryService, "_do", silent)
+    seen = []
+
+    def count(bench):
+        for number in range(8, 14):
+            try:
+                machine.check_error(bench, number)
+            except CheckError as error:
+                seen.append(str(error))
+
+    passes(count)
+    assert any("leaves 0x" in message for message in seen)
+
+
+def test_every_field_of_a_descriptor_is_wrong_once():
+    wrongs = list(wrong_values(Random(0)))
+    assert {name for name, _, _ in wrongs} == set(QMD)
+    assert ("QMD_VERSION", 0, 0) in wrongs
+
+
+def swapped(content: bytes, one: int, other: int) -> bytes:
+    """An ELF file with two of its sections' headers in each other's place."""
+    table = int.from_bytes(content[_HEADER_AT:_HEADER_AT + 8], "little")
+    count = int.from_bytes(content[_COUNT_AT:_COUNT_AT + 2], "little")
+    headers = [content[at:at + _HEADER_BYTES] for at in range(table, table + count * _HEADER_BYTES, _HEADER_BYTES)]
+    one, other = one % count, other % count
+    headers[one], headers[other] = headers[other], headers[one]
+    return content[:table] + b"".join(headers) + content[table + count * _HEADER_BYTES:]
+
+
+def flipped(content: bytes, bits: list[int]) -> bytes:
+    """With some bits inverted."""
+    damaged = bytearray(content)
+    for bit in bits:
+        damaged[bit // 8 % len(damaged)] ^= 1 << bit % 8
+    return bytes(damaged)
+
+
+BITS = st.lists(st.integers(0, 1 << 20), max_size=6)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.sampled_from(CUBINS), st.integers(0, 30), st.integers(0, 30), BITS)
+def test_cubins_with_sections_swapped_and_bits_inverted_are_launched_or_refused(path, one, other, bits):
+    try:
+        module = load(read_object(flipped(swapped(path.read_bytes(), one, other), bits), "x"))
+        prepare(module, [])
+    except ProgramError as error:
+        assert "\n" not in str(error)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, len(TEXT)), st.integers(0, len(TEXT)), BITS)
+def test_assembler_texts_that_are_cut_and_inverted_are_assembled_or_refused(first, last, bits):
+    text = flipped((TEXT[:first] + TEXT[max(first, last):] or "\n").encode(), bits).decode("latin-1")
+    try:
+        assemble(text, "t")
+    except ProgramError as error:
+        assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("path", CUBINS, ids=lambda path: path.name)
+def test_the_table_of_sections_is_where_these_tests_look_for_it(path):
+    content = path.read_bytes()
+    assert swapped(content, 0, 0) == content
+    assert swapped(content, 1, 2) != content

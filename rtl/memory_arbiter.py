@@ -29,7 +29,8 @@ class MemoryArbiter(Component):
 
     Members
     -------
-    clients : one MemoryPort each, seen from the arbiter
+    client_0.. : In(MemoryPort) each, seen from the client
+        Whoever needs memory; tags are its own.
     port : Out(MemoryPort)
     """
 

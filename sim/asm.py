@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from sim.command import Parser, write_file
+from sim.engine.activity import activity
 from sim.toolchain.assembler import assemble, read_text
 from sim.toolchain.elf_writer import write_object
 
@@ -25,7 +26,9 @@ def _parser() -> Parser:
 
 
 def _assemble(options: Namespace) -> None:
-    write_file(options.output, write_object(assemble(read_text(options.input), options.input)))
+    with activity(f"assembling {options.input}"):
+        content = write_object(assemble(read_text(options.input), options.input))
+    write_file(options.output, content)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

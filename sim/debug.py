@@ -50,7 +50,8 @@ def _parser() -> Parser:
                     "testbench/programs/k08_fib_recursion.O3.cubin --block 12 --arg 'buf:OUT=u32[12]'")
     add_launch_options(parser, tuple(ENGINES), "what simulates the hardware")
     parser.add_argument("--batch", metavar="FILE",
-                        help="take the commands from a file, one a line, # for comments; - for standard input")
+                        help="take the commands from a file, one a line, # for comments; - for standard input, from "
+                             "which they come anyway if it is no terminal")
     return parser
 
 
@@ -85,7 +86,11 @@ def _run(options: Options) -> None:
     board = open_board(options.engine, options.port, options.baud, options.preset)
     session = _session(options, watch, board)
     machine = board or Hardware(PRESETS[options.preset], chosen_engine(options))
-    _debug(session, batch or Terminal(session), machine, watch)
+    if batch is None:
+        source = Terminal(session) if sys.stdin.isatty() else read_batch("-")
+    else:
+        source = batch
+    _debug(session, source, machine, watch)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

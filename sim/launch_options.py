@@ -16,6 +16,7 @@ from sim.board.machine import Board
 from sim.board.placing import fit
 from sim.command import CommandError, Parser, add_cache_option
 from sim.engine import current_name
+from sim.engine.activity import activity
 from sim.launch import Launch, lacking, prepare
 from sim.launch.arguments import parse_arguments
 from sim.launch.memory import Memory
@@ -149,7 +150,8 @@ def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board
     """The program of the options, and what ``finish`` makes of it once it is placed in memory: a launch, or something
     that has one as its attribute ``launch``. BoardError when it does not fit into the board's memory.
     """
-    module = supplied(read_program(options.program))
+    with activity(f"reading {options.program}"):
+        module = supplied(read_program(options.program))
     name, params = machine_of(options.preset, board)
     output, heap = (size if board is None or size is not None else min(default, board.size // _OF_BOARD)
                     for size, default in ((options.output, OUTPUT_DEFAULT), (options.heap, HEAP_DEFAULT)))

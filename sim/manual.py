@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from sim.command import CommandError, Parser, make_folder
+from sim.engine.activity import activity
+from sim.report.ports import PORT_UNITS, port_table
 from sim.report.reference import reference_pages
 
-__all__ = ["ROOT", "Pages", "main", "render", "settings_of"]
+__all__ = ["ROOT", "Pages", "main", "render", "settings_of", "with_ports"]
 
 ROOT = Path(__file__).resolve().parent.parent
 """Of the sources."""
@@ -29,20 +31,30 @@ _CODE = {".py": "python", ".sass": "text", ".ptx": "text", ".lark": "text", ".h"
 """Suffixes of what is shown as a page, with the language that it is in."""
 _LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
 _QUOTED = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
-_DRAWN = re.compile(r"^python -m sim\.waves\.picture (waveforms/(\w+)\.vcd (?:.*\\\n)*.*)$", re.MULTILINE)
+_DRAWN = re.compile(r"^python -m (sim\.waves\.(?:picture|sequence)) (waveforms/(\w+)\.vcd (?:.*\\\n)*.*)$",
+                    re.MULTILINE)
+_PORTS = re.compile(r"(<!-- ports -->\n).*?(<!-- end of ports -->\n)", re.DOTALL)
+"""Where a unit's page has the table of its ports."""
 _NAVIGATION: tuple[tuple[str, Sequence[str]], ...] = (
     ("Begin", ("docs/tour.md", "docs/examples/README.md", "waveforms/README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     ("The hardware", ("rtl/README.md", "docs/front_end.md", "docs/lanes.md", "docs/control_flow.md", "docs/memory.md",
                       "docs/barriers_traps.md", "docs/traps.md", "docs/host.md", "docs/choices.md", "docs/proofs.md",
                       "docs/benchmarks.md")),
+    ("Units", tuple(f"docs/units/{unit}.md" for unit in PORT_UNITS)),
     ("Reference", ("reference/instructions.md", "reference/registers.md", "reference/errors.md")),
     ("Programs", ("sim/README.md", "docs/python.md", "docs/debugger.md", "docs/profile.md", "docs/ptx.md",
                   "docs/runtime.md", "docs/fuzz.md")),
     ("Boards", ("docs/board.md", "docs/board_video.md", "constraints/README.md")),
     ("Tests", ("testbench/README.md", "testbench/programs/README.md", "testbench/programs/cuda/README.md")))
 """Pages by section; the home page goes before."""
-_STYLE = ".md-grid { max-width: 90rem; } .md-typeset table:not([class]) { font-size: .62rem; }\n"
-"""Room for tables of registers and for block diagrams."""
+_STYLE = """\
+.md-grid { max-width: 90rem; }
+.md-typeset table:not([class]) { font-size: .62rem; }
+.md-typeset table:not([class]) th { min-width: 0; }
+.md-typeset td:first-child code { white-space: nowrap; }
+.md-typeset pre > code { font-size: .72em; }
+"""
+"""Room for tables of registers and for block diagrams; names are not broken."""
 
 
 class Pages:
@@ -124,21 +136,37 @@ class Pages:
 
 
 def _draw(root: Path, stage: Path, say: Callable[[str], None]) -> None:
-    """Draws the pictures of waveforms that pages say how to draw."""
-    for page in [*sorted(root.glob("docs/*.md")), root / "README.md"]:
-        for found in _DRAWN.finditer(page.read_text(encoding="utf-8")):
-            words, unit = shlex.split(found[1].replace("\\\n", " ")), found[2]
-            target = words[words.index("-o") + 1]
-            say(f"drawing {target}")
-            with tempfile.TemporaryDirectory() as folder:
-                waveform = str(Path(folder) / f"{unit}.vcd")
-                words[0], words[words.index("-o") + 1] = waveform, str(stage / target)
-                for module, arguments in (("sim.run_tb", [unit, "--record", "--vcd", waveform]),
-                                          ("sim.waves.picture", words)):
-                    done = subprocess.run([sys.executable, "-m", module, *arguments], cwd=root, text=True,
-                                          capture_output=True, check=False)
-                    if done.returncode:
-                        raise CommandError(f"{page.name}: {target}: {(done.stderr or done.stdout).strip()}")
+    """Draws the pictures of waveforms that pages say how to draw; records each testbench once."""
+    def run(what: str, module: str, *arguments: str) -> None:
+        done = subprocess.run([sys.executable, "-m", module, *arguments], cwd=root, text=True, capture_output=True,
+                              check=False)
+        if done.returncode:
+            raise CommandError(f"{what}: {(done.stderr or done.stdout).strip()}")
+
+    with tempfile.TemporaryDirectory() as folder:
+        for page in [*sorted(root.glob("docs/**/*.md")), root / "README.md"]:
+            for found in _DRAWN.finditer(page.read_text(encoding="utf-8")):
+                words, unit = shlex.split(found[2].replace("\\\n", " ")), found[3]
+                target, waveform = words[words.index("-o") + 1], Path(folder) / f"{unit}.vcd"
+                if not waveform.exists():
+                    say(f"recording {unit}")
+                    run(page.name, "sim.run_tb", unit, "--record", "--vcd", str(waveform))
+                say(f"drawing {target}")
+                words[0], words[words.index("-o") + 1] = str(waveform), str(stage / target)
+                run(f"{page.name}: {target}", found[1], *words)
+
+
+def with_ports(text: str, unit: str) -> str:
+    """The page of a unit with the table of the ports that it has now."""
+    return _PORTS.sub(lambda found: f"{found[1]}\n{port_table(unit)}\n{found[2]}", text)
+
+
+def _write_ports() -> int:
+    for unit in PORT_UNITS:
+        page = ROOT / "docs" / "units" / f"{unit}.md"
+        page.write_text(with_ports(page.read_text(encoding="utf-8"), unit), encoding="utf-8")
+    print(f"ports         of {len(PORT_UNITS)} units, in docs/units")
+    return 0
 
 
 def settings_of(stage: Path, site: Path, navigation: list[Any]) -> dict[str, Any]:
@@ -160,6 +188,8 @@ def settings_of(stage: Path, site: Path, navigation: list[Any]) -> dict[str, Any
 def _build(options: Namespace) -> int:
     if not (ROOT / "rtl" / "README.md").is_file():
         raise CommandError("the manual is not there: it is built from the sources of the project")
+    if options.ports:
+        return _write_ports()
     missing = [name for name in ("mkdocs", "material", "pymdownx") if find_spec(name) is None]
     if missing:
         raise CommandError(f"{', '.join(missing)} not installed: pip install -e '.[docs]'")
@@ -183,7 +213,8 @@ def _build(options: Namespace) -> int:
         navigation: list[Any] = [{"Warpstack": "README.md"}]
         navigation += ({title: [name for name in names if name in pages.pages]} for title, names in _NAVIGATION)
         say(f"building {len(pages.pages)} pages")
-        render(settings_of(stage, site, navigation))
+        with activity("building"):
+            render(settings_of(stage, site, navigation))
     print(f"manual        {os.path.relpath(site)}/index.html")
     return 0
 
@@ -233,6 +264,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help="default build/manual")
     parser.add_argument("--no-draw", dest="draw", action="store_false",
                         help="take the pictures of waveforms as they are, instead of drawing them anew")
+    parser.add_argument("--ports", action="store_true",
+                        help="write the tables of ports in docs/units anew, from the units' signatures; build nothing")
     return parser.run(arguments, _build)
 
 

@@ -17,6 +17,7 @@ from rtl.params import PRESETS
 from sim.board.machine import Board
 from sim.command import CommandError, Parser, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, chosen_engine
+from sim.firmware.switching import GridSwitch
 from sim.launch import Launch, with_trap_handler
 from sim.launch.memory import Memory
 from sim.launch.programs import SUFFIXES, read_program
@@ -32,6 +33,7 @@ from sim.launch_options import (
     prepared,
 )
 from sim.machine.hardware import Hardware
+from sim.machine.host import Driver
 from sim.machine.hosted import HardwareResult, HostedMachine
 from sim.machine.lockstep import memory_difference
 from sim.machine.timeline import Timeline
@@ -73,6 +75,7 @@ class Options(LaunchOptions):
     trace: str | None
     konata: str | None
     check: bool
+    switch: int | None
 
     @property
     def waveform(self) -> Path | None:
@@ -101,6 +104,9 @@ def _parser() -> Parser:
     parser.add_argument("--check", action="store_true",
                         help="compare every instruction with the reference machine, on a board memory at the end (not "
                              "with the engine model)")
+    parser.add_argument("--switch", metavar="N", type=number_from_one,
+                        help="take the grid off the machine after N cycles, all its warps saved to memory, and let it "
+                             "go on from there (not with the engine model, on a board, with a handler or a timeline)")
     return parser
 
 
@@ -110,12 +116,16 @@ def _check(options: Options) -> None:
         check_file(options.json)
     timelines = {name: path for name in _TIMELINES if (path := getattr(options, name)) is not None}
     simulated = [name for name in ("vcd", "fst") if getattr(options, name) is not None] + list(timelines)
-    for flag in (*simulated, *["check"] * options.check):
+    switches = ["switch"] * (options.switch is not None)
+    for flag in (*simulated, *["check"] * options.check, *switches):
         if options.engine == MODEL:
             raise RunError(f"--{flag} needs hardware, which the engine model does not have")
-    for flag in simulated:
+    for flag in (*simulated, *switches):
         if options.engine == BOARD:
             raise RunError(f"--{flag} needs a simulation, which a board is not")
+    for flag in (*timelines, *["handler"] * (options.handler is not None)):
+        if switches:
+            raise RunError(f"--switch and --{flag} do not go together")
     for path in timelines.values():
         check_file(path)
     if options.fst is not None and not is_fst(Path(options.fst)):
@@ -188,10 +198,10 @@ def _on_model(options: Options, launch: Launch) -> dict[str, object]:
                    _of_model(machine))
 
 
-def _timed(machine: HostedMachine, launch: Launch, options: Options) -> HardwareResult:
+def _timed(machine: HostedMachine, launch: Launch, options: Options, driver: Driver | None = None) -> HardwareResult:
     """Runs a launch, with a progress bar on a terminal."""
     with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False) as bar:
-        return machine.run(launch, options.max_cycles, bar.update)
+        return machine.run(launch, options.max_cycles, bar.update, driver=driver)
 
 
 def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, object]:
@@ -219,7 +229,22 @@ def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict
     timeline = Timeline(PRESETS[options.preset]) if any(getattr(options, name) for name in _TIMELINES) else None
     hardware = Hardware(PRESETS[options.preset], engine, check=options.check, vcd=vcd,
                         watched=(lambda _sm: ()) if timeline is None else timeline.watched)
-    result = _timed(hardware, launch, options)
+    switch = None
+    if options.switch is not None:
+        switch = GridSwitch(launch, options.switch, options.max_cycles)
+        launch = switch.launch
+    result = _timed(hardware, launch, options, None if switch is None else switch.drive)
+    if switch is not None and not hardware.differs:
+        if switch.failure:
+            raise RunError(f"--switch {options.switch}: {switch.failure}")
+        if not switch.left:
+            print_text(f"switched      not: the grid has ended before, after {hardware.cycles:,} cycles\n")
+        else:
+            print_text(f"switched      the grid is off the machine after {switch.cycles:,} cycles, and goes on\n")
+            print_text("".join(f"saved         {line}\n" for line in switch.lines(hardware.memory)))
+            launch = switch.resumed(hardware.memory)
+            hardware = Hardware(PRESETS[options.preset], engine, check=options.check)
+            result = _timed(hardware, launch, options)
     difference = None
     if hardware.lockstep is not None:
         if hardware.lockstep.difference is not None:

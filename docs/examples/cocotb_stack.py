@@ -5,20 +5,26 @@ lies where in them is said by the layouts, which this testbench packs and unpack
 
     pip install -e '.[cocotb]'
     python docs/examples/cocotb_stack.py
+    SIM=verilator python docs/examples/cocotb_stack.py
 """
 
+import os
 import random
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
-import cocotb
 from amaranth.lib import data
-from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge, RisingEdge
-from cocotb_tools.check_results import get_results
-from cocotb_tools.runner import get_runner
+
+try:
+    import cocotb
+    from cocotb.clock import Clock
+    from cocotb.triggers import FallingEdge, RisingEdge
+    from cocotb_tools.check_results import get_results
+    from cocotb_tools.runner import get_runner
+except ModuleNotFoundError:
+    sys.exit("cocotb is not installed: pip install -e '.[cocotb]'")
 
 from rtl.crs import CallReturnStack
 from rtl.isa.errors import WarpError
@@ -140,11 +146,15 @@ async def an_empty_stack_ends_the_warp(dut: Any) -> None:
     assert (result.resume, result.empty) == (0, 1)
 
 
-def main(folder: str = "build/cocotb", *wanted: str) -> None:
-    """Writes the Verilog, simulates it, and tells how many tests have passed."""
-    simulator = next((name for name in wanted or SIMULATORS if shutil.which(SIMULATORS[name])), None)
+def main(folder: str = "build/cocotb") -> None:
+    """Writes the Verilog, simulates it, and tells how many tests have passed. The environment's SIM names the
+    simulator; without it, it is one that is installed."""
+    wanted = [os.environ["SIM"]] if os.environ.get("SIM") else list(SIMULATORS)
+    if unknown := set(wanted) - SIMULATORS.keys():
+        sys.exit(f"SIM={unknown.pop()}: there are {', '.join(SIMULATORS)}")
+    simulator = next((name for name in wanted if shutil.which(SIMULATORS[name])), None)
     if simulator is None:
-        sys.exit(f"not installed: {', '.join(wanted or SIMULATORS)}")
+        sys.exit(f"not installed: {', '.join(wanted)}")
     build = Path(folder).resolve()
     source = build / "stack.v"
     build.mkdir(parents=True, exist_ok=True)

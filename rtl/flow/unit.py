@@ -53,7 +53,8 @@ class FlowUnit(Component):
         Bit n: errors of code n are reported. One that is not makes the instruction do nothing; one of entering the trap
         handler always is.
     result : Out(Event of flow_result)
-        Four cycles after the request, or later: the warp's next request may come five cycles after this one.
+        Four cycles after the request, or later: the warp's next request may come five cycles after this one. What is
+        dispatched to :class:`~rtl.flow.FlowQueue` is requested a cycle later: six cycles from dispatch to dispatch.
     stack : Out(StackPort)
     """
 

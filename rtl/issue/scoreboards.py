@@ -63,14 +63,22 @@ class Scoreboards(Component):
             "gathered": In(Event(operands_read(params))), "units": In(Event(scoreboard_event(params))).array(units),
             "room": Out(1), "zero": Out(SCOREBOARDS),
             **{name: Out(params.warps) for name in ("lowered", "complete", "low", "full")}})
+        self.ups = [self._counter((1 << COUNTER_BITS) - 1) for _ in range(SCOREBOARDS)] + [self._counter()]
+        """How often each scoreboard was raised, less one; instructions that may be not complete."""
+        self.downs = [self._counter() for _ in range(SCOREBOARDS)]
+        self.completed = {name: self._counter() for name in ("lanes", "others")}
+        self.limits = Words(
+            data.StructLayout({"scoreboard": range(SCOREBOARDS), "most": COUNTER_BITS}), params.warps)
+        """What each warp's DEPBAR.LE asks for."""
+        self._event: Any = Signal(data.StructLayout({"warp": params.warp_bits, "lowers": SCOREBOARDS, "completes": 1}))
+        self._passed: Any = Signal.like(self.lanes.payload)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         warps, bits, up, up_valid = self._params.warps, self._params.warp_bits, self.counted.payload, self.counted.valid
 
         # C0: what lowers, or whom to look at.
-        event: Any = Signal(data.StructLayout({"warp": bits, "lowers": SCOREBOARDS, "completes": 1}))
-        looks, (lowers, completes, chosen) = Signal(bits), self._choose(m)
+        looks, event, (lowers, completes, chosen) = Signal(bits), self._event, self._choose(m)
         m.d.sync += [
             event.completes.eq(completes), event.warp.eq(Mux(lowers, chosen.warp, looks)),
             event.lowers.eq(Mux(lowers, Cat((chosen.write_barrier == number) | (chosen.read_barrier == number)
@@ -84,8 +92,8 @@ class Scoreboards(Component):
         m.d.sync += [last.eq(event.warp), self.lowered.eq(one_hot(event.warp, warps))]
         for number in range(SCOREBOARDS):
             raises = up_valid & up.raises[number]
-            ups = self._counter(m, f"ups_{number}", up.warp, raises, (1 << COUNTER_BITS) - 1)
-            downs = self._counter(m, f"downs_{number}", event.warp, event.lowers[number])
+            ups = self._count(m, f"ups_{number}", self.ups[number], up.warp, raises)
+            downs = self._count(m, f"downs_{number}", self.downs[number], event.warp, event.lowers[number])
             ahead, behind = ups.read(m, event.warp), downs.read(m, event.warp)
             m.d.sync += [
                 zero[number].eq(event.lowers[number] & (ahead == behind) & ~(raises & here)),
@@ -134,17 +142,20 @@ class Scoreboards(Component):
             lowers.eq(Cat(here for here, _ in chosen).any())]
         return lowers, event.completes & ~ours, event
 
-    def _counter(self, m: Module, name: str, warp: Any, steps: Any, initial: int = 0) -> Words:
-        """A number for each warp, which goes up by one."""
-        m.submodules[name] = counter = Words(COUNTER_BITS, self._params.warps, initial)
+    def _counter(self, initial: int = 0) -> Words:
+        """A number for each warp."""
+        return Words(COUNTER_BITS, self._params.warps, initial)
+
+    def _count(self, m: Module, name: str, counter: Words, warp: Any, steps: Any) -> Words:
+        """The number of a warp goes up by one."""
+        m.submodules[name] = counter
         counter.write(m, steps, warp, counter.read(m, warp) + 1)
         return counter
 
     def _limit(self, m: Module, event: Any, counts: list[Any]) -> None:
         """Whether the scoreboard that the warp's DEPBAR.LE names is low enough, as it was before this event."""
         up, warps = self.counted.payload, self._params.warps
-        m.submodules.limits = limits = Words(
-            data.StructLayout({"scoreboard": range(SCOREBOARDS), "most": COUNTER_BITS}), warps)
+        m.submodules.limits = limits = self.limits
         ahead, behind, most, above = (Signal(COUNTER_BITS, name=name) for name in ("ahead", "behind", "most", "above"))
         low, looked, recent, limiting = Signal(), Signal(warps), Signal(2), self.counted.valid & up.limits
         limits.write(m, limiting, up.warp, {"scoreboard": up.scoreboard, "most": up.most})
@@ -160,13 +171,14 @@ class Scoreboards(Component):
     def _complete(self, m: Module, event: Any) -> None:
         """Instructions that are not complete."""
         up, warps = self.counted.payload, self._params.warps
-        passed: Any = Signal.like(self.lanes.payload)
+        passed = self._passed
         raises = self.counted.valid & up.raises[COMPLETE]
         m.d.sync += [
             passed.eq(self.lanes.payload), passed.completes.eq(self.lanes.valid & self.lanes.payload.completes)]
         sources = {"lanes": (passed.warp, passed.completes), "others": (event.warp, event.completes)}
-        ups = self._counter(m, f"ups_{COMPLETE}", up.warp, raises)
-        downs = [self._counter(m, f"downs_{name}", warp, steps) for name, (warp, steps) in sources.items()]
+        ups = self._count(m, f"ups_{COMPLETE}", self.ups[COMPLETE], up.warp, raises)
+        downs = [self._count(m, f"downs_{name}", self.completed[name], warp, steps)
+                 for name, (warp, steps) in sources.items()]
 
         def under_way(warp: Any) -> Value:
             """How many of a warp's instructions are not complete."""

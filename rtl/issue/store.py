@@ -5,7 +5,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Shape, Signal, unsigned
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
@@ -78,6 +78,17 @@ class InstructionStore(Component):
             "group": In(Event(fetched_group(params))), "warp": In(params.warp_bits), "control": Out(Control),
             "injected": In(1), "leaves": In(1), "last": Out(1), "instruction": Out(StoredInstruction), "pc": Out(32),
             "next_warp": In(params.warp_bits), "behind": Out(Head), "busy": In(1), "bus": Out(Head), "brings": In(1)})
+        self.entries = Words(1, params.warps)
+        """Of each warp, where its next group goes."""
+        self.places = Words(data.StructLayout({"here": Place, "next": Place}), params.warps)
+        """Where the last instruction is that was brought to it, and the one behind."""
+        widths = {"pc": [32 - _GROUP_AT], **{
+            name: [Shape.cast(shape).width] * GROUP_INSTRUCTIONS
+            for name, shape in (("head", Head), ("control", Control), ("instruction", StoredInstruction))}}
+        self.columns = {
+            name: [memory.Memory(shape=width, depth=BUFFERED_GROUPS * params.warps, init=[]) for width in each]
+            for name, each in widths.items()}
+        """What is stored, by name: a memory for each instruction of a group, or one for all."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -86,8 +97,7 @@ class InstructionStore(Component):
             self._arrive(m, number, fetched) for number, fetched in enumerate(group.instructions)), strict=True)
 
         # Where: groups of a warp go to one entry and the other in turn.
-        m.submodules.entries = entries = Words(1, warps)
-        m.submodules.places = places = Words(data.StructLayout({"here": Place, "next": Place}), warps)
+        m.submodules.entries, m.submodules.places = entries, places = self.entries, self.places
         here, behind = places.read(m, self.warp).here, places.read(m, self.next_warp).next
         entry, brought = entries.read(m, group.warp), Signal.like(here)
         leaving = data.StructLayout({"number": range(GROUP_INSTRUCTIONS), "injected": 1, "leaves": 1})
@@ -102,9 +112,8 @@ class InstructionStore(Component):
         def kept(name: str, written: Sequence[Any], warp: Any, place: Any, domain: str = "comb") -> list[Any]:
             """What was stored of a group, in a memory for each part of it."""
             read = []
-            for number, value in enumerate(map(Value.cast, written)):
-                m.submodules[f"{name}_{number}"] = column = memory.Memory(
-                    shape=len(value), depth=BUFFERED_GROUPS * warps, init=[])
+            for number, (column, value) in enumerate(zip(self.columns[name], written, strict=True)):
+                m.submodules[f"{name}_{number}"] = column
                 write, port = column.write_port(), column.read_port(domain=domain)
                 m.d.comb += [write.en.eq(self.group.valid), write.addr.eq(Cat(entry, group.warp)),
                              write.data.eq(value), port.addr.eq(Cat(place.entry, warp))]

@@ -95,6 +95,8 @@ class IssueUnit(Component):
         """The same: why it does not issue."""
         self._places = Order(warps, "warp")
         self._preferred = Signal(warps)
+        self._last = Signal(warps)
+        self._favoured = Signal(warps, init=1)
         super().__init__({
             **{own: member for part, names in _PORTS.items()
                for own, member in members_of(getattr(self, part), *names).items()},
@@ -229,7 +231,7 @@ class IssueUnit(Component):
     def _order(self, m: Module, gone: Signal, control: Any) -> None:
         """Who goes first from now on."""
         count, window = self._params.warps, window_cycles(self._params.beats)
-        greedy, yields, last, favoured = Signal(), Signal(count), Signal(count), Signal(count, init=1)
+        greedy, yields, last, favoured = Signal(), Signal(count), self._last, self._favoured
         clock, favours = Signal(range(FAVOUR_INTERVAL * window)), Signal()
         launched = one_hot(self.launched.payload, count, self.launched.valid)
         m.d.comb += greedy.eq(self.policy == Policy.GREEDY_THEN_OLDEST)

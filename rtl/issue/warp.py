@@ -78,11 +78,13 @@ class ReadyWarp(Component):
         self.last = Signal()
         self.valid = Signal()
         self.up = Signal(COUNTS)
+        self._expired = Signal(init=1)
+        self._wake = Signal(TIME_BITS)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         own, told, head, after, up, runs = self.own, self.told, self.head, self.after, self.up, self.runs
-        expired, wake, ran_out = Signal(init=1), Signal(TIME_BITS), Signal()
+        expired, wake, ran_out = self._expired, self._wake, Signal()
         goes, free, waits, room, ready = Signal(), Signal(), Signal(COUNTS), Signal(), Signal()
         resumed, over, brought, ended = Signal(), Signal(), Signal(), Signal(2, attrs=KEEP)
         able, injects, next_ = (Signal(attrs=KEEP, name=name) for name in ("able", "injects", "next"))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from sim.benchmarks.machine import BenchmarkError, BenchmarkMachine
 from sim.benchmarks.work import work_of
@@ -128,4 +129,4 @@ def measured(machine: BenchmarkMachine, program: FloatProgram) -> FloatRow:
 
 def float_table(machine: BenchmarkMachine) -> list[FloatRow]:
     """A row for each program."""
-    return [measured(machine, make()) for make in PROGRAMS]
+    return [measured(machine, make()) for make in tqdm(PROGRAMS, unit=" programs", disable=None, leave=False)]

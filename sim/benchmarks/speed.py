@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from time import perf_counter, process_time
 from typing import Any
 
+from tqdm import tqdm
+
 from sim.benchmarks.instructions import can_count, instructions_per_cycle
 from sim.benchmarks.machine import BenchmarkMachine, launch_loop
 from sim.benchmarks.throughput import WARPS, throughput_loop
@@ -65,7 +67,7 @@ def _instructions(machine: BenchmarkMachine, launch: Launch) -> float | None:
 def speed_rows(machine: BenchmarkMachine, engine: str, turns: int, brief: bool = False) -> list[SpeedRow]:
     """A row for every program, or for the first one. The machine has been built, and its model compiled."""
     rows = []
-    for name, launch in _programs(machine, engine, turns, brief):
+    for name, launch in tqdm(_programs(machine, engine, turns, brief), unit=" programs", disable=None, leave=False):
         passed, worked = perf_counter(), process_time()
         machine.run(launch)
         row = SpeedRow(engine, name, machine.cycles, machine.requests, perf_counter() - passed, process_time() - worked)

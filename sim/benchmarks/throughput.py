@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tqdm import tqdm
+
 from sim.benchmarks.machine import BenchmarkMachine, Loop
 
 __all__ = ["AIM", "WARPS", "ThroughputRow", "throughput_loop", "throughput_table"]
@@ -58,7 +60,8 @@ def throughput_table(machine: BenchmarkMachine, turns: tuple[int, int] = (4, 40)
     """With given control codes and with the assembler's own."""
     warps = min(WARPS, machine.params.warps)
     rows = []
-    for given, name in ((True, "given, stall 1"), (False, "assembler's")):
+    for given, name in tqdm(((True, "given, stall 1"), (False, "assembler's")), unit=" loops", disable=None,
+                            leave=False):
         gained = machine.steady(throughput_loop(given).module(), warps, turns)
         branches = (turns[1] - turns[0]) * warps * _BRANCHES
         busy = (gained["instructions"] - branches) * machine.params.beats / gained["cycles"]

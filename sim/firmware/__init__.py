@@ -17,6 +17,7 @@ save_area           where everything lies, and a saved warp as a debugger wants 
                     and stack, read and written in memory
 trap_handler        :func:`install_trap_handler`
 context             :func:`install_context_switch`, :func:`save_grid`, :func:`resumed`
+switching           :class:`GridSwitch`, the same for a host that only says when: ``sim.run --switch``
 ==================  ===============================================================================================
 
 With the trap handler, what traps is held until the host wakes it::

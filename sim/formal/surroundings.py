@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 
-__all__ = ["Anything", "Past", "can_happen", "claim", "contracts", "free", "no_reset", "presume", "put"]
+__all__ = ["Anything", "Past", "can_happen", "claim", "contracts", "free", "no_reset", "presume", "presumed", "put"]
 
 
 class Past:
@@ -101,15 +101,16 @@ def put(m: Module, name: str, part: Elaboratable) -> Callable[..., Value]:
 
 def presume(m: Module, name: str, part: Elaboratable) -> None:
     """Makes a part a submodule whose own assertions, and those of its parts, are assumed, not proved."""
-    m.submodules[name] = _presumed(Fragment.get(part, platform="formal"))
+    m.submodules[name] = presumed(Fragment.get(part, platform="formal"))
 
 
-def _presumed(fragment: Any) -> Any:
+def presumed(fragment: Any) -> Any:
+    """A part of which that is so: its fragment, changed."""
     properties: list[Any] = [
         each for statements in fragment.statements.values() for each in statements if isinstance(each, Property)]
     for statement in properties:
         if statement.kind.name == "Assert":
             statement._kind = type(statement.kind).Assume
     for part, _, _ in fragment.subfragments:
-        _presumed(part)
+        presumed(part)
     return fragment

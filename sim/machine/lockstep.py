@@ -456,6 +456,7 @@ def _names(registers: Mapping[int, object]) -> str:
 
 
 def _regions(memory: Memory) -> Iterator[tuple[str, int, int]]:
+    """All but local memory, also that which a grid had before a context switch."""
     for name, (first, size) in memory.regions.items():
-        if name != LOCAL_MEMORY:
+        if not name.startswith(LOCAL_MEMORY):
             yield name, first, size

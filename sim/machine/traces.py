@@ -74,6 +74,7 @@ def machine_traces(harness: Any) -> View:
     core, distributor = harness.sm.core, harness.sm.distributor
     front, trap, retired = core.front_end, core.trap_state, core.retired
     issued, written, flow = retired.issued, retired.written, retired.flow
+    arbiter, port, bus = harness.sm.arbiter, harness.sm.arbiter.port, harness.sm.registers.bus
     warps = {f"warp{number}": _warp(core, number) for number in range(len(core.reasons))}
     traces: dict[str, Any] = {
         "machine": {"busy": distributor.control.busy, "trap": Text(_machine_trap, (trap.trapping, trap.locked_down)),
@@ -94,6 +95,10 @@ def machine_traces(harness: Any) -> View:
         "stack": {"request": core.stack_memory.request.valid, "address": core.stack_memory.request.payload.address,
                   "write": core.stack_memory.request.payload.write},
         "fetch": {"request": core.fetch_memory.request.valid, "address": core.fetch_memory.request.payload.address},
+        "port": {"turn": Trace(arbiter.turn, "dec"), "request": port.request.valid, "ready": port.request.ready,
+                 "tag": port.request.payload.tag, "write": port.request.payload.write, "answer": port.response.valid,
+                 "answered": port.response.payload.tag},
+        "host": {"read": bus.read, "write": bus.write, "address": bus.address, "data": bus.data, "value": bus.value},
         "trap": {"trapping": trap.trapping, "locked_down": trap.locked_down,
                  "inside": Trace(front.trap.inside, "bin"), "paused": Trace(trap.paused, "bin"),
                  "barrier": Trace(core.waiting, "bin"), "events": front.trap.events}}

@@ -21,13 +21,13 @@ from sim.report.exceptions import cuda_exception
 from sim.toolchain.refusals import refused_table
 from sim.toolchain.spelling import spell
 
-__all__ = ["reference_pages", "register_rows"]
+__all__ = ["markdown_table", "reference_pages", "register_rows"]
 
 _VARIANTS = {"": "", "r": "register", "c": "constant", "i": "immediate", "rc": "register, constant", "cr": "constant, "
              "register"}
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
@@ -46,7 +46,7 @@ def _instructions() -> str:
             "read ([rtl/isa](../rtl/isa/table.py)). *Opcode* are the upper 16 bits of the word, and which of them are "
             "fixed; *example* is a word of the form. Some combinations of modifiers are refused: the list is at the "
             "end.\n\n"
-            + _table(("name", "pipe", "operand b", "opcode", "example"), rows)
+            + markdown_table(("name", "pipe", "operand b", "opcode", "example"), rows)
             + f"\n## What is refused\n\nOf sm_50; {len(ABSENT)} of these have no form at all. It is what "
             "`python -m sim.dis --refused` prints.\n\n```\n" + refused_table() + "```\n")
 
@@ -67,13 +67,13 @@ def _registers() -> str:
     for title, base, registers in (("Error status and debugger", SM_BLOCK, SM_REGISTERS),
                                    ("Work distributor", WORK_BLOCK, WORK_REGISTERS),
                                    ("Board", BOARD_BLOCK, BOARD_REGISTERS)):
-        text += f"\n## {title}\n\n{_table(headings, register_rows(base, registers))}"
+        text += f"\n## {title}\n\n{markdown_table(headings, register_rows(base, registers))}"
     counters = ((f"`{COUNTER_BLOCK + 8 * number:#x}`", name, what)
                 for number, (name, what) in enumerate(COUNTERS.items()))
     special = ((str(register.value), f"`{SPECIAL_REGISTER_TEXTS[register.value]}`") for register in SpecialRegister)
-    return (text + f"\n## Counters\n\n{_table(('address', 'name', 'counts'), counters)}"
+    return (text + f"\n## Counters\n\n{markdown_table(('address', 'name', 'counts'), counters)}"
             + "\n## Special registers\n\nThose that S2R reads as more than 0.\n\n"
-            + _table(("number", "name"), special))
+            + markdown_table(("number", "name"), special))
 
 
 def _errors() -> str:
@@ -82,7 +82,7 @@ def _errors() -> str:
             for error in WarpError if error is not WarpError.NONE)
     return ("# Warp errors\n\nThe codes of the field ERROR of HWW_WARP_ESR. *Reported*: drivers have the machine "
             "tell of it. Who raises one is on [the host's page](../docs/host.md#warp-errors).\n\n"
-            + _table(("code", "name", "reported", "what CUDA calls it"), rows))
+            + markdown_table(("code", "name", "reported", "what CUDA calls it"), rows))
 
 
 def reference_pages() -> dict[str, str]:

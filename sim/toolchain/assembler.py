@@ -184,7 +184,7 @@ class _Assembler:
                 size = PARAMETER_BASE + code.parameter_bytes
                 self._add(Section(constant_name(0, code.name), SectionKind.PROGBITS, _CONSTANT_FLAGS, bytes(size),
                                   size, _WORD_ALIGNMENT))
-            if code.shared.size:
+            if code.shared.pieces:
                 self._add_empty(shared_name(code.name), code.shared)
         if self.program.initialised.pieces:
             self._add_memory(GLOBAL_INIT, self.program.initialised, _VARIABLE_FLAGS)
@@ -199,11 +199,14 @@ class _Assembler:
                               barriers=amounts[".barriers"]), built.references, built.code)
 
     def _symbols(self) -> list[Symbol]:
-        """All symbols in NVIDIA's order: section by section with what is in them, visible ones at the end."""
+        """All symbols in NVIDIA's order: section by section with what is in them, visible ones at the end. Shared
+        memory without bytes, which stands for an array that gets its size at launch, has none."""
         found = [Symbol("", SymbolKind.NONE, Binding.LOCAL, None)]
         for position, built in enumerate(self.built):
             code = built.code
-            found += self._section_symbols(text_name(code.name), shared_name(code.name))
+            found += self._section_symbols(text_name(code.name))
+            if code.shared.size:
+                found += self._section_symbols(shared_name(code.name))
             if position == 0:
                 found += self._variable_symbols()
             for bank, memory in code.banks.items():

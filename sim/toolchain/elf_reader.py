@@ -12,7 +12,7 @@ from elftools.elf.sections import Section as ElfSection
 from elftools.elf.sections import StringTableSection
 
 from .module import ProgramError
-from .object_file import ALIGNMENTS, ObjectFile, Relocation, Role, Section, SectionKind, Symbol
+from .object_file import ALIGNMENTS, Binding, ObjectFile, Relocation, Role, Section, SectionKind, Symbol
 from .relocation import place_bytes
 
 __all__ = ["ARCHITECTURE", "MAGIC", "RELOCATION_ENTRY", "SYMBOL_ENTRY", "read_object"]
@@ -21,6 +21,7 @@ MAGIC = b"\x7fELF"
 ARCHITECTURE = 50
 """The SM version that files are for."""
 _EMPTY_LIMIT = 1 << 30
+_BINDINGS = frozenset(Binding)
 SYMBOL_ENTRY = struct.Struct("<IBBHQQ")
 """A symbol: name, kind and binding, st_other, section, value, size."""
 RELOCATION_ENTRY = {SectionKind.RELOCATIONS: struct.Struct("<QQ"),
@@ -145,9 +146,15 @@ class _Reader:
             raise ProgramError(f"{self.name}: the symbol table names no string table")
         content = self._bytes(table)
         return tuple(
-            Symbol(self._check_name(strings.get_string(at)), info & 15, info >> 4, self._name_at(section), value, size,
-                   other)
+            self._symbol(self._check_name(strings.get_string(at)), info, self._name_at(section), value, size, other)
             for at, info, other, section, value, size in SYMBOL_ENTRY.iter_unpack(content))
+
+    def _symbol(self, name: str, info: int, section: str | None, value: int, size: int, other: int) -> Symbol:
+        """A symbol, whose binding is one that there is."""
+        kind, binding = info & 15, info >> 4
+        if binding not in _BINDINGS:
+            raise ProgramError(f"{self.name}: symbol {name} has binding {binding}, which there is not")
+        return Symbol(name, kind, binding, section, value, size, other)
 
     def _relocations(self, symbols: int) -> dict[str, list[Relocation]]:
         """Relocations by the name of the section that they complete."""

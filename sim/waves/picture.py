@@ -28,7 +28,7 @@ from sim.command import CommandError, Parser, write_file
 from sim.waves.tracer import CLOCK
 from sim.waves.traces import NumberFormat
 
-__all__ = ["PictureError", "Row", "draw", "main"]
+__all__ = ["PictureError", "Row", "Waveform", "draw", "main"]
 
 CHARACTER = 6.6
 """Pixels of a character in a bubble, on average."""
@@ -73,8 +73,14 @@ class Row:
         return cls(signal, label, when, cast(NumberFormat, number))
 
 
-class _Waveform:
-    """A waveform of :class:`sim.waves.Tracer`, by cycle."""
+class Waveform:
+    """A waveform of :class:`sim.waves.Tracer`, by cycle. PictureError for a file that is none.
+
+    Attributes:
+        path: Of the file.
+        names: Of all signals, with their groups.
+        cycles: How many there are.
+    """
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
@@ -83,12 +89,13 @@ class _Waveform:
             wave: Any = pywellen.Waveform(str(path))  # pyright: ignore
         except Exception as error:    # the parser of pywellen raises nothing more specific
             raise PictureError(f"{path}: not a waveform: {error}") from error
-        self._path = path
+        self.path = path
         self._variables = {variable.full_name.partition(".")[2]: variable for variable in wave.all_vars()}
         edges = [time for time, value in self.variable(CLOCK).tv if str(value) == "1"]
         if len(edges) < 2:
             raise PictureError(f"{path}: {CLOCK} has no whole cycle")
-        self.period = edges[1] - edges[0]
+        self.names = tuple(self._variables)
+        self._period = edges[1] - edges[0]
         self.cycles = len(edges)
 
     def variable(self, name: str) -> Any:
@@ -96,14 +103,14 @@ class _Waveform:
         if name not in self._variables:
             near = get_close_matches(name, self._variables, 3, 0.4)
             hint = f"; there is {', '.join(near)}" if near else ""
-            raise PictureError(f"{self._path}: no signal {name}{hint}")
+            raise PictureError(f"{self.path}: no signal {name}{hint}")
         return self._variables[name]
 
     def values(self, name: str, first: int, count: int) -> list[Any]:
         """The values of a signal in ``count`` cycles: text or numbers."""
         variable = self.variable(name)
         signal = variable.signal
-        return [signal.value_at((first + cycle) * self.period) for cycle in range(count)]
+        return [signal.value_at((first + cycle) * self._period) for cycle in range(count)]
 
 
 def _label(value: Any, number: NumberFormat, width: int) -> str:
@@ -117,7 +124,7 @@ def _label(value: Any, number: NumberFormat, width: int) -> str:
     return str(value - (1 << width) if number == "signed" and value >> width - 1 else value)
 
 
-def _lane(wave: _Waveform, row: Row, first: int, count: int, colors: dict[str, str]) -> tuple[dict[str, Any], float]:
+def _lane(wave: Waveform, row: Row, first: int, count: int, colors: dict[str, str]) -> tuple[dict[str, Any], float]:
     """A row in WaveJSON, and the scale at which its labels fit. ``colors``: those that texts have so far."""
     values = wave.values(row.signal, first, count)
     shown = [bool(value) for value in wave.values(row.when, first, count)] if row.when else [True] * count
@@ -146,7 +153,7 @@ def draw(vcd: Path, rows: Sequence[Row], first: int, cycles: int, title: str = "
 
     PictureError when the waveform lacks cycles or signals.
     """
-    wave = _Waveform(vcd)
+    wave = Waveform(vcd)
     if first < 0 or cycles < 1 or first + cycles > wave.cycles:
         raise PictureError(f"{vcd}: has cycles 0 to {wave.cycles - 1}, not {first} to {first + cycles - 1}")
     signal: list[Any] = [{"name": CLOCK, "wave": "p" + "." * (cycles - 1)}]

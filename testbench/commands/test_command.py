@@ -38,6 +38,7 @@ BAD = {
     "dis": (["none"], f"none: {NOWHERE}"), "demo": (["life", "--port", "/dev/null"], "PROGRAM: --port needs --engine "),
     "fpga": (["--unit", "none"], "PROGRAM: no unit none; there are "),
     "board": (["--memory", "3"], "PROGRAM: "), "picture": (["none.vcd", "clk", "-o", "out.svg"], "none.vcd: "),
+    "sequence": (["none.vcd", "-o", "out.svg"], "none.vcd: "),
     "prove": (["none"], "PROGRAM: no theorem none: there are "),
     "fuzz": (["--minutes", "0"], "PROGRAM: --minutes has to be more than 0, not 0"),
     "waves": (["none.vcd"], "PROGRAM: none.vcd: "),

@@ -194,6 +194,10 @@ def test_the_command_itself():
      "a block of 8 warps with 67 registers a thread needs 576 warp registers, preset default has 512; "
      "preset full has enough"),
     ((ADD, *MODEL, "--check"), "--check needs hardware, which the engine model does not have"),
+    ((ADD, *MODEL, "--switch", "9"), "--switch needs hardware, which the engine model does not have"),
+    ((ADD, "--switch", "9", "--handler", "none.sass"), "--switch and --handler do not go together"),
+    ((ADD, "--switch", "9", "--timeline", "x.html"), "--switch and --timeline do not go together"),
+    ((ADD, "--switch", "0"), "argument --switch: '0' is not a number from 1 on"),
     ((ADD, "--nonsense"), "unrecognized arguments: --nonsense"),
     ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "512"),
      "a block of 512 threads needs 16 warps, preset default has 8; preset full has enough"),

@@ -1,5 +1,6 @@
 """The command ``python -m sim.run`` on hardware: lockstep, waveforms, errors, hangs."""
 
+import re
 from functools import partial
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from sim.run import main
 from testbench.engine.designs import needs_compiled
 from testbench.programs import ADD, BUFFERS, RECURSION, TRAP
+from testbench.refusal import refused
 
 HARDWARE = ["--engine", "compiled", "--preset", "tiny"]
 
@@ -86,6 +88,34 @@ def test_a_hang_is_diagnosed(run, tmp_path, capsys):
     assert "BAR.SYNC 0x0, 0x40\n  masks         active ffffffff\n  stack         1 tokens, 0 counted calls open, " \
         "top first\n       SYNC pc=" in text
     assert "\nwarp 1: " in text
+
+
+def test_a_context_switch_changes_nothing_of_what_a_kernel_leaves(run, tmp_path, capsys):
+    """A recursion is taken off in the middle of its calls, in lockstep, and goes on on another machine."""
+    waveform = tmp_path / "run.vcd"
+    code, written = run(RECURSION, "--block", "12", "--arg", "buf:o=u32[12]", "--check", "--switch", "20000",
+                        "--vcd", str(waveform))
+    assert (code, written["status"]) == (0, "ok")
+    assert written["buffers"]["o"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
+    text = capsys.readouterr().out
+    told = re.search(r"^switched +the grid is off the machine after ([\d,]+) cycles, and goes on\n"
+                     r"saved +CTA 0, warp 0: before 0x\w{4} .*, (\d+) tokens on its stack$", text, re.MULTILINE)
+    assert told
+    assert 20_000 < int(told[1].replace(",", "")) < 25_000
+    assert int(told[2]) > 0
+    assert waveform.exists()
+
+
+def test_a_grid_that_has_ended_is_not_switched(run, capsys):
+    code, written = run(ADD, *BUFFERS, "--arg", "u32:40", "--switch", "100000")
+    assert (code, written["status"]) == (0, "ok")
+    assert "switched      not: the grid has ended before, after " in capsys.readouterr().out
+
+
+def test_a_context_switch_that_takes_too_long_is_refused(capsys):
+    told = refused(capsys, main,
+                   [ADD, *HARDWARE, *BUFFERS, "--arg", "u32:40", "--switch", "300", "--max-cycles", "5"])
+    assert told == "python -m sim.run: --switch 300: the warps have not ended within 5 cycles"
 
 
 def test_an_interrupt_is_no_error(run, tmp_path, capsys):

@@ -269,15 +269,26 @@ def test_an_interrupt_stops_the_machine(debug, monkeypatch):
 
 
 @pytest.fixture
-def typed(capsys, session):
+def typed(capsys, monkeypatch, session):
     """What a session with a loop prints in which a person types something."""
     def run(keys: str) -> str:
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True)
         with create_pipe_input() as terminal, create_app_session(input=terminal, output=DummyOutput()):
             terminal.send_text(keys)
             assert main(session(LOOP)) == 0
         return capsys.readouterr().out
 
     return run
+
+
+@needs_compiled
+def test_what_no_person_types_is_a_batch(capsys, monkeypatch, session):
+    """Nothing of a prompt's editing goes into a pipe, and a mistake ends the visit."""
+    monkeypatch.setattr("sys.stdin", StringIO("break k\nrun\nquit\n"))
+    assert main(session(LOOP)) == 0
+    printed = capsys.readouterr().out
+    assert re.match(r"\(warpstack\) break k\nbreakpoint 1 at 0x0008 k\n.*\n\(warpstack\) run\n", printed)
+    assert "\r" not in printed and "\x1b" not in printed
 
 
 @needs_compiled

@@ -18,7 +18,7 @@ from rtl.isa.condition import Flags
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import WORD_BITS
 from rtl.isa.tokens import CRS_GRANULE
-from rtl.layouts import DEPTH_BITS, FlowOperation, InstructionKind, TrapMove, flow_result
+from rtl.layouts import DEPTH_BITS, STACK_RESULT_CYCLES, FlowOperation, InstructionKind, TrapMove, flow_result
 from rtl.params import WARP_THREADS, SmParams
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
@@ -30,8 +30,9 @@ from testbench.flow.steps import FlowStep, Start, Stream
 
 ALL_REPORTED = 0x00FF_FFFF
 """A report mask with all errors in it."""
-HIT_CYCLES = 6
-"""From one instruction of a warp to the next, at most, when the stack needs no memory for it."""
+HIT_CYCLES = 1 + 1 + STACK_RESULT_CYCLES + 1
+"""From the dispatch of one instruction of a warp to that of the next, at most, when the stack needs no memory for it:
+the queue, the unit's first stage, the stack, whose answer is the unit's in the same cycle, and the cycle behind it."""
 PUSH_CYCLES = 2
 """The same for a push for later."""
 ENTRY_CYCLES = 20

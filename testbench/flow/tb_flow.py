@@ -55,8 +55,8 @@ def check_directed(bench: Bench) -> None:
 
 
 def check_speed(bench: Bench) -> None:
-    """A push costs its warp two cycles, anything else five, and one more for each further token that it pops; across
-    warps the unit takes an instruction every cycle."""
+    """From dispatch to dispatch a push costs its warp two cycles, anything else six, and two more for each further
+    token that it pops; across warps the unit takes an instruction every cycle."""
     lives = [life for life in directed() if max(step.depth for step in life.steps) < CACHED_TOKENS
              and not any(step.name in _MOVING for step in life.steps)]
     driver = _play(bench, "timed", lives, 1, behaviour=HANDS_OFF, idle=0.0)

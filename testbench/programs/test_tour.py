@@ -46,7 +46,7 @@ def run(words: list[str]) -> None:
     if words[1] == "-m":
         import_module(MODULES[words[2]]).main(words[3:])
     else:
-        runpy.run_path(words[1], run_name="__main__")
+        runpy.run_path(words[1])["main"](*words[2:])
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -24,18 +24,21 @@ from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS, SpecialRegister
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import InstructionKind, LaunchRejection
 from rtl.params import PRESETS, SmParams
+from sim.manual import with_ports
+from sim.report.ports import PORT_UNITS, described_members
 from sim.report.reference import register_rows
 from sim.run import main as run
 
 ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "rtl" / "README.md"
 DOCS = ROOT / "docs"
+UNITS = DOCS / "units"
 HOST = DOCS / "host.md"
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
          *(ROOT / name / "README.md" for name in (
              "rtl", "sim", "testbench", "testbench/programs", "testbench/programs/cuda", "testbench/programs/tour",
              "docs/examples", "waveforms", "constraints")),
-    *sorted(DOCS.glob("*.md"))]
+    *sorted(DOCS.glob("*.md")), *sorted(UNITS.glob("*.md"))]
 UNIT_PAGES = {
     "fetch": "front_end.md", "issue": "front_end.md", "execute": "lanes.md", "convert": "lanes.md",
     "flow": "control_flow.md", "crs": "control_flow.md", "memory": "memory.md", "barrier": "barriers_traps.md",
@@ -192,6 +195,30 @@ def test_the_page_of_a_unit_names_its_parts(unit):
             assert re.search(rf"`({unit}/)?{path.name}`", text), path.name
 
 
+@pytest.mark.parametrize("unit", PORT_UNITS)
+def test_a_unit_has_a_page_with_diagram_ports_cycles_and_waves(unit):
+    """``python -m sim.manual --ports`` writes the tables of ports."""
+    text = (UNITS / f"{unit}.md").read_text()
+    head, ports, cycles, waves = re.split(r"^## (?:Ports|Cycles|Waves)$", text, flags=re.MULTILINE)
+    assert re.search(r"^```\n(?:.+\n){2,}", head, re.MULTILINE), "no diagram"
+    assert len(re.findall(r"^\| `", ports, re.MULTILINE)) > 4
+    assert text == with_ports(text, unit), "other ports: python -m sim.manual --ports"
+    assert re.search(r"^\|.*\d.*\|$", cycles, re.MULTILINE), "no cycles"
+    assert f"]({unit}.svg)" in waves and f"-o docs/units/{unit}.svg" in waves
+    assert (UNITS / f"{unit}.svg").read_text().startswith("<svg ")
+
+
+def test_every_picture_of_units_is_of_a_page():
+    assert {path.stem for path in UNITS.iterdir()} == set(PORT_UNITS)
+
+
+@pytest.mark.parametrize("unit", PORT_UNITS)
+def test_docstrings_describe_ports_that_are_there(unit):
+    component = PORT_UNITS[unit](PRESETS["default"])
+    ports = [re.sub(r"_\d+$", "_0..", name) for name in component.signature.members]
+    assert set(described_members(type(component))) <= {*ports, *component.signature.members}
+
+
 def test_every_testbench_has_its_waveform_explained():
     units = sorted(path.stem.removeprefix("tb_") for path in (ROOT / "testbench").rglob("tb_*.py"))
     page = (ROOT / "waveforms" / "README.md").read_text()
@@ -199,8 +226,8 @@ def test_every_testbench_has_its_waveform_explained():
 
 
 def test_every_page_of_the_manual_is_linked_from_it():
-    linked = set(re.findall(r"\]\(\.\./docs/([\w.]+)\)", MANUAL.read_text()))
-    assert linked >= {page.name for page in DOCS.glob("*.md")} - {"ptx.md"}
+    linked = set(re.findall(r"\]\(\.\./docs/([\w./]+)\)", MANUAL.read_text()))
+    assert linked >= {str(page.relative_to(DOCS)) for page in (*DOCS.glob("*.md"), *UNITS.glob("*.md"))} - {"ptx.md"}
 
 
 def test_the_version_is_the_same_everywhere():

@@ -54,6 +54,18 @@ def test_text_gives_back_every_section(path):
     assert load(again) == load(file)
 
 
+def test_text_keeps_shared_memory_without_bytes():
+    """Of an array that gets its size at launch there is a section, and no symbol."""
+    path = PROGRAMS / "cuda" / "c60_stencil_3d.O3.cubin"
+    file = read(path)
+    again = assemble(listing(file), path.name)
+    assert file.sections[".nv.shared.k"].size == 0
+    assert again.sections[".nv.shared.k"] == file.sections[".nv.shared.k"]
+    assert again.sections.keys() == file.sections.keys()
+    assert again.symbols == file.symbols
+    assert load(again) == load(file)
+
+
 @pytest.mark.parametrize("path", RELOCATABLE, ids=lambda path: path.stem)
 def test_text_of_a_relocatable_file_is_the_linked_program(path):
     file = read(path)
@@ -184,6 +196,13 @@ def test_what_the_assembler_refuses_is_the_files_fault():
     with pytest.raises(ProgramError, match=r"^k01_vecadd\.O3\.cubin: can't be written as assembly text:9:1: control "
                                            r"codes .*W6 is no part"):
         listing(with_section(file, replace(section, content=content)))
+
+
+def test_a_binding_that_there_is_not_is_refused():
+    file = read(COMPLETE[-1])
+    damaged = replace(file, symbols=(*file.symbols[:-1], replace(file.symbols[-1], binding=9)))
+    with pytest.raises(ProgramError, match=f"^x: symbol {re.escape(file.symbols[-1].name)} has binding 9"):
+        read_object(write_object(damaged), "x")
 
 
 @settings(max_examples=60, deadline=None)

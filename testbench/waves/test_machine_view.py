@@ -11,6 +11,8 @@ from sim.launch import prepare, with_trap_handler
 from sim.launch.arguments import parse_arguments
 from sim.launch.programs import read_program
 from sim.machine.hardware import Hardware
+from sim.waves.picture import Waveform
+from sim.waves.sequence import main, messages
 from testbench.programs import PROGRAMS
 from testbench.simulation import ENGINE
 
@@ -58,8 +60,13 @@ def test_the_view_begins_where_the_warp_parts(divergence):
     assert f"[timestart] {time - 40}" in lines
 
 
-def test_a_trap_is_told_of_each_warp_and_of_the_machine(tmp_path):
-    texts, save, _ = recorded(tmp_path, "trap.sass", 64, "trap_handler.sass")
+@pytest.fixture(scope="module")
+def trap(tmp_path_factory):
+    return recorded(tmp_path_factory.mktemp("trap"), "trap.sass", 64, "trap_handler.sass")
+
+
+def test_a_trap_is_told_of_each_warp_and_of_the_machine(trap):
+    texts, save, _ = trap
     assert texts["machine.trap"] == ["RUNNING", "TRAPPING", "RUNNING"]
     for warp in range(2):
         assert texts[f"warp{warp}.trap"] == ["outside", "in the handler", "outside"]
@@ -67,3 +74,31 @@ def test_a_trap_is_told_of_each_warp_and_of_the_machine(tmp_path):
         assert shown.index("enters the trap") < shown.index("leaves the trap")
         assert "push TRAP" in texts[f"warp{warp}.token"]
     assert "[markername] Atrap" in save.read_text()
+
+
+def test_a_sequence_diagram_tells_who_enters_and_leaves_the_trap(trap, tmp_path, capsys):
+    """One warp traps, both enter, each with its frame; the machine runs again before they leave."""
+    wave = Waveform(trap[1].with_suffix(".vcd"))
+    told = messages(wave, 0, wave.cycles)
+    for warp in ("warp 0", "warp 1"):
+        said = [(message.sender, message.receiver, message.text) for message in told
+                if warp in (message.sender, message.receiver)]
+        course = [("trap unit", warp, "enters the trap"), (warp, warp, "is in the handler"),
+                  (warp, "stack", "push TRAP"), ("trap unit", warp, "leaves the trap"), ("stack", warp, "pop TRAP"),
+                  (warp, warp, "is outside of the trap"), (warp, warp, "has ended")]
+        assert [one for one in said if one in course] == course
+    assert [message.text for message in told if not message.receiver] == [
+        "the host starts a grid", "the machine is TRAPPING", "the machine is RUNNING"]
+    assert sum(message.text.endswith(" BPT.TRAP 0x1") for message in told) == 1
+    assert main([str(trap[1].with_suffix(".vcd")), "-o", str(tmp_path / "trap.svg")]) == 0
+    drawn = (tmp_path / "trap.svg").read_text()
+    assert drawn.startswith("<svg ") and drawn.count(">leaves the trap</text>") == 2
+    assert main([str(trap[1].with_suffix(".vcd")), "-o", str(tmp_path / "no.svg"), "--first", "9999999"]) == 2
+    assert "has cycles 0 to" in capsys.readouterr().err and not (tmp_path / "no.svg").exists()
+
+
+def test_a_sequence_diagram_wants_the_whole_machine(tmp_path, capsys):
+    (tmp_path / "a.vcd").write_text("$timescale 1ns $end\n$scope module top $end\n$var wire 1 ! clk $end\n"
+                                    "$upscope $end\n$enddefinitions $end\n#0\n1!\n#5\n0!\n#10\n1!\n#15\n0!\n")
+    assert main([str(tmp_path / "a.vcd"), "-o", str(tmp_path / "a.svg")]) == 2
+    assert "no waveform of the whole machine" in capsys.readouterr().err

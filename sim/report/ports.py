@@ -1,0 +1,125 @@
+"""Tables of units' ports for the manual: names, widths and fields from their signatures, meanings from docstrings."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from amaranth.hdl import Shape
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In
+
+from rtl.fetch import FetchUnit
+from rtl.fpga.units import UNITS
+from rtl.host.debugger import DebuggerRegisters
+from rtl.issue import IssueUnit
+from rtl.issue.operations import OperationChooser
+from rtl.layouts import Event, EventLayout, LaneWriterPort, StackPort
+from rtl.memory_arbiter import MemoryArbiter
+from rtl.params import PRESETS, SmParams
+from rtl.sm import Sm
+from rtl.trap import TrapUnit
+from sim.report.reference import markdown_table
+
+__all__ = ["PORT_UNITS", "PRESET", "described_members", "port_table"]
+
+PRESET = "default"
+"""Of the widths."""
+
+
+def _arbiter(params: SmParams) -> MemoryArbiter:
+    """That of the whole machine."""
+    return Sm(params).arbiter
+
+
+PORT_UNITS: Mapping[str, Callable[[SmParams], wiring.Component]] = {
+    name: UNITS.get(name, _arbiter) for name in (
+        "fetch", "issue", "execute", "convert", "double", "flow", "crs", "memory", "memory_arbiter", "barrier", "trap",
+        "error_status", "launch", "host")}
+"""The units that have a page in the manual -> constructor from a preset's parameters."""
+_HEAD = re.compile(r"(?P<names>\w+(?:\.\.)?(?:, \w+(?:\.\.)?)*)(?: : .*)?$")
+_ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
+_SEE = re.compile(r"See (\w+)\.(?: |$)")
+_ELSEWHERE: dict[str, type] = {part.__name__: part for part in (
+    FetchUnit, IssueUnit, OperationChooser, TrapUnit, DebuggerRegisters, StackPort, LaneWriterPort)}
+"""Where docstrings say that ports are described."""
+
+
+def described_members(part: type) -> dict[str, str]:
+    """The members that a class's docstring describes, in its order. Of those that share a description the first has
+    it."""
+    lines = inspect.cleandoc(part.__doc__ or "").splitlines()
+    if "Members" not in lines:
+        return {}
+    groups: list[tuple[list[str], list[str]]] = []
+    first = lines.index("Members") + 2
+    for line, below in zip(lines[first:], [*lines[first + 1:], ""], strict=True):
+        if below.startswith("---"):
+            break
+        if line.startswith("    "):
+            groups[-1][1].append(line.strip())
+        elif (head := _HEAD.match(line)) is not None:
+            groups.append((head["names"].split(", "), []))
+        elif line:
+            break
+    told: dict[str, str] = {}
+    for names, lines in groups:
+        text = _ROLE.sub(r"\1", " ".join(lines)).replace("``", "`")
+        see = _SEE.match(text)
+        there = described_members(_ELSEWHERE[see[1]]) if see else {}
+        rest = text[see.end():] if see else text
+        for name in names:
+            told[name] = " ".join(filter(None, (there.get(name, ""), rest)))
+            rest = ""
+    return told
+
+
+def port_table(unit: str) -> str:
+    """The ports of a unit in the preset, as a table in Markdown."""
+    component = PORT_UNITS[unit](PRESETS[PRESET])
+    members, rows = dict(component.signature.members), []
+    told = described_members(type(component))
+    for given, text in [*told.items(), *((name, "") for name in members if name not in told)]:
+        for name in [name for name in members if _means(given, name)]:
+            rows += _rows(name, members.pop(name), text)
+            text = ""
+    return markdown_table(("port", "", "", "bits", "fields", "meaning"), rows)
+
+
+def _means(given: str, name: str) -> bool:
+    """Whether a docstring's name stands for a port: ``client_0..`` does for all that are numbered so."""
+    return name == given or (given.endswith("..") and re.fullmatch(rf"{given.rstrip('0.')}\d+", name) is not None)
+
+
+def _rows(name: str, member: Any, text: str) -> Iterator[tuple[str, ...]]:
+    """Name, direction, kind, bits, fields and meaning of a port, or of each part of an interface."""
+    flow = "in" if member.flow is In else "out"
+    name += "".join(f"[{size}]" for size in member.dimensions)
+    if member.is_port:
+        event = isinstance(member.shape, EventLayout)
+        shape = member.shape.members["payload"] if event else member.shape
+        yield f"`{name}`", flow, "event" if event else "", *_widths(shape), text
+    elif isinstance(signature := _upright(member.signature), (stream.Signature, Event)):
+        kind = "event" if isinstance(signature, Event) else "stream"
+        yield f"`{name}`", flow, kind, *_widths(signature.members["payload"].shape), text
+    else:
+        told = described_members(type(signature))
+        for part, inner in member.signature.members.items():
+            yield from _rows(f"{name}.{part}", inner, " ".join(filter(None, (text, told.get(part)))))
+            text = ""
+
+
+def _upright(signature: Any) -> Any:
+    """A signature as its class has made it."""
+    return signature.flip() if isinstance(signature, wiring.FlippedSignature) else signature
+
+
+def _widths(shape: Any) -> tuple[str, str]:
+    """Bits of a shape; and of its fields, if it has some."""
+    bits = str(Shape.cast(shape).width)
+    layout = data.Layout.cast(shape) if isinstance(shape, type) and issubclass(shape, data.Struct) else shape
+    if isinstance(layout, data.ArrayLayout):
+        return bits, f"{layout.length} of {Shape.cast(layout.elem_shape).width}"
+    if isinstance(layout, data.StructLayout):
+        return bits, ", ".join(f"{name} {field.width}" for name, field in layout)
+    return bits, ""

@@ -1,0 +1,212 @@
+"""Nothing issues before its stall count and its scoreboards allow it, and never two instructions at once.
+
+Two warps get any instructions when they like; flow results, completions and what the units say come when they like. Of
+one warp and one scoreboard, whichever they are:
+
+1. In a cycle one warp issues at most, and no operation of a unit goes beside it.
+2. An instruction that waits for the scoreboard issues only when it was lowered as often as it was raised, by all
+   instructions of the warp before.
+3. One that waits for all before it to be complete issues when that is so; and when the warp counts as drained, it is.
+4. Behind an instruction the warp's next one issues as many cycles later, at least, as its control code says, unless the
+   warp has entered the trap or left it in between.
+5. Behind a DEPBAR.LE it issues only when the scoreboard is as low as that says.
+
+The scoreboard is lowered no more often than it was raised, and raised 62 times more than lowered at most: what is full
+waits, and what is complete has lowered all. What the store tells is that of the instructions: another theorem.
+"""
+
+from functools import partial
+from typing import Any
+
+from amaranth.asserts import AnyConst  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import Array, Assume, Cat, Elaboratable, Fragment, Module, Mux, Signal, Value
+
+from rtl.isa.control_code import SCOREBOARDS
+from rtl.issue import IssueUnit
+from rtl.issue.records import COMPLETE, COUNTER_BITS, TIME_BITS
+from rtl.issue.scoreboards import Scoreboards
+from rtl.issue.warp import ReadyWarp
+from rtl.params import PRESETS
+from rtl.population import population
+from sim.formal.fault import Fault
+from sim.formal.surroundings import Anything, Past, can_happen, claim, free, no_reset, presumed
+from sim.formal.theorem import Theorem
+
+_PARAMS = PRESETS["tiny"]
+_WARPS = _PARAMS.warps
+_LONG = (1 << TIME_BITS) - 3
+"""The longest time that an instruction may ask for."""
+_MOST = (1 << COUNTER_BITS) - 1
+_COUNT_BITS = COUNTER_BITS + 1
+
+
+class _Warp(ReadyWarp):
+    """A warp; what fetch, the flow unit and launches promise it is assumed."""
+
+    def elaborate(self, platform: object) -> Any:
+        return presumed(Fragment.get(super().elaborate(platform), platform))
+
+
+class _Scoreboards(Scoreboards):
+    """The scoreboards; what units promise them is assumed."""
+
+    def elaborate(self, platform: object) -> Any:
+        return presumed(Fragment.get(super().elaborate(platform), platform))
+
+
+class _Spec(Elaboratable):
+    """The issue unit, without its store and its flow results, which tell it what they like; in examples one warp is
+    looked at, one scoreboard, and nobody enters the trap."""
+
+    def __init__(self, examples: bool = False) -> None:
+        self._examples = examples
+        self.dut: Any = IssueUnit(_PARAMS)
+        self.dut.store, self.dut.results = Anything(self.dut.store), Anything(self.dut.results)
+        self.dut.warps = [_Warp() for _ in range(_WARPS)]
+        self.dut.scoreboards = _Scoreboards(_PARAMS, len(self.dut.units))
+        self.warp, self.number = Signal(_PARAMS.warp_bits), Signal(range(SCOREBOARDS))
+        # How often the scoreboard was raised and not lowered, how many instructions are not complete, cycles since the
+        # warp's last one.
+        self.high, self.open, self.age = Signal(_COUNT_BITS), Signal(_COUNT_BITS), Signal(TIME_BITS + 1, init=-1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.dut = dut = self.dut
+        past, store, number = Past(m), dut.store, self.number
+        free(m, dut)
+        no_reset(m)
+        self.own, self.head, self.after, self.up = (self._mine(name) for name in ("own", "head", "after", "up"))
+        taken, ready, injected = (Signal(name=name) for name in ("taken", "ready", "injected"))
+        m.d.comb += [
+            self.warp.eq(AnyConst(len(self.warp))), number.eq(AnyConst(len(number))),
+            Assume(number < SCOREBOARDS, "there is such a scoreboard"), injected.eq(self._mine("injected")),
+            taken.eq(self.own.taken & ~injected), ready.eq(self._mine("likely") & ~injected),
+            Assume(store.busy | (store.bus == store.behind), "what is behind is on the bus"),
+            Assume(store.behind.waits == store.behind.wait.any(), "what waits says so"),
+            Assume((store.control.rest != 0) & (store.control.rest <= _LONG), "what an instruction may ask for"),
+            Assume(~(dut.enter & dut.leave).any(), "a warp does not enter the trap and leave it")]
+        if self._examples:
+            m.d.comb += Assume(~(self.warp | number).any() & ~(dut.hold | dut.enter | dut.leave).any(), "an example")
+
+        self._show_one(m)
+        self._show_scoreboard(m, past, taken, ready)
+        self._show_completion(m, past, taken, ready)
+        self._show_time(m, past, taken, ready)
+        self._show_limit(m, taken, ready)
+        return m
+
+    def _mine(self, name: str) -> Any:
+        """Something of the warp."""
+        return Array(getattr(each, name) for each in self.dut.warps)[self.warp]
+
+    def _its(self, bits: Any) -> Value:
+        """Whether it is the scoreboard's."""
+        return Value.cast(bits).bit_select(self.number, 1)
+
+    def _leaving(self, raised: Any, counted: Any) -> tuple[Value, Value]:
+        """Whether the warp's instruction that issues raises something, and whether that is counted, a cycle later."""
+        store, count = self.dut.store, self.dut.scoreboards.counted
+        return (self.own.issued & ~store.injected & raised,
+                count.valid & (count.payload.warp == self.warp) & counted)
+
+    def _show_one(self, m: Module) -> None:
+        dut = self.dut
+        claim(m, population(Cat(each.own.taken for each in dut.warps)) <= 1, "one issues")
+        claim(m, ~(dut.instruction.valid & (dut.gather.valid | dut.write.valid)), "no operation goes beside it")
+        for name, chosen in (("last", dut._last), ("favoured", dut._favoured), ("preferred", dut._preferred)):
+            claim(m, ~(chosen & (chosen - 1)[:_WARPS]).any(), f"one is {name}")
+        for index, each in enumerate(dut.warps):
+            claim(m, dut.store.warp == index, "who issues", when=each.own.issued)
+
+    def _show_scoreboard(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
+        """What has just issued is counted a cycle later."""
+        scoreboards, high = self.dut.scoreboards, self.high
+        event = scoreboards._event
+        raises, counting = self._leaving(*(
+            self._its(each.raises) for each in (self.dut.store.control, scoreboards.counted.payload)))
+        ups, downs = (Array(words[each].read(m, self.warp) for each in range(SCOREBOARDS))[self.number]
+                      for words in (scoreboards.ups, scoreboards.downs))
+        m.d.sync += high.eq(high + raises - ((event.warp == self.warp) & self._its(event.lowers)))
+        m.d.comb += Assume(high < _MOST, "not raised too often")
+        claim(m, counting == past(raises), "it is counted")
+        claim(m, (high - counting)[:COUNTER_BITS] == (ups + 1 - downs)[:COUNTER_BITS], "how often")
+        claim(m, high == 0, "it is zero",
+              when=scoreboards.lowered.bit_select(self.warp, 1) & self._its(scoreboards.zero))
+        claim(m, self._its(self.up), "it is high", when=high != 0)
+        waits = self._its(self.head.wait)
+        claim(m, ~waits | (high == 0), "who is ready waits for nothing", when=ready)
+        claim(m, ~waits | (high == 0), "who issues waits for nothing", when=taken)
+        can_happen(m, taken & waits & _ever(m, high != 0), "it has waited for the scoreboard")
+
+    def _show_completion(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
+        """A unit that lets the warp go on has completed its instruction; that may be counted later."""
+        scoreboards, open_ = self.dut.scoreboards, self.open
+        passed, event, over, freed, waits = scoreboards._passed, scoreboards._event, Signal(), Signal(), Signal()
+        begins, counting = self._leaving(*(
+            each.raises[COMPLETE] for each in (self.dut.store.control, scoreboards.counted.payload)))
+        ends = sum((each.warp == self.warp) & each.completes for each in (passed, event))
+        begun, *done = (words.read(m, self.warp) for words in (
+            scoreboards.ups[COMPLETE], *scoreboards.completed.values()))
+        m.d.sync += [open_.eq(open_ + begins - ends),
+                     freed.eq(self.own.resume & self.after.resume | freed & (open_ != 0))]
+        m.d.comb += [over.eq((open_ == 0) | freed), waits.eq(self.head.wait[COMPLETE]),
+                     Assume(open_ < _MOST, "not too many"),
+                     Assume(ends <= open_ - counting, "who is complete has issued")]
+        claim(m, counting == past(begins), "it is counted as well")
+        claim(m, (open_ - counting)[:COUNTER_BITS] == (begun - sum(done))[:COUNTER_BITS], "how many")
+        claim(m, open_ == 0, "all is complete", when=self.own.complete)
+        claim(m, over | self.up[COMPLETE], "something is not complete")
+        claim(m, over, "nothing is under way", when=self.dut.drained.bit_select(self.warp, 1))
+        claim(m, (over | ~waits) & ~self.after.drain, "who is ready waits for no completion", when=ready)
+        claim(m, over | ~waits, "who issues waits for no completion", when=taken)
+        can_happen(m, taken & waits & _ever(m, open_ != 0), "it has waited for all")
+
+    def _show_time(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
+        """``asked``: cycles that the last instruction asks for; none behind what enters the trap or leaves it."""
+        age, asked, left, short = self.age, Signal(TIME_BITS), Signal(TIME_BITS), past(self.head.short)
+        store, issued = self.dut.store, self.own.issued
+        m.d.sync += age.eq(Mux(self.own.taken, 1, age + ~age.all()))
+        with m.If(issued):
+            m.d.sync += asked.eq(Mux(store.injected, 0, Mux(short, 2, store.control.rest + 2)))
+        m.d.comb += [left.eq(self._mine("_wake") - self.dut.warps[0].told.time),
+                     Assume(~(issued & short & ~store.injected) | ~store.control.after.as_value().any(),
+                            "what is short")]
+        claim(m, issued == (age == 1), "when it issued")
+        claim(m, ~issued & (age >= asked), "who is ready has waited", when=ready)
+        claim(m, Mux(self._mine("_expired"), age >= asked, (age < asked) & (left == (asked - age - 1)[:TIME_BITS])),
+              "the time", when=(age > 1) & (asked != 0))
+        claim(m, age >= asked, "who issues has waited", when=taken)
+        can_happen(m, past(taken) & past(past(past(taken))), "one behind the other")
+
+    def _show_limit(self, m: Module, taken: Signal, ready: Signal) -> None:
+        """A DEPBAR.LE is counted a cycle after it has issued."""
+        limit, behind = self.dut.scoreboards.limits.read(m, self.warp), Signal()
+        low, named = self.high <= limit.most, (limit.scoreboard == self.number) & behind & (self.age > 2)
+        with m.If(self.own.launched):
+            m.d.sync += behind.eq(0)
+        with m.Elif(self.own.issued):
+            m.d.sync += behind.eq(self.dut.store.control.after.limit & ~self.dut.store.injected)
+        claim(m, ~self.after.limit, "nothing is ready behind it", when=ready)
+        claim(m, behind, "who waits for a limit", when=self.after.limit)
+        claim(m, low, "it is low", when=named & self.own.low)
+        claim(m, low, "it stays low", when=named & ~self.after.limit)
+        claim(m, low, "who issues behind it", when=named & taken)
+        can_happen(m, taken & named & _ever(m, self.high != 0), "it has waited behind a DEPBAR.LE")
+
+
+def _ever(m: Module, what: Value) -> Signal:
+    """Whether something has happened before."""
+    before = Signal()
+    m.d.sync += before.eq(before | what)
+    return before
+
+
+THEOREM = Theorem(_Spec, depth=4, reach=12, long=True, examples=partial(_Spec, examples=True), faults=(
+    Fault("rtl.issue.warp", "next_ & told.follows", "next_"),
+    Fault("rtl.issue.warp", "wake.eq(told.time + told.control.rest)", "wake.eq(told.time + told.control.rest - 1)"),
+    Fault("rtl.issue.scoreboards", "(ahead == behind) & ~(raises & here)", "(ahead == behind)"),
+    Fault("rtl.issue.scoreboards", "zero & ~(up.raises & again.replicate(SCOREBOARDS))", "zero"),
+    Fault("rtl.issue.scoreboards", "low & ~limiting & ~recent.any()", "low & ~limiting & ~recent[0]"),
+    Fault("rtl.issue.scoreboards", "over & ~(raises & (up.warp == before))", "over"),
+    Fault("rtl.issue.unit", "Mux(passes, first[0], first[1] & instead)",
+          "first[0] & passes.replicate(count) | first[1] & instead")))

@@ -1,0 +1,128 @@
+"""What issue is told of an instruction is what its word and its control code say, whenever it asks.
+
+Groups come for two warps when they like, and whoever is selected is asked about. Of one place, which is a warp's, in
+one of its two groups, and whatever is stored there:
+
+1. The head that is brought waits for the scoreboards that the control code names, and says whether it waits for
+   anything. It is short only if the stall count is two or less, and nothing else has to happen behind the instruction.
+2. What becomes of the warp: it may go on after as many cycles as the stall count says, or more; the scoreboards that
+   the control code names are raised, by what is executed beside the flow; so is what counts it as not complete.
+3. Behind it comes the next one of its group, and behind the last one the first one of the other group.
+4. Word, kind, error and constant leave as they came, a cycle after the selection, with the instruction's own address.
+"""
+
+from typing import Any
+
+from amaranth.asserts import AnyConst  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import Assume, Cat, Elaboratable, Module, Mux, Signal, Value
+
+from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES, SCOREBOARDS
+from rtl.issue.records import BUFFERED_GROUPS, COMPLETE, TIME_BITS, Control, Head
+from rtl.issue.store import InstructionStore, StoredInstruction
+from rtl.layouts import FetchedInstruction, is_kind
+from rtl.params import PRESETS
+from sim.formal.fault import Fault
+from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
+from sim.formal.theorem import Theorem
+
+_PARAMS = PRESETS["tiny"]
+_SHORT = 2
+_LONG = (1 << TIME_BITS) - 3
+_KEPT = ("word", "kind", "quarter", "error", "constant", "constant_missing")
+_PC_BITS = 32
+_GROUP_AT = GROUP_BYTES.bit_length() - 1
+
+
+class _Spec(Elaboratable):
+    """The store, and whoever fills and asks it."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.store = store = InstructionStore(_PARAMS)
+        free(m, store)
+        no_reset(m)
+        past, group = Past(m), store.group.payload
+        warp, entry, number = (
+            Signal(_PARAMS.warp_bits), Signal(range(BUFFERED_GROUPS)), Signal(range(GROUP_INSTRUCTIONS)))
+        m.d.comb += [*(each.eq(AnyConst(len(each))) for each in (warp, entry, number)),
+                     Assume(number < GROUP_INSTRUCTIONS, "there is such a place"),
+                     Assume(group.first < GROUP_INSTRUCTIONS, "where a warp begins")]
+
+        # What came last for the place.
+        came: Any = Signal(FetchedInstruction)
+        pc, known = Signal(_PC_BITS), Signal()
+        with m.If(store.group.valid & (group.warp == warp) & (store.entries.read(m, warp) == entry)):
+            m.d.sync += [known.eq(1), came.eq(group.instructions[number]), pc.eq(group.pc)]
+
+        # It is there.
+        def stored(name: str, which: int, shape: Any) -> Any:
+            port = store.columns[name][which].read_port(domain="comb")
+            m.d.comb += port.addr.eq(Cat(entry, warp))
+            return shape(port.data)
+
+        for which in range(GROUP_INSTRUCTIONS):
+            here = known & (number == which)
+            head, control = stored("head", which, Head), stored("control", which, Control)
+            self._is_head(m, head, came, here, f"the head is there, {which}")
+            self._is_control(m, control, came, here, f"control is there, {which}")
+            claim(m, ~control.after.as_value().any(), f"nothing is behind it, {which}", when=here & head.short)
+            claim(m, _same(stored("instruction", which, StoredInstruction), came), f"it is there, {which}", when=here)
+        claim(m, stored("pc", 0, Value.cast) == pc[_GROUP_AT:], "the address is there", when=known)
+
+        # It is told.
+        def at(warp_of: Any, place: str) -> Value:
+            read = store.places.read(m, warp_of)[place]
+            return known & (warp_of == warp) & (read.entry == entry) & (read.number == number)
+
+        brought, selected = at(store.next_warp, "next") & ~store.busy, at(store.warp, "here")
+        leaves = past(selected & ~store.injected)
+        self._is_head(m, store.bus, came, brought, "what is brought")
+        self._is_control(m, store.control, came, selected, "what becomes of the warp")
+        claim(m, _same(store.instruction, past(came)), "it leaves as it came", when=leaves)
+        claim(m, store.pc == (past(pc)[_GROUP_AT:] << _GROUP_AT) + INSTRUCTION_BYTES * (number + 1), "its address",
+              when=leaves)
+        first = store.group.valid & store.busy & (group.first == number)
+        self._is_head(m, store.bus, group.instructions[number], first, "what begins")
+
+        # It is the last one that was brought to its warp; the one behind is next.
+        begins = first & (group.warp == warp) & (store.entries.read(m, warp) == entry)
+        place, last = store.places.read(m, warp), number == GROUP_INSTRUCTIONS - 1
+        here, next_ = place.here, place.next
+        was = past(store.brings & (begins | brought))
+        claim(m, store.last == last, "the last of its group", when=begins | brought)
+        claim(m, (here.entry == entry) & (here.number == number), "it is here", when=was)
+        claim(m, (next_.entry == entry ^ last) & (next_.number == Mux(last, 0, number + 1)), "what is next", when=was)
+        can_happen(m, brought & store.bus.short & (came.control.stall == _SHORT), "a short one")
+        can_happen(m, leaves & (number == 1), "one leaves")
+        return m
+
+    def _is_head(self, m: Module, head: Any, came: Any, when: Any, message: str) -> None:
+        """Whether it is the head of what came."""
+        code = came.control
+        claim(m, ~(code.wait & ~head.wait[:SCOREBOARDS]).any() & (head.waits == head.wait.any()), message, when=when)
+        claim(m, (code.stall <= _SHORT) & ~came.quarter, f"{message}, short", when=when & head.short)
+        claim(m, head.quarter == came.quarter, f"{message}, quarter", when=when)
+
+    def _is_control(self, m: Module, control: Any, came: Any, when: Any, message: str) -> None:
+        """Whether it is what becomes of a warp that issues what came."""
+        code, silent = came.control, is_kind(came.kind, lambda rule: rule.silent)
+        claim(m, (control.rest + _SHORT >= code.stall) | (code.stall <= _SHORT), f"{message}, stall", when=when)
+        claim(m, (control.rest != 0) & (control.rest <= _LONG), f"{message}, cycles", when=when)
+        claim(m, control.raises[COMPLETE] == ~silent, f"{message}, whether it is counted", when=when)
+        for number in range(SCOREBOARDS):
+            named = (code.write_barrier == number) | (code.read_barrier == number)
+            claim(m, control.raises[number] == (named & ~silent), f"{message}, scoreboard {number}", when=when)
+
+
+def _same(left: Any, came: Any) -> Value:
+    """Whether what leaves is what came."""
+    return Cat(Value.cast(left[name]) == Value.cast(came[name]) for name in _KEPT).all()
+
+
+THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
+    Fault("rtl.issue.store", "Mux(code.stall <= _SHORT, 1, code.stall - _SHORT)",
+          "Mux(code.stall <= _SHORT, 1, code.stall - _SHORT - 1)"),
+    Fault("rtl.issue.store", "code.wait | field_of", "code.wait[1:] | field_of"),
+    Fault("rtl.issue.store", "(write == each) | (read == each)", "(write == each)"),
+    Fault("rtl.issue.store", "(late.number + 1)[", "(now.number + 1)["),
+    Fault("rtl.issue.store", "Mux(self.last, 0, brought.number + 1)", "Mux(self.last, 0, brought.number)")))

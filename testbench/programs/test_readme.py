@@ -1,0 +1,62 @@
+"""The examples of the README print what it says."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from sim.dis import main as dis
+from sim.run import main as run
+
+ROOT = Path(__file__).parents[2]
+TIMES = re.compile(r"^((?:cycles|lane ops|idle) +)(\d+)$", re.MULTILINE)
+"""Lines with figures that change with the hardware's timing."""
+TOLERANCE = 0.1
+"""By how much they may be other than the README says."""
+
+
+def examples() -> list[tuple[list[str], str]]:
+    """Words of a command of this project, and what it prints."""
+    text = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"^```\n(\$ .*?)^```$", text, re.MULTILINE | re.DOTALL)
+    commands = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+    split = [re.match(r"((?:[^\n]*\\\n)*[^\n]*)\n(.*)", command, re.DOTALL) for command in commands]
+    return [(shlex.split(found[1].replace("\\\n", " ")), found[2]) for found in split if found]
+
+
+def without_times(text: str) -> tuple[str, list[int]]:
+    """A text without its figures of time, and these."""
+    return TIMES.sub(r"\1", text), [int(number) for _, number in TIMES.findall(text)]
+
+
+EXAMPLES = examples()
+RUNS = [(words[3:], printed) for words, printed in EXAMPLES if words[:3] == ["python", "-m", "sim.run"]]
+
+
+@pytest.mark.parametrize(("arguments", "expected"), RUNS, ids=lambda part: Path(part[0]).stem if part else "")
+def test_a_run_prints_what_the_readme_says(arguments, expected, tmp_path, monkeypatch, capsys):
+    (tmp_path / "testbench").symlink_to(ROOT / "testbench")
+    monkeypatch.chdir(tmp_path)
+    run(arguments)
+    printed, times = without_times(capsys.readouterr().out)
+    said, said_times = without_times(expected)
+    assert printed.startswith(said)
+    assert times == [pytest.approx(time, rel=TOLERANCE) for time in said_times]
+    for words, content in EXAMPLES:
+        if words[0] == "cat" and (tmp_path / words[1]).exists():
+            kept, shown = json.loads((tmp_path / words[1]).read_text()), json.loads(content)
+            assert kept.pop("cycles") == pytest.approx(shown.pop("cycles"), rel=TOLERANCE)
+            assert kept == shown
+
+
+def test_the_disassembler_prints_what_the_readme_says(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    (words, expected), = (example for example in EXAMPLES if example[0][1:3] == ["-m", "sim.dis"])
+    dis(words[3:words.index("|")])
+    assert capsys.readouterr().out.startswith(expected)
+
+
+def test_two_runs_are_in_the_readme():
+    assert len(RUNS) == 2

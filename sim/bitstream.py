@@ -36,8 +36,9 @@ synth_ecp5 {_SYNTHESIS_OPTIONS} -top {_NAME} -run begin:map_luts
 opt_clean -purge
 {BLOCK_TIMING}"""
 """Assertions and prints are for simulation. Second names of nets are removed before the mapping, as for units."""
-_ROUTER = "router2"
-"""nextpnr's own choice, router1, would need hours for a whole machine."""
+_PLACER, _ROUTER = "static", "router2"
+"""nextpnr's own choices are heap and router1. heap packs a machine into the middle of the device, as densely as it can
+(``--placer-heap-beta`` changes nothing there), and needs a fifth more wire. router1 would need hours."""
 COLUMNS = {"lut4": "LUT4", "ccu2c": "CCU2C", "ff": "TRELLIS_FF", "dpr16x4": "TRELLIS_DPR16X4", "dp16kd": "DP16KD",
            "mult18x18d": "MULT18X18D"}
 """What is counted: key in results, type of cell."""
@@ -126,7 +127,8 @@ def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[
     say("elaboration")
     plan = platform.prepare(top, _NAME, script_after_read=_SYNTHESIS, debug_verilog=False,
                             synth_opts=f"{_SYNTHESIS_OPTIONS} -run map_luts:",
-                            nextpnr_opts=f"--timing-allow-fail --router {_ROUTER} --report {_REPORT}")
+                            nextpnr_opts=f"--timing-allow-fail --placer {_PLACER} --router {_ROUTER} "
+                                         f"--report {_REPORT}")
     plan.extract(folder)
     commands = dict(_commands(plan.files[f"build_{_NAME}.sh"]))
     result = Bitstream(board, preset, f"{platform.device}, {platform.package}, speed grade {platform.speed}",

@@ -10,6 +10,7 @@ sdram.py, sdram_pads.py        a memory port onto an SDRAM chip; its pads and th
 video.py, tmds.py              a picture in memory as what a screen wants; ``video_pads.py``: its pads
 crossing.py                    a queue from one clock to another
 pll.py, derived_clocks.py      the machine's clock by a PLL; several clocks of one PLL, with phases
+global_net.py                  a reset on one of the device's global nets
 units.py, harness.py, bare.py  units between registers, for ``python -m sim.fpga``
 flat.py                        the machine with plain ports, for other flows
 =============================  =====================================================================================

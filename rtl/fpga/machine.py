@@ -3,7 +3,16 @@
 from collections.abc import Callable
 from typing import Any
 
-from amaranth.hdl import Cat, Module, ResetInserter, Signal
+from amaranth.hdl import (
+    Cat,
+    ClockDomain,
+    ClockSignal,
+    DomainRenamer,
+    Module,
+    ResetInserter,
+    ResetSignal,
+    Signal,
+)
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect
 
@@ -14,6 +23,7 @@ from rtl.params import SmParams
 from rtl.sm import Sm
 
 from .gate import MemoryGate
+from .global_net import GlobalNet
 from .lamps import WarpLamps
 from .link import HostLink
 from .registers import BoardRegisters
@@ -86,10 +96,10 @@ class BoardMachine(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        resetting = Signal()
+        resetting = Signal(init=1)
         for name in ("gate", "link", "arbiter", "memory", "registers", "receiver", "transmitter", "warp_lamps"):
             m.submodules[name] = getattr(self, name)
-        m.submodules.sm = ResetInserter(resetting)(self.sm)
+        self._machine(m, resetting, platform)
         self._line(m)
         self._host(m)
         self._memory(m)
@@ -102,6 +112,16 @@ class BoardMachine(Component):
             lamps.errors.eq(sm.retired.errors), lamps.reset.eq(resetting)]
         self.join(m, lamps, *_LAMPS)
         return m
+
+    def _machine(self, m: Module, resetting: Signal, platform: object) -> None:
+        """The machine, which ``resetting`` resets. On a board that, by a global net, is its only reset."""
+        if platform is None:
+            m.submodules.sm = ResetInserter(resetting)(self.sm)
+            return
+        m.domains.machine = ClockDomain(local=True)
+        m.submodules.machine_reset = net = GlobalNet()
+        m.d.comb += [ClockSignal("machine").eq(ClockSignal()), net.i.eq(resetting), ResetSignal("machine").eq(net.o)]
+        m.submodules.sm = DomainRenamer("machine")(self.sm)
 
     def _line(self, m: Module) -> None:
         """Serial line <-> link."""
@@ -152,10 +172,10 @@ class BoardMachine(Component):
         self.join(m, video, "lanes")
 
     def _reset(self, m: Module, resetting: Signal) -> None:
-        """The machine's reset, while memory owes it nothing."""
-        registers, left = self.registers, Signal(range(_RESET_CYCLES))
+        """The machine's reset: at first, and later while memory owes it nothing."""
+        registers, left = self.registers, Signal(range(_RESET_CYCLES), init=_RESET_CYCLES - 1)
         m.d.comb += registers.resetting.eq(self.gate.close | resetting)
-        with m.FSM(name="reset"):
+        with m.FSM(init="RESET", name="reset"):
             with m.State("RUN"), m.If(registers.reset):
                 m.next = "DRAIN"
             with m.State("DRAIN"):

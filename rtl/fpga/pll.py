@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, Signal
-from amaranth.lib.cdc import ResetSynchronizer
+from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, ResetSignal, Signal
+from amaranth.lib.cdc import AsyncFFSynchronizer
+
+from .global_net import GlobalNet
 
 __all__ = ["OSCILLATOR", "ClockGenerator", "PllOutput", "PllSettings", "find_pll", "pll"]
 
@@ -130,5 +132,7 @@ class ClockGenerator(Elaboratable):
         m.submodules.pll = pll(self._source, self.clock, settings.input_divider, settings.feedback_divider, outputs,
                                o_LOCK=locked)
         m.d.comb += ClockSignal().eq(made)
-        m.submodules.synchronizer = ResetSynchronizer(~locked | self.reset)
+        m.submodules.reset = net = GlobalNet()
+        m.submodules.synchronizer = AsyncFFSynchronizer(~locked | self.reset, net.i)
+        m.d.comb += ResetSignal().eq(net.o)
         return m

@@ -178,7 +178,7 @@ class TrapUnit(Component):
             status.failed.eq(warps.failed.bit_select(asked, 1)), status.stepped.eq(warps.stepped.bit_select(asked, 1)),
             status.reasons.eq(kept(asked)),
             self.all_status.eq(Cat(warps.failed.any(), all_reasons, warps.stepped.any(), self.command.stop))]
-        last = looked == self._params.warps - 1
+        last = (looked == self._params.warps - 1) & ~self.withdraw.valid
         m.d.sync += [
             looked.eq(looked + ~self.withdraw.valid), collected.eq(Mux(last, 0, found)),
             all_reasons.eq(Mux(last, found, all_reasons | new))]

@@ -9,7 +9,7 @@ from rtl.barrier import BarrierUnit
 from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ, Register
-from rtl.layouts import InstructionKind, completion, dispatched, error_event
+from rtl.layouts import InstructionKind, completion, dispatched, error_event, operands_read
 from rtl.params import WARP_THREADS, SmParams
 from sim.model.action import Action
 from sim.model.barrier_actions import barrier_action, read_action, write_action
@@ -40,6 +40,9 @@ class _UnderWay:
     pc: int
     error: WarpError
     writes: dict[str, tuple[int, int, int]]
+    serial: int
+    scoreboards: tuple[int, int]
+    """Those of its writes and of its reads; 7 for none."""
     holds: bool
     """The warp does nothing else until the unit lets it go."""
 
@@ -78,12 +81,14 @@ class BarrierDriver(UnitDriver):
         self._core: Any = SimpleNamespace(launch=SimpleNamespace(barriers=barriers))
         self._under_way: deque[_UnderWay] = deque()
         self._reads: dict[int, _UnderWay] = {}
+        self._lets_go: deque[_UnderWay] = deque()
         self._groups: list[set[ModelWarp]] = []
         self._ending: dict[int, int] = {}
         self._asked_until = 0
         self._serial = 0
         self._dispatched = dispatched(params)
         self._completion, self._error = completion(params), error_event(params)
+        self._operands_read = operands_read(params)
 
     def busy(self, cta: Any) -> bool:
         """Whether an instruction of the CTA is under way."""
@@ -100,11 +105,13 @@ class BarrierDriver(UnitDriver):
         ctx.set(dut.report_mask, self.report_mask)
         ctx.set(dut.barriers, self.barriers)
         sampled = (dut.room, dut.resume, dut.completion.as_value(), dut.error.as_value(), dut.waiting, dut.meeting,
-                   dut.lost, dut.withdrawn.as_value())
-        async for room, resume, completed, error, waiting, meeting, lost, withdrawn in self._ticks(ctx, *sampled):
+                   dut.lost, dut.withdrawn.as_value(), dut.operands_read.as_value())
+        async for room, resume, completed, error, waiting, meeting, lost, withdrawn, let_go in self._ticks(
+                ctx, *sampled):
             if resume or completed & 1 or error & 1 or withdrawn & 1:
                 self._happened()
             self._completed(completed, error)
+            self._let_go(let_go)
             self._resumed(resume)
             self._withdrawn(ctx, withdrawn)
             self._ending = {cta: since for cta, since in self._ending.items()
@@ -184,10 +191,12 @@ class BarrierDriver(UnitDriver):
         reported = error if self.report_mask >> error.value & 1 else WarpError.NONE
         pc = self.bench.random.randrange(1 << 29) * 8
         holds = form.name != "B2R"
-        item = _UnderWay(warp, use, pc, reported, warp.writes, holds)
         self._serial = (self._serial + 1) % (1 << 16)
+        write_barrier, read_barrier = (self.bench.random.randrange(8) for _ in range(2))
+        item = _UnderWay(warp, use, pc, reported, warp.writes, self._serial, (write_barrier, read_barrier), holds)
         if item.writes:
             self._reads[self._serial] = item
+            self._lets_go.append(item)
         else:
             self._under_way.append(item)
         kind = InstructionKind.BARRIER if holds else InstructionKind.BARRIER_READ
@@ -199,7 +208,8 @@ class BarrierDriver(UnitDriver):
             self._group(freed)
         bits = self._dispatched.const({
             "warp": warp.slot, "serial": self._serial, "pc": pc, "word": use.word, "kind": kind, "active": use.active,
-            "guard": use.guard, "predicate": use.predicate, "operands": lowest, "write_barrier": 7, "read_barrier": 7})
+            "guard": use.guard, "predicate": use.predicate, "operands": lowest, "write_barrier": write_barrier,
+            "read_barrier": read_barrier})
         offer(ctx, self.dut.dispatch, bits)
 
     def _waiting(self) -> set[ModelWarp]:
@@ -220,6 +230,8 @@ class BarrierDriver(UnitDriver):
         item = self._under_way.popleft()
         where = f"slot {item.warp.slot}, {spell(item.use.word)}"
         self.bench.expect(f"{where}: completed slot", int(event.warp), item.warp.slot)
+        self.bench.expect(f"{where}: serial and scoreboards", (
+            int(event.serial), int(event.write_barrier), int(event.read_barrier)), (item.serial, *item.scoreboards))
         got = WarpError(told.error) if told.valid else WarpError.NONE
         self.bench.expect(f"{where}: error", got, item.error)
         if got is not WarpError.NONE:
@@ -227,6 +239,16 @@ class BarrierDriver(UnitDriver):
             if item.holds:
                 self.held.discard(item.warp)
         self.done += 1
+
+    def _let_go(self, event: int) -> None:
+        """Compares whose scoreboard for reads goes down before it is complete: each B2R's once, when it is sent."""
+        if event & 1:
+            told = self._operands_read.from_bits(event)
+            if not self._lets_go:
+                self.bench.fail(f"slot {int(told.warp)}: a scoreboard goes down that nothing was sent for")
+            item = self._lets_go.popleft()
+            self.bench.expect(f"slot {item.warp.slot}, {spell(item.use.word)}: slot and scoreboard that goes down",
+                              (int(told.warp), int(told.barrier)), (item.warp.slot, item.scoreboards[1]))
 
     def _resumed(self, resume: int) -> None:
         """Compares who goes on."""
@@ -264,6 +286,8 @@ class BarrierDriver(UnitDriver):
         if item is None:
             self.bench.fail(f"slot {operation.warp}: a write that nothing was sent for")
         where = f"slot {item.warp.slot}, {spell(item.use.word)}"
+        self.bench.expect(f"{where}: scoreboard of its write", operation.barrier, item.scoreboards[0])
+        self.bench.expect(f"{where}: it was told that it is sent", item in self._lets_go, False)
         register = item.writes.get("register")
         self.bench.expect(f"{where}: register", operation.registers[0], RZ if register is None else register[0])
         if register is not None:

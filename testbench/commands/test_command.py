@@ -41,6 +41,7 @@ BAD = {
     "sequence": (["none.vcd", "-o", "out.svg"], "none.vcd: "),
     "prove": (["none"], "PROGRAM: no theorem none: there are "),
     "fuzz": (["--minutes", "0"], "PROGRAM: --minutes has to be more than 0, not 0"),
+    "mutate": (["none"], "PROGRAM: no unit none: there are "),
     "waves": (["none.vcd"], "PROGRAM: none.vcd: "),
     "profile": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"), "manual": (["-o", "/dev/null/none"], "PROGRAM: ")}
 """Arguments that each command refuses, and how its line begins."""

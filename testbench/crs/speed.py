@@ -2,7 +2,7 @@
 
 from random import Random
 
-from rtl.isa.tokens import CACHED_TOKENS, TokenKind
+from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
 from rtl.params import SmParams
 from sim.testbench import Bench
@@ -58,6 +58,26 @@ def check_hits(bench: Bench) -> StackStatistics:
         if cycles > limit:
             bench.fail(f"an unwind through {depth} tokens on chip takes {cycles} cycles, not {limit}")
         bench.checked("unwinds on chip as fast as they should be")
+    return statistics
+
+
+def _down_with_pushes(stack: WarpStack) -> Source:
+    yield stack.launch(2)
+    for _ in range(2 * CACHED_TOKENS):
+        yield push(TokenKind.SYNC, 8, 1)
+    for _ in range(CACHED_TOKENS - 2):
+        for _ in range(3):
+            yield unwind({ThreadCode.NONE: 1})
+        yield push(TokenKind.SYNC, 8, 1)
+
+
+def check_fills(bench: Bench) -> StackStatistics:
+    """A line that is on its way when tokens are pushed is of use, unless they need its place: each is read once."""
+    driver = Driver(bench, SmParams(warps=1), Random(0), LINE_PER_PUSHES)
+    statistics = driver.run([_down_with_pushes])
+    lines = CACHED_TOKENS // TOKENS_PER_LINE
+    bench.expect("lines read, of those that are not on chip", statistics.events["fill"], lines)
+    bench.checked("lines read once", statistics.events["fill"])
     return statistics
 
 

@@ -1,19 +1,15 @@
 """Many cases, on all cores of this machine or on a cluster."""
 
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 from rtl.params import PRESETS
 from sim.engine import ENGINES
+from sim.workers import results_of
 from testbench.fuzz.cases import Case, case_of
 from testbench.fuzz.player import Outcome, Player
 from testbench.fuzz.store import Store
@@ -22,8 +18,6 @@ __all__ = ["Campaign", "play", "save"]
 
 _BATCH = 4
 """Cases that a worker plays before it tells of them."""
-_AHEAD = 2
-"""Batches for each worker that are under way."""
 
 
 @dataclass(frozen=True)
@@ -52,33 +46,6 @@ def _batch(campaign: Campaign, numbers: tuple[int, ...]) -> list[Outcome]:
     return [player.play(campaign.case(number)) for number in numbers]
 
 
-@contextmanager
-def _workers(count: int, scheduler: str | None) -> Iterator[tuple[Executor, int]]:
-    """Processes of this machine, which inherit nothing, or the workers of a cluster of dask; and how many they are. A
-    batch whose worker a cluster loses is played by another one."""
-    if scheduler is None:
-        with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as executor:
-            yield executor, count
-        return
-    distributed: Any = import_module("distributed")     # of the extra 'cluster'
-    with distributed.Client(scheduler) as client, client.get_executor(pure=False) as executor:
-        yield executor, max(1, sum(client.nthreads().values()))
-
-
-def _outcomes(campaign: Campaign, numbers: Iterator[int], executor: Executor, workers: int,
-              goes_on: Callable[[], bool]) -> Iterator[Outcome]:
-    """Plays cases until nobody wants more; what is under way then is awaited."""
-    under_way: set[Future[list[Outcome]]] = set()
-    while True:
-        while len(under_way) < _AHEAD * workers and goes_on() and (batch := tuple(islice(numbers, _BATCH))):
-            under_way.add(executor.submit(_batch, campaign, batch))
-        if not under_way:
-            return
-        done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-        for future in done:
-            yield from future.result()
-
-
 def play(campaign: Campaign, store: Store, seconds: float, *, workers: int = 1, scheduler: str | None = None,
          cases: int | None = None, told: Callable[[Outcome], object] = lambda outcome: None) -> None:
     """Plays cases that have not been played, for so many seconds, or so many ``cases`` at most.
@@ -89,8 +56,10 @@ def play(campaign: Campaign, store: Store, seconds: float, *, workers: int = 1, 
         told: Of each outcome.
     """
     end, numbers = time.monotonic() + seconds, islice(store.missing(), cases)
-    with _workers(workers, scheduler) as (executor, count):
-        for outcome in _outcomes(campaign, numbers, executor, count, lambda: time.monotonic() < end):
+    batches = iter(lambda: tuple(islice(numbers, _BATCH)), ())
+    for outcomes in results_of(_batch, ((campaign, batch) for batch in batches), lambda: time.monotonic() < end,
+                               workers=workers, scheduler=scheduler):
+        for outcome in outcomes:
             store.add(outcome)
             told(outcome)
 

@@ -10,15 +10,15 @@ ROOT = Path(__file__).parents[2]
 UNITS = ("barrier", "convert", "crs", "execute", "fetch", "flow", "host", "issue", "launch", "memory", "trap")
 
 LAYERS = (
-    {"command"},
+    {"command", "workers"},
     {"collector", "ecp5", "toolchain"},
     {"engine", "launch", "bitstream", "verilog"},
     {"formal", "kernels", "model", "waves"},
-    {"machine"},
+    {"machine", "mutation"},
     {"board", "firmware", "report"},
     {"benchmarks", "debugger", "launch_options", "testbench"},
     {"api", "demo"},
-    {"asm", "bench", "debug", "dis", "fpga", "fuzz", "manual", "profile", "prove", "ptx", "run", "run_tb"},
+    {"asm", "bench", "debug", "dis", "fpga", "fuzz", "manual", "mutate", "profile", "prove", "ptx", "run", "run_tb"},
     {"__main__"},
 )
 """Parts of ``sim``: each imports those of layers before its own."""

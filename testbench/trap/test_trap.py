@@ -11,7 +11,8 @@ from rtl.params import PRESETS
 from rtl.trap import TrapUnit
 from rtl.trap.machine import SmTrap
 from testbench.handmade import encode, machine, warp_of
-from testbench.simulation import simulate
+from testbench.simulation import ENGINE, simulate
+from testbench.trap.unit_driver import TrapUnitDriver
 
 ALL_REPORTED = 0x00FF_FFFF
 PARAMS = PRESETS["default"]
@@ -136,3 +137,18 @@ def test_a_trap_that_is_over_locks_nothing_down(live, quiet):
         assert (ctx.get(dut.trapping), ctx.get(dut.locked_down)) == (0, 0)
 
     simulate(dut, body)
+
+
+HAPPENS = {"trap", "fails outside", "comes back", "comes back elsewhere", "withdrawn", "timeout", "resume"}
+HAPPENS_INSIDE = {"fail", "fails inside", "ends", "leaves", "refused to leave", "no frame"}
+
+
+@pytest.mark.parametrize(("installed", "report_mask", "cycles", "happens"), [
+    (True, ALL_REPORTED, 2500, HAPPENS | HAPPENS_INSIDE | {"refused", "urgent trap"}),
+    (False, ALL_REPORTED, 1500, HAPPENS | {"no frame", "refused"}),
+    (True, 0, 1500, HAPPENS | HAPPENS_INSIDE)], ids=["handler", "no handler", "unreported"])
+def test_random_warps(installed, report_mask, cycles, happens):
+    """Warps that trap, fail, are stopped, stepped, paused, woken and taken from barriers, against a plain account."""
+    driver = TrapUnitDriver(PRESETS["small"], 1, cycles, installed=installed, report_mask=report_mask, timeout=3)
+    simulate(driver.dut, driver.run, engine=ENGINE)
+    assert happens <= driver.events.keys()

@@ -1,0 +1,290 @@
+"""Mutants: which there are, what becomes of them, that what was found is kept; tables of units and equivalents."""
+
+import ast
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rtl.fpga.units import UNITS
+from sim import mutate
+from sim.mutation.judge import Plugin
+from sim.mutation.mutants import OPERATORS, mutants_of
+from sim.mutation.store import Store, StoreError
+from sim.mutation.trial import Baseline, Plan, State, Trial, baseline, trial
+from sim.mutation.units import Unit, reasons_of, units_of
+
+KNOWN = units_of(mutate.ROOT, mutate.FOLDER)
+
+COUNTER = '''
+from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.lib.wiring import Component, In, Out
+
+class Counter(Component):
+    """Counts 1 to 3 ones, then stops."""
+
+    def __init__(self, params):
+        super().__init__({"one": In(1), "count": Out(4)})
+
+    def elaborate(self, platform):
+        m = Module()
+        limit, spare, top = Signal(2 + 1), 5, self.count[3]
+        m.d.comb += limit.eq(3)
+        m.d.sync += Assert(self.count != 9, "nine")
+        with m.If(self.one & (self.count < limit)):
+            m.d.sync += [self.count.eq(self.count + 1)]
+        return m
+'''
+TEST = '''
+import warnings
+from amaranth.sim import Simulator
+from rtl.toy import Counter
+
+def test_it_counts():
+    dut, done = Counter(None), []
+    async def testbench(ctx):
+        ctx.set(dut.one, 1)
+        while ctx.get(dut.count) != 2:
+            await ctx.tick()
+        await ctx.tick().repeat(3)
+        done.append(ctx.get(dut.count))
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+    assert done == [3]
+'''
+TEST_NAME = "testbench/toy/test_toy.py::test_it_counts"
+TOY = Unit("toy", {"own": ("testbench/toy/test_toy.py",)}, ("toy",), {})
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """One with a unit and its test."""
+    root = tmp_path / "project"
+    for name, text in {
+            "rtl/__init__.py": "", "rtl/toy/__init__.py": COUNTER, "rtl/fpga/__init__.py": "",
+            "rtl/fpga/units.py": "from rtl.toy import Counter\nUNITS = {'toy': Counter}\n",
+            "rtl/params.py": "from collections import defaultdict\nPRESETS = defaultdict(int)\n",
+            "testbench/toy/test_toy.py": TEST, "testbench/mutation/equivalents.toml": "",
+            "testbench/mutation/units.toml": "[toy]\nown = ['testbench/toy/test_toy.py']\nnetlists = ['toy']\n",
+            }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.fixture
+def command(project, monkeypatch, tmp_path):
+    """The command, in that project."""
+    monkeypatch.setattr(mutate, "ROOT", project)
+    monkeypatch.setattr(mutate, "FOLDER", project / "testbench" / "mutation")
+    return lambda *arguments: mutate.main(["--theorems", "none", "--workers", "1", "--store",
+                                           str(tmp_path / "kept.sqlite"), *arguments])
+
+
+def changes(source: str, operator: str) -> list[str]:
+    return [mutant.change for mutant in mutants_of("rtl/a.py", source) if mutant.operator == operator]
+
+
+@pytest.mark.parametrize(("source", "operator", "expected"), [
+    ("a = b & c", "operator", ["a = b [-&-]{+|+} c"]),
+    ("a = b == c", "operator", ["a = b [-==-]{+!=+} c"]),
+    ("a = ~(b | c)", "invert", ["a = [-~-]{++}(b | c)"]),
+    ("with m.If(a & b):\n    pass", "negate", ["with m.If([-a & b-]{+(a & b) == 0+}):"]),
+    ("with m.If(~a):\n    pass", "stuck", ["with m.If([-~a-]{+0+}):", "with m.If([-~a-]{+1+}):"]),
+    ("with m.If(~a):\n    pass", "negate", []),
+    ("a = Mux(b, c, d)", "swap", ["a = Mux(b, [-c, d-]{+d, c+})"]),
+    ("a = b - (c | d)", "swap", ["a = [-b - (c | d)-]{+(c | d) - (b)+}"]),
+    ("a = 7", "constant", ["a = [-7-]{+6+}", "a = [-7-]{+8+}"]),
+    ("a = True", "constant", ["a = [-True-]{+False+}"]),
+    ("a = b[:N]", "index", ["a = b[:[-N-]{+N + 1+}]", "a = b[:[-N-]{+N - 1+}]"]),
+    ("a = Signal(8)", "width", ["a = Signal([-8-]{+7+})"]),
+    ("a = Signal(8)", "constant", []),
+    ("a = {'valid': 1, 'word': B}", "width", [
+        "a = {'valid': [-1-]{+0+}, 'word': B}", "a = {'valid': 1, 'word': [-B-]{+B - 1+}}"]),
+    ("m.d.comb += a.eq(b)", "drop", ["m.d.comb += [-a.eq(b)-]{+[]+}"]),
+    ("m.d.sync += [a.eq(b), Assert(c)]", "drop", ["m.d.sync += [[-a.eq(b)-]{+*()+}, Assert(c)]"]),
+    ("def f():\n    connect(m, a, b)", "drop", ["[-connect(m, a, b)-]{+None+}"]),
+    ("m.d.comb += Assert(a & 1)", "drop", []),
+    ("m.d.comb += Assert(a & 1)", "operator", []),
+    ("a = f(b, name='c', src_loc_at=1)", "constant", []),
+    ("a = (b #  &\n     & c)", "operator", ["[-&-]{+|+} c)"])])
+def test_changes(source, operator, expected):
+    assert changes(source, operator) == expected
+
+
+def test_every_kind_of_change_is_made_somewhere():
+    assert {mutant.operator for unit in KNOWN.values() for mutant in unit.mutants(mutate.ROOT)} == OPERATORS.keys()
+
+
+def test_mutants_are_numbered_alike_and_are_sources_with_one_change():
+    for unit in KNOWN.values():
+        for file in unit.files(mutate.ROOT):
+            source = (mutate.ROOT / file).read_text()
+            mutants = mutants_of(file, source)
+            assert mutants == mutants_of(file, source)
+            assert [mutant.number for mutant in mutants] == list(range(len(mutants)))
+            assert len({mutant.key for mutant in mutants}) == len({mutant.fault for mutant in mutants}) == len(mutants)
+            assert all(mutant.fault.applied(source) != source for mutant in mutants)
+            for mutant in mutants[::50]:
+                ast.parse(mutant.fault.applied(source))
+
+
+def test_a_key_and_a_sample_do_not_depend_on_lines():
+    before, after = (mutants_of("rtl/a.py", f"{lines}{COUNTER}") for lines in ("", "\n# another line\n"))
+    assert [mutant.key for mutant in before] == [mutant.key for mutant in after]
+    assert [mutant.rank(3) for mutant in before] == [mutant.rank(3) for mutant in after]
+    assert before[0].line != after[0].line
+    assert before[0].rank(3) != before[0].rank(4)
+
+
+def test_equivalents_are_mutants():
+    keys = {mutant.key for unit in KNOWN.values() for mutant in unit.mutants(mutate.ROOT)}
+    reasons = reasons_of(mutate.FOLDER)
+    assert [key for key in reasons if key not in keys] == []
+    assert all(reason.endswith(".") for reason in reasons.values())
+
+
+def test_units_have_their_tests_and_theorems():
+    for unit in KNOWN.values():
+        assert unit.files(mutate.ROOT)
+        assert set(unit.netlists) <= UNITS.keys()
+        assert all((mutate.ROOT / test.partition("::")[0]).exists() for tests in unit.stages.values() for test in tests)
+    theorems = {name: set(unit.theorems) for name, unit in units_of(
+        mutate.ROOT, mutate.FOLDER, theorems="all").items()}
+    assert theorems["crs"] == {"stack_limit", "tokens"}
+    assert theorems["barrier"] == {"barrier"}
+    assert theorems["issue"] >= {"order"}
+    assert not theorems["flow"]
+    assert list(units_of(mutate.ROOT, mutate.FOLDER, theorems="short")["crs"].theorems) == ["tokens"]
+    assert not any(unit.theorems for unit in KNOWN.values())
+
+
+@pytest.mark.parametrize(("operator", "change", "state", "by"), [
+    ("operator", "[-<-]{+<=+}", State.KILLED, TEST_NAME),
+    ("stuck", "{+0+}", State.HANGS, TEST_NAME),
+    ("constant", "Signal([-2-]{+3+} + 1)", State.SURVIVED, ""),
+    ("constant", "[-5-]{+6+}", State.EQUIVALENT, ""),
+    ("index", "[-3-]{+4+}", State.STILLBORN, "IndexError")])
+def test_what_becomes_of_mutants(project, monkeypatch, operator, change, state, by):
+    monkeypatch.setattr("sim.mutation.trial._LEAST_CPU", 1.0)
+    mutant = next(mutant for mutant in TOY.mutants(project) if mutant.operator == operator and change in mutant.change)
+    netlists = baseline(project, TOY).netlists if state is State.EQUIVALENT else ("another",)
+    found = trial(project, TOY, mutant, Plan((), {"own": 1.0, TEST_NAME: 0.1}, netlists))
+    assert (found.state, found.by) == (state, by)
+    assert (project / mutant.file).read_text() == COUNTER
+
+
+def test_tests_that_fail_without_a_mutant_are_told(project, command, capsys):
+    test = project / "testbench/toy/test_toy.py"
+    test.write_text(TEST.replace("[3]", "[4]"))
+    found = baseline(project, TOY)
+    assert found.failed == (TEST_NAME,)
+    assert found.tests.keys() == set(found.failed)
+    with pytest.raises(SystemExit, match="2"):
+        command("toy", "--sample", "1")
+    assert capsys.readouterr().err == ("python -m sim.mutate: toy: without a mutant there fails "
+                                       "testbench/toy/test_toy.py::test_it_counts\n")
+
+
+def test_the_command_goes_on_where_it_ended(project, command, capsys, monkeypatch):
+    survivor, victim = (next(mutant for mutant in TOY.mutants(project) if text in mutant.change)
+                        for text in ("Signal([-2-]{+3+} + 1)", "[-<-]{+<=+}"))
+    tried, honest = [], mutate.results_of
+
+    def noted(work, tasks, *arguments, **options):
+        return honest(work, (tried.append(task[2:3]) or task for task in tasks), *arguments, **options)
+
+    monkeypatch.setattr(mutate, "results_of", noted)
+    monkeypatch.setattr(Unit, "mutants", lambda self, root: [survivor])
+    assert command() == 1
+    told = capsys.readouterr().out
+    assert f"survived: {survivor}\n" in told
+    assert " ".join(told.splitlines()[1].split()) == "toy all 1 0 0 1 0 0 0 0 0.0 %"
+    assert tried == [(), (survivor,)]
+
+    monkeypatch.setattr(Unit, "mutants", lambda self, root: [survivor, victim])
+    tried.clear()
+    assert command("--least", "50") == 0
+    assert " ".join(capsys.readouterr().out.splitlines()[1].split()) == "toy all 2 1 0 1 0 0 0 0 50.0 %"
+    assert tried == [(victim,)]
+
+    tried.clear()
+    (project / "testbench/mutation/equivalents.toml").write_text("".join(
+        ["[[equivalent]]\n", *(f"{name} = {json.dumps(text)}\n" for name, text in zip(
+            ("file", "scope", "change", "reason"), (*survivor.key, "No bit of it is missed."), strict=True))]))
+    assert command("--again") == 0
+    assert " ".join(capsys.readouterr().out.splitlines()[1].split()) == "toy all 2 1 0 0 0 1 0 0 100.0 %"
+    assert tried == []
+
+
+def test_mutants_are_listed(command, capsys):
+    assert command("--list", "--sample", "3", "--seed", "1") == 0
+    assert len(three := capsys.readouterr().out.splitlines()) == 3
+    assert command("--list", "--sample", "2", "--seed", "1") == 0
+    assert capsys.readouterr().out.splitlines() == three[:2]
+    assert all(line.split()[0] in OPERATORS for line in three)
+    assert all(" rtl/toy/__init__.py:" in line for line in three)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["nothing"], f"no unit nothing: there are {', '.join(KNOWN)}"),
+    (["crs", "--sample", "0"], "--sample has to be 1 at least, not 0"),
+    (["--workers", "0"], "--workers has to be 1 at least, not 0"),
+    (["--minutes", "0"], "--minutes has to be more than 0, not 0"),
+    (["--minutes", "nan"], "--minutes has to be more than 0, not nan"),
+    (["--least", "101"], "--least has to be 0 to 100, not 101"),
+    (["crs", "--sample", "1", "--store", "nowhere/kept"], "nowhere/kept: unable to open database file")])
+def test_refusals(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        mutate.main([*arguments, "--theorems", "none"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"python -m sim.mutate: {message}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_missing_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(mutate, "missing_prover", lambda: "no prover")
+    with pytest.raises(SystemExit, match="2"):
+        mutate.main(["crs"])
+    assert capsys.readouterr().err == "python -m sim.mutate: no prover, or --theorems none\n"
+    monkeypatch.setattr(mutate, "find_spec", lambda name: None if name == "distributed" else name)
+    with pytest.raises(SystemExit, match="2"):
+        mutate.main(["crs", "--scheduler", "tcp://localhost:1"])
+    assert "the extra 'cluster' is not installed" in capsys.readouterr().err
+
+
+def test_tests_that_killed_soonest_go_first(tmp_path):
+    mutant = mutants_of("rtl/toy/a.py", "a = 1")[0]
+    store = Store(tmp_path / "kept.sqlite")
+    tests, stages = {"slow": 9.0, "quick": 1.0, "middle": 2.0}, {"own": 12.0}
+    store.add_baseline(Baseline("toy", tests, stages, (), ("a", "b")), "sources")
+    assert store.plan(TOY, "sources") == Plan(("quick", "middle", "slow"), tests | stages, ("a", "b"))
+    for _ in range(9):
+        store.add(TOY, "digest", Trial(mutant, State.KILLED, "slow", 2.0, {"quick": 1.0, "slow": 1.0}))
+    assert store.plan(TOY, "sources").order == ("slow", "middle", "quick")
+    store.close()
+    store = Store(tmp_path / "kept.sqlite")
+    assert store.netlists(TOY, "sources") == ("a", "b")
+    assert store.netlists(TOY, "others") is None
+    kept = store.of(mutant, "digest")
+    assert kept is not None
+    assert (kept.state, kept.by) == (State.KILLED, "slow")
+    assert store.of(mutant, "another text of the file") is None
+    store.close()
+
+
+def test_tests_of_a_file_stay_together():
+    plan = {"order": ["b::2", "a::1", "b::1"], "limits": {}}
+    items = [SimpleNamespace(nodeid=name, path=Path(name[0])) for name in ("a::1", "a::2", "b::1", "b::2", "c::1")]
+    Plugin(plan, print).pytest_collection_modifyitems(items)
+    assert [item.nodeid for item in items] == ["b::2", "b::1", "a::1", "a::2", "c::1"]
+
+
+def test_a_store_is_a_database(tmp_path):
+    (tmp_path / "other").write_text("no database, but long enough to be looked at" * 9)
+    with pytest.raises(StoreError, match="file is not a database"):
+        Store(tmp_path / "other")

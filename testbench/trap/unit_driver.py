@@ -1,0 +1,352 @@
+"""Warps around the trap unit that do what they like, as issue and the flow unit let them; all that it says is compared
+with a plain account of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+from typing import Any
+
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
+from rtl.layouts import ERROR_SOURCES, FlowOperation, InstructionKind, Origin
+from rtl.params import SmParams
+from rtl.trap import TrapUnit
+from testbench.handmade import encode
+from testbench.trap.unit_reference import Happening, Machine, Reply
+
+__all__ = ["TrapUnitDriver"]
+
+
+class Place(Enum):
+    """Where a warp is in its protocol with issue and the flow unit."""
+
+    DEAD = "dead"
+    RUNS = "runs"
+    TAKEN = "an instruction of the trap unit is on its way"
+    BUSY = "it is over when the unit says so"
+    BARRIER = "at a barrier"
+    ENTERS = "the flow unit enters it"
+    RTT = "at RTT"
+    ASKED = "asked to leave"
+    LEAVES = "the flow unit lets it leave"
+
+
+def _breakpoint(mode: BreakpointMode, reason: int = 0) -> int:
+    return encode("BPT", mode=mode.value, reason=reason)
+
+
+def _return(mode: ReturnFromTrapMode) -> int:
+    return encode("RTT", mode=mode.value)
+
+
+_INTERRUPT = _breakpoint(BreakpointMode.INT)
+_BAD, _ILLEGAL = WarpError.ILLEGAL_INSTR_PARAM, WarpError.ILLEGAL_INSTR_ENCODING
+_INSTRUCTIONS: tuple[tuple[int, Any, Any, int], ...] = (
+    *((_breakpoint(BreakpointMode.TRAP, reason), "fail", "urgent trap" if reason == 7 else "trap", reason)
+      for reason in range(1, 8)),
+    (_breakpoint(BreakpointMode.TRAP, 0), _BAD, _BAD, 0), (_breakpoint(BreakpointMode.TRAP, 8), _BAD, _BAD, 0),
+    (_INTERRUPT, "go on", "go on", 0), (_breakpoint(BreakpointMode.DRAIN), "go on", "go on", 0),
+    (_breakpoint(BreakpointMode.PAUSE), "pause", _ILLEGAL, 0),
+    (_breakpoint(BreakpointMode.PAUSE_QUIET), "pause quietly", _ILLEGAL, 0),
+    *((encode("IDE", disable=disable), does, does, 0) for disable, does in ((0, "unmask"), (1, "mask"))),
+    *((_return(mode), "terminate" if mode is ReturnFromTrapMode.TERMINATE else "wait", _ILLEGAL, 0)
+      for mode in (ReturnFromTrapMode.POPCRS, ReturnFromTrapMode.FALLTHROUGH, ReturnFromTrapMode.TERMINATE)))
+"""Word, what it does inside and outside the trap, or its error; the reason of a BPT.TRAP."""
+_OF_RETURN = {_return(mode): operation for mode, operation in (
+    (ReturnFromTrapMode.POPCRS, FlowOperation.RESTORE), (ReturnFromTrapMode.FALLTHROUGH, FlowOperation.LEAVE_TRAP),
+    (ReturnFromTrapMode.TERMINATE, FlowOperation.TERMINATE))}
+_SOURCES = list(ERROR_SOURCES)
+_RTTS = tuple(instruction for instruction in _INSTRUCTIONS if instruction[0] in _OF_RETURN)
+
+
+def _bits(numbers: Any) -> int:
+    return sum(1 << number for number in numbers)
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """What is dispatched to the unit; the reported error that it is, if it is one."""
+
+    warp: int
+    kind: InstructionKind
+    pc: int
+    word: int = 0
+    error: WarpError = WarpError.NONE
+
+
+class TrapUnitDriver:
+    """One simulation. ``events`` counts what has happened."""
+
+    def __init__(self, params: SmParams, seed: int, cycles: int, *, installed: bool, report_mask: int,
+                 timeout: int = 0) -> None:
+        self.dut, self.random, self.cycles = TrapUnit(params), Random(seed), cycles
+        self._count, self._installed, self._mask, self._timeout = params.warps, installed, report_mask, timeout
+        self.model = Machine(params.warps)
+        self.places, self.words = [Place.DEAD] * params.warps, [_INSTRUCTIONS[0]] * params.warps
+        self.events: dict[str, int] = {}
+        self._entered, self._cycle = [0] * params.warps, 0
+        self._idle, self._idle_cycles = False, 0
+        self._trapless = 0
+        self._withdrawing: int | None = None
+        self._stop = False
+
+    def count(self, what: str) -> None:
+        self.events[what] = self.events.get(what, 0) + 1
+
+    def _some(self, chance: float) -> bool:
+        return self.random.random() < chance
+
+    def _pick(self, wanted: Callable[[int], Any]) -> int | None:
+        found = [number for number in range(self._count) if wanted(number)]
+        return self.random.choice(found) if found else None
+
+    async def run(self, ctx: Any) -> None:
+        """Plays it."""
+        dut, model, handler = self.dut, self.model, self.random.getrandbits(29) << 3
+        ctx.set(dut.report_mask, self._mask)
+        refused = False
+        for cycle in range(self.cycles):
+            self._cycle = cycle
+            leave = ctx.get(dut.leave)
+            for number in range(self._count):
+                if self.places[number] is Place.RTT and leave >> number & 1:
+                    self.places[number] = Place.ASKED
+            now = Happening()
+            sent = self._dispatch(now, leave) if self._some(0.5) else None
+            ctx.set(dut.dispatch, {"valid": 0} if sent is None else {"valid": 1, "payload": {
+                "kind": sent.kind, "warp": sent.warp, "pc": sent.pc, "serial": self._cycle % 1024, "word": sent.word,
+                "write_barrier": self._cycle % 7, "read_barrier": self._cycle % 5}})
+            self._others(ctx, now, sent.warp if sent else None, refused)
+            ctx.set(dut.command, {"installed": self._installed, "handler": handler, "stop": now.stop, "step": now.step,
+                                  "wake": _bits(now.wake), "timeout": self._timeout})
+            self._compare_now(ctx, now, sent, handler)
+            reply = model.step(now)
+            if now.does in ("enter", "enter paused"):
+                self._entered[now.warp] = self._cycle
+            await ctx.tick()
+            refused = sent is not None and sent.error is not WarpError.NONE
+            self._compare_after(ctx, now, sent, reply)
+            for number in reply.resume:
+                if self.places[number] is Place.BUSY:
+                    self.places[number] = Place.RUNS
+                self.count("resume")
+
+    def _dispatch(self, now: Happening, leave: int) -> _Sent | None:
+        """What is dispatched to the unit."""
+        places = self.places
+        number = self._pick(lambda number: places[number] is Place.TAKEN or self._may_enter(number)
+                            or (places[number] is Place.ASKED and leave >> number & 1))
+        if number is None:
+            return None
+        pc = (self.random.getrandbits(27) << 5) + 8 * self.random.randrange(1, 4)
+        place, error, now.warp = places[number], WarpError.NONE, number
+        if place is Place.ASKED:
+            now.does, places[number] = "leave", Place.LEAVES
+            return _Sent(number, InstructionKind.LEAVE, pc)
+        if place is not Place.TAKEN:
+            now.does, places[number] = "enter" if self._installed else "enter paused", Place.ENTERS
+            return _Sent(number, InstructionKind.ENTER, pc)
+        word, within, outside, now.reason = self.words[number]
+        does = within if self.model.warps[number].inside else outside
+        if isinstance(does, WarpError):
+            if self._mask >> does.value & 1:
+                does, error = "", does
+            else:
+                does = "go on"
+        now.does = does
+        places[number] = {"wait": Place.RTT, "terminate": Place.ASKED}.get(does, Place.BUSY)
+        return _Sent(number, InstructionKind.TRAP, pc, word, error)
+
+    def _may_enter(self, number: int) -> bool:
+        """Whether issue may put ENTER in the place of a warp's next instruction."""
+        warp = self.model.warps[number]
+        stays = self.places[number] is Place.BUSY and not warp.inside and self.words[number][2] in (
+            "trap", "urgent trap")
+        return (self.places[number] is Place.RUNS or stays) and self.model.enters(number)
+
+    def _others(self, ctx: Any, now: Happening, able: int | None, refused: bool) -> None:
+        """What other units and the host do in this cycle."""
+        dut, model, random = self.dut, self.model, self.random
+        places = self.places
+        launch, result = {"valid": 0, "payload": {}}, {"valid": 0, "payload": {}}
+        errors = [{"valid": 0} for _ in _SOURCES]
+
+        begins = self._pick(lambda number: places[number] is Place.DEAD)
+        if begins is not None and self._some(0.1):
+            now.launched, places[begins], launch = begins, Place.RUNS, {"valid": 1, "payload": {"warp": begins}}
+        now.starting = self._some(0.1)
+
+        answered = self._pick(lambda number: number != able and number != now.launched and (
+            places[number] in (Place.ENTERS, Place.LEAVES)
+            or (places[number] is Place.RUNS and not model.enters(number) and self._some(0.02))))
+        if answered is not None and self._some(0.5):
+            place, bad, ends = places[answered], False, False
+            if place is Place.ENTERS:
+                bad = self._installed and self._some(0.1)
+                places[answered] = Place.RUNS
+                if not self._installed or bad:
+                    self.count("no frame")
+            elif place is Place.LEAVES:
+                ends = self.words[answered][1] == "terminate"
+                bad = not ends and self._some(0.1)
+                places[answered] = Place.DEAD if ends else Place.RUNS
+                self.count("ends" if ends else "refused to leave" if bad else "leaves")
+            elif self._some(0.3):
+                ends, places[answered] = True, Place.DEAD
+            now.result = answered, bad, ends
+            result = {"valid": 1, "payload": {"warp": answered, "terminated": ends, "error":
+                                              WarpError.STACK_OVERFLOW if bad else WarpError.NONE}}
+
+        for number in range(self._count):
+            warp = model.warps[number]
+            if number in (able, answered, now.launched):
+                continue
+            if warp.bare and places[number] is Place.RUNS:
+                continue
+            if places[number] is Place.RUNS and not model.holds(number) and self._some(0.3):
+                now.taken.add(number)
+                if self._some(0.4):
+                    places[number] = Place.TAKEN
+                    self.words[number] = random.choice(_RTTS if warp.inside and self._some(0.5) else _INSTRUCTIONS)
+                elif not warp.inside and self._some(0.2):
+                    places[number] = Place.BARRIER
+            elif places[number] is Place.RUNS and self._some(0.03) and warp.live and not (
+                    warp.told or warp.taken_back):
+                self._fail(number, now, errors)
+            if places[number] in (Place.RUNS, Place.BARRIER):
+                now.drained.add(number)
+        if refused:
+            told = ctx.get(dut.error)
+            now.errors["trap"] = Origin.LAST, told.warp, told.error, told.pc
+            errors[_SOURCES.index("trap")] = {"valid": 1, "warp": told.warp, "error": told.error, "pc": told.pc}
+            places[told.warp] = Place.RUNS
+        self._stop = self._some(0.02) if not self._stop else self._some(0.9)
+        now.stop, now.step = self._stop, self._some(0.5)
+        now.wake = {number for number in range(self._count) if self._some(0.05)}
+        self._barriers(ctx, now)
+        now.cleared = None
+        ctx.set(dut.status_warp, random.randrange(self._count))
+        clears = self._some(0.05)
+        ctx.set(dut.clear_status, clears)
+        if clears:
+            now.cleared = ctx.get(dut.status_warp)
+        ctx.set(dut.launch, launch)
+        ctx.set(dut.result.valid, result["valid"])
+        ctx.set(dut.result.payload, result["payload"])
+        ctx.set(dut.errors, errors)
+        ctx.set(dut.starting, now.starting)
+        ctx.set(dut.taken, _bits(now.taken))
+        ctx.set(dut.drained, _bits(now.drained))
+        ctx.set(dut.live, _bits(number for number, warp in enumerate(model.warps) if warp.live))
+
+    def _fail(self, number: int, now: Happening, errors: list[dict]) -> None:
+        """A warp fails, in one way or in two."""
+        names = ["lanes", "flow", "memory", "conversion", "barrier", "stack"]
+        for name in self.random.choice([[name] for name in names] + [["lanes", "memory"], ["flow", "memory"],
+                                                                      ["stack", "flow"]]):
+            if name not in now.errors:
+                code = self.random.choice((WarpError.MMU_FAULT, WarpError.STACK_OVERFLOW)).value
+                pc = self.random.getrandbits(29) << 3
+                now.errors[name] = ERROR_SOURCES[name], number, code, pc
+                errors[_SOURCES.index(name)] = {"valid": 1, "warp": number, "error": code, "pc": pc}
+                self.count(f"fails {'inside' if self.model.warps[number].inside else 'outside'}")
+
+    def _barriers(self, ctx: Any, now: Happening) -> None:
+        """Who waits at a barrier, and is taken from it when the unit wants that."""
+        dut, places = self.dut, self.places
+        ctx.set(dut.waiting, _bits(number for number in range(self._count) if places[number] is Place.BARRIER))
+        wanted = self._withdrawing
+        if wanted is not None and self._some(0.5):
+            now.withdrawn, self._withdrawing = wanted, None
+            places[wanted] = Place.RUNS
+            self.count("withdrawn")
+        ctx.set(dut.withdrawn, {"valid": now.withdrawn is not None, "warp": now.withdrawn or 0})
+        withdraw = ctx.get(dut.withdraw)
+        if withdraw.valid:
+            self._expect("who is withdrawn enters", (places[withdraw.warp] is Place.BARRIER or now.withdrawn
+                                                     == withdraw.warp, self.model.enters(withdraw.warp)), (True, True))
+            if now.withdrawn is None:
+                self._withdrawing = withdraw.warp
+        else:
+            self._withdrawing = None
+            for number in range(self._count):       # the others have arrived
+                if places[number] is Place.BARRIER and not self.model.enters(number) and self._some(0.1):
+                    places[number] = Place.RUNS
+
+    def _compare_now(self, ctx: Any, now: Happening, sent: _Sent | None, handler: int) -> None:
+        """What the unit says in this cycle."""
+        dut, model, warps = self.dut, self.model, self.model.warps
+        numbers, waiting = range(self._count), ctx.get(dut.waiting)
+        self._expect("room", ctx.get(dut.room), 1)
+        self._expect("hold", ctx.get(dut.hold), _bits(number for number in numbers if model.holds(number)))
+        self._expect("enter", ctx.get(dut.enter), _bits(
+            number for number in numbers if model.enters(number) and not waiting >> number & 1))
+        for name in ("inside", "leave"):
+            flag = "leaving" if name == "leave" else name
+            self._expect(name, ctx.get(getattr(dut, name)), _bits(
+                number for number in numbers if getattr(warps[number], flag)))
+        self._expect("state", (ctx.get(dut.state.trapping), ctx.get(dut.state.locked_down), ctx.get(dut.state.paused),
+                               ctx.get(dut.state.trapped)), (
+            model.trapping, model.locked_down(now), _bits(number for number in numbers if warps[number].paused),
+            _bits(number for number in numbers if warps[number].reasons)))
+        asked, status = ctx.get(dut.status_warp), ctx.get(dut.status)
+        warp = warps[asked]
+        self._expect("status", (status.failed, status.stepped, status.reasons), (
+            warp.failed, warp.stepped, _bits(reason - 1 for reason in warp.reasons)))
+        if warp.failed and warp.inside and self._cycle > self._entered[asked] + 1:
+            self._expect("code", WarpError(status.error).value, WarpError(warp.code).value)
+        elif not warp.failed:
+            self._expect("no code", WarpError(status.error), WarpError.NONE)
+        every = ctx.get(dut.all_status)
+        self._expect("all failed, stepped, stop", (every & 1, every >> 8 & 1, every >> 9), (
+            any(warp.failed for warp in warps), any(warp.stepped for warp in warps), now.stop))
+        reasons = _bits({reason - 1 for warp in warps for reason in warp.reasons})
+        self._expect("reasons among all", every >> 1 & reasons, reasons)
+        self._trapless = 0 if reasons else self._trapless + 1
+        if self._trapless > 1:
+            self._expect("all reasons", every >> 1 & 0x7F, 0)
+        late = self._idle and self._idle_cycles == 1 << self._timeout
+        self._expect("timeout", ctx.get(dut.events.timeout), late)
+        self.count("timeout" if late else "in time")
+        self._idle_cycles = self._idle_cycles + 1 if self._idle and not late else 0
+        self._idle = bool(any(warp.live for warp in warps) and not model.locked_down(now) and not now.taken)
+        if sent is not None and sent.kind is InstructionKind.ENTER:
+            back = model.comes_back_to(sent.warp, sent.pc)
+            self.count("comes back elsewhere" if back != sent.pc else "comes back")
+            self._expect("what the flow unit does", (FlowOperation(ctx.get(dut.flow.operation)), ctx.get(dut.flow.pc),
+                                                     ctx.get(dut.flow.target)), (
+                (FlowOperation.ENTER_TRAP, back, handler) if self._installed else (FlowOperation.BRANCH, back, back)))
+        if sent is not None and sent.kind is InstructionKind.LEAVE:
+            self._expect("how it leaves", FlowOperation(ctx.get(dut.flow.operation)),
+                         _OF_RETURN[self.words[sent.warp][0]])
+
+    def _compare_after(self, ctx: Any, now: Happening, sent: _Sent | None, reply: Reply) -> None:
+        """What the unit says in the cycle after."""
+        completion, failed, report, events = (
+            ctx.get(port) for port in (self.dut.completion, self.dut.error, self.dut.report, self.dut.events))
+        executes = sent is not None and sent.kind is InstructionKind.TRAP
+        traps = executes and now.does in ("trap", "urgent trap", "fail")
+        fails = sent is not None and sent.error is not WarpError.NONE
+        self._expect("completion, error, report", (completion.valid, failed.valid, report.valid),
+                     (executes, fails, traps))
+        if sent is not None and executes:
+            self._expect("what completes", (
+                completion.warp, completion.serial, completion.write_barrier, completion.read_barrier), (
+                sent.warp, self._cycle % 1024, self._cycle % 7, self._cycle % 5))
+        if sent is not None and fails:
+            self._expect("what failed", (failed.warp, failed.pc, WarpError(failed.error)),
+                         (sent.warp, sent.pc, sent.error))
+            self.count("refused")
+        if sent is not None and traps:
+            self._expect("what traps", (report.warp, report.pc, report.reason), (
+                sent.warp, (sent.pc + 8) % (1 << 32), now.reason))
+            self.count(now.does)
+            self._trapless = 0
+        self._expect("BPT.INT", events.interrupt, executes and sent is not None and sent.word == _INTERRUPT)
+        self._expect("resume", ctx.get(self.dut.resume), _bits(reply.resume))
+        self._expect("events", (events.pause, events.error_in_trap, events.step),
+                     (reply.pause, reply.error_in_trap, reply.step))
+
+    def _expect(self, what: str, got: Any, expected: Any) -> None:
+        assert got == expected, f"{what}: {got}, expected {expected}"

@@ -41,7 +41,7 @@ _NAVIGATION: tuple[tuple[str, Sequence[str]], ...] = (
                       "docs/barriers_traps.md", "docs/traps.md", "docs/host.md", "docs/choices.md", "docs/proofs.md",
                       "docs/mutation.md", "docs/benchmarks.md")),
     ("Units", tuple(f"docs/units/{unit}.md" for unit in PORT_UNITS)),
-    ("Reference", ("reference/instructions.md", "reference/registers.md", "reference/errors.md")),
+    ("Reference", ("reference/instructions.md", "docs/refused.md", "reference/registers.md", "reference/errors.md")),
     ("Programs", ("sim/README.md", "docs/python.md", "docs/debugger.md", "docs/profile.md", "docs/ptx.md",
                   "docs/runtime.md", "docs/fuzz.md")),
     ("Boards", ("docs/board.md", "docs/board_video.md", "constraints/README.md")),

@@ -75,7 +75,7 @@ def test_half_precision_and_formats_are_floating_point_only(word):
 @pytest.mark.parametrize("word", [
     encode("F2I", "r", Rd=4, Rb=6, source=2, destination=2, no_part=1),
     encode("F2I", "i", Rd=4, source=1, destination=2, part=1),
-    encode("F2F", "i", Rd=4, source=1, destination=2, part=1), encode("F2F", "c", Rd=4, source=3, destination=2),
+    encode("F2F", "i", Rd=4, source=1, destination=2, part=1),
     *(encode("F2F", "r", Rd=4, Rb=6, source=size, destination=size, whole=code)
       for size, code in product((1, 2, 3), repeat=2))])
 def test_halves_that_are_none_and_passing_are_refused(word):

@@ -12,7 +12,7 @@ import pytest
 
 from rtl.isa.control_code import GROUP_INSTRUCTIONS
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
-from rtl.isa.legality import encoding_error
+from rtl.isa.legality import encoding_error, is_refused
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ, Form
 from rtl.isa.table import FORMS, find
@@ -77,7 +77,7 @@ def test_any_order_of_warps_and_few_slots_leave_the_same_memory(name):
 # Single instructions, on all threads of a warp at once
 
 REGISTERS = 32
-ARITHMETIC = [form for form in FORMS if form.name in (*OPERATIONS, "LEPC", "SHFL")]
+ARITHMETIC = [form for form in FORMS if form.name in (*OPERATIONS, "LEPC", "SHFL") and not is_refused(form)]
 WORDS = 20
 """Words of each form, besides one for every code of every small field."""
 TRIES = 400

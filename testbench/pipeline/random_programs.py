@@ -123,7 +123,7 @@ class RandomLives:
                     left -= 1
                     break
             yield
-        yield from pipeline.wait(20)
+        yield from pipeline.wait(max(self._free - pipeline.cycle, 0) + 20)
         for number in warps:
             for first in range(0, REGISTERS, 3):
                 self._read(number, list(range(first, first + 3)))

@@ -33,7 +33,7 @@ from rtl.isa.video import VIDEO
 from rtl.layouts import InstructionKind, LaunchRejection
 from rtl.params import PRESETS, SmParams
 from sim.manual import with_ports
-from sim.report.ports import PORT_UNITS, described_members
+from sim.report.ports import PORT_UNITS, described_members, ports_of
 from sim.report.reference import register_rows
 from sim.run import main as run
 from sim.toolchain.refusals import refused_rows
@@ -232,7 +232,7 @@ def test_every_picture_of_units_is_of_a_page():
 
 @pytest.mark.parametrize("unit", PORT_UNITS)
 def test_docstrings_describe_ports_that_are_there(unit):
-    component = PORT_UNITS[unit](PRESETS["default"])
+    component = ports_of(unit)
     ports = [re.sub(r"_\d+$", "_0..", name) for name in component.signature.members]
     assert set(described_members(type(component))) <= {*ports, *component.signature.members}
 

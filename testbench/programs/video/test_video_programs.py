@@ -28,7 +28,7 @@ from testbench.programs.video.reference import KERNELS, instructions, meaning
 from testbench.words import contents
 
 BLOCK = 64
-LIMIT = 200_000
+LIMIT = 1_000_000
 HERE = "here"
 """Code that the compiler here makes of the same PTX."""
 MADE = (*LEVELS, HERE)

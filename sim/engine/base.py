@@ -64,9 +64,10 @@ class Observer:
         """Called by the engine, as it calls triggers: at the clock edge, before the design reacts."""
         self._sample()
         if len(self._changes) >= BATCH:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Hands over what it has: changes come in batches."""
         self._sink(self._changes)
         self._changes = []
 
@@ -80,7 +81,7 @@ class Observer:
     def finish(self) -> int:
         """Samples the last, unfinished cycle and hands over what is left; returns the number of that cycle."""
         self._sample()
-        self._flush()
+        self.flush()
         return self._cycle - 1
 
 

@@ -158,16 +158,17 @@ class _ModelObserver(Observer):
     def run(self) -> None:
         super()._sample()
         if self._model.sample():
-            self._flush()
+            self.flush()
 
     def passed(self, cycles: int) -> None:
         """Notes cycles that the model has run and sampled by itself; hands over what it recorded, if that is much."""
         super()._sample()
         self._cycle += cycles - 1
         if self._model.recorded >= _BATCH:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Hands over what it and the model have."""
         numbers = self._numbers
         changes = [(cycle, numbers[index], value) for cycle, index, value in self._model.take_changes()]
         self._sink(sorted(changes + self._changes) if self._changes else changes)

@@ -111,7 +111,7 @@ class Screen:
         self._board, self._mode = board, mode
         self._seen: list[Change] = []
         self._looking = False
-        observe(board.simulator, [board.machine.video.symbols.as_value()], self._take)
+        self._observer = observe(board.simulator, [board.machine.video.symbols.as_value()], self._take)
 
     def _take(self, changes: list[Change]) -> None:
         if self._looking:
@@ -119,8 +119,10 @@ class Screen:
 
     def look(self) -> Seen:
         """The next picture that begins. TmdsError."""
+        self._observer.flush()
         self._looking = True
         self._board.go_on(_LOOK * self._mode.line * self._mode.lines)
+        self._observer.flush()
         self._looking = False
         cycles, values = np.array([(cycle, value) for cycle, _, value in self._seen]).T
         return watch(_symbols(values.repeat(np.diff(cycles, append=cycles[-1]))))

@@ -8,10 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from sim.run import main
 
 gc.set_threshold(100_000, 20, 20)   # designs are large, live as long as their test, and are not garbage
+
+# The suite tries the same inputs every time: what fails here fails everywhere. Others: --hypothesis-profile search.
+settings.register_profile("suite", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None, derandomize=False)
+settings.load_profile("suite")
 
 
 @pytest.fixture

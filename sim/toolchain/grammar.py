@@ -127,10 +127,13 @@ def parse_text(parser: Lark, text: str, phrases: Mapping[str, str], ends: Mappin
 
 
 def whole_number(token: Token, text: str, base: int = 0) -> int:
-    """The value of a token's digits; SourceError for more of them than a number has."""
+    """The value of a token's digits; SourceError for more of them than a number has, or none of their base."""
     if len(text) > _LONGEST:
         raise SourceError(token, f"a number of {len(text)} characters is too large")
-    return int(text, base)
+    try:
+        return int(text, base)
+    except ValueError as error:
+        raise SourceError(token, f"{text} is no number: a decimal one does not start with 0") from error
 
 
 def _phrase(parser: Lark, terminal: str, phrases: Mapping[str, str]) -> str:

@@ -96,7 +96,7 @@ def flipped(content: bytes, bits: list[int]) -> bytes:
 BITS = st.lists(st.integers(0, 1 << 20), max_size=6)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.sampled_from(CUBINS), st.integers(0, 30), st.integers(0, 30), BITS)
 def test_cubins_with_sections_swapped_and_bits_inverted_are_launched_or_refused(path, one, other, bits):
     try:
@@ -106,7 +106,7 @@ def test_cubins_with_sections_swapped_and_bits_inverted_are_launched_or_refused(
         assert "\n" not in str(error)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, len(TEXT)), st.integers(0, len(TEXT)), BITS)
 def test_assembler_texts_that_are_cut_and_inverted_are_assembled_or_refused(first, last, bits):
     text = flipped((TEXT[:first] + TEXT[max(first, last):] or "\n").encode(), bits).decode("latin-1")

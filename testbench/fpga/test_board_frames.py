@@ -67,7 +67,7 @@ frames = st.builds(Frame, st.integers(0, 255), st.integers(0, 255),
                                                                 max_size=MOST).map(bytes)))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.one_of(frames, st.binary(min_size=1, max_size=20)), max_size=6))
 @example([Frame(1, 2, b"\x7e\x7d"), b"\x7e\x7e\x7d\x7e", Frame(FLAG, ESCAPE)])
 def test_frames_are_found_between_whatever_garbage(parts):
@@ -77,7 +77,7 @@ def test_frames_are_found_between_whatever_garbage(parts):
     assert FrameFinder().take(line) == expected
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(frames, st.data())
 def test_a_damaged_frame_is_no_frame_and_the_next_one_is_found(frame, data):
     line = bytearray(frame.sent())
@@ -133,7 +133,7 @@ def framer():
     return Again(Framer(), feed_frames)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(frames, min_size=1, max_size=3), st.integers(0, 1 << 16))
 def test_frames_are_sent_as_the_host_expects_them(parts, seed):
     assert bytes(framer().run((parts, Random(seed)))) == b"".join(part.sent() for part in parts)

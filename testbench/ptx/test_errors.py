@@ -314,7 +314,7 @@ PIECES = st.sampled_from([
 CHANGES = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), PIECES), min_size=1, max_size=4)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(KERNELS), CHANGES)
 @example(KERNELS[0], [(0.0, 0, "\ud800")])
 def test_mutations_are_programs_or_get_one_line(text, changes):
@@ -324,7 +324,7 @@ def test_mutations_are_programs_or_get_one_line(text, changes):
     check(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(KERNELS), st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=3))
 def test_texts_with_words_in_other_places_are_programs_or_get_one_line(text, changes):
     words = re.findall(r"\s+|[\w%$]+|.", text)

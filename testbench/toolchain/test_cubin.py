@@ -240,7 +240,7 @@ def test_files_that_cannot_be_read(path):
         read_cubin(path)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from([TWO_KERNELS, TWO_KERNELS_RELOCATABLE, DYNAMIC_SHARED]),
        st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=8), st.integers(0, 1 << 14))
 @example(TWO_KERNELS, [], 64)

@@ -182,7 +182,7 @@ ANY_TOKEN = st.one_of(st.sampled_from(sorted(set(TOKENS))), st.sampled_from(
      "half", "visible", ".const 5", ".function f", ".kernel z", ".end", ".section .s 0x70000001"]))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(st.integers(0, len(TOKENS) - 1), ANY_TOKEN), min_size=1, max_size=3))
 def test_damaged_text_is_assembled_or_refused(changes):
     """Whatever stands in a text, there is a file that can be read again, or one line that says where it is wrong."""

@@ -205,7 +205,7 @@ def test_a_binding_that_there_is_not_is_refused():
         read_object(write_object(damaged), "x")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from([COMPLETE[-1], RELOCATABLE[0]]),
        st.lists(st.tuples(st.integers(64, 1 << 16), st.integers(0, 255)), min_size=1, max_size=4))
 def test_damaged_files_are_shown_or_refused(path, changes):

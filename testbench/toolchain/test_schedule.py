@@ -474,7 +474,7 @@ def bodies(draw) -> str:
     return "\n".join([*lines, "EXIT"])
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(bodies())
 def test_any_program_keeps_the_contract(body):
     assert check(program(body)) == []

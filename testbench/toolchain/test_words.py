@@ -137,7 +137,7 @@ def zero_twins(word: int) -> bool:
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.name}-{form.variant}")
 def test_random_words_assemble_back(form):
-    @settings(max_examples=25, deadline=None, database=None)
+    @settings(max_examples=25, database=None)
     @given(variants(form), st.sampled_from([0x8, 0x10, 0x18, 0x7F8]))
     def check(word: int, address: int) -> None:
         text = spell(word, address)

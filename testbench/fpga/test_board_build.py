@@ -246,8 +246,8 @@ def test_verilog_has_readable_ports_and_other_tools_read_it(tmp_path):
     head = next(line for line in text.splitlines() if line.startswith("module top("))
     ports = set(head.removeprefix("module top(").removesuffix(");").split(", "))
     assert ports == {"clk", "rst", *(f"port_{way}_{name}" for way, names in {
-        "request": ("valid", "ready", "write", "tag", "address", "data", "mask"),
-        "response": ("valid", "ready", "write", "tag", "error", "data")}.items() for name in names)}
+        "request": ("valid", "ready", "write", "tag", "address", "beat", "data", "mask"),
+        "response": ("valid", "ready", "write", "tag", "error", "beat", "data")}.items() for name in names)}
     for tool, *options in (("verilator", "--lint-only", "--top-module", "top"),
                            ("iverilog", "-g2012", "-t", "null", "-s", "top")):
         if shutil.which(tool):

@@ -11,15 +11,15 @@ import pytest
 from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module
 from amaranth.lib.wiring import connect
 
+from rtl.fpga.beats import BeatArbiter
 from rtl.fpga.sdram import SdramChip, SdramController
 from rtl.fpga.tmds import TmdsEncoder
 from rtl.fpga.video import VGA, Video, VideoMode
 from rtl.fpga.video_pads import VideoPads
-from rtl.memory_arbiter import MemoryArbiter
 from sim.engine import CompiledEngine
 from sim.launch.memory import Memory
-from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from testbench.engine.designs import needs_compiled
+from testbench.fpga.beats import BeatServer
 from testbench.fpga.platform import on_ulx3s
 from testbench.fpga.sdram_chip import DATA_SHEET, SdramModel
 from testbench.fpga.tmds_decoder import CONTROL, Seen, TmdsError, decode, symbols_of, watch
@@ -71,7 +71,7 @@ def shown(scale: int, *, latency: int = 10, clock: float = 13e-9, enable: int = 
     pixels = np.array(Random(scale).choices(range(256), k=width * height), np.uint8).reshape(height, width)
     memory.map("picture", BASE, width * height)
     memory.write(BASE, pixels.tobytes())
-    server = MemoryServer(video.memory, memory, MemoryBehaviour(latency=(1, latency)), Random(1))
+    server = BeatServer(video.memory, memory, (1, latency), Random(1))
     return pixels, *second_picture(video, video, server.serve, clock, scale, enable)
 
 
@@ -107,7 +107,7 @@ class SdramVideo(Elaboratable):
 
     def __init__(self):
         self.video, self.controller = Video(2, SMALL), SdramController(3, SDRAM_HZ, SdramChip(power_up=500))
-        self.arbiter = MemoryArbiter([2, 2])
+        self.arbiter = BeatArbiter([2, 2])
 
     def elaborate(self, platform):
         m = Module()

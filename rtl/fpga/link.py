@@ -115,17 +115,17 @@ class HostLink(Component):
         bus, memory = self.bus, self.memory
 
         # A request's content moves in from above, so that its end is at the top, and what falls out below is a line, if
-        # there is one; an answer's content but for a line moves out below.
+        # there is one; an answer's content moves out below, and a line follows its head.
         content = Signal(8 * _END)
         line_address, register = content[-8 * _ADDRESS:], content[-8 * _REGISTER:]
         word = content[-8 * (_REGISTER + _WORD):-8 * _REGISTER]
         address, count, expected = Signal(ADDRESS_BITS), Signal(8 * _COUNT), Signal(8)
-        left, with_line = Signal(range(_HEAD + 1)), Signal()
-        head, loaded, moved = Signal(8 * _HEAD), Signal(), Signal()
-        with m.If(loaded):
-            m.d.sync += content[:8 * _HEAD].eq(head)
-        with m.Elif(moved | deframer.content.valid):
-            m.d.sync += content.eq(Cat(content[8:], deframer.content.payload))
+        left, onward = Signal(range(LINE_ANSWER_BYTES + 1)), Signal()
+        head, loaded, moved, sent = Signal(8 * _HEAD), Signal(), Signal(), Signal()
+
+        of_registers = request.command == LinkCommand.READ_REGISTERS.value
+        with m.If(onward):
+            m.d.sync += [address.eq(address + Mux(of_registers, _WORD, LINE_BYTES)), count.eq(count - 1)]
 
         # The line, and the number of the byte that comes next.
         m.submodules.line = line = Memory(shape=8, depth=LINE_BYTES, init=[])
@@ -134,8 +134,14 @@ class HostLink(Component):
         asked, told = memory.request.payload, memory.response.payload
         beat, bytes_of_beat = Signal(range(BEATS)), Signal(8 * BEAT_BYTES)
         of_beat = place[:_WITHIN]
-        with m.If(stepped | deframer.content.valid):
+        with m.If(stepped | sent | deframer.content.valid):
             m.d.sync += place.eq(place + 1)
+        with m.If(loaded):
+            m.d.sync += content[:8 * _HEAD].eq(head)
+        with m.Elif(moved | sent | deframer.content.valid):
+            m.d.sync += content.eq(Cat(content[8:], deframer.content.payload))
+            with m.If(sent):
+                m.d.sync += content[8 * (_HEAD - 1):8 * _HEAD].eq(load.data)
         m.d.comb += [
             store.en.eq(arrives | deframer.content.valid), store.addr.eq(place), load.addr.eq(place),
             store.data.eq(Mux(arrives, told.data.word_select(of_beat, 8), content[:8])),
@@ -144,19 +150,20 @@ class HostLink(Component):
             asked.address.eq(address[-LINE_ADDRESS_BITS:]), asked.mask.eq(content[:8]),
             asked.data.eq(bytes_of_beat)]
 
-        def answer(status: Any, *more: Any, length: Any = None) -> None:
-            """Begins an answer: its first bytes, and the length of all."""
+        def answer(status: Any, *more: Any, there: int | None = None, length: Any = None) -> None:
+            """Begins an answer: its first bytes, the count of those that are there already, and of all, if these are
+            more."""
             first = Cat(Value.cast(status), *more)
+            there = len(first) // 8 if there is None else there
             m.d.comb += [loaded.eq(1), head.eq(first)]
-            m.d.sync += [
-                left.eq(len(first) // 8), header.length.eq(len(first) // 8 if length is None else length)]
+            m.d.sync += [left.eq(there), header.length.eq(there if length is None else length)]
             m.next = "ANSWER"
 
         with m.FSM(name="link"):
             with m.State("IDLE"):
                 m.d.sync += [
                     header.number.eq(request.number), header.command.eq(request.command | ANSWER),
-                    address.eq(line_address), count.eq(0), with_line.eq(0)]
+                    address.eq(line_address), count.eq(0)]
                 with m.If(frame.valid):
                     m.d.sync += place.eq(0)
                 with m.If(frame.valid & ~frame.payload):
@@ -207,9 +214,9 @@ class HostLink(Component):
                     memory.response.ready.eq(told.write | (of_beat == BEAT_BYTES - 1)),
                     arrives.eq(memory.response.valid & ~told.write), stepped.eq(arrives)]
                 with m.If(memory.response.valid & memory.response.ready & ends_answer(told)):
-                    m.d.sync += [count.eq(count - 1), with_line.eq(~told.write)]
+                    m.d.comb += onward.eq(1)
                     status = Mux(told.error, LinkStatus.MEMORY, LinkStatus.DONE)[:8]
-                    answer(status, address, length=LINE_ANSWER_BYTES)
+                    answer(status, address, there=LINE_ANSWER_BYTES)
                     with m.If(told.write):
                         answer(status)
             with m.State("ANSWER"):
@@ -219,32 +226,23 @@ class HostLink(Component):
             with m.State("CONTENT"):
                 m.d.comb += framer.content.valid.eq(left != 0)
                 with m.If(left == 0):
-                    with m.If(with_line):
-                        m.next = "CONTENT_LINE"
-                    with m.Elif((request.command == LinkCommand.READ_REGISTERS.value) & (count != 0)):
+                    m.d.sync += place.eq(0)
+                    m.next = "IDLE"
+                    with m.If(of_registers & (count != 0)):
                         m.next = "READ"
-                    with m.Else():
-                        m.d.comb += frame.ready.eq(1)
-                        m.next = "IDLE"
-                with m.Elif(framer.content.ready):
-                    m.d.comb += moved.eq(1)
-                    m.d.sync += left.eq(left - 1)
-            with m.State("CONTENT_LINE"):
-                m.d.comb += [
-                    framer.content.valid.eq(1), framer.content.payload.eq(load.data), stepped.eq(framer.content.ready)]
-                with m.If(stepped & (place == LINE_BYTES - 1)):
-                    with m.If(count != 0):
-                        m.d.sync += address.eq(address + LINE_BYTES)
+                    with m.Elif((request.command == LinkCommand.READ_LINES.value) & (count != 0)):
                         m.next = "LINE"
                     with m.Else():
                         m.d.comb += frame.ready.eq(1)
-                        m.next = "IDLE"
+                with m.Elif(framer.content.ready):
+                    m.d.comb += sent.eq(1)
+                    m.d.sync += left.eq(left - 1)
             with m.State("READ"):
                 m.d.comb += bus.read.eq(1)
                 m.next = "VALUE"
             with m.State("VALUE"):
-                m.d.comb += [loaded.eq(1), head.eq(bus.value)]
-                m.d.sync += [left.eq(_WORD), address.eq(address + _WORD), count.eq(count - 1)]
+                m.d.comb += [loaded.eq(1), head.eq(bus.value), onward.eq(1)]
+                m.d.sync += left.eq(_WORD)
                 m.next = "CONTENT"
         with m.If(frame.ready):
             m.d.sync += place.eq(place.init)

@@ -155,7 +155,7 @@ class BeatServer:
             ctx.set(response.valid, 0)
 
     def _perform(self, asked: dict[str, int]) -> dict[str, int]:
-        address, data, error = asked["address"] * LINE_BYTES, 0, 0
+        address, data, error = asked["address"] * LINE_BYTES, self._random.getrandbits(8 * LINE_BYTES), 0
         try:
             if asked["write"]:
                 self._memory.write_line(address, asked["data"].to_bytes(LINE_BYTES, "little"), asked["mask"])

@@ -105,11 +105,16 @@ def test_lines_over_the_link():
         assert await line.ask(write) == [answer(4, LinkCommand.WRITE_LINE, LinkStatus.DONE)]
         kept = content[:8] + bytes(40) + content[48:]
         seen = await line.ask(Frame(5, 3, number(3, 2) + number(base, 5)), answers=3)
-        assert seen == [answer(5, LinkCommand.READ_LINES, status, number(base + 64 * at, 5) + data)
-                        for at, (status, data) in enumerate(
-                            [(LinkStatus.DONE, kept), (LinkStatus.DONE, b"\xff" * 64), (LinkStatus.MEMORY, bytes(64))])]
+        assert seen[:2] == [answer(5, LinkCommand.READ_LINES, LinkStatus.DONE, number(base + 64 * at, 5) + data)
+                            for at, data in enumerate([kept, b"\xff" * 64])]
+        assert seen[2].content[:6] == bytes([LinkStatus.MEMORY.value]) + number(base + 128, 5)
+        assert len(seen[2].content) == 70
         nowhere = Frame(6, 4, bytes(72) + number(0, 5))
         assert await line.ask(nowhere) == [answer(6, LinkCommand.WRITE_LINE, LinkStatus.MEMORY)]
+        again = Frame(7, 4, content + b"\xff" * 8 + number(base + 64, 5))
+        assert await line.ask(again) == [answer(7, LinkCommand.WRITE_LINE, LinkStatus.DONE)]
+        seen = await line.ask(Frame(8, 3, number(1, 2) + number(base + 64, 5)))
+        assert seen == [answer(8, LinkCommand.READ_LINES, LinkStatus.DONE, number(base + 64, 5) + content)]
 
 
 def test_what_is_no_request_is_answered_and_does_nothing():

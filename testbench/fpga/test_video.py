@@ -64,10 +64,11 @@ def second_picture(design: Any, video: Video, server: Any, clock: float, scale: 
     return watch(np.array(symbols[SMALL.line * (SMALL.lines - SMALL.sync_height - SMALL.above):])), underrun
 
 
-def shown(scale: int, *, latency: int = 10, clock: float = 13e-9, enable: int = 1) -> tuple[np.ndarray, Any, int]:
-    """Random pixels in memory, what was seen of them, and whether memory was too slow."""
+def shown(scale: int, *, latency: int = 10, clock: float = 13e-9, enable: int = 1,
+          rows: int = SMALL.height) -> tuple[np.ndarray, Any, int]:
+    """Random pixels in memory, at most so many rows, what was seen of them, and whether memory was too slow."""
     video, memory = Video(2, SMALL), Memory()
-    width, height = SMALL.width >> scale, SMALL.height >> scale
+    width, height = SMALL.width >> scale, min(SMALL.height >> scale, rows)
     pixels = np.array(Random(scale).choices(range(256), k=width * height), np.uint8).reshape(height, width)
     memory.map("picture", BASE, width * height)
     memory.write(BASE, pixels.tobytes())
@@ -95,6 +96,12 @@ def test_a_whole_picture_of_640_x_480():
 def test_a_screen_that_is_not_enabled_is_black():
     _, seen, underrun = shown(1, enable=0)
     assert not seen.picture.any() and not underrun
+
+
+def test_pixels_that_are_not_in_memory_are_black():
+    pixels, seen, underrun = shown(0, rows=6)
+    assert (seen.picture[:5] == on_screen(pixels, 0)[:5]).all() and not underrun
+    assert not seen.picture[6:].any()
 
 
 def test_memory_that_is_too_slow_is_told_of():

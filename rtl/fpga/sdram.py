@@ -381,7 +381,7 @@ class SdramController(Component):
         """Half words of the beat that is being read; the number of that which comes next."""
         kind = data.StructLayout({"write": 1, "tag": self._tag_bits, "error": 1})
         of_read: data.View = Signal(kind)
-        """Of the line that is being read: this is half a transfer late, so another one may have begun."""
+        """Of the line that is being read: what is transferred may be the next one already."""
         entry = data.StructLayout({"kind": kind, "data": 8 * BEAT_BYTES})
         read, written = Signal(), Signal()
         """A beat has been read; a line has been written."""

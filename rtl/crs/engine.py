@@ -105,7 +105,8 @@ class SpillFillEngine(Component):
         some = view.memory & Mux(waits, flushes & (view.dirty != 0), view.dirty >= SPILLS_FROM)
         over = waits & Mux(flushes, ~view.memory | ((view.dirty == 0) & ~view.leaving & (
             ~view.flushing | (view.writes == 0))), view.lines != 0)
-        useless = view.stale | Mux(arrived.payload.error, ~view.parked, view.lines > FILLS_UP_TO)
+        # A line that memory refuses fails no operation whose dirty lines are still to leave: it asks once more.
+        useless = view.stale | Mux(arrived.payload.error, ~view.parked | flushes, view.lines > FILLS_UP_TO)
         with m.If(state == _State.DECIDE):
             m.d.sync += [
                 actions.discard.eq(arrival & useless), actions.fail.eq(arrival & ~useless & arrived.payload.error),
@@ -118,14 +119,18 @@ class SpillFillEngine(Component):
                 keep.eq(Cat((view.last[:PLACE_BITS] >= place) | ~flushes for place in range(TOKENS_PER_LINE))),
                 number.eq(view.last[PLACE_BITS:] - Mux(some & ~arrival, view.dirty - 1, view.lines))]
 
-        # Whether the warp's commit, or a line that it begins, makes that wrong.
-        stirred, lowered, later, given_up = Signal(), Signal(), Signal(), Signal()
+        # Whether the warp's commit, or a line that it begins, makes that wrong. A line that is to be put in has its
+        # place as long as no other one was begun since; lines to be written have others above them as long as nothing
+        # was popped.
+        stirred, popped, begun, later, given_up = (
+            Signal(name=name) for name in ("stirred", "popped", "begun", "later", "given_up"))
         visits, commits = state != _State.SELECT, commit.warp == self.warp
         disturbed = change.begins_line & (change.warp == self.warp)
         m.d.sync += [
-            stirred.eq(visits & commits & commit.stirs), lowered.eq(visits & (lowered | (commits & commit.lowers))),
+            stirred.eq(visits & commits & commit.stirs), begun.eq(visits & (begun | disturbed)),
+            popped.eq(visits & (popped | (commits & commit.writes))),
             lines.lowered.valid.eq(commit.lowers), lines.lowered.payload.eq(commit.warp)]
-        m.d.comb += given_up.eq(visits & (stirred | ((state == _State.ACT) & actions.spill & lowered)))
+        m.d.comb += given_up.eq(visits & (stirred | ((state == _State.ACT) & actions.spill & popped)))
 
         # It is done.
         acts, confirms = Signal(), Signal()
@@ -133,7 +138,7 @@ class SpillFillEngine(Component):
         fills, serves = actions.ask & ~number[-1], ~(arrival | actions.spill)
         m.d.comb += [
             acts.eq((state == _State.ACT) & ~given_up),
-            installed.eq(acts & actions.install & lines.install_free),
+            installed.eq(acts & actions.install & ~begun & lines.install_free),
             lines.install.payload.eq(Cat(number[:SLOT_BITS], self.warp)),
             job.valid.eq(acts & (actions.spill | fills) & lines.free),
             job.payload.warp.eq(self.warp), job.payload.spill.eq(actions.spill), job.payload.slot.eq(number),
@@ -170,7 +175,7 @@ class SpillFillEngine(Component):
             with m.Case(_State.ACT):
                 with m.If(installed):
                     m.d.sync += [state.eq(_State.READ), arrival.eq(0)]
-                with m.Elif(~((actions.install & ~disturbed) | (actions.spill & blocks))):
+                with m.Elif(~((actions.install & ~(begun | disturbed)) | (actions.spill & blocks))):
                     m.d.sync += state.eq(_State.SELECT)
         with m.If(given_up):
             m.d.sync += state.eq(_State.SELECT)

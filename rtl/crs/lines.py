@@ -29,7 +29,7 @@ class LineTransfer(Component):
         Lines to write, or one to read, when there is room for it: the first one's address and slot, how many follow
         (``more``), the tokens of the last one that are on the stack, what ``cleaned`` is when the first one is written.
     leaving : Out(warp, lines)
-        So many lines of that warp are on their way out of the cache.
+        So many lines of that warp are on their way out of the cache, without those that ``lowered`` keeps there.
     lowered : In(Event(warp))
         What the commit has said of the warp a cycle ago: a line of it that has not gone to memory stays.
     left : Out(Event(warp, cleaned))
@@ -76,15 +76,16 @@ class LineTransfer(Component):
         tokens, request, out, left, spilled = (
             self.tokens, self.port.request, self.port.request.payload, self.left, self.spilled)
         job, read = (Signal.like(self.job.payload, name=name) for name in ("job", "read"))
-        working, came, reads, stops = (Signal(name=name) for name in ("working", "came", "reads", "stops"))
+        working, came, reads, stays, stops = (
+            Signal(name=name) for name in ("working", "came", "reads", "stays", "stops"))
         lowered, free, spills, done = self.lowered, ~request.valid | request.ready, working & job.spill, self.spill
         m.d.comb += [
-            stops.eq(spills & lowered.valid & (lowered.payload == job.warp)),
-            done.eq(came & ~(lowered.valid & (lowered.payload == read.warp))),
+            stays.eq(lowered.valid & (lowered.payload == job.warp)), stops.eq(spills & stays), done.eq(came & ~stays),
             reads.eq(spills & tokens.read_free & free & ~came & ~stops), tokens.read.valid.eq(reads),
             tokens.read.payload.eq(Cat(job.slot, job.warp)),
             self.fill.eq(working & ~job.spill & free), self.free.eq(~working & ~came),
-            self.leaving.warp.eq(job.warp), self.leaving.lines.eq(Mux(spills, job.more + 1, 0) + came),
+            self.leaving.warp.eq(job.warp), self.leaving.lines.eq(
+                Mux(stays, 0, Mux(spills, job.more + 1, 0) + came)),
             left.valid.eq(done), left.payload.warp.eq(read.warp),
             left.payload.cleaned.eq(read.cleaned)]
         with m.If(self.job.valid):

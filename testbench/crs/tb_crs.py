@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
 
+from rtl.isa.tokens import CACHED_TOKENS
+from rtl.layouts import StackOperation
 from rtl.params import PRESETS, SmParams
 from sim.kernels.manifest import LEVELS, RUNS, build
 from sim.launch import Launch
@@ -16,19 +18,22 @@ from sim.testbench import Bench
 from testbench.crs import cases as stack_cases
 from testbench.crs import cases_memory as stack_cases_memory
 from testbench.crs import cases_traps as stack_cases_traps
+from testbench.crs.cases import numbered, pushed
 from testbench.crs.driver import Driver
 from testbench.crs.limits import LINE_PER_PUSHES
 from testbench.crs.programs import ProgramQueue
 from testbench.crs.random_steps import operations
 from testbench.crs.speed import check_fills, check_hits, check_pushes, check_rate
 from testbench.crs.statistics import StackStatistics, Wait
-from testbench.crs.steps import Source, Start, WarpStack
+from testbench.crs.steps import Source, Start, WarpStack, aimed_at, unwind
 from testbench.crs.traces import TracedStack
 
 CASES = stack_cases.CASES + stack_cases_memory.CASES + stack_cases_traps.CASES
 RECURSIVE = ("k08_fib_recursion", "k09_ackermann", "k46_noinline_multilevel")
 """Kernels that call themselves or call deeply; at O3."""
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
+_BURST_GRANULES, _BURST_DEPTH = 8, 100
+"""Region of a stack that is pushed to in bursts, and how deep it becomes."""
 _RECURSION_REQUESTS = 200
 """Requests of each recursive kernel that the waveform shows."""
 _PROGRAM_REQUESTS = 100
@@ -126,6 +131,37 @@ def check_faults(bench: Bench) -> StackStatistics:
     return _check_random(bench, "random faults", "tiny", 1000, 0.02, "random operations with faults of memory")
 
 
+def _bursts(rounds: int, seed: int, stack: WarpStack) -> Source:
+    """Many pushes, then many tokens popped, or the pointer set: what is on its way to or from memory is no longer what
+    it was when that began."""
+    random = Random(seed)
+    yield stack.launch(_BURST_GRANULES)
+    for _ in range(rounds):
+        yield from pushed(stack.depth, min(stack.depth + random.randint(1, CACHED_TOKENS), _BURST_DEPTH))
+        for _ in range(random.choice((0, 0, 0, random.randint(0, 12)))):
+            yield None
+        if random.random() < 0.2:
+            yield stack.ask(StackOperation.SET_POINTER, 0)
+        for _ in range(random.randint(1, 6)):
+            if stack.depth:
+                yield unwind(aimed_at(numbered(max(0, stack.depth - random.choice((1, 1, 1, 2, 5, 9, 12))))))
+        if random.random() < 0.02:
+            yield stack.ask(StackOperation.WRITE_BACK)
+
+
+def check_bursts(bench: Bench) -> StackStatistics:
+    """Stacks that grow and shrink by lines, in front of a memory that is too slow for them."""
+    def measured(seed: int) -> StackStatistics:
+        random, params = Random(seed), PRESETS["small"]
+        driver = Driver(bench, params, random, MemoryBehaviour(latency=(1, 6), interval=12, stall=0.1))
+        return driver.run([partial(_bursts, 150, random.getrandbits(32)) for _ in range(params.warps)])
+
+    statistics = StackStatistics.of(measured(bench.random.getrandbits(64))
+                                    for _ in bench.progress(range(30 if bench.thorough else 2), "bursts"))
+    bench.checked("operations in bursts", statistics.operations)
+    return statistics
+
+
 def record(bench: Bench) -> None:
     """The waveform."""
     check_recursion(bench)
@@ -133,7 +169,7 @@ def record(bench: Bench) -> None:
 
 PARTS: dict[str, Callable[[Bench], StackStatistics]] = {
     "directed": check_directed, "kernels": check_programs, "recursion": check_recursion, "random": check_random,
-    "faults": check_faults, "speed": check_speed}
+    "faults": check_faults, "bursts": check_bursts, "speed": check_speed}
 """What is checked, by name."""
 
 

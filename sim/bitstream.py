@@ -2,11 +2,12 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +22,7 @@ from rtl.fpga.boards import Board, BoardTop, board_top
 from rtl.params import SmParams
 from sim.command import make_folder
 from sim.ecp5 import BLOCK_TIMING, FOR_SIZE, FpgaError, Timing, critical_path, missing_tool, run_tool, versions
+from sim.netlist import names_of
 
 __all__ = ["COLUMNS", "Bitstream", "PadsAlone", "build", "check_loader", "constraints", "load", "missing_boards"]
 
@@ -36,6 +38,9 @@ synth_ecp5 {_SYNTHESIS_OPTIONS} -top {_NAME} -run begin:map_luts
 opt_clean -purge
 {BLOCK_TIMING}"""
 """Assertions and prints are for simulation. Second names of nets are removed before the mapping, as for units."""
+_MAPPING = f"{_SYNTHESIS_OPTIONS} -run map_luts:check"
+_LAST = "blackbox =A:whitebox"
+"""What Yosys does after ``check``, but for naming all cells."""
 _PLACER, _ROUTER = "static", "router1"
 """nextpnr's own placer, heap, packs a machine into the middle of the device, as densely as it can
 (``--placer-heap-beta`` changes nothing there), and needs a fifth more wire. router2 leaves some 2,000 wires of preset
@@ -127,7 +132,7 @@ def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[
     platform = top.platform
     say("elaboration")
     plan = platform.prepare(top, _NAME, script_after_read=_SYNTHESIS, debug_verilog=False,
-                            synth_opts=f"{_SYNTHESIS_OPTIONS} -run map_luts:",
+                            synth_opts=_MAPPING, script_after_synth=_LAST,
                             nextpnr_opts=f"--timing-allow-fail --placer {_PLACER} --router {_ROUTER} "
                                          f"--report {_REPORT}")
     plan.extract(folder)
@@ -136,13 +141,15 @@ def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[
                        top.frequency / 1e6, folder / f"{_NAME}.bit", tools=versions(folder))
     say("synthesis")
     run_tool("yosys", commands["yosys"], folder, "yosys.log")
-    result.units = _units(json.loads((folder / f"{_NAME}.json").read_text(encoding="utf-8")))
+    netlist = json.loads((folder / f"{_NAME}.json").read_text(encoding="utf-8"))["modules"][_NAME]
+    names = names_of(netlist)
+    result.units = _units(netlist, names)
     say(f"{result.total['lut4']:,} LUT4, {result.total['ff']:,} FF")
     config = folder / f"{_NAME}.config"
     for seed in seeds:
         say(f"placement and routing, seed {seed}")
         run_tool("nextpnr-ecp5", [*commands["nextpnr-ecp5"], "--seed", str(seed)], folder, f"seed{seed}.log")
-        timing = _read_report(result, json.loads((folder / _REPORT).read_text(encoding="utf-8")), seed)
+        timing = _read_report(result, json.loads((folder / _REPORT).read_text(encoding="utf-8")), seed, names)
         say(f"{timing.fmax:.1f} MHz")
         if timing is result.best:
             config.replace(folder / "best.config")
@@ -195,19 +202,19 @@ def _commands(script: str | bytes) -> Iterator[tuple[str, list[str]]]:
             yield tool.removeprefix("$").lower().replace("_", "-"), arguments
 
 
-def _units(netlist: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """The cells of a netlist by unit and kind."""
+def _units(netlist: dict[str, Any], names: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """The cells of a netlist by unit, which their names tell, and kind."""
     kinds = {kind: key for key, kind in COLUMNS.items()}
     found: dict[str, Counter[str]] = {}
-    for name, cell in netlist["modules"][_NAME]["cells"].items():
-        if (key := kinds.get(cell["type"])) is not None:
-            found.setdefault(_unit_of(name), Counter())[key] += 1
+    for cell, content in netlist["cells"].items():
+        if (key := kinds.get(content["type"])) is not None:
+            found.setdefault(_unit_of(names[cell]), Counter())[key] += 1
     return {unit: {key: found[unit][key] for key in COLUMNS} for unit in sorted(found)}
 
 
-def _unit_of(cell: str) -> str:
-    """The unit that a cell is in, by its name."""
-    first, *rest = cell.split(".")
+def _unit_of(name: str) -> str:
+    """The unit that a cell is in, by its name, or that of its signal: without the number that makes names single."""
+    first, *rest = (re.sub(r"\$\d+$", "", part) for part in name.split("."))
     unit = first if rest else "top"
     for part in rest[:-1]:
         if unit not in _OPENED:
@@ -216,7 +223,7 @@ def _unit_of(cell: str) -> str:
     return unit
 
 
-def _read_report(result: Bitstream, report: dict[str, Any], seed: int) -> Timing:
+def _read_report(result: Bitstream, report: dict[str, Any], seed: int, names: Mapping[str, str]) -> Timing:
     """What nextpnr has told, of the machine's clock: the slowest of those that are to be as fast as it."""
     result.used = {kind: (entry["used"], entry["available"]) for kind, entry in report["utilization"].items()
                    if entry["used"]}
@@ -225,7 +232,7 @@ def _read_report(result: Bitstream, report: dict[str, Any], seed: int) -> Timing
     clock = min((name for name, (_, wanted) in rates.items() if abs(wanted - result.wanted) < _SAME),
                 key=lambda name: rates[name])
     paths = [entry["path"] for entry in report["critical_paths"] if entry["from"] == entry["to"] == f"posedge {clock}"]
-    timing = Timing(seed, rates[clock][0], critical_path(paths[0]))
+    timing = Timing(seed, rates[clock][0], critical_path(paths[0], names))
     result.timings.append(timing)
     return timing
 

@@ -10,9 +10,11 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from sim.command import CommandError
@@ -178,11 +180,12 @@ def _place(cell: str, net: str = "") -> str:
     return name.removeprefix("unit.")
 
 
-def critical_path(steps: list[dict[str, Any]]) -> CriticalPath:
-    """The path, from nextpnr's steps: clock-to-output, then routing and logic in turn, then set-up."""
+def critical_path(steps: list[dict[str, Any]], names: Mapping[str, str] = MappingProxyType({})) -> CriticalPath:
+    """The path, from nextpnr's steps: clock-to-output, then routing and logic in turn, then set-up. ``names`` are what
+    cells are called that have no names of their own."""
     first, last = steps[1], steps[-1]["to"]
     purpose = _PORTS.get(last["port"], last["port"])
-    end = _place(last["cell"])
+    end = _place(names.get(last["cell"], last["cell"]))
     return CriticalPath(
         _place(first["from"]["cell"], first.get("net", "")),
         end if purpose == "data" else f"{end} ({purpose})",

@@ -5,8 +5,9 @@ boards.py                      boards, and their tops
 machine.py                     all of a board but clock and pads: the machine, memory, what follows
 uart.py, frames.py, link.py    the host's link
 registers.py, lamps.py         registers of the board; what its lamps tell
-block_memory.py, gate.py       memory of block RAM; what keeps a reset of the machine and memory's answers apart
-sdram.py, sdram_pads.py        a memory port onto an SDRAM chip; its pads and the phase of its clock
+gate.py, beats.py              what keeps a reset of the machine and memory's answers apart; lines as beats of 64 bits
+block_memory.py                memory of block RAM
+sdram.py, sdram_pads.py        an SDRAM chip; its pads and the phase of its clock
 video.py, tmds.py              a picture in memory as what a screen wants; ``video_pads.py``: its pads
 crossing.py                    a queue from one clock to another
 pll.py, derived_clocks.py      the machine's clock by a PLL; several clocks of one PLL, with phases

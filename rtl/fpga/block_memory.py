@@ -1,13 +1,13 @@
 """Memory on the chip, for boards without another, and for the first steps on one."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory
 from amaranth.lib.wiring import In
-from amaranth.utils import ceil_log2
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import MemoryPort
+
+from .beats import BEAT_BYTES, BEATS, BeatPort, ends_request
 
 __all__ = ["BlockMemory", "check_size"]
 
@@ -20,7 +20,7 @@ def check_size(size: int) -> int:
 
 
 class BlockMemory(Component):
-    """Block RAM behind a memory port. It answers a request in the next cycle, and takes one in each cycle.
+    """Block RAM behind a port of beats. It takes or gives one in each cycle, and answers in the next one.
 
     Parameters
     ----------
@@ -32,30 +32,43 @@ class BlockMemory(Component):
 
     Members
     -------
-    port : In(MemoryPort)
+    port : In(BeatPort)
+
+    Attributes
+    ----------
+    size : int
+        Bytes.
+    beats : Memory
+        What is stored, eight bytes a row.
     """
 
     def __init__(self, tag_bits: int, size: int = 1 << 16) -> None:
         self.size = check_size(size)
-        """In bytes."""
-        super().__init__({"port": In(MemoryPort(tag_bits))})
+        self.beats = memory.Memory(shape=8 * BEAT_BYTES, depth=size // BEAT_BYTES, init=[])
+        super().__init__({"port": In(BeatPort(tag_bits))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         request, response = self.port.request, self.port.response
+        asked, answer = request.payload, response.payload
         lines = self.size // LINE_BYTES
-        m.submodules.lines = store = memory.Memory(shape=8 * LINE_BYTES, depth=lines, init=[])
+        m.submodules.beats = store = self.beats
         reading, writing = store.read_port(), store.write_port(granularity=8)
-        address, inside = request.payload.address, request.payload.address[ceil_log2(lines):] == 0
+        line, number, free = Signal(range(lines)), Signal(range(BEATS)), Signal()
+        """The line that is read; its next beat, 0 while none is to come."""
+        place = Cat(asked.beat, asked.address[:len(line)])
+        inside, goes_on = asked.address[len(line):] == 0, number != 0
         taken = request.valid & request.ready
         m.d.comb += [
-            request.ready.eq(~response.valid | response.ready), reading.addr.eq(address), reading.en.eq(taken),
-            writing.addr.eq(address), writing.data.eq(request.payload.data), response.payload.data.eq(reading.data),
-            writing.en.eq(request.payload.mask & (taken & inside & request.payload.write).replicate(LINE_BYTES))]
-        with m.If(request.ready):
-            m.d.sync += response.valid.eq(request.valid)
-        with m.If(taken):
+            free.eq(~response.valid | response.ready), request.ready.eq(free & ~goes_on), reading.en.eq(free),
+            reading.addr.eq(Mux(goes_on, Cat(number, line), place)), writing.addr.eq(place),
+            writing.data.eq(asked.data), answer.data.eq(reading.data),
+            writing.en.eq(asked.mask & (taken & inside & asked.write).replicate(BEAT_BYTES))]
+        with m.If(free):
             m.d.sync += [
-                response.payload.write.eq(request.payload.write), response.payload.tag.eq(request.payload.tag),
-                response.payload.error.eq(~inside)]
+                response.valid.eq(goes_on | taken & (~asked.write | ends_request(asked))), answer.beat.eq(number),
+                number.eq(number + (goes_on | taken & ~asked.write))]
+        with m.If(request.ready):
+            m.d.sync += [line.eq(asked.address), answer.error.eq(~inside)]
+            pass_on(m, asked, answer, "write", "tag", domain="sync")
         return m

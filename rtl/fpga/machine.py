@@ -18,10 +18,10 @@ from amaranth.lib.wiring import In, Out, connect
 
 from rtl.component import Component, members_of, pass_on
 from rtl.isa.tokens import LINE_BYTES
-from rtl.memory_arbiter import MemoryArbiter
 from rtl.params import SmParams
 from rtl.sm import Sm
 
+from .beats import BeatArbiter, LineBeats
 from .gate import MemoryGate
 from .global_net import GlobalNet
 from .lamps import WarpLamps
@@ -53,7 +53,7 @@ class BoardMachine(Component):
     clock, baud : int
         Hz; bits a second of the serial line, at most a quarter of it.
     memory : Callable[[int], Component]
-        Makes memory from the width of its port's tags: a component with a member ``port``, In(MemoryPort), and an
+        Makes memory from the width of its port's tags: a component with a member ``port``, In(BeatPort), and an
         attribute ``size``, its bytes. It counts lines from 0, and answers those that it does not have with ``error``.
         If it has a member ``bus``, this leads to its pads.
     lamps : int
@@ -79,11 +79,11 @@ class BoardMachine(Component):
     def __init__(self, params: SmParams, clock: int, baud: int, memory: Callable[[int], Any], lamps: int = 8,
                  video: Callable[[int], Any] | None = None) -> None:
         self.sm = sm = Sm(params)
-        self.gate = MemoryGate(sm.tag_bits)
+        self.gate, self.beats = MemoryGate(sm.tag_bits), LineBeats(sm.tag_bits)
         self.link = HostLink()
         self.video: Any = None if video is None else video(_VIDEO_TAG_BITS)
         tag_bits = [sm.tag_bits, len(self.link.memory.request.payload.tag)]
-        self.arbiter = MemoryArbiter(tag_bits if video is None else [*tag_bits, _VIDEO_TAG_BITS])
+        self.arbiter = BeatArbiter(tag_bits if video is None else [*tag_bits, _VIDEO_TAG_BITS])
         self.memory = memory(len(self.arbiter.port.request.payload.tag))
         self.registers = BoardRegisters(params, clock, self.memory.size)
         self.receiver, self.transmitter = UartReceiver(clock, baud), UartTransmitter(clock, baud)
@@ -97,7 +97,8 @@ class BoardMachine(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         resetting = Signal(init=1)
-        for name in ("gate", "link", "arbiter", "memory", "registers", "receiver", "transmitter", "warp_lamps"):
+        for name in ("gate", "beats", "link", "arbiter", "memory", "registers", "receiver", "transmitter",
+                     "warp_lamps"):
             m.submodules[name] = getattr(self, name)
         self._machine(m, resetting, platform)
         self._line(m)
@@ -151,7 +152,8 @@ class BoardMachine(Component):
         """Machine, link -> memory, whose first line has the address 0."""
         machine, link, *_ = self.arbiter.clients
         connect(m, self.sm.memory, self.gate.machine)
-        connect(m, self.gate.memory, machine)
+        connect(m, self.gate.memory, self.beats.lines)
+        connect(m, self.beats.beats, machine)
         connect(m, self.link.memory, link)
         connect(m, self.arbiter.port, self.memory.port)
         m.d.comb += self.memory.port.request.payload.address.eq(self.arbiter.port.request.payload.address ^ _FIRST_LINE)

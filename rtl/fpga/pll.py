@@ -16,7 +16,7 @@ OSCILLATOR = (400e6, 800e6)
 """Hz of a PLL's oscillator (Lattice, ECP5 family data sheet, sysCLOCK PLL timing)."""
 _INPUT, _OUTPUT, _PHASE = (8e6, 400e6), (3.125e6, 400e6), (10e6, 400e6)
 """Hz: at the input, at the output, where phases are compared (from there, too)."""
-_INPUT_DIVIDERS, _FEEDBACK_DIVIDERS, _OUTPUT_DIVIDERS = range(1, 129), range(1, 81), range(1, 129)
+_INPUT_DIVIDERS, _OUTPUT_DIVIDERS = range(1, 129), range(1, 129)
 _TOLERANCE = 1e-9
 _OUTPUTS = ("CLKOP", "CLKOS", "CLKOS2", "CLKOS3")
 _EIGHTHS = 8
@@ -57,13 +57,13 @@ def pll(source: float, clock: Any, input_divider: int, feedback_divider: int, ou
 
 @dataclass(frozen=True)
 class PllSettings:
-    """Dividers of the input, of the output in the way back, and of the oscillator; ``frequency`` is the output's and
-    ``oscillator`` the oscillator's, in Hz.
+    """Dividers of the input, of the oscillator on its way back to where phases are compared, and of the oscillator for
+    the clock; ``frequency`` is the clock's and ``oscillator`` the oscillator's, in Hz.
     """
 
     input_divider: int
-    feedback_divider: int
-    output_divider: int
+    return_divider: int
+    clock_divider: int
     frequency: float
     oscillator: float
 
@@ -75,6 +75,8 @@ def _within(value: float, limits: tuple[float, float]) -> bool:
 def find_pll(source: float, wanted: float) -> PllSettings:
     """The dividers that come nearest to a frequency, all in Hz; of equal ones those that compare phases most often,
     then those whose oscillator is nearest to the middle of its range. ValueError when there are none.
+
+    The way back has an output of its own, so that the oscillator can be any multiple of the rate of comparison.
     """
     if not _within(source, _INPUT) or not _within(wanted, _OUTPUT):
         raise ValueError(f"no PLL of an ECP5 makes {wanted / 1e6:g} MHz of {source / 1e6:g} MHz: it takes "
@@ -82,15 +84,16 @@ def find_pll(source: float, wanted: float) -> PllSettings:
                          f"{_OUTPUT[1] / 1e6:g} MHz")
     found: list[tuple[float, int, float, PllSettings]] = []
     for divider in _INPUT_DIVIDERS:
-        if not _within(source / divider, _PHASE):
+        compared = source / divider
+        if not _within(compared, _PHASE):
             continue
-        nearest = round(wanted * divider / source)
-        for feedback in {min(max(nearest + step, 1), _FEEDBACK_DIVIDERS[-1]) for step in (-1, 0, 1)}:
-            frequency = source / divider * feedback
-            for output in _OUTPUT_DIVIDERS:
-                oscillator = frequency * output
+        for back in _OUTPUT_DIVIDERS:
+            oscillator = compared * back
+            nearest = round(oscillator / wanted)
+            for output in {nearest, nearest + 1} & {*_OUTPUT_DIVIDERS}:
+                frequency = oscillator / output
                 if _within(frequency, _OUTPUT) and _within(oscillator, OSCILLATOR):
-                    settings = PllSettings(divider, feedback, output, frequency, oscillator)
+                    settings = PllSettings(divider, back, output, frequency, oscillator)
                     found.append((abs(frequency - wanted), divider, abs(oscillator - sum(OSCILLATOR) / 2), settings))
     if not found:
         raise ValueError(f"no PLL of an ECP5 makes {wanted / 1e6:g} MHz of {source / 1e6:g} MHz")
@@ -108,7 +111,7 @@ class ClockGenerator(Elaboratable):
     source : float
         Hz of ``clock``.
     later : mapping
-        Domain -> by how many degrees its clock follows that of ``sync``; up to three.
+        Domain -> by how many degrees its clock follows that of ``sync``; up to two.
 
     Attributes
     ----------
@@ -122,15 +125,15 @@ class ClockGenerator(Elaboratable):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        settings, made, locked = self.settings, Signal(name="pll_clock"), Signal()
-        divider = settings.output_divider
-        outputs = [PllOutput(made, settings.frequency, divider)]
+        settings, made, back, locked = self.settings, Signal(name="pll_clock"), Signal(name="pll_return"), Signal()
+        divider = settings.clock_divider
+        outputs = [PllOutput(back, settings.oscillator / settings.return_divider, settings.return_divider),
+                   PllOutput(made, settings.frequency, divider)]
         for domain, degrees in self._later.items():
             signal = Signal(name=f"{domain}_clock")
             outputs.append(PllOutput(signal, settings.frequency, divider, round(degrees / 360 * divider * _EIGHTHS)))
             m.d.comb += ClockSignal(domain).eq(signal)
-        m.submodules.pll = pll(self._source, self.clock, settings.input_divider, settings.feedback_divider, outputs,
-                               o_LOCK=locked)
+        m.submodules.pll = pll(self._source, self.clock, settings.input_divider, 1, outputs, o_LOCK=locked)
         m.d.comb += ClockSignal().eq(made)
         m.submodules.reset = net = GlobalNet()
         m.submodules.synchronizer = AsyncFFSynchronizer(~locked | self.reset, net.i)

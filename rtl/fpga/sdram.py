@@ -1,9 +1,10 @@
-"""A controller of a 16-bit SDRAM chip: a memory port of 64-byte lines.
+"""A controller of a 16-bit SDRAM chip: a port of beats, eight of which are a line of 64 bytes.
 
 A line is four bursts of eight half words, one behind the other, so lines of open rows follow each other without a gap.
 Rows stay open until another row of their bank is wanted, or a refresh is due. While a line is transferred, the row of
 the next request is opened, if it lies in another bank; that is tRCD or more after the row before, so there is no timer
-for tRRD, which is shorter. Bits of a line's number, from the lowest: 4 of the column, the bank, the row. So lines that
+for tRRD, which is shorter. Lines wait in memories of LUTs: two to write, of which one is transferred, and two that were
+read. Bits of a line's number, from the lowest: 4 of the column, the bank, the row. So lines that
 follow each other lie in one row, 1 KiB of it, and then in that of the next bank.
 
 Nothing here knows of pads: :mod:`rtl.fpga.sdram_pads` has them.
@@ -15,11 +16,15 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Array, Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, enum, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import MemoryPort, memory_response
+from rtl.params import LINE_ADDRESS_BITS
+
+from .beats import BEAT_BYTES, BEATS, BeatPort, ends_answer, ends_request
 
 __all__ = ["BURST", "MT48LC16M16A2", "SdramBus", "SdramChip", "SdramCommand", "SdramController"]
 
@@ -28,8 +33,11 @@ HALF_WORD = 2
 BURST = 8
 """Half words of a burst."""
 _LINE = LINE_BYTES // HALF_WORD
+_BEAT = BEAT_BYTES // HALF_WORD
+"""Half words of a beat."""
+_WITHIN = (_BEAT - 1).bit_length()
 _BEGUN = 2
-"""Requests that are begun and not answered, at most: one in the buffer of answers, one behind it."""
+"""Requests that are begun and not answered, at most: so many lines have room where answers wait."""
 _PAUSE = 1
 """Cycles in which nobody drives the data pins, between the chip and the controller."""
 _FIRST_REFRESHES = 8
@@ -153,7 +161,7 @@ class _Timer:
 
 
 class SdramController(Component):
-    """A memory port onto an SDRAM.
+    """A port of beats onto an SDRAM.
 
     A request beyond the chip's size is answered with an error, and takes as long as another.
 
@@ -169,7 +177,7 @@ class SdramController(Component):
 
     Members
     -------
-    port : In(MemoryPort)
+    port : In(BeatPort)
     bus : Out(SdramBus)
     initialised : Out(1)
         The chip can be used. Requests wait until then.
@@ -181,7 +189,7 @@ class SdramController(Component):
         self._pad_cycles = pad_cycles
         self.size = chip.size
         """Bytes."""
-        super().__init__({"port": In(MemoryPort(tag_bits)), "bus": Out(SdramBus(chip)), "initialised": Out(1)})
+        super().__init__({"port": In(BeatPort(tag_bits)), "bus": Out(SdramBus(chip)), "initialised": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -195,11 +203,17 @@ class SdramController(Component):
         """A line is being transferred: this is its half word number ``position``."""
         self._position = Signal(range(_LINE))
         self._burst: data.View = Signal(data.StructLayout({
-            "write": 1, "error": 1, "tag": self._tag_bits, "bank": chip.bank_bits, "column": chip.column_bits,
-            "data": 8 * LINE_BYTES, "mask": LINE_BYTES}))
+            "write": 1, "error": 1, "tag": self._tag_bits, "bank": chip.bank_bits, "column": chip.column_bits}))
         self._last = Signal()
+        self._head: data.View = Signal(data.StructLayout({
+            "write": 1, "tag": self._tag_bits, "address": LINE_ADDRESS_BITS}))
+        """The request that is transferred next."""
+        self._known, self._whole = Signal(), Signal()
+        """There is one; all of it has come."""
+        self._side = Signal()
+        """The half of the memory of lines to write that is for it; the other one is for what is transferred."""
         self._enter = Signal()
-        """The request at the port becomes the line that is transferred."""
+        """It becomes the line that is transferred."""
         self._open = Signal(banks)
         """Banks with an open row."""
         self._rows = Array(Signal(chip.row_bits, name=f"row_{bank}") for bank in range(banks))
@@ -207,6 +221,7 @@ class SdramController(Component):
         self._timers(m, banks)
         self._initialisation(m)
         self._refreshes(m)
+        self._port(m)
         self._requests(m)
         self._transfer(m)
         self._answers(m)
@@ -295,11 +310,20 @@ class SdramController(Component):
             with m.If(self._command == SdramCommand.REFRESH):
                 m.d.sync += self._refresh_due.eq(0)
 
+    def _port(self, m: Module) -> None:
+        """Takes the beats of a request."""
+        request, head = self.port.request, self._head
+        m.d.comb += request.ready.eq(~self._whole)
+        with m.If(self._enter):
+            m.d.sync += [self._known.eq(0), self._whole.eq(0), self._side.eq(~self._side)]
+        with m.Elif(request.valid & request.ready):
+            m.d.sync += [self._known.eq(1), self._whole.eq(ends_request(request.payload))]
+            pass_on(m, request.payload, head, "write", "tag", "address", domain="sync")
+
     def _requests(self, m: Module) -> None:
-        """Opens the row of the request at the port; takes the request when its first half word may be next."""
-        chip, request, burst = self._chip, self.port.request, self._burst
+        """Opens the row of the next request, which enters when its first half word may be next."""
+        chip, head, burst = self._chip, self._head, self._burst
         lines = chip.column_bits - (_LINE - 1).bit_length()
-        head = request.payload
         column, bank = head.address[:lines], head.address[lines:lines + chip.bank_bits]
         row = head.address[lines + chip.bank_bits:][:chip.row_bits]
         outside = head.address[lines + chip.bank_bits + chip.row_bits:].any()
@@ -308,13 +332,11 @@ class SdramController(Component):
         beyond, fitting = Signal(), Signal()
         """Of the request, a cycle after it has come: it is outside; its row can be read and written."""
         early = Array(timer.early for timer in self._rcd)[bank]
-        m.d.sync += [beyond.eq(request.valid & ~self._enter & outside),
-                     fitting.eq(request.valid & ~self._enter & is_open & fits & early & self._serving)]
-        m.d.comb += [
-            self._enter.eq(self._serving & room & (~self._active | self._last)
-                           & (beyond | fitting & (~head.write | self._turned.soon))),
-            request.ready.eq(self._enter)]
-        wants_row = request.valid & self._serving & ~outside
+        m.d.sync += [beyond.eq(self._known & ~self._enter & outside),
+                     fitting.eq(self._known & ~self._enter & is_open & fits & early & self._serving)]
+        m.d.comb += self._enter.eq(self._whole & self._serving & room & (~self._active | self._last)
+                                   & (beyond | fitting & (~head.write | self._turned.soon)))
+        wants_row = self._known & self._serving & ~outside
         busy = self._active & (burst.bank == bank)
         columns = self._active & (self._position % BURST == 0) & ~burst.error
         with m.If(columns):
@@ -328,55 +350,62 @@ class SdramController(Component):
         with m.If(self._enter):
             m.d.sync += [
                 burst.write.eq(head.write), burst.error.eq(beyond), burst.tag.eq(head.tag), burst.bank.eq(bank),
-                burst.column.eq(Cat(Const(0, (_LINE - 1).bit_length()), column)), burst.data.eq(head.data),
-                burst.mask.eq(head.mask)]
+                burst.column.eq(Cat(Const(0, (_LINE - 1).bit_length()), column))]
 
     def _transfer(self, m: Module) -> None:
         """Counts a line's half words, and drives those to write."""
-        burst, bus = self._burst, self.bus
+        burst, bus, request = self._burst, self.bus, self.port.request
+        beat = data.StructLayout({"data": data.ArrayLayout(8 * HALF_WORD, _BEAT),
+                                  "mask": data.ArrayLayout(HALF_WORD, _BEAT)})
+        m.submodules.to_write = memory = Memory(shape=beat, depth=2 * BEATS, init=[])
+        store, load = memory.write_port(), memory.read_port(domain="comb")
+        place, within = self._position[_WITHIN:], self._position[:_WITHIN]
+        m.d.comb += [
+            store.en.eq(request.valid & request.ready), store.addr.eq(Cat(request.payload.beat, self._side)),
+            load.addr.eq(Cat(place, ~self._side))]
+        m.d.comb += [store.data[name].as_value().eq(request.payload[name]) for name in ("data", "mask")]
         writes = self._active & burst.write & ~burst.error
         with m.If(self._active):
             m.d.sync += self._position.eq(self._position + 1)
-        with m.If(self._active & ~self._last):
-            m.d.sync += [burst.data.eq(burst.data >> 8 * HALF_WORD), burst.mask.eq(burst.mask >> HALF_WORD)]
         with m.If(self._enter | self._last):
             m.d.sync += [self._active.eq(self._enter), self._position.eq(0)]
         m.d.sync += [
-            bus.dq_oe.eq(writes), bus.dq_o.eq(burst.data),
-            bus.dqm.eq(Mux(self.initialised, Mux(writes, ~burst.mask[:HALF_WORD], 0), ~0))]
+            bus.dq_oe.eq(writes), bus.dq_o.eq(load.data.data[within]),
+            bus.dqm.eq(Mux(self.initialised, Mux(writes, ~load.data.mask[within], 0), ~0))]
 
     def _answers(self, m: Module) -> None:
         """Gathers what is read; gives the answers, in the order of the requests."""
         burst, response = self._burst, self.port.response
         arriving = Signal(1 + self._cas + self._pad_cycles)
-        line, received = Signal(8 * LINE_BYTES), Signal(range(_LINE))
-        tag = Signal(self._tag_bits)
-        done: data.View = Signal(data.StructLayout({"write": 1, "tag": self._tag_bits, "error": 1}))
-        over, moved = Signal(), Signal()
-        """What ``done`` tells is over, its data, if any, in ``line``; it goes into the buffer of answers."""
-        read, other = Signal(), Signal()
-        m.d.sync += arriving.eq(Cat(self._active & ~burst.write & ~burst.error, arriving))
+        earlier, received = Signal(8 * (BEAT_BYTES - HALF_WORD)), Signal(range(_LINE))
+        """Half words of the beat that is being read; the number of that which comes next."""
+        kind = data.StructLayout({"write": 1, "tag": self._tag_bits, "error": 1})
+        of_read: data.View = Signal(kind)
+        """Of the line that is being read: what is transferred may be the next one already."""
+        entry = data.StructLayout({"kind": kind, "data": 8 * BEAT_BYTES})
+        read, written = Signal(), Signal()
+        """A beat has been read; a line has been written."""
+        m.submodules.answers = answers = SyncFIFO(width=entry.size, depth=_BEGUN * BEATS)
+        into, out = data.View(entry, answers.w_data), data.View(entry, answers.r_data)
+        m.d.sync += arriving.eq(Cat(self._active & ~burst.write, arriving))
         m.d.comb += [
-            read.eq(arriving[-1] & (received == _LINE - 1)), other.eq(self._last & (burst.write | burst.error)),
-            moved.eq(over & (~response.valid | response.ready))]
+            read.eq(arriving[-1] & (received[:_WITHIN] == _BEAT - 1)), written.eq(self._last & burst.write),
+            into.kind.eq(of_read), into.data.eq(Cat(earlier, self.bus.dq_i)), answers.w_en.eq(read | written)]
         with m.If(arriving[-1]):
-            m.d.sync += [line.eq(Cat(line[8 * HALF_WORD:], self.bus.dq_i)), received.eq(received + 1)]
-            with m.If(received == 0):
-                m.d.sync += tag.eq(burst.tag)       # the line that follows has not begun yet
-        with m.If(read | other):
-            m.d.sync += [over.eq(1), done.write.eq(other & burst.write), done.error.eq(other & burst.error),
-                         done.tag.eq(Mux(read, tag, burst.tag)),
-                         Assert(~(read & other), "two requests end in one cycle"),
-                         Assert(~over | moved, "an answer is lost")]
-        with m.Elif(moved):
-            m.d.sync += over.eq(0)
-        payload = Signal(memory_response(self._tag_bits))
-        m.d.comb += response.payload.eq(payload)
-        with m.If(moved):
-            m.d.sync += [response.valid.eq(1), payload.write.eq(done.write), payload.tag.eq(done.tag),
-                         payload.error.eq(done.error), payload.data.eq(line)]
-        with m.Elif(response.ready):
-            m.d.sync += response.valid.eq(0)
-        waiting = Signal(range(_BEGUN + 1))
-        m.d.comb += self._room.eq(waiting < _BEGUN)
-        m.d.sync += waiting.eq(waiting + self._enter - (response.valid & response.ready))
+            m.d.sync += [earlier.eq(Cat(earlier[8 * HALF_WORD:], self.bus.dq_i)), received.eq(received + 1)]
+            with m.If(received == 0):       # the line that follows has not begun yet
+                pass_on(m, burst, of_read, "write", "tag", "error", domain="sync")
+        with m.If(written):
+            pass_on(m, burst, into.kind, "write", "tag", "error")
+        m.d.sync += [Assert(~(read & written), "two requests end in one cycle"),
+                     Assert(~answers.w_en | answers.w_rdy, "an answer is lost")]
+
+        number, over, waiting = Signal(range(BEATS)), Signal(), Signal(range(_BEGUN + 1))
+        pass_on(m, out.kind, response.payload, "write", "tag", "error")
+        m.d.comb += [
+            response.valid.eq(answers.r_rdy), answers.r_en.eq(response.ready), response.payload.data.eq(out.data),
+            response.payload.beat.eq(number), over.eq(response.valid & response.ready & ends_answer(response.payload)),
+            self._room.eq(waiting < _BEGUN)]
+        with m.If(response.valid & response.ready & ~out.kind.write):
+            m.d.sync += number.eq(number + 1)
+        m.d.sync += waiting.eq(waiting + self._enter - over)

@@ -2,8 +2,8 @@
 
 ::
 
-    memory port --> LineReader --> CrossingQueue --> Scanner --> TmdsEncoder x 3 --> TmdsSerializer --> lanes
-                    sync                             pixel                           shift
+    port of beats --> LineReader --> CrossingQueue --> Scanner --> TmdsEncoder x 3 --> TmdsSerializer --> lanes
+                      sync                             pixel                           shift
 
 A pixel of memory is a byte: 3 bits of red, 3 of green, 2 of blue, from the upper bit. Rows follow each other without a
 gap. The reader reads a row for each line that shows it; the queue between holds most of a line of the largest picture.
@@ -21,9 +21,9 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import MemoryPort
 from rtl.params import ADDRESS_BITS
 
+from .beats import BEAT_BYTES, BeatPort, ends_answer
 from .crossing import CrossingQueue
 from .tmds import CHANNELS, SYMBOL_BITS, TmdsEncoder, TmdsSerializer
 
@@ -76,11 +76,11 @@ class LineReader(Component):
     ----------
     mode : VideoMode
     tag_bits : int
-        Of the memory port. One request is under way at a time, with tag 0.
+        Of the port to memory. One request is under way at a time, with tag 0.
 
     Members
     -------
-    memory : Out(MemoryPort)
+    memory : Out(BeatPort)
     base : In(40)
         Address of the picture, a multiple of 4.
     scale : In(2)
@@ -96,7 +96,7 @@ class LineReader(Component):
     def __init__(self, mode: VideoMode, tag_bits: int) -> None:
         self._mode = mode
         super().__init__({
-            "memory": Out(MemoryPort(tag_bits)), "base": In(ADDRESS_BITS), "scale": In(_SCALE_BITS), "run": In(1),
+            "memory": Out(BeatPort(tag_bits)), "base": In(ADDRESS_BITS), "scale": In(_SCALE_BITS), "run": In(1),
             "room": In(1), "valid": Out(1), "word": Out(8 * _WORD_BYTES)})
 
     def elaborate(self, platform: object) -> Module:
@@ -111,11 +111,14 @@ class LineReader(Component):
         """Words of the row to come."""
         shown, lines = Signal((1 << _SCALE_BITS) - 1), Signal(range(mode.height + 1))
         """Lines that have shown the row; lines to come."""
-        words: data.View = Signal(data.ArrayLayout(8 * _WORD_BYTES, _WORDS))
-        number = Signal(range(_WORDS))
+        number = Signal(range(BEAT_BYTES // _WORD_BYTES))
+        """Of the word in a beat."""
         answer = memory.response.payload
         again = shown != (1 << scale) - 1
-        m.d.comb += [memory.request.payload.address.eq(place >> inside), self.word.eq(words[0])]
+        last = number == BEAT_BYTES // _WORD_BYTES - 1
+        m.d.comb += [
+            memory.request.payload.address.eq(place >> inside),
+            self.word.eq(Mux(answer.error, 0, answer.data.word_select(number, 8 * _WORD_BYTES)))]
         with m.FSM(name="reader"):
             with m.State("BEGIN"):
                 m.d.sync += [scale.eq(self.scale), row.eq(self.base >> 2), place.eq(self.base >> 2), shown.eq(0),
@@ -132,17 +135,14 @@ class LineReader(Component):
                 with m.If(memory.request.ready):
                     m.next = "ANSWER"
             with m.State("ANSWER"):
-                m.d.comb += memory.response.ready.eq(1)
-                m.d.sync += [words.eq(Mux(answer.error, 0, answer.data)), number.eq(0)]
-                with m.If(memory.response.valid):
-                    m.next = "GIVE"
-            with m.State("GIVE"):
-                m.d.comb += self.valid.eq(number == place[:inside])
-                m.d.sync += [words.eq(words.as_value() >> 8 * _WORD_BYTES), number.eq(number + 1)]
+                m.d.comb += [
+                    memory.response.ready.eq(last),
+                    self.valid.eq(memory.response.valid & (left != 0) & (Cat(number, answer.beat) == place[:inside]))]
+                m.d.sync += number.eq(number + memory.response.valid)
                 with m.If(self.valid):
                     m.d.sync += [place.eq(place + 1), left.eq(left - 1)]
-                    with m.If((left == 1) | (number == _WORDS - 1)):
-                        m.next = "NEXT"
+                with m.If(memory.response.valid & last & ends_answer(answer)):
+                    m.next = "NEXT"
             with m.State("NEXT"):
                 m.next = "WAIT"
                 with m.If(left == 0):
@@ -223,12 +223,12 @@ class Video(Component):
     Parameters
     ----------
     tag_bits : int
-        Of the memory port.
+        Of the port to memory.
     mode : VideoMode
 
     Members
     -------
-    memory : Out(MemoryPort)
+    memory : Out(BeatPort)
     base : In(40)
         Address of the picture, a multiple of 4; taken when a picture begins, as the others are.
     scale : In(2)
@@ -249,7 +249,7 @@ class Video(Component):
     def __init__(self, tag_bits: int, mode: VideoMode = VGA) -> None:
         self._mode, self._tag_bits = mode, tag_bits
         super().__init__({
-            "memory": Out(MemoryPort(tag_bits)), "base": In(ADDRESS_BITS), "scale": In(_SCALE_BITS), "enable": In(1),
+            "memory": Out(BeatPort(tag_bits)), "base": In(ADDRESS_BITS), "scale": In(_SCALE_BITS), "enable": In(1),
             "underrun": Out(1), "lanes": Out(data.ArrayLayout(2, CHANNELS + 1))})
         self.symbols: Any = Signal(data.ArrayLayout(SYMBOL_BITS, CHANNELS))
 

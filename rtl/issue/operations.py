@@ -56,12 +56,13 @@ class OperationChooser(Component):
             "room": In(1), "first": Out(1), "wants": Out(1), "goes": In(1), "went": Out(1), "passes": In(1),
             "gather": Out(Event(offered_operation(register_gather(params)))),
             "write": Out(Event(offered_operation(register_write(params))))})
+        self._passed = Signal(range(_WRITE_PATIENCE + 1))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         (reads, gathers), (writes, others) = (
             self._choose(m, "gather", list(GATHERING)), self._choose(m, "write", list(LaneClient)))
-        passed, more = Signal(range(_WRITE_PATIENCE + 1)), Signal(range(_WRITE_PATIENCE + 2))
+        passed, more = self._passed, Signal(range(_WRITE_PATIENCE + 2))
 
         def due(instructions: Value) -> Value:
             """Whether operations go first after so many instructions, if none go now."""

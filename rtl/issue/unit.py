@@ -97,6 +97,9 @@ class IssueUnit(Component):
         self._preferred = Signal(warps)
         self._last = Signal(warps)
         self._favoured = Signal(warps, init=1)
+        self._clock = Signal(range(FAVOUR_INTERVAL * window_cycles(params.beats)))
+        self._free = Signal(init=1)
+        self._beyond, self._busy = Signal(range(params.quarter_cycles)), Signal(params.beats - 1)
         super().__init__({
             **{own: member for part, names in _PORTS.items()
                for own, member in members_of(getattr(self, part), *names).items()},
@@ -142,7 +145,7 @@ class IssueUnit(Component):
         params, chooser, room = self._params, self.chooser, self.behind.room
         beats, count = params.beats, params.warps
         lanes, others, wanted, selected = self._all("lanes"), self._all("others"), Signal(), Signal()
-        free, passes, operates, goes = Signal(init=1), Signal(), Signal(), Signal()
+        free, passes, operates, goes = self._free, Signal(), Signal(), Signal()
         first = [Signal(count, attrs=KEEP, name=f"first_{which}") for which in ("lanes", "others")]
         m.d.comb += [
             wanted.eq(self._all("likely").any() & room), operates.eq(free & chooser.first), told.lanes_free.eq(free),
@@ -159,7 +162,7 @@ class IssueUnit(Component):
             m.d.sync += self.store.warp.eq(Mux(passes, *map(number_of, first)))
 
         # The lanes are busy for a cycle a beat, or for as long as the full ones take.
-        begins, beyond, busy = Signal(), Signal(range(params.quarter_cycles)), Signal(beats - 1)
+        begins, beyond, busy = Signal(), self._beyond, self._busy
         m.d.comb += begins.eq(passes & (first[0] & lanes & self._all("quarter")).any())
         m.d.sync += [
             beyond.eq(Mux(begins, params.quarter_cycles - 1, beyond - beyond.any())), busy.eq(Cat(passes | goes, busy)),
@@ -232,7 +235,7 @@ class IssueUnit(Component):
         """Who goes first from now on."""
         count, window = self._params.warps, window_cycles(self._params.beats)
         greedy, yields, last, favoured = Signal(), Signal(count), self._last, self._favoured
-        clock, favours = Signal(range(FAVOUR_INTERVAL * window)), Signal()
+        clock, favours = self._clock, Signal()
         launched = one_hot(self.launched.payload, count, self.launched.valid)
         m.d.comb += greedy.eq(self.policy == Policy.GREEDY_THEN_OLDEST)
         m.d.sync += [

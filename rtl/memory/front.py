@@ -42,10 +42,19 @@ class MemoryFront(Component):
         An instruction gets a slot.
     gather, taken : Out(stream of register_gather), Out(Event of gather_layout)
         Its gathers.
+
+    Attributes
+    ----------
+    queue : DispatchQueue
+        Instructions that wait.
+    here : Signal
+        A slot has been given.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
+        self.here = Signal()
+        self.queue = DispatchQueue(queued(params), bypass=True)
         super().__init__({
             "dispatch": In(Event(dispatched(params))), "room": Out(1), "local_base": In(BLOCK_ADDRESS_BITS),
             "busy": In(1 << slot_bits(params)), "kept": In(1 << entry_bits(params)),
@@ -55,7 +64,7 @@ class MemoryFront(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         params = self._params
-        m.submodules.queue = queue = DispatchQueue(queued(params), bypass=True)
+        m.submodules.queue = queue = self.queue
         m.submodules.decoder = decoder = MemoryDecoder(params.floats)
         m.submodules.whole = whole = MemoryDecoder(params.floats)
         arriving, waits, head = self.dispatch.payload, queue.arriving.payload, queue.head
@@ -70,7 +79,7 @@ class MemoryFront(Component):
 
         # The instruction whose registers are being read; it takes its slot in its first cycle here. Its first gather is
         # offered a cycle before, if there is none of another one: what it reads need not be known by then.
-        slot, here, asks, second, begun = Signal(slot_bits(params)), Signal(), Signal(), Signal(), self.begun
+        slot, here, asks, second, begun = Signal(slot_bits(params)), self.here, Signal(), Signal(), self.begun
         job, others = Signal(queued(params)), Signal.like(decoder.instruction.gathers[1])
         next_slot, ends, comes, idle = Signal.like(slot), Signal(), Signal(), head.payload.idle
         gather, taken = self.gather.payload, self.taken

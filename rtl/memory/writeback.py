@@ -1,5 +1,6 @@
 """Writeback: results on their way to registers, and the end of instructions."""
 
+from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, fifo, memory, stream
@@ -59,6 +60,13 @@ class ResultMemory(Component):
         return m
 
 
+def _record(params: SmParams) -> data.StructLayout:
+    """What an instruction ends with."""
+    return data.StructLayout({
+        "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "threads": WARP_THREADS, "write_barrier": 3,
+        "read_barrier": 3, "destination": 8, "results": range(WORDS + 1), "predicate": 3})
+
+
 class WriteBack(Component):
     """Instructions of a warp end in the order in which they came, those of several warps in any. An instruction that
     writes nothing ends when what its warp has written before is in the registers.
@@ -79,11 +87,37 @@ class WriteBack(Component):
     report_mask : In(32)
     completion, error : Out(completion), Out(error_event)
         A cycle after an instruction has ended without a write.
+
+    Attributes
+    ----------
+    chosen, chosen_slot : Signal
+        The next one that ends.
+    ends, completes : Signal
+        It does; without a write.
+    index : Signal
+        Which of its registers is written.
+    accessed : Signal(1 bit a slot)
+        Its accesses have ended, but for those that are pending.
+    writes : Signal(1 bit a slot)
+        It writes registers, unless it has an error.
+    given : Signal(1 bit a slot)
+        It has ended; if it wrote, that may be on its way to the registers.
+    older : Signal(a bit a slot, for each slot)
+        Those of the same warp that had a slot before it.
+    warps : Signal(a warp for each slot)
+    records : Memory
+        What is needed of each instruction until it ends.
+    asked : SyncFIFO
+        Writes that the lanes have taken, whose data they have not wanted yet: which register, whether it is the last
+        one, and the slot.
+    passing : list of Signal
+        On the way to the registers: the slot, and whether it was its last write; the last stage is written.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        count = 1 << slot_bits(params)
+        bits = slot_bits(params)
+        count = 1 << bits
         super().__init__({
             "begun": In(Event(begun_layout(params))), "judged": In(Event(judged_layout(params))),
             "loaded": In(WARP_THREADS), "inside": In(WARP_THREADS), "ended": In(count), "issued": In(count),
@@ -93,6 +127,14 @@ class WriteBack(Component):
             "wanted": In(data.StructLayout({"valid": 1, "index": 4, "beat": range(params.beats)})),
             "values": Out(data.ArrayLayout(32, params.lanes)), "flags": Out(params.lanes),
             "report_mask": In(32), "completion": Out(completion(params)), "error": Out(error_event(params))})
+        self.chosen, self.chosen_slot, self.ends, self.completes = Signal(), Signal(bits), Signal(), Signal()
+        self.index = Signal(range(WORDS))
+        self.accessed, self.writes, self.given = Signal(count), Signal(count), Signal(count)
+        self.older = Signal(data.ArrayLayout(count, count))
+        self.warps = Signal(data.ArrayLayout(params.warp_bits, count))
+        self.records = memory.Memory(shape=_record(params), depth=count, init=[])
+        self.asked: Any = fifo.SyncFIFO(width=bits + 3, depth=8)
+        self.passing = [Signal(bits + 1, name="later") for _ in range(_WRITE_CYCLES)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -101,15 +143,14 @@ class WriteBack(Component):
 
         # What is known of each slot.
         slots = range(count)
-        issued, writes, wrong, given, settled = (Signal(count, name=name) for name in (
-            "issued", "writes", "wrong", "given", "settled"))
-        warps = Signal(data.ArrayLayout(params.warp_bits, count))
-        older = Signal(data.ArrayLayout(count, count))
+        accessed, writes, given, warps, older = self.accessed, self.writes, self.given, self.warps, self.older
+        wrong, settled = Signal(count), Signal(count)
         enters = one_hot(begun.slot, count, self.begun.valid)
         writing = writes & ~wrong & ~self.fault
-        m.d.comb += self.done.eq(self.busy & (issued | self.ended) & ~self.pending)
+        m.d.comb += self.done.eq(self.busy & (accessed | self.ended) & ~self.pending)
         m.d.sync += [
-            self.busy.eq((self.busy | enters) & ~settled), issued.eq((issued & ~enters) | self.issued | self.ended),
+            self.busy.eq((self.busy | enters) & ~settled),
+            accessed.eq((accessed & ~enters) | self.issued | self.ended),
             writes.eq((writes & ~enters) | Mux(begun.instruction.results.any() & ~begun.idle, enters, 0)),
             wrong.eq((wrong & ~enters) | one_hot(
                 self.judged.payload.slot, count, self.judged.valid & self.judged.payload.bad)),
@@ -124,7 +165,7 @@ class WriteBack(Component):
 
         # The next one that ends: after those of its warp that are older, and once it is known whether it writes. What
         # it ends with is in the registers later.
-        chosen, chosen_slot, ends, free = Signal(), Signal(bits), Signal(), Signal(count)
+        chosen, chosen_slot, ends, free = self.chosen, self.chosen_slot, self.ends, Signal(count)
         mine, choice = one_hot(chosen_slot, count, chosen), Signal(count)
         judged = one_hot(self.judged.payload.slot, count, self.judged.valid)
         m.d.comb += choice.eq(self.done & ~judged & ~given & ~mine & ~Cat(
@@ -133,10 +174,7 @@ class WriteBack(Component):
             m.d.sync += [chosen.eq(choice.any()), chosen_slot.eq(lowest(choice))]
         m.d.sync += given.eq((given & ~enters) | Mux(ends, mine, 0))
 
-        layout = data.StructLayout({
-            "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "threads": WARP_THREADS, "write_barrier": 3,
-            "read_barrier": 3, "destination": 8, "results": range(WORDS + 1), "predicate": 3})
-        m.submodules.records = records = memory.Memory(shape=layout, depth=count, init=[])
+        m.submodules.records = records = self.records
         note, record = records.write_port(), records.read_port(domain="comb")
         m.d.comb += [note.en.eq(self.begun.valid), note.addr.eq(begun.slot), record.addr.eq(chosen_slot)]
         m.d.comb += [note.data[name].eq(begun.job[name]) for name in (
@@ -145,8 +183,8 @@ class WriteBack(Component):
         m.d.comb += note.data.read_barrier.eq(Mux(begun.idle, begun.job.read_barrier, NO_BARRIER))
 
         # Registers are written one by one.
-        writes_it, index, write, of = Signal(), Signal(range(WORDS)), self.write.payload, record.data
-        recent, sent, completes = Signal(_APART - 1), Signal(), Signal()
+        writes_it, index, write, of = Signal(), self.index, self.write.payload, record.data
+        recent, sent, completes = Signal(_APART - 1), Signal(), self.completes
         last = index == of.results - 1
         m.d.comb += [
             writes_it.eq(writing.bit_select(chosen_slot, 1)), self.write.valid.eq(chosen & writes_it),
@@ -160,7 +198,7 @@ class WriteBack(Component):
             m.d.sync += index.eq(Mux(last, 0, index + 1))
 
         # Their data, in the order in which the lanes want them.
-        m.submodules.asked = asked = fifo.SyncFIFO(width=bits + 3, depth=8)
+        m.submodules.asked = asked = self.asked
         m.submodules.results = results = ResultMemory(params)
         m.submodules.masks = masks = memory.Memory(
             shape=data.StructLayout({"loaded": WARP_THREADS, "inside": WARP_THREADS}), depth=count, init=[])
@@ -178,8 +216,7 @@ class WriteBack(Component):
             Assert(~wanted.valid | asked.r_rdy, "data wanted that nobody offered"),
             Assert(~asked.w_en | asked.w_rdy, "more writes than there can be under way")]
         passing: Value = Cat(slot, final_beat & final)
-        for _ in range(_WRITE_CYCLES):
-            later = Signal(bits + 1, name="later")
+        for later in self.passing:
             m.d.sync += later.eq(passing)
             passing = later
         m.d.comb += [

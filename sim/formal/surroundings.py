@@ -6,11 +6,13 @@ from typing import Any
 from amaranth.asserts import AnySeq  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.hdl import Assert, Assume, Cat, Cover, Elaboratable, Fragment, Module, ResetSignal, Signal, Value
 from amaranth.hdl._ast import Property  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.lib import fifo
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 
-__all__ = ["Anything", "Past", "can_happen", "claim", "contracts", "free", "no_reset", "presume", "presumed", "put"]
+__all__ = ["Anything", "Past", "ShownQueue", "can_happen", "claim", "contracts", "free", "no_reset", "presume",
+           "presumed", "put"]
 
 
 class Past:
@@ -85,6 +87,29 @@ class Anything(Component):
         for _, member, value in self.signature.flatten(self):
             if member.flow is Out:
                 free(m, value)
+        return m
+
+
+class ShownQueue(Elaboratable, fifo.FIFOInterface):
+    """In the place of a SyncFIFO: ``level`` of the ``places`` are taken; what was put in first is in the first one."""
+
+    def __init__(self, *, width: int, depth: int) -> None:
+        super().__init__(width=width, depth=depth)
+        self.places = [Signal(width, name=f"place_{number}") for number in range(depth)]
+        self.level = Signal(range(depth + 1))
+
+    def elaborate(self, platform: object) -> Module:
+        """What leaves moves all others up."""
+        m = Module()
+        left = self.level - (self.r_en & self.r_rdy)
+        m.d.comb += [
+            self.w_rdy.eq(self.level != self.depth), self.r_rdy.eq(self.level != 0), self.r_data.eq(self.places[0])]
+        m.d.sync += self.level.eq(left + (self.w_en & self.w_rdy))
+        for number, (place, behind) in enumerate(zip(self.places, [*self.places[1:], self.w_data], strict=True)):
+            with m.If(self.w_en & (left == number)):
+                m.d.sync += place.eq(self.w_data)
+            with m.Elif(self.r_en & self.r_rdy):
+                m.d.sync += place.eq(behind)
         return m
 
 

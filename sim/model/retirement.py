@@ -62,8 +62,8 @@ class Retirement:
     ``kill_future_branch`` are those after the instruction. ``next_pc`` is the pc as the warp holds it, behind a
     group's last instruction the next group's address; it means nothing once the warp has ``terminated``.
 
-    ``error`` is what was reported; an error that is not is NONE here, an instruction that did nothing. Other than
-    NONE: the instruction did nothing and the warp stays at it. Two errors leave a trace:
+    ``error`` is what was reported; an error that is not is ``unreported``, of an instruction that did nothing. Other
+    than NONE: the instruction did nothing and the warp stays at it. Two errors leave a trace:
     RET_EMPTY_STACK_ERROR comes with the end of the warp, SETCRSPTR's STACK_ERROR with an empty stack.
     """
 
@@ -82,6 +82,7 @@ class Retirement:
     condition: tuple[int, tuple[int, ...]] | None = None
     memory: tuple[MemoryWrite, ...] = ()
     error: WarpError = WarpError.NONE
+    unreported: WarpError = WarpError.NONE
     terminated: bool = False
     api_call_depth: int = 0
     kill_future_branch: bool = False

@@ -231,7 +231,7 @@ class Machine:
         record.after, record.depth_after = warp.masks, warp.stack.depth
         record.api_call_depth, record.kill_future_branch = warp.api_call_depth, warp.kill_future_branch
         if record.error is not WarpError.NONE and not self.reports(record.error):
-            record.error = WarpError.NONE
+            record.error, record.unreported = WarpError.NONE, record.error
         self.traps.executed(warp, record.pc)
         if record.error is WarpError.NONE or record.terminated:
             self.instructions += 1

@@ -147,11 +147,13 @@ class BarrierDriver(UnitDriver):
         """A warp ends."""
         ctx.set(self.dut.terminated, 1)
         ctx.set(self.dut.terminated_warp, warp.slot)
-        before = self._waiting()
+        before = {waiting: waiting.barrier for waiting in self._waiting()}
         self.warps[warp.slot] = None
         warp.cta.warps.remove(warp)
         settle(warp.cta)
-        self._group(before - self._waiting())
+        freed = before.keys() - self._waiting()
+        for number in {before[waiting] for waiting in freed}:
+            self._group({waiting for waiting in freed if before[waiting] == number})
         self._ending[warp.cta.slot] = self.cycle + 1
         if not warp.cta.warps:
             del self.ctas[warp.cta.slot]
@@ -286,7 +288,8 @@ class BarrierDriver(UnitDriver):
         if item is None:
             self.bench.fail(f"slot {operation.warp}: a write that nothing was sent for")
         where = f"slot {item.warp.slot}, {spell(item.use.word)}"
-        self.bench.expect(f"{where}: scoreboard of its write", operation.barrier, item.scoreboards[0])
+        self.bench.expect(f"{where}: scoreboard of its write, its last one", (operation.barrier, operation.last),
+                          (item.scoreboards[0], True))
         self.bench.expect(f"{where}: it was told that it is sent", item in self._lets_go, False)
         register = item.writes.get("register")
         self.bench.expect(f"{where}: register", operation.registers[0], RZ if register is None else register[0])

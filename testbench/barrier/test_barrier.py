@@ -5,7 +5,7 @@ from functools import partial
 
 from rtl.barrier import BarrierUnit
 from rtl.isa.barriers import BARRIERS
-from rtl.isa.kinds import BarrierMode
+from rtl.isa.kinds import BarrierMode, BarrierReduction
 from rtl.layouts import dispatched
 from rtl.params import PRESETS
 from testbench import simulation
@@ -115,6 +115,36 @@ def test_a_withdrawal_races_with_the_last_arrival():
         outcomes.append(len(pair.withdrawn))
     assert outcomes == sorted(outcomes, reverse=True)
     assert set(outcomes) == {0, 1}
+
+
+def test_the_end_of_a_warp_completes_two_barriers():
+    """Two warps wait at a barrier each, at which the other has arrived. When the third ends, both go on, and the one
+    that reduced reads its result."""
+    def arrival(mode, number, **fields):
+        return Use(encode("BAR", "ii", mode=mode.value, barrier=number, **{"Pc": 7} | fields), predicate=3)
+
+    result = Use(encode("B2R", "result", Rd=9, Pd=0))
+    steps = {20: (1, arrival(BarrierMode.ARV, 0)), 40: (0, arrival(BarrierMode.ARV, 1)),
+             60: (0, arrival(BarrierMode.RED, 0, Pc=1, reduction=BarrierReduction.POPC.value)),
+             80: (1, arrival(BarrierMode.SYNC, 1)), 140: (0, result), 160: (1, result)}
+    ends = {100: 2, 180: 0, 200: 1}
+
+    def source(driver, ctx, room, more):
+        if driver.cycle <= 3:
+            driver.begin(ctx, driver.cycle - 1, 0, 3, driver.cycle - 1)
+        if driver.cycle in steps:
+            slot, use = steps[driver.cycle]
+            assert driver.warps[slot] not in driver.held
+            driver.dispatch(ctx, driver.warps[slot], use)
+        if driver.cycle in ends:
+            driver.end(ctx, driver.warps[ends[driver.cycle]])
+
+    def body(bench):
+        driver = BarrierDriver(bench, source, PRESETS["small"], report_mask=tb_barrier.ALL_REPORTED)
+        driver.run(220)
+        bench.expect("instructions", driver.done, 6)
+
+    passes(body)
 
 
 async def bereave(ctx, dut, head_start, apart):

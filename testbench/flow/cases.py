@@ -52,7 +52,7 @@ class Life:
     def __call__(self, word, after=NEXT, *, error: Any = WarpError.NONE, pc=PC, depth=None, pushed=0,
                  terminated: Any = False, value=None, kept: Any = False, guard=ALL, conditions=0, operand=0, same=ALL,
                  fault: Any = WarpError.NONE, memory: Any = None, move: Any = FlowOperation.NONE, target=0,
-                 **masks) -> "Life":
+                 unreported: Any = WarpError.NONE, **masks) -> "Life":
         """An instruction, the pc afterwards, and the masks: those not named stay as they were."""
         if masks:
             kept_masks = {name: getattr(self.masks, name) for name in WarpMasks.__slots__}
@@ -61,7 +61,7 @@ class Life:
         failed = error is not WarpError.NONE and not terminated
         self.stream.steps.append(FlowStep(
             word, pc, pc if failed else after or 0, self.masks.active, codes_of(self.masks), self.depth, guard,
-            conditions, operand, same, fault, terminated, error, value, kept, memory, move, target))
+            conditions, operand, same, fault, terminated, error, value, kept, memory, move, target, unreported))
         return self
 
     def move(self, operation: FlowOperation, after: int = NEXT, **how: Any) -> "Life":
@@ -419,15 +419,20 @@ def directed() -> Iterator[Stream]:
 def unreported() -> Iterator[Stream]:
     """With no error reported, an instruction that has one does nothing."""
     yield (Life("unreported: branches go on behind")
-           (_to("BRA", TARGET + 4))(_to("BRA", TARGET, uniform=1, guard=0), guard=LOW)
-           (_to("CAL", TARGET + 4))(encode("BRA", "i", target=-0x200))).stream
-    yield Life("unreported: nothing to wait for")(encode("SYNC"))(encode("BRK", guard=PT))(encode("RAM")).stream
+           (_to("BRA", TARGET + 4), unreported=WarpError.MISALIGNED_PC)
+           (_to("BRA", TARGET, uniform=1, guard=0), guard=LOW, unreported=WarpError.DIVERGENT)
+           (_to("CAL", TARGET + 4), unreported=WarpError.MISALIGNED_PC)
+           (encode("BRA", "i", target=-0x200), unreported=WarpError.PC_WRAP)).stream
+    empty = {"unreported": WarpError.STACK_ERROR}
+    yield (Life("unreported: nothing to wait for")
+           (encode("SYNC"), **empty)(encode("BRK", guard=PT), **empty)(encode("RAM"), **empty)).stream
     full = Life("unreported: no room", granules=0).push("SSY", times=CACHED_TOKENS)
-    yield full(_to("SSY", TARGET))(_to("CAL", TARGET)).refuse(WarpError.STACK_OVERFLOW).stream
+    none = {"unreported": WarpError.STACK_OVERFLOW}
+    yield full(_to("SSY", TARGET), **none)(_to("CAL", TARGET), **none).refuse(WarpError.STACK_OVERFLOW).stream
     yield Life("unreported: no handler").refuse(WarpError.MISALIGNED_PC, HANDLER + 4).stream
     yield Life("unreported: no frame").enter(1).move(FlowOperation.RESTORE, PC, depth=0).move(
         FlowOperation.RESTORE).stream
     yield Life("unreported: RET from nothing ends the warp all the same")(
         encode("RET"), terminated=True, active=0, exited=ALL).stream
     yield Life("unreported: SETCRSPTR without memory", granules=0).push("SSY")(
-        encode("SETCRSPTR", Ra=1), operand=4, depth=0).stream
+        encode("SETCRSPTR", Ra=1), operand=4, depth=0, **empty).stream

@@ -15,6 +15,7 @@ from rtl.execute.common import CommonDecoder
 from rtl.execute.condition import ConditionTest
 from rtl.flow import FlowQueue
 from rtl.isa.condition import Flags
+from rtl.isa.control_code import next_address
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import WORD_BITS
 from rtl.isa.tokens import CRS_GRANULE
@@ -259,6 +260,9 @@ class FlowDriver(UnitDriver):
         bench.expect(f"{where}: error, end, reference kept", got, (expected.error, expected.terminated, expected.kept))
         if not expected.terminated:
             bench.expect(f"{where}: pc", int(result.pc), expected.pc_after)
+            if isinstance(item, FlowStep) and item.move is FlowOperation.NONE and item.error is WarpError.NONE:
+                bench.expect(f"{where}: goes on behind the instruction", bool(result.behind),
+                             item.unreported is WarpError.NONE and item.pc_after == next_address(item.pc))
         elif expected.error is not WarpError.NONE:
             bench.expect(f"{where}: pc of the error", int(result.pc), expected.pc)
         bench.expect(f"{where}: active threads", int(result.active), expected.active)

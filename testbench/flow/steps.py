@@ -62,6 +62,7 @@ class FlowStep:
     other. ``pc_after`` .. ``depth`` are what holds afterwards; ``value`` is what the instruction reads, if it does.
     ``memory`` is what the stack's region begins with then, if the instruction writes it back. With a ``move`` it is no
     instruction: the warp is made to do that, to ``target``; word, guard and what else there is play no part.
+    ``unreported`` is why nothing has happened, of an error that is not reported.
     """
 
     word: int
@@ -82,6 +83,7 @@ class FlowStep:
     memory: bytes | None = None
     move: FlowOperation = FlowOperation.NONE
     target: int = 0
+    unreported: WarpError = WarpError.NONE
 
     @property
     def name(self) -> str:
@@ -181,7 +183,8 @@ def retire(machine: Machine, slot: int) -> tuple[Retirement, FlowStep | None]:
         word, record.pc, record.pc if failed else record.next_pc, 0 if record.terminated else record.after.active,
         codes_of(record.after), 0 if record.terminated else record.depth_after,
         guard, sum(nibble << 4 * thread for thread, nibble in enumerate(nibbles)), operand, same, fault,
-        record.terminated, record.error, value, keeps and not failed, memory_of(warp) if form.name == "CCTLL" else None)
+        record.terminated, record.error, value, keeps and not failed, memory_of(warp) if form.name == "CCTLL" else None,
+        unreported=record.unreported)
 
 
 def with_write_back(warp: Warp, word: int) -> FlowStep:

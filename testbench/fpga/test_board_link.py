@@ -6,15 +6,17 @@ from random import Random
 
 from rtl.fpga.link import HostLink, LinkCommand, LinkStatus
 from sim.board.frames import Frame, FrameFinder
+from sim.launch.memory import Memory
+from testbench.fpga.beats import BeatServer
 from testbench.simulation import simulate
 
 
 class Line:
-    """A host beside a link, byte by byte; registers and memory as dictionaries."""
+    """A host beside a link, byte by byte; registers as a dictionary."""
 
-    def __init__(self, dut, ctx, random):
-        self.dut, self.ctx, self.random = dut, ctx, random
-        self.registers, self.writes, self.lines = {}, [], {}
+    def __init__(self, dut, ctx, memory):
+        self.dut, self.ctx, self.memory = dut, ctx, memory
+        self.registers, self.writes = {}, []
         self.finder, self.waiting = FrameFinder(), deque()
 
     async def ask(self, *frames, answers=1, raw=b""):
@@ -41,40 +43,21 @@ class Line:
             self.writes.append((ctx.get(bus.address), ctx.get(bus.data)))
         if ctx.get(bus.read):
             value = self.registers[ctx.get(bus.address)]
-        request, response = dut.memory.request, dut.memory.response
-        ready = self.random.random() < 0.5
-        ctx.set(request.ready, ready)
-        answer = None
-        if ready and ctx.get(request.valid):
-            asked = ctx.get(request.payload)
-            old = self.lines.get(asked.address)
-            answer = {"write": asked.write, "tag": 0, "error": old is None, "data": old or 0}
-            if asked.write and old is not None:
-                mask = sum(0xFF << 8 * byte for byte in range(64) if asked.mask >> byte & 1)
-                self.lines[asked.address] = old & ~mask | asked.data & mask
         await ctx.tick()
         if value is not None:
             ctx.set(bus.value, value)
-        if answer is not None:
-            ctx.set(request.ready, 0)
-            ctx.set(dut.sent.ready, 0)
-            ctx.set(dut.received.valid, 0)
-            await ctx.tick().repeat(self.random.randint(1, 5))
-            ctx.set(response.payload, answer)
-            ctx.set(response.valid, 1)
-            await ctx.tick().until(response.ready)
-            ctx.set(response.valid, 0)
         return self.finder.take(sent)
 
 
 def with_link(body):
     """Runs what a host does with a link."""
-    dut = HostLink()
+    dut, memory = HostLink(), Memory()
+    server = BeatServer(dut.memory, memory, (1, 5), Random(5))
 
     async def testbench(ctx):
-        await body(Line(dut, ctx, Random(5)))
+        await body(Line(dut, ctx, memory))
 
-    simulate(dut, testbench)
+    simulate(dut, testbench, background=[server.serve])
 
 
 def answer(number, command, status, more=b""):
@@ -115,17 +98,23 @@ def test_lines_over_the_link():
 
     @with_link
     async def body(line):
-        line.lines = {0x400_0000: 0, 0x400_0001: (1 << 512) - 1}
         base = 0x1_0000_0000
+        line.memory.map("two lines", base, 128)
+        line.memory.write(base, bytes(64) + b"\xff" * 64)
         write = Frame(4, 4, content + number(0xFFFF_0000_0000_00FF, 8) + number(base, 5))
         assert await line.ask(write) == [answer(4, LinkCommand.WRITE_LINE, LinkStatus.DONE)]
         kept = content[:8] + bytes(40) + content[48:]
         seen = await line.ask(Frame(5, 3, number(3, 2) + number(base, 5)), answers=3)
-        assert seen == [answer(5, LinkCommand.READ_LINES, status, number(base + 64 * at, 5) + data)
-                        for at, (status, data) in enumerate(
-                            [(LinkStatus.DONE, kept), (LinkStatus.DONE, b"\xff" * 64), (LinkStatus.MEMORY, bytes(64))])]
+        assert seen[:2] == [answer(5, LinkCommand.READ_LINES, LinkStatus.DONE, number(base + 64 * at, 5) + data)
+                            for at, data in enumerate([kept, b"\xff" * 64])]
+        assert seen[2].content[:6] == bytes([LinkStatus.MEMORY.value]) + number(base + 128, 5)
+        assert len(seen[2].content) == 70
         nowhere = Frame(6, 4, bytes(72) + number(0, 5))
         assert await line.ask(nowhere) == [answer(6, LinkCommand.WRITE_LINE, LinkStatus.MEMORY)]
+        again = Frame(7, 4, content + b"\xff" * 8 + number(base + 64, 5))
+        assert await line.ask(again) == [answer(7, LinkCommand.WRITE_LINE, LinkStatus.DONE)]
+        seen = await line.ask(Frame(8, 3, number(1, 2) + number(base + 64, 5)))
+        assert seen == [answer(8, LinkCommand.READ_LINES, LinkStatus.DONE, number(base + 64, 5) + content)]
 
 
 def test_what_is_no_request_is_answered_and_does_nothing():

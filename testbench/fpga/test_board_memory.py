@@ -1,51 +1,33 @@
 # amaranth: UnusedElaboratable=no
 """Block memory of a board, and the gate before a board's memory."""
 
-from collections import deque
 from random import Random
 
 import pytest
 
 from rtl.fpga.block_memory import BlockMemory
 from rtl.fpga.gate import MemoryGate
+from testbench.fpga.beats import LineClient, random_requests
 from testbench.simulation import simulate
 
 
-def test_block_memory_in_lockstep_with_a_dictionary():
-    lines, tags = 16, 8
-    dut, random = BlockMemory(3, 64 * lines), Random(11)
-    stored = dict.fromkeys(range(lines), 0)
-    waiting, compared = deque(), []
+@pytest.mark.parametrize(("pauses", "takes"), [(0, 1), (0.3, 0.6)])
+def test_block_memory_is_a_plain_memory(pauses, takes):
+    lines, random = 16, Random(11)
+    dut = BlockMemory(3, 64 * lines)
+    requests = random_requests(200, [*range(lines), lines, lines << 9, lines << 28], 8, random)
+    client = LineClient(dut.port, requests, range(lines), random, pauses=pauses, takes=takes)
+    simulate(dut, client.ask, client.hear)
+    assert client.errors == sum(request["address"] >= lines for request in requests) > 10
 
-    async def testbench(ctx):
-        request, response = dut.port.request, dut.port.response
-        asked = None
-        for _ in range(600):
-            if asked is None and random.random() < 0.8:
-                far = random.random() < 0.1
-                asked = {"write": random.randrange(2), "tag": random.randrange(tags), "data": random.getrandbits(512),
-                         "mask": random.choice([0, (1 << 64) - 1, random.getrandbits(64)]),
-                         "address": random.randrange(lines) + (lines << random.randrange(29) if far else 0)}
-                ctx.set(request.payload, asked)
-            ctx.set(request.valid, asked is not None)
-            ctx.set(response.ready, random.random() < 0.7)
-            if ctx.get(response.valid) and ctx.get(response.ready):
-                given, expected = ctx.get(response.payload), waiting.popleft()
-                assert (given.write, given.tag, given.error) == expected[:3]
-                if not given.write and not given.error:
-                    assert given.data == expected[3]
-                    compared.append(given.data)
-            if asked is not None and ctx.get(request.ready):
-                old = stored.get(asked["address"])
-                waiting.append((asked["write"], asked["tag"], int(old is None), old))
-                if asked["write"] and old is not None:
-                    mask = sum(0xFF << 8 * byte for byte in range(64) if asked["mask"] >> byte & 1)
-                    stored[asked["address"]] = old & ~mask | asked["data"] & mask
-                asked = None
-            await ctx.tick()
 
-    simulate(dut, testbench)
-    assert len(set(compared)) > 30
+@pytest.mark.parametrize(("write", "cycles"), [(0, 8), (1, 8)])
+def test_block_memory_has_no_gaps_between_lines(write, cycles):
+    dut, count = BlockMemory(1, 4096), 40
+    requests = [{"write": write, "tag": 0, "address": line, "data": line, "mask": 1} for line in range(count)]
+    client = LineClient(dut.port, requests, range(64), Random(1))
+    simulate(dut, client.ask, client.hear)
+    assert client.cycles <= cycles * count + 3
 
 
 @pytest.mark.parametrize("size", [0, 64, 100, 3 << 10])

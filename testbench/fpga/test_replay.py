@@ -10,18 +10,20 @@ import pytest
 
 from rtl.fpga.block_memory import BlockMemory
 from rtl.fpga.flat import Flat, FlatSm
+from rtl.isa.tokens import LINE_BYTES
 from rtl.params import PRESETS
 from sim.ecp5 import missing_tool
 from sim.engine import CompiledEngine, PysimEngine, make_simulator, observe
 from sim.verilog import verilog_of
 from testbench.engine.designs import needs_compiled
 from testbench.fpga import netlist
+from testbench.fpga.beats import LineClient, random_requests
 from testbench.fpga.replay import Recorder, Recording, ReplayError, build, play, record, recursion
 from testbench.refusal import refused
 
 MISSING = missing_tool()
 needs_tools = pytest.mark.skipif(MISSING is not None, reason=f"sim.fpga: {MISSING}")
-SIZE, CYCLES = 4096, 500
+SIZE, REQUESTS = 4096, 60
 needs_verilator = pytest.mark.skipif(shutil.which("verilator") is None, reason="verilator is not installed")
 
 
@@ -51,27 +53,18 @@ def test_the_whole_machine_in_verilator_does_the_same_in_every_cycle(tmp_path):
 
 def memory_at_work() -> Recording:
     """Random requests to a block memory of a board."""
-    dut, random = BlockMemory(3, SIZE), Random(4)
+    dut, random, lines = BlockMemory(3, SIZE), Random(4), SIZE // LINE_BYTES
     recorder = Recorder(dut)
-
-    async def testbench(ctx):
-        request, response = dut.port.request, dut.port.response
-        for _ in range(CYCLES):
-            if not ctx.get(request.valid) or ctx.get(request.ready):
-                ctx.set(request.valid, random.random() < 0.9)
-                ctx.set(request.payload, {
-                    "write": random.randrange(2), "tag": random.randrange(8), "address": random.randrange(SIZE // 32),
-                    "data": random.getrandbits(512), "mask": random.choice([(1 << 64) - 1, random.getrandbits(64)])})
-            ctx.set(response.ready, random.random() < 0.8)
-            await ctx.tick()
-
+    client = LineClient(dut.port, random_requests(REQUESTS, range(2 * lines), 8, random), range(lines), random,
+                        pauses=0.1, takes=0.8)
     simulator = make_simulator(dut, PysimEngine)
     simulator.add_clock(1e-8)
-    simulator.add_testbench(testbench)
+    for way in (client.ask, client.hear):
+        simulator.add_testbench(way)
     observer = observe(simulator, recorder.signals, recorder.take)
     simulator.run()
     observer.finish()
-    return recorder.recording(CYCLES)
+    return recorder.recording(client.cycles)
 
 
 @pytest.mark.skipif(netlist.missing() is not None, reason=f"testbench.fpga.netlist: {netlist.missing()}")
@@ -80,11 +73,12 @@ def test_a_netlist_of_block_memories_does_the_same_in_every_cycle(tmp_path):
     recording = memory_at_work()
     program = build(netlist.netlist_of(Flat(BlockMemory(3, SIZE)), tmp_path, lambda _what: None), recording, tmp_path)
     assert {"LUT4", "TRELLIS_FF", "DP16KD"} <= set((tmp_path / "cells.txt").read_text().split())
-    assert play(program, recording) == CYCLES
+    cycles = len(recording.rows)
+    assert play(program, recording) == cycles > 8 * REQUESTS
     port, = (port for port in recording.ports if port.name == "port_response_data")
     rows = recording.rows.copy()
     rows[-1, port.first + port.words - 1] ^= 1 << 31
-    with pytest.raises(ReplayError, match=f"^Vtop: cycle {CYCLES - 1}: port_response_data is "):
+    with pytest.raises(ReplayError, match=f"^Vtop: cycle {cycles - 1}: port_response_data is "):
         play(program, replace(recording, rows=rows))
 
 

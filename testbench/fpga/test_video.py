@@ -11,15 +11,15 @@ import pytest
 from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module
 from amaranth.lib.wiring import connect
 
+from rtl.fpga.beats import BeatArbiter
 from rtl.fpga.sdram import SdramChip, SdramController
 from rtl.fpga.tmds import TmdsEncoder
 from rtl.fpga.video import VGA, Video, VideoMode
 from rtl.fpga.video_pads import VideoPads
-from rtl.memory_arbiter import MemoryArbiter
 from sim.engine import CompiledEngine
 from sim.launch.memory import Memory
-from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from testbench.engine.designs import needs_compiled
+from testbench.fpga.beats import BeatServer
 from testbench.fpga.platform import on_ulx3s
 from testbench.fpga.sdram_chip import DATA_SHEET, SdramModel
 from testbench.fpga.tmds_decoder import CONTROL, Seen, TmdsError, decode, symbols_of, watch
@@ -64,14 +64,15 @@ def second_picture(design: Any, video: Video, server: Any, clock: float, scale: 
     return watch(np.array(symbols[SMALL.line * (SMALL.lines - SMALL.sync_height - SMALL.above):])), underrun
 
 
-def shown(scale: int, *, latency: int = 10, clock: float = 13e-9, enable: int = 1) -> tuple[np.ndarray, Any, int]:
-    """Random pixels in memory, what was seen of them, and whether memory was too slow."""
+def shown(scale: int, *, latency: int = 10, clock: float = 13e-9, enable: int = 1,
+          rows: int = SMALL.height) -> tuple[np.ndarray, Any, int]:
+    """Random pixels in memory, at most so many rows, what was seen of them, and whether memory was too slow."""
     video, memory = Video(2, SMALL), Memory()
-    width, height = SMALL.width >> scale, SMALL.height >> scale
+    width, height = SMALL.width >> scale, min(SMALL.height >> scale, rows)
     pixels = np.array(Random(scale).choices(range(256), k=width * height), np.uint8).reshape(height, width)
     memory.map("picture", BASE, width * height)
     memory.write(BASE, pixels.tobytes())
-    server = MemoryServer(video.memory, memory, MemoryBehaviour(latency=(1, latency)), Random(1))
+    server = BeatServer(video.memory, memory, (1, latency), Random(1))
     return pixels, *second_picture(video, video, server.serve, clock, scale, enable)
 
 
@@ -97,6 +98,12 @@ def test_a_screen_that_is_not_enabled_is_black():
     assert not seen.picture.any() and not underrun
 
 
+def test_pixels_that_are_not_in_memory_are_black():
+    pixels, seen, underrun = shown(0, rows=6)
+    assert (seen.picture[:5] == on_screen(pixels, 0)[:5]).all() and not underrun
+    assert not seen.picture[6:].any()
+
+
 def test_memory_that_is_too_slow_is_told_of():
     _, _, underrun = shown(0, latency=2000)
     assert underrun
@@ -107,7 +114,7 @@ class SdramVideo(Elaboratable):
 
     def __init__(self):
         self.video, self.controller = Video(2, SMALL), SdramController(3, SDRAM_HZ, SdramChip(power_up=500))
-        self.arbiter = MemoryArbiter([2, 2])
+        self.arbiter = BeatArbiter([2, 2])
 
     def elaborate(self, platform):
         m = Module()

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 from amaranth.hdl import DomainRenamer, Elaboratable, Module
-from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import connect
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from rtl.fpga.beats import BEAT_BYTES
+from rtl.fpga.block_memory import BlockMemory
 from rtl.fpga.tmds import CHANNELS, SYMBOL_BITS
 from rtl.fpga.video import VGA, Video, VideoMode
-from rtl.isa.tokens import LINE_BYTES
 from rtl.params import PRESETS
 from sim.board.link import BAUD, Link, open_port
 from sim.board.machine import Board
@@ -42,25 +43,18 @@ _SCALE = 2
 
 
 class PictureMemory(Elaboratable):
-    """Video hardware that shows a picture from a memory on the chip, which answers in the cycle after a request."""
+    """Video hardware that shows a picture from a block memory, which somebody has to put there."""
 
-    def __init__(self, picture: bytes, mode: VideoMode, scale: int) -> None:
-        self.video = Video(1, mode)
-        self._picture, self._scale = picture, scale
+    def __init__(self, size: int, mode: VideoMode, scale: int) -> None:
+        self.video, self.memory = Video(1, mode), BlockMemory(1, 1 << size.bit_length())
+        self._scale = scale
 
     def elaborate(self, platform: object) -> Module:
         """The video hardware and its memory."""
         m = Module()
-        m.submodules.video = video = self.video
-        lines = [int.from_bytes(self._picture[at:at + LINE_BYTES], "little")
-                 for at in range(0, len(self._picture), LINE_BYTES)]
-        m.submodules.memory = memory = Memory(shape=8 * LINE_BYTES, depth=len(lines), init=lines)
-        read, request, response = memory.read_port(), video.memory.request, video.memory.response
-        m.d.comb += [
-            video.scale.eq(self._scale), video.enable.eq(1), read.addr.eq(request.payload.address),
-            read.en.eq(request.valid & request.ready), request.ready.eq(~response.valid),
-            response.payload.data.eq(read.data)]
-        m.d.sync += response.valid.eq(request.valid & request.ready | response.valid & ~response.ready)
+        m.submodules.video, m.submodules.memory = video, memory = self.video, self.memory
+        connect(m, video.memory, memory.port)
+        m.d.comb += [video.scale.eq(self._scale), video.enable.eq(1)]
         return m
 
 
@@ -69,7 +63,8 @@ def seen_on_screen(picture: Picture, engine: type[Engine], mode: VideoMode = VGA
 
     One clock is that of all domains, which is faster to simulate; the tests have three.
     """
-    design = PictureMemory(picture.tobytes(), mode, scale)
+    content = picture.tobytes()
+    design = PictureMemory(len(content), mode, scale)
     count = mode.line * (2 * mode.lines - mode.above) + 10
     """The second picture, which is the first one with a pause before it."""
     symbols: NDArray[np.uint32] = np.zeros(count + 1, np.uint32)
@@ -82,6 +77,8 @@ def seen_on_screen(picture: Picture, engine: type[Engine], mode: VideoMode = VGA
             symbols[cycle], last = value, cycle
 
     async def run(ctx: Any) -> None:
+        for at in range(0, len(content), BEAT_BYTES):
+            ctx.set(design.memory.beats.data[at // BEAT_BYTES], int.from_bytes(content[at:at + BEAT_BYTES], "little"))
         with tqdm(total=count, desc="screen", unit=" pixels", unit_scale=True, disable=None, leave=False) as bar:
             done = 0
             while done < count:

@@ -11,7 +11,7 @@ UNITS = ("barrier", "convert", "crs", "execute", "fetch", "flow", "host", "issue
 
 LAYERS = (
     {"command", "workers"},
-    {"collector", "ecp5", "toolchain"},
+    {"collector", "ecp5", "netlist", "toolchain"},
     {"engine", "launch", "bitstream", "verilog"},
     {"formal", "kernels", "model", "waves"},
     {"machine", "mutation"},

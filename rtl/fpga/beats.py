@@ -1,0 +1,199 @@
+"""A board's way to memory: 64 bits at a time, as neither a serial line nor the pins of a memory chip want more.
+
+A line goes as a burst of eight beats, the lowest bytes first. A write asks with eight beats and is answered with one; a
+read asks with one and is answered with eight. The beats of a burst follow each other: nobody else's is between them. An
+answer begins when all of its request has been taken.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from amaranth.hdl import Array, Assert, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from rtl.arbiter import lowest
+from rtl.component import Component, pass_on
+from rtl.isa.tokens import LINE_BYTES
+from rtl.layouts import MemoryPort
+from rtl.params import LINE_ADDRESS_BITS
+
+__all__ = ["BEATS", "BEAT_BYTES", "BeatArbiter", "BeatPort", "LineBeats", "ends_answer", "ends_request"]
+
+BEAT_BYTES = 8
+BEATS = LINE_BYTES // BEAT_BYTES
+"""Of a line."""
+_NUMBER_BITS = (BEATS - 1).bit_length()
+_OWED_BITS = 12
+
+
+def _beat_request(tag_bits: int) -> data.StructLayout:
+    """A beat of a line to write, or the one that asks for a line.
+
+    ``address`` counts lines; ``beat`` counts the beats of a write, and is 0 in a read. ``data`` and ``mask`` (one bit a
+    byte) are for writes. ``write``, ``tag`` and ``address`` are the same in all beats of a burst. Requests of one tag
+    are performed and answered in the order they were made; between tags there is no order.
+    """
+    return data.StructLayout({"write": 1, "tag": tag_bits, "address": LINE_ADDRESS_BITS, "beat": _NUMBER_BITS,
+                              "data": 8 * BEAT_BYTES, "mask": BEAT_BYTES})
+
+
+def _beat_response(tag_bits: int) -> data.StructLayout:
+    """A beat of a line that was read, or the one that answers a write, which is number 0. ``error``: nothing is mapped
+    there; a read is answered with eight beats even so, all with ``error``."""
+    return data.StructLayout({
+        "write": 1, "tag": tag_bits, "error": 1, "beat": _NUMBER_BITS, "data": 8 * BEAT_BYTES})
+
+
+class BeatPort(wiring.Signature):
+    """What somebody on a board sees of memory.
+
+    Parameters
+    ----------
+    tag_bits : int
+
+    Members
+    -------
+    request : Out(stream of beats: write, tag, address, beat, data, mask)
+    response : In(stream of beats: write, tag, error, beat, data)
+    """
+
+    def __init__(self, tag_bits: int) -> None:
+        super().__init__({
+            "request": Out(stream.Signature(_beat_request(tag_bits))),
+            "response": In(stream.Signature(_beat_response(tag_bits)))})
+
+
+def ends_request(beat: Any) -> Value:
+    """Whether a beat is the last one of a request."""
+    return ~beat.write | (beat.beat == BEATS - 1)
+
+
+def ends_answer(beat: Any) -> Value:
+    """Whether a beat is the last one of an answer."""
+    return beat.write | (beat.beat == BEATS - 1)
+
+
+class LineBeats(Component):
+    """Lines on one side, beats on the other.
+
+    A line to write stays where it is, at the port, until its last beat has been taken; one that is read is gathered in
+    a register.
+
+    Members
+    -------
+    lines : In(MemoryPort)
+    beats : Out(BeatPort)
+    """
+
+    def __init__(self, tag_bits: int) -> None:
+        super().__init__({"lines": In(MemoryPort(tag_bits)), "beats": Out(BeatPort(tag_bits))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        line, beat, number = self.lines.request, self.beats.request, Signal(_NUMBER_BITS)
+        pass_on(m, line.payload, beat.payload, "write", "tag", "address")
+        m.d.comb += [
+            beat.valid.eq(line.valid), beat.payload.beat.eq(number),
+            beat.payload.data.eq(line.payload.data.word_select(number, 8 * BEAT_BYTES)),
+            beat.payload.mask.eq(line.payload.mask.word_select(number, BEAT_BYTES)),
+            line.ready.eq(beat.ready & ends_request(beat.payload))]
+        with m.If(line.valid & beat.ready & line.payload.write):
+            m.d.sync += number.eq(number + 1)
+
+        came, given, full = self.beats.response, self.lines.response, Signal()
+        answer = Signal.like(given.payload)
+        m.d.comb += [came.ready.eq(~full), given.valid.eq(full), given.payload.eq(answer)]
+        with m.If(full):
+            m.d.sync += full.eq(~given.ready)
+        with m.Elif(came.valid):
+            pass_on(m, came.payload, answer, "write", "tag", "error", domain="sync")
+            m.d.sync += [answer.data.word_select(came.payload.beat, 8 * BEAT_BYTES).eq(came.payload.data),
+                         full.eq(ends_answer(came.payload))]
+        return m
+
+
+class BeatArbiter(Component):
+    """Passes bursts of several ports to one, in turn, and answers back to whom they belong, a cycle later each.
+
+    A request goes through in the cycle in which it comes, if it is that client's turn; the turn changes with the last
+    beat of a burst, or in a cycle without a request. A request's tag outside is its client's number in the upper bits,
+    and the client's own tag below.
+
+    Parameters
+    ----------
+    tag_bits : sequence of int
+        Width of each client's tags.
+
+    Members
+    -------
+    client_0.. : In(BeatPort) each, seen from the client
+    port : Out(BeatPort)
+    """
+
+    def __init__(self, tag_bits: Sequence[int]) -> None:
+        self._own_bits = max(tag_bits)
+        clients = {f"client_{index}": In(BeatPort(width)) for index, width in enumerate(tag_bits)}
+        super().__init__(clients | {"port": Out(BeatPort(ceil_log2(len(tag_bits)) + self._own_bits))})
+        self.clients = [getattr(self, name) for name in clients]
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self._requests(m)
+        self._responses(m)
+        self._promises(m)
+        return m
+
+    def _requests(self, m: Module) -> None:
+        """Whose turn it is comes from a register: that of the client that was served last, until another one has a
+        request and no burst is under way."""
+        count, out = len(self.clients), self.port.request
+        turn, wanting, begun, goes_on = Signal(range(count)), Signal(count), Signal(), Signal()
+        others, later = Signal(count), Signal(count)
+        m.d.comb += [
+            wanting.eq(Cat(client.request.valid for client in self.clients)),
+            out.valid.eq(wanting.bit_select(turn, 1)),
+            others.eq(wanting & Cat(turn != index for index in range(count))),
+            later.eq(wanting & Cat(turn < index for index in range(count))),
+            goes_on.eq(Mux(out.valid & out.ready, ~ends_request(out.payload), begun))]
+        m.d.sync += begun.eq(goes_on)
+        with m.If(~goes_on & (~out.valid | out.ready) & others.any()):
+            m.d.sync += turn.eq(Mux(later.any(), lowest(later), lowest(others)))
+        for index, client in enumerate(self.clients):
+            with m.If(turn == index):
+                m.d.comb += client.request.ready.eq(out.ready)
+                pass_on(m, client.request.payload, out.payload, "write", "address", "beat", "data", "mask")
+                m.d.comb += out.payload.tag.eq(client.request.payload.tag | index << self._own_bits)
+
+    def _responses(self, m: Module) -> None:
+        """Gives each answer to its client: from a register, since what memory has read comes late."""
+        answer, came = Signal.like(self.port.response.payload), self.port.response
+        full, taken = Signal(), Signal()
+        who = answer.tag[self._own_bits:]
+        m.d.comb += [taken.eq(Array(client.response.ready for client in self.clients)[who]),
+                     came.ready.eq(~full | taken)]
+        with m.If(came.ready):
+            m.d.sync += [full.eq(came.valid), answer.eq(came.payload)]
+        for index, client in enumerate(self.clients):
+            response = client.response
+            m.d.comb += response.valid.eq(full & (who == index))
+            pass_on(m, answer, response.payload, "write", "tag", "error", "beat", "data")
+
+    def _promises(self, m: Module) -> None:
+        """A client's beats, and those of memory, come in the order of a burst; memory answers what it was asked."""
+        port, owed = self.port, Signal(_OWED_BITS)
+        asked = port.request.valid & port.request.ready & ends_request(port.request.payload)
+        answered = port.response.valid & port.response.ready & ends_answer(port.response.payload)
+        m.d.sync += [
+            owed.eq(owed + asked - answered),
+            Assert(~port.response.valid | (owed != 0), "memory answers before it was asked")]
+        for name, way, ends in (("client", port.request, ends_request), ("memory", port.response, ends_answer)):
+            beat = way.payload
+            now, number = Cat(beat.write, beat.tag), Signal(_NUMBER_BITS)
+            head = Signal.like(now)
+            with m.If(way.valid & way.ready):
+                m.d.sync += [
+                    number.eq(Mux(ends(beat), 0, number + 1)), head.eq(now),
+                    Assert(beat.beat == number, f"a beat of a {name} is not the next one of its burst"),
+                    Assert((number == 0) | (head == now), f"a {name} mixes two bursts")]

@@ -1,0 +1,145 @@
+"""Every warp that is ready issues in time, whichever is favoured and whatever goes first; and so do operations.
+
+Four warps become ready when they like, with what they like, and units ask for operations of the lanes when they like;
+the policy is any, in every cycle. That is shown of 4 lanes and of 32. Of one warp, whichever it is:
+
+1. The lanes are free again when the beats are over of what they took, at most 4 * beats + 1 cycles later.
+2. Windows favour one warp after the other, one in an interval of eight windows. In its window a warp that is ready
+   issues after 5 * beats cycles at most: those for which the full lanes are taken, and those of an operation, of which
+   one goes first at most.
+3. So a warp that stays ready issues within as many intervals as there are warps, and 5 * beats cycles.
+4. While an operation is offered, and those who lower scoreboards for the lanes have room, seven instructions pass the
+   lanes at most until an operation goes.
+
+A warp that stays ready is ready with the same instruction; if it does not stay so, for want of room or held by the trap
+unit, it begins to wait when it is ready again. The queue of warps that wait for what is behind their instruction is
+assumed to have room. Who goes first of those who are not favoured, and which operation, is another theorem, of order.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from amaranth.asserts import AnyConst  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import Array, Assume, Cat, Elaboratable, Module, Mux, Signal
+
+from rtl.issue import FAVOUR_INTERVAL, OPERATIONS, IssueUnit, window_cycles
+from rtl.one_hot import number_of, one_hot
+from rtl.params import PRESETS, SmParams
+from rtl.population import population
+from sim.formal.fault import Fault
+from sim.formal.surroundings import Anything, Past, can_happen, claim, free, no_reset, presume
+from sim.formal.theorem import Theorem
+
+_SIZES = [replace(PRESETS["tiny"], warps=4, lanes=lanes) for lanes in (4, 32)]
+_PATIENCE = 7
+
+
+class _Spec(Elaboratable):
+    """Issue units of both forms: on some lanes an instruction takes several cycles, on 32 of them one; examples are of
+    these."""
+
+    def __init__(self, examples: bool = False) -> None:
+        self._examples = examples
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        no_reset(m)
+        for params in _SIZES[-1:] if self._examples else _SIZES:
+            m.submodules[f"lanes_{params.lanes}"] = _Unit(params, self._examples)
+        return m
+
+
+class _Unit(Elaboratable):
+    """The issue unit, with warps that are ready when they like; in examples a window begins soon."""
+
+    def __init__(self, params: SmParams, examples: bool) -> None:
+        self._params, self._beats = params, params.beats
+        self._interval = FAVOUR_INTERVAL * window_cycles(params.beats)
+        # A window shows two cycles after it has begun. For so many cycles are the lanes not free, and has a favoured
+        # warp to wait, at most.
+        self._shows = self._interval - window_cycles(params.beats) + 2
+        self._held = params.quarter_cycles - 1
+        self._in_time = self._held + params.beats
+        self.dut: Any = IssueUnit(params)
+        for name in ("store", "results", "scoreboards", "behind"):
+            setattr(self.dut, name, Anything(getattr(self.dut, name)))
+        self.dut.warps = [Anything(warp) for warp in self.dut.warps]
+        if examples:
+            self.dut._clock = Signal.like(self.dut._clock, init=self._shows - 4)
+        self.warp = Signal(params.warp_bits)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        presume(m, "dut", self.dut)
+        dut, past = self.dut, Past(m)
+        free(m, dut)
+        m.d.comb += [self.warp.eq(AnyConst(len(self.warp))), Assume(dut.behind.room, "there is room for who issues")]
+        m.d.comb += [Assume(~(each.lanes & each.others) & (each.likely | ~(each.lanes | each.others)), "who is ready")
+                     for each in dut.warps]
+        lanes, others, taken = (Array(each)[self.warp] for each in zip(
+            *((each.lanes, each.others, each.own.taken) for each in dut.warps), strict=True))
+        waits = (lanes | others) & ~taken
+        m.d.comb += Assume(~past(waits) | ~(lanes | others) | (lanes == past(lanes)), "it stays ready with the same")
+        left = self._show_lanes(m, past)
+        self._show_windows(m, past, lanes, others, waits, left)
+        self._show_operations(m)
+        return m
+
+    def _show_lanes(self, m: Module, past: Past) -> Signal:
+        """Returns the cycles until the lanes are free."""
+        dut, left, beats = self.dut, Signal(range(self._held + 1)), self._beats
+        busy, beyond = Cat(dut._busy, 0), dut._beyond
+        m.d.comb += left.eq(Mux(beyond != 0, beyond, Mux(busy.any(), beats - 1 - number_of(busy), 0)))
+        claim(m, population(busy) <= 1, "a beat is under way")
+        claim(m, ~busy.any() | (beyond == 0) | (beyond + number_of(busy) == self._held), "or those of the full lanes")
+        claim(m, beyond <= self._held, "so long")
+        claim(m, dut._free == (left == 0), "when the lanes are free")
+        claim(m, left == past(left) - 1, "they become free", when=past(left) != 0)
+        can_happen(m, past(left) == self._held, "the full lanes are used")
+        return left
+
+    def _show_windows(self, m: Module, past: Past, lanes: Any, others: Any, waits: Any, left: Signal) -> None:
+        """``age``: cycles since the warp's last window. ``waited``: since it is ready; ``here``: in its window."""
+        dut, clock, favoured, count = self.dut, self.dut._clock, self.dut._favoured, self._params.warps
+        age, waited, here, operated = Signal(range(count * self._interval)), Signal(16), Signal(16), Signal()
+        window = favoured.bit_select(self.warp, 1) & (clock >= self._shows)
+        stays = waits & window & ~clock.all()
+        m.d.comb += age.eq(Cat(clock, (number_of(favoured) - self.warp - 1)[:self._params.warp_bits]))
+        m.d.sync += [
+            waited.eq(Mux(waits, waited + 1, 0)), here.eq(Mux(stays, here + 1, 0)),
+            operated.eq(stays & (operated | dut.chooser.goes))]
+        claim(m, population(favoured) == 1, "one is favoured")
+        claim(m, age == Mux(past(age) == count * self._interval - 1, 0, past(age) + 1), "each in its turn",
+              when=past.begun)
+        claim(m, dut._preferred == one_hot(self.warp, count), "it goes first", when=window)
+        claim(m, ~operated | (~dut.chooser.first & (dut.chooser._passed == 0)), "an operation goes once")
+        claim(m, here + left + Mux(operated, 0, self._beats) <= self._in_time, "it waits for the lanes",
+              when=window & lanes)
+        claim(m, here + (dut._free & ~(operated & (self._beats == 1))) <= 1, "or for another one", when=window & others)
+        claim(m, here == Mux(window, Mux(waited < clock - self._shows, waited, clock - self._shows), 0), "since when",
+              when=lanes | others)
+        claim(m, here <= self._in_time, "it issues in its window")
+        claim(m, waited <= age + self._in_time + 1, "it issues in time")
+        can_happen(m, past(here == self._in_time) & ~past(waits), "it has waited as long as it may")
+
+    def _show_operations(self, m: Module) -> None:
+        """``passed``: instructions since an operation is offered."""
+        passed, chooser = Signal(range(_PATIENCE + 2)), self.dut.chooser
+        offered = Cat(getattr(chooser, name).valid for name in OPERATIONS).any()
+        waits = offered & chooser.room & ~chooser.goes
+        m.d.sync += passed.eq(Mux(waits, passed + chooser.passes, 0))
+        claim(m, passed <= chooser._passed, "they are counted", when=waits)
+        claim(m, ~(passed == _PATIENCE) | chooser.first, "it is due", when=waits)
+        claim(m, passed <= _PATIENCE, "so many instructions go first")
+        can_happen(m, chooser.first & (passed == 2), "two instructions have gone first")
+
+
+THEOREM = Theorem(_Spec, depth=3, reach=22, examples=partial(_Spec, examples=True), faults=(
+    Fault("rtl.issue.unit", "Mux(favours, favoured, last)", "last"),
+    Fault("rtl.issue.unit", "favoured.eq(favoured.rotate_left(1))", "favoured.eq(favoured)"),
+    Fault("rtl.issue.unit", "Mux(preferred.any(), preferred, self._places.first(wanting))",
+          "self._places.first(wanting)"),
+    Fault("rtl.issue.unit", "beyond - beyond.any()", "beyond - (beyond > 1)"),
+    Fault("rtl.issue.operations", "m.d.sync += passed.eq(0)", "m.d.sync += passed.eq(passed)"),
+    Fault("rtl.issue.operations", "self.room & ~self.goes & Mux(", "self.room & ~self.goes & self.passes & Mux(")))

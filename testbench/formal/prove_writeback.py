@@ -1,0 +1,206 @@
+"""Every instruction of the memory unit that gets a slot ends once, behind all of its warp's that came before it.
+
+Instructions of two warps get eight slots in turn, each when its slot is free; their accesses end when they like, with
+an error or a fault or without; the lanes take writes and want their data when they like. Of one slot, and of another
+one, whichever they are:
+
+1. An instruction ends once: with the last of its writes, or by a completion if it writes nothing, and then all its
+   accesses have ended. What ends says what came: warp, serial number, scoreboard.
+2. It writes its registers one by one, each once, the first one first.
+3. Its slot is free when it has ended and all it wrote is in the registers, not before; and nothing frees it twice.
+4. All of its warp that got a slot before it have ended before; if it writes nothing, what they wrote is in the
+   registers.
+5. From when it gets its slot until it ends, 14 others end at most. If all its accesses have ended, and it has no older
+   one of its warp in a slot, then one is chosen; who is chosen and writes nothing ends within three cycles.
+6. Completions come three cycles apart, at least.
+
+So every instruction ends, if memory answers and the lanes take what is offered. Accesses are assumed to be of who has a
+slot, and when they have ended no line of it is under way, and nothing new is told of its errors, until the slot is
+given again. The queue of writes whose data are wanted is one here that shows its places.
+"""
+
+from functools import partial
+from typing import Any
+
+from amaranth.asserts import AnyConst  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import Array, Assume, Cat, Const, Elaboratable, Module, Mux, Signal, Value
+
+from rtl.memory.instruction import WORDS, slot_bits
+from rtl.memory.writeback import WriteBack
+from rtl.one_hot import one_hot
+from rtl.params import PRESETS
+from rtl.population import population
+from sim.formal.fault import Fault
+from sim.formal.surroundings import Past, ShownQueue, can_happen, claim, free, no_reset, presume
+from sim.formal.theorem import Theorem
+
+_PARAMS = PRESETS["tiny"]
+_BITS = slot_bits(_PARAMS)
+_SLOTS = 1 << _BITS
+_OTHERS = 2 * (_SLOTS - 1)
+"""Instructions that end before one: those that were there, and those that get a slot before it is its turn again."""
+_APART = 3
+
+
+class _Spec(Elaboratable):
+    """Writeback; the front, the access stage, the miss queue and the lanes are anything that keeps its promises. In
+    examples it is about the second slot and the first one; nothing is told of addresses, and the lanes are fast."""
+
+    def __init__(self, examples: bool = False) -> None:
+        self._examples = examples
+        self.dut: Any = WriteBack(_PARAMS)
+        self.queue = self.dut.asked = ShownQueue(width=self.dut.asked.width, depth=self.dut.asked.depth)
+        self.record = self.dut.records.read_port(domain="comb")
+        self.slot, self.other = Signal(_BITS), Signal(_BITS)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        presume(m, "dut", self.dut)
+        past = Past(m)
+        free(m, self.dut)
+        no_reset(m)
+        m.d.comb += [self.slot.eq(AnyConst(_BITS)), self.other.eq(AnyConst(_BITS)),
+                     Assume(self.slot != self.other, "another one")]
+        if self._examples:
+            dut = self.dut
+            m.d.comb += Assume((self.slot == 1) & (self.other == 0) & ~dut.judged.valid & ~dut.pending.any()
+                               & ~dut.result.as_value().any() & (dut.wanted.beat == _PARAMS.beats - 1)
+                               & (dut.loaded == 0) & (dut.inside == 0), "an example")
+        next_, over, known = self._surround(m, past)
+        self._show_end(m, past, over, known)
+        self._show_writes(m, past)
+        self._show_freed(m)
+        self._show_order(m, past, known)
+        self._show_bound(m, past, next_, over)
+        return m
+
+    def _of(self, bits: Any) -> Value:
+        """Whether it is the slot's."""
+        return Value.cast(bits).bit_select(self.slot, 1)
+
+    def _surround(self, m: Module, past: Past) -> tuple[Signal, Signal, Value]:
+        """Promises of the others. Returns the next slot that is given; those whose accesses have ended since they got
+        it, in a cycle before, or now."""
+        dut, next_, ended, over = self.dut, Signal(_BITS), Signal(_SLOTS), Signal(_SLOTS)
+        begun = dut.begun.payload
+        enters, judged = (one_hot(event.payload.slot, _SLOTS, event.valid) for event in (dut.begun, dut.judged))
+        known = over | dut.busy & (ended | dut.ended) & ~dut.pending
+        m.d.sync += [next_.eq(next_ + dut.begun.valid), ended.eq(ended & ~enters | dut.issued | dut.ended),
+                     over.eq(known & ~enters)]
+        claim(m, ended == dut.accessed, "whose accesses have begun")
+        claim(m, dut.done == known & dut.busy, "whose accesses have ended")
+        m.d.comb += [
+            Assume(~dut.begun.valid | (begun.slot == next_), "slots are given in turn"),
+            Assume(~(enters & dut.busy).any(), "none that is in use"),
+            Assume(begun.instruction.results <= WORDS, "so many registers"),
+            Assume(~((dut.issued | dut.ended) & ~(dut.busy | enters)).any(), "accesses are of who has a slot"),
+            Assume(~(over & dut.pending).any(), "no line comes later"),
+            Assume(~(over & judged).any(), "no error comes later"),
+            Assume(~(over & (dut.fault ^ past(dut.fault))).any(), "and no fault")]
+        return next_, over, known
+
+    def _show_end(self, m: Module, past: Past, over: Signal, known: Value) -> None:
+        """The slot's instruction as it came, and whether it has ended."""
+        dut, begun, slots = self.dut, self.dut.begun.payload, one_hot(self.dut.chosen_slot, _SLOTS, self.dut.chosen)
+        record, kept, told = self.record, Signal.like(begun.job), Signal()
+        self.enters, self.ends = (dut.begun.valid & (begun.slot == self.slot)), dut.ends & self._of(slots)
+        self.results, self.wrote, self.told = Signal(3), Signal(), told
+        wrote, done, out = dut.write.payload, dut.completion, self._of(slots)
+        m.d.comb += record.addr.eq(self.slot)
+        with m.If(self.enters):
+            m.d.sync += [told.eq(0), kept.eq(begun.job), self.results.eq(begun.instruction.results)]
+        with m.Elif(self.ends):
+            m.d.sync += [told.eq(1), self.wrote.eq(~dut.completes)]
+        claim(m, ~(slots & ~(dut.busy & over & ~dut.given)).any(), "who is chosen has not ended, but all its accesses")
+        claim(m, ~told & self._of(dut.busy & over), "it ends once, behind its accesses", when=self.ends)
+        claim(m, told == self._of(dut.given), "whether it has ended", when=self._of(dut.busy))
+        same = Cat(record.data[name] == kept[name] for name in ("warp", "serial", "write_barrier")).all()
+        claim(m, same & (record.data.results == self.results), "it is kept", when=self._of(dut.busy))
+        claim(m, (wrote.warp == kept.warp) & (wrote.serial == kept.serial) & (wrote.barrier == kept.write_barrier),
+              "what is written is its", when=out)
+        claim(m, dut.completion.valid == past(dut.completes), "a completion is told")
+        claim(m, (done.warp == past(kept.warp)) & (done.serial == past(kept.serial))
+              & (done.write_barrier == past(kept.write_barrier)), "and it is its", when=past(self.ends & dut.completes))
+        can_happen(m, self.ends & dut.completes & self._of(dut.fault) & (self.results != 0), "it ends with a fault")
+
+    def _show_writes(self, m: Module, past: Past) -> None:
+        """``count``: registers of the slot's instruction that were written."""
+        dut, count = self.dut, Signal(3)
+        mine = dut.chosen & (dut.chosen_slot == self.slot)
+        sent, write = mine & dut.write.valid & dut.write.ready, dut.write.payload
+        m.d.sync += count.eq(Mux(self.enters, 0, count + sent))
+        claim(m, self.results <= WORDS, "so many registers")
+        claim(m, ~self._of(dut.writes) | (self.results != 0), "who writes", when=self._of(dut.busy))
+        claim(m, dut.index == 0, "none is begun", when=~(dut.chosen & dut.write.valid))
+        claim(m, (dut.index == count) & (count < self.results), "they are written in turn",
+              when=mine & dut.write.valid)
+        claim(m, count == Mux(self.told & self.wrote, self.results, Mux(mine & dut.write.valid, dut.index, 0)),
+              "how many are written", when=self._of(dut.busy))
+        claim(m, (write.index == count) & (write.last == (count == self.results - 1)), "each once", when=sent)
+        can_happen(m, sent & write.last & (count == 3), "the fourth register is written")
+
+    def _show_freed(self, m: Module) -> None:
+        """Of each slot that has ended with writes one last write is on its way to the registers, if it is in use."""
+        dut, way, twice = self.dut, Const(0, _SLOTS), Const(0, _SLOTS)
+        entries = [Cat(each[-_BITS:], each[-_BITS - 1] & (self.queue.level > number))
+                   for number, each in enumerate(self.queue.places)]
+        for each in (*entries, *dut.passing):
+            here = one_hot(each[:_BITS], _SLOTS, each[_BITS])
+            way, twice = way | here, twice | way & here
+        claim(m, self.queue.level <= self.queue.depth, "so many places")
+        claim(m, ~twice.any(), "a slot has one last write")
+        claim(m, ~(way & ~(dut.busy & dut.given)).any(), "it has ended then")
+        claim(m, self._of(way) == (self.told & self.wrote), "all that has ended with writes is on its way",
+              when=self._of(dut.busy))
+        claim(m, self.told, "it is freed when it has ended", when=~self._of(dut.busy) & _ever(m, self.enters))
+
+    def _show_order(self, m: Module, past: Past, known: Value) -> None:
+        """Of the other slot: the warp, and whether it is of the same and came before."""
+        dut, begun, warp, other_warp, before = self.dut, self.dut.begun.payload, Signal(1), Signal(1), Signal()
+        in_other = dut.begun.valid & (begun.slot == self.other)
+        busy, given = (bits.bit_select(self.other, 1) for bits in (dut.busy, dut.given))
+        with m.If(self.enters):
+            m.d.sync += [warp.eq(begun.job.warp), before.eq(busy & (other_warp == begun.job.warp))]
+        with m.If(in_other):
+            m.d.sync += [other_warp.eq(begun.job.warp), before.eq(0)]
+        older = Array(dut.older)[self.slot].bit_select(self.other, 1)
+        claim(m, (Array(dut.warps)[self.other] == other_warp), "whose it is", when=busy)
+        claim(m, older == before, "it came before", when=self._of(dut.busy))
+        claim(m, ~(busy & before) | given, "who came before has ended", when=self.ends)
+        claim(m, ~(busy & before), "and what it wrote is in the registers", when=self.ends & dut.completes)
+        claim(m, ~(busy & before) | given, "who came before", when=dut.chosen & (dut.chosen_slot == self.slot))
+        can_happen(m, self.ends & dut.completes & _ever(m, before & busy & given), "it has waited for registers")
+
+    def _show_bound(self, m: Module, past: Past, next_: Signal, over: Signal) -> None:
+        """``ahead``: others that may still end before, at most."""
+        dut, passed, ahead, waits, apart = self.dut, Signal(5), Signal(5), Signal(2), Signal(2)
+        older = Array(dut.older)[self.slot]
+        m.d.comb += ahead.eq(population(dut.busy & ~dut.given & ~one_hot(self.slot, _SLOTS))
+                             + (self.slot - next_)[:_BITS])
+        m.d.sync += [
+            passed.eq(Mux(self.enters, 0, passed + (dut.ends & ~self.ends & ~self.told))),
+            waits.eq(Mux(dut.chosen & ~dut.write.valid & ~dut.ends, waits + 1, 0)),
+            apart.eq(Mux(dut.completes, 0, apart + ~apart.all()))]
+        claim(m, passed + ahead <= _OTHERS, "so many end before", when=self._of(dut.busy) & ~self.told)
+        claim(m, dut.chosen, "one is chosen", when=past(
+            self._of(over & dut.busy & ~dut.given) & ~(older & dut.busy).any() & ~self.ends))
+        claim(m, waits < _APART, "who is chosen ends")
+        claim(m, ~dut.completes | (apart >= _APART - 1), "completions are apart", when=_ever(m, dut.completes))
+        can_happen(m, (passed == 2) & self.ends, "others end before")
+
+
+def _ever(m: Module, what: Any) -> Signal:
+    """Whether something has happened before."""
+    before = Signal()
+    m.d.sync += before.eq(before | what)
+    return before
+
+
+THEOREM = Theorem(_Spec, depth=3, reach=14, long=True, examples=partial(_Spec, examples=True), faults=(
+    Fault("rtl.memory.writeback", "~judged & ~given & ~mine & ~Cat(", "~judged & ~given & ~Cat("),
+    Fault("rtl.memory.writeback", "Mux(writing[slot], ~given, ~0)", "~given"),
+    Fault("rtl.memory.writeback", "older[slot].eq(self.busy & Cat(", "older[slot].eq(self.busy & ~self.done & Cat("),
+    Fault("rtl.memory.writeback", "Cat(slot, final_beat & final)", "Cat(slot, final_beat)"),
+    Fault("rtl.memory.writeback", "write.last.eq(last)", "write.last.eq(1)"),
+    Fault("rtl.memory.writeback", "completes.eq(chosen & ~writes_it & ~recent.any())",
+          "completes.eq(chosen & ~writes_it)")))

@@ -423,11 +423,11 @@ def unreported() -> Iterator[Stream]:
            (_to("BRA", TARGET, uniform=1, guard=0), guard=LOW, unreported=WarpError.DIVERGENT)
            (_to("CAL", TARGET + 4), unreported=WarpError.MISALIGNED_PC)
            (encode("BRA", "i", target=-0x200), unreported=WarpError.PC_WRAP)).stream
-    empty = {"unreported": WarpError.STACK_ERROR}
+    empty: dict[str, Any] = {"unreported": WarpError.STACK_ERROR}
     yield (Life("unreported: nothing to wait for")
            (encode("SYNC"), **empty)(encode("BRK", guard=PT), **empty)(encode("RAM"), **empty)).stream
     full = Life("unreported: no room", granules=0).push("SSY", times=CACHED_TOKENS)
-    none = {"unreported": WarpError.STACK_OVERFLOW}
+    none: dict[str, Any] = {"unreported": WarpError.STACK_OVERFLOW}
     yield full(_to("SSY", TARGET), **none)(_to("CAL", TARGET), **none).refuse(WarpError.STACK_OVERFLOW).stream
     yield Life("unreported: no handler").refuse(WarpError.MISALIGNED_PC, HANDLER + 4).stream
     yield Life("unreported: no frame").enter(1).move(FlowOperation.RESTORE, PC, depth=0).move(

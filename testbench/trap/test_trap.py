@@ -72,6 +72,34 @@ def test_agrees_with_the_model(report_mask):
     simulate(dut, body)
 
 
+def test_a_trap_that_is_masked_is_entered_when_it_is_unmasked():
+    """By a warp that executes BPT.TRAP and IDE alone, whichever it is."""
+    dut = TrapUnit(PARAMS)
+
+    async def executed(ctx, warp, word):
+        """Whether the warp is made to enter, soon after an instruction."""
+        ctx.set(dut.dispatch, {"valid": 1, "payload": {"kind": InstructionKind.TRAP, "warp": warp, "word": word}})
+        await ctx.tick()
+        ctx.set(dut.dispatch.valid, 0)
+        await ctx.tick().repeat(6)
+        return ctx.get(dut.enter) >> warp & 1
+
+    async def body(ctx):
+        ctx.set(dut.report_mask, ALL_REPORTED)
+        for warp in (5, 2):
+            ctx.set(dut.launch, {"valid": 1, "payload": {"warp": warp}})
+            await ctx.tick()
+            ctx.set(dut.launch.valid, 0)
+            ctx.set(dut.live, 1 << warp)
+            words = (encode("IDE", disable=1), encode("BPT", mode=BreakpointMode.TRAP.value, reason=1),
+                     encode("IDE", disable=0))
+            assert [await executed(ctx, warp, word) for word in words] == [0, 0, 1]
+            ctx.set(dut.live, 0)
+            await ctx.tick().repeat(4)
+
+    simulate(dut, body)
+
+
 BEFORE, ENTERED = 0x1A8, 0x1B0
 """Addresses of the last instruction and of the one in whose place the warp enters."""
 FAILURES = (

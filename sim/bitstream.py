@@ -214,7 +214,7 @@ def _units(netlist: dict[str, Any], names: Mapping[str, str]) -> dict[str, dict[
 
 def _unit_of(name: str) -> str:
     """The unit that a cell is in, by its name, or that of its signal: without the number that makes names single."""
-    first, *rest = (re.sub(r"\$\d+$", "", part) for part in name.split("."))
+    first, *rest = (re.sub(r"\$\d+(\[\d+\])?$", "", part) for part in name.split("."))
     unit = first if rest else "top"
     for part in rest[:-1]:
         if unit not in _OPENED:

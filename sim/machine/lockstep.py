@@ -253,12 +253,15 @@ class Lockstep:
         self._advance()
 
     def _take_withdrawn(self, event: Event) -> None:
-        """The arrival is taken back behind those that have been counted already."""
-        order = self._orders["barrier"]
+        """The arrival is taken back behind those that have been counted already, and behind itself: what was issued
+        before it may take longer to come to the unit, for its operands."""
+        order, number = self._orders["barrier"], event.fields["warp"]
         counted = 0
         while counted < len(order) and (isinstance(entry := order[counted], int) or entry.complete):
             counted += 1
-        order.insert(counted, event.fields["warp"])
+        own = self._slots[number].waiting
+        arrived = [place for place, entry in enumerate(order) if any(entry is each for each in own)]
+        order.insert(max(counted, *(place + 1 for place in arrived), 0), number)
         self._advance()
 
     def _take_errors(self, event: Event) -> None:

@@ -241,7 +241,7 @@ def test_the_real_tools_make_a_bitstream_of_all_but_the_machine(tmp_path, board,
     assert result.used["TRELLIS_IO"][0] == pins
     netlist = json.loads((tmp_path / "top.json").read_text())["modules"]["top"]["cells"].values()
     assert [cell["type"] for cell in netlist].count("ODDRX1F") == both_edges
-    assert {wanted for _, wanted in result.clocks[1].values()} == {45, 25, 125} if plls == 2 else {45}
+    assert {round(wanted, 2) for _, wanted in result.clocks[1].values()} == {45, 25, 125} if plls == 2 else {45}
     assert isinstance(products, LocalBuildProducts)
     assert (tmp_path / "top.bit").stat().st_size > 1000
     assert said[0] == "elaboration"

@@ -8,15 +8,14 @@ answer begins when all of its request has been taken.
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Array, Assert, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
-from rtl.arbiter import lowest
 from rtl.component import Component, pass_on
 from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import MemoryPort
+from rtl.memory_arbiter import PortArbiter
 from rtl.params import LINE_ADDRESS_BITS
 
 __all__ = ["BEATS", "BEAT_BYTES", "BeatArbiter", "BeatPort", "LineBeats", "ends_answer", "ends_request"]
@@ -114,12 +113,11 @@ class LineBeats(Component):
         return m
 
 
-class BeatArbiter(Component):
+class BeatArbiter(PortArbiter):
     """Passes bursts of several ports to one, in turn, and answers back to whom they belong, a cycle later each.
 
     A request goes through in the cycle in which it comes, if it is that client's turn; the turn changes with the last
-    beat of a burst, or in a cycle without a request. A request's tag outside is its client's number in the upper bits,
-    and the client's own tag below.
+    beat of a burst, or in a cycle without a request.
 
     Parameters
     ----------
@@ -133,52 +131,27 @@ class BeatArbiter(Component):
     """
 
     def __init__(self, tag_bits: Sequence[int]) -> None:
-        self._own_bits = max(tag_bits)
-        clients = {f"client_{index}": In(BeatPort(width)) for index, width in enumerate(tag_bits)}
-        super().__init__(clients | {"port": Out(BeatPort(ceil_log2(len(tag_bits)) + self._own_bits))})
-        self.clients = [getattr(self, name) for name in clients]
+        super().__init__(tag_bits, BeatPort)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        self._requests(m)
-        self._responses(m)
+        self._request(m)
+        self._answer(m)
         self._promises(m)
         return m
 
-    def _requests(self, m: Module) -> None:
-        """Whose turn it is comes from a register: that of the client that was served last, until another one has a
-        request and no burst is under way."""
-        count, out = len(self.clients), self.port.request
-        turn, wanting, begun, goes_on = Signal(range(count)), Signal(count), Signal(), Signal()
-        others, later = Signal(count), Signal(count)
-        m.d.comb += [
-            wanting.eq(Cat(client.request.valid for client in self.clients)),
-            out.valid.eq(wanting.bit_select(turn, 1)),
-            others.eq(wanting & Cat(turn != index for index in range(count))),
-            later.eq(wanting & Cat(turn < index for index in range(count))),
-            goes_on.eq(Mux(out.valid & out.ready, ~ends_request(out.payload), begun))]
+    def _request(self, m: Module) -> None:
+        """It stays the turn of the client that was served last, until another one has a request and no burst is under
+        way."""
+        out, begun, goes_on = self.port.request, Signal(), Signal()
+        m.d.comb += goes_on.eq(Mux(out.valid & out.ready, ~ends_request(out.payload), begun))
         m.d.sync += begun.eq(goes_on)
-        with m.If(~goes_on & (~out.valid | out.ready) & others.any()):
-            m.d.sync += turn.eq(Mux(later.any(), lowest(later), lowest(others)))
+        self._take_turns(m, out.valid, ~goes_on & (~out.valid | out.ready))
         for index, client in enumerate(self.clients):
-            with m.If(turn == index):
+            with m.If(self.turn == index):
                 m.d.comb += client.request.ready.eq(out.ready)
                 pass_on(m, client.request.payload, out.payload, "write", "address", "beat", "data", "mask")
-                m.d.comb += out.payload.tag.eq(client.request.payload.tag | index << self._own_bits)
-
-    def _responses(self, m: Module) -> None:
-        """Gives each answer to its client: from a register, since what memory has read comes late."""
-        answer, came = Signal.like(self.port.response.payload), self.port.response
-        full, taken = Signal(), Signal()
-        who = answer.tag[self._own_bits:]
-        m.d.comb += [taken.eq(Array(client.response.ready for client in self.clients)[who]),
-                     came.ready.eq(~full | taken)]
-        with m.If(came.ready):
-            m.d.sync += [full.eq(came.valid), answer.eq(came.payload)]
-        for index, client in enumerate(self.clients):
-            response = client.response
-            m.d.comb += response.valid.eq(full & (who == index))
-            pass_on(m, answer, response.payload, "write", "tag", "error", "beat", "data")
+                m.d.comb += out.payload.tag.eq(client.request.payload.tag | index << self.own_bits)
 
     def _promises(self, m: Module) -> None:
         """A client's beats, and those of memory, come in the order of a burst; memory answers what it was asked."""

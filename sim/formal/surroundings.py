@@ -11,8 +11,8 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 
-__all__ = ["Anything", "Past", "ShownQueue", "can_happen", "claim", "contracts", "free", "no_reset", "presume",
-           "presumed", "put"]
+__all__ = ["Anything", "Past", "ShownQueue", "can_happen", "claim", "contracts", "ever", "free", "no_reset",
+           "presume", "presumed", "put"]
 
 
 class Past:
@@ -111,6 +111,13 @@ class ShownQueue(Elaboratable, fifo.FIFOInterface):
             with m.Elif(self.r_en & self.r_rdy):
                 m.d.sync += place.eq(behind)
         return m
+
+
+def ever(m: Module, what: Any) -> Signal:
+    """Whether something has happened in a cycle before."""
+    before = Signal()
+    m.d.sync += before.eq(before | what)
+    return before
 
 
 def put(m: Module, name: str, part: Elaboratable) -> Callable[..., Value]:

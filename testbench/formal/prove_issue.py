@@ -29,7 +29,7 @@ from rtl.issue.warp import ReadyWarp
 from rtl.params import PRESETS
 from rtl.population import population
 from sim.formal.fault import Fault
-from sim.formal.surroundings import Anything, Past, can_happen, claim, free, no_reset, presumed
+from sim.formal.surroundings import Anything, Past, can_happen, claim, ever, free, no_reset, presumed
 from sim.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
@@ -136,7 +136,7 @@ class _Spec(Elaboratable):
         waits = self._its(self.head.wait)
         claim(m, ~waits | (high == 0), "who is ready waits for nothing", when=ready)
         claim(m, ~waits | (high == 0), "who issues waits for nothing", when=taken)
-        can_happen(m, taken & waits & _ever(m, high != 0), "it has waited for the scoreboard")
+        can_happen(m, taken & waits & ever(m, high != 0), "it has waited for the scoreboard")
 
     def _show_completion(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
         """A unit that lets the warp go on has completed its instruction; that may be counted later."""
@@ -159,7 +159,7 @@ class _Spec(Elaboratable):
         claim(m, over, "nothing is under way", when=self.dut.drained.bit_select(self.warp, 1))
         claim(m, (over | ~waits) & ~self.after.drain, "who is ready waits for no completion", when=ready)
         claim(m, over | ~waits, "who issues waits for no completion", when=taken)
-        can_happen(m, taken & waits & _ever(m, open_ != 0), "it has waited for all")
+        can_happen(m, taken & waits & ever(m, open_ != 0), "it has waited for all")
 
     def _show_time(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
         """``asked``: cycles that the last instruction asks for; none behind what enters the trap or leaves it."""
@@ -191,14 +191,7 @@ class _Spec(Elaboratable):
         claim(m, low, "it is low", when=named & self.own.low)
         claim(m, low, "it stays low", when=named & ~self.after.limit)
         claim(m, low, "who issues behind it", when=named & taken)
-        can_happen(m, taken & named & _ever(m, self.high != 0), "it has waited behind a DEPBAR.LE")
-
-
-def _ever(m: Module, what: Value) -> Signal:
-    """Whether something has happened before."""
-    before = Signal()
-    m.d.sync += before.eq(before | what)
-    return before
+        can_happen(m, taken & named & ever(m, self.high != 0), "it has waited behind a DEPBAR.LE")
 
 
 THEOREM = Theorem(_Spec, depth=4, reach=12, long=True, examples=partial(_Spec, examples=True), faults=(

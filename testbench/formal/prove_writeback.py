@@ -31,7 +31,7 @@ from rtl.one_hot import one_hot
 from rtl.params import PRESETS
 from rtl.population import population
 from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, ShownQueue, can_happen, claim, free, no_reset, presume
+from sim.formal.surroundings import Past, ShownQueue, can_happen, claim, ever, free, no_reset, presume
 from sim.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
@@ -152,7 +152,7 @@ class _Spec(Elaboratable):
         claim(m, ~(way & ~(dut.busy & dut.given)).any(), "it has ended then")
         claim(m, self._of(way) == (self.told & self.wrote), "all that has ended with writes is on its way",
               when=self._of(dut.busy))
-        claim(m, self.told, "it is freed when it has ended", when=~self._of(dut.busy) & _ever(m, self.enters))
+        claim(m, self.told, "it is freed when it has ended", when=~self._of(dut.busy) & ever(m, self.enters))
 
     def _show_order(self, m: Module, past: Past, known: Value) -> None:
         """Of the other slot: the warp, and whether it is of the same and came before."""
@@ -169,7 +169,7 @@ class _Spec(Elaboratable):
         claim(m, ~(busy & before) | given, "who came before has ended", when=self.ends)
         claim(m, ~(busy & before), "and what it wrote is in the registers", when=self.ends & dut.completes)
         claim(m, ~(busy & before) | given, "who came before", when=dut.chosen & (dut.chosen_slot == self.slot))
-        can_happen(m, self.ends & dut.completes & _ever(m, before & busy & given), "it has waited for registers")
+        can_happen(m, self.ends & dut.completes & ever(m, before & busy & given), "it has waited for registers")
 
     def _show_bound(self, m: Module, past: Past, next_: Signal, over: Signal) -> None:
         """``ahead``: others that may still end before, at most."""
@@ -185,15 +185,8 @@ class _Spec(Elaboratable):
         claim(m, dut.chosen, "one is chosen", when=past(
             self._of(over & dut.busy & ~dut.given) & ~(older & dut.busy).any() & ~self.ends))
         claim(m, waits < _APART, "who is chosen ends")
-        claim(m, ~dut.completes | (apart >= _APART - 1), "completions are apart", when=_ever(m, dut.completes))
+        claim(m, ~dut.completes | (apart >= _APART - 1), "completions are apart", when=ever(m, dut.completes))
         can_happen(m, (passed == 2) & self.ends, "others end before")
-
-
-def _ever(m: Module, what: Any) -> Signal:
-    """Whether something has happened before."""
-    before = Signal()
-    m.d.sync += before.eq(before | what)
-    return before
 
 
 THEOREM = Theorem(_Spec, depth=3, reach=14, long=True, examples=partial(_Spec, examples=True), faults=(

@@ -2,17 +2,20 @@
 
 import re
 from pathlib import Path
+from random import Random
 
 import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.hdl import Assert, Const, Elaboratable, Module
+from amaranth.lib.fifo import SyncFIFO
 
 from sim import prove
 from sim.formal import convert
 from sim.formal.fault import Fault, FaultError
 from sim.formal.prover import ask, missing_prover
-from sim.formal.surroundings import presume
+from sim.formal.surroundings import ShownQueue, presume
 from sim.formal.theorem import load
+from testbench.simulation import simulate
 
 MISSING = missing_prover()
 KNOWN = prove.theorems()
@@ -35,6 +38,29 @@ def test_faults_stand_once_in_the_source(name):
     for fault in theorem.faults:
         source = Path(*fault.module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
         assert fault.applied(source) != source
+
+
+def test_the_queue_that_shows_its_places_does_what_the_library_s_does():
+    """In every cycle; a theorem has it in the other's place."""
+    random, m = Random(3), Module()
+    queues = [SyncFIFO(width=4, depth=3), ShownQueue(width=4, depth=3)]
+    m.submodules += queues
+    seen = set()
+
+    async def testbench(ctx):
+        for _ in range(400):
+            written, taken, word = random.random() < 0.5, random.random() < 0.5, random.randrange(16)
+            for queue in queues:
+                for port, value in ((queue.w_en, written), (queue.r_en, taken), (queue.w_data, word)):
+                    ctx.set(port, value)
+            theirs, ours = ((ctx.get(queue.w_rdy), ctx.get(queue.r_rdy), ctx.get(queue.level),
+                             ctx.get(queue.r_data) if ctx.get(queue.r_rdy) else None) for queue in queues)
+            assert ours == theirs
+            seen.add((ours[2], written, taken))
+            await ctx.tick()
+
+    simulate(m, testbench)
+    assert len(seen) == 16
 
 
 def test_a_fault_that_is_not_there_is_refused():

@@ -261,7 +261,7 @@ class Lockstep:
             counted += 1
         own = self._slots[number].waiting
         arrived = [place for place, entry in enumerate(order) if any(entry is each for each in own)]
-        order.insert(max(counted, *(place + 1 for place in arrived), 0), number)
+        order.insert(max([counted, *(place + 1 for place in arrived)]), number)
         self._advance()
 
     def _take_errors(self, event: Event) -> None:

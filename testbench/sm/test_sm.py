@@ -9,16 +9,21 @@ import pytest
 import sim.machine.hardware
 import sim.machine.hosted
 from rtl.isa.errors import WarpError
+from rtl.isa.kinds import BarrierMode, BarrierRead
+from rtl.layouts import InstructionKind
 from rtl.params import PRESETS
 from sim.engine import PysimEngine
 from sim.kernels.manifest import RUNS, build
 from sim.machine.lockstep import Lockstep
+from sim.machine.retired import Event
 from testbench import simulation
+from testbench.handmade import encode, launch
 from testbench.simulation import ENGINE
 from testbench.sm import tb_sm
 from testbench.sm.driver import SmDriver
 from testbench.sm.errors import error_cases
 from testbench.sm.random_programs import random_program, shrink
+from testbench.words import address
 
 SLOW = ENGINE is PysimEngine
 LEAST = ("k08_fib_recursion", "k14_transpose_shared", "k18_atomics_global", "k22_alu64", "k44_bar_variants")
@@ -138,3 +143,32 @@ def test_programs_become_small():
     least = shrink(program, lambda smaller: "SHFL" in smaller.text, 1000)
     assert len(least.body) + sum(map(len, least.functions)) == 1
     assert (least.block, least.grid) == (1, 1)
+
+
+def test_an_arrival_is_taken_back_behind_itself():
+    """Though an older instruction of another warp comes to the barrier unit later, for its operand."""
+    words = [encode("R2B", mode=BarrierRead.RESULT.value, barrier=0, Rb=1),
+             encode("BAR", "ii", mode=BarrierMode.SYNC.value, barrier=0, Pc=7)]
+    lockstep = Lockstep(launch(words, block=(32, 2, 1)), PRESETS["tiny"])
+
+    def take(what, **fields):
+        lockstep.take(Event(take.cycle, what, fields))
+        take.cycle += 1
+
+    def issued(warp, number):
+        kind = (InstructionKind.BARRIER_INDEXED, InstructionKind.BARRIER)[number]
+        take("issued", warp=warp, serial=number, pc=address(number), word=words[number], kind=kind.value)
+
+    take.cycle = 0
+    for warp in range(2):
+        take("launched", warp=warp, number=warp, cta_warps=2, index={"x": 0, "y": 0, "z": 0})
+    issued(1, 0)
+    take("completed", warp=1, serial=0)
+    issued(0, 0)
+    issued(1, 1)
+    take("completed", warp=1, serial=1)
+    take("withdrawn", warp=1)
+    assert lockstep.compared == 1
+    take("completed", warp=0, serial=0)
+    assert (lockstep.difference, lockstep.compared) == (None, 3)
+    assert lockstep.machine.warps[1].barrier is None

@@ -82,6 +82,7 @@ def message(text: str) -> str:
     ("BRA f", 5, "f is not in k: only JMP and JCAL reach it"),
     ("JMP nowhere", 5, "nowhere has no address"),
     (f"MOV32I R0, {'1' * 5000}", 12, "a number of 5000 characters is too large"),
+    ("MOV32I R0, 0828", 12, "0828 is no number: a decimal one does not start with 0"),
     (f"MOV R{'1' * 5000}, R0", 5, "a number of 5000 characters is too large"),
     ("MOV32I R0, g", 12, "g has an address, which is not known yet: expected 32@lo(g) and 32@hi(g)"),
     ("MOV32I R0, 32@lo(con)", 18, "con has no address"),

@@ -29,7 +29,6 @@ class PortArbiter(Component):
     Members
     -------
     client_0.. : In(port) each, seen from the client
-        Whoever needs memory; tags are its own.
     port : Out(port)
     """
 
@@ -83,6 +82,7 @@ class MemoryArbiter(PortArbiter):
     Members
     -------
     client_0.. : In(MemoryPort) each, seen from the client
+        Whoever needs memory; tags are its own.
     port : Out(MemoryPort)
     """
 

@@ -123,6 +123,14 @@ class _Slot:
     """Its arrival at a barrier was taken back, for it to enter the trap."""
 
 
+@dataclass(frozen=True)
+class _Withdrawal:
+    """A warp's arrival at a barrier is taken back, for the warp to enter the trap."""
+
+    warp: int
+    cycle: int
+
+
 class _DifferenceError(Exception):
     """What differs, of hardware and reference machine."""
 
@@ -161,8 +169,7 @@ class Lockstep:
         self._lanes = params.lanes
         self._slots = [_Slot() for _ in range(params.warps)]
         self._by_serial: dict[tuple[int, int], _Instruction] = {}
-        self._orders: dict[str, deque[_Instruction | int]] = {"memory": deque(), "barrier": deque()}
-        """Instructions; among those of the barriers also warp slots, whose arrival is taken back in between."""
+        self._orders: dict[str, deque[_Instruction | _Withdrawal]] = {"memory": deque(), "barrier": deque()}
         self._writes: deque[tuple[int, str, int]] = deque()
         self._launches: deque[list[dict[str, int]]] = deque()
 
@@ -257,11 +264,11 @@ class Lockstep:
         before it may take longer to come to the unit, for its operands."""
         order, number = self._orders["barrier"], event.fields["warp"]
         counted = 0
-        while counted < len(order) and (isinstance(entry := order[counted], int) or entry.complete):
+        while counted < len(order) and (isinstance(entry := order[counted], _Withdrawal) or entry.complete):
             counted += 1
         own = self._slots[number].waiting
         arrived = [place for place, entry in enumerate(order) if any(entry is each for each in own)]
-        order.insert(max([counted, *(place + 1 for place in arrived)]), number)
+        order.insert(max([counted, *(place + 1 for place in arrived)]), _Withdrawal(number, event.cycle))
         self._advance()
 
     def _take_errors(self, event: Event) -> None:
@@ -289,11 +296,18 @@ class Lockstep:
     def _withdraw(self) -> None:
         """Takes back arrivals whose turn it is."""
         order = self._orders["barrier"]
-        while order and isinstance(order[0], int):
-            slot = order.popleft()
-            assert isinstance(slot, int)
-            self.machine.withdraw(slot)
-            self._slots[slot].withdrawn = True
+        while order and isinstance(withdrawal := order[0], _Withdrawal):
+            order.popleft()
+            number = withdrawal.warp
+            try:
+                self.machine.withdraw(number)
+            except ValueError as error:
+                warp = self.machine.warps[number]
+                self.difference = Difference(
+                    withdrawal.cycle, number, instruction_address(warp.pc) if warp is not None else 0, 0,
+                    "an arrival at a barrier", "taken back", str(error), "(in front of it)")
+                return
+            self._slots[number].withdrawn = True
 
     def _start(self) -> None:
         """Starts CTAs whose slots are free."""

@@ -145,30 +145,47 @@ def test_programs_become_small():
     assert (least.block, least.grid) == (1, 1)
 
 
+class _Told:
+    """A comparison of two warps that begin with R2B and BAR, told by hand what the hardware does, an event a cycle."""
+
+    WORDS = (encode("R2B", mode=BarrierRead.RESULT.value, barrier=0, Rb=1),
+             encode("BAR", "ii", mode=BarrierMode.SYNC.value, barrier=0, Pc=7))
+
+    def __init__(self):
+        self.lockstep, self.cycle = Lockstep(launch(list(self.WORDS), block=(32, 2, 1)), PRESETS["tiny"]), 0
+        for warp in range(2):
+            self.take("launched", warp=warp, number=warp, cta_warps=2, index={"x": 0, "y": 0, "z": 0})
+
+    def take(self, what, **fields):
+        self.lockstep.take(Event(self.cycle, what, fields))
+        self.cycle += 1
+
+    def issued(self, warp, number):
+        kind = (InstructionKind.BARRIER_INDEXED, InstructionKind.BARRIER)[number]
+        self.take("issued", warp=warp, serial=number, pc=address(number), word=self.WORDS[number], kind=kind.value)
+
+
 def test_an_arrival_is_taken_back_behind_itself():
     """Though an older instruction of another warp comes to the barrier unit later, for its operand."""
-    words = [encode("R2B", mode=BarrierRead.RESULT.value, barrier=0, Rb=1),
-             encode("BAR", "ii", mode=BarrierMode.SYNC.value, barrier=0, Pc=7)]
-    lockstep = Lockstep(launch(words, block=(32, 2, 1)), PRESETS["tiny"])
+    told = _Told()
+    told.issued(1, 0)
+    told.take("completed", warp=1, serial=0)
+    told.issued(0, 0)
+    told.issued(1, 1)
+    told.take("completed", warp=1, serial=1)
+    told.take("withdrawn", warp=1)
+    assert told.lockstep.compared == 1
+    told.take("completed", warp=0, serial=0)
+    assert (told.lockstep.difference, told.lockstep.compared) == (None, 3)
+    assert [warp and warp.barrier for warp in told.lockstep.machine.warps[:2]] == [None, None]
 
-    def take(what, **fields):
-        lockstep.take(Event(take.cycle, what, fields))
-        take.cycle += 1
 
-    def issued(warp, number):
-        kind = (InstructionKind.BARRIER_INDEXED, InstructionKind.BARRIER)[number]
-        take("issued", warp=warp, serial=number, pc=address(number), word=words[number], kind=kind.value)
-
-    take.cycle = 0
-    for warp in range(2):
-        take("launched", warp=warp, number=warp, cta_warps=2, index={"x": 0, "y": 0, "z": 0})
-    issued(1, 0)
-    take("completed", warp=1, serial=0)
-    issued(0, 0)
-    issued(1, 1)
-    take("completed", warp=1, serial=1)
-    take("withdrawn", warp=1)
-    assert lockstep.compared == 1
-    take("completed", warp=0, serial=0)
-    assert (lockstep.difference, lockstep.compared) == (None, 3)
-    assert [warp and warp.barrier for warp in lockstep.machine.warps[:2]] == [None, None]
+def test_an_arrival_that_is_none_is_a_difference():
+    told = _Told()
+    told.take("withdrawn", warp=1)
+    difference = told.lockstep.difference
+    assert difference is not None
+    assert (difference.cycle, difference.warp, difference.pc) == (2, 1, address(0))
+    assert str(difference).splitlines()[2:] == [
+        "hardware      taken back",
+        "reference     the warp in slot 1 waits at no barrier that it could be taken back from"]

@@ -16,7 +16,7 @@ from .lines import LineTransfer
 from .records import COUNT_BITS, FILLS_UP_TO, SPILLS_FROM, Parking, StackStates, commit_flags
 from .tokens import CACHED_LINES, PLACE_BITS, SLOT_BITS
 
-__all__ = ["SpillFillEngine"]
+__all__ = ["SpillFillEngine", "VisitStep"]
 
 _LINES_PER_GRANULE_BITS = (CRS_GRANULE // LINE_BYTES - 1).bit_length()
 _OF_LINES = ("tokens", "write_fault", "spill", "fill", "port")
@@ -24,7 +24,7 @@ _WRITES = 7
 """Lines of a warp that may be on their way to memory: they are counted modulo 8."""
 
 
-class _State(enum.Enum, shape=2):
+class VisitStep(enum.Enum, shape=2):
     """A warp is chosen, that whose line has come, else one that has a hint; its words are read; what then."""
 
     SELECT = 0
@@ -87,6 +87,14 @@ class SpillFillEngine(Component):
         self._view: Any = Signal(_VIEW)
         self._confirmed = Signal()
         """Memory takes the last line of a write-back."""
+        self._state, self._actions, self._arrival = Signal(VisitStep), Signal(_ACTIONS), Signal()
+        """The step of the visit; what is to be done; whether that is for a line that has come."""
+        self._stirred, self._popped, self._begun = (Signal(name=name) for name in ("stirred", "popped", "begun"))
+        """What the warp's commits and pushes have done since the visit began."""
+        self._number, self._more, self._keep = (
+            Signal(bits, name=name) for name, bits in (
+                ("number", LINE_BITS), ("more", SLOT_BITS), ("keep", TOKENS_PER_LINE)))
+        """The line that moves, how many are written behind it, and which tokens of the last one are on the stack."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -97,17 +105,17 @@ class SpillFillEngine(Component):
         states, view, lines, back, job, confirmed = (
             self._states, self._view, self.lines, self.again, self.lines.job, self._confirmed)
         change, commit, arrived, installed = self.change, self.commit, lines.arrived, lines.install.valid
-        state, arrival, actions = Signal(_State), Signal(), Signal(_ACTIONS)
+        state, arrival, actions = self._state, self._arrival, self._actions
 
         # What is to be done.
-        number, more, keep = Signal(LINE_BITS), Signal(SLOT_BITS), Signal(TOKENS_PER_LINE)
+        number, more, keep = self._number, self._more, self._keep
         flushes, waits = view.flushing | (view.parked & (view.parking == Parking.SINK)), view.flushing | view.parked
         some = view.memory & Mux(waits, flushes & (view.dirty != 0), view.dirty >= SPILLS_FROM)
         over = waits & Mux(flushes, ~view.memory | ((view.dirty == 0) & ~view.leaving & (
             ~view.flushing | (view.writes == 0))), view.lines != 0)
         # A line that memory refuses fails no operation whose dirty lines are still to leave: it asks once more.
         useless = view.stale | Mux(arrived.payload.error, ~view.parked | flushes, view.lines > FILLS_UP_TO)
-        with m.If(state == _State.DECIDE):
+        with m.If(state == VisitStep.DECIDE):
             m.d.sync += [
                 actions.discard.eq(arrival & useless), actions.fail.eq(arrival & ~useless & arrived.payload.error),
                 actions.install.eq(arrival & ~useless & ~arrived.payload.error),
@@ -122,22 +130,21 @@ class SpillFillEngine(Component):
         # Whether the warp's commit, or a line that it begins, makes that wrong. A line that is to be put in has its
         # place as long as no other one was begun since; lines to be written have others above them as long as nothing
         # was popped.
-        stirred, popped, begun, later, given_up = (
-            Signal(name=name) for name in ("stirred", "popped", "begun", "later", "given_up"))
-        visits, commits = state != _State.SELECT, commit.warp == self.warp
+        stirred, popped, begun, later, given_up = self._stirred, self._popped, self._begun, Signal(), Signal()
+        visits, commits = state != VisitStep.SELECT, commit.warp == self.warp
         disturbed = change.begins_line & (change.warp == self.warp)
         m.d.sync += [
             stirred.eq(visits & commits & commit.stirs), begun.eq(visits & (begun | disturbed)),
             popped.eq(visits & (popped | (commits & commit.writes))),
             lines.lowered.valid.eq(commit.lowers), lines.lowered.payload.eq(commit.warp)]
-        m.d.comb += given_up.eq(visits & (stirred | ((state == _State.ACT) & actions.spill & popped)))
+        m.d.comb += given_up.eq(visits & (stirred | ((state == VisitStep.ACT) & actions.spill & popped)))
 
         # It is done.
         acts, confirms = Signal(), Signal()
         free, blocks, asks = self.again_free & ~confirmed, ~lines.free & ~arrived.valid, job.valid & ~actions.spill
         fills, serves = actions.ask & ~number[-1], ~(arrival | actions.spill)
         m.d.comb += [
-            acts.eq((state == _State.ACT) & ~given_up),
+            acts.eq((state == VisitStep.ACT) & ~given_up),
             installed.eq(acts & actions.install & ~begun & lines.install_free),
             lines.install.payload.eq(Cat(number[:SLOT_BITS], self.warp)),
             job.valid.eq(acts & (actions.spill | fills) & lines.free),
@@ -150,7 +157,7 @@ class SpillFillEngine(Component):
             later.eq(given_up | (acts & (
                 (actions.discard & (view.stale | ~arrived.payload.error)) | (actions.spill & ~blocks) | (serves & (
                     actions.poll | (fills & ~lines.free) | (actions.wake & ~free)))))),
-            self.waking.eq(((state == _State.ACT) & (actions.wake | arrival)) | confirmed),
+            self.waking.eq(((state == VisitStep.ACT) & (actions.wake | arrival)) | confirmed),
             back.valid.eq((confirmed & self.again_free) | (free & (
                 (acts & (actions.fail | actions.wake)) | (installed & view.parked & ~flushes)))),
             back.payload.warp.eq(Mux(confirmed, lines.acknowledged.payload, self.warp)),
@@ -160,25 +167,25 @@ class SpillFillEngine(Component):
         states.filling.write(m, asks | arrived.ready, self.warp, asks)
 
         # The next step of the visit. A line that is in may be followed by another at once.
-        looks = (state == _State.READ) & ~arrival & ~given_up
+        looks = (state == VisitStep.READ) & ~arrival & ~given_up
         hinted, chosen = self._choose(m, looks, later)
         self._remember(m, asks, confirms)
         with m.Switch(state):
-            with m.Case(_State.SELECT):
+            with m.Case(VisitStep.SELECT):
                 m.d.sync += [arrival.eq(arrived.valid), self.warp.eq(Mux(arrived.valid, arrived.payload.warp, chosen))]
                 with m.If(arrived.valid | hinted):
-                    m.d.sync += state.eq(_State.READ)
-            with m.Case(_State.READ):
-                m.d.sync += state.eq(_State.DECIDE)
-            with m.Case(_State.DECIDE):
-                m.d.sync += state.eq(_State.ACT)
-            with m.Case(_State.ACT):
+                    m.d.sync += state.eq(VisitStep.READ)
+            with m.Case(VisitStep.READ):
+                m.d.sync += state.eq(VisitStep.DECIDE)
+            with m.Case(VisitStep.DECIDE):
+                m.d.sync += state.eq(VisitStep.ACT)
+            with m.Case(VisitStep.ACT):
                 with m.If(installed):
-                    m.d.sync += [state.eq(_State.READ), arrival.eq(0)]
+                    m.d.sync += [state.eq(VisitStep.READ), arrival.eq(0)]
                 with m.Elif(~((actions.install & ~(begun | disturbed)) | (actions.spill & blocks))):
-                    m.d.sync += state.eq(_State.SELECT)
+                    m.d.sync += state.eq(VisitStep.SELECT)
         with m.If(given_up):
-            m.d.sync += state.eq(_State.SELECT)
+            m.d.sync += state.eq(VisitStep.SELECT)
         waiting = states.parked.read(m, back.payload.warp) | states.flushing.read(m, back.payload.warp)
         m.d.sync += [Assert(~arrived.ready | view.filling, "a line has come that nobody asked for"),
                      Assert(~back.valid | waiting, "an operation comes back that is not parked")]

@@ -63,6 +63,12 @@ class LineTransfer(Component):
             "arrived": Out(stream.Signature(of_warp(error=1))), "install": In(Event(bits + SLOT_BITS)),
             "install_free": Out(1), "spill": Out(1), "fill": Out(1), "tokens": Out(TokenPort(params)),
             "port": Out(MemoryPort(bits))})
+        self._job, self._read = (Signal.like(self.job.payload, name=name) for name in ("job", "read"))
+        self._working, self._came = (Signal(name=name) for name in ("working", "came"))
+        """``job`` is the line that is read next, and what follows, while it is ``working``; ``read`` is the line that
+        ``came`` out of the cache, read a cycle ago."""
+        self._line: Any = Signal(TokenLine)
+        """What has come from memory."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -71,13 +77,11 @@ class LineTransfer(Component):
         return m
 
     def _send(self, m: Module) -> None:
-        """From the cache to memory, and what is asked of it: ``job`` is the line that is read next, and what follows;
-        ``read`` is the line that was read a cycle ago."""
+        """From the cache to memory, and what is asked of it."""
         tokens, request, out, left, spilled = (
             self.tokens, self.port.request, self.port.request.payload, self.left, self.spilled)
-        job, read = (Signal.like(self.job.payload, name=name) for name in ("job", "read"))
-        working, came, reads, stays, stops = (
-            Signal(name=name) for name in ("working", "came", "reads", "stays", "stops"))
+        job, read, working, came = self._job, self._read, self._working, self._came
+        reads, stays, stops = (Signal(name=name) for name in ("reads", "stays", "stops"))
         lowered, free, spills, done = self.lowered, ~request.valid | request.ready, working & job.spill, self.spill
         m.d.comb += [
             stays.eq(lowered.valid & (lowered.payload == job.warp)), stops.eq(spills & stays), done.eq(came & ~stays),
@@ -116,8 +120,7 @@ class LineTransfer(Component):
     def _receive(self, m: Module) -> None:
         """From memory into the cache: what it says of writes goes on at once, lines wait here."""
         written, response, answer = self.tokens.write, self.port.response, self.port.response.payload
-        arrived, told = self.arrived, Signal()
-        line: Any = Signal(TokenLine)
+        arrived, told, line = self.arrived, Signal(), self._line
         m.d.comb += [
             told.eq(response.valid & answer.write), response.ready.eq(answer.write | ~arrived.valid),
             written.valid.eq(self.install.valid), written.payload.slot.eq(self.install.payload),

@@ -18,9 +18,9 @@ from .judge import TokenJudge
 from .records import COUNT_BITS, SPILLS_FROM, Parking, StackStates, stack_step
 from .tokens import CACHED_LINES, PLACE_BITS, SLOT_BITS, StoredToken, TokenStore, role_of
 
-__all__ = ["CallReturnStack"]
+__all__ = ["STEP_FLAGS", "CallReturnStack"]
 
-_FLAGS = {
+STEP_FLAGS = {
     StackOperation.PUSH: ("push",), StackOperation.CALL: ("push", "counts"),
     StackOperation.PREPARE_CALL: ("push", "counts", "prepares"), StackOperation.UNWIND: ("walk", "holds"),
     StackOperation.POP_QUAD: ("walk", "quad", "holds"),
@@ -151,8 +151,8 @@ class CallReturnStack(Component):
             self.request, self.request.payload, self.engine, self._judge, self._access, self._change,
             self._returns, self._back)
         busy, was_busy, asks = self.states.busy.read(m, asked.warp), Signal(), Signal()
-        pushes, unwinds = (asked.operation.as_value().matches(*(each.value for each in _FLAGS if flag in _FLAGS[each]))
-                           for flag in ("push", "walk"))
+        pushes, unwinds = (asked.operation.as_value().matches(*(
+            each.value for each, flags in STEP_FLAGS.items() if flag in flags)) for flag in ("push", "walk"))
         m.d.sync += was_busy.eq(request.valid & busy)
         m.d.comb += [
             asks.eq(request.valid & ~was_busy),
@@ -179,7 +179,7 @@ class CallReturnStack(Component):
         with m.Else():
             m.d.comb += step.pair.eq(asked.pair)
             with m.If(asked.enable), m.Switch(asked.operation):
-                for operation, flags in _FLAGS.items():
+                for operation, flags in STEP_FLAGS.items():
                     with m.Case(operation):
                         m.d.comb += [step[flag].eq(1) for flag in flags]
         with m.If(engine.again_free):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sim.command import CommandError
 from sim.formal.fault import Fault
+from sim.formal.step import unreached, untrue
 from sim.formal.theorem import Theorem
 
 __all__ = ["Answer", "ProofError", "ask", "missing_prover"]
@@ -83,6 +84,16 @@ def _run(folder: Path, mode: str, depth: int) -> tuple[int, str]:
     return done.returncode, found[0] if found else ""
 
 
+def _take_apart(folder: Path, mode: str, cycles: int) -> tuple[int, str]:
+    """As ``_run``, without sby; mode "step": an induction, asked about all assertions at once."""
+    try:
+        where = unreached(folder, cycles, _environment()) if mode == "cover" else untrue(
+            folder, cycles, _environment(), split=mode != "step")
+    except RuntimeError as error:
+        raise ProofError(str(error)) from error
+    return (_DONE, "") if where is None else (_UNKNOWN, where)
+
+
 def ask(path: Path, theorem: Theorem, folder: Path, depth: int | None = None) -> Iterator[Answer]:
     """Asks all about a theorem, one question after the other. Files stay in ``folder``. ProofError when a tool fails.
 
@@ -93,11 +104,12 @@ def ask(path: Path, theorem: Theorem, folder: Path, depth: int | None = None) ->
     questions = [
         (mode, f"holds, {proof} {cycles} cycles", cycles, None, _DONE),
         ("cover", f"can happen, within {theorem.reach} cycles", theorem.reach, None, _DONE),
-        *(("bmc", f"finds: {fault}", theorem.reach, fault, _WRONG) for fault in theorem.faults)]
+        *(("step", f"fails with: {fault}", cycles, fault, _UNKNOWN) if theorem.split else
+          ("bmc", f"finds: {fault}", theorem.reach, fault, _WRONG) for fault in theorem.faults)]
     for number, (mode, question, steps, fault, expected) in enumerate(questions):
         place = folder / str(number)
         place.mkdir(parents=True, exist_ok=True)
         began = time.perf_counter()
-        _convert(path, place, "all" if number == 0 else "examples", fault)
-        code, where = _run(place, mode, steps)
+        _convert(path, place, "all" if number == 0 or mode == "step" else "examples", fault)
+        code, where = (_take_apart if theorem.split else _run)(place, mode, steps)
         yield Answer(question, code == expected, time.perf_counter() - began, where)

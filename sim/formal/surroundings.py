@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 
 __all__ = ["Anything", "Past", "ShownQueue", "can_happen", "claim", "contracts", "ever", "free", "no_reset",
-           "presume", "presumed", "put"]
+           "presume", "presumed", "put", "silenced"]
 
 
 class Past:
@@ -134,6 +134,20 @@ def put(m: Module, name: str, part: Elaboratable) -> Callable[..., Value]:
 def presume(m: Module, name: str, part: Elaboratable) -> None:
     """Makes a part a submodule whose own assertions, and those of its parts, are assumed, not proved."""
     m.submodules[name] = presumed(Fragment.get(part, platform="formal"))
+
+
+def silenced(part: Elaboratable) -> Any:
+    """A part without its own assertions, and those of its parts: its fragment. For a theorem that says itself of whom
+    it shows them."""
+    def silence(fragment: Any) -> Any:
+        for domain, statements in list(fragment.statements.items()):
+            statements[:] = [each for each in statements if not isinstance(each, Property)]
+            if not statements:
+                del fragment.statements[domain]
+        for inner, _, _ in fragment.subfragments:
+            silence(inner)
+        return fragment
+    return silence(Fragment.get(part, platform="formal"))
 
 
 def presumed(fragment: Any) -> Any:

@@ -35,6 +35,10 @@ class Theorem:
     examples : callable, optional
         As ``make``, with less choice for what is around: covers and faults are searched there, if it is given. What is
         found there could be found everywhere, but not as soon.
+    split : bool
+        The step of the induction is asked about one assertion at a time: quicker if there are very many. Of each fault
+        it is asked whether the induction fails: it leads from states that the theorem allows, whether or not they are
+        reached from reset on, to what it rules out.
     """
 
     make: Callable[[], Elaboratable]
@@ -44,6 +48,7 @@ class Theorem:
     bounded: bool = False
     long: bool = False
     examples: Callable[[], Elaboratable] | None = None
+    split: bool = False
 
 
 def load(path: Path) -> Theorem:

@@ -13,7 +13,7 @@ from sim import prove
 from sim.formal import convert
 from sim.formal.fault import Fault, FaultError
 from sim.formal.prover import ask, missing_prover
-from sim.formal.surroundings import ShownQueue, presume
+from sim.formal.surroundings import ShownQueue, presume, silenced
 from sim.formal.theorem import load
 from testbench.simulation import simulate
 
@@ -96,7 +96,7 @@ def test_long_theorems_are_left_out(monkeypatch):
     assert set(proved) == {name for name, path in KNOWN.items() if not load(path).long} < KNOWN.keys()
 
 
-def test_assertions_of_a_part_are_assumed():
+def test_assertions_of_a_part_are_assumed_or_left_out():
     class Part(Elaboratable):
         def elaborate(self, platform):
             m = Module()
@@ -109,6 +109,7 @@ def test_assertions_of_a_part_are_assumed():
         return set(re.findall(r'FLAVOR "(\w+)"', rtlil.convert(m, ports=[], platform="formal")))
     assert properties(lambda m: m.submodules.__setattr__("part", Part())) == {"assert"}
     assert properties(lambda m: presume(m, "part", Part())) == {"assume"}
+    assert properties(lambda m: m.submodules.__setattr__("part", silenced(Part()))) == set()
 
 
 def test_examples_are_made_instead(tmp_path):
@@ -140,6 +141,42 @@ def test_what_does_not_hold_is_told(tmp_path):
     assert (happens.right, happens.where) == (False, "prove_counter.py:17")
 
 
+@pytest.mark.skipif(MISSING is not None, reason=f"sim.prove: {MISSING}")
+def test_a_step_is_asked_about_each_assertion(tmp_path):
+    """A counter goes up to 32. That it is never 50 can't be shown without that; and with a fault it goes up to 50,
+    which is too far from reset on to be seen."""
+    def answers(text):
+        path = tmp_path / "prove_wraps.py"
+        path.write_text(text, encoding="utf-8")
+        return [(each.right, each.where) for each in ask(path, load(path), tmp_path / "work")]
+    assert answers(WRAPS) == [(True, ""), (True, ""), (True, "")]
+    alone = WRAPS.replace('        claim(m, count <= API_CALL_LIMIT, "it wraps")\n', "\n")
+    assert answers(alone) == [(False, "prove_wraps.py:16"), (True, ""), (True, "")]
+    assert answers(WRAPS.replace("reach=4", "reach=2"))[1] == (False, "prove_wraps.py:17")
+
+
+WRAPS = """
+from amaranth.hdl import Elaboratable, Module, Mux, Signal
+from rtl.isa.tokens import API_CALL_LIMIT
+from sim.formal.fault import Fault
+from sim.formal.surroundings import can_happen, claim, no_reset
+from sim.formal.theorem import Theorem
+
+class Counter(Elaboratable):
+    def elaborate(self, platform):
+        m = Module()
+        no_reset(m)
+        count = Signal(6)
+        m.d.sync += count.eq(Mux(count == API_CALL_LIMIT, 0, count + 1))
+        claim(m, count <= API_CALL_LIMIT, "it wraps")
+
+        claim(m, count != 50, "50 is never reached")
+        can_happen(m, count == 2, "two is")
+        return m
+
+THEOREM = Theorem(Counter, depth=1, reach=4, split=True, faults=(
+    Fault("rtl.isa.tokens", "API_CALL_LIMIT = 32", "API_CALL_LIMIT = 50"),))
+"""
 COUNTER = """
 from amaranth.hdl import Elaboratable, Module, Signal
 from sim.formal.surroundings import can_happen, claim, no_reset

@@ -10,8 +10,8 @@ likes with the counters of lines and with operations that are parked. Of one war
    mode, or the handler, may fill.
 4. SET_POINTER sets the depth that is asked for, in whole lines, or the limit if that is less.
 
-While a warp is launched nothing else of it is under way. The promises of the unit's parts to each other are assumed:
-they hold as long as the engine does what it should.
+While a warp is launched nothing else of it is under way. The promises of the unit's parts to each other are assumed;
+`stack` proves them.
 """
 
 from functools import partial

@@ -1,0 +1,578 @@
+"""The call/return stack has no end: what an unwind finds is what was pushed, whatever lines come and go between.
+
+Any operations of any warps come, any threads wait; memory answers as late as it likes, in any order of warps, and may
+refuse. Lines are spilled, filled and written back meanwhile. Of one warp and one depth, whichever they are:
+
+1. The token that an unwind finds there is the one that was pushed there last.
+2. An unwind looks at all tokens from the topmost one down. It looks at none, and leaves none as the topmost one, before
+   it has looked at those above; but for the holes under a trap frame, and for an operation that empties the stack.
+3. Memory has the token, unless its line is one of those that count as dirty. A dirty line leaves for its own place in
+   the warp's region.
+4. Four lines are on chip at most, one is on its way from memory, seven are on their way to it.
+5. A write-back is answered when memory has taken all lines.
+6. What the engine and the pipeline promise each other, the assertions of the hardware, is so.
+
+A token is forgotten when its warp is launched or gets another region, when SET_POINTER drops its line before memory has
+it, and when memory refuses its line.
+
+Assumed, since proved elsewhere: tokens on chip are read as they were written (`tokens`); nothing was pushed beyond the
+largest region, or without one beyond what fits on chip, in a cycle before (`stack_limit`, which assumes the assertions
+in its turn). And: a warp is launched before anything else; its region is 1 MiB at most; memory answers what it was
+asked, and gives what was written last.
+"""
+
+from functools import partial
+from typing import Any
+
+from amaranth.asserts import AnyConst, AnySeq  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import Array, Assume, Cat, Const, Elaboratable, Module, Mux, Signal, Value
+from amaranth.lib import data
+
+from rtl.crs import CallReturnStack
+from rtl.crs.engine import VisitStep
+from rtl.crs.records import FILLS_UP_TO, Parking
+from rtl.crs.tokens import CACHED_LINES, PLACE_BITS, SLOT_BITS, StoredToken, role_of
+from rtl.crs.unit import STEP_FLAGS
+from rtl.isa.tokens import CACHED_TOKENS, CRS_GRANULE, LINE_BYTES, TOKEN_BYTES, TOKENS_PER_LINE, MemoryToken, TokenKind
+from rtl.layouts import DEPTH_BITS, LINE_BITS, StackOperation, TokenLine
+from rtl.params import PRESETS
+from sim.formal.fault import Fault
+from sim.formal.surroundings import Anything, Past, can_happen, claim, ever, free, no_reset, silenced
+from sim.formal.theorem import Theorem
+
+_PARAMS = PRESETS["tiny"]
+_SHARED = ("pc", "mask", "kind", "counted")
+_LAST_PLACE = TOKENS_PER_LINE - 1
+_WRITES = 7
+"""Lines that may be on their way to memory."""
+_GRANULE = CRS_GRANULE // TOKEN_BYTES
+"""Tokens of a granule."""
+_GRANULES = 1 << DEPTH_BITS - 1 - (_GRANULE - 1).bit_length()
+"""Those of the largest region."""
+_LINES_PER_GRANULE_BITS = (CRS_GRANULE // LINE_BYTES - 1).bit_length()
+_UNWINDS = (Parking.WALK, Parking.SINK)
+
+
+class _Spec(Elaboratable):
+    """The call/return stack; its tokens on chip are anything that is read as it was written. In examples one warp does
+    what ``_do`` says, and memory is fast."""
+
+    def __init__(self, examples: bool = False) -> None:
+        self._examples = examples
+        self.dut: Any = CallReturnStack(_PARAMS)
+        if not examples:
+            self.dut.tokens = Anything(self.dut.tokens)
+
+    def elaborate(self, platform: object) -> Module:
+        self.m = m = Module()
+        self.past = Past(m)
+        dut = self.dut
+        if not self._examples:
+            free(m, dut)
+        no_reset(m)
+        self.engine, self.lines, self.judge, self.change = dut.engine, dut.engine.lines, dut._judge, dut._change
+        self.left, self.stage = dut._judge._left, dut._judge.stage
+        self.warp, self.depth = Signal(_PARAMS.warp_bits), Signal(DEPTH_BITS - 1)
+        m.d.comb += [self.warp.eq(AnyConst(len(self.warp))), self.depth.eq(AnyConst(len(self.depth)))]
+        self._read()
+        self._surround()
+        self._keep_tokens()
+        self._keep_memory()
+        self._follow()
+        self._show_stack()
+        self._show_steps()
+        self._show_unwinds()
+        self._show_visit()
+        self._show_action()
+        self._show_leaving()
+        self._show_coming()
+        self._show_promises()
+        if self._examples:
+            self._do()
+        m.submodules.dut = silenced(dut)
+        return m
+
+    def _let(self, name: str, value: Any, bits: int = 1) -> Signal:
+        """A signal of that width."""
+        signal = Signal(bits, name=name)
+        self.m.d.comb += signal.eq(value)
+        return signal
+
+    def _of(self, bits: Any) -> Value:
+        """The warp's bit."""
+        return Value.cast(bits).bit_select(self.warp, 1)
+
+    def _read(self) -> None:
+        """The warp's words, and what they say of its lines; its steps in the stages."""
+        m, states, warp, depth = self.m, self.dut.states, self.warp, self.depth
+        change, stage, left = self.change, self.stage, self.left
+        self.state, self.below, self.cleaned, self.acknowledged, self.region, self.sizes, self.origin = (
+            words.read(m, warp) for words in (states.states, states.below, states.cleaned, states.acknowledged,
+                                              states.regions, states.sizes, states.origins))
+        self.filling, self.parked, self.parking, self.flushing, self.confirming, self.busy = (
+            words.read(m, warp) for words in (states.filling, states.parked, states.parking, states.flushing,
+                                              states.confirming, states.busy))
+        self.memory, state = self.sizes.memory, self.state
+        self.on_chip = self._let("on_chip", state.entered - self.below, 3)
+        self.dirty = self._let("dirty", state.dirtied - self.cleaned, 3)
+        self.top = self._let("top", state.last[PLACE_BITS:], LINE_BITS)
+        self.beneath = self._let("beneath", self.top - self.on_chip, LINE_BITS)
+        self.clean = self._let("clean", self.top - self.dirty, LINE_BITS)
+
+        # The line of the depth, and where it is.
+        self.place, self.line = depth[:PLACE_BITS], self._let("line", depth[PLACE_BITS:], LINE_BITS)
+        down = self._let("down", self.top - self.line, LINE_BITS)
+        self.cached, self.soiled = self._let("cached", down < self.on_chip), self._let("soiled", down < self.dirty)
+        first = Cat(Const(0, _LINES_PER_GRANULE_BITS), self.region)
+        self.base = self._let("base", first, len(self.lines.job.payload.address))
+        self.address = self._let("address", self.base + self.line, len(self.base))
+
+        # Steps of the warp in the stages, and those that hold it there.
+        self.changes, self.judges, self.leaves = (
+            self._let(name, each.run.warp == warp)
+            for name, each in (("changes", change), ("judges", stage), ("leaves", left)))
+        step, judged, after = change.run.step, stage.run.step, left.run.step
+        self.begins = change.valid & self.changes & ~step.prior & ~change.follows
+        self.pushing = change.valid & self.changes & step.push
+        self.pushed = self._let("stores", self.dut.pushed.valid & self.changes)
+        self.launching = self._let("launching", (stage.valid & self.judges & judged.launch) | (
+            self.leaves & left.write & after.launch))
+        self.moving = self._let("moving", (stage.valid & self.judges & (judged.launch | judged.move)) | (
+            self.leaves & (left.moves | (left.write & after.launch))))
+        self.in_change = self._let("in_change", change.valid & self.changes & step.holds)
+        self.in_judge = self._let("in_judge", stage.valid & self.judges & judged.holds & ~judged.write_back)
+        self.in_left = self._let("in_left", self.leaves & (left.done | left.parks))
+        self.returns = self._let("returns", self.dut._returns & (self.dut._back.warp == warp))
+        self.commits = self._let("commits", self.leaves & left.write)
+        self.first = self._let("first", (self.in_change & ~change.follows) | self.pushing)
+
+    def _surround(self) -> None:
+        """Who asks for what."""
+        m, request, asked = self.m, self.dut.request, self.dut.request.payload
+        takes = request.valid & request.ready & (asked.warp == self.warp) & asked.enable
+        launches = takes & (asked.operation == StackOperation.LAUNCH)
+        self.launched = ever(m, launches)
+        m.d.comb += [
+            Assume(~takes | launches | self.launched | (asked.operation == StackOperation.NONE),
+                   "it is launched first"),
+            Assume(Cat(asked.kind == kind for kind in TokenKind).any(), "there are such tokens"),
+            Assume(self.dut.configuration.size <= _GRANULES, "a region has so many granules at most"),
+            Assume(~ever(m, self.pushed & (self.state.last == Mux(
+                self.memory, _GRANULES * _GRANULE - 1, CACHED_TOKENS - 1))), "no push went beyond")]
+
+    def _keep_tokens(self) -> None:
+        """The token of the depth on chip, as it was written last."""
+        m, past, pipeline, other = self.m, self.past, self.dut.tokens.pipeline, self.dut.tokens.lines
+        self.chip: Any = Signal(StoredToken, name="chip")
+        slot = self.depth[PLACE_BITS:PLACE_BITS + SLOT_BITS]
+        bits, here = len(Value.cast(self.chip)), Cat(slot, self.warp)
+
+        def token_of(line: Any) -> Value:
+            return Value.cast(line).word_select(self.place, bits)
+        writes = [port.write.valid & port.write_free & (port.write.payload.slot == here)
+                  & port.write.payload.places.bit_select(self.place, 1) for port in (pipeline, other)]
+        reads = Mux(pipeline.read.valid, pipeline.read.payload, other.read.payload) == here
+        self.shown = Signal()
+        m.d.sync += self.shown.eq(reads & ~(writes[0] | writes[1]))
+        with m.If(writes[0] | writes[1]):
+            m.d.sync += self.chip.as_value().eq(Mux(writes[0], *(
+                token_of(port.write.payload.tokens) for port in (pipeline, other))))
+        self.seen = token_of(pipeline.line)
+        m.d.comb += [
+            Assume(pipeline.read_free & pipeline.write_free & (other.read_free == ~pipeline.read.valid)
+                   & (other.write_free == ~pipeline.write.valid), "who is refused"),
+            Assume(Value.cast(pipeline.line) == Value.cast(other.line), "both see the same line"),
+            Assume(~self.shown | (self.seen == past(self.chip.as_value())), "it is read as it was written")]
+
+    def _keep_memory(self) -> None:
+        """The token of the depth in memory; what is owed to the warp: answers to writes, and a line, ``fetched`` when
+        it was asked for."""
+        m, out, answer = self.m, self.dut.port.request, self.dut.port.response
+        self.asks = self._let("asks", out.valid & (out.payload.tag == self.warp))
+        self.to_it = self._let("to_it", out.payload.address == self.address)
+        self.accepted = self._let("accepted", self.asks & out.ready)
+        taken, writes, written = Signal(MemoryToken), self.asks & self.to_it & out.payload.write, Signal(MemoryToken)
+        self.fetched, self.reading, self.asked_for, self.owed = Signal(MemoryToken), Signal(), Signal(), Signal(4)
+        m.d.comb += written.eq(data.View(TokenLine, out.payload.data)[self.place])
+        with m.If(writes & out.ready):
+            m.d.sync += taken.eq(written)
+        self.in_memory = Signal(MemoryToken)
+        m.d.comb += self.in_memory.eq(Mux(writes, written, taken))
+        self.refused = self._let("refused", writes & out.ready & AnySeq(1))
+
+        mine = answer.valid & (answer.payload.tag == self.warp)
+        told, comes = (self._let(name, mine & answer.ready & what) for name, what in (
+            ("told", answer.payload.write), ("comes", ~answer.payload.write)))
+        with m.If(self.accepted & ~out.payload.write):
+            m.d.sync += [self.reading.eq(1), self.asked_for.eq(self.to_it), self.fetched.eq(taken)]
+        with m.Elif(comes):
+            m.d.sync += self.reading.eq(0)
+        m.d.sync += self.owed.eq(self.owed + (self.accepted & out.payload.write) - told)
+        came = data.View(TokenLine, answer.payload.data)[self.place]
+        m.d.comb += [
+            Assume(~mine | Mux(answer.payload.write, self.owed != 0, self.reading), "who is answered"),
+            Assume(~(mine & ~answer.payload.write & ~answer.payload.error)
+                   | (Value.cast(came) == Value.cast(self.fetched)), "what is read")]
+
+    def _follow(self) -> None:
+        """``token`` was pushed to the depth, if it is ``known``; it is on the stack if ``alive``. The unwind that is
+        under way has ``met`` it."""
+        m, change, state = self.m, self.change, self.state
+        step, last = change.run.step, Signal(DEPTH_BITS)
+        self.token: Any = Signal(StoredToken)
+        self.known, self.met = Signal(), Signal()
+        m.d.comb += last.eq(Mux(state.sunk, self.origin.last, state.last))
+        self.alive = self._let("alive", self.known & ~last[-1] & (self.depth <= last[:-1]))
+        forgotten = (self.begins & (step.launch | step.move)) | self.refused | (
+            self.commits & self.left.run.step.set & self.soiled)
+        with m.If(self.pushed & ((change.run.state.last + 1)[:DEPTH_BITS] == self.depth)):
+            m.d.sync += [self.known.eq(1), self.token.eq(change.token)]
+        with m.Elif(~self.alive | forgotten):
+            m.d.sync += self.known.eq(0)
+
+        self.looks = self._let("looks", change.valid & self.changes & step.walk & change.sees)
+        self.finds = self._let("finds", self.looks & self.alive & (change.run.state.last == self.depth))
+        m.d.sync += self.met.eq((self.met & ~(self.begins & step.walk)) | self.finds)
+
+    def _is_token(self, other: Any) -> Value:
+        """Whether it is the same in memory."""
+        return Cat(Value.cast(other[name]) == Value.cast(self.token[name]) for name in _SHARED).all()
+
+    def _show_stack(self) -> None:
+        """The theorem, and what the warp's words say."""
+        m, state, engine, past = self.m, self.state, self.engine, self.past
+        change, on_chip, dirty, memory = self.change, self.on_chip, self.dirty, self.memory
+        step = change.run.step
+        claim(m, self.dut._changed.token == self.token, "what is found is what was pushed", when=self.finds)
+        claim(m, self.met, "all above were found", when=self.looks & self.alive & (change.run.state.last < self.depth))
+        claim(m, self.chip == self.token, "on chip", when=self.alive & self.cached)
+        claim(m, self._is_token(self.in_memory), "in memory", when=self.alive & ~self.soiled)
+        claim(m, ~self.known, "in another region", when=self.moving)
+        claim(m, (self.token.role.as_value() == role_of(self.token.kind))
+              & Cat(self.token.kind == kind for kind in TokenKind).any(), "a token", when=self.known)
+        can_happen(m, self.finds & ever(m, self.alive & ~self.cached) & ever(m, self.filling & ~self.cached),
+                   "it was in memory alone")
+        can_happen(m, self.alive & past(self.soiled) & ~self.soiled & ~self.flushing, "it is spilled")
+        can_happen(m, self.alive & past(self.soiled) & ~self.soiled & self.flushing, "it is written back")
+
+        claim(m, self.launched, "it was launched", when=self.known | self.pushing | self.in_change | self.in_judge
+              | self.in_left | self.returns | self.parked | self.flushing | self.commits)
+        claim(m, (on_chip <= CACHED_LINES) & (dirty <= on_chip), "lines")
+        claim(m, on_chip <= (self.top + 1)[:LINE_BITS], "lines that there are")
+        claim(m, state.last.all(), "the empty stack", when=state.last[-1])
+        claim(m, ((self.top + 1)[:LINE_BITS] == on_chip) & (dirty == on_chip), "without a region",
+              when=self.launched & ~memory & ~self.launching & ~(self.begins & step.launch))
+        claim(m, ~self.sizes.granules[-1], "sizes")
+        claim(m, self._of(engine.full), "who is full", when=memory & ~self.launching & (dirty == CACHED_LINES)
+              & (state.last[:PLACE_BITS] == _LAST_PLACE))
+
+    def _show_steps(self) -> None:
+        """Who is where, and that the change stage knows what is so."""
+        m, state, change, stage, left = self.m, self.state, self.change, self.stage, self.left
+        step, judged, after, run = change.run.step, stage.run.step, left.run.step, change.run
+        on_chip, dirty, memory = self.on_chip, self.dirty, self.memory
+        held = self.in_change & (step.prior | change.follows)
+        others = [self.in_judge, self.in_left, self.returns, self.parked, self.flushing]
+        claim(m, sum(others, self.in_change) <= 1, "the warp has one operation")
+        claim(m, self.busy == (held | Cat(others).any()), "and is busy then")
+        claim(m, self.flushing, "who waits for memory", when=self.confirming)
+        claim(m, ~self.busy, "a request", when=self.begins & (step.holds | step.push))
+        claim(m, step.holds, "who comes back", when=change.valid & self.changes & (step.prior | change.follows))
+
+        def legal(flags: Any) -> Value:
+            """Whether it is a step that there is."""
+            def only(*names: str) -> Value:
+                return Cat(flags[name] == (name in names) for name in flags.shape().members if name != "pair").all()
+            return Cat(
+                only(), only("holds"), *(only(*names) for names in STEP_FLAGS.values()),
+                *(only("holds", "prior", *more) for more in ((), ("fault",), ("load",), ("load", "fault"))),
+                *(only("walk", "holds", "prior", *more) for more in (
+                    (), ("quad",), ("frame",), ("quad", "frame"), ("fault",), ("fault", "quad"), ("fault", "frame"),
+                    ("fault", "quad", "frame")))).any()
+        claim(m, legal(step), "a step that changes", when=change.valid)
+        claim(m, legal(judged), "a step that is judged", when=stage.valid)
+        claim(m, legal(after), "a step that is left", when=left.write | left.done | left.parks | left.moves)
+
+        # What a step brings along from the stage before.
+        def same(*names: str) -> Value:
+            return Cat(run.state[name] == state[name] for name in names).all()
+        claim(m, same("entered", "dirtied", "sunk"), "the state", when=self.first)
+        claim(m, same("last"), "the topmost token", when=self.first & ~step.set)
+        claim(m, run.memory == memory, "whether there is a region", when=self.first & ~step.launch & ~self.launching)
+        claim(m, (run.lines <= on_chip) & (on_chip <= run.lines + 1) & (dirty <= run.lines), "lines, as read",
+              when=self.first)
+        claim(m, (run.lines == on_chip) | (on_chip < CACHED_LINES), "none comes when it is full", when=self.pushing)
+        claim(m, (change.dirty >= dirty) & (change.dirty <= dirty + 1), "dirty lines, as read", when=self.first)
+        claim(m, (change.top == state.last[:PLACE_BITS]) & (change.free == (state.last + 1)[:len(change.free)]),
+              "where a token goes", when=self.pushing)
+        claim(m, dirty == 0, "clean", when=run.clean & (self.in_change | self.pushing))
+        claim(m, run.clean | (state.last[:PLACE_BITS] == _LAST_PLACE) | (dirty != 0), "a topmost line with room",
+              when=self.pushing)
+        claim(m, (change.dirty != 0) | run.clean, "no dirty line", when=self.first)
+        claim(m, (dirty < CACHED_LINES) | (state.last[:PLACE_BITS] != _LAST_PLACE) | ~memory, "a line for a push",
+              when=self.pushing)
+        claim(m, ~change.run.dropped, "nothing is left yet", when=self.first)
+        claim(m, ~change.limit[-1], "the limit", when=self.in_change & step.set)
+        claim(m, stage.run.memory == memory, "whether there is a region, judged", when=self.in_judge & ~judged.launch)
+        claim(m, memory | left.run.state.last.all(), "a pointer without a region", when=self.commits & after.set)
+
+    def _relate(self, name: str, run: Any, when: Any) -> None:
+        """The state of a step that has gone down by some lines of those on chip."""
+        m, state, last = self.m, self.state, run.state.last
+        back = self._let(f"back_{name}", self.top - last[PLACE_BITS:], LINE_BITS)
+        claim(m, Cat((state[each] - run.state[each])[:3] == back[:3] for each in ("entered", "dirtied")).all(),
+              f"counters, {name}", when=when)
+        claim(m, (back + run.lines <= self.on_chip) & (back <= CACHED_LINES) & (self.dirty <= back + run.lines),
+              f"lines, {name}", when=when)
+        claim(m, run.dropped == (back != 0), f"lines are left, {name}", when=when)
+        claim(m, last[-1] <= last.all(), f"the empty stack, {name}", when=when)
+        claim(m, (last <= state.last) | last.all(), f"it goes down, {name}", when=when)
+
+    def _show_unwinds(self) -> None:
+        """An unwind on its way through the stages, and what it leaves; other steps that do."""
+        m, state, change, stage, left, dut = self.m, self.state, self.change, self.stage, self.left, self.dut
+        step, judged, after, origin = change.run.step, stage.run.step, left.run.step, self.origin
+        now, then = stage.run.state, left.run.state
+
+        def waits(*why: Parking) -> Value:
+            """Whether an operation waits for one of those, or comes back from that."""
+            return (self.returns & Cat(dut._back.parking == each for each in why).any()) | (
+                self.parked & Cat(self.parking == each for each in why).any())
+        held = self.in_change & (step.prior | change.follows)
+        walks = (held & step.walk) | (self.in_judge & judged.walk) | (self.in_left & left.parks) | waits(*_UNWINDS)
+        loads = (held & step.load) | (self.in_judge & judged.load) | (self.in_left & after.load) | waits(Parking.LOAD)
+        claim(m, self.dirty == 0, "who loads has nothing to lose", when=loads)
+
+        # Lines are left behind for a while.
+        claim(m, (self.dirty == 0) & (state.last[:PLACE_BITS] == _LAST_PLACE), "what is sunk is clean",
+              when=state.sunk)
+        claim(m, walks | (self.in_left & left.write), "who has sunk it", when=state.sunk)
+        claim(m, origin.last == state.last, "where it began", when=walks & ~state.sunk)
+        claim(m, ~origin.last[-1] & ~state.last[-1] & (origin.last >= state.last), "it began above", when=state.sunk)
+        claim(m, self.met, "what is left was found", when=state.sunk & self.alive & (state.last < self.depth))
+        claim(m, change.run.state.sunk == state.sunk, "sunk, changed", when=self.in_change)
+        claim(m, now.sunk == state.sunk, "sunk, judged", when=self.in_judge)
+
+        # A token that is looked at.
+        claim(m, step.walk & change.sees & ~step.fault & ~step.clear, "what follows",
+              when=change.valid & change.follows)
+        claim(m, step.walk & ~step.fault & ~step.clear, "who looks", when=change.valid & change.sees)
+        self._relate("changed", change.run, looks := self.in_change & step.walk & change.sees)
+        claim(m, (change.run.lines != 0) & ~change.run.state.last[-1], "there is a token", when=looks)
+
+        # It is judged.
+        seen = self.in_judge & judged.walk & stage.seen
+        claim(m, judged.walk & ~judged.fault & ~stage.bottom, "who goes on", when=stage.valid & stage.onward)
+        claim(m, judged.walk & ~judged.fault & ~judged.clear, "who has looked", when=stage.valid & stage.seen)
+        claim(m, stage.seen, "who finds", when=stage.valid & (stage.halts | stage.may_halt | stage.more))
+        claim(m, ~now.last[-1], "there is one below", when=stage.valid & stage.onward & stage.seen)
+        self._relate("judged", stage.run, seen | (self.in_judge & judged.load))
+        claim(m, (now.last < state.last) | now.last.all(), "it has gone down, judged", when=seen)
+        claim(m, self.met, "it was found, judged", when=seen & self.alive & (now.last[-1] | (now.last < self.depth)))
+        claim(m, (stage.run.lines != 0) & ~now.last[-1], "there is one on chip", when=seen & stage.more)
+        claim(m, self.dirty == 0, "clean, judged", when=self.in_judge & stage.run.clean)
+        claim(m, now.last[-1] <= now.last.all(), "a pointer, judged", when=self.in_judge & judged.set)
+
+        # It has ended, or goes on another way.
+        left_so = self.commits & after.walk & ~left.back
+        self._relate("left", left.run, self.commits & ~left.empties)
+        claim(m, (then.last < state.last) | then.last.all(), "it has gone down", when=left_so & ~left.empties)
+        claim(m, self.met, "it was found", when=left_so & ~after.clear & self.alive & (
+            then.last[-1] | ((then.last | Mux(after.frame, _LAST_PLACE, 0)) < self.depth)))
+        claim(m, left.done | left.parks, "who writes", when=self.commits)
+        claim(m, left.parks & ~then.last[-1] & (self.dirty == 0) & (then.last[:PLACE_BITS] == _LAST_PLACE),
+              "what is to be sunk", when=self.commits & then.sunk)
+        claim(m, state.sunk & (left.origin == origin) & (self.dirty == 0), "it goes back",
+              when=self.commits & left.back)
+        claim(m, then.last.all(), "it is empty", when=self.commits & left.empties & ~left.back & ~after.set)
+        claim(m, (then.last[-1] <= then.last.all()) & (then.last[:PLACE_BITS] == _LAST_PLACE), "a pointer is set",
+              when=self.commits & after.set)
+
+    def _show_visit(self) -> None:
+        """What a visit of the engine has read is so still, unless it is told."""
+        m, engine, lines = self.m, self.engine, self.lines
+        view, here = engine._view, engine.warp == self.warp
+        self.acts = self._let("acts", here & (engine._state == VisitStep.ACT))
+        self.visits = self._let("visits", here & (engine._state == VisitStep.DECIDE)) | self.acts
+        self.calm = self._let("calm", self.visits & ~engine._stirred)
+        self.stale, few = self._of(engine.stale), self.calm & (view.lines <= FILLS_UP_TO)
+        claim(m, (view.below == self.below) & (view.filling == self.filling), "its words, as read", when=self.visits)
+        claim(m, (view.last[PLACE_BITS:] - view.lines)[:LINE_BITS] == self.beneath, "the line below, as read", when=few)
+        claim(m, self.on_chip <= view.lines + 1, "lines on chip, as read", when=few)
+        claim(m, view.stale == self.stale, "whether it is stale, as read", when=few)
+        claim(m, view.region == self.region, "the region, as read", when=self.calm & ~self.moving)
+        claim(m, view.memory == self.memory, "whether there is one, as read", when=self.calm & ~self.launching)
+        claim(m, self.parked & (self.parking == view.parking), "who is parked, as read",
+              when=self.visits & view.parked)
+        claim(m, ~view.parked & (self.flushing | ((view.dirty == 0) & (view.writes != 0))), "who flushes, as read",
+              when=self.visits & view.flushing)
+        claim(m, lines.arrived.valid & (lines.arrived.payload.warp == engine.warp), "it is for a line that has come",
+              when=(engine._state != VisitStep.SELECT) & engine._arrival)
+
+        # Lines that are to leave, and writes that memory has not confirmed.
+        out = self.dut.port.request
+        self.lowered = self._let("stays", lines.lowered.valid & (lines.lowered.payload == self.warp))
+        self.works = self._let("works", lines._working & (lines._job.warp == self.warp))
+        self.came = self._let("came_out", lines._came & (lines._read.warp == self.warp))
+        self.leaving = self._let("leave", Mux(
+            self.lowered, 0, Mux(self.works & lines._job.spill, lines._job.more + 1, 0) + self.came), 4)
+        heard = lines.acknowledged.valid & (lines.acknowledged.payload == self.warp)
+        self.writes = self._let("under_way", self.owed + (self.asks & out.payload.write) + heard, 5)
+        claim(m, (self.cleaned - self.acknowledged)[:3] == self.writes[:3], "writes are counted")
+        claim(m, self.writes + self.leaving <= _WRITES, "so many writes")
+        claim(m, self.writes + self.leaving <= view.writes, "writes, as read", when=self.visits)
+        claim(m, self.memory, "who flushes has a region", when=self.flushing)
+        claim(m, self.dirty == self.leaving, "who waits for memory has given it all", when=self.confirming)
+
+    def _show_action(self) -> None:
+        """What a visit decides is right when it is done."""
+        m, engine, actions, acts, calm = self.m, self.engine, self.engine._actions, self.acts, self.calm
+        parked, flushing, dirty, leaving = self.parked, self.flushing, self.dirty, self.leaving
+        doing, arrives = engine._state == VisitStep.ACT, self.lines.arrived.payload
+        several = actions.discard + actions.fail + actions.install
+        sinks = parked & (self.parking == Parking.SINK)
+        self.drains = sinks | flushing
+        claim(m, several <= 1, "a line has one fate", when=doing)
+        claim(m, engine._arrival, "for a line that has come", when=doing & (several != 0))
+        claim(m, ~(engine._arrival | actions.spill), "who comes back, who asks",
+              when=doing & (actions.wake | actions.ask))
+        claim(m, ~engine._arrival & actions.poll, "who spills", when=doing & actions.spill)
+        claim(m, arrives.error == actions.fail, "what memory refuses fails",
+              when=doing & (actions.install | actions.fail))
+        claim(m, parked | flushing, "somebody waits", when=acts & actions.wake)
+        claim(m, parked & (self.parking != Parking.SINK), "somebody waits who fails", when=acts & actions.fail)
+        claim(m, flushing, "a write-back", when=acts & actions.flush & (actions.wake | actions.spill))
+        claim(m, (dirty == 0) | ~self.memory, "all is out", when=acts & actions.wake & sinks)
+        claim(m, (dirty == 0) & (self.writes == 0) & (leaving == 0), "memory has it all",
+              when=acts & actions.flush & actions.wake)
+        claim(m, dirty == leaving, "the last lines are leaving", when=acts & actions.flush & flushing & ~(
+            engine._arrival | actions.spill | actions.poll | actions.wake))
+        back = engine.again
+        claim(m, (dirty == 0) & (self.owed == 0) & ~(self.asks & self.dut.port.request.payload.write),
+              "memory has taken all", when=flushing & back.valid & (back.payload.warp == self.warp))
+
+        # A line is put in, or asked for.
+        install, ask = acts & calm & actions.install, acts & calm & actions.ask
+        claim(m, ~self.stale & self.filling, "which is put in", when=install)
+        claim(m, self.on_chip <= FILLS_UP_TO, "there is room", when=install & ~engine._begun)
+        claim(m, (self.on_chip < CACHED_LINES) & ~self.filling & (self.memory | self.launching), "there will be room",
+              when=ask)
+        claim(m, engine._number == self.beneath, "it is the one below", when=ask | install)
+
+        # Lines are to leave.
+        spill = self._let("spills", acts & actions.spill & calm & ~engine._popped)
+        rest = self._let("rest", engine._more + 1 + leaving, 5)
+        claim(m, (self.memory | self.launching) & (engine._number == (self.clean + 1 + leaving)[:LINE_BITS]),
+              "the oldest dirty line", when=spill)
+        claim(m, rest <= dirty, "so many are dirty", when=spill)
+        claim(m, (rest < dirty) & (engine._more == 0), "one that has others above it", when=spill & ~self.drains)
+        claim(m, engine._view.next_cleaned == (self.cleaned + leaving + 1)[:3], "their counter", when=spill)
+        claim(m, self._keeps(engine._keep, rest == dirty), "their tokens", when=spill)
+        claim(m, self.writes + rest <= _WRITES, "so many writes, to be", when=spill)
+        claim(m, rest == dirty, "a write-back takes all", when=spill & actions.flush)
+
+    def _keeps(self, keep: Any, topmost: Any) -> Value:
+        """Whether all tokens of a line are written, or, of the topmost line of who drains, those that there are."""
+        there = Cat(self.state.last[:PLACE_BITS] >= each for each in range(TOKENS_PER_LINE))
+        return keep.all() | ((keep == there) & self.drains & topmost)
+
+    def _show_leaving(self) -> None:
+        """Lines that leave: ``job`` is the next of several, ``read`` has come out of the cache."""
+        m, lines, dirty, leaving, clean = self.m, self.lines, self.dirty, self.leaving, self.clean
+        job, read = lines._job, lines._read
+        came, jobs = self.came & ~self.lowered, self.works & job.spill & ~self.lowered
+        done = lines.spilled.payload
+        claim(m, read.warp == job.warp, "it is the same warp", when=lines._came)
+        claim(m, self.memory | self.launching, "there is a region", when=jobs | came)
+        claim(m, (leaving < dirty) | self.drains, "others are above", when=jobs | came)
+        claim(m, dirty < CACHED_LINES, "one is out", when=lines.spilled.valid & done.done & (done.warp == self.warp))
+
+        claim(m, (read.cleaned == (self.cleaned + 1)[:3]) & (dirty != 0), "the counter of what is out", when=came)
+        claim(m, read.address == (self.base + (clean + 1)[:LINE_BITS])[:len(self.base)], "its address",
+              when=came & ~self.moving)
+        claim(m, self.shown & (self.seen == self.chip.as_value()), "its tokens", when=came & (
+            (clean + 1)[:LINE_BITS] == self.line))
+        claim(m, self._keeps(read.keep, dirty == 1), "which of them", when=came)
+
+        claim(m, (job.cleaned == (self.cleaned + 1 + came)[:3]) & (leaving <= dirty), "the counter of the next",
+              when=jobs)
+        claim(m, (job.more == 0) | self.drains, "how many follow", when=jobs)
+        claim(m, job.address == (self.base + (clean + 1 + came)[:LINE_BITS])[:len(self.base)], "the next one's address",
+              when=jobs & ~self.moving)
+        claim(m, job.slot == (clean + 1 + came)[:SLOT_BITS], "the next one's slot", when=jobs)
+        claim(m, self._keeps(job.keep, leaving == dirty), "which of the next one's tokens", when=jobs)
+
+    def _show_coming(self) -> None:
+        """A line that comes: it is to be asked for, is asked for, is read, has come."""
+        m, lines, out = self.m, self.lines, self.dut.port.request
+        to_ask, asked = self.works & ~lines._job.spill, self.asks & ~out.payload.write
+        arrived = lines.arrived.valid & (lines.arrived.payload.warp == self.warp)
+        claim(m, (to_ask + asked + self.reading + arrived) == self.filling, "one line comes")
+        claim(m, ~self.beneath[-1], "there is a line below", when=self.filling & ~self.stale)
+        wanted = self._let("wanted", self.filling & ~self.stale & self.alive & (self.line == self.beneath))
+        claim(m, lines._job.address == self.address, "it is to be asked for", when=wanted & to_ask)
+        claim(m, self.to_it, "it is asked for", when=wanted & asked)
+        claim(m, self.asked_for & self._is_token(self.fetched), "it is read", when=wanted & self.reading)
+        claim(m, self._is_token(lines._line[self.place]), "it has come",
+              when=wanted & arrived & ~lines.arrived.payload.error)
+
+    def _show_promises(self) -> None:
+        """The assertions of the hardware, as far as they are about the warp."""
+        m, change, engine, lines, left, dut = self.m, self.change, self.engine, self.lines, self.left, self.dut
+        run, told, again, out = change.run, engine.lines.acknowledged, engine.again, dut.port.request
+        claim(m, (run.lines <= CACHED_LINES) & (change.dirty <= run.lines), "more lines than there are",
+              when=change.valid & self.changes & ~change.follows)
+        claim(m, ~engine.commit.writes | (engine.commit.warp != self.warp), "a push of a warp that is over as well",
+              when=self.pushing)
+        claim(m, ~change.follows, "a push is done twice", when=self.pushing)
+        claim(m, ~self.busy, "a push of a warp that is busy", when=self.pushed)
+        claim(m, ~(again.valid & dut._tries & self.judge.goes_on), "two operations come back at once")
+        claim(m, engine.again_free, "an operation comes back before another has gone", when=again.valid)
+        claim(m, self.acknowledged != self.cleaned, "memory has taken a line that nobody wrote",
+              when=told.valid & (told.payload == self.warp))
+        claim(m, engine._view.filling, "a line has come that nobody asked for",
+              when=lines.arrived.ready & (engine.warp == self.warp))
+        claim(m, self.parked | self.flushing, "an operation comes back that is not parked",
+              when=again.valid & (again.payload.warp == self.warp))
+        claim(m, lines.free, "a line is to move while another one does", when=lines.job.valid)
+        claim(m, ~out.valid | out.ready, "a line that was read has nowhere to go", when=lines._came)
+        claim(m, lines.arrived.valid, "a line is taken that has not come", when=lines.arrived.ready)
+        claim(m, self.busy, "a result that nobody waits for", when=left.done & self.leaves)
+        claim(m, ~left.parks, "an operation is over, and goes on", when=left.done)
+
+    def _do(self) -> None:
+        """A warp is launched and pushes 9 tokens, of which a line is spilled; or 5, which are written back, of which it
+        keeps 4 then, and takes the last one off. Memory answers in the next cycle."""
+        m, request, asked, port = self.m, self.dut.request, self.dut.request.payload, self.dut.port
+        pushes, number, line = Signal(4), Signal(4), Signal.like(port.request.payload.data)
+        fifth, more, out, answer = Signal(), Signal(), port.request, port.response
+        m.d.comb += [fifth.eq(AnyConst(1)), pushes.eq(Mux(fifth, 5, 9)), more.eq(number > pushes)]
+        m.d.sync += number.eq(number + (request.valid & request.ready))
+        with m.If(out.valid & out.payload.write & (out.payload.address == self.address)):
+            m.d.sync += line.eq(out.payload.data)
+        after = Array((StackOperation.WRITE_BACK, StackOperation.SET_POINTER, StackOperation.UNWIND))
+        m.d.comb += [
+            self.dut.configuration.eq(0), self.dut.configuration.size.eq(2), asked.eq(0), asked.enable.eq(1),
+            asked.kind.as_value().eq(TokenKind.SYNC.value), asked.mask.eq(number),
+            asked.operand.eq(Mux(more, TOKENS_PER_LINE, 8 * number)),
+            asked.operation.eq(Mux(more, after[number - pushes - 1], Mux(
+                number == 0, StackOperation.LAUNCH, StackOperation.PUSH))),
+            request.valid.eq(number <= pushes + 3 * fifth), out.ready.eq(1), answer.payload.tag.eq(0),
+            answer.payload.error.eq(0), answer.payload.data.eq(line), answer.payload.write.eq(self.owed != 0),
+            answer.valid.eq((self.owed != 0) | self.reading),
+            Assume((self.warp == 0) & (self.depth == _LAST_PLACE) & ~self.refused, "an example")]
+
+
+THEOREM = Theorem(
+    _Spec, depth=2, reach=50, long=True, examples=partial(_Spec, examples=True), split=True,
+    faults=(
+        Fault("rtl.crs.engine", "(view.last[:PLACE_BITS] >= place)", "(view.last[:PLACE_BITS] > place)"),
+        Fault("rtl.crs.lines", "Mux(came, read.address, job.address)", "job.address"),
+        Fault("rtl.crs.engine", "& (next_count == given)", ""),
+        Fault("rtl.crs.lines", "Mux(stays, 0, Mux(spills", "Mux(0, 0, Mux(spills"),
+        Fault("rtl.crs.engine", "begun.eq(visits & (begun | disturbed))", "begun.eq(0)"),
+        Fault("rtl.crs.engine", "popped | (commits & commit.writes)", "popped | (commits & commit.lowers)"),
+        Fault("rtl.crs.engine", "~view.parked | flushes, view", "~view.parked, view"),
+        Fault("rtl.crs.unit", "flags.drops.eq(stores & topmost & full)", "flags.drops.eq(0)"),
+        Fault("rtl.crs.judge", "stage.empties | (run.dropped & difference[-1])", "stage.empties"),
+        Fault("rtl.crs.judge", "~stage.more & stage.seen & run.clean", "~stage.more & stage.seen")))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from rtl.isa.control_code import ControlCode
-from rtl.issue import FAVOUR_INTERVAL, window_cycles
+from rtl.issue import FAVOUR_INTERVAL, OPERATIONS, window_cycles
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import Policy, kinds_where
 from rtl.params import SmParams
@@ -23,6 +23,7 @@ from testbench.scheduler.fetch_driver import FetchDriver
 from testbench.scheduler.fetch_image import image_of, launched_image, random_image
 from testbench.scheduler.front_driver import FrontDriver
 from testbench.scheduler.issue_driver import WILLING, Behaviour, IssueDriver, Program
+from testbench.scheduler.issue_model import LOOK, SURE, Planned
 from testbench.scheduler.issue_programs import MIXED, random_program, same_program
 from testbench.words import NOP, encode, offset
 
@@ -30,6 +31,7 @@ UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
 QUICK = MemoryBehaviour(latency=(1, 1))
 SHOWN = "k08_fib_recursion"
 _EVENTFUL = {Kind.DEPENDENCY: 3, Kind.MEMORY: 4, Kind.NOTHING: 1}
+_GATHERS, _WRITES = ([name for name in OPERATIONS if name.startswith(kind)] for kind in ("gather", "write"))
 _LOOP = 24
 """Instructions of the loops whose speed is measured."""
 
@@ -67,6 +69,8 @@ def _issue(bench: Bench, what: str, cycles: int, params: SmParams, program: Prog
     driver.run(cycles)
     bench.checked(f"cycles, {what}", driver.cycle)
     bench.checked(f"instructions and operations, {what}", len(driver.selected))
+    for reason, times in driver.waited.told.items():
+        bench.checked(f"reasons of warps, {reason.name}", times)
     return driver
 
 
@@ -137,6 +141,37 @@ def check_waits(bench: Bench) -> None:
         bench.figure(f"cycles that a ready warp waited at most, {warps} warps of {kind.name}, {lanes} lanes", longest)
         if not window < longest <= bound:
             bench.fail(f"a ready warp waited for {longest} cycles; {bound} are the most")
+
+
+def check_operations(bench: Bench) -> None:
+    """How many instructions go between operations, when warps are ready and operations are always offered."""
+    for what, streams, between in (("gathers", _GATHERS, 2), ("writes", _WRITES, 7), ("both", OPERATIONS, 1)):
+        driver = _issue(bench, f"between {what}", 400, SmParams(warps=4, lanes=8), same_program(
+            Kind.LANES, ControlCode(stall=1)), replace(WILLING, operations=1.0, streams=streams))
+        gone = [bool(selection.operations) for cycle, selection in driver.selected if cycle > 100]
+        runs = [len([*run]) for operations, run in itertools.groupby(gone) if not operations]
+        bench.expect(f"instructions between {what}", set(runs[1:-1]), {between})
+
+
+def check_limits(bench: Bench) -> None:
+    """A warp whose DEPBAR.LE is satisfied goes on, at once if nothing else happens, and soon even if scoreboards of
+    others are lowered in every cycle."""
+    limit = encode("DEPBAR", "at_most", scoreboard=0, count=0, wait=0, at_most=1)
+    busy = same_program(Kind.LANES, ControlCode(stall=1, write_barrier=1, no_yield=1))
+
+    def load(warp: int, pc: int) -> list[Planned]:
+        return [Planned(Kind.MEMORY, ControlCode(stall=1, write_barrier=0), pc + 8),
+                Planned(Kind.DEPENDENCY, ControlCode(stall=1), pc + 16, limit, at_most=(0, 0)),
+                Planned(Kind.NOTHING, ControlCode(stall=1), pc + 24)]
+
+    for what, warps, cycles, program, longest in (
+            ("nobody else", 1, 300, load, 8), ("seven others", 8, 1500, lambda warp, pc: (
+                busy if warp else load)(warp, pc), 8 * LOOK + 2 * SURE)):
+        driver = _issue(bench, f"limits, {what}", cycles, SmParams(warps=warps, lanes=32), program,
+                        replace(WILLING, complete=(20, 40)))
+        bench.figure(f"cycles that a warp waited at most whose DEPBAR.LE was satisfied, {what}", driver.waits[0])
+        if driver.waits[0] > longest:
+            bench.fail(f"a warp waited for {driver.waits[0]} cycles behind its DEPBAR.LE; {longest} are the most")
 
 
 def check_stalls(bench: Bench) -> None:
@@ -215,7 +250,8 @@ def traces_of(driver: FrontDriver) -> View:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_fetch, check_kernels, check_edges, check_rules, check_policies, check_waits, check_stalls,
+    for check in (check_fetch, check_kernels, check_edges, check_rules, check_policies, check_waits, check_operations,
+                  check_limits, check_stalls,
                   check_rates, record):
         check(bench)
 

@@ -6,11 +6,11 @@ been. Joined they run loops that show how many instructions leave in a cycle, an
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from rtl.isa.control_code import ControlCode
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, SCOREBOARDS, ControlCode
 from rtl.issue import FAVOUR_INTERVAL, OPERATIONS, window_cycles
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import Policy, kinds_where
@@ -32,6 +32,8 @@ QUICK = MemoryBehaviour(latency=(1, 1))
 SHOWN = "k08_fib_recursion"
 _EVENTFUL = {Kind.DEPENDENCY: 3, Kind.MEMORY: 4, Kind.NOTHING: 1}
 _GATHERS, _WRITES = ([name for name in OPERATIONS if name.startswith(kind)] for kind in ("gather", "write"))
+_LOAD, _LOADS, _WAIT = (
+    (Kind.MEMORY, Kind.DEPENDENCY, Kind.NOTHING), (Kind.MEMORY,) * 3, (Kind.DEPENDENCY, Kind.NOTHING, Kind.NOTHING))
 _LOOP = 24
 """Instructions of the loops whose speed is measured."""
 
@@ -155,23 +157,29 @@ def check_operations(bench: Bench) -> None:
 
 def check_limits(bench: Bench) -> None:
     """A warp whose DEPBAR.LE is satisfied goes on, at once if nothing else happens, and soon even if scoreboards of
-    others are lowered in every cycle."""
-    limit = encode("DEPBAR", "at_most", scoreboard=0, count=0, wait=0, at_most=1)
+    others are lowered in every cycle; not before, whichever scoreboard that names, and however high."""
+    def group(kinds: Sequence[Kind], scoreboard: int, most: int, pc: int) -> list[Planned]:
+        word = encode("DEPBAR", "at_most", scoreboard=scoreboard, count=most, wait=0, at_most=1)
+        forms = {Kind.MEMORY: Planned(Kind.MEMORY, ControlCode(stall=1, write_barrier=scoreboard), 0),
+                 Kind.DEPENDENCY: Planned(Kind.DEPENDENCY, ControlCode(stall=1), 0, word, at_most=(scoreboard, most)),
+                 Kind.NOTHING: Planned(Kind.NOTHING, ControlCode(stall=1), 0)}
+        return [replace(forms[kind], pc=pc + INSTRUCTION_BYTES * place) for place, kind in enumerate(kinds, 1)]
+
+    quiet = same_program(Kind.NOTHING, ControlCode(stall=15))
     busy = same_program(Kind.LANES, ControlCode(stall=1, write_barrier=1, no_yield=1))
+    for what, others, longest in (("nothing else happens", quiet, 12), ("others are busy", busy, 8 * LOOK + 2 * SURE)):
+        driver = _issue(bench, f"limits, {what}", 1500, SmParams(warps=8, lanes=32), lambda warp, pc, others=others: (
+            others(warp, pc) if warp < 7 else group(_LOAD, 0, 0, pc)), replace(WILLING, complete=(20, 40)))
+        bench.figure(f"cycles that a warp waited at most whose DEPBAR.LE was satisfied, {what}", driver.waits[7])
+        if driver.waits[7] > longest:
+            bench.fail(f"a warp waited for {driver.waits[7]} cycles behind its DEPBAR.LE; {longest} are the most")
 
-    def load(warp: int, pc: int) -> list[Planned]:
-        return [Planned(Kind.MEMORY, ControlCode(stall=1, write_barrier=0), pc + 8),
-                Planned(Kind.DEPENDENCY, ControlCode(stall=1), pc + 16, limit, at_most=(0, 0)),
-                Planned(Kind.NOTHING, ControlCode(stall=1), pc + 24)]
+    def program(warp: int, pc: int) -> list[Planned]:
+        turn, waits = divmod(pc // GROUP_BYTES, 2)
+        return group(_WAIT if waits else _LOADS, turn % SCOREBOARDS, (warp + turn // SCOREBOARDS) % 3, pc)
 
-    for what, warps, cycles, program, longest in (
-            ("nobody else", 1, 300, load, 8), ("seven others", 8, 1500, lambda warp, pc: (
-                busy if warp else load)(warp, pc), 8 * LOOK + 2 * SURE)):
-        driver = _issue(bench, f"limits, {what}", cycles, SmParams(warps=warps, lanes=32), program,
-                        replace(WILLING, complete=(20, 40)))
-        bench.figure(f"cycles that a warp waited at most whose DEPBAR.LE was satisfied, {what}", driver.waits[0])
-        if driver.waits[0] > longest:
-            bench.fail(f"a warp waited for {driver.waits[0]} cycles behind its DEPBAR.LE; {longest} are the most")
+    _issue(bench, "limits of all scoreboards", 1500, SmParams(warps=2, lanes=32), program,
+           replace(WILLING, complete=(30, 90)))
 
 
 def check_stalls(bench: Bench) -> None:

@@ -31,8 +31,8 @@ from sim.engine import choose
 from sim.launch import Argument, Buffer, Launch, Scalar, lacking, prepare
 from sim.launch.memory import Memory
 from sim.launch.programs import read_program
+from sim.machine.comparison import Difference
 from sim.machine.hardware import Hardware
-from sim.machine.lockstep import Difference
 from sim.machine.warp_state import WarpState, state_of
 from sim.model.retirement import Retirement
 from sim.model.state import Warp

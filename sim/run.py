@@ -32,10 +32,10 @@ from sim.launch_options import (
     open_board,
     prepared,
 )
+from sim.machine.comparison import memory_difference
 from sim.machine.hardware import Hardware
 from sim.machine.host import Driver
 from sim.machine.hosted import HardwareResult, HostedMachine
-from sim.machine.lockstep import memory_difference
 from sim.machine.timeline import Timeline
 from sim.machine.warp_state import WarpState, state_of
 from sim.model.warp import Machine, Result

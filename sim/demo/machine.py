@@ -10,8 +10,8 @@ from sim.demo.scenes import PICTURE, Place
 from sim.engine import Engine
 from sim.launch import Launch
 from sim.launch.memory import Memory
+from sim.machine.comparison import memory_difference
 from sim.machine.hardware import Hardware
-from sim.machine.lockstep import memory_difference
 from sim.model.warp import Machine
 from sim.report.hardware import describe_hardware
 from sim.report.run import describe

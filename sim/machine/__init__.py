@@ -10,7 +10,9 @@ harness         the hardware with memory behind its port
 traces          what a waveform of it shows
 memory_...      memory behind a port: with any latency, stalls and order; for long runs
 retired         the events that tell of instructions
-lockstep        instructions of the hardware beside those of the warp model
+lockstep        instructions of the hardware beside those of the warp model, in an order
+executed        an instruction of the hardware, of its events
+comparison      what both have done of an instruction, and in memory
 warp_state      masks and stack of a warp
 timeline        what every warp did in every cycle
 diagnosis       why warps do not go on

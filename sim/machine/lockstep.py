@@ -10,113 +10,57 @@ What is loaded is compared by instruction, and all of memory at the end.
 """
 
 from collections import deque
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
-from amaranth.hdl import Shape
-from amaranth.lib import data
 
-from rtl.isa.condition import Flags
 from rtl.isa.control_code import instruction_address
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.registers import SM_REGISTERS
 from rtl.isa.special_registers import SpecialRegister
-from rtl.isa.syntax import PT, RZ
 from rtl.isa.table import find
-from rtl.layouts import KIND_RULES, InstructionKind, ThreadCode, kinds_where
+from rtl.layouts import KIND_RULES, InstructionKind, kinds_where
 from rtl.params import WARP_THREADS, SmParams
-from sim.launch import LOCAL_MEMORY, Launch
+from sim.launch import Launch
 from sim.launch.memory import Memory
+from sim.machine.comparison import (
+    Difference,
+    DifferenceError,
+    WrittenFlags,
+    compare,
+    compare_flow,
+    memory_difference,
+)
+from sim.machine.executed import CACHED_MASKS, MOVES, Executed, of_thread
 from sim.machine.retired import Event
-from sim.machine.warp_state import MASK_OF, state_of
+from sim.machine.warp_state import state_of
 from sim.model.host import Host
-from sim.model.retirement import Retirement, WarpMasks
+from sim.model.retirement import Retirement
 from sim.model.state import Cta, Warp
-from sim.model.vector.lanes import Condition
 from sim.model.warp import Machine
-from sim.toolchain.spelling import spell
 
-__all__ = ["Difference", "Lockstep", "memory_difference"]
+__all__ = ["Lockstep"]
 
-_MOVES = kinds_where(lambda rule: rule.injected)
-"""Not instructions: the warp enters the trap, or leaves it."""
 _FLOW = kinds_where(lambda rule: rule.unit == "flow")
 _SHARED_ORDER = {kind: rule.unit for kind, rule in KIND_RULES.items() if rule.unit in ("memory", "barrier")}
 """Kinds whose instructions have effects on other warps: the unit that does them, in order."""
 _TIMED = frozenset({SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI,
                     SpecialRegister.GLOBALTIMERLO, SpecialRegister.GLOBALTIMERHI, SpecialRegister.GLOBALERRORSTATUS})
 """Special registers whose value depends on when they are read."""
-_WORD_BITS = 32
-_CODE_BITS = Shape.cast(ThreadCode).width
-_FLAG_PLACES = [(str(name), field.offset) for name, field in data.Layout.cast(Flags)]
-_FLAGS_BITS = len(_FLAG_PLACES)
-_FIRST_FLAGS = sum(1 << _FLAGS_BITS * thread for thread in range(WARP_THREADS))
-"""The lowest bit of each thread's flags."""
-_CACHED_MASKS = 1 << 14
 _RUN_TRIGGER = 1 << SM_REGISTERS["DBGR_CONTROL0"].fields["RUN_TRIGGER"][1]
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The first difference: of which instruction, and both sides."""
-
-    cycle: int
-    warp: int
-    pc: int
-    word: int
-    what: str
-    hardware: str
-    reference: str
-    text: str
-    stack: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        lines = [f"difference    cycle {self.cycle}, warp {self.warp}: {self.what}",
-                 f"instruction   {self.pc:#06x}  {self.word:016x}  {self.text}",
-                 f"hardware      {self.hardware}", f"reference     {self.reference}"]
-        return "\n".join([*lines, *self.stack])
-
-
-@dataclass
-class _Instruction:
-    """An instruction of the hardware, as far as its events are known."""
-
-    serial: int
-    cycle: int
-    pc: int
-    word: int
-    kind: InstructionKind
-    registers: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Number -> threads, and their values: 32 bits of each thread."""
-    predicates: list[tuple[int, int, int]] = field(default_factory=list)
-    """Number, threads, values."""
-    conditions: list[tuple[int, int]] = field(default_factory=list)
-    """Threads, and their flags: a nibble of each thread."""
-    complete: bool = False
-    error: WarpError = WarpError.NONE
-    next_pc: int | None = None
-    masks: WarpMasks | None = None
-    terminated: bool = False
-
-    @property
-    def text(self) -> str:
-        """The instruction as it is spelled, or what is in its place."""
-        return f"({self.kind.name})" if self.kind in _MOVES else spell(self.word, self.pc)
 
 
 @dataclass
 class _Slot:
-    """A warp slot: instructions that the reference machine has not executed yet, and the state that the hardware's
-    writes make."""
+    """A warp slot: instructions that the reference machine has not executed yet, and what the hardware has written."""
 
-    waiting: deque[_Instruction] = field(default_factory=deque)
-    flow: deque[_Instruction] = field(default_factory=deque)
+    waiting: deque[Executed] = field(default_factory=deque)
+    flow: deque[Executed] = field(default_factory=deque)
     launches: int = 0
     """Launches whose flow result is still to come."""
-    predicates: list[int] = field(default_factory=lambda: [0] * PT)
-    conditions: int = 0
+    flags: WrittenFlags = field(default_factory=WrittenFlags)
     failed_at: int | None = None
     """Address of the last instruction, if it had an error: the next one may be that again."""
     withdrawn: bool = False
@@ -129,13 +73,6 @@ class _Withdrawal:
 
     warp: int
     cycle: int
-
-
-class _DifferenceError(Exception):
-    """What differs, of hardware and reference machine."""
-
-    def __init__(self, what: str, hardware: object, reference: object) -> None:
-        super().__init__(what, hardware, reference)
 
 
 class Lockstep:
@@ -168,8 +105,8 @@ class Lockstep:
         self.compared = self.moved = 0
         self._lanes = params.lanes
         self._slots = [_Slot() for _ in range(params.warps)]
-        self._by_serial: dict[tuple[int, int], _Instruction] = {}
-        self._orders: dict[str, deque[_Instruction | _Withdrawal]] = {"memory": deque(), "barrier": deque()}
+        self._by_serial: dict[tuple[int, int], Executed] = {}
+        self._orders: dict[str, deque[Executed | _Withdrawal]] = {"memory": deque(), "barrier": deque()}
         self._writes: deque[tuple[int, str, int]] = deque()
         self._launches: deque[list[dict[str, int]]] = deque()
 
@@ -206,7 +143,7 @@ class Lockstep:
 
     def _take_issued(self, event: Event) -> None:
         fields = event.fields
-        instruction = _Instruction(fields["serial"], event.cycle, fields["pc"], fields["word"],
+        instruction = Executed(fields["serial"], event.cycle, fields["pc"], fields["word"],
                                    InstructionKind(fields["kind"]))
         slot = self._slots[fields["warp"]]
         slot.waiting.append(instruction)
@@ -222,21 +159,7 @@ class Lockstep:
         # A warp's first instruction may issue in the cycle in which the last register is cleared for the warp.
         if instruction is None or event.cycle == instruction.cycle or not fields["lanes"]:
             return
-        first = fields["beat"] * self._lanes
-        threads = fields["lanes"] << first
-        if fields["register"] != RZ:
-            mask, values = instruction.registers.get(fields["register"], (0, 0))
-            written = _spread(threads, _WORD_BITS)
-            new = fields["values"] << _WORD_BITS * first
-            instruction.registers[fields["register"]] = (mask | threads, values & ~written | new & written)
-        if fields["predicates"]:
-            flags, step = fields["flags"], range(0, PT * self._lanes, PT)
-            for number in range(PT):
-                if fields["predicates"] >> number & 1:
-                    values = sum((flags >> at + number & 1) << lane for lane, at in enumerate(step))
-                    instruction.predicates.append((number, threads, values << first))
-        if fields["conditional"]:
-            instruction.conditions.append((threads, fields["conditions"] << _FLAGS_BITS * first))
+        instruction.write(fields, self._lanes)
 
     def _take_completed(self, event: Event) -> None:
         instruction = self._by_serial.get((event.fields["warp"], event.fields["serial"]))
@@ -251,12 +174,7 @@ class Lockstep:
             slot.launches -= 1
             return
         instruction = slot.flow.popleft()
-        instruction.masks = _masks(fields["active"], fields["codes"])
-        instruction.next_pc, instruction.terminated = fields["pc"], bool(fields["terminated"])
-        if instruction.error is WarpError.NONE:
-            instruction.error = WarpError(fields["error"])
-        if instruction.kind is not InstructionKind.FLOW_READ or instruction.error is not WarpError.NONE:
-            instruction.complete = True
+        instruction.take_flow(fields)
         self._advance()
 
     def _take_withdrawn(self, event: Event) -> None:
@@ -322,7 +240,7 @@ class Lockstep:
                                [warp["warp"] for warp in warps])
             for warp in warps:
                 slot = self._slots[warp["warp"]]
-                slot.predicates, slot.conditions = [0] * PT, 0
+                slot.flags = WrittenFlags()
             self._launches.popleft()
 
     def _may(self, number: int, slot: _Slot) -> bool:
@@ -344,17 +262,17 @@ class Lockstep:
         try:
             self._compare_place(instruction, slot, warp)
             failed, slot.failed_at = slot.failed_at is not None, None
-            if instruction.kind in _MOVES:
+            if instruction.kind in MOVES:
                 self._move(instruction, number, warp, failed=failed)
                 return
             if self.told is not None:
                 self.told(warp, instruction.word)
             record = self.machine.retire(number)
             if instruction.word != record.word and record.error is WarpError.NONE:
-                raise _DifferenceError("instruction word", f"{instruction.word:016x}", f"{record.word:016x}")
+                raise DifferenceError("instruction word", f"{instruction.word:016x}", f"{record.word:016x}")
             self._follow_time(instruction, warp, record)
-            self._compare(instruction, slot, warp, record)
-        except _DifferenceError as error:
+            compare(instruction, slot.flags, warp, record)
+        except DifferenceError as error:
             what, hardware, reference = error.args
             self.difference = Difference(instruction.cycle, number, instruction.pc, instruction.word, what,
                                          str(hardware), str(reference), instruction.text,
@@ -364,32 +282,32 @@ class Lockstep:
             slot.failed_at = instruction.pc
         self.compared += 1
 
-    def _compare_place(self, instruction: _Instruction, slot: _Slot, warp: Warp) -> None:
+    def _compare_place(self, instruction: Executed, slot: _Slot, warp: Warp) -> None:
         """The warp is where the hardware has it. Behind an error it may be there still."""
         if slot.failed_at == instruction.pc:
             warp.pc = instruction.pc
         if instruction.pc != (expected := instruction_address(warp.pc)):
-            raise _DifferenceError("pc", f"{instruction.pc:#x}", f"{expected:#x}")
+            raise DifferenceError("pc", f"{instruction.pc:#x}", f"{expected:#x}")
 
-    def _move(self, instruction: _Instruction, number: int, warp: Warp, *, failed: bool) -> None:
+    def _move(self, instruction: Executed, number: int, warp: Warp, *, failed: bool) -> None:
         """The warp enters the trap, or leaves it."""
         if instruction.kind is InstructionKind.ENTER:
             if warp.in_trap and warp.trap.framed:
-                raise _DifferenceError("the trap", "entered", "entered already")
+                raise DifferenceError("the trap", "entered", "entered already")
             waited, self._slots[number].withdrawn = self._slots[number].withdrawn, False
             if self.entered is not None:
                 self.entered(warp, waited, failed)
             record = self.machine.enter(number)
         else:
             if warp.trap.returning is None:
-                raise _DifferenceError("the trap", "left", "not at RTT")
+                raise DifferenceError("the trap", "left", "not at RTT")
             record = self.machine.leave(number)
         if instruction.error is not record.error:
-            raise _DifferenceError("error", instruction.error.name, record.error.name)
-        self._compare_flow(instruction, record)
+            raise DifferenceError("error", instruction.error.name, record.error.name)
+        compare_flow(instruction, record)
         self.moved += 1
 
-    def _follow_time(self, instruction: _Instruction, warp: Warp, record: Retirement) -> None:
+    def _follow_time(self, instruction: Executed, warp: Warp, record: Retirement) -> None:
         """What depends on time reads what the hardware read."""
         if not _is_timed(instruction.word):
             return
@@ -397,61 +315,10 @@ class Lockstep:
             mask, values = instruction.registers.get(number, (0, 0))
             if mask == threads:
                 row = warp.rows[number].tolist()
-                row = [_of_thread(values, thread) if threads >> thread & 1 else row[thread]
+                row = [of_thread(values, thread) if threads >> thread & 1 else row[thread]
                        for thread in range(WARP_THREADS)]
                 warp.rows[number][:] = np.array(row, np.uint32)
                 record.registers[number] = (threads, tuple(row))
-
-    def _compare(self, instruction: _Instruction, slot: _Slot, warp: Warp, record: Retirement) -> None:
-        """Raises the first difference."""
-        if instruction.error is not record.error:
-            raise _DifferenceError("error", instruction.error.name, record.error.name)
-        if record.error is not WarpError.NONE and not record.terminated:
-            return
-        self._compare_registers(instruction, warp, record)
-        for number, threads, values in instruction.predicates:
-            slot.predicates[number] = slot.predicates[number] & ~threads | values & threads
-        for number, (hardware, reference) in enumerate(zip(slot.predicates, warp.predicates, strict=False)):
-            if hardware != reference:
-                raise _DifferenceError(f"P{number}", f"{hardware:08x}", f"{reference:08x}")
-        if instruction.conditions or record.condition is not None:
-            for threads, nibbles in instruction.conditions:
-                written = _spread(threads, _FLAGS_BITS)
-                slot.conditions = slot.conditions & ~written | nibbles & written
-            if slot.conditions != (nibbles := _nibbles(warp.condition)):
-                thread = _lowest(slot.conditions ^ nibbles) // _FLAGS_BITS
-                raise _DifferenceError(f"CC of thread {thread}", *(
-                    f"{flags >> _FLAGS_BITS * thread & (1 << _FLAGS_BITS) - 1:04b}"
-                    for flags in (slot.conditions, nibbles)))
-        if instruction.masks is not None:
-            self._compare_flow(instruction, record)
-
-    def _compare_registers(self, instruction: _Instruction, warp: Warp, record: Retirement) -> None:
-        written = {number: entry for number, entry in instruction.registers.items() if entry[0]}
-        expected = {number: threads for number, (threads, _) in record.registers.items() if threads}
-        if written.keys() != expected.keys():
-            raise _DifferenceError("registers written", _names(written), _names(expected))
-        for number, (mask, values) in written.items():
-            if mask != (threads := expected[number]):
-                raise _DifferenceError(f"threads that write R{number}", f"{mask:08x}", f"{threads:08x}")
-            wanted = int.from_bytes(warp.rows[number].tobytes(), "little") & _spread(mask, _WORD_BITS)
-            if values != wanted:
-                thread = _lowest(values ^ wanted) // _WORD_BITS
-                raise _DifferenceError(f"R{number} of thread {thread}", f"{_of_thread(values, thread):#010x}",
-                                       f"{_of_thread(wanted, thread):#010x}")
-
-    def _compare_flow(self, instruction: _Instruction, record: Retirement) -> None:
-        if instruction.terminated != record.terminated:
-            raise _DifferenceError("the warp's end", instruction.terminated, record.terminated)
-        if record.terminated:
-            return
-        if instruction.next_pc is not None and instruction_address(instruction.next_pc) != \
-                instruction_address(record.next_pc):
-            raise _DifferenceError("next pc", f"{instruction.next_pc:#x}", f"{record.next_pc:#x}")
-        for name in WarpMasks.__slots__:
-            hardware, reference = getattr(instruction.masks, name), getattr(record.after, name)
-            if hardware != reference:
-                raise _DifferenceError(f"threads {name}", f"{hardware:08x}", f"{reference:08x}")
 
     # At the end.
 
@@ -462,70 +329,12 @@ class Lockstep:
                 for number, head in heads]
 
     def compare_memory(self, memory: Memory) -> str | None:
-        """See :func:`memory_difference`."""
+        """See :func:`~sim.machine.comparison.memory_difference`."""
         return memory_difference(memory, self.machine.memory)
 
 
-def memory_difference(hardware: Memory, reference: Memory, but: Container[str] = ()) -> str | None:
-    """The first difference of the hardware's memory from the reference machine's, ``but`` for some regions; None when
-    there is none. Local memory is left out: what the stack's region holds depends on the cache.
-    """
-    for name, first, size in _regions(reference):
-        if name in but:
-            continue
-        ours, theirs = hardware.read(first, size), reference.read(first, size)
-        if ours != theirs:
-            at = next(index for index, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other)
-            return f"{name}, byte {at:#x} at {first + at:#x}: hardware {ours[at]:#04x}, reference {theirs[at]:#04x}"
-    return None
-
-
-@lru_cache(_CACHED_MASKS)
-def _spread(threads: int, width: int) -> int:
-    """A mask of threads with ``width`` bits for each of them."""
-    ones = (1 << width) - 1
-    return sum(ones << width * thread for thread in range(WARP_THREADS) if threads >> thread & 1)
-
-
-def _lowest(bits: int) -> int:
-    """The number of the lowest bit that is 1."""
-    return (bits & -bits).bit_length() - 1
-
-
-def _of_thread(values: int, thread: int) -> int:
-    return values >> _WORD_BITS * thread & (1 << _WORD_BITS) - 1
-
-
-def _nibbles(condition: Condition) -> int:
-    """CC of a warp: a nibble of each thread, laid out as Flags."""
-    ones = ~(-1 << WARP_THREADS)
-    return sum((_spread(getattr(condition, name) & ones, _FLAGS_BITS) & _FIRST_FLAGS) << place
-               for name, place in _FLAG_PLACES)
-
-
-@lru_cache(_CACHED_MASKS)
+@lru_cache(CACHED_MASKS)
 def _is_timed(word: int) -> bool:
     """Whether an instruction reads what depends on time."""
     form = find(word)
     return form is not None and form.name in ("S2R", "CS2R") and form.values(word)["special"] in _TIMED
-
-
-@lru_cache(_CACHED_MASKS)
-def _masks(active: int, codes: int) -> WarpMasks:
-    """The masks that a flow result tells."""
-    masks = dict.fromkeys(MASK_OF.values(), 0)
-    for thread in range(WARP_THREADS):
-        if (name := MASK_OF.get(ThreadCode(codes >> _CODE_BITS * thread & (1 << _CODE_BITS) - 1))) is not None:
-            masks[name] |= 1 << thread
-    return WarpMasks(active, **masks)
-
-
-def _names(registers: Mapping[int, object]) -> str:
-    return " ".join(f"R{number}" for number in sorted(registers)) or "none"
-
-
-def _regions(memory: Memory) -> Iterator[tuple[str, int, int]]:
-    """All but local memory, also that which a grid had before a context switch."""
-    for name, (first, size) in memory.regions.items():
-        if not name.startswith(LOCAL_MEMORY):
-            yield name, first, size

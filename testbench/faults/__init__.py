@@ -6,6 +6,8 @@ file            content
 victim          a program that needs memory in every way, with a trap handler that ends warps that fail
 memory_errors   any answer of memory is an error, or late
 descriptors     each field of a launch descriptor is wrong in turn
-check           all of it: ``python -m testbench.faults.check``
+files           what reads files that a user gives
+check           memory and descriptors: ``python -m testbench.faults.check``
+guided          files, changed where it counts: ``python -m testbench.faults.guided``
 ==============  ======================================================================================================
 """

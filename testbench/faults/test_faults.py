@@ -1,6 +1,9 @@
 """Faults from outside: the testbench, shorter; that it sees what is wrong; files that are damaged."""
 
+import re
 from functools import partial
+from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -11,20 +14,19 @@ from hypothesis import strategies as st
 from rtl.isa.qmd import QMD
 from rtl.params import PRESETS
 from sim.engine import CompiledEngine
-from sim.launch import prepare
 from sim.machine import memory_service
 from sim.machine.memory_service import MemoryService
 from sim.testbench import CheckError
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load
-from sim.toolchain.elf_reader import read_object
 from sim.toolchain.module import ProgramError
 from testbench import simulation
 from testbench.engine.designs import needs_compiled
+from testbench.faults import guided
 from testbench.faults.check import check
 from testbench.faults.descriptors import wrong_values
-from testbench.faults.memory_errors import MemoryErrors
+from testbench.faults.files import READERS, read_or_refuse, samples
+from testbench.faults.memory_errors import LATE, MemoryErrors
 from testbench.programs import PROGRAMS
+from testbench.refusal import refused
 from testbench.sm.random_programs import random_program
 
 DATA = Path(__file__).parents[1] / "data"
@@ -42,6 +44,7 @@ def test_faults():
     report = passes(check)
     assert report.checks["memory errors that end with MMU_FAULT"]
     assert report.checks["late answers"]
+    assert report.cycles > LATE
 
 
 @needs_compiled
@@ -99,21 +102,50 @@ BITS = st.lists(st.integers(0, 1 << 20), max_size=6)
 @settings(max_examples=120)
 @given(st.sampled_from(CUBINS), st.integers(0, 30), st.integers(0, 30), BITS)
 def test_cubins_with_sections_swapped_and_bits_inverted_are_launched_or_refused(path, one, other, bits):
-    try:
-        module = load(read_object(flipped(swapped(path.read_bytes(), one, other), bits), "x"))
-        prepare(module, [])
-    except ProgramError as error:
-        assert "\n" not in str(error)
+    read_or_refuse("cubin", flipped(swapped(path.read_bytes(), one, other), bits))
 
 
 @settings(max_examples=60)
 @given(st.integers(0, len(TEXT)), st.integers(0, len(TEXT)), BITS)
 def test_assembler_texts_that_are_cut_and_inverted_are_assembled_or_refused(first, last, bits):
-    text = flipped((TEXT[:first] + TEXT[max(first, last):] or "\n").encode(), bits).decode("latin-1")
-    try:
-        assemble(text, "t")
-    except ProgramError as error:
-        assert "\n" not in str(error)
+    read_or_refuse("sass", flipped((TEXT[:first] + TEXT[max(first, last):] or "\n").encode(), bits))
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_files_as_they_are_are_read(kind):
+    few = list(islice(samples(kind), 5))
+    assert len(few) == 5
+    assert all(read_or_refuse(kind, content) for content in few)
+
+
+def test_what_is_refused_in_more_than_a_line_is_seen(monkeypatch):
+    def refuse(_content):
+        raise ProgramError("a\nb")
+
+    monkeypatch.setitem(READERS, "sass", refuse)
+    with pytest.raises(AssertionError, match="not a line"):
+        read_or_refuse("sass", b"")
+
+
+@pytest.mark.skipif(find_spec("atheris") is not None, reason="atheris is installed")
+def test_guided_files_without_atheris_are_refused(capsys):
+    assert refused(capsys, guided.main, ["sass"]).endswith("pip install -e '.[guided]'")
+
+
+@pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed")
+def test_guided_files_reach_more_than_the_files_they_begin_with(tmp_path, capfd):
+    assert guided.main(["sass", "--seconds", "2", "--corpus", str(tmp_path / "kept")]) == 0
+    assert re.fullmatch(r"[\d,]+ sass files, of which [\d,]+ reach other places: .* one line\n", capfd.readouterr().out)
+    assert any((tmp_path / "kept").iterdir())
+
+
+def test_what_libfuzzer_says_of_a_fault_is_told(capsys):
+    said = (" === Uncaught Python exception: ===\nKeyError: 'x'\nTraceback\n\n==8128== ERROR: libFuzzer: x\n"
+            "artifact_prefix='./'; Test unit written to ./crash-39\nstat::new_units_added:          523\n")
+    assert guided.outcome("sass", False, said) == 1
+    assert capsys.readouterr().out == "KeyError: 'x'\nTraceback\n./crash-39: this file does it\n"
+    assert guided.outcome("sass", False, "no such library") == 1
+    assert capsys.readouterr().out == "no such library\n"
 
 
 @pytest.mark.parametrize("path", CUBINS, ids=lambda path: path.name)

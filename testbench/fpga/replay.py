@@ -24,8 +24,8 @@ from sim.engine import Change, Engine
 from sim.launch import Launch, prepare
 from sim.launch.arguments import parse_arguments
 from sim.launch.programs import read_program
+from sim.machine.comparison import memory_difference
 from sim.machine.hardware import Hardware, Watched
-from sim.machine.lockstep import memory_difference
 from sim.model.warp import Machine
 from testbench.programs import RECURSION
 

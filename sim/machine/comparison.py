@@ -1,0 +1,152 @@
+"""What the hardware and the reference machine have done, compared."""
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from rtl.isa.control_code import instruction_address
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import PT
+from rtl.params import WARP_THREADS
+from sim.launch import LOCAL_MEMORY
+from sim.launch.memory import Memory
+from sim.machine.executed import FLAG_PLACES, FLAGS_BITS, WORD_BITS, Executed, of_thread, spread
+from sim.model.retirement import Retirement, WarpMasks
+from sim.model.state import Warp
+from sim.model.vector.lanes import Condition
+
+__all__ = ["Difference", "DifferenceError", "WrittenFlags", "compare", "compare_flow", "memory_difference"]
+
+_FIRST_FLAGS = sum(1 << FLAGS_BITS * thread for thread in range(WARP_THREADS))
+"""The lowest bit of each thread's flags."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference: of which instruction, and both sides."""
+
+    cycle: int
+    warp: int
+    pc: int
+    word: int
+    what: str
+    hardware: str
+    reference: str
+    text: str
+    stack: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"difference    cycle {self.cycle}, warp {self.warp}: {self.what}",
+                 f"instruction   {self.pc:#06x}  {self.word:016x}  {self.text}",
+                 f"hardware      {self.hardware}", f"reference     {self.reference}"]
+        return "\n".join([*lines, *self.stack])
+
+
+class DifferenceError(Exception):
+    """What differs, of hardware and reference machine."""
+
+    def __init__(self, what: str, hardware: object, reference: object) -> None:
+        super().__init__(what, hardware, reference)
+
+
+@dataclass
+class WrittenFlags:
+    """Predicates and CC of a warp, as the hardware's writes make them."""
+
+    predicates: list[int] = field(default_factory=lambda: [0] * PT)
+    conditions: int = 0
+    """A nibble of each thread."""
+
+    def take(self, instruction: Executed) -> None:
+        """Takes what an instruction has written."""
+        for number, threads, values in instruction.predicates:
+            self.predicates[number] = self.predicates[number] & ~threads | values & threads
+        for threads, nibbles in instruction.conditions:
+            written = spread(threads, FLAGS_BITS)
+            self.conditions = self.conditions & ~written | nibbles & written
+
+
+def compare(instruction: Executed, flags: WrittenFlags, warp: Warp, record: Retirement) -> None:
+    """Raises the first difference of what the hardware has done, and the warp behind what it did by ``record``."""
+    if instruction.error is not record.error:
+        raise DifferenceError("error", instruction.error.name, record.error.name)
+    if record.error is not WarpError.NONE and not record.terminated:
+        return
+    _compare_registers(instruction, warp, record)
+    flags.take(instruction)
+    for number, (hardware, reference) in enumerate(zip(flags.predicates, warp.predicates, strict=False)):
+        if hardware != reference:
+            raise DifferenceError(f"P{number}", f"{hardware:08x}", f"{reference:08x}")
+    if (instruction.conditions or record.condition is not None) and \
+            flags.conditions != (nibbles := _nibbles(warp.condition)):
+        thread = _lowest(flags.conditions ^ nibbles) // FLAGS_BITS
+        raise DifferenceError(f"CC of thread {thread}", *(
+            f"{either >> FLAGS_BITS * thread & (1 << FLAGS_BITS) - 1:04b}" for either in (flags.conditions, nibbles)))
+    if instruction.masks is not None:
+        compare_flow(instruction, record)
+
+
+def _compare_registers(instruction: Executed, warp: Warp, record: Retirement) -> None:
+    written = {number: entry for number, entry in instruction.registers.items() if entry[0]}
+    expected = {number: threads for number, (threads, _) in record.registers.items() if threads}
+    if written.keys() != expected.keys():
+        raise DifferenceError("registers written", _names(written), _names(expected))
+    for number, (mask, values) in written.items():
+        if mask != (threads := expected[number]):
+            raise DifferenceError(f"threads that write R{number}", f"{mask:08x}", f"{threads:08x}")
+        wanted = int.from_bytes(warp.rows[number].tobytes(), "little") & spread(mask, WORD_BITS)
+        if values != wanted:
+            thread = _lowest(values ^ wanted) // WORD_BITS
+            raise DifferenceError(f"R{number} of thread {thread}", f"{of_thread(values, thread):#010x}",
+                                   f"{of_thread(wanted, thread):#010x}")
+
+
+def compare_flow(instruction: Executed, record: Retirement) -> None:
+    """Raises the first difference of where a warp goes on, and with which threads."""
+    if instruction.terminated != record.terminated:
+        raise DifferenceError("the warp's end", instruction.terminated, record.terminated)
+    if record.terminated:
+        return
+    if instruction.next_pc is not None and instruction_address(instruction.next_pc) != \
+            instruction_address(record.next_pc):
+        raise DifferenceError("next pc", f"{instruction.next_pc:#x}", f"{record.next_pc:#x}")
+    for name in WarpMasks.__slots__:
+        hardware, reference = getattr(instruction.masks, name), getattr(record.after, name)
+        if hardware != reference:
+            raise DifferenceError(f"threads {name}", f"{hardware:08x}", f"{reference:08x}")
+
+
+def memory_difference(hardware: Memory, reference: Memory, but: Container[str] = ()) -> str | None:
+    """The first difference of the hardware's memory from the reference machine's, ``but`` for some regions; None when
+    there is none. Local memory is left out: what the stack's region holds depends on the cache.
+    """
+    for name, first, size in _regions(reference):
+        if name in but:
+            continue
+        ours, theirs = hardware.read(first, size), reference.read(first, size)
+        if ours != theirs:
+            at = next(index for index, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other)
+            return f"{name}, byte {at:#x} at {first + at:#x}: hardware {ours[at]:#04x}, reference {theirs[at]:#04x}"
+    return None
+
+
+def _lowest(bits: int) -> int:
+    """The number of the lowest bit that is 1."""
+    return (bits & -bits).bit_length() - 1
+
+
+def _nibbles(condition: Condition) -> int:
+    """CC of a warp: a nibble of each thread, laid out as Flags."""
+    ones = ~(-1 << WARP_THREADS)
+    return sum((spread(getattr(condition, name) & ones, FLAGS_BITS) & _FIRST_FLAGS) << place
+               for name, place in FLAG_PLACES)
+
+
+def _names(registers: Mapping[int, object]) -> str:
+    return " ".join(f"R{number}" for number in sorted(registers)) or "none"
+
+
+def _regions(memory: Memory) -> Iterator[tuple[str, int, int]]:
+    """All but local memory, also that which a grid had before a context switch."""
+    for name, (first, size) in memory.regions.items():
+        if not name.startswith(LOCAL_MEMORY):
+            yield name, first, size

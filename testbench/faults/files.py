@@ -1,0 +1,65 @@
+"""Files that a user gives: whatever is in them, they are read, or refused in one line."""
+
+from collections.abc import Callable, Iterator
+
+from sim.launch import Scalar, prepare
+from sim.toolchain.assembler import assemble
+from sim.toolchain.compiler import compile_module
+from sim.toolchain.cubin import load
+from sim.toolchain.disassembly import disassembly
+from sim.toolchain.elf_reader import read_object
+from sim.toolchain.listing import listing
+from sim.toolchain.module import ProgramError
+from sim.toolchain.object_file import ObjectFile
+from sim.toolchain.ptx.front_end import parse_ptx
+from testbench.programs import PROGRAMS
+
+__all__ = ["READERS", "read_or_refuse", "samples"]
+
+NAME = "x"
+"""What files are called in messages."""
+_LONGEST = 1000
+"""Letters of a line that people read."""
+
+
+def read_or_refuse(kind: str, content: bytes) -> bool:
+    """Does with a file what commands do with one of its kind, of :data:`READERS`; whether it was read. AssertionError
+    when it is refused, but not in one line; any other exception is a fault of the reader."""
+    try:
+        READERS[kind](content)
+    except ProgramError as error:
+        line = str(error)
+        assert line and line.isprintable() and len(line) < _LONGEST, f"not a line: {line!r}"
+        return False
+    return True
+
+
+def samples(kind: str) -> Iterator[bytes]:
+    """Files of a kind, smallest first."""
+    yield from sorted((path.read_bytes() for path in PROGRAMS.rglob(f"*.{kind}")), key=len)
+
+
+def _use(file: ObjectFile) -> None:
+    """Launches each kernel of a file, with zeros for its parameters."""
+    module = load(file)
+    for name, kernel in module.kernels.items():
+        prepare(module, [Scalar(0, parameter.size) for parameter in kernel.parameters], entry=name)
+
+
+def _cubin(content: bytes) -> None:
+    file = read_object(content, NAME)
+    disassembly(file)
+    listing(file)
+    _use(file)
+
+
+def _sass(content: bytes) -> None:
+    _use(assemble(content.decode("latin-1"), NAME))
+
+
+def _ptx(content: bytes) -> None:
+    _use(assemble(compile_module(parse_ptx(content.decode("latin-1"), NAME)), NAME))
+
+
+READERS: dict[str, Callable[[bytes], None]] = {"cubin": _cubin, "sass": _sass, "ptx": _ptx}
+"""What reads a file of each kind: ProgramError when there is no program in it."""

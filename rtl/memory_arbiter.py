@@ -3,13 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out, Signature
 from amaranth.utils import ceil_log2
 
 from rtl.arbiter import lowest
 from rtl.component import Component, pass_on
 from rtl.layouts import MemoryPort, memory_request
+from rtl.one_hot import one_hot
 
 __all__ = ["MemoryArbiter", "PortArbiter"]
 
@@ -37,6 +38,8 @@ class PortArbiter(Component):
         """Width of the client's part of a tag outside."""
         self.turn = Signal(range(len(tag_bits)))
         """Whose request is taken next: a register, since it is known late who has a request."""
+        self.whose = Signal(len(tag_bits))
+        """Whose answer there is, a bit for each: a register, since what follows from an answer takes a whole cycle."""
         clients = {f"client_{index}": In(signature(width)) for index, width in enumerate(tag_bits)}
         super().__init__(clients | {"port": Out(signature(ceil_log2(len(tag_bits)) + self.own_bits))})
         self.clients = [getattr(self, name) for name in clients]
@@ -56,15 +59,15 @@ class PortArbiter(Component):
     def _answer(self, m: Module) -> None:
         """Gives each answer to its client: from registers, since where it comes from is far."""
         answer, came = Signal.like(self.port.response.payload), self.port.response
-        full, taken = Signal(), Signal()
-        who = answer.tag[self.own_bits:]
-        m.d.comb += [taken.eq(Array(client.response.ready for client in self.clients)[who]),
-                     came.ready.eq(~full | taken)]
+        whose, taken = self.whose, Signal()
+        m.d.comb += [taken.eq((whose & Cat(client.response.ready for client in self.clients)).any()),
+                     came.ready.eq(~whose.any() | taken)]
         with m.If(came.ready):
-            m.d.sync += [full.eq(came.valid), answer.eq(came.payload)]
+            m.d.sync += [
+                whose.eq(one_hot(came.payload.tag[self.own_bits:], len(whose), came.valid)), answer.eq(came.payload)]
         names = [name for name, _ in answer.shape()]
         for index, client in enumerate(self.clients):
-            m.d.comb += client.response.valid.eq(full & (who == index))
+            m.d.comb += client.response.valid.eq(whose[index])
             pass_on(m, answer, client.response.payload, *names)
 
 

@@ -28,6 +28,7 @@ class _Spec(Elaboratable):
         m.submodules.arbiter = arbiter
         free(m, arbiter)
         contracts(m, Past(m), arbiter)
+        claim(m, ~(arbiter.whose & arbiter.whose - 1).any(), "one client has an answer")
         for number in range(len(_TAG_BITS)):
             self._serve(m, arbiter, number)
         return m
@@ -63,4 +64,4 @@ THEOREM = Theorem(_Spec, depth=1, reach=8, faults=(
     Fault("rtl.memory_arbiter", "free = ~full | out.ready", "free = ~full | ~out.ready"),
     Fault("rtl.memory_arbiter", "kept.tag.eq(request.payload.tag | index << self.own_bits)",
           "kept.tag.eq(request.payload.tag | 1 - index << self.own_bits)"),
-    Fault("rtl.memory_arbiter", "came.ready.eq(~full | taken)", "came.ready.eq(1)")))
+    Fault("rtl.memory_arbiter", "came.ready.eq(~whose.any() | taken)", "came.ready.eq(1)")))

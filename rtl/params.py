@@ -143,6 +143,7 @@ PRESETS: dict[str, SmParams] = {
     "small": SmParams(warps=4, lanes=8, registers=256, shared_bytes=8192, instruction_groups=128, constant_words=512,
                       doubles=False),
     "default": SmParams(warps=8, lanes=8),
+    "compact": SmParams(warps=8, lanes=4, floats=False, doubles=False),
     "integer": SmParams(warps=8, lanes=8, floats=False, doubles=False),
     "full": SmParams(warps=64, lanes=32, registers=2048, shared_bytes=65536),
 }

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Assert, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -193,9 +193,10 @@ class FlowDecision(Component):
         m.d.comb += [
             request.operand.eq(self._if(own, stage.request.pc) | self._if(behind, following)
                                | self._if(~(own | behind | frame), stage.target) | saved_pc | ends),
-            request.mask.eq(self._if(~aside | lowest, stage.group)
-                            | self._if(~aside | lowest | branches & ~later, stage.left)
+            request.mask.eq(self._if(~aside | lowest, stage.group) | self._if(branches & ~later, stage.left)
                             | self._if(branches & later, stage.rest) | saved_mask)]
+        joint = self._does(FlowOperation.PUSH, FlowOperation.CALL, FlowOperation.PUSH_QUAD, FlowOperation.ENTER_TRAP)
+        m.d.sync += Assert(~(self.gathered.valid & joint & stage.stay), "a push that not all active threads execute")
 
     def _ask(self, m: Module) -> None:
         """What of the stack, and what holds unless it fails."""

@@ -131,10 +131,9 @@ class FlowUnit(Component):
                     m.d.sync += [next_outcome[name].eq(0) for name in _NOTHING]
                     m.d.sync += next_outcome.error.eq(WarpError.NONE)
             valid, outcome = next_valid, next_outcome
-        # Whether an unwind leads behind its instruction is compared in both places, since that is needed early.
-        leads = [instruction_address(self.stack.result.pc) == instruction_address(of) for of in (
-            kept.following, outcome.following)]
-        m.d.comb += [known.eq(outcome), self._back.eq(Mux(valid, leads[1], leads[0]))]
+        # What may unwind is the last of its warp that was kept, so that this needs not wait for who has the outcome.
+        m.d.comb += [known.eq(outcome), self._back.eq(
+            instruction_address(self.stack.result.pc) == instruction_address(kept.following))]
         with m.If(~valid):
             m.d.comb += [known[name].eq(kept[name]) for name in _KEPT]
         m.d.sync += Assert(~(valid & self.stack.result_valid & (outcome.warp != self.stack.result.warp)),

@@ -25,7 +25,7 @@ _FULL_BITS = 3
 _PLACES, _UNDER_WAY = 16, 8
 """Of a queue of events; and those that may still come when it is full: from selection on."""
 _TURN_BITS = 4
-"""Of the time: in one of so many cycles neither queue is asked."""
+"""Of the time: in one of so many cycles neither queue is asked, and the next warp is looked at."""
 
 
 class Scoreboards(Component):
@@ -35,9 +35,10 @@ class Scoreboards(Component):
 
     One event a cycle lowers scoreboards (C1). Those of units go first, in the order of the units, each of which has a
     place: so few come of each that it is free in time. Events of the lanes, and then those of gathers, wait in a queue,
-    and pass it in the same cycle if it is empty and no other goes first. If no event goes, one warp after the other is
-    looked at whose DEPBAR.LE may be satisfied. What a warp has issued until two cycles before counts; so who has issued
-    since is not told that something is zero.
+    and pass it in the same cycle if it is empty and no other goes first. If no event goes, a warp is looked at whose
+    DEPBAR.LE may be satisfied: the one that has issued it or that the last event was of, or else each in turn. However
+    many events wait, now and then none of them goes, so that the turn goes on. What a warp has issued until two cycles
+    before counts; so who has issued since is not told that something is zero.
 
     Members
     -------
@@ -78,12 +79,16 @@ class Scoreboards(Component):
         warps, bits, up, up_valid = self._params.warps, self._params.warp_bits, self.counted.payload, self.counted.valid
 
         # C0: what lowers, or whom to look at.
-        looks, event, (lowers, completes, chosen) = Signal(bits), self._event, self._choose(m)
+        looks, other, fresh, turn = Signal(bits), Signal(bits), Signal(), self.time[:_TURN_BITS] == 0
+        event, (lowers, completes, chosen) = self._event, self._choose(m, turn)
+        again, limits = fresh & ~turn, up_valid & up.limits
         m.d.sync += [
-            event.completes.eq(completes), event.warp.eq(Mux(lowers, chosen.warp, looks)),
+            event.completes.eq(completes), event.warp.eq(Mux(lowers, chosen.warp, Mux(again, looks, other))),
             event.lowers.eq(Mux(lowers, Cat((chosen.write_barrier == number) | (chosen.read_barrier == number)
                                             for number in range(SCOREBOARDS)), 0)),
-            looks.eq(Mux(up_valid & up.limits, up.warp, Mux(lowers, chosen.warp, looks + 1)))]
+            fresh.eq(limits | lowers | (fresh & turn)), other.eq(other + ~(lowers | again))]
+        with m.If(limits | lowers):
+            m.d.sync += looks.eq(Mux(limits, up.warp, chosen.warp))
 
         # C1: counted.
         here, again = Signal(), Signal()      # what was raised now, and a cycle ago, is of the same warp
@@ -107,8 +112,9 @@ class Scoreboards(Component):
         self._complete(m, event)
         return m
 
-    def _choose(self, m: Module) -> tuple[Any, Any, Any]:
-        """Whether an event goes, whether it completes an instruction other than by the lanes, and the event."""
+    def _choose(self, m: Module, turn: Value) -> tuple[Any, Any, Any]:
+        """Whether an event goes, whether it completes an instruction other than by the lanes, and the event. In a
+        ``turn`` none of the queues does."""
         fields, free = scoreboard_event(self._params), Const(1)
         lowers, event, chosen = Signal(), Signal(fields), []
         for index, source in enumerate(self.units):
@@ -130,7 +136,7 @@ class Scoreboards(Component):
         m.d.comb += [
             passed.arriving.valid.eq(self.lanes.valid & ((passing.write_barrier != NO_BARRIER)
                                                          | (passing.read_barrier != NO_BARRIER))),
-            passed.arriving.payload.eq(passing), passed.head.ready.eq(free & (self.time[:_TURN_BITS] != 0)),
+            passed.arriving.payload.eq(passing), passed.head.ready.eq(free & ~turn),
             gathers.arriving.valid.eq(self.gathered.valid & (self.gathered.payload.barrier != NO_BARRIER)),
             gathers.arriving.payload.eq(self.gathered.payload), read.write_barrier.eq(NO_BARRIER),
             read.read_barrier.eq(gathers.head.payload.barrier),

@@ -98,6 +98,21 @@ def _modes(stack: WarpStack) -> Source:
         yield from taken_off(stack, 6)
 
 
+def _room(stack: WarpStack) -> Source:
+    """Who enters if there is room has the reserve if there was, and stays in user mode if not"""
+    yield from launched(stack, 1, TRAP_RESERVE)
+    yield stack.ask(StackOperation.SET_MODE, 3)
+    yield from frame(stack.depth, _TRAP, *_SAVED)
+    yield from pushed(0, TRAP_RESERVE - TOKENS_PER_LINE)
+    yield stack.ask(StackOperation.SET_MODE, 0)
+    yield stack.ask(StackOperation.SET_MODE, 3)
+    yield from taken_off(stack, TRAP_RESERVE - TOKENS_PER_LINE)
+    assert (yield push(TokenKind.SYNC)).error is WarpError.STACK_OVERFLOW
+    yield stack.ask(StackOperation.SET_MODE, 3)
+    yield from pushed(0, 3)
+    yield from _left(stack, TRAP_RESERVE)
+
+
 def _calls(stack: WarpStack) -> Source:
     """Counted calls above the frame are closed, those below are not"""
     yield stack.launch(2, check_calls=True)
@@ -282,6 +297,6 @@ def _cleared(stack: WarpStack) -> Source:
 
 
 CASES: tuple[Start, ...] = (
-    _frames, _deep, _modes, _calls, _nested, _broken, _overlapping, _rewritten, _lowest, _pushed_on, _no_holes,
+    _frames, _deep, _modes, _room, _calls, _nested, _broken, _overlapping, _rewritten, _lowest, _pushed_on, _no_holes,
     _fault, _lost_top, _any_pc, _cleared)
 """Each begins with a launch."""

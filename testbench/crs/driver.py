@@ -136,6 +136,7 @@ class Driver(UnitDriver):
         self._request_layout, self._result_layout = stack_request(params), stack_result(params)
         self._lanes: list[_Lane] = []
         self._asked: tuple[_Lane, Step] | None = None
+        self._entering: tuple[_Lane, Step, WarpError] | None = None
         self.taken: list[int] = []
         self._pushed = 0
         self._signals: Sequence[WarpSignals] | None = None
@@ -159,9 +160,11 @@ class Driver(UnitDriver):
         self._ask(ctx)
         ticks = self._ticks(
             ctx, dut.request.ready, dut.killed, dut.events, dut.result_valid, Value.cast(dut.result),
-            dut.committed.valid, dut.committed.payload, dut.write_fault.valid, dut.write_fault.payload)
-        async for taken, killed, events, has_result, result, left, stack, fault, fault_warp in ticks:
+            dut.committed.valid, dut.committed.payload, dut.write_fault.valid, dut.write_fault.payload, dut.holes,
+            dut.entry)
+        async for taken, killed, events, has_result, result, left, stack, fault, fault_warp, holes, entry in ticks:
             self.statistics.count(events)
+            self._check_entry(int(holes), WarpError(entry))
             self._check_left(bool(left), int(stack.warp), (int(stack.last) + 1) % (1 << DEPTH_BITS))
             if self._asked is not None:
                 if taken:
@@ -231,6 +234,8 @@ class Driver(UnitDriver):
         before = replace(stack.reference, tokens=list(stack.reference.tokens)) if step.may_fault else None
         if step.launch is not None:
             stack.reference, stack.local = replace(step.launch.reference, tokens=[], memory=[]), step.launch.local
+        if request.operation is StackOperation.SET_MODE and request.operand & 1:
+            self._entering = lane, step, stack.reference.entry
         depth = stack.depth
         lane.outcome = stack.reference.apply(request) if step.fault is None else step.fault
         lane.blocked, lane.ready = step.blocks, self.cycle + PUSH_CYCLES - 1
@@ -293,6 +298,19 @@ class Driver(UnitDriver):
             self._pushed -= done.depth - len(done.before.tokens)
         lane.stack.reference = done.before
         lane.outcome = Outcome(error=WarpError.MMU_FAULT)
+
+    def _check_entry(self, holes: int, entry: WarpError) -> None:
+        """A cycle after a SET_MODE to the trap handler: holes under its frame, and whether there is room for that. It
+        has none, either, on a line that memory has refused."""
+        if self._entering is None:
+            return
+        (lane, step, expected), self._entering = self._entering, None
+        stack = lane.stack
+        self.bench.expect(f"warp {stack.warp}: holes under a frame", holes, whole_lines(stack.depth) - stack.depth)
+        if step.may_fault and entry is WarpError.MMU_FAULT:
+            stack.reference.trap = not step.request.operand & 2
+        else:
+            self.bench.expect(f"warp {stack.warp}: room for a frame at depth {stack.depth}", entry, expected)
 
     def _check_left(self, valid: bool, warp: int, depth: int) -> None:
         """The depth that an unwind or SET_POINTER has left is there soon after its result."""

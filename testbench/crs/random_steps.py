@@ -87,8 +87,11 @@ def _set(stack: WarpStack, random: Random) -> Iterator[Step]:
 
 
 def _trap(stack: WarpStack, random: Random) -> Iterator[Step]:
-    """The trap handler is entered, does something, and is mostly left the way it was entered."""
-    yield stack.ask(StackOperation.SET_MODE, 1)
+    """The trap handler is entered, if there is room or whether there is or not, does something, and is mostly left the
+    way it was entered."""
+    yield stack.ask(StackOperation.SET_MODE, random.choice((1, 3)))
+    if not stack.reference.trap:
+        return
     active, *left = (random.getrandbits(32) & random.getrandbits(32) for _ in range(7))
     trap = StackToken(TokenKind.TRAP, random.getrandbits(29) << 3 | (random.random() < _RARE), active)
     yield from frame(stack.depth, trap, *zip(left[::2], left[1::2], strict=True))

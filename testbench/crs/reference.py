@@ -79,6 +79,12 @@ class StackReference:
     trap: bool = False
 
     @property
+    def entry(self) -> WarpError:
+        """What stands against the trap handler's frame, which takes a line of its own."""
+        room = replace(self, trap=True).limit
+        return WarpError.STACK_OVERFLOW if _whole_lines(len(self.tokens)) >= room else WarpError.NONE
+
+    @property
     def limit(self) -> int:
         """Tokens that the stack may hold in the current mode."""
         entries = self.granules * CRS_GRANULE // TOKEN_BYTES
@@ -106,7 +112,8 @@ class StackReference:
             case StackOperation.WRITE_BACK:
                 self._write_back()
             case StackOperation.SET_MODE:
-                self.trap = bool(request.operand & 1)
+                enters, if_room = (bool(request.operand & bit) for bit in (1, 2))
+                self.trap = enters and not (if_room and self.entry is not WarpError.NONE)
             case StackOperation.RESTORE:
                 self.trap = False
                 return self._restore()

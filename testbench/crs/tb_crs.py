@@ -25,7 +25,7 @@ from testbench.crs.programs import ProgramQueue
 from testbench.crs.random_steps import operations
 from testbench.crs.speed import check_fills, check_hits, check_pushes, check_rate
 from testbench.crs.statistics import StackStatistics, Wait
-from testbench.crs.steps import Source, Start, WarpStack, aimed_at, unwind
+from testbench.crs.steps import Source, Start, WarpStack, aimed_at, clear, unwind
 from testbench.crs.traces import TracedStack
 
 CASES = stack_cases.CASES + stack_cases_memory.CASES + stack_cases_traps.CASES
@@ -34,6 +34,7 @@ RECURSIVE = ("k08_fib_recursion", "k09_ackermann", "k46_noinline_multilevel")
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
 _BURST_GRANULES, _BURST_DEPTH = 8, 100
 """Region of a stack that is pushed to in bursts, and how deep it becomes."""
+_DIVE_DEPTH = 60
 _RECURSION_REQUESTS = 200
 """Requests of each recursive kernel that the waveform shows."""
 _PROGRAM_REQUESTS = 100
@@ -162,6 +163,49 @@ def check_bursts(bench: Bench) -> StackStatistics:
     return statistics
 
 
+def _swings(rounds: int, seed: int, stack: WarpStack) -> Source:
+    """Many tokens pushed and popped, and at any time afterwards the stack is emptied or all of it written."""
+    random = Random(seed)
+    yield stack.launch(_BURST_GRANULES)
+    for _ in range(rounds):
+        yield from pushed(stack.depth, min(stack.depth + random.choice((5, 9, 13, 20, 40)), _BURST_DEPTH))
+        for _ in range(random.randint(0, 4)):
+            if stack.depth:
+                yield unwind(aimed_at(numbered(max(0, stack.depth - random.choice((1, 3, 5, 9))))))
+        for _ in range(random.randint(0, 20)):
+            yield None
+        if random.random() < 0.4:
+            yield random.choice((clear(), stack.ask(StackOperation.SET_POINTER, 0),
+                                 stack.ask(StackOperation.WRITE_BACK)))
+
+
+def _dives(rounds: int, seed: int, stack: WarpStack) -> Source:
+    """Unwinds that pass more tokens than there are on chip, dirty ones among them."""
+    random = Random(seed)
+    yield stack.launch(_BURST_GRANULES)
+    for _ in range(rounds):
+        yield from pushed(stack.depth, stack.depth + random.choice((5, 17, 17, 20)))
+        if stack.depth > _DIVE_DEPTH or random.random() < 0.5:
+            yield unwind(aimed_at(numbered(max(0, stack.depth - random.choice((18, 20, 25, 31))))))
+
+
+def check_swings(bench: Bench) -> StackStatistics:
+    """Stacks that grow, shrink and are emptied while memory has many of their lines, and answers late or in any
+    order."""
+    def measured(source: Callable[[int, int, WarpStack], Source], rounds: int, latency: tuple[int, int], interval: int,
+                 stall: float) -> StackStatistics:
+        random, params = Random(bench.random.getrandbits(64)), PRESETS["small"]
+        driver = Driver(bench, params, random, MemoryBehaviour(latency, interval, stall, reorder=True))
+        return driver.run([partial(source, rounds, random.getrandbits(32)) for _ in range(params.warps)])
+
+    forms = [(_swings, 40, (1, 6), 3, 0.0), (_swings, 60, (1, 150), 1, 0.0), (_swings, 10, (100, 150), 1, 0.0),
+             (_dives, 40, (1, 4), 6, 0.3)]
+    statistics = StackStatistics.of(measured(*form) for form in bench.progress(
+        forms * (10 if bench.thorough else 1), "swings"))
+    bench.checked("operations in swings", statistics.operations)
+    return statistics
+
+
 def record(bench: Bench) -> None:
     """The waveform."""
     check_recursion(bench)
@@ -169,7 +213,7 @@ def record(bench: Bench) -> None:
 
 PARTS: dict[str, Callable[[Bench], StackStatistics]] = {
     "directed": check_directed, "kernels": check_programs, "recursion": check_recursion, "random": check_random,
-    "faults": check_faults, "bursts": check_bursts, "speed": check_speed}
+    "faults": check_faults, "bursts": check_bursts, "swings": check_swings, "speed": check_speed}
 """What is checked, by name."""
 
 

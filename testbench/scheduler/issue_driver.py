@@ -1,19 +1,21 @@
 """Drives the issue unit as fetch and the other units do, and has every selection judged by the model of its rules."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rtl.isa.control_code import GROUP_BYTES, NO_BARRIER, instruction_address
 from rtl.issue import BUFFERED_GROUPS, OPERATIONS, IssueUnit, window_cycles
-from rtl.layouts import COMPLETING, KIND_RULES, UNITS, LaneClient, Policy
+from rtl.layouts import COMPLETING, KIND_RULES, UNITS, LaneClient, Policy, WaitReason, kinds_where
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import SmParams
 from sim.testbench import Bench
 from testbench.driver import UnitDriver, offer
 from testbench.scheduler.issue_model import SURE, Inputs, IssueModel, Planned, RuleError, Selection
+from testbench.scheduler.issue_waits import HELD, Waits
 
+_INSTRUCTIONS = kinds_where(lambda rule: not rule.injected)
 LATENCY = 2
 """Cycles from selection to output."""
 _APART: dict[str, int] = {"conversion": 2, "memory": 3, "barrier": 6}
@@ -30,7 +32,8 @@ class Behaviour:
     selection to flow result. ``room``: chance that a unit has room. ``holds``: that a warp is held for some
     cycles. ``injects``: that a warp is to enter a trap, or leave it. ``branches``: that a flow instruction goes
     elsewhere; ``ends``: that it ends its warp. ``operations``: that a client has a new operation of a kind.
-    ``launches``: that a free slot is launched. ``most``: instructions that a unit has.
+    ``launches``: that a free slot is launched. ``most``: instructions that a unit has. ``streams``: on which operations
+    come.
     """
 
     fetch: tuple[int, int] = (4, 12)
@@ -44,6 +47,7 @@ class Behaviour:
     operations: float = 0.05
     launches: float = 0.1
     most: int = 24
+    streams: Sequence[str] = OPERATIONS
     policy: Policy = Policy.GREEDY_THEN_OLDEST
 
 
@@ -73,10 +77,10 @@ class _Cycle:
     room: int = 0
     live: int = 0
     drained: int = 0
-    events: int = 0
-    """Whether operations may send events."""
     taken: dict[str, int] = field(default_factory=dict)
     """Numbers of operations that were taken, by stream."""
+    reasons: list[WaitReason] = field(default_factory=list)
+    """Why each warp does not issue."""
 
 
 class IssueDriver(UnitDriver):
@@ -84,12 +88,14 @@ class IssueDriver(UnitDriver):
 
     Attributes:
         selected: Cycle and selection.
+        waited: Why warps waited.
     """
 
     def __init__(self, bench: Bench, params: SmParams, program: Program, behaviour: Behaviour) -> None:
         super().__init__(bench, IssueUnit(params))
         self.params, self.program, self.behaviour = params, program, behaviour
         self.model = IssueModel(params, window_cycles(params.beats))
+        self.waited = Waits(self.model)
         self.selected: list[tuple[int, Selection]] = []
         self._past: deque[_Cycle] = deque()
         self._warps = [_Feeding() for _ in range(params.warps)]
@@ -117,11 +123,12 @@ class IssueDriver(UnitDriver):
         redirected: list[int] = []
         sampled = (dut.instruction.valid, dut.instruction.payload, dut.gather.valid, dut.gather.payload,
                    dut.write.valid, dut.write.payload, dut.completion, dut.redirect.valid, dut.redirect.payload,
-                   dut.room, dut.live, dut.drained, dut.scoreboards.room,
+                   dut.events, dut.room, dut.live, dut.drained, dut.scoreboards.room, *dut.reasons,
                    *(getattr(dut, name).ready for name in OPERATIONS))
         async for issues, instruction, *seen in self._ticks(ctx, *sampled):
-            operated, (completion, redirects, redirect, *others) = seen[:4], seen[4:]
-            now.room, now.live, now.drained, now.events, *ready = others
+            operated, (completion, redirects, redirect, counted, *others) = seen[:4], seen[4:]
+            now.room, now.live, now.drained, now.inputs.events, *others = others
+            now.reasons, ready = [WaitReason(each) for each in others[:len(dut.reasons)]], others[len(dut.reasons):]
             now.taken = {name: self._offers[name] for name, takes in zip(OPERATIONS, ready, strict=True)
                          if takes and name in self._offers}
             self._past.append(now)
@@ -131,6 +138,7 @@ class IssueDriver(UnitDriver):
                               in (("gather", *operated[:2]), ("write", *operated[2:])) if valid}
                 selection = self._selection(instruction if issues else None, operations, past)
                 self._check_state(past)
+                self._check_counted(past, selection, counted)
                 self._judge(past, selection, instruction, completion)
                 self.bench.expect("redirected warps", redirected, self.model.redirected)
             redirected = [redirect.warp] if redirects else []
@@ -164,10 +172,26 @@ class IssueDriver(UnitDriver):
             if not warp.idle or feeding.idle > SURE:
                 self.bench.expect(f"whether warp {number} is drained", past.drained >> number & 1, int(warp.idle))
 
+    def _check_counted(self, past: _Cycle, selection: Selection | None, counted: Any) -> None:
+        """What is told for counters: what was selected; if nothing was, why warps did not issue. Who is ready for the
+        lanes but held up otherwise, too, may count as waiting for them."""
+        operated = selection is not None and bool(selection.operations)
+        idle, told = selection is None, set(past.reasons)
+        expected = {
+            "issued": selection is not None and selection.kind in _INSTRUCTIONS,
+            "operation": operated, "idle": idle, "held": idle and bool(told & HELD),
+            **{reason.name.lower(): idle and reason in told for reason in (
+                WaitReason.STALL, WaitReason.SCOREBOARD, WaitReason.UNIT, WaitReason.FETCH)}}
+        self.bench.expect("what is counted", {name: bool(counted[name]) for name in expected}, expected)
+        lanes, also = bool(counted.lanes), {WaitReason.TRAP, WaitReason.SCOREBOARD, WaitReason.UNIT}
+        if WaitReason.LANES in told or not told & also or not idle or self.model.cycle >= self.model.lanes_at:
+            self.bench.expect("whether waiting for the lanes is counted", lanes, idle and WaitReason.LANES in told)
+
     def _judge(self, past: _Cycle, selection: Selection | None, instruction: Any, completion: Any) -> None:
         """Has a selection judged, compares what leaves, and does as units do."""
         bench, cycle = self.bench, self.model.cycle
         try:
+            self.waited.check(past.reasons, past.inputs)
             planned = self.model.step(past.inputs, selection)
         except RuleError as error:
             bench.fail(f"cycle {cycle}: {error}")
@@ -242,7 +266,7 @@ class IssueDriver(UnitDriver):
             if behaviour.injects and number not in self._injects and random.random() < behaviour.injects:
                 self._injects[number] = random.choice((Kind.ENTER, Kind.LEAVE))
         inputs.injects = dict(self._injects)
-        for name in OPERATIONS:
+        for name in behaviour.streams:
             if name not in self._offers and random.random() < behaviour.operations:
                 self._operations += 1
                 self._offers[name] = self._operations
@@ -280,7 +304,7 @@ class IssueDriver(UnitDriver):
         if lanes:
             going["lanes"] = lanes[0]
             self._lanes.remove(lanes[0])
-        gathers = [event for event in self._gathers if event[0] <= now and last.events]
+        gathers = [event for event in self._gathers if event[0] <= now and last.inputs.events]
         if gathers:
             going["gathered"] = gathers[0]
             self._gathers.remove(gathers[0])

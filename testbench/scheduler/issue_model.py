@@ -27,8 +27,13 @@ APART = 2
 """Cycles between two instructions of a warp, at least."""
 FULL, UNSEEN = 56, 3
 """With so many instructions in flight a warp does not issue, but for some more until that is seen."""
+SLOW = 15
+"""Cycles from an instruction with a quarter of the rate to the warp's next, at least."""
 SURE = 40
 """Cycles after which whoever may be selected is known to the hardware as ready, however many events wait."""
+
+LOOK = 16
+"""Within so many cycles for each warp that there is, the hardware looks whether a DEPBAR.LE is satisfied."""
 
 
 class RuleError(Exception):
@@ -63,6 +68,16 @@ class Planned:
         return [] if KIND_RULES[self.kind].silent else [number for number in self.barriers if number < 6]
 
     @property
+    def needs_events(self) -> bool:
+        """Whether it needs room among the events of the lanes: what has no unit, and raises something or is refused."""
+        return KIND_RULES[self.kind].unit is None and (bool(self.raises) or self.kind is Kind.REFUSED)
+
+    @property
+    def waits(self) -> frozenset[int]:
+        """The scoreboards that have to be zero before it."""
+        return self.depends.union(number for number in range(6) if self.control.wait >> number & 1)
+
+    @property
     def last(self) -> bool:
         """Whether it is the last one of its group."""
         return self.pc % GROUP_BYTES == GROUP_INSTRUCTIONS * INSTRUCTION_BYTES
@@ -78,7 +93,7 @@ class Inputs:
     """What the hardware sees in a cycle. ``group``: warp and instructions; ``result``: warp, pc, terminated;
     ``completions``: warp, scoreboards, whether an instruction is complete; ``hold``: warps that issue no instruction;
     ``injects``: what warps are to do in the place of one; ``operations``: the numbers of what is offered, by stream;
-    ``claimed``: for whom fetch claims a place."""
+    ``claimed``: for whom fetch claims a place. ``events``: events of the lanes have room, as the hardware says."""
 
     group: tuple[int, list[Planned]] | None = None
     claimed: int | None = None
@@ -87,6 +102,7 @@ class Inputs:
     completions: Sequence[tuple[int, Sequence[int], bool]] = ()
     resume: int = 0
     rooms: dict[str, int] = field(default_factory=dict)
+    events: bool = True
     collecting: bool = False
     hold: int = 0
     injects: dict[int, Kind] = field(default_factory=dict)
@@ -119,6 +135,8 @@ class _Warp:
     until_result: bool = False
     until_resumed: bool = False
     until_complete: bool = False
+    after: str | None = None
+    """What the instruction behind the last one waits for, as KindRule has it."""
     limit: tuple[int, int] | None = None
     behind: int = 0
     claims: int = 0
@@ -131,6 +149,11 @@ class _Warp:
         """Nothing of it is in flight."""
         return not self.in_flight and not self.results
 
+    @property
+    def limited(self) -> bool:
+        """Whether the DEPBAR.LE before its next instruction puts that off."""
+        return self.limit is not None and self.raised[self.limit[0]] > self.limit[1]
+
 
 class IssueModel:
     """Judges every selection.
@@ -138,16 +161,20 @@ class IssueModel:
     Attributes:
         redirected: Warps that were redirected in the cycle before.
         waits: For each warp, the longest time for which others were selected while it could have been.
+        lanes_at, collect_at: From this cycle on the lanes are free; another instruction may have its operands
+            collected.
+        beats: Cycles for which an instruction has them.
+        complete_at: When what passed the full lanes is complete.
     """
 
     def __init__(self, params: SmParams, window: int) -> None:
         self.warps = [_Warp() for _ in range(params.warps)]
         self.waits = [0] * params.warps
-        self._params, self._beats, self._window = params, params.beats, window
+        self._params, self.beats, self._window = params, params.beats, window
         self.cycle = 0
         self.redirected: list[int] = []
         self._before = Inputs()
-        self._lanes_at = self._collect_at = self._complete_at = 0
+        self.lanes_at = self.collect_at = self.complete_at = 0
         self._tops: deque[int | None] = deque([None] * 4, maxlen=4)
         self._top: int | None = None
         self._refused = dict.fromkeys(OPERATIONS, 0)
@@ -159,7 +186,7 @@ class IssueModel:
                  if (head := self._head(warp, seen.injects.get(number))) is not None}
         able = [number for number, head in heads.items()
                 if self.may(self.warps[number], head, bool(seen.hold >> number & 1), seen)]
-        ready = [number for number in able if not KIND_RULES[heads[number].kind].lanes or self.cycle >= self._lanes_at]
+        ready = [number for number in able if not KIND_RULES[heads[number].kind].lanes or self.cycle >= self.lanes_at]
         planned = None
         if selection is not None and selection.operations:
             self._operates(inputs, selection.operations)
@@ -183,11 +210,19 @@ class IssueModel:
         return planned
 
     def _head(self, warp: _Warp, kind: Kind | None) -> Planned | None:
-        """What a warp would issue, if it could."""
+        """What a warp would issue, if it could. What takes the place of an instruction has its stall count."""
         if not warp.queue:
             return None
         own = warp.queue[0]
-        return own if kind is None else replace(own, kind=kind, word=0, missing=False, quarter=False)
+        return own if kind is None else replace(
+            own, kind=kind, word=0, missing=False, quarter=False, control=replace(own.control, stall=self._stall(own)))
+
+    def _stall(self, planned: Planned) -> int:
+        """Cycles from an instruction to the warp's next."""
+        least = max(1, self._params.lanes_stall if KIND_RULES[planned.kind].lanes else 0)
+        if planned.quarter:
+            least = max(self._params.quarter_stall, SLOW)
+        return max(planned.control.stall, least)
 
     def may(self, warp: _Warp, planned: Planned, held: bool, inputs: Inputs) -> bool:
         """Whether an instruction may be selected now, but for the lanes, if ``inputs`` were those of the cycle
@@ -196,28 +231,25 @@ class IssueModel:
         if not warp.live or warp.until_result or warp.until_complete or self.cycle < warp.issued + APART:
             return False
         if rule.injected:
-            return warp.idle and self._available(planned.kind, inputs)
+            return warp.idle and self._available(planned, inputs)
         if warp.until_resumed or held or self.cycle < warp.earliest:
             return False
-        if warp.limit is not None and warp.raised[warp.limit[0]] > warp.limit[1]:
-            return False
-        waits = {number for number in range(6) if planned.control.wait >> number & 1} | planned.depends
-        if any(warp.raised[number] for number in waits):
+        if warp.limited or any(warp.raised[number] for number in planned.waits):
             return False
         if "complete" in rule.before and warp.in_flight:
             return False
         if (("results" in rule.before or planned.missing) and warp.results) or warp.in_flight > FULL + UNSEEN:
             return False
-        return self._available(planned.kind, inputs)
+        return self._available(planned, inputs)
 
-    def _available(self, kind: Kind, inputs: Inputs) -> bool:
-        rule = KIND_RULES[kind]
+    def _available(self, planned: Planned, inputs: Inputs) -> bool:
+        rule = KIND_RULES[planned.kind]
         if rule.unit is None:
-            return True
+            return inputs.events or not planned.needs_events
         if not inputs.rooms[rule.unit]:
             return False
         # A cycle late, others than those that are collected themselves may follow.
-        quiet = self.cycle >= self._collect_at or (not rule.collected and self.cycle == self._collect_at - COLLECTING)
+        quiet = self.cycle >= self.collect_at or (not rule.collected and self.cycle == self.collect_at - COLLECTING)
         return rule.unit not in ("flow", "barrier") or (quiet and not inputs.collecting)
 
     def _operates(self, inputs: Inputs, names: tuple[str, ...]) -> None:
@@ -227,9 +259,9 @@ class IssueModel:
         kinds = [name.split("_")[0] for name in names]
         if len(set(kinds)) < len(kinds):
             raise RuleError(f"{names} together")
-        if self.cycle < self._lanes_at:
+        if self.cycle < self.lanes_at:
             raise RuleError(f"operations, {names}: the lanes are not free")
-        self._lanes_at = self.cycle + self._beats
+        self.lanes_at = self.cycle + self.beats
 
     def _selected(self, selection: Selection, heads: dict[int, Planned], ready: list[int], policy: Policy) -> Planned:
         number = selection.warp
@@ -240,17 +272,26 @@ class IssueModel:
         if number not in ready:
             raise RuleError(f"warp {number}: {planned.kind} may not be selected")
         lanes = KIND_RULES[planned.kind].lanes
-        if planned.kind in (Kind.REFUSED, Kind.TRAP) and self.cycle == self._complete_at:
+        if planned.kind in (Kind.REFUSED, Kind.TRAP) and self.cycle == self.complete_at:
             raise RuleError(f"warp {number}: {planned.kind} is complete with what passed the full lanes")
         # Those who could have been selected for long, among the same: what passes the lanes goes first.
-        rivals = [other for other in ready if self.warps[other].able > SURE
-                  and (KIND_RULES[heads[other].kind].lanes == lanes or self._beats == 1)]
-        if not lanes and self._beats > 1 and any(
-                KIND_RULES[heads[other].kind].lanes and self.warps[other].able > SURE for other in ready):
+        rivals = [other for other in ready if self._sure(other)
+                  and (KIND_RULES[heads[other].kind].lanes == lanes or self.beats == 1)]
+        if not lanes and self.beats > 1 and any(
+                KIND_RULES[heads[other].kind].lanes and self._sure(other) for other in ready):
             raise RuleError(f"warp {number}: {planned.kind}, though others could pass the lanes")
         if not self._favours():
             self._ordered(number, rivals, policy)
         return planned
+
+    def late(self, warp: _Warp) -> int:
+        """How many cycles late the hardware may know that scoreboards put off a warp no more."""
+        return SURE + (LOOK * len(self.warps) if warp.limit is not None else 0)
+
+    def _sure(self, number: int) -> bool:
+        """Whether the hardware has to know that a warp's instruction could have been selected."""
+        warp = self.warps[number]
+        return warp.able > self.late(warp)
 
     def _ordered(self, number: int, rivals: list[int], policy: Policy) -> None:
         """Nobody of the rivals goes before the warp."""
@@ -271,13 +312,13 @@ class IssueModel:
 
     def _late(self, selection: Selection | None, inputs: Inputs, ready: list[int]) -> None:
         """Nothing stands idle that somebody could use."""
-        late = [number for number in ready if self.warps[number].able > SURE]
+        late = [number for number in ready if self._sure(number)]
         if selection is None and late:
             raise RuleError(f"nothing is selected, warps {late} could be")
         for name in OPERATIONS:
             offered = name in inputs.operations
             gone = selection is not None and name in selection.operations
-            free = self.cycle >= self._lanes_at or gone
+            free = self.cycle >= self.lanes_at or gone
             self._refused[name] = 0 if gone or not offered else self._refused[name] + free
             if self._refused[name] > PATIENCE:
                 raise RuleError(f"the operation of {name} waits too long")
@@ -291,16 +332,14 @@ class IssueModel:
         warp.claims -= planned.last
         kind, control = planned.kind, planned.control
         rule = KIND_RULES[kind]
-        least = max(1, self._params.lanes_stall if rule.lanes else 0)
-        if planned.quarter:
-            least = self._params.quarter_stall
-        warp.issued, warp.earliest = self.cycle, self.cycle + max(control.stall, least)
+        warp.issued, warp.earliest = self.cycle, self.cycle + self._stall(planned)
         warp.behind = planned.next_pc
         warp.raised.update(planned.raises)
         warp.in_flight += not rule.silent
         warp.results += rule.unit == "flow"
         warp.until_result = rule.unit == "flow" and rule.after is not None
         warp.until_resumed = rule.after == "resumed"
+        warp.after = rule.after
         warp.until_complete = rule.after == "drained" or (planned.missing and rule.after != "resumed")
         warp.limit = planned.at_most if kind is Kind.DEPENDENCY else None
         yields = not control.no_yield
@@ -308,11 +347,11 @@ class IssueModel:
         if policy is Policy.ROUND_ROBIN or yields:
             warp.place = self.cycle
         if rule.lanes:
-            self._lanes_at = self.cycle + (self._params.quarter_cycles if planned.quarter else self._beats)
+            self.lanes_at = self.cycle + (self._params.quarter_cycles if planned.quarter else self.beats)
         if planned.quarter:
-            self._complete_at = self.cycle + self._params.parts * self._beats
+            self.complete_at = self.cycle + self._params.parts * self.beats
         if rule.collected:
-            self._collect_at = self.cycle + 1 + COLLECTING
+            self.collect_at = self.cycle + 1 + COLLECTING
 
     def _change(self, inputs: Inputs) -> None:
         """What comes from outside in a cycle, which the next one sees."""
@@ -333,7 +372,7 @@ class IssueModel:
         if inputs.launched is not None:
             warp = self.warps[inputs.launched]
             warp.live, warp.begins, warp.until_result, warp.earliest = True, True, True, 0
-            warp.until_complete, warp.until_resumed, warp.limit = False, False, None
+            warp.until_complete, warp.until_resumed, warp.after, warp.limit = False, False, "result", None
             warp.results += 1
             warp.place = self.cycle
 

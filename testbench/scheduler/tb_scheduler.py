@@ -6,12 +6,12 @@ been. Joined they run loops that show how many instructions leave in a cycle, an
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from rtl.isa.control_code import ControlCode
-from rtl.issue import FAVOUR_INTERVAL, window_cycles
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, SCOREBOARDS, ControlCode
+from rtl.issue import FAVOUR_INTERVAL, OPERATIONS, window_cycles
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import Policy, kinds_where
 from rtl.params import SmParams
@@ -23,6 +23,7 @@ from testbench.scheduler.fetch_driver import FetchDriver
 from testbench.scheduler.fetch_image import image_of, launched_image, random_image
 from testbench.scheduler.front_driver import FrontDriver
 from testbench.scheduler.issue_driver import WILLING, Behaviour, IssueDriver, Program
+from testbench.scheduler.issue_model import LOOK, SURE, Planned
 from testbench.scheduler.issue_programs import MIXED, random_program, same_program
 from testbench.words import NOP, encode, offset
 
@@ -30,6 +31,9 @@ UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
 QUICK = MemoryBehaviour(latency=(1, 1))
 SHOWN = "k08_fib_recursion"
 _EVENTFUL = {Kind.DEPENDENCY: 3, Kind.MEMORY: 4, Kind.NOTHING: 1}
+_GATHERS, _WRITES = ([name for name in OPERATIONS if name.startswith(kind)] for kind in ("gather", "write"))
+_LOAD, _LOADS, _WAIT = (
+    (Kind.MEMORY, Kind.DEPENDENCY, Kind.NOTHING), (Kind.MEMORY,) * 3, (Kind.DEPENDENCY, Kind.NOTHING, Kind.NOTHING))
 _LOOP = 24
 """Instructions of the loops whose speed is measured."""
 
@@ -67,6 +71,8 @@ def _issue(bench: Bench, what: str, cycles: int, params: SmParams, program: Prog
     driver.run(cycles)
     bench.checked(f"cycles, {what}", driver.cycle)
     bench.checked(f"instructions and operations, {what}", len(driver.selected))
+    for reason, times in driver.waited.told.items():
+        bench.checked(f"reasons of warps, {reason.name}", times)
     return driver
 
 
@@ -137,6 +143,43 @@ def check_waits(bench: Bench) -> None:
         bench.figure(f"cycles that a ready warp waited at most, {warps} warps of {kind.name}, {lanes} lanes", longest)
         if not window < longest <= bound:
             bench.fail(f"a ready warp waited for {longest} cycles; {bound} are the most")
+
+
+def check_operations(bench: Bench) -> None:
+    """How many instructions go between operations, when warps are ready and operations are always offered."""
+    for what, streams, between in (("gathers", _GATHERS, 2), ("writes", _WRITES, 7), ("both", OPERATIONS, 1)):
+        driver = _issue(bench, f"between {what}", 400, SmParams(warps=4, lanes=8), same_program(
+            Kind.LANES, ControlCode(stall=1)), replace(WILLING, operations=1.0, streams=streams))
+        gone = [bool(selection.operations) for cycle, selection in driver.selected if cycle > 100]
+        runs = [len([*run]) for operations, run in itertools.groupby(gone) if not operations]
+        bench.expect(f"instructions between {what}", set(runs[1:-1]), {between})
+
+
+def check_limits(bench: Bench) -> None:
+    """A warp whose DEPBAR.LE is satisfied goes on, at once if nothing else happens, and soon even if scoreboards of
+    others are lowered in every cycle; not before, whichever scoreboard that names, and however high."""
+    def group(kinds: Sequence[Kind], scoreboard: int, most: int, pc: int) -> list[Planned]:
+        word = encode("DEPBAR", "at_most", scoreboard=scoreboard, count=most, wait=0, at_most=1)
+        forms = {Kind.MEMORY: Planned(Kind.MEMORY, ControlCode(stall=1, write_barrier=scoreboard), 0),
+                 Kind.DEPENDENCY: Planned(Kind.DEPENDENCY, ControlCode(stall=1), 0, word, at_most=(scoreboard, most)),
+                 Kind.NOTHING: Planned(Kind.NOTHING, ControlCode(stall=1), 0)}
+        return [replace(forms[kind], pc=pc + INSTRUCTION_BYTES * place) for place, kind in enumerate(kinds, 1)]
+
+    quiet = same_program(Kind.NOTHING, ControlCode(stall=15))
+    busy = same_program(Kind.LANES, ControlCode(stall=1, write_barrier=1, no_yield=1))
+    for what, others, longest in (("nothing else happens", quiet, 12), ("others are busy", busy, 8 * LOOK + 2 * SURE)):
+        driver = _issue(bench, f"limits, {what}", 1500, SmParams(warps=8, lanes=32), lambda warp, pc, others=others: (
+            others(warp, pc) if warp < 7 else group(_LOAD, 0, 0, pc)), replace(WILLING, complete=(20, 40)))
+        bench.figure(f"cycles that a warp waited at most whose DEPBAR.LE was satisfied, {what}", driver.waits[7])
+        if driver.waits[7] > longest:
+            bench.fail(f"a warp waited for {driver.waits[7]} cycles behind its DEPBAR.LE; {longest} are the most")
+
+    def program(warp: int, pc: int) -> list[Planned]:
+        turn, waits = divmod(pc // GROUP_BYTES, 2)
+        return group(_WAIT if waits else _LOADS, turn % SCOREBOARDS, (warp + turn // SCOREBOARDS) % 3, pc)
+
+    _issue(bench, "limits of all scoreboards", 1500, SmParams(warps=2, lanes=32), program,
+           replace(WILLING, complete=(30, 90)))
 
 
 def check_stalls(bench: Bench) -> None:
@@ -215,7 +258,8 @@ def traces_of(driver: FrontDriver) -> View:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_fetch, check_kernels, check_edges, check_rules, check_policies, check_waits, check_stalls,
+    for check in (check_fetch, check_kernels, check_edges, check_rules, check_policies, check_waits, check_operations,
+                  check_limits, check_stalls,
                   check_rates, record):
         check(bench)
 

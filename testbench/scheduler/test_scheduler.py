@@ -7,7 +7,7 @@ import pytest
 
 from rtl.isa.control_code import ControlCode
 from rtl.layouts import InstructionKind as Kind
-from rtl.layouts import Policy
+from rtl.layouts import Policy, WaitReason
 from rtl.params import SmParams
 from sim.testbench import Bench
 from testbench import simulation
@@ -20,7 +20,9 @@ passes = partial(simulation.passes, "scheduler")
 
 
 def test_rules():
-    assert passes(tb_scheduler.check_rules, 1).checks["instructions and operations, random"] > 800
+    checks = passes(tb_scheduler.check_rules, 1).checks
+    assert checks["instructions and operations, random"] > 800
+    assert all(checks[f"reasons of warps, {reason.name}"] > 20 for reason in WaitReason)
 
 
 def test_scoreboards_collections_and_counters_that_go_both_ways():
@@ -33,6 +35,14 @@ def test_policies():
 
 def test_no_ready_warp_waits_for_ever():
     passes(tb_scheduler.check_waits)
+
+
+def test_operations_and_instructions_alternate():
+    passes(tb_scheduler.check_operations)
+
+
+def test_who_waits_at_a_limit_goes_on_however_busy_others_are():
+    passes(tb_scheduler.check_limits)
 
 
 def test_stall_counts():
@@ -72,6 +82,19 @@ def test_another_rule_is_seen(monkeypatch, change):
         tb_scheduler.check_edges(bench)
 
     assert failure("scheduler", body)
+
+
+@pytest.mark.parametrize("reason", [reason for reason in WaitReason if reason is not WaitReason.READY])
+def test_another_reason_is_seen(reason):
+    """A warp that is told to be ready when it waits for this."""
+    def body(bench: Bench) -> None:
+        driver = IssueDriver(bench, SmParams(warps=4, lanes=8), random_program(bench.random), Behaviour(holds=0.02))
+        check = driver.waited.check
+        driver.waited.check = lambda told, inputs: check(
+            [WaitReason.READY if each is reason else each for each in told], inputs)
+        driver.run(1500)
+
+    assert ", not READY" in failure("scheduler", body)
 
 
 @pytest.mark.parametrize("policy", list(Policy))

@@ -194,7 +194,8 @@ def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):
 @pytest.mark.parametrize(("arguments", "message"), [
     ([], "one of BOARD, --unit and --verilog is wanted"),
     (["--unit", "gpu"], "no unit gpu; there are total"),
-    (["--unit", "total", "--preset", "huge"], "no preset huge; there are tiny, least, small, default, compact, integer, full"),
+    (["--unit", "total", "--preset", "huge"],
+     "no preset huge; there are tiny, least, small, default, compact, integer, full"),
     (["--unit", "total", "--seeds", "1,b"], "argument --seeds: '1,b' is not a list of numbers such as 1,2,3"),
 ])
 def test_bad_arguments_get_one_line(capsys, arguments, message):

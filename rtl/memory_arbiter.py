@@ -57,25 +57,18 @@ class PortArbiter(Component):
             m.d.sync += turn.eq(Mux(later.any(), lowest(later), lowest(others)))
 
     def _answer(self, m: Module) -> None:
-        """Gives each answer to its client: from registers, since where it comes from is far. All but its data is kept
-        for each client by itself, so that it can lie near to where it goes."""
-        came, kept = self.port.response, Signal.like(self.port.response.payload.data)
-        whose, comes, taken = self.whose, Signal(len(self.clients)), Signal()
-        m.d.comb += [
-            comes.eq(one_hot(came.payload.tag[self.own_bits:], len(comes), came.valid)),
-            taken.eq((whose & Cat(client.response.ready for client in self.clients)).any()),
-            came.ready.eq(~whose.any() | taken)]
+        """Gives each answer to its client: from registers, since where it comes from is far."""
+        answer, came = Signal.like(self.port.response.payload), self.port.response
+        whose, taken = self.whose, Signal()
+        m.d.comb += [taken.eq((whose & Cat(client.response.ready for client in self.clients)).any()),
+                     came.ready.eq(~whose.any() | taken)]
         with m.If(came.ready):
-            m.d.sync += [whose.eq(comes), kept.eq(came.payload.data)]
-        names = [name for name, _ in came.payload.shape() if name != "data"]
+            m.d.sync += [
+                whose.eq(one_hot(came.payload.tag[self.own_bits:], len(whose), came.valid)), answer.eq(came.payload)]
+        names = [name for name, _ in answer.shape()]
         for index, client in enumerate(self.clients):
-            response: Any = client.response.payload
-            m.d.comb += [client.response.valid.eq(whose[index]), response.data.eq(kept)]
-            for name in names:
-                own = Signal.like(response[name], name=f"{name}_{index}")
-                with m.If(came.ready):
-                    m.d.sync += own.eq(Mux(comes[index], came.payload[name], 0))
-                m.d.comb += response[name].eq(own)
+            m.d.comb += client.response.valid.eq(whose[index])
+            pass_on(m, answer, client.response.payload, *names)
 
 
 class MemoryArbiter(PortArbiter):

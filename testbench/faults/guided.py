@@ -30,9 +30,11 @@ _TOLD = 2_000
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
+    from testbench.faults.files import READERS      # not before the process that reads has instrumented it
+
     parser = Parser("testbench.faults.guided", "Changes files, guided by what of their reader they reach.",
                     "sass --seconds 60")
-    parser.add_argument("kind", choices=("cubin", "sass", "ptx"), help="of the files")
+    parser.add_argument("kind", choices=READERS, help="of the files")
     parser.add_argument("--seconds", type=int, default=60, metavar="N", help="how long; default 60")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of what is random; default 1")
     parser.add_argument("--corpus", type=Path, metavar="FOLDER",

@@ -30,7 +30,8 @@ _TOLD = 2_000
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    from testbench.faults.files import READERS      # not before the process that reads has instrumented it
+    # Not at the top: the process that reads begins with this module, and instruments what it imports then.
+    from testbench.faults.files import READERS
 
     parser = Parser("testbench.faults.guided", "Changes files, guided by what of their reader they reach.",
                     "sass --seconds 60")

@@ -33,7 +33,7 @@ def check(bench: Bench) -> None:
         machine.check_error(bench, number, handler=number % 3 != 0)
     for _ in range(_LATE_RUNS if not bench.thorough else _ALL_LATE_RUNS):
         machine.check_late(bench, bench.random.sample(range(machine.requests), 2))
-    bench.report.cycles += machine.hardware.cycles
+    bench.report.cycles += machine.cycles
     wrongs = list(wrong_values(bench.random))
     check_descriptors(bench, params, bench.engine, wrongs if bench.thorough else
                       bench.random.sample(wrongs, _DESCRIPTORS))

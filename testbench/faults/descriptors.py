@@ -40,7 +40,7 @@ def check_descriptors(bench: Bench, params: SmParams, engine: type[Engine], wron
     while waiting:
         made = victim()
         hardware.run(made.launch, _LIMIT, driver=partial(_launch_wrong_ones, bench, made, waiting))
-    bench.report.cycles += hardware.cycles
+        bench.report.cycles += hardware.cycles
 
 
 async def _launch_wrong_ones(bench: Bench, made: Victim, waiting: list[Wrong], host: Host) -> None:

@@ -29,13 +29,13 @@ class MemoryErrors:
 
     Attributes:
         requests: Made to memory until the program has ended, when nothing is wrong.
-        hardware: What is played on.
+        cycles: Played so far.
     """
 
     def __init__(self, params: SmParams, engine: type[Engine]) -> None:
-        self.hardware = Hardware(params, engine)
+        self._hardware = Hardware(params, engine)
         self._left: list[int] = []
-        self.requests = 0
+        self.requests = self.cycles = 0
         self._play(lambda _number: ON_TIME)
 
     def _play(self, trouble: Callable[[int], Trouble], *, handler: bool = True) -> str:
@@ -43,18 +43,18 @@ class MemoryErrors:
         error, or what rejected it. ValueError when it did not end, or did what it must not do.
         """
         made, ended = victim(handler=handler), []
-        self.hardware.trouble = trouble
+        self._hardware.trouble = trouble
 
         async def drive(host: Host) -> None:
             over = await wait(host, _over_or_held, _LIMIT)
             if not over:
                 raise ValueError("it neither ends nor is held")
             ended.append(await _end(host))
-            self.requests = self.requests or self.hardware.requests
+            self.requests = self.requests or self._hardware.requests
             self._left = contents(replace(made.launch, memory=host.memory), "out")
             if not await grid_over(host):
                 return
-            self.hardware.trouble_over()
+            self._hardware.trouble_over()
             await clear_errors(host)
             await host.write("LAUNCH", 1)
             await host.run(20)
@@ -64,7 +64,8 @@ class MemoryErrors:
             if again != list(made.expected):
                 raise ValueError("a grid behind it leaves something wrong")
 
-        self.hardware.run(made.launch, _LIMIT, driver=drive)
+        self._hardware.run(made.launch, _LIMIT, driver=drive)
+        self.cycles += self._hardware.cycles
         wrong = [thread for thread, (word, right) in enumerate(zip(self._left, made.expected, strict=True))
                  if word not in (right, UNTOUCHED)]
         if wrong:

@@ -48,6 +48,15 @@ def test_faults():
 
 
 @needs_compiled
+def test_cycles_are_those_of_all_runs():
+    machine = MemoryErrors(PRESETS["tiny"], CompiledEngine)
+    first = machine.cycles
+    for runs in (1, 2):
+        passes(lambda bench: machine.check_late(bench, [3, 9]))
+        assert machine.cycles > first + runs * LATE
+
+
+@needs_compiled
 def test_an_error_that_nobody_tells_of_is_seen(monkeypatch):
     """Memory that answers with zeros instead of an error leaves wrong results."""
     def silent(self, request):

@@ -9,11 +9,15 @@ from amaranth.lib import wiring
 from sim.engine import Change
 from sim.machine.hardware import Watched
 
-__all__ = ["LATE", "StreamWatch"]
+__all__ = ["LOOSE", "StreamWatch"]
 
-LATE = {"gather", "gather_0", "port.gather", "found"}
-"""Streams whose receivers wait for more than ``valid``, as their docstrings say: what a gather asks for comes a cycle
-later; a line that is found is offered while its threads are still looked for."""
+_GATHERS = (("memory.front", "gather"), ("memory", "port.gather"), ("front_end", "gather_0"),
+            ("front_end.issue", "gather_0"), ("front_end.issue.chooser", "gather_0"))
+LOOSE = {(f"sm.core.{part}", name) for part, name in (
+    *_GATHERS, ("memory.access", "found"), ("memory.queue", "found"), ("memory.crossbar", "job"))}
+"""Streams that are looser, as their docstrings say: what a gather asks for comes a cycle after ``valid``; a line that
+is found is offered while its threads are still looked for; a beat that goes first takes the place of one of which the
+crossbar has taken nothing."""
 _Stream = tuple[Signal, Signal, Signal]
 
 

@@ -10,7 +10,7 @@ from sim.kernels.manifest import RUNS, build
 from sim.machine.hardware import Hardware
 from testbench.engine.designs import needs_compiled
 from testbench.simulation import ENGINE
-from testbench.sm.streams import LATE, StreamWatch
+from testbench.sm.streams import LOOSE, StreamWatch
 
 _RUNS = ("k08_fib_recursion", "k14_transpose_shared", "k18_atomics_global", "k32_bitonic", "k44_bar_variants")
 _LIMIT = 200_000
@@ -25,7 +25,7 @@ def test_what_is_offered_stays():
     for name in _RUNS:
         result = hardware.run(build(RUNS[name], "O3"), _LIMIT)
         assert result.status == "ok", result
-    assert {name for _, name in watch.broken} == LATE, watch.broken
+    assert watch.broken.keys() <= LOOSE, watch.broken
     assert len(watch.waited) > 40
 
 

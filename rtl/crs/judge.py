@@ -31,7 +31,8 @@ class TokenJudge(Component):
 
     RESTORE stops at a TRAP token in a line's lowest place. The tokens of a line above it assign codes to threads that
     have none yet: first those in place of a pc, then those of the mask, from the topmost token down. It is an error if
-    they are not MASKS tokens, or no thread is active.
+    they are not MASKS tokens, or no thread is active. Who is active is not dead, but may have another code: it waits,
+    and SAM has made it active until RAM.
 
     Members
     -------
@@ -42,8 +43,9 @@ class TokenJudge(Component):
         Known of the token by its kind and place: it ends the unwind (``halts``), in error if ``wrong``; or it does so
         if there are threads for it (``may_halt``). In a trap frame, ``masks``: it is one of its MASKS tokens;
         ``by_pc``, ``by_mask``: the codes that its threads get. Of the threads' codes as the tokens above leave them:
-        who may go on if the token's mask has him (``fits``), who has passed it (``past``), either (``stops``); somebody
-        waits for a RETURN token (``returned``) or for one of another kind (``stuck``).
+        who goes on without his code if the token's mask has him, in a trap frame who is dead (``fits``); who has passed
+        it (``past``), either (``stops``); somebody waits for a RETURN token (``returned``) or for one of another kind
+        (``stuck``).
     stays : In(1)
         If the unwind goes on, it does so in the pipeline.
     next, codes : Out(stack_step), Out(ThreadCodes)
@@ -83,12 +85,13 @@ class TokenJudge(Component):
             self.stage, self.stage.run, self.stage.run.step, self.stage.token, self.result, self.stops, self.goes_on)
 
         # The threads, and whether the token is where the unwind ends.
-        matching, alive, passed = Signal(WARP_THREADS), Signal(), Signal()
+        matching, freed, alive, passed = Signal(WARP_THREADS), Signal(WARP_THREADS), Signal(), Signal()
         bad, needed = Signal(), step.quad | step.frame
         misaligned = ~step.quad & (
             token.pc[HOLE_BITS:_PC_ALIGNMENT_BITS].any() | (token.pc[:HOLE_BITS].any() & ~step.frame))
         m.d.comb += [
-            matching.eq(token.mask & stage.fits), alive.eq(matching.any()), passed.eq((token.mask & stage.past).any()),
+            matching.eq(token.mask & (stage.fits | step.frame.replicate(WARP_THREADS))),
+            freed.eq(token.mask & stage.fits), alive.eq(matching.any()), passed.eq((token.mask & stage.past).any()),
             stops.eq(stage.halts | (stage.may_halt & (token.mask & stage.stops).any())),
             bad.eq(stage.wrong | (stage.may_halt & passed) | (needed & ~alive))]
 
@@ -106,7 +109,7 @@ class TokenJudge(Component):
             answer.resume.eq(found), answer.empty.eq(empty), answer.kind.eq(token.kind),
             answer.pc.eq(Cat(token.pc[:HOLE_BITS] & ~step.frame.replicate(HOLE_BITS), token.pc[HOLE_BITS:])),
             answer.mask.eq(matching), answer.value.eq(stage.value), answer.error.eq(stage.error)]
-        m.d.sync += [answer.codes[thread].as_value().eq(code.as_value() & ~matching[thread].replicate(3))
+        m.d.sync += [answer.codes[thread].as_value().eq(code.as_value() & ~freed[thread].replicate(3))
                      for thread, code in enumerate(stage.codes)]
         with m.If(step.walk & step.fault):
             m.d.sync += answer.error.eq(WarpError.MMU_FAULT)

@@ -319,7 +319,8 @@ class CallReturnStack(Component):
             changed.returned.eq(Cat(code == ThreadCode.RETURN for code in asked).any()),
             changed.stuck.eq(Cat(code == stuck for code in asked for stuck in _STUCK).any())]
         for thread, code in enumerate(changed.codes):
-            m.d.comb += [changed.fits[thread].eq(change.sees & ((code == role) | (step.frame & lowest))),
+            dead = code.as_value().matches(ThreadCode.EXIT.value, ThreadCode.KILLED.value)
+            m.d.comb += [changed.fits[thread].eq(change.sees & ((code == role) | (step.frame & dead))),
                          changed.past[thread].eq((code == ThreadCode.NONE) & (role != ThreadCode.NONE)),
                          changed.stops[thread].eq(changed.fits[thread] | changed.past[thread])]
 

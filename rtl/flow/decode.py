@@ -27,7 +27,7 @@ from rtl.layouts import (
 from rtl.params import SmParams
 from rtl.word import field_of, pattern_of
 
-__all__ = ["FLOW_FORMS", "FlowDecoder", "FlowQueue"]
+__all__ = ["FLOW_FORMS", "INJECTED", "FlowDecoder", "FlowQueue"]
 
 FLOW_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.pipe is Pipe.FLOW)
 """The instructions of the flow unit."""
@@ -58,8 +58,8 @@ _DECODED = {
 """What each instruction is decoded as, apart from its fields."""
 _COUNTED = {FlowOperation.CALL: StackOperation.CALL, FlowOperation.PUSH: StackOperation.PREPARE_CALL}
 """What those ask of the stack whose token counts as a call."""
-_INJECTED = {FlowOperation.BRANCH: StackOperation.PUSH, FlowOperation.LEAVE_TRAP: StackOperation.SET_MODE,
-             FlowOperation.RESTORE: StackOperation.RESTORE, FlowOperation.TERMINATE: StackOperation.CLEAR}
+INJECTED = {FlowOperation.BRANCH: StackOperation.PUSH, FlowOperation.LEAVE_TRAP: StackOperation.SET_MODE,
+            FlowOperation.RESTORE: StackOperation.RESTORE, FlowOperation.TERMINATE: StackOperation.CLEAR}
 """What a warp that is made to do something asks of the stack. ENTER_TRAP asks several things."""
 
 
@@ -134,7 +134,7 @@ class FlowQueue(Component):
                 instruction.code.eq(ThreadCode.EXIT), instruction.constant.eq(1),
                 decoded.operand.eq(arriving.pc), decoded.guard.eq(~0), decoded.fault.eq(WarpError.NONE)]
             with m.Switch(self.trap.operation):
-                for operation, asked in _INJECTED.items():
+                for operation, asked in INJECTED.items():
                     with m.Case(operation):
                         m.d.comb += instruction.asked.eq(asked)
             # Where it enters, and what it comes back to.

@@ -12,6 +12,7 @@ from rtl.layouts import (
     REPORT_BITS,
     STACK_RESULT_CYCLES,
     Event,
+    EventLayout,
     FlowInstruction,
     FlowOperation,
     StackOperation,
@@ -67,11 +68,18 @@ class FlowUnit(Component):
         self.states = Words(data.StructLayout({"active": WARP_THREADS, "codes": ThreadCodes}), params.warps)
         """Which threads of a warp are active, and why the others are not."""
         self._back = Signal()
+        self.decision, self.resolver = FlowDecision(params), TargetResolver()
+        """The second stage, and what adds up targets in the first one."""
+        self.waiting = Words(data.StructLayout(_KEPT), params.warps)
+        """Outcomes that wait for the stack longer than usual."""
+        self.beside: list[Any] = [
+            Signal(EventLayout(outcome_stage(params)), name=f"beside_{cycle}") for cycle in range(STACK_RESULT_CYCLES)]
+        """Outcomes on their way beside the stack, the newest first."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.states = states = self.states
-        m.submodules.decision = decision = FlowDecision(self._params)
+        m.submodules.decision = decision = self.decision
         deciding, told = decision.gathered, self.stack.result.warp
         old = states.read(m, told)
         gathered, new = Signal.like(deciding.payload), Signal.like(old)
@@ -107,22 +115,22 @@ class FlowUnit(Component):
             m.d.comb += asked.operand.eq(launch.pc)
         with m.Else():
             m.d.comb += gathered.stack.base.eq(request.operand)     # of SET_BASE; nobody else has one
-        m.submodules.resolver = resolver = TargetResolver()
+        m.submodules.resolver = resolver = self.resolver
         pass_on(m, asked, resolver, "pc", "instruction", "operand", "fault")
         m.d.comb += [gathered.target.eq(resolver.target), gathered.wrong.eq(resolver.error)]
 
     def _wait(self, m: Module, decision: FlowDecision) -> Any:
         """What is decided waits for the stack: the usual time beside it, or in a place of the warp's own. Of what has
         waited there nothing else counts; its threads and its target would mean nothing."""
-        m.submodules.waiting = waiting = Words(data.StructLayout(_KEPT), self._params.warps)
+        m.submodules.waiting = waiting = self.waiting
         outcome, valid, known = decision.outcome, decision.decided, Signal(outcome_stage(self._params))
         # Also before the stack has taken the request, which is known late: nothing else of the warp waits then.
         waiting.write(m, decision.gathered.valid, outcome.warp, {name: outcome[name] for name in _KEPT})
         kept = waiting.read(m, self.stack.result.warp)
-        for cycle in range(STACK_RESULT_CYCLES):
-            next_valid, next_outcome = Signal(name=f"valid_{cycle}"), Signal.like(outcome, name=f"outcome_{cycle}")
+        for later in self.beside:
+            next_valid, next_outcome = later.valid, later.payload
             m.d.sync += [next_valid.eq(valid), next_outcome.eq(outcome)]
-            if cycle == STACK_RESULT_CYCLES - 1:
+            if later is self.beside[-1]:
                 m.d.sync += [
                     next_outcome.near.eq(~outcome.loud & (
                         instruction_address(outcome.target) == instruction_address(outcome.following))),

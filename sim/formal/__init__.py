@@ -8,6 +8,6 @@ surroundings    free inputs, and other parts of the hardware around what is prov
 fault           a deliberate fault: another text in the source of one module of the hardware
 convert         from a theorem, or one with a fault, to RTLIL; a process of its own, since a fault stays imported
 prover          the questions: induction or a bound, covers, faults; their answers
-step            an induction that is asked about one assertion at a time
+step            an induction that is asked about one assertion at a time, and covers one by one
 ==============  =======================================================================================================
 """

@@ -1,4 +1,5 @@
-"""An induction whose step is asked about one assertion at a time: small questions, where one large one takes long.
+"""An induction whose step is asked about one assertion at a time, and covers one by one: small questions, where one
+large one takes long.
 
 Memories are made registers, and all parts are one: Z3 is quicker so. Functions raise RuntimeError when a tool fails.
 """
@@ -7,6 +8,7 @@ import re
 import subprocess
 import sysconfig
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 __all__ = ["unreached", "untrue"]
@@ -17,12 +19,12 @@ _SCRIPT = (
     "formalff -setundef -clk2ff -ff2anyinit; chformal -lower; dffunmap; setundef -anyseq; opt -keepdc -fast; "
     f"opt_clean; write_smt2 -wires -stbv {_MODEL}")
 _ASSERTION = re.compile(r"^; yosys-smt2-assert (\d+) .*?([^/ ]+\.py:\d+)", re.MULTILINE)
-_UNREACHED = re.compile(r"Unreached cover statement at .*?([^/ ]+\.py:\d+)")
+_COVER = re.compile(r"^; yosys-smt2-cover (\d+) .*?([^/ ]+\.py:\d+)", re.MULTILINE)
 
 
-def _run(command: list[str], folder: Path, environment: Mapping[str, str], codes: tuple[int, ...] = (0,)) -> str:
+def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> str:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode not in codes:
+    if done.returncode:
         raise RuntimeError(f"{command[0]} failed: {(done.stdout + done.stderr).strip()[-200:]}")
     return done.stdout
 
@@ -45,6 +47,17 @@ def _states(count: int, initial: bool) -> Iterator[str]:
         yield f"(assert (|top_t| s{number} s{number + 1}))"
 
 
+def _shown(folder: Path, environment: Mapping[str, str], model: str, states: Iterator[str], wrong: str) -> bool:
+    """Whether nothing is wrong in any such states."""
+    path = folder / "question.smt2"
+    path.write_text("\n".join((model, *states, f"(assert {wrong})", "(check-sat)")), encoding="utf-8")
+    answer = _run([str(Path(sysconfig.get_path("scripts"), "z3")), path.name], folder, environment).split()
+    path.unlink()
+    if answer not in (["sat"], ["unsat"]):
+        raise RuntimeError(f"z3 says neither yes nor no: {' '.join(answer)[:100]}")
+    return answer == ["unsat"]
+
+
 def untrue(folder: Path, cycles: int, environment: Mapping[str, str], *, split: bool) -> str | None:
     """What an induction over so many cycles does not show of ``theorem.il`` in ``folder``: where an assertion is, "" if
     that is not known, None if it shows all.
@@ -52,38 +65,27 @@ def untrue(folder: Path, cycles: int, environment: Mapping[str, str], *, split: 
     ``split``: the step is asked about one assertion after the other.
     """
     model = _model(folder, environment)
-
-    def shown(name: str, states: Iterator[str], wrong: str) -> bool:
-        """Whether nothing is wrong in any such states."""
-        path = folder / f"{name}.smt2"
-        path.write_text("\n".join((model, *states, f"(assert {wrong})", "(check-sat)")), encoding="utf-8")
-        answer = _run([str(Path(sysconfig.get_path("scripts"), "z3")), path.name], folder, environment).split()
-        path.unlink()
-        if answer not in (["sat"], ["unsat"]):
-            raise RuntimeError(f"z3 says neither yes nor no: {' '.join(answer)[:100]}")
-        return answer == ["unsat"]
+    shown = partial(_shown, folder, environment, model)
 
     def allowed() -> Iterator[str]:
         """States in which nothing is wrong, and one more."""
         yield from _states(cycles + 1, initial=False)
         yield from (f"(assert (|top_a| s{number}))" for number in range(cycles))
     begins = " ".join(f"(not (|top_a| s{number}))" for number in range(cycles))
-    if not shown("begin", _states(cycles, initial=True), f"(or {begins})"):
+    if not shown(_states(cycles, initial=True), f"(or {begins})"):
         return ""
     if not split:
-        return None if shown("step", allowed(), f"(not (|top_a| s{cycles}))") else ""
+        return None if shown(allowed(), f"(not (|top_a| s{cycles}))") else ""
     return next((place for number, place in _ASSERTION.findall(model)
-                 if not shown(f"step{number}", allowed(), f"(not (|top_a {number}| s{cycles}))")), None)
+                 if not shown(allowed(), f"(not (|top_a {number}| s{cycles}))")), None)
 
 
 def unreached(folder: Path, cycles: int, environment: Mapping[str, str]) -> str | None:
     """Where a cover of ``theorem.il`` in ``folder`` is that does not happen in so many cycles from reset on, None if
     all happen."""
-    _model(folder, environment)
-    command = [environment["SMTBMC"], "-s", "z3", "-c", "-t", str(cycles), "--noprogress", _MODEL]
-    said = _run(command, folder, environment, (0, 1))
-    if "Status: PASSED" in said:
-        return None
-    if (match := _UNREACHED.search(said)) is None:
-        raise RuntimeError(f"{command[0]} failed: {said.strip()[-200:]}")
-    return match[1]
+    model = _model(folder, environment)
+
+    def happens(number: str) -> str:
+        return f"(or {' '.join(f'(|top_c {number}| s{cycle})' for cycle in range(cycles))})"
+    return next((place for number, place in _COVER.findall(model)
+                 if _shown(folder, environment, model, _states(cycles, initial=True), happens(number))), None)

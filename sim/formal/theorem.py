@@ -36,9 +36,9 @@ class Theorem:
         As ``make``, with less choice for what is around: covers and faults are searched there, if it is given. What is
         found there could be found everywhere, but not as soon.
     split : bool
-        The step of the induction is asked about one assertion at a time: quicker if there are very many. Of each fault
-        it is asked whether the induction fails: it leads from states that the theorem allows, whether or not they are
-        reached from reset on, to what it rules out.
+        The step of the induction is asked about one assertion at a time, and each cover is a question of its own:
+        quicker if there are very many assertions. Of each fault it is asked whether the induction fails: it leads from
+        states that the theorem allows, whether or not they are reached from reset on, to what it rules out.
     """
 
     make: Callable[[], Elaboratable]

@@ -29,6 +29,7 @@ _SAVED = (("broken", "continued"), ("returned", "longjumped"), ("exited", "kille
 """The disabled masks that each of the MASKS tokens keeps: in its mask, in place of its pc."""
 _PRECEDENCE = ("killed", "exited", "longjumped", "returned", "continued", "broken")
 """Where a frame that was written by hand has a thread in several of them, the first counts (ours)."""
+_DEAD = ("killed", "exited")
 
 
 def push_frame(warp: Warp, pc: int) -> None:
@@ -80,15 +81,15 @@ def restore_frame(warp: Warp) -> int:
 
 
 def _masks_of(line: list[StackToken]) -> WarpMasks:
-    """The masks in a frame."""
+    """The masks in a frame. Who waits, and was made active by SAM, does both; nobody is active and dead."""
     trap, *saved = line
     if [token.kind for token in saved] != [TokenKind.MASKS] * len(_SAVED) or not trap.mask:
         raise WarpFaultError(WarpError.STACK_ERROR)
     found = {name: word for names, token in zip(_SAVED, saved, strict=True)
              for name, word in zip(names, (token.mask, token.pc), strict=True)}
-    masks, taken = {}, trap.mask
+    masks, taken = {}, 0
     for name in _PRECEDENCE:
-        masks[name] = found[name] & ~taken
+        masks[name] = found[name] & ~taken & ~(trap.mask if name in _DEAD else 0)
         taken |= found[name]
     return WarpMasks(active=trap.mask, **masks)
 

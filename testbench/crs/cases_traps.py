@@ -161,19 +161,21 @@ def _broken(stack: WarpStack) -> Source:
 
 
 def _overlapping(stack: WarpStack) -> Source:
-    """A thread that a frame has in several masks has the first of active, killed, exit, longjmp, return, continue,
-    break"""
-    for first in range(7):
+    """A thread that a frame has in several masks has the first of killed, exit, longjmp, return, continue, break; one
+    that is active is not dead"""
+    codes = (ThreadCode.KILLED, ThreadCode.EXIT, ThreadCode.LONGJMP, ThreadCode.RETURN, ThreadCode.CONTINUE,
+             ThreadCode.BREAK)
+    for first, code in enumerate(codes):
         yield stack.launch(1)
         yield stack.ask(StackOperation.SET_MODE, 1)
-        words = [0xFFFF_0000 if index > first else 0xFFFF_FFFF if index == first else 0 for index in range(7)]
-        active, killed, exited, longjumped, returned, continued, broken = words
-        yield from frame(0, StackToken(TokenKind.TRAP, _PC, active | 1 << 31), (broken, continued),
+        words = [0xFFFF_0000 if index > first else 0xFFFF_FFFF if index == first else 0 for index in range(6)]
+        killed, exited, longjumped, returned, continued, broken = words
+        yield from frame(0, StackToken(TokenKind.TRAP, _PC, 0xFF00_00FF), (broken, continued),
                          (returned, longjumped), (exited, killed))
-        codes = (ThreadCode.NONE, ThreadCode.KILLED, ThreadCode.EXIT, ThreadCode.LONGJMP, ThreadCode.RETURN,
-                 ThreadCode.CONTINUE, ThreadCode.BREAK)
         outcome = yield restore()
-        assert outcome.codes == codes_of({codes[first]: 0x7FFF_FFFF}, ThreadCode.NONE)
+        dead = code in (ThreadCode.KILLED, ThreadCode.EXIT)
+        assert outcome.mask == 0xFF00_00FF
+        assert outcome.codes == codes_of({code: 0x00FF_FF00 if dead else 0xFFFF_FFFF}, ThreadCode.NONE)
 
 
 def _rewritten(stack: WarpStack) -> Source:

@@ -210,12 +210,13 @@ class StackReference:
 
 
 def _saved_code(line: list[StackToken], thread: int) -> ThreadCode:
-    """A thread's code in a trap frame: that of the first word in which it is."""
+    """A thread's code in a trap frame: that of the first word in which it is, but who is active is not dead."""
     trap, low, middle, high = line
-    words = ((trap.mask, ThreadCode.NONE), (high.pc, ThreadCode.KILLED), (high.mask, ThreadCode.EXIT),
+    words = ((high.pc, ThreadCode.KILLED), (high.mask, ThreadCode.EXIT),
              (middle.pc, ThreadCode.LONGJMP), (middle.mask, ThreadCode.RETURN), (low.pc, ThreadCode.CONTINUE),
              (low.mask, ThreadCode.BREAK))
-    return next((code for word, code in words if word >> thread & 1), ThreadCode.NONE)
+    code = next((code for word, code in words if word >> thread & 1), ThreadCode.NONE)
+    return ThreadCode.NONE if trap.mask >> thread & 1 and code in (ThreadCode.EXIT, ThreadCode.KILLED) else code
 
 
 def _whole_lines(tokens: int) -> int:

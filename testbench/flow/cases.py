@@ -280,6 +280,11 @@ def _quads() -> Iterator[Life]:
            (encode("SAM"), pushed=1, active=ALL)
            (encode("KIL", guard=0), guard=0xF, active=ALL & ~0xF, killed=0xF)
            .fail(encode("RAM"), WarpError.STACK_ERROR))
+    yield (Life("SAM, SAM, RAM, RAM: who waits for BREAK waits for it then")
+           .push("PBK")(encode("BRK", guard=0), guard=1, active=ALL & ~1, broken=1)
+           (encode("SAM"), pushed=1, active=ALL)(encode("SAM"), pushed=1)(encode("RAM"), depth=2)
+           (encode("RAM"), depth=1, active=ALL & ~1)
+           (encode("BRK"), TARGET, depth=0, active=ALL, broken=0))
     yield (Life("SYNC: QUAD is not for an unwind")
            (encode("SAM"), pushed=1).fail(encode("SYNC"), WarpError.STACK_ERROR)(encode("RAM"), depth=0))
 
@@ -366,6 +371,16 @@ def _traps() -> Iterator[Life]:
         masks = {name: getattr(before, name) for name in WarpMasks.__slots__}
         life.move(FlowOperation.RESTORE, saved, depth=depth, **masks)
         yield life(encode("GETCRSPTR", Rd=1), value=1 << 23 | 4 * lines - 4)
+    scattered = _scattered("ENTER_TRAP, RESTORE: between SAM and RAM who waits is active")
+    before, live = scattered.masks, ALL & ~(1 << 31 | 3 << 4)
+    waiting = {name: getattr(before, name) for name in ("broken", "continued", "returned", "longjumped")}
+    scattered(encode("SAM"), pushed=1, active=live).enter(3, active=live, **dict.fromkeys(waiting, 0))
+    scattered(encode("SAM"), pushed=1).move(FlowOperation.RESTORE, PC, depth=5, **waiting)
+    scattered(encode("RAM"), depth=4, active=before.active)(encode("SYNC", guard=0), guard=0)
+    for depth, (leaves, name) in zip(range(3, -1, -1), (
+            ("LONGJMP", "longjumped"), ("RET", "returned"), ("CONT", "continued"), ("BRK", "broken")), strict=True):
+        scattered(encode(leaves), TARGET, depth=depth, active=scattered.masks.active | waiting[name], **{name: 0})
+    yield scattered
     yield (_scattered("LEAVE_TRAP: masks and stack stay, and the frame is in the way")
            .enter(2, active=ALL & ~(1 << 31 | 3 << 4), broken=0, continued=0, returned=0, longjumped=0)
            .move(FlowOperation.LEAVE_TRAP, 0x70F8, pc=0x70F8, target=1)

@@ -8,7 +8,7 @@ from sim.model.retirement import StackToken, WarpMasks
 from testbench.handmade import ALL, retire, vector, warp_of
 from testbench.model.trap_machine import events, handler_pc, in_handler, on, status0
 from testbench.trap.programs import RETURN, kernel, with_handler
-from testbench.words import address
+from testbench.words import address, place
 
 
 def test_the_frame():
@@ -29,6 +29,32 @@ def test_the_frame():
     machine.retire(0)
     assert (warp.masks, warp.stack.depth, warp.in_trap, warp.stack.in_trap) == (before, 1, False, False)
     assert warp.pc == address(2)
+
+
+def test_between_sam_and_ram_who_waits_waits_behind_the_trap():
+    program = ("PBK met", "@P0 BRK", "SAM", "BPT.TRAP 0x1", "RAM", "BRK", "met:", "EXIT")
+    machine, _ = on(with_handler(kernel(*program), "RTT"))
+    warp = warp_of(machine)
+    warp.predicates[0] = 1
+    retire(machine, 0, times=5)
+    assert (warp.masks, warp.pc) == (WarpMasks(ALL, broken=1), address(4))
+    machine.retire(0)
+    assert warp.masks == WarpMasks(ALL & ~1, broken=1)
+    machine.retire(0)
+    assert (warp.masks, warp.pc, warp.stack.depth) == (WarpMasks(ALL), place(6), 0)
+
+
+def test_who_is_active_in_a_frame_is_not_dead():
+    machine, _ = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT"), "RTT"))
+    warp = warp_of(machine)
+    warp.masks = WarpMasks(0xF)
+    retire(machine, 0)
+    trap = warp.stack.token(0)
+    warp.stack.drop(4)
+    warp.stack.push(trap, StackToken(TokenKind.MASKS, 0x3, 0x30), StackToken(TokenKind.MASKS, 0x6, 0),
+                    StackToken(TokenKind.MASKS, 0x11, 0x22))
+    machine.retire(0)
+    assert warp.masks == WarpMasks(0xF, longjumped=0x4, exited=0x20, killed=0x10)
 
 
 def test_falling_through_keeps_masks_and_stack():

@@ -27,6 +27,13 @@ async def popcrs_restores_masks_and_ignores_other_tokens(d: Debugger) -> None:
     await d.end(words=[thread + (2 if thread < 8 else 1) for thread in range(32)])
 
 
+@case((*ADDRESS, "ISETP.EQ.U32.AND P0, PT, R0, RZ, PT", "MOV32I R4, 0x1", "PBK met", "@P0 BRK", "SAM", "BPT.TRAP 0x1",
+       "IADD32I R4, R4, 0x1", "RAM", "IADD32I R4, R4, 0x10", "BRK", "met:", "STG.E [R2], R4", "EXIT"), ("RTT",))
+async def a_trap_between_sam_and_ram_leaves_who_waits_waiting(d: Debugger) -> None:
+    await d.end(words=[0x2, *[0x12] * 31])
+    await d.see_events(reasons=[1])
+
+
 @case(("S2R R0, SR_TID.X", "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT", "@P0 EXIT", "SSY met",
        "ISETP.LT.U32.AND P0, PT, R0, 0x10, PT", "@P0 SYNC", "BPT.TRAP 0x1", "SYNC", "met:", "EXIT"),
       (*COUNT, "VOTE.ANY R22, PT, PT", "STG.E [R18+0x4], R22", "RTT.TERMINATE"))

@@ -4,9 +4,17 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from typing import Any, Self
 
 from rtl.layouts import StackEvents, StackOperation
+
+
+@cache
+def events_of(bits: int) -> tuple[str, ...]:
+    """The names of the events of :class:`rtl.layouts.StackEvents` that are there."""
+    events = StackEvents.from_bits(bits)
+    return tuple(name for name, _ in StackEvents.as_shape() if events[name])
 
 
 class Wait(Enum):
@@ -48,11 +56,6 @@ class StackStatistics:
             whole.push_waits += part.push_waits
             whole.events += part.events
         return whole
-
-    def count(self, events: Any) -> None:
-        """Adds the events of a cycle."""
-        if events.as_bits():
-            self.events.update(name for name, _ in StackEvents.as_shape() if events[name])
 
     def latency_rows(self) -> list[list[Any]]:
         """Each operation: how often, and least, mean and most cycles from request to result."""

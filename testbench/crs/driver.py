@@ -14,7 +14,15 @@ from amaranth.lib import data
 from rtl.crs import CallReturnStack
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TOKEN_BYTES, TokenKind
-from rtl.layouts import DEPTH_BITS, StackConfiguration, StackOperation, ThreadCodes, stack_request, stack_result
+from rtl.layouts import (
+    DEPTH_BITS,
+    StackConfiguration,
+    StackEvents,
+    StackOperation,
+    ThreadCodes,
+    stack_request,
+    stack_result,
+)
 from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
@@ -22,9 +30,9 @@ from sim.waves import View
 from testbench.crs.limits import LEFT_CYCLES, PUSH_CYCLES
 from testbench.crs.memory import StackMemory
 from testbench.crs.reference import Outcome, StackReference, encode_token
-from testbench.crs.statistics import StackStatistics, Wait, events_of
+from testbench.crs.statistics import StackStatistics, Wait
 from testbench.crs.steps import PUSHES, Codes, Shown, Source, Start, Step, WarpStack, whole_lines
-from testbench.driver import UnitDriver
+from testbench.driver import UnitDriver, flags_in
 
 _SETTLING = 8
 """Cycles from the last answer of memory until all that follows from it has been seen."""
@@ -177,7 +185,7 @@ class Driver(UnitDriver):
             dut.holes, dut.entry)
         left_places = _places(dut.committed.payload.shape())
         async for taken, killed, told, has_result, result, left, stack, fault, fault_warp, holes, entry in ticks:
-            events = events_of(told)
+            events = flags_in(StackEvents, told)
             self.statistics.events.update(events)
             self._check_entry(int(holes), WarpError(entry))
             self._check_left(_numbers(left_places, stack) if left else None)

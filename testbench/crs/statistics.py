@@ -4,17 +4,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
 from typing import Any, Self
 
-from rtl.layouts import StackEvents, StackOperation
-
-
-@cache
-def events_of(bits: int) -> tuple[str, ...]:
-    """The names of the events of :class:`rtl.layouts.StackEvents` that are there."""
-    events = StackEvents.from_bits(bits)
-    return tuple(name for name, _ in StackEvents.as_shape() if events[name])
+from rtl.layouts import StackOperation
 
 
 class Wait(Enum):

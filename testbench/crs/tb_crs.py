@@ -66,7 +66,8 @@ def check_directed(bench: Bench) -> StackStatistics:
 
 def check_speed(bench: Bench) -> StackStatistics:
     """What may take how many cycles."""
-    return StackStatistics.of(check(bench) for check in (check_pushes, check_hits, check_fills, check_pointers, check_rate))
+    checks = check_pushes, check_hits, check_fills, check_pointers, check_rate
+    return StackStatistics.of(check(bench) for check in checks)
 
 
 def _play(bench: Bench, programs: Iterator[tuple[str, Launch]], driver: Driver, limit: int,

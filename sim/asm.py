@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from sim.command import Parser, write_file
 from sim.engine.activity import activity
-from sim.toolchain.assembler import assemble, read_text
+from sim.toolchain.assembler import assemble
 from sim.toolchain.elf_writer import write_object
+from sim.toolchain.grammar import read_text
 
 __all__ = ["main"]
 

@@ -10,7 +10,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from concurrent.futures import BrokenExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -110,11 +110,8 @@ def _play(options: Options, engine: str, store: Any) -> list[tuple[int, str]]:
             if outcome.failure is not None:
                 failed.append((outcome.number, outcome.failure))
 
-        try:
-            campaigns.play(campaign, store, 60 * options.minutes, workers=options.workers,
-                           scheduler=options.scheduler, cases=options.cases, told=told)
-        except (BrokenExecutor, OSError) as error:
-            raise FuzzError(f"workers were lost, what they told before is kept: {error}") from error
+        campaigns.play(campaign, store, 60 * options.minutes, workers=options.workers, scheduler=options.scheduler,
+                       cases=options.cases, told=told)
     for number, failure in failed:
         path = campaigns.save(campaign, number, options.folder)
         print_text(f"case {number}: {failure}\n  smallest program: {path}\n")
@@ -141,18 +138,11 @@ def _work(options: Options) -> int:
     engine = chosen_engine(options).name
     if options.case is not None:
         return _one(options, engine)
-    stores = import_module(f"{_CASES}.store")
     path = options.store or Path(f"fuzz-{options.seed}-{options.preset}.sqlite")
-    try:
-        store = stores.Store(path, options.seed, options.preset)
-    except stores.StoreError as error:
-        raise FuzzError(str(error)) from error
-    try:
+    with closing(import_module(f"{_CASES}.store").Store(path, options.seed, options.preset)) as store:
         _play(options, engine, store)
         _report(store, options.html, f"Random programs, seed {options.seed}, preset {options.preset}")
         return 1 if store.failures else 0
-    finally:
-        store.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

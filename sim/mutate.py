@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import BrokenExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +23,7 @@ from tqdm import tqdm
 from sim.command import CommandError, Parser, print_text
 from sim.formal.prover import missing_prover
 from sim.mutation.mutants import OPERATORS, Mutant
-from sim.mutation.store import Store, StoreError, digest_of
+from sim.mutation.store import Store, digest_of
 from sim.mutation.trial import Plan, baseline, trial
 from sim.mutation.units import Unit, reasons_of, units_of
 from sim.workers import results_of
@@ -212,21 +212,13 @@ def _work(options: Options) -> int:
         _list(cases)
         return 0
     reasons = reasons_of(FOLDER)
-    try:
-        store = Store(options.store)
-    except StoreError as error:
-        raise MutateError(str(error)) from error
-    try:
+    with closing(Store(options.store)) as store:
         wanted = ("OPEN", "SURVIVED") if options.again else ("OPEN",)
         open_cases = [case for case in cases if _state(store, case, reasons) in wanted]
         if open_cases:
             _try(options, store, open_cases)
         rates = _report(store, cases, reasons)
         return int(any(rate < options.least for rate in rates.values()))
-    except (BrokenExecutor, OSError) as error:
-        raise MutateError(f"workers were lost, what they told before is kept: {error}") from error
-    finally:
-        store.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,17 +1,23 @@
 """Work spread over the cores of this machine, or over a cluster."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
-__all__ = ["results_of"]
+from sim.command import CommandError
+
+__all__ = ["WorkersError", "results_of"]
 
 T = TypeVar("T")
 _AHEAD = 2
 """Tasks for each worker that are under way."""
+
+
+class WorkersError(CommandError):
+    """Workers that are not there any more; one line that says why."""
 
 
 @contextmanager
@@ -30,7 +36,7 @@ def _workers(count: int, scheduler: str | None) -> Iterator[tuple[Executor, int]
 def results_of(work: Callable[..., T], tasks: Iterator[tuple[Any, ...]], goes_on: Callable[[], bool], *,
                workers: int = 1, scheduler: str | None = None, ahead: int = _AHEAD) -> Iterator[T]:
     """What a function gives for tasks, which are its arguments, in the order in which they are done. A task is taken
-    when a worker is about to need it.
+    when a worker is about to need it. WorkersError when workers are lost; what they gave before was given.
 
     Parameters:
         goes_on: Whether another task is taken; what is under way when it says no is awaited.
@@ -38,13 +44,16 @@ def results_of(work: Callable[..., T], tasks: Iterator[tuple[Any, ...]], goes_on
         scheduler: Address of a cluster of dask, whose workers do it instead.
         ahead: Tasks for each worker that are under way.
     """
-    with _workers(workers, scheduler) as (executor, count):
-        under_way: set[Future[T]] = set()
-        while True:
-            while len(under_way) < ahead * count and goes_on() and (task := next(tasks, None)) is not None:
-                under_way.add(executor.submit(work, *task))
-            if not under_way:
-                return
-            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
+    try:
+        with _workers(workers, scheduler) as (executor, count):
+            under_way: set[Future[T]] = set()
+            while True:
+                while len(under_way) < ahead * count and goes_on() and (task := next(tasks, None)) is not None:
+                    under_way.add(executor.submit(work, *task))
+                if not under_way:
+                    return
+                done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+    except (BrokenExecutor, OSError) as error:
+        raise WorkersError(f"workers were lost, what they told before is kept: {error}") from error

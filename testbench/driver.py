@@ -3,6 +3,7 @@ the whole machine, the comparison with the reference machine."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable
+from functools import cache
 from typing import Any
 
 from rtl.params import SmParams
@@ -17,6 +18,12 @@ def offer(ctx: Any, port: Any, payload: Any) -> None:
     ctx.set(port.valid, payload is not None)
     if payload is not None:
         ctx.set(port.payload, payload)
+
+
+@cache
+def flags_in(struct: Any, bits: int) -> frozenset[str]:
+    """The names of those fields of a structure of flags that are 1 in its bits."""
+    return frozenset(name for name, field in struct.as_shape() if bits >> field.offset & 1)
 
 
 class UnitDriver(ABC):

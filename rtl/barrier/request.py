@@ -103,9 +103,9 @@ class BarrierQueue(Component):
             return {"operation": BarrierTask.WRITE, "place": fields["mode"], "number": operands["a"],
                     "content": operands["b"]}
         if form.name == "B2R":
-            return {"operation": BarrierTask.READ, "place": fields["mode"], "content": threads,
-                    "register": fields["Rd"], "number": _number(operands["a"]) if "a" in operands else 0,
-                    "predicate": fields["Pd"] if "p" in form.operands else PT}
+            named = {"number": _number(operands["a"])} if operands else {}
+            return named | {"operation": BarrierTask.READ, "place": fields["mode"], "content": threads,
+                            "register": fields["Rd"], "predicate": fields["Pd"] if "p" in form.operands else PT}
         asked = {"operation": BarrierTask.ARRIVE, "mode": fields["mode"]}
         if not operands:
             return asked | {"number": SYNCALL_BARRIER}

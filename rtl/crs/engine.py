@@ -254,8 +254,8 @@ class SpillFillEngine(Component):
             urgent.eq((urgent & kept) | one_hot(change.warp, size, change.urges)),
             hints.eq((hints & kept) | one_hot(self.warp, size, later)
                      | one_hot(commit.warp, size, commit.lacks | commit.parks)
-                     | one_hot(spilled.payload.warp, size, spilled.valid & (
-                         ~spilled.payload.done | states.parked.read(m, spilled.payload.warp)))
+                     | one_hot(spilled.payload.warp, size,
+                               spilled.valid & states.parked.read(m, spilled.payload.warp))
                      | one_hot(told.payload, size, told.valid & states.flushing.read(m, told.payload)))]
 
         def search(candidates: Any, bit: int) -> tuple[Any, Any]:

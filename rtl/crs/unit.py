@@ -308,8 +308,8 @@ class CallReturnStack(Component):
                                                ~hole & (~fits | step.quad))),
             changed.wrong.eq(changed.halts & Mux(step.frame, ~run.framed, ~fits)),
             changed.may_halt.eq(change.sees & ~step.frame & ~hole),
-            changed.by_pc.eq(Array(Const(code, 3) for code in _BY_PC)[place]),
-            changed.by_mask.eq(Array(Const(code, 3) for code in _BY_MASK)[place])]
+            changed.by_pc.eq(Array(_BY_PC)[place]),
+            changed.by_mask.eq(Array(_BY_MASK)[place])]
 
         # The threads' codes, in a frame as the tokens above in the line leave them.
         asked, assigned = self.states.codes.read(m, run.warp), Signal.like(changed.codes)

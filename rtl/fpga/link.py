@@ -9,7 +9,8 @@ command          content of the request                  content of the answer
 HELLO            none                                    status, version of the protocol
 READ_REGISTERS   count of registers, address, 3 bytes    status, 4 bytes a register: those behind each other
 WRITE_REGISTER   value, 4 bytes; address, 3 bytes        status
-READ_LINES       count, 2 bytes; address, 5 bytes        an answer a line: status, its address, 5 bytes; 64 bytes
+READ_LINES       count, 2 bytes; address, 5 bytes        an answer a line: status, its address, 5 bytes; 64 bytes;
+                                                         UNKNOWN alone, if they are none
 WRITE_LINE       64 bytes; mask, 8 bytes; address, 5     status
 ===============  ======================================  ==========================================================
 
@@ -63,7 +64,7 @@ class LinkStatus(enum.Enum, shape=8):
     ORDER = 2
     """The number is not that of the next write of a register, nor that of the last one."""
     UNKNOWN = 3
-    """No command, or not with so many bytes of content."""
+    """No command, not with so many bytes of content, or for no line."""
     DAMAGED = 4
 
 
@@ -183,8 +184,11 @@ class HostLink(Component):
                                 m.d.sync += address.eq(register)
                                 m.next = "WRITE"
                             case LinkCommand.READ_LINES:
-                                m.d.sync += count.eq(content[-8 * (_ADDRESS + _COUNT):-8 * _ADDRESS])
+                                lines = content[-8 * (_ADDRESS + _COUNT):-8 * _ADDRESS]
+                                m.d.sync += count.eq(lines)
                                 m.next = "LINE"
+                                with m.If(lines == 0):
+                                    answer(LinkStatus.UNKNOWN)
                             case _:
                                 m.next = "BEAT"
                 with m.Elif(frame.valid):

@@ -93,7 +93,7 @@ class MemoryFront(Component):
         with m.If(taken.valid):
             m.d.sync += [second.eq(~taken.payload.last), asks.eq(~taken.payload.last)]
         with m.If(comes):
-            m.d.sync += [job.eq(head.payload), slot.eq(next_slot), here.eq(1), second.eq(0), asks.eq(~idle)]
+            m.d.sync += [job.eq(head.payload), slot.eq(next_slot), here.eq(1), asks.eq(~idle)]
         m.d.comb += [
             begun.payload.slot.eq(slot), begun.payload.job.eq(job), begun.payload.instruction.eq(whole.instruction),
             begun.payload.idle.eq(job.idle), whole.word.eq(job.word)]

@@ -55,12 +55,14 @@ class MemoryServer:
         """The testbench; run it in the background."""
         request, response = self._port.request, self._port.response
         ready, answering, cycle, pause = False, None, 0, 0
-        ticks = ctx.tick().sample(request.valid, request.payload, response.ready)
+        # Only what is taken is worth its fields.
+        layout = request.payload.shape()
+        ticks = ctx.tick().sample(request.valid, request.payload.as_value(), response.ready)
         async for _, _, valid, payload, taken in ticks:
             cycle += 1
             pause = max(0, pause - 1)
             if ready and valid:
-                self._take(cycle, payload)
+                self._take(cycle, layout.from_bits(payload))
                 pause = self._behaviour.interval - 1
             if answering is not None and taken:
                 self._queues[answering].popleft()

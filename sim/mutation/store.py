@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from sim.command import CommandError
 from sim.mutation.mutants import Mutant
 from sim.mutation.trial import Baseline, Plan, State, Trial
 from sim.mutation.units import Unit
@@ -24,7 +25,7 @@ CREATE TABLE IF NOT EXISTS mutants (
 """
 
 
-class StoreError(Exception):
+class StoreError(CommandError):
     """A file that can't be read or written; one line that says why."""
 
 

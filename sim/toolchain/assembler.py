@@ -58,6 +58,7 @@ from pathlib import Path
 from .code_builder import BuiltCode, build_code
 from .cubin import load
 from .data_builder import build_memory
+from .grammar import read_text
 from .module import Module, ProgramError
 from .nvinfo import encode
 from .object_file import (
@@ -85,7 +86,7 @@ from .relocation import GENERIC
 from .scope import CodeScope, FileScope
 from .source import SourceError, parse
 
-__all__ = ["assemble", "read_sass", "read_text"]
+__all__ = ["assemble", "read_sass"]
 
 _CONSTANT_FLAGS = SectionFlag.ALLOCATE
 _CODE_FLAGS = SectionFlag.ALLOCATE | SectionFlag.EXECUTE
@@ -97,16 +98,6 @@ _WORD_ALIGNMENT = 4
 def read_sass(path: str | Path) -> Module:
     """The program in an assembly file; ProgramError when there is none."""
     return load(assemble(read_text(path), str(path)))
-
-
-def read_text(path: str | Path) -> str:
-    """The text in a file; ProgramError when there is none."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ProgramError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ProgramError(f"{path}: not a text: {error.reason} at byte {error.start:#x}") from error
 
 
 def assemble(text: str, name: str) -> ObjectFile:

@@ -1,8 +1,10 @@
-"""What the parsers share: numbers and errors with their places, and what a grammar expected as a sentence has it."""
+"""What the parsers share: texts of files, numbers and errors with their places, and what a grammar expected as a
+sentence has it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, dataclass_transform
 
@@ -12,7 +14,8 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from .module import ProgramError
 
-__all__ = ["Leaf", "Node", "Number", "Place", "Placed", "SourceError", "make_parser", "parse_text", "whole_number"]
+__all__ = ["Leaf", "Node", "Number", "Place", "Placed", "SourceError", "make_parser", "parse_text", "read_text",
+           "whole_number"]
 
 _LONGEST = 256
 """Characters of the longest number that is looked at (ours): more than 64 bits have in any base."""
@@ -101,6 +104,16 @@ class _Rules(Transformer):
         super().__init__()
         self.NUMBER = number
         vars(self).update(dict.fromkeys(("start", *lists), list))
+
+
+def read_text(path: str | Path) -> str:
+    """The text in a file; ProgramError when there is none."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ProgramError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ProgramError(f"{path}: not a text: {error.reason} at byte {error.start:#x}") from error
 
 
 def make_parser(package: str, grammar: str, rules: ModuleType, lists: Iterable[str],

@@ -3,8 +3,17 @@
 from dataclasses import replace
 
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import CACHED_TOKENS, LINE_BYTES, TOKEN_BYTES, TOKENS_PER_LINE, TRAP_RESERVE, TokenKind
-from rtl.layouts import StackOperation, ThreadCode
+from rtl.isa.tokens import (
+    CACHED_TOKENS,
+    CRS_GRANULE,
+    LINE_BYTES,
+    TOKEN_BYTES,
+    TOKENS_PER_LINE,
+    TRAP_RESERVE,
+    TokenKind,
+)
+from rtl.layouts import DEPTH_BITS, StackOperation, ThreadCode
+from sim.launch.launch import CRS_LIMIT
 from testbench.crs.cases import USER_LIMIT, launched, numbered, pushed, taken_off
 from testbench.crs.reference import Outcome, Request, encode_token
 from testbench.crs.steps import Source, Start, Step, WarpStack, aimed_at, push, unwind, whole_lines
@@ -83,6 +92,22 @@ def _clamps(stack: WarpStack) -> Source:
         assert (yield push(TokenKind.SYNC)).error is WarpError.STACK_OVERFLOW
         yield _set(stack, 1 << 31 | 0x3F << 17 | 17 << 23 | 3)
         assert (yield _get(stack)).value == 1 << 31 | 17 << 23 | 4
+
+
+def _deepest(stack: WarpStack) -> Source:
+    """The largest region there is: tokens come and go at every power of two, and up to the limit"""
+    limit = CRS_LIMIT // TOKEN_BYTES - TRAP_RESERVE
+    yield stack.launch(CRS_LIMIT // CRS_GRANULE)
+    for depth in (*(1 << bit for bit in range(6, DEPTH_BITS - 1)), limit - 8):
+        yield _set(stack, depth)
+        yield _set(stack, 0)
+        stack.overwrite(depth - 8, b"".join(encode_token(numbered(index)) for index in range(depth - 8, depth)))
+        yield _set(stack, depth)
+        yield from pushed(depth, depth + 8)
+        assert (yield _get(stack)).value == depth + 8
+        if depth + 8 == limit:
+            assert (yield push(TokenKind.SYNC)).error is WarpError.STACK_OVERFLOW
+        yield from taken_off(stack, 14)
 
 
 def _forgets(stack: WarpStack) -> Source:
@@ -233,6 +258,6 @@ def _in_vain(stack: WarpStack) -> Source:
 
 
 CASES: tuple[Start, ...] = (
-    _example, _bytes, _write_backs, _clamps, _forgets, _holes, _strange_kinds, _quad_in_memory, _moves,
+    _example, _bytes, _write_backs, _clamps, _deepest, _forgets, _holes, _strange_kinds, _quad_in_memory, _moves,
     _fault_on_spill, _fault_on_fill, _under_way, _in_vain)
 """Each begins with a launch."""

@@ -1,10 +1,11 @@
 """Drives the call/return stacks of all warps at once, and compares each result with the reference."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from amaranth.hdl import Value
@@ -13,7 +14,15 @@ from amaranth.lib import data
 from rtl.crs import CallReturnStack
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TOKEN_BYTES, TokenKind
-from rtl.layouts import DEPTH_BITS, StackConfiguration, StackOperation, ThreadCodes, stack_request, stack_result
+from rtl.layouts import (
+    DEPTH_BITS,
+    StackConfiguration,
+    StackEvents,
+    StackOperation,
+    ThreadCodes,
+    stack_request,
+    stack_result,
+)
 from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
@@ -23,7 +32,7 @@ from testbench.crs.memory import StackMemory
 from testbench.crs.reference import Outcome, StackReference, encode_token
 from testbench.crs.statistics import StackStatistics, Wait
 from testbench.crs.steps import PUSHES, Codes, Shown, Source, Start, Step, WarpStack, whole_lines
-from testbench.driver import UnitDriver
+from testbench.driver import UnitDriver, flags_in
 
 _SETTLING = 8
 """Cycles from the last answer of memory until all that follows from it has been seen."""
@@ -90,13 +99,25 @@ class _Lane:
 @lru_cache(maxsize=1 << 12)
 def _code_bits(codes: Codes) -> int:
     """All threads' codes as the hardware has them."""
-    return _bits(ThreadCodes, dict(enumerate(codes)))
+    return _bits(_CODES, dict(enumerate(codes)))
 
 
-def _bits(layout: Any, values: Mapping[Any, Any]) -> int:
+def _places(layout: Any) -> dict[Any, tuple[int, int]]:
+    """Where each field of a structure begins, and a mask as wide as it is."""
+    return {name: (field.offset, (1 << field.width) - 1) for name, field in data.Layout.cast(layout)}
+
+
+_CODES, _CONFIGURATION = _places(ThreadCodes), _places(StackConfiguration)
+
+
+def _bits(places: Mapping[Any, tuple[int, int]], values: Mapping[Any, Any]) -> int:
     """A structure with the given fields, the others being 0."""
-    layout = data.Layout.cast(layout)
-    return sum(int(getattr(value, "value", value)) << layout[name].offset for name, value in values.items())
+    return sum(int(getattr(value, "value", value)) << places[name][0] for name, value in values.items())
+
+
+def _numbers(places: Mapping[str, tuple[int, int]], bits: int) -> SimpleNamespace:
+    """The fields of a structure as plain numbers."""
+    return SimpleNamespace(**{name: bits >> offset & mask for name, (offset, mask) in places.items()})
 
 
 class Driver(UnitDriver):
@@ -133,7 +154,7 @@ class Driver(UnitDriver):
         self.stacks = [WarpStack(warp, self.memory) for warp in range(params.warps)]
         self.statistics = StackStatistics()
         self._random, self._gap, self._polite = random, gap, polite
-        self._request_layout, self._result_layout = stack_request(params), stack_result(params)
+        self._request_places, self._result_places = _places(stack_request(params)), _places(stack_result(params))
         self._lanes: list[_Lane] = []
         self._asked: tuple[_Lane, Step] | None = None
         self._entering: tuple[_Lane, Step, WarpError] | None = None
@@ -159,20 +180,22 @@ class Driver(UnitDriver):
         rest = self._behaviour.latency[1] + _SETTLING
         self._ask(ctx)
         ticks = self._ticks(
-            ctx, dut.request.ready, dut.killed, dut.events, dut.result_valid, Value.cast(dut.result),
-            dut.committed.valid, dut.committed.payload, dut.write_fault.valid, dut.write_fault.payload, dut.holes,
-            dut.entry)
-        async for taken, killed, events, has_result, result, left, stack, fault, fault_warp, holes, entry in ticks:
-            self.statistics.count(events)
+            ctx, dut.request.ready, dut.killed, dut.events.as_value(), dut.result_valid, Value.cast(dut.result),
+            dut.committed.valid, dut.committed.payload.as_value(), dut.write_fault.valid, dut.write_fault.payload,
+            dut.holes, dut.entry)
+        left_places = _places(dut.committed.payload.shape())
+        async for taken, killed, told, has_result, result, left, stack, fault, fault_warp, holes, entry in ticks:
+            events = flags_in(StackEvents, told)
+            self.statistics.events.update(events)
             self._check_entry(int(holes), WarpError(entry))
-            self._check_left(bool(left), int(stack.warp), (int(stack.last) + 1) % (1 << DEPTH_BITS))
+            self._check_left(_numbers(left_places, stack) if left else None)
             if self._asked is not None:
                 if taken:
                     self._take(bool(killed))
                 else:
                     self._wait(events)
             if has_result:
-                self._finish(ctx, self._result_layout.from_bits(result))
+                self._finish(ctx, _numbers(self._result_places, result))
             if fault:
                 self._lanes[fault_warp].write_faults += 1
             if self._asked is None:
@@ -198,7 +221,7 @@ class Driver(UnitDriver):
     def _put(self, ctx: Any, lane: _Lane, step: Step) -> None:
         """Puts a request at the door, where it stays until it is taken."""
         request, warp = step.request, lane.stack.warp
-        ctx.set(Value.cast(self.dut.request.payload), _bits(self._request_layout, {
+        ctx.set(Value.cast(self.dut.request.payload), _bits(self._request_places, {
             **vars(request), "warp": warp, "codes": _code_bits(request.codes)}))
         configuration = {}
         if step.launch is not None:
@@ -207,16 +230,16 @@ class Driver(UnitDriver):
                              "check_calls": stack.check_calls}
         elif request.operation is StackOperation.SET_BASE:
             configuration = {"base": request.operand}
-        ctx.set(Value.cast(self.dut.configuration), _bits(StackConfiguration, configuration))
+        ctx.set(Value.cast(self.dut.configuration), _bits(_CONFIGURATION, configuration))
         ctx.set(self.dut.request.valid, 1)
         self._show(ctx, warp, step.before)
         self._asked = lane, step
 
-    def _wait(self, events: Any) -> None:
+    def _wait(self, events: Collection[str]) -> None:
         """The request was not taken in this cycle."""
         assert self._asked is not None
         _, step = self._asked
-        cause = Wait.LINE if events.full else Wait.TURN if events.taken else Wait.OPERATION
+        cause = Wait.LINE if "full" in events else Wait.TURN if "taken" in events else Wait.OPERATION
         self.statistics.waits[cause] += 1
         if step.request.operation in PUSHES:
             self.statistics.push_waits[cause] += 1
@@ -273,15 +296,15 @@ class Driver(UnitDriver):
         if outcome.kind is not None:
             got["kind"] = TokenKind(result.kind)
         if outcome.pc is not None and operation is not StackOperation.POP_QUAD:    # nobody jumps to a QUAD token's
-            got["pc"] = int(result.pc)
+            got["pc"] = result.pc
         for name in ("mask", "value"):
             if getattr(outcome, name) is not None:
-                got[name] = int(result[name])
+                got[name] = getattr(result, name)
         where = f"warp {result.warp}, {operation.name} at depth {done.depth}"
         for name, value in got.items():
             self.bench.expect(f"{where}: {name}", value, getattr(outcome, name))
         if outcome.codes is not None:
-            self.bench.expect(f"{where}: codes", result.codes.as_bits(), _code_bits(outcome.codes))
+            self.bench.expect(f"{where}: codes", result.codes, _code_bits(outcome.codes))
 
     def _check_fault(self, lane: _Lane, operation: StackOperation) -> None:
         """A step has failed because memory did. A refused line fails one unwind, and pushes before that."""
@@ -312,13 +335,15 @@ class Driver(UnitDriver):
         else:
             self.bench.expect(f"warp {stack.warp}: room for a frame at depth {stack.depth}", entry, expected)
 
-    def _check_left(self, valid: bool, warp: int, depth: int) -> None:
-        """The depth that an unwind or SET_POINTER has left is there soon after its result."""
+    def _check_left(self, committed: Any) -> None:
+        """The depth that an unwind or SET_POINTER has left is there soon after its result. ``committed``: if one is
+        there, that of which warp."""
         for lane in self._lanes:
             if lane.left is None:
                 continue
-            if valid and warp == lane.stack.warp:
-                self.bench.expect(f"warp {warp}: depth that is left", depth, lane.left.depth)
+            if committed is not None and committed.warp == lane.stack.warp:
+                self.bench.expect(f"warp {committed.warp}: depth that is left",
+                                  (committed.last + 1) % (1 << DEPTH_BITS), lane.left.depth)
                 lane.left = None
             elif self.cycle >= lane.left.deadline:
                 self.bench.fail(f"warp {lane.stack.warp}: nothing is said of depth {lane.left.depth}, which is left")

@@ -15,6 +15,8 @@ _PUSHES = 125
 _ROUNDS = 120
 """So many that the end, where few warps are left, counts little."""
 _WARPS = 8
+_LINES, _REST = 6, 40
+"""How deep pointers are set, and cycles in which memory gives a line."""
 
 
 def _most(statistics: StackStatistics, *operations: StackOperation) -> int:
@@ -78,6 +80,28 @@ def check_fills(bench: Bench) -> StackStatistics:
     lines = CACHED_TOKENS // TOKENS_PER_LINE
     bench.expect("lines read, of those that are not on chip", statistics.events["fill"], lines)
     bench.checked("lines read once", statistics.events["fill"])
+    return statistics
+
+
+def _pointers(stack: WarpStack) -> Source:
+    yield stack.launch(2)
+    for lines in range(1, _LINES + 1):
+        for _ in range(lines * TOKENS_PER_LINE - stack.depth):
+            yield push(TokenKind.SYNC, 8, 1)
+        yield stack.ask(StackOperation.WRITE_BACK)
+        yield stack.ask(StackOperation.SET_POINTER, stack.depth)
+        for _ in range(_REST):
+            yield None
+        yield unwind({ThreadCode.NONE: 1})
+
+
+def check_pointers(bench: Bench) -> StackStatistics:
+    """The line below a pointer that was set is on chip before an unwind asks for it, the last one, too."""
+    driver = Driver(bench, SmParams(warps=1), Random(0), LINE_PER_PUSHES)
+    statistics = driver.run([_pointers])
+    bench.expect("cycles of unwinds some time after SET_POINTER", set(statistics.latencies[StackOperation.UNWIND]),
+                 {RESULT_CYCLES})
+    bench.checked("lines read before they are asked for", _LINES)
     return statistics
 
 

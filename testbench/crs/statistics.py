@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Self
 
-from rtl.layouts import StackEvents, StackOperation
+from rtl.layouts import StackOperation
 
 
 class Wait(Enum):
@@ -48,11 +48,6 @@ class StackStatistics:
             whole.push_waits += part.push_waits
             whole.events += part.events
         return whole
-
-    def count(self, events: Any) -> None:
-        """Adds the events of a cycle."""
-        if events.as_bits():
-            self.events.update(name for name, _ in StackEvents.as_shape() if events[name])
 
     def latency_rows(self) -> list[list[Any]]:
         """Each operation: how often, and least, mean and most cycles from request to result."""

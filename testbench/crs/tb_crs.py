@@ -23,7 +23,7 @@ from testbench.crs.driver import Driver
 from testbench.crs.limits import LINE_PER_PUSHES
 from testbench.crs.programs import ProgramQueue
 from testbench.crs.random_steps import operations
-from testbench.crs.speed import check_fills, check_hits, check_pushes, check_rate
+from testbench.crs.speed import check_fills, check_hits, check_pointers, check_pushes, check_rate
 from testbench.crs.statistics import StackStatistics, Wait
 from testbench.crs.steps import Source, Start, WarpStack, aimed_at, clear, unwind
 from testbench.crs.traces import TracedStack
@@ -66,7 +66,8 @@ def check_directed(bench: Bench) -> StackStatistics:
 
 def check_speed(bench: Bench) -> StackStatistics:
     """What may take how many cycles."""
-    return StackStatistics.of(check(bench) for check in (check_pushes, check_hits, check_fills, check_rate))
+    checks = check_pushes, check_hits, check_fills, check_pointers, check_rate
+    return StackStatistics.of(check(bench) for check in checks)
 
 
 def _play(bench: Bench, programs: Iterator[tuple[str, Launch]], driver: Driver, limit: int,

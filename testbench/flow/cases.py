@@ -394,7 +394,10 @@ def _traps() -> Iterator[Life]:
     for tokens in (0, 11, 12, 13, 16):
         life = Life(f"ENTER_TRAP: {tokens} tokens where no more than 16 may be", granules=0).push("SSY", times=tokens)
         if tokens > CACHED_TOKENS - 4:
-            yield life.refuse(WarpError.STACK_OVERFLOW)(encode("SYNC"), TARGET, depth=tokens - 1)
+            yield life.refuse(WarpError.STACK_OVERFLOW)
+            yield (Life(f"ENTER_TRAP: refused above {tokens} tokens, which are left then", granules=0)
+                   .push("SSY", times=tokens).refuse(WarpError.STACK_OVERFLOW)
+                   (encode("SYNC"), TARGET, depth=tokens - 1))
         else:
             yield life.enter(-(-tokens // 4) + 1).move(FlowOperation.RESTORE, PC, depth=tokens)
     full = Life("ENTER_TRAP: as many tokens as user mode may have", granules=1).push("SSY", times=TRAP_RESERVE)

@@ -41,6 +41,8 @@ ENTRY_CYCLES = 20
 _QUIET_CYCLES = 24
 """Cycles after a result until the stack pointer has surely been written: a branch's second token may wait for an
 unwind."""
+_RESTS = 0.1
+"""Chance that a warp sends nothing more behind a result until its stack pointer has been compared."""
 
 
 class FlowBench(Component):
@@ -104,6 +106,8 @@ class _Warp:
     depth: int = 0
     quiet_at: int = -1
     """From this cycle on nothing of it is under way."""
+    rests_until: int = -1
+    """Before this cycle it sends nothing."""
     done: str = ""
     """The last step that is over."""
     expected_depth: int = 0
@@ -190,16 +194,18 @@ class FlowDriver(UnitDriver):
         return any(self._refill(warp) for warp in self._warps)
 
     def _refill(self, warp: _Warp) -> bool:
-        """Whether the warp has something to send, after it has taken a new stream if it needs one."""
+        """Whether the warp has something to send, after it has taken a new stream if it needs one. Where one ends, the
+        stack pointer is compared first."""
         if warp.stream is None or warp.position >= len(warp.stream.steps):
-            if warp.flying:
+            if warp.flying or self.cycle < warp.quiet_at:
                 return False
             warp.stream, warp.position = next(self._streams, None), -1
         return warp.stream is not None
 
     def _send(self, ctx: Any) -> tuple[int, bool] | None:
         """Puts one warp's next request on the port; which warp's, and whether it is a launch."""
-        can = [number for number, warp in enumerate(self._warps) if not warp.blocked and self._refill(warp)]
+        can = [number for number, warp in enumerate(self._warps)
+               if not warp.blocked and self.cycle >= warp.rests_until and self._refill(warp)]
         if not can:
             return None
         # Those that wait longest first, so that no warp waits for ever; any warp now and then.
@@ -277,6 +283,8 @@ class FlowDriver(UnitDriver):
         self.steps += 1
         warp.blocked = warp.blocked and bool(warp.flying)
         warp.quiet_at = self.cycle + _QUIET_CYCLES
+        if self._idle and self.bench.random.random() < _RESTS:
+            warp.rests_until = warp.quiet_at
         warp.expected_depth, warp.done = expected.depth, where
 
     def _check_depth(self, number: int, warp: _Warp) -> None:

@@ -123,7 +123,8 @@ def test_what_is_no_request_is_answered_and_does_nothing():
         damaged = bytearray(Frame(1, 2, bytes(7)).sent())
         damaged[5] ^= 1
         assert await line.ask(raw=bytes(damaged)) == [Frame(0, 0xFF, bytes([LinkStatus.DAMAGED.value]))]
-        for command, content in ((2, bytes(6)), (3, bytes(8)), (9, b""), (0x7F, b"1"), (1, bytes(7))):
+        for command, content in ((2, bytes(6)), (3, bytes(8)), (9, b""), (0x7F, b"1"), (1, bytes(7)),
+                                 (3, bytes(7))):
             assert await line.ask(Frame(3, command, content)) == [
                 Frame(3, command | 0x80, bytes([LinkStatus.UNKNOWN.value]))]
         assert not line.writes

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from sim.command import CommandError
 from testbench.fuzz.coverage import Coverage
 from testbench.fuzz.player import Outcome
 
@@ -19,7 +20,7 @@ CREATE TABLE IF NOT EXISTS coverage (
 """
 
 
-class StoreError(Exception):
+class StoreError(CommandError):
     """A file that can't be a campaign's; one line that says why."""
 
 

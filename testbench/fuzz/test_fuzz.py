@@ -15,6 +15,7 @@ from sim.engine import CompiledEngine
 from sim.launch import Launch
 from sim.model import compute
 from sim.toolchain.assembler import assemble
+from sim.workers import WorkersError, results_of
 from testbench.engine.designs import needs_compiled
 from testbench.fuzz import campaign as campaigns
 from testbench.fuzz.cases import Kind, case_of
@@ -199,6 +200,12 @@ def test_a_cluster_that_loses_a_worker_plays_every_case(tmp_path):
     assert sum(cases for cases, *_ in store.sums.values()) == 12
     assert store.failures == []
     store.close()
+
+
+def test_a_worker_that_is_lost_is_told():
+    """A worker's process ends in the midst of a task."""
+    with pytest.raises(WorkersError, match=r"^workers were lost, what they told before is kept: "):
+        next(results_of(os._exit, iter([(3,)]), lambda: True))
 
 
 FLOW = ("BRX", "JMX", "JMP", "JCAL", "PRET", "PEXIT", "PLONGJMP", "LONGJMP", "KIL", "SAM", "RAM", "GETCRSPTR",

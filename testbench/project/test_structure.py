@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[2]
 UNITS = ("barrier", "convert", "crs", "execute", "fetch", "flow", "host", "issue", "launch", "memory", "trap")
 
 LAYERS = (
-    {"command", "workers"},
-    {"collector", "ecp5", "netlist", "toolchain"},
+    {"command"},
+    {"collector", "ecp5", "netlist", "toolchain", "workers"},
     {"engine", "launch", "bitstream", "verilog"},
     {"formal", "kernels", "model", "waves"},
     {"machine", "mutation"},

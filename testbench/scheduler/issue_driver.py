@@ -1,17 +1,17 @@
 """Drives the issue unit as fetch and the other units do, and has every selection judged by the model of its rules."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rtl.isa.control_code import GROUP_BYTES, NO_BARRIER, instruction_address
 from rtl.issue import BUFFERED_GROUPS, OPERATIONS, IssueUnit, window_cycles
-from rtl.layouts import COMPLETING, KIND_RULES, UNITS, LaneClient, Policy, WaitReason, kinds_where
+from rtl.layouts import COMPLETING, KIND_RULES, UNITS, IssueEvents, LaneClient, Policy, WaitReason, kinds_where
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import SmParams
 from sim.testbench import Bench
-from testbench.driver import UnitDriver, offer
+from testbench.driver import UnitDriver, flags_in, offer
 from testbench.scheduler.issue_model import SURE, Inputs, IssueModel, Planned, RuleError, Selection
 from testbench.scheduler.issue_waits import HELD, Waits
 
@@ -112,6 +112,7 @@ class IssueDriver(UnitDriver):
         self._operations = 0
         self._serial = 0
         self._going: dict[str, tuple[int, int, tuple[int, ...], bool]] = {}
+        self._given: dict[str, Any] = {}
 
     @property
     def waits(self) -> list[int]:
@@ -121,12 +122,16 @@ class IssueDriver(UnitDriver):
     async def _drive(self, ctx: Any, cycles: int) -> None:
         dut, now = self.dut, _Cycle(Inputs(rooms=dict.fromkeys(UNITS, 0)))
         redirected: list[int] = []
-        sampled = (dut.instruction.valid, dut.instruction.payload, dut.gather.valid, dut.gather.payload,
-                   dut.write.valid, dut.write.payload, dut.completion, dut.redirect.valid, dut.redirect.payload,
-                   dut.events, dut.room, dut.live, dut.drained, dut.scoreboards.room, *dut.reasons,
-                   *(getattr(dut, name).ready for name in OPERATIONS))
-        async for issues, instruction, *seen in self._ticks(ctx, *sampled):
-            operated, (completion, redirects, redirect, counted, *others) = seen[:4], seen[4:]
+        leaving = dut.instruction, dut.gather, dut.write, dut.redirect
+        layouts = [event.payload.shape() for event in leaving]
+        sampled = (*(event.valid for event in leaving), *(event.payload.as_value() for event in leaving),
+                   dut.completion.valid, dut.events.as_value(), dut.room, dut.live, dut.drained, dut.scoreboards.room,
+                   *dut.reasons, *(getattr(dut, name).ready for name in OPERATIONS))
+        async for seen in self._ticks(ctx, *sampled):
+            valid, payloads, (completes, counted, *others) = seen[:4], seen[4:8], seen[8:]
+            instruction, gather, write, redirect = (
+                layout.from_bits(bits) if there else None
+                for layout, there, bits in zip(layouts, valid, payloads, strict=True))
             now.room, now.live, now.drained, now.inputs.events, *others = others
             now.reasons, ready = [WaitReason(each) for each in others[:len(dut.reasons)]], others[len(dut.reasons):]
             now.taken = {name: self._offers[name] for name, takes in zip(OPERATIONS, ready, strict=True)
@@ -134,17 +139,17 @@ class IssueDriver(UnitDriver):
             self._past.append(now)
             if len(self._past) > LATENCY:
                 past = self._past.popleft()
-                operations = {f"{kind}_{LaneClient(event.client).value}": event.operation.serial for kind, valid, event
-                              in (("gather", *operated[:2]), ("write", *operated[2:])) if valid}
-                selection = self._selection(instruction if issues else None, operations, past)
+                operations = {f"{kind}_{LaneClient(event.client).value}": event.operation.serial
+                              for kind, event in (("gather", gather), ("write", write)) if event is not None}
+                selection = self._selection(instruction, operations, past)
                 self._check_state(past)
-                self._check_counted(past, selection, counted)
-                self._judge(past, selection, instruction, completion)
+                self._check_counted(past, selection, flags_in(IssueEvents, counted))
+                self._judge(past, selection, instruction, bool(completes))
                 self.bench.expect("redirected warps", redirected, self.model.redirected)
-            redirected = [redirect.warp] if redirects else []
+            redirected = [redirect.warp] if redirect is not None else []
             for name in now.taken:
                 del self._offers[name]
-            if redirects:
+            if redirect is not None:
                 self._warps[redirect.warp].place = redirect.pc
                 self._coming = deque(group for group in self._coming if group[1] != redirect.warp)
             if self.cycle >= cycles:
@@ -172,7 +177,7 @@ class IssueDriver(UnitDriver):
             if not warp.idle or feeding.idle > SURE:
                 self.bench.expect(f"whether warp {number} is drained", past.drained >> number & 1, int(warp.idle))
 
-    def _check_counted(self, past: _Cycle, selection: Selection | None, counted: Any) -> None:
+    def _check_counted(self, past: _Cycle, selection: Selection | None, counted: Collection[str]) -> None:
         """What is told for counters: what was selected; if nothing was, why warps did not issue. Who is ready for the
         lanes but held up otherwise, too, may count as waiting for them."""
         operated = selection is not None and bool(selection.operations)
@@ -182,12 +187,12 @@ class IssueDriver(UnitDriver):
             "operation": operated, "idle": idle, "held": idle and bool(told & HELD),
             **{reason.name.lower(): idle and reason in told for reason in (
                 WaitReason.STALL, WaitReason.SCOREBOARD, WaitReason.UNIT, WaitReason.FETCH)}}
-        self.bench.expect("what is counted", {name: bool(counted[name]) for name in expected}, expected)
-        lanes, also = bool(counted.lanes), {WaitReason.TRAP, WaitReason.SCOREBOARD, WaitReason.UNIT}
+        self.bench.expect("what is counted", {name: name in counted for name in expected}, expected)
+        lanes, also = "lanes" in counted, {WaitReason.TRAP, WaitReason.SCOREBOARD, WaitReason.UNIT}
         if WaitReason.LANES in told or not told & also or not idle or self.model.cycle >= self.model.lanes_at:
             self.bench.expect("whether waiting for the lanes is counted", lanes, idle and WaitReason.LANES in told)
 
-    def _judge(self, past: _Cycle, selection: Selection | None, instruction: Any, completion: Any) -> None:
+    def _judge(self, past: _Cycle, selection: Selection | None, instruction: Any, completes: bool) -> None:
         """Has a selection judged, compares what leaves, and does as units do."""
         bench, cycle = self.bench, self.model.cycle
         try:
@@ -203,7 +208,7 @@ class IssueDriver(UnitDriver):
             bench.expect("serial number", instruction.serial, self._serial % 0x10000)
             self._serial += 1
         silent = planned is not None and planned.kind in (Kind.NOTHING, Kind.DEPENDENCY)
-        bench.expect("completion beside the instruction", bool(completion.valid), silent)
+        bench.expect("completion beside the instruction", completes, silent)
         if selection is not None:
             self._happened()
             self.selected.append((cycle, selection))
@@ -342,25 +347,32 @@ class IssueDriver(UnitDriver):
             inputs.group = number, [planned for planned in group if planned.pc >= address]
 
     def _set(self, ctx: Any, inputs: Inputs) -> None:
-        """The same, for the hardware."""
-        dut = self.dut
+        """The same, for the hardware: what is other than it was."""
+        dut, wanted, events = self.dut, {}, {}
         for name in ("rooms", "collecting", "hold", "policy", "resume"):
-            ctx.set(getattr(dut, name), getattr(inputs, name))
-        for kind, asked in ((Kind.ENTER, dut.enter), (Kind.LEAVE, dut.leave)):
-            ctx.set(asked, sum(1 << warp for warp, wanted in inputs.injects.items() if wanted is kind))
-        for event, payload in ((dut.launched, inputs.launched), (dut.claimed, inputs.claimed), (dut.result, (
-                self._result(*inputs.result) if inputs.result else None))):
-            offer(ctx, event, payload)
-        for name, event in zip(("lanes", *COMPLETING), (dut.lanes, *dut.units), strict=True):
+            wanted[name] = getattr(inputs, name)
+        for kind, name in ((Kind.ENTER, "enter"), (Kind.LEAVE, "leave")):
+            wanted[name] = sum(1 << warp for warp, asked in inputs.injects.items() if asked is kind)
+        events |= {"launched": inputs.launched, "claimed": inputs.claimed,
+                   "result": self._result(*inputs.result) if inputs.result else None,
+                   "group": inputs.group and self._group(*inputs.group)}
+        for name in ("lanes", *COMPLETING):
             going = self._going.get(name)
-            offer(ctx, event, going and {"warp": going[1], "completes": going[3], "write_barrier": going[2][0],
-                                         "read_barrier": going[2][1]})
+            events[name] = going and {"warp": going[1], "completes": going[3], "write_barrier": going[2][0],
+                                      "read_barrier": going[2][1]}
         going = self._going.get("gathered")
-        offer(ctx, dut.gathered, going and {"warp": going[1], "barrier": going[2][1]})
+        events["gathered"] = going and {"warp": going[1], "barrier": going[2][1]}
         for name in OPERATIONS:
             number = inputs.operations.get(name)
-            offer(ctx, getattr(dut, name), None if number is None else {"serial": number % 0x10000})
-        offer(ctx, dut.group, inputs.group and self._group(*inputs.group))
+            events[name] = None if number is None else {"serial": number % 0x10000}
+        units = dict(zip(COMPLETING, dut.units, strict=True))
+        for name, value in wanted.items():
+            if self._given.get(name) != value:
+                ctx.set(getattr(dut, name), value)
+        for name, payload in events.items():
+            if self._given.get(name) != payload:
+                offer(ctx, units[name] if name in units else getattr(dut, name), payload)
+        self._given = wanted | events
 
     def _result(self, number: int, pc: int, terminated: bool) -> dict[str, int]:
         """A flow result. Whether the warp goes on behind the instruction means something for the last result alone."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lark import Token
 
-from sim.toolchain.grammar import Place, SourceError, whole_number
+from sim.toolchain.grammar import Place, SourceError, read_text, whole_number
 from sim.toolchain.module import ProgramError
 from sim.toolchain.runtime import FUNCTIONS, OUTPUT, runtime_text
 
@@ -45,13 +45,7 @@ _LEAVING = ("bra", "brx", "exit", "ret")
 
 def read_ptx(path: str | Path) -> PtxModule:
     """The program in a PTX file; ProgramError where there is none."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ProgramError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ProgramError(f"{path}: not a text: {error.reason} at byte {error.start:#x}") from error
-    return parse_ptx(text, str(path))
+    return parse_ptx(read_text(path), str(path))
 
 
 def parse_ptx(text: str, name: str) -> PtxModule:

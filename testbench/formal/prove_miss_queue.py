@@ -10,6 +10,7 @@ from amaranth.hdl import Array, Assume, Cat, Const, Elaboratable, Module, Mux, S
 from amaranth.lib import data
 from amaranth.utils import ceil_log2
 
+from rtl.memory.access import beats_of
 from rtl.memory.instruction import BeatKind, BeatOwner, memory_tag_bits, slot_bits
 from rtl.memory.lines import _COMPARED_BITS, MissQueue
 from rtl.one_hot import one_hot
@@ -355,7 +356,8 @@ class _Spec(Elaboratable):
         claim(m, behind[0] < behind[1], "who is held is behind all others", when=_bit(used, one) & _bit(
             used, other) & writes[0] & writes[1] & _bit(held, other) & ~_bit(held, one))
         claim(m, ~_bit(unconfirmed, one) | _bit(self.around.writing, one), "who is held waits for memory",
-              when=(self.queue.level != 0) & _bit(held, self.queue.places[0][:_BITS]))
+              when=(self.queue.level != 0) & (self.queue.places[0][:_BITS] == other) & _bit(held, other))
+        claim(m, _bit(self.filling | self.sends, other) & writes[1], "who is held", when=_bit(held, other))
         can_happen(m, before & (behind[1] == 1) & _bit(self.around.writing, one), "one is held")
 
     def _rank(self, tag: Value) -> Value:
@@ -388,7 +390,9 @@ class _Spec(Elaboratable):
         m.d.comb += info.addr.eq(self.one)
         here, used, all_words = info.data, self._of(names["used"]), Mux(kept.has, Mux(kept.local, 1, kept.words), 0)
         same = Cat(here[name] == kept[name] for name in (*fields, "word")).all()
-        claim(m, same & self._well(here, beat, lane, kept.has), "what is kept of a line", when=self._of(self.known))
+        first = (here.next.beat == beat) & _bit(here.next.lanes, lane) | _bit(here.next.others, beat)
+        claim(m, same & self._well(here, beat, lane, kept.has) & (~kept.has | first), "what is kept of a line",
+              when=self._of(self.known))
         early = names["ahead"] & (names["ahead_tag"] == self.one) & used
         claim(m, Cat(kept[name] == found[name] for name in fields).all(), "and of one that is asked for early", when=early)
         claim(m, (kept.words == 1) | (kept.words == 2) | (kept.words == 4), "so many words", when=used)
@@ -422,7 +426,7 @@ class _Spec(Elaboratable):
             claim(m, kept.has & (payload.word == Mux(kept.local, kept.word, count)), "its words pass in turn",
                   when=mine & in_it)
             claim(m, count + in_it == all_words, "all of them have passed", when=sent & payload.last)
-        begun, step = answers["begun"], answers["step"]
+        claim(m, count == 0, "none has passed before all threads are known", when=early)
         claim(m, count == 0, "none has passed yet", when=self._of(self.waiting | self.around.reading) & ~(
             self.current & (self.tag == self.one) | answers["ahead"] & (dut.memory.response.payload.tag == self.one)))
         with m.If(given):
@@ -439,8 +443,7 @@ class _Spec(Elaboratable):
 
     def _next_well(self, beats: Any, info: Any, beat: Value, lane: Value, has: Value) -> Value:
         comes, later = (beats.beat == beat) & _bit(beats.lanes, lane), _bit(beats.others, beat)
-        mine = info.threads.word_select(beat, _PARAMS.lanes)
-        return beats.lanes.any() & (~comes | has & ~later) & (~later | mine.any())
+        return beats.lanes.any() & (~comes | has & ~later) & ~(beats.others & ~beats_of(info.threads, _PARAMS)).any()
 
 
 THEOREM = Theorem(_Spec, depth=2, reach=14, split=True, faults=())

@@ -3,6 +3,7 @@
 TODO
 """
 
+from functools import partial
 from typing import Any
 
 from amaranth.asserts import AnyConst, AnySeq  # pyright: ignore[reportAttributeAccessIssue]
@@ -149,7 +150,8 @@ class _Around:
 class _Spec(Elaboratable):
     """The miss queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, examples: bool = False) -> None:
+        self._examples = examples
         self.dut: Any = MissQueue(_PARAMS)
         self.queue = self.dut.sending = ShownQueue(width=self.dut.sending.width, depth=self.dut.sending.depth)
         self.one, self.other = Signal(_BITS), Signal(_BITS)
@@ -166,7 +168,10 @@ class _Spec(Elaboratable):
         self._show_fills(m)
         self._show_answers(m)
         self._show_order(m)
-        self._show_threads(m)
+        kept = self._show_threads(m)
+        self._show_slots(m, past, kept.slot)
+        if self._examples:
+            self._choose_example(m)
         return m
 
     def _of(self, bits: Any) -> Value:
@@ -436,6 +441,39 @@ class _Spec(Elaboratable):
               & (atomic.slot == kept.slot) & atomic.line, "its operations are done", when=dut.atomic.valid & (
                   atomic.tag == self.one))
 
+        can_happen(m, self.finish.any() & self._of(self.finish & self.modifies), "a line is modified")
+        can_happen(m, answers["ahead"], "an answer passes before it is taken")
+        can_happen(m, dut.answer.valid & (dut.answer.payload.tag == self.one) & (count == 1), "a second word passes")
+        return kept
+
+    def _show_slots(self, m: Module, past: Past, slot: Value) -> None:
+        """What the others are told of the slot whose line it is."""
+        dut, names, closing, said = self.dut, self.names, self.dut.closing, self.dut.memory.response
+        closes, told = closing.valid & (closing.payload.owner == BeatOwner.ANSWER) & (
+            closing.payload.tag == self.one), Signal()
+        used = self._of(names["used"])
+        with m.If(closes):
+            m.d.sync += told.eq(1)
+        with m.If(self._of(names["released"])):
+            m.d.sync += told.eq(0)
+        pend = self.around.pend
+        claim(m, used & pend.valid & pend.last & (pend.owner == BeatOwner.ANSWER) & (pend.tag == self.one),
+              "who is through soon", when=told)
+        claim(m, told == self._of(names["closed"]), "who is closed")
+        claim(m, (Array(names["slots"])[self.one] == slot)
+              & (Array(names["marks"])[self.one] == one_hot(slot, _SLOTS)), "whose line it is", when=used)
+        claim(m, _bit(dut.pending, slot), "lines of a slot are under way", when=used & ~told & ~closes)
+        fault = said.valid & said.payload.error & (said.payload.tag == self.one)
+        claim(m, _bit(dut.fault, past(slot)), "its fault is told", when=past(fault))
+        claim(m, dut.issued.valid == past(dut.found.valid & dut.found.ready & dut.found.payload.last), "all lines have tags")
+
+    def _choose_example(self, m: Module) -> None:
+        """Few threads, and all goes fast."""
+        dut, around = self.dut, self.around
+        found = dut.found.payload
+        m.d.comb += Assume((self.one == 0) & (self.other == 1) & (found.threads[1:] == 0) & found.complete & ~found.local
+                           & (found.line[1:] == 0) & ~around.wait.valid, "an example")
+
     def _well(self, info: Any, beat: Value, lane: Value, has: Value) -> Value:
         """What is kept of a line's threads says of the thread whether it is one of them."""
         there = _bit(info.threads.word_select(beat, _PARAMS.lanes), lane)
@@ -446,4 +484,15 @@ class _Spec(Elaboratable):
         return beats.lanes.any() & (~comes | has & ~later) & ~(beats.others & ~beats_of(info.threads, _PARAMS)).any()
 
 
-THEOREM = Theorem(_Spec, depth=2, reach=14, split=True, faults=())
+THEOREM = Theorem(_Spec, depth=2, reach=18, split=True, examples=partial(_Spec, examples=True), faults=(
+    Fault("rtl.memory.lines", "~(writes & ~held)", "~writes"),
+    Fault("rtl.memory.lines", "safe = ~(alter | altering)", "safe = ~alter"),
+    Fault("rtl.memory.lines", "altering.eq((used & alters).any() | gives & alter)", "altering.eq((used & alters).any())"),
+    Fault("rtl.memory.lines", "Mux(unconfirmed.any(), held, 0)", "Mux(confirmed.any(), 0, held)"),
+    Fault("rtl.memory.lines", "(follows | held).any() & found.write", "follows.any() & found.write"),
+    Fault("rtl.memory.lines", "reads & (sending.r_rdy | ~request.ready)", "reads & ~request.ready"),
+    Fault("rtl.memory.lines", "found.complete & ~self.fill.valid, ~finished)", "found.complete & ~self.fill.valid, 1)"),
+    Fault("rtl.memory.lines", "is_known.eq(~(early & (info.addr == incomplete)))", "is_known.eq(1)"),
+    Fault("rtl.memory.lines", "with m.If(served | copied):", "with m.If(done | copied):"),
+    Fault("rtl.memory.lines", "& ~mine & Cat(slot == closing.slot for slot in slots)", "& mine"),
+    Fault("rtl.memory.lines", "first_of(here, now.others, params)", "first_of(here, here.next.others, params)")))

@@ -133,7 +133,7 @@ def put(m: Module, name: str, part: Elaboratable) -> Callable[..., Value]:
     return at
 
 
-def inside(m: Module, name: str, part: Elaboratable) -> dict[str, dict[str, Any]]:
+def inside(m: Module, name: str, part: Any) -> dict[str, dict[str, Any]]:
     """Makes a part a submodule; what is returned is what each of its methods called by a local name when the part was
     elaborated. Of a memory among that ports can be made."""
     known: dict[str, dict[str, Any]] = {}

@@ -37,17 +37,19 @@ class _Spec(Elaboratable):
         past, names = Past(m), inside(m, "dut", dut)["elaborate"]
         free(m, dut)
         tag, byte = Signal(_BITS), Signal(range(LINE_BYTES))
-        m.d.comb += [tag.eq(AnyConst(len(tag))), byte.eq(AnyConst(len(byte))), Assume(dut.tag == tag, "the line that is looked at")]
+        m.d.comb += [tag.eq(AnyConst(len(tag))), byte.eq(AnyConst(len(byte))),
+                     Assume(dut.tag == tag, "the line that is looked at")]
         place, banks = byte[:2], min(_PARAMS.lanes, LINE_WORDS)
         bank, row = byte[2:2 + ceil_log2(banks)], byte[2 + ceil_log2(banks):]
 
         # What others promise.
-        all_bytes, copied_row, copied_tag = Cat(each.bytes for each in dut.write.banks), past(dut.copy_row), past(dut.copy_tag)
+        all_bytes, values = (Cat(each[name] for each in dut.write.banks) for name in ("bytes", "value"))
+        copied_row, copied_tag = past(dut.copy_row), past(dut.copy_tag)
         writes, open_, open_tag = dut.write.line & all_bytes.any(), Signal(), Signal(_BITS)
         m.d.comb += [
             Assume(~(dut.copy & dut.read.used), "nothing is read while a row is copied"),
             Assume(~(dut.copied & all_bytes.any()), "nor written in the next cycle"),
-            Assume(~dut.copied | (Cat(each.value.as_value() for each in dut.write.banks) == Cat(dut.values)), "what is copied"),
+            Assume(~dut.copied | (values == Cat(dut.values)), "what is copied"),
             Assume(~(writes & open_ & ~dut.finish) | (dut.write.tag == open_tag), "one line after the other"),
             Assume(~(dut.finish & open_) | (dut.finish_tag == open_tag), "is finished")]
         with m.If(writes):
@@ -91,8 +93,10 @@ def _bit(bits: Any, number: Value) -> Value:
 
 
 THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
-    Fault("rtl.memory.lines", "written.eq(Mux(self.finish, 0, written) | now)", "written.eq(Mux(self.finish, 0, written | now))"),
+    Fault("rtl.memory.lines", "written.eq(Mux(self.finish, 0, written) | now)",
+          "written.eq(Mux(self.finish, 0, written | now))"),
     Fault("rtl.memory.lines", "Mux(copied, copied_tag, self.write.tag)", "Mux(copied, self.copy_tag, self.write.tag)"),
-    Fault("rtl.memory.lines", "Mux(self.copy, self.copy_row, self.read.rows[bank][:row_bits_])", "self.read.rows[bank][:row_bits_]"),
+    Fault("rtl.memory.lines", "Mux(self.copy, self.copy_row, self.read.rows[bank][:row_bits_])",
+          "self.read.rows[bank][:row_bits_]"),
     Fault("rtl.memory.lines", "sent.addr.eq(Cat(Const(number, row_bits_), self.tag))",
           "sent.addr.eq(Cat(Const(number, row_bits_), self.finish_tag))")))

@@ -1,12 +1,31 @@
-"""Lines of memory are read and written once each, and accesses to one line happen in the order in which they were found.
+"""Each line of memory is read or written once, and two accesses to it happen in the order in which they were found.
 
-TODO
+Lines of any instructions are found, some of them asked for before all their threads are known; memory answers, and
+confirms, in any order and as late as it likes, or tells of a fault. The crossbar passes beats one behind the other, and
+has them wait for each other as it likes; the atomic operations have the banks for themselves. There are eight tags. Of
+two of them, whichever they are:
+
+1. A line gets a tag that nobody has. It is read once, or filled and written once, or read, modified and written once
+   each; then its tag is free. Nothing is lost on the way, and nobody is served who was not asked for.
+2. While a line is to be written or modified, nobody who was found later asks memory for it, and while it is read,
+   nobody writes it: until memory has answered or confirmed. So accesses to a line happen in the order in which it was
+   found, and nobody sees it between an atomic operation's read and its write.
+3. A write that waits for others waits for what memory has got already: none of them is behind it.
+4. What is asked of memory is the address that was found; of local memory each word has its own line.
+5. Of one thread, whichever it is: each of its words passes once, in turn, if the line is the thread's, and none if it
+   is not, and all have passed when the last beat has. Its operations are done if it is one of those that modify.
+6. The words of an answer are read while the answer is there. Of lines that are written, all that is written between two
+   that are finished is of the second one: that is what the theorem `line_memory` assumes.
+7. Whose lines are under way, and what was not mapped, is told of the slot; what is offered stays.
+
+Assumed: what is found stays as it is, but that threads are told later; memory answers what it was asked; what the
+crossbar and the atomic operations do, as `_Around` has it, is not proved of them.
 """
 
 from functools import partial
 from typing import Any
 
-from amaranth.asserts import AnyConst, AnySeq  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.asserts import AnyConst  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.hdl import Array, Assume, Cat, Const, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.utils import ceil_log2
@@ -17,14 +36,16 @@ from rtl.memory.lines import _COMPARED_BITS, MissQueue
 from rtl.one_hot import one_hot
 from rtl.params import LINE_ADDRESS_BITS, PRESETS, WARP_THREADS
 from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, ShownQueue, can_happen, claim, contracts, ever, free, inside, no_reset
+from sim.formal.surroundings import Past, ShownQueue, can_happen, claim, free, inside, no_reset
 from sim.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
 _BITS = memory_tag_bits(_PARAMS)
 _TAGS = 1 << _BITS
 _SLOTS = 1 << slot_bits(_PARAMS)
-_PASSING = data.StructLayout({"valid": 1, "owner": BeatOwner, "tag": _BITS, "last": 1, "final": 1, "slot": slot_bits(_PARAMS)})
+_PASSING = data.StructLayout({
+    "valid": 1, "owner": BeatOwner, "tag": _BITS, "last": 1, "final": 1, "slot": slot_bits(_PARAMS)})
+"""Half of a beat."""
 
 
 def _bit(bits: Any, number: Any) -> Value:
@@ -49,7 +70,7 @@ class _Around:
         same = Cat(found[name] == past(found[name]) for name in early).all()
         m.d.comb += [
             Assume(~waits | dut.found.valid & same, "what is found stays"),
-            Assume(~(waits & past(found.complete)) | (found.as_value() == past(found.as_value())), "when it is complete"),
+            Assume(~(waits & past(found.complete)) | (found.as_value() == past(found.as_value())), "all of it"),
             Assume((found.words == 1) | (found.words == 2) | (found.words == 4), "so many words"),
             Assume(~(found.write & found.modify) & ~(found.local & found.modify), "what is done with it"),
             Assume(~found.complete | found.threads.any(), "a line has threads")]
@@ -72,7 +93,7 @@ class _Around:
 
     def _banks(self) -> None:
         """The crossbar passes one half of a beat after the other; atomic operations have the banks for themselves."""
-        m, past, dut = self.m, self.past, self.dut
+        m, dut = self.m, self.dut
         jobs = (dut.answer, dut.fill)
         wait, pend, here = (Signal(_PASSING, name=name) for name in ("wait", "pend", "here"))
         self.wait, self.pend, self.here = wait, pend, here
@@ -100,7 +121,7 @@ class _Around:
                     offered.last.eq(job.payload.last & whole)]
         with m.If(enters):
             m.d.sync += [continues.eq(~whole), kept.eq(who)]
-        self.between = continues | dut.filling
+        self.between, self.half_filled = continues | dut.filling, continues & (kept == 1)
 
         # It waits for those before it, and passes when all its threads are served.
         clashes, blocked, came = Signal(), Signal(), Signal()
@@ -132,7 +153,8 @@ class _Around:
         with m.If(ends):
             m.d.sync += self.atomic.eq(0)
         with m.If(mine | others & starts & ~dut.atomic.valid):
-            m.d.sync += [self.atomic.eq(1), self.of_line.eq(mine), self.atomic_tag.eq(dut.atomic.payload.tag), age.eq(0)]
+            m.d.sync += [
+                self.atomic.eq(1), self.of_line.eq(mine), self.atomic_tag.eq(dut.atomic.payload.tag), age.eq(0)]
         with m.Elif(self.atomic & (age != 3)):
             m.d.sync += age.eq(age + 1)
 
@@ -140,11 +162,14 @@ class _Around:
         read, write = dut.read, dut.write
         reads = here.valid & (here.owner != BeatOwner.FILL)
         written = Cat(bank.bytes for bank in write.banks).any()
+        self.writes = write.line & written
         m.d.comb += [
             Assume(~read.used | reads | self.atomic & (age >= 2) & ~ends, "who reads"),
-            Assume(~(reads & (here.owner == BeatOwner.ANSWER)) | (read.kind == BeatKind.ANSWER) & (read.tag == here.tag),
-                   "an answer is read"),
-            Assume(~written | here.valid & (here.owner != BeatOwner.ANSWER) | self.atomic & (age == 3), "who writes")]
+            Assume(~(reads & (here.owner == BeatOwner.ANSWER))
+                   | (read.kind == BeatKind.ANSWER) & (read.tag == here.tag), "an answer is read"),
+            Assume(~written | here.valid & (here.owner != BeatOwner.ANSWER) | self.atomic & (age == 3), "who writes"),
+            Assume(~self.writes | Mux(self.atomic, self.of_line & (write.tag == self.atomic_tag),
+                                      (here.owner == BeatOwner.FILL) & (write.tag == here.tag)), "a line is written")]
 
 
 class _Spec(Elaboratable):
@@ -164,6 +189,7 @@ class _Spec(Elaboratable):
         self.around = _Around(m, past, self.dut)
         m.d.comb += [self.one.eq(AnyConst(_BITS)), self.other.eq(AnyConst(_BITS)),
                      Assume(self.one != self.other, "another one")]
+        self._show_offers(m, past)
         self._show_stages(m)
         self._show_fills(m)
         self._show_answers(m)
@@ -177,6 +203,17 @@ class _Spec(Elaboratable):
     def _of(self, bits: Any) -> Value:
         """Whether it is the one's."""
         return _bit(bits, self.one)
+
+    def _show_offers(self, m: Module, past: Past) -> None:
+        """What is offered stays until it is taken; of requests the words are left out here, which are those of a line
+        that nobody writes any more."""
+        dut, request = self.dut, self.dut.memory.request
+        what = Cat(getattr(request.payload, name) for name in ("write", "tag", "address"))
+        for stream, payload in ((request, what), *((each, each.payload.as_value()) for each in (
+                dut.fill, dut.answer, dut.atomic))):
+            claim(m, stream.valid & (payload == past(payload)), "what is offered stays",
+                  when=past(stream.valid & ~stream.ready))
+        claim(m, dut.asks, "it is known that there is an answer", when=dut.answer.valid)
 
     def _show_stages(self, m: Module) -> None:
         """What is done with each line: it waits for its read, memory reads it, it is here; it is filled; it waits for
@@ -233,13 +270,38 @@ class _Spec(Elaboratable):
                     one_hot(names["filled_tag"], _TAGS, names["filled"]), self.finish & ~self.modifies):
             stage, twice = stage | tag, twice | stage & tag
         claim(m, (stage == self.filling) & ~twice.any(), "where a line is that is filled")
-        mine = dut.fill.valid & (pend.tag == kept_tag) | wait.valid & wait.last & (wait.owner == BeatOwner.FILL) & (
-            wait.tag == pend.tag)
+        mine = Mux(wait.valid & (wait.owner == BeatOwner.FILL), wait.tag == pend.tag,
+                   dut.fill.valid & (pend.tag == kept_tag))
         claim(m, mine, "halves of the line that is filled",
               when=pend.valid & (pend.owner == BeatOwner.FILL) & ~pend.last)
         claim(m, dut.fill.valid & (wait.tag == kept_tag), "halves of it wait",
               when=wait.valid & (wait.owner == BeatOwner.FILL) & ~wait.last)
         claim(m, dut.fill.valid, "some of its words are on their way", when=dut.filling)
+
+        # Between two lines that are finished all that is written is of the second one.
+        open_, open_tag, fills, there = Signal(), Signal(_BITS), kept_tag, dut.fill.valid
+        for each in (wait, pend):
+            mine = each.valid & (each.owner == BeatOwner.FILL)
+            fills, there = Mux(mine, each.tag, fills), there | mine
+        with m.If(around.writes):
+            m.d.sync += [open_.eq(1), open_tag.eq(dut.write.tag)]
+        with m.Elif(names["finished"]):
+            m.d.sync += open_.eq(0)
+        begun = open_ & (open_tag == kept_tag) | Cat(
+            each.valid & (each.owner == BeatOwner.FILL) & (each.tag == kept_tag)
+            for each in (wait, pend, around.here)).any()
+        claim(m, dut.filling | around.half_filled, "it is not left half done", when=dut.fill.valid & begun)
+        modifies = around.atomic & around.of_line
+        oldest = Mux(modifies, around.atomic_tag, Mux(names["filled"], names["filled_tag"], fills))
+        there = there | names["filled"] | modifies
+        claim(m, there & (oldest == around.here.tag), "who is written",
+              when=around.here.valid & (around.here.owner == BeatOwner.FILL))
+        claim(m, Mux(names["finished"], names["lines"].finish_tag == open_tag, there & (oldest == open_tag)),
+              "who was written is not finished", when=open_)
+        claim(m, ~(open_ & ~names["finished"]) | (dut.write.tag == open_tag), "one line after the other",
+              when=around.writes)
+        request = dut.memory.request
+        claim(m, names["lines"].tag == request.payload.tag, "whose words are sent", when=request.valid)
 
     def _show_answers(self, m: Module) -> None:
         """Where lines are that were read."""
@@ -333,8 +395,9 @@ class _Spec(Elaboratable):
             claim(m, (address.data == place) & (Array(names["known"])[tag] == place[:_COMPARED_BITS])
                   & (_bit(names["alters"], tag) == alter) & (_bit(names["writes"], tag) == write)
                   & (alter == (write | _bit(self.modifies, tag))), "what a line is", when=_bit(used, tag))
-            claim(m, ~_bit(used, tag) | ~write | ~_bit(self.around.reading | self.waiting | self.read_here, tag), "what it does")
-            claim(m, ~_bit(used, tag) | write | ~_bit(self.filling, tag), "what it does not")
+            claim(m, ~_bit(self.around.reading | self.waiting | self.read_here, tag), "a line is only written",
+                  when=_bit(used, tag) & write)
+            claim(m, ~_bit(self.filling, tag), "only such a line is filled", when=_bit(used, tag) & ~write)
             places.append(place)
             writes.append(write)
             alters.append(alter)
@@ -377,8 +440,8 @@ class _Spec(Elaboratable):
             ranks = ranks | Mux(there, rank, 0)
         return ranks
 
-    def _show_threads(self, m: Module) -> None:
-        """Of the one line one thread: its words pass once, in turn."""
+    def _show_threads(self, m: Module) -> Any:
+        """Of the one line one thread: its words pass once, in turn. Returns what was found."""
         dut, names, fills, answers = self.dut, self.names, self.fills, self.answers
         found, given, thread = dut.found.payload, self._of(names["given"]), Signal(range(WARP_THREADS))
         beat, lane = thread[ceil_log2(_PARAMS.lanes):], thread[:ceil_log2(_PARAMS.lanes)]
@@ -399,16 +462,18 @@ class _Spec(Elaboratable):
         claim(m, same & self._well(here, beat, lane, kept.has) & (~kept.has | first), "what is kept of a line",
               when=self._of(self.known))
         early = names["ahead"] & (names["ahead_tag"] == self.one) & used
-        claim(m, Cat(kept[name] == found[name] for name in fields).all(), "and of one that is asked for early", when=early)
+        claim(m, Cat(kept[name] == found[name] for name in fields).all(), "and of one that is asked for early",
+              when=early)
         claim(m, (kept.words == 1) | (kept.words == 2) | (kept.words == 4), "so many words", when=used)
         claim(m, (kept.word < kept.words) & (kept.local | (kept.word == 0)), "which of them", when=self._of(self.known))
 
         # Beats: how many words of the thread have passed.
         count = Signal(3)
-        for job, now, step, current, info in (
-                (dut.answer, Mux(answers["begun"], answers["following"].as_value(), here.next.as_value()), answers["step"],
+        following = Mux(answers["begun"], answers["following"].as_value(), here.next.as_value())
+        for job, owner, now, step, current, info in (
+                (dut.answer, BeatOwner.ANSWER, following, answers["step"],
                  self.current & (self.tag == self.one) & self._of(self.known & ~self.modifies), here),
-                (dut.fill, fills["kept"].next.as_value(), fills["step"],
+                (dut.fill, BeatOwner.FILL, fills["kept"].next.as_value(), fills["step"],
                  dut.fill.valid & (fills["kept_tag"] == self.one), fills["kept"])):
             beats = Signal.like(here.next)
             m.d.comb += beats.eq(now)
@@ -424,10 +489,10 @@ class _Spec(Elaboratable):
             comes, later = (beats.beat == beat) & _bit(beats.lanes, lane), _bit(beats.others, beat)
             claim(m, self._next_well(beats, info, beat, lane, kept.has), "the next beat", when=current)
             claim(m, (step < kept.words) & (~kept.local | (step == 0)), "which word", when=current)
-            claim(m, count == Mux(comes, step, Mux(later & kept.has, 0, all_words)), "so many have passed", when=current)
+            claim(m, count == Mux(comes, step, Mux(later & kept.has, 0, all_words)), "so many have passed",
+                  when=current)
             claim(m, payload.lanes.any() & (payload.slot == kept.slot) & (payload.size == kept.size)
-                  & (payload.local == kept.local) & (payload.owner == (BeatOwner.ANSWER if info is here else BeatOwner.FILL)),
-                  "a beat is the instruction's", when=mine)
+                  & (payload.local == kept.local) & (payload.owner == owner), "a beat is the instruction's", when=mine)
             claim(m, kept.has & (payload.word == Mux(kept.local, kept.word, count)), "its words pass in turn",
                   when=mine & in_it)
             claim(m, count + in_it == all_words, "all of them have passed", when=sent & payload.last)
@@ -441,7 +506,7 @@ class _Spec(Elaboratable):
               & (atomic.slot == kept.slot) & atomic.line, "its operations are done", when=dut.atomic.valid & (
                   atomic.tag == self.one))
 
-        can_happen(m, self.finish.any() & self._of(self.finish & self.modifies), "a line is modified")
+        can_happen(m, self._of(self.finish & self.modifies), "a line is modified")
         can_happen(m, answers["ahead"], "an answer passes before it is taken")
         can_happen(m, dut.answer.valid & (dut.answer.payload.tag == self.one) & (count == 1), "a second word passes")
         return kept
@@ -465,14 +530,14 @@ class _Spec(Elaboratable):
         claim(m, _bit(dut.pending, slot), "lines of a slot are under way", when=used & ~told & ~closes)
         fault = said.valid & said.payload.error & (said.payload.tag == self.one)
         claim(m, _bit(dut.fault, past(slot)), "its fault is told", when=past(fault))
-        claim(m, dut.issued.valid == past(dut.found.valid & dut.found.ready & dut.found.payload.last), "all lines have tags")
+        claim(m, dut.issued.valid == past(dut.found.valid & dut.found.ready & dut.found.payload.last),
+              "all lines have tags")
 
     def _choose_example(self, m: Module) -> None:
         """Few threads, and all goes fast."""
-        dut, around = self.dut, self.around
-        found = dut.found.payload
-        m.d.comb += Assume((self.one == 0) & (self.other == 1) & (found.threads[1:] == 0) & found.complete & ~found.local
-                           & (found.line[1:] == 0) & ~around.wait.valid, "an example")
+        found = self.dut.found.payload
+        m.d.comb += Assume((self.one == 0) & (self.other == 1) & (found.threads[1:] == 0) & found.complete
+                           & ~found.local & (found.line[1:] == 0) & ~self.around.wait.valid, "an example")
 
     def _well(self, info: Any, beat: Value, lane: Value, has: Value) -> Value:
         """What is kept of a line's threads says of the thread whether it is one of them."""
@@ -487,7 +552,8 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(_Spec, depth=2, reach=18, split=True, examples=partial(_Spec, examples=True), faults=(
     Fault("rtl.memory.lines", "~(writes & ~held)", "~writes"),
     Fault("rtl.memory.lines", "safe = ~(alter | altering)", "safe = ~alter"),
-    Fault("rtl.memory.lines", "altering.eq((used & alters).any() | gives & alter)", "altering.eq((used & alters).any())"),
+    Fault("rtl.memory.lines", "altering.eq((used & alters).any() | gives & alter)",
+          "altering.eq((used & alters).any())"),
     Fault("rtl.memory.lines", "Mux(unconfirmed.any(), held, 0)", "Mux(confirmed.any(), 0, held)"),
     Fault("rtl.memory.lines", "(follows | held).any() & found.write", "follows.any() & found.write"),
     Fault("rtl.memory.lines", "reads & (sending.r_rdy | ~request.ready)", "reads & ~request.ready"),

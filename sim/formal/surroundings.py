@@ -133,9 +133,9 @@ def put(m: Module, name: str, part: Elaboratable) -> Callable[..., Value]:
     return at
 
 
-def inside(m: Module, name: str, part: Any) -> dict[str, dict[str, Any]]:
-    """Makes a part a submodule; what is returned is what each of its methods called by a local name when the part was
-    elaborated. Of a memory among that ports can be made."""
+def inside(part: Any) -> tuple[Elaboratable, dict[str, dict[str, Any]]]:
+    """Elaborates a part. Returns what becomes a submodule in its place, and what each of its methods has called by a
+    local name meanwhile; of a memory among that ports can be made."""
     known: dict[str, dict[str, Any]] = {}
 
     def note(frame: FrameType, event: str, _: Any) -> None:
@@ -147,8 +147,7 @@ def inside(m: Module, name: str, part: Any) -> dict[str, dict[str, Any]]:
         elaborated = part.elaborate("formal")
     finally:
         sys.setprofile(before)
-    m.submodules[name] = elaborated
-    return known
+    return elaborated, known
 
 
 def presume(m: Module, name: str, part: Elaboratable) -> None:

@@ -184,7 +184,7 @@ class _Spec(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         no_reset(m)
-        past, names = Past(m), inside(m, "dut", self.dut)
+        past, (m.submodules.dut, names) = Past(m), inside(self.dut)
         self.names, self.answers, self.fills = names["elaborate"], names["_answer"], names["_fill"]
         self.around = _Around(m, past, self.dut)
         m.d.comb += [self.one.eq(AnyConst(_BITS)), self.other.eq(AnyConst(_BITS)),
@@ -425,7 +425,7 @@ class _Spec(Elaboratable):
             used, other) & writes[0] & writes[1] & _bit(held, other) & ~_bit(held, one))
         claim(m, ~_bit(unconfirmed, one) | _bit(self.around.writing, one), "who is held waits for memory",
               when=(self.queue.level != 0) & (self.queue.places[0][:_BITS] == other) & _bit(held, other))
-        claim(m, _bit(self.filling | self.sends, other) & writes[1], "who is held", when=_bit(held, other))
+        claim(m, ~(held & ~(self.filling | self.sends)).any() & (writes[1] | ~_bit(held, other)), "who is held")
         can_happen(m, before & (behind[1] == 1) & _bit(self.around.writing, one), "one is held")
 
     def _rank(self, tag: Value) -> Value:

@@ -39,7 +39,7 @@ class _Spec(Elaboratable):
         self.dut: Any = AccessStage(_PARAMS)
         self.slot, self.thread = Signal(_BITS), Signal(range(WARP_THREADS))
         self.came, self.said, self.over, self.is_idle = Signal(), Signal(), Signal(), Signal()
-        self.shuffles, self.modifies, self.lanes = Signal(), Signal(), Signal(_LANES)
+        self.shuffles, self.shuffled, self.modifies, self.lanes = Signal(), Signal(), Signal(), Signal(_LANES)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -96,7 +96,7 @@ class _Spec(Elaboratable):
         with m.Elif(tells):
             m.d.sync += [said.eq(1), self.lanes.eq(early.payload.lanes)]
         with m.Elif(ends):
-            m.d.sync += [came.eq(0), over.eq(1)]
+            m.d.sync += [came.eq(0), over.eq(1), self.shuffled.eq(self.shuffles)]
 
         # What it is, and what comes of its addresses.
         free(m, self.shuffles, self.modifies)
@@ -119,9 +119,10 @@ class _Spec(Elaboratable):
     def _sets(self) -> tuple[Value, Value, Value]:
         """Whether the thread accesses memory, local memory, shared memory."""
         what, thread = self.entry, self.thread
+        shuffled = Mux(self.over, self.shuffled, self.shuffles)
         does = (self.came | self.over) & ~self.is_idle & (~what.bad | (thread < what.thread))
         sets = what.sets
-        return (does & _bit(sets.memory, thread), does & ~self.shuffles & _bit(sets.local, thread),
+        return (does & _bit(sets.memory, thread), does & ~shuffled & _bit(sets.local, thread),
                 does & ~what.bad & _bit(sets.shared, thread))
 
     def _show_found(self, m: Module, past: Past) -> None:
@@ -145,7 +146,7 @@ class _Spec(Elaboratable):
         some = self.entry.some
         claim(m, ~(done & ~some).any() & ~(done[1] & some[0] & ~done[0]) & ~(done[2] & (some[:2] & ~done[:2]).any()),
               "one set after the other", when=here & self.came & ~self.is_idle)
-        claim(m, ~(self.said & self.came), "it has come after that")
+        claim(m, ~(self.came & (self.said | self.over)), "it has come after that")
         which = Mux(done[2], shared, Mux(done[1], local, memory))
 
         # Of the thread: handed on, offered, collected, or it waits.

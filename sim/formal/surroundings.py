@@ -133,7 +133,7 @@ def put(m: Module, name: str, part: Elaboratable) -> Callable[..., Value]:
     return at
 
 
-def inside(part: Any) -> tuple[Elaboratable, dict[str, dict[str, Any]]]:
+def inside(part: Any) -> tuple[Module, dict[str, dict[str, Any]]]:
     """Elaborates a part. Returns what becomes a submodule in its place, and what each of its methods has called by a
     local name meanwhile; of a memory among that ports can be made."""
     known: dict[str, dict[str, Any]] = {}

@@ -1,20 +1,40 @@
 """What each thread of an instruction accesses is handed on once, and the instruction ends once, before the next begins.
 
-TODO
+Instructions of any kind come to the eight slots, with any threads that access memory, local memory or shared memory at
+any places, with errors or without, or with nothing to do; what is told before all of an instruction's addresses are
+judged is told when it likes. The miss queue takes lines, the crossbar takes beats, the atomic operations take threads
+when they like. Of one slot, and of one thread, whichever they are:
+
+1. A thread that accesses memory, its own or everybody's, is handed on with one line, which is that of its place; if the
+   instruction has an error, the threads below the failing one alone. Other threads never are.
+2. All threads of the same line are handed on with it, and every line has some. What is told of a line early is it.
+3. Each word of a thread that accesses shared memory, or that shuffles, passes once, in turn; an atomic operation in
+   shared memory is handed on once. That is behind all lines of the instruction, and not if one of those had a fault or
+   an address was wrong.
+4. An instruction ends once: with its last line, its last beat, its operations, or since there is nothing more to do;
+   and all its threads have been handed on then. The one in the next slot begins behind it.
+5. A line is found within two cycles more than a warp has beats, but for those in which the one before waits to be
+   taken; and who is next begins when its addresses are judged and the lines before are taken. So instructions end.
+6. What is offered to the miss queue is what that assumes.
+
+Assumed: an instruction comes to a slot when the one before has ended there and nothing of it is offered any more; what
+is told of its addresses fits together, as `_well` says; places and instructions stay as they are; and of the other
+slots that what is told early is found before the end, as is shown of the one. Addresses of lines have five bits here:
+they are compared and handed on, and that many may all be different.
 """
 
 from typing import Any
 
-from amaranth.asserts import AnyConst, AnySeq  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.asserts import AnyConst  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.hdl import Array, Assume, Cat, Const, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.utils import ceil_log2
 
 from rtl.arbiter import lowest
 from rtl.memory.access import AccessStage, beats_of
-from rtl.memory.instruction import MemoryOperation, judged_layout, slot_bits
-from rtl.one_hot import one_hot
+from rtl.memory.instruction import MemoryOperation, slot_bits
 from rtl.params import PRESETS, WARP_THREADS
+from rtl.population import population
 from sim.formal.fault import Fault
 from sim.formal.surroundings import Past, can_happen, claim, free, inside, no_reset, put
 from sim.formal.theorem import Theorem
@@ -49,11 +69,14 @@ class _Spec(Elaboratable):
         entry = self.names["known"].read_port(domain="comb")
         self.at = put(m, "dut", elaborated)
         past = Past(m)
-        m.d.comb += [self.slot.eq(AnyConst(_BITS)), self.thread.eq(AnyConst(len(self.thread))), entry.addr.eq(self.slot)]
+        m.d.comb += [
+            self.slot.eq(AnyConst(_BITS)), self.thread.eq(AnyConst(len(self.thread))), entry.addr.eq(self.slot)]
         self.entry: Any = entry.data
         self._surround(m, past)
         self._show_found(m, past)
         self._show_end(m, past)
+        self._show_offers(m, past)
+        self._show_bound(m, past)
         return m
 
     def _surround(self, m: Module, past: Past) -> None:
@@ -66,7 +89,7 @@ class _Spec(Elaboratable):
         same = ~past.begun | (past(dut.slot) != dut.slot)
 
         # Places of the instruction that is taken.
-        places = Signal(data.ArrayLayout(_PLACE_BITS, WARP_THREADS))
+        places: Any = Signal(data.ArrayLayout(_PLACE_BITS, WARP_THREADS))
         free(m, places)
         m.d.comb += [
             Assume(same | (places.as_value() == past(places.as_value())), "places stay"),
@@ -101,7 +124,8 @@ class _Spec(Elaboratable):
         # What it is, and what comes of its addresses.
         free(m, self.shuffles, self.modifies)
         m.d.comb += [
-            Assume(past(ends) | (self.shuffles == past(self.shuffles)) & (self.modifies == past(self.modifies)), "its kind"),
+            Assume(past(ends) | (self.shuffles == past(self.shuffles)) & (self.modifies == past(self.modifies)),
+                   "its kind"),
             Assume(~here | (self.shuffles == (operation == MemoryOperation.SHUFFLE))
                    & (self.modifies == (operation == MemoryOperation.ATOMIC)), "it is that one"),
             Assume(~comes | self._well(judged.payload, said), "what is judged fits together")]
@@ -170,17 +194,18 @@ class _Spec(Elaboratable):
         claim(m, ~handed, "none before", when=self.came & ~(here & (memory & done[0] | local & done[1])))
 
         # Its line: that of the lowest thread of those that wait; all others of it are found.
-        mark, leader, picking, beat = self.places[thread], Signal(range(WARP_THREADS)), names["picking"], self.thread[ceil_log2(_LANES):]
+        mark, leader, picking = self.places[thread], Signal(range(WARP_THREADS)), names["picking"]
+        beat = thread[ceil_log2(_LANES):]
         all_hits = Cat(hits & of.replicate(_LANES) for of in hit_beat)
         with m.If(at("PICK") | at("COLLECTED") & (told | ~dut.found.valid)):
             m.d.sync += leader.eq(Cat(lowest(picking), dut.line_beat))
         collecting = here & at("COLLECT", "COLLECTED")
-        in_line = found.line == self.places[leader]
         claim(m, line == self.places[leader], "whose line it is", when=collecting)
         claim(m, _bit(threads | all_hits, leader) | at("COLLECT") & _bit(waiting, leader) & _bit(
             left, leader[ceil_log2(_LANES):]), "that thread is found", when=collecting)
         claim(m, line == mark, "it is in the line", when=collecting & (collected | is_hit))
-        claim(m, is_hit | at("COLLECT") & _bit(left, beat), "all of a line are found", when=collecting & waits & (line == mark))
+        claim(m, is_hit | at("COLLECT") & _bit(left, beat), "all of a line are found",
+              when=collecting & waits & (line == mark))
         claim(m, left == beats_of(waiting, _PARAMS), "where threads wait", when=here & at("PICK"))
         claim(m, left.any(), "there is something to compare", when=here & at("COLLECT"))
         claim(m, ~(left & ~(beats_of(waiting, _PARAMS) & ~hit_beat)).any(), "where others wait",
@@ -194,21 +219,25 @@ class _Spec(Elaboratable):
         claim(m, ~(hit_beat & left).any(), "a beat is compared once", when=here & at("COLLECT"))
         claim(m, found.line == line, "it is that line", when=collecting & told)
         early = here & told & at("TAKE", "PICK")
-        claim(m, self.lanes.any() & (found.line == self.places[lowest(self.lanes)]) & (self.came | self.said), "it is the first line", when=early)
-        claim(m, (self.entry.sets.memory[:_LANES] == self.lanes) & (~self.entry.bad | (self.entry.thread >= _LANES)), "it has those threads",
-              when=early & self.came)
+        claim(m, self.lanes.any() & (found.line == self.places[lowest(self.lanes)]) & (self.came | self.said),
+              "it is the first line", when=early)
+        claim(m, (self.entry.sets.memory[:_LANES] == self.lanes) & (~self.entry.bad | (self.entry.thread >= _LANES)),
+              "it has those threads", when=early & self.came)
         claim(m, (done == at("PICK")) & (~at("PICK") | (waiting[:_LANES] == self.lanes)), "it goes first", when=early)
-        claim(m, found.threads.any(), "a line has threads", when=dut.found.valid & found.complete & (found.slot == self.slot))
+        claim(m, found.threads.any(), "a line has threads",
+              when=dut.found.valid & found.complete & (found.slot == self.slot))
         line_taken = Signal.like(mark)
         with m.If(here & self.came):
             m.d.sync += line_taken.eq(mark)
+        can_happen(m, taken & collecting & told, "another line is told of early")
+        can_happen(m, early & self.came & ~at("PICK"), "a line is told of before its threads are judged")
         claim(m, found.line == Mux(here & self.came, mark, line_taken), "it is the thread's", when=offered)
 
     def _show_end(self, m: Module, past: Past) -> None:
         """Words of shared memory, operations, and the end."""
         dut, names, at, here, thread = self.dut, self.names, self.at, self.here, self.thread
         beat, lane = thread[ceil_log2(_LANES):], thread[:ceil_log2(_LANES)]
-        waiting, left, step, done = (names[name] for name in ("waiting", "left", "step", "done"))
+        waiting, left, step = (names[name] for name in ("waiting", "left", "step"))
         memory, local, shared = self._sets()
         job, atomic, found, words = dut.job, dut.atomic, dut.found, dut.instruction.words
         ends = names["ends"]
@@ -224,14 +253,15 @@ class _Spec(Elaboratable):
         shares = here & at("SHARED")
         claim(m, _bit(waiting, thread) == shared, "whose words they are", when=here & at("SHARED", "ATOMIC"))
         claim(m, ~(left & ~beats_of(waiting, _PARAMS)).any() & left.any() & (step < words), "which beats", when=shares)
-        claim(m, ~waiting.any() == 0, "operations of some threads", when=here & at("ATOMIC"))
+        claim(m, waiting.any(), "operations of some threads", when=here & at("ATOMIC"))
         claim(m, step == 0, "the first word first", when=~at("SHARED"))
         claim(m, count == Mux(shared, Mux(_bit(left, beat), Mux(dut.line_beat == beat, step, 0), words), 0),
               "so many words have passed", when=shares)
         claim(m, count == 0, "none before", when=self.came & ~shares)
         claim(m, job.valid == at("SHARED"), "when they pass")
         claim(m, shared & (job.payload.word == count), "words pass in turn", when=sent & in_it)
-        claim(m, job.payload.lanes.any() & (job.payload.slot == self.slot), "some threads' words", when=here & job.valid)
+        claim(m, job.payload.lanes.any() & (job.payload.slot == self.slot), "some threads' words",
+              when=here & job.valid)
         claim(m, count + in_it == Mux(shared, words, 0), "all have passed", when=sent & job.payload.last)
         claim(m, (_bit(atomic.payload.threads, thread) == shared) & (atomic.payload.slot == self.slot),
               "all operations are done", when=here & atomic.valid)
@@ -253,7 +283,50 @@ class _Spec(Elaboratable):
         claim(m, ~shared | by_words | by_operations | _bit(dut.fault, self.slot), "shared memory, too, but for a fault",
               when=here & ends)
         claim(m, dut.slot == past(dut.slot + ends)[:_BITS], "then the next one's turn", when=past.begun)
-        claim(m, ~ends | at("TAKE", "COLLECTED", "SHARED", "ATOMIC"), "where it ends")
+        can_happen(m, by_words & (count == 1), "two words have passed")
+        can_happen(m, here & job.valid & local, "shared memory comes behind local memory")
+        can_happen(m, here & ends & shared & _bit(dut.fault, self.slot), "a fault rules it out")
+
+    def _show_offers(self, m: Module, past: Past) -> None:
+        """What the miss queue assumes of lines that are found."""
+        dut, names, at, here = self.dut, self.names, self.at, self.here
+        valid, found = dut.found.valid, dut.found.payload
+        waits, sets = past(valid & ~dut.found.ready), self.entry.sets
+        early = ("slot", "line", "write", "modify", "local", "words", "size", "signed")
+        claim(m, valid & Cat(found[name] == past(found[name]) for name in early).all(), "what is found stays",
+              when=waits)
+        claim(m, found.as_value() == past(found.as_value()), "all of it", when=waits & past(found.complete))
+        claim(m, (found.words == 1) | (found.words == 2) | (found.words == 4), "so many words", when=valid)
+        claim(m, ~(found.write & found.modify), "what is done with it", when=valid)
+        below = Cat(~self.entry.bad | (number < self.entry.thread) for number in range(WARP_THREADS))
+        claim(m, ~(names["waiting"] & ~(sets.local & below)).any(), "threads of local memory", when=here & names[
+            "done"][1] & at("PICK", "COLLECT", "COLLECTED"))
+        claim(m, ~(found.local & found.modify), "local memory is not modified", when=valid & (found.slot == self.slot))
+
+    def _show_bound(self, m: Module, past: Past) -> None:
+        """``spent``: cycles since the last line was found, but for those in which it waits to be taken."""
+        dut, names, at, here, spent = self.dut, self.names, self.at, self.here, Signal(5)
+        collects, free_ = at("PICK", "COLLECT", "COLLECTED"), names["told"] | ~dut.found.valid
+        with m.If(~collects | names["collected"]):
+            m.d.sync += spent.eq(0)
+        with m.Elif(~at("COLLECTED") | free_):
+            m.d.sync += spent.eq(spent + 1)
+        claim(m, spent + Mux(at("COLLECT"), population(names["left"]), 0) <= _PARAMS.beats + 1, "a line is found soon",
+              when=here & collects)
+        claim(m, spent == 0, "it has begun", when=at("PICK"))
+        claim(m, ~at("TAKE"), "who is next is taken", when=past(here & at("TAKE") & self.came & ~names["ends"]
+                                                               & ~dut.found.valid & names["quiet"]))
 
 
-THEOREM = Theorem(_Spec, depth=2, reach=14, split=True, faults=())
+THEOREM = Theorem(_Spec, depth=1, reach=14, split=True, faults=(
+    Fault("rtl.memory.access", "remain.eq(waiting & ~hit_threads)", "remain.eq(waiting)"),
+    Fault("rtl.memory.access", "m.d.sync += left.eq(remaining & ~beat_here)", "m.d.sync += left.eq(remaining)"),
+    Fault("rtl.memory.access", "~bad | (number < here.thread)", "~bad | (number <= here.thread)"),
+    Fault("rtl.memory.access", "with m.If(told | free):", "with m.If(1):"),
+    Fault("rtl.memory.access", "[hits.eq(hits), hit_beat.eq(hit_beat), hit_same.eq(hit_same)]",
+          "hit_same.eq(hit_same)"),
+    Fault("rtl.memory.access", "with m.Elif(now[2] & (first | settled)):", "with m.Elif(now[2]):"),
+    Fault("rtl.memory.access", "found.last.eq(~remaining.any() & ~rest.any())", "found.last.eq(~remaining.any())"),
+    Fault("rtl.memory.access", "& (early.payload.slot == self.slot) & early.payload.lanes.any() & loads",
+          "& early.payload.lanes.any() & loads"),
+    Fault("rtl.memory.access", "m.d.sync += [done.eq(0), left.eq(0)]", "m.d.sync += done.eq(0)")))

@@ -35,6 +35,7 @@ class _Spec(Elaboratable):
         no_reset(m)
         dut: Any = LineMemory(_PARAMS)
         past, (m.submodules.dut, methods) = Past(m), inside(dut)
+        names = methods["elaborate"]
         free(m, dut)
         tag, byte = Signal(_BITS), Signal(range(LINE_BYTES))
         m.d.comb += [tag.eq(AnyConst(len(tag))), byte.eq(AnyConst(len(byte))),
@@ -71,9 +72,9 @@ class _Spec(Elaboratable):
         m.d.sync += written.eq(Mux(dut.finish, 0, written) | stored)
         with m.If(dut.finish & (dut.finish_tag == tag)):
             m.d.sync += told.eq(written)
-        claim(m, methods["elaborate"]["answer"].word_select(byte, 8) == answer, "what memory has answered")
-        claim(m, written == (_bit(methods["elaborate"]["written"], byte) & open_ & (open_tag == tag)), "what was written since")
-        claim(m, ~methods["elaborate"]["written"].any() | open_, "of which line")
+        claim(m, names["answer"].word_select(byte, 8) == answer, "what memory has answered")
+        claim(m, written == (_bit(names["written"], byte) & open_ & (open_tag == tag)), "what was written since")
+        claim(m, ~names["written"].any() | open_, "of which line")
         claim(m, dut.line.word_select(byte, 8) == value, "what memory gets", when=known)
         claim(m, _bit(dut.written, byte) == told, "what it writes", when=ever(m, dut.finish & (dut.finish_tag == tag)))
         word = Array(dut.words)[bank]

@@ -10,13 +10,12 @@ from amaranth.utils import ceil_log2
 from rtl.arbiter import lowest
 from rtl.component import Component, pass_on
 from rtl.layouts import MemoryPort, memory_request
-from rtl.one_hot import one_hot
 
 __all__ = ["MemoryArbiter", "PortArbiter"]
 
 
 class PortArbiter(Component):
-    """What arbiters of ports share: whose turn it is, and answers back to whom they belong, a cycle later.
+    """What arbiters of ports share: whose turn it is, and answers back to whom they belong.
 
     A request's tag outside is its client's number in the upper bits, and the client's own tag below.
 
@@ -38,8 +37,6 @@ class PortArbiter(Component):
         """Width of the client's part of a tag outside."""
         self.turn = Signal(range(len(tag_bits)))
         """Whose request is taken next: a register, since it is known late who has a request."""
-        self.whose = Signal(len(tag_bits))
-        """Whose answer there is, a bit for each: a register, since what follows from an answer takes a whole cycle."""
         clients = {f"client_{index}": In(signature(width)) for index, width in enumerate(tag_bits)}
         super().__init__(clients | {"port": Out(signature(ceil_log2(len(tag_bits)) + self.own_bits))})
         self.clients = [getattr(self, name) for name in clients]
@@ -56,23 +53,17 @@ class PortArbiter(Component):
         with m.If(moves & others.any()):
             m.d.sync += turn.eq(Mux(later.any(), lowest(later), lowest(others)))
 
-    def _answer(self, m: Module) -> None:
-        """Gives each answer to its client: from registers, since where it comes from is far."""
-        answer, came = Signal.like(self.port.response.payload), self.port.response
-        whose, taken = self.whose, Signal()
-        m.d.comb += [taken.eq((whose & Cat(client.response.ready for client in self.clients)).any()),
-                     came.ready.eq(~whose.any() | taken)]
-        with m.If(came.ready):
-            m.d.sync += [
-                whose.eq(one_hot(came.payload.tag[self.own_bits:], len(whose), came.valid)), answer.eq(came.payload)]
-        names = [name for name, _ in answer.shape()]
+    def _answer(self, m: Module, answer: Any) -> None:
+        """Gives each answer of a stream like the port's to its client."""
+        whose = answer.payload.tag[self.own_bits:]
         for index, client in enumerate(self.clients):
-            m.d.comb += client.response.valid.eq(whose[index])
-            pass_on(m, answer, client.response.payload, *names)
+            pass_on(m, answer.payload, client.response.payload, *(name for name, _ in answer.payload.shape()))
+            with m.If(whose == index):
+                m.d.comb += [client.response.valid.eq(answer.valid), answer.ready.eq(client.response.ready)]
 
 
 class MemoryArbiter(PortArbiter):
-    """Passes requests of several ports to one, in turn, and answers back to whom they belong, a cycle later each. A
+    """Passes requests of several ports to one, in turn, a cycle later, and answers back to whom they belong at once. A
     client's request is taken a cycle later than that if the last one was another's.
 
     What one client says with one tag stays in order, as :func:`~rtl.layouts.memory_request` promises.
@@ -95,7 +86,7 @@ class MemoryArbiter(PortArbiter):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         self._request(m)
-        self._answer(m)
+        self._answer(m, self.port.response)
         return m
 
     def _request(self, m: Module) -> None:

@@ -136,7 +136,7 @@ class BeatArbiter(PortArbiter):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         self._request(m)
-        self._answer(m)
+        self._answer(m, self._kept(m))
         self._promises(m)
         return m
 
@@ -152,6 +152,14 @@ class BeatArbiter(PortArbiter):
                 m.d.comb += client.request.ready.eq(out.ready)
                 pass_on(m, client.request.payload, out.payload, "write", "address", "beat", "data", "mask")
                 m.d.comb += out.payload.tag.eq(client.request.payload.tag | index << self.own_bits)
+
+    def _kept(self, m: Module) -> Any:
+        """Answers, from registers, since where they come from is far."""
+        came, kept = self.port.response, stream.Signature(self.port.response.payload.shape()).create()
+        m.d.comb += came.ready.eq(~kept.valid | kept.ready)
+        with m.If(came.ready):
+            m.d.sync += [kept.valid.eq(came.valid), kept.payload.eq(came.payload)]
+        return kept
 
     def _promises(self, m: Module) -> None:
         """A client's beats, and those of memory, come in the order of a burst; memory answers what it was asked."""

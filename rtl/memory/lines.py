@@ -137,8 +137,6 @@ class MissQueue(Component):
     memory : Out(MemoryPort)
     begun : In(Event of a slot)
         Another instruction gets a slot: it has no fault.
-    asks : Out(1)
-        There is an answer, which may have the next beat for the crossbar: that is known before the beat is.
     quiet : In(1)
         Nothing is read or written, nor will be in the next cycle.
     busy : Out(1)
@@ -163,7 +161,7 @@ class MissQueue(Component):
             "closing": In(Event(passed_layout(params))), "read": In(bank_read(params)),
             "values": Out(data.ArrayLayout(32, params.lanes)), "words": Out(data.ArrayLayout(32, params.lanes)),
             "write": In(bank_write(params)), "copied": Out(1), "memory": Out(MemoryPort(tag)),
-            "begun": In(Event(slot)), "asks": Out(1), "quiet": In(1), "busy": Out(1), "pending": Out(1 << slot),
+            "begun": In(Event(slot)), "quiet": In(1), "busy": Out(1), "pending": Out(1 << slot),
             "fault": Out(1 << slot), "filling": Out(1),
             "issued": Out(Event(slot)), "filled": Out(Event(slot)), "asked": Out(1), "asked_write": Out(1)})
         self.sending: Any = fifo.SyncFIFO(width=1 + tag, depth=1 << tag)
@@ -310,24 +308,26 @@ class MissQueue(Component):
 
         The answer that was taken stays until its words have been read. The next one's beats follow those of it without
         a gap: the first of them, of an answer that is not taken yet, passes the crossbar's first stages meanwhile.
+        Beats leave from registers: what is kept of an answer's line is read before them, threads' places behind.
         """
-        params, job, atomic, here = self._params, self.answer.payload, self.atomic, info.data
+        params, job, atomic, here = self._params, Signal(beat_job(self._params)), self.atomic, info.data
         response, said, passed = self.memory.response, self.memory.response.payload, self.passed
         begun, following, now = Signal(), Signal(next_layout(params)), Signal(next_layout(params))
-        step, ends, done, there, comes = Signal(range(WORDS)), Signal(), Signal(), Signal(), Signal()
+        step, ends, done, gives, comes, free = Signal(range(WORDS)), Signal(), Signal(), Signal(), Signal(), Signal()
         stays, kept_tag, more, served, ahead = Signal(), Signal.like(said.tag), Signal(), Signal(), Signal()
         modifies, known, is_known = Signal(), Signal(), Signal()
         m.d.sync += [modifies.eq(here.modify), known.eq(is_known)]      # of the same tag: it stays
         m.d.comb += [
             comes.eq(response.valid & ~said.write & ~said.error), response.ready.eq(~comes | ~stays),
             lines.take.eq(comes & ~stays), info.addr.eq(Mux(more, kept_tag, said.tag)),
-            self.asks.eq(Mux(more, ~(modifies & known), comes & ~ahead)), there.eq((more | comes & ~ahead) & is_known),
             is_known.eq(~(early & (info.addr == incomplete))),
             now.eq(Mux(begun, following.as_value(), here.next.as_value())),
-            ends.eq(here.local | (step == here.words - 1)), self.answer.valid.eq(there & ~here.modify),
-            done.eq(self.answer.valid & self.answer.ready & job.last),
+            ends.eq(here.local | (step == here.words - 1)), free.eq(~self.answer.valid | self.answer.ready),
+            gives.eq(free & (more | comes & ~ahead) & is_known & ~here.modify), done.eq(gives & job.last),
             served.eq(passed.valid & (passed.payload.owner == BeatOwner.ANSWER))]
-        with m.If(self.answer.valid & self.answer.ready):
+        with m.If(free):
+            m.d.sync += [self.answer.valid.eq(gives), self.answer.payload.eq(job)]
+        with m.If(gives):
             m.d.sync += step.eq(Mux(ends, 0, step + 1))
             with m.If(ends):
                 m.d.sync += [

@@ -229,10 +229,10 @@ class MemoryUnit(Component):
         whole, open_ = Signal(), Signal()
         m.d.comb += [
             whole.eq(~crossbar.continues & ~queue.filling), open_.eq(~atomic.busy & ~(atomic.job.valid & whole)),
-            wants.eq(Cat(queue.asks, queue.fill.valid, access.job.valid)),
+            wants.eq(Cat(job.valid for job in jobs)),
             turn.eq(Mux(crossbar.continues, kept, Cat(
                 wants[place] & ~wants[:place].any() for place in range(len(jobs))))),
-            crossbar.job.valid.eq(open_ & (turn[1:].any() | turn[0] & queue.answer.valid)),
+            crossbar.job.valid.eq(open_ & turn.any()),
             crossbar.job.payload.eq(chosen_of(turn, [job.payload.as_value() for job in jobs]))]
         m.d.comb += [job.ready.eq(crossbar.free & (mine & open_ & (crossbar.continues | job.payload.single)))
                      for job, mine in zip(jobs, turn, strict=True)]

@@ -4,7 +4,8 @@ Two clients ask for lines, and memory answers, when they like; all of them keep 
 stays as it is until it is taken. So does the arbiter between them, and of each client:
 
 1. A request that is taken is offered outside next, as it was, with its client's number before the tag.
-2. An answer that is taken is handed to the client whose number its tag has, next, as it was.
+2. An answer is handed to the client whose number its tag has, as it was, and to nobody else; it is taken when that
+   client takes it.
 3. While a request of the client is there one request of the other one is taken before it at most.
 """
 
@@ -28,7 +29,6 @@ class _Spec(Elaboratable):
         m.submodules.arbiter = arbiter
         free(m, arbiter)
         contracts(m, Past(m), arbiter)
-        claim(m, ~(arbiter.whose & arbiter.whose - 1).any(), "one client has an answer")
         for number in range(len(_TAG_BITS)):
             self._serve(m, arbiter, number)
         return m
@@ -44,11 +44,11 @@ class _Spec(Elaboratable):
         claim(m, outside.request.valid & same & (sent.tag[:bits] == past(taken.tag))
               & (sent.tag[arbiter.own_bits:] == number), f"a request comes through, {number}", when=past(takes))
 
-        answers = outside.response.valid & outside.response.ready & (came.tag[arbiter.own_bits:] == number)
-        answer = own.response.payload
-        same = Cat(getattr(answer, name) == past(getattr(came, name)) for name in ("write", "error", "data")).all()
-        claim(m, own.response.valid & same & (answer.tag == past(came.tag[:bits])),
-              f"an answer comes through, {number}", when=past(answers))
+        answer, its = own.response, came.tag[arbiter.own_bits:] == number
+        same = Cat(getattr(answer.payload, name) == getattr(came, name) for name in ("write", "error", "data")).all()
+        claim(m, same & (answer.payload.tag == came.tag[:bits]) & (outside.response.ready == answer.ready),
+              f"an answer comes through, {number}", when=outside.response.valid & its)
+        claim(m, answer.valid == (outside.response.valid & its), f"and no other one, {number}")
 
         passed, waits = Signal(2), own.request.valid & ~own.request.ready
         goes_by = other.request.valid & other.request.ready
@@ -64,4 +64,5 @@ THEOREM = Theorem(_Spec, depth=1, reach=8, faults=(
     Fault("rtl.memory_arbiter", "free = ~full | out.ready", "free = ~full | ~out.ready"),
     Fault("rtl.memory_arbiter", "kept.tag.eq(request.payload.tag | index << self.own_bits)",
           "kept.tag.eq(request.payload.tag | 1 - index << self.own_bits)"),
-    Fault("rtl.memory_arbiter", "came.ready.eq(~whose.any() | taken)", "came.ready.eq(1)")))
+    Fault("rtl.memory_arbiter", "answer.ready.eq(client.response.ready)", "answer.ready.eq(1)"),
+    Fault("rtl.memory_arbiter", "with m.If(whose == index):", "with m.If(whose <= index):")))

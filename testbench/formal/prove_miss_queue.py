@@ -213,7 +213,6 @@ class _Spec(Elaboratable):
                 dut.fill, dut.answer, dut.atomic))):
             claim(m, stream.valid & (payload == past(payload)), "what is offered stays",
                   when=past(stream.valid & ~stream.ready))
-        claim(m, dut.asks, "it is known that there is an answer", when=dut.answer.valid)
 
     def _show_stages(self, m: Module) -> None:
         """What is done with each line: it waits for its read, memory reads it, it is here; it is filled; it waits for
@@ -312,9 +311,14 @@ class _Spec(Elaboratable):
         here, modifies, row, last_row = self.read_here, self.modifies, lines.copy_row, lines.rows - 1
         comes = dut.memory.response.valid & ~said.write & ~said.error
         left, passing, twice = one_hot(kept_tag, _TAGS, more), Const(0, _TAGS), Const(0, _TAGS)
-        for each in (wait, pend):
-            tag = one_hot(each.tag, _TAGS, each.valid & (each.owner == BeatOwner.ANSWER) & each.last)
-            passing, twice = passing | tag, twice | passing & tag
+        out = dut.answer.payload
+        claim(m, (out.owner == BeatOwner.ANSWER) & (out.kind == BeatKind.ANSWER), "whose beats they are",
+              when=dut.answer.valid)
+        beats = [(out.tag, out.last, dut.answer.valid), *(
+            (each.tag, each.last, each.valid & (each.owner == BeatOwner.ANSWER)) for each in (wait, pend))]
+        for tag, last, valid in beats:
+            mine = one_hot(tag, _TAGS, valid & last)
+            passing, twice = passing | mine, twice | passing & mine
         early, read = one_hot(said.tag, _TAGS, ahead), here & ~modifies
         self.current, self.tag = more | comes & ~ahead, Mux(more, kept_tag, said.tag)
         claim(m, ~twice.any(), "a line is served once")
@@ -325,13 +329,15 @@ class _Spec(Elaboratable):
         claim(m, stays == (read | left).any(), "an answer stays until its words have passed")
         claim(m, ~((read | left) & ~one_hot(kept_tag, _TAGS, stays)).any(), "it is that one's")
         claim(m, ~(left & ~here).any(), "that is here")
-        for each, behind in ((pend, wait), (wait, None)):
-            mine = self.current & (each.tag == self.tag)
-            if behind is not None:
-                mine = mine | behind.valid & behind.last & (behind.owner == BeatOwner.ANSWER) & (
-                    behind.tag == each.tag)
-            claim(m, mine, "halves of the line that is read",
-                  when=each.valid & (each.owner == BeatOwner.ANSWER) & ~each.last)
+        behind, behind_tag = self.current, self.tag
+        for tag, last, valid in beats:
+            claim(m, behind & (tag == behind_tag), "behind a beat that is not the last is one of the same line",
+                  when=valid & ~last)
+            behind, behind_tag = behind | valid, Mux(valid, tag, behind_tag)
+        for number, (tag, _, valid) in enumerate(beats):
+            for front_tag, _, front in beats[number + 1:]:
+                claim(m, _bit(around.reading, tag), "beats of an answer that is not taken yet come last",
+                      when=valid & front & _bit(around.reading, front_tag))
         claim(m, ~stays, "the one before has passed", when=pend.valid & (pend.owner == BeatOwner.ANSWER) & _bit(
             around.reading, pend.tag))
 
@@ -370,9 +376,8 @@ class _Spec(Elaboratable):
         claim(m, ~_bit(passing | atomic | self.filling | self.sends | around.writing, names["ahead_tag"]),
               "it waits", when=early)
         claim(m, self.current & _bit(known & ~modifies, self.tag), "beats are of a line", when=begun | (step != 0))
-        for each in (wait, pend):
-            claim(m, _bit(known & ~modifies, each.tag), "they are of one that is known",
-                  when=each.valid & (each.owner == BeatOwner.ANSWER))
+        for tag, _, valid in beats:
+            claim(m, _bit(known & ~modifies, tag), "they are of one that is known", when=valid)
         claim(m, _bit(known, kept_tag), "so is what is copied", when=row != 0)
 
     def _show_order(self, m: Module) -> None:
@@ -470,11 +475,10 @@ class _Spec(Elaboratable):
         # Beats: how many words of the thread have passed.
         count = Signal(3)
         following = Mux(answers["begun"], answers["following"].as_value(), here.next.as_value())
-        for job, owner, now, step, current, info in (
-                (dut.answer, BeatOwner.ANSWER, following, answers["step"],
-                 self.current & (self.tag == self.one) & self._of(self.known & ~self.modifies), here),
-                (dut.fill, BeatOwner.FILL, fills["kept"].next.as_value(), fills["step"],
-                 dut.fill.valid & (fills["kept_tag"] == self.one), fills["kept"])):
+        current = self.current & (self.tag == self.one) & self._of(self.known & ~self.modifies)
+        for job, owner, now, step, info in (
+                (dut.answer, BeatOwner.ANSWER, following, answers["step"], here),
+                (dut.fill, BeatOwner.FILL, fills["kept"].next.as_value(), fills["step"], fills["kept"])):
             beats = Signal.like(here.next)
             m.d.comb += beats.eq(now)
             payload = job.payload
@@ -482,22 +486,24 @@ class _Spec(Elaboratable):
             in_it = (payload.beat == beat) & _bit(payload.lanes, lane)
             with m.If(sent & in_it):
                 m.d.sync += count.eq(count + 1)
-            claim(m, current, "whose beats they are", when=mine)
             if info is not here:
+                current = mine
                 same = Cat(info[name] == kept[name] for name in (*fields, "word")).all()
                 claim(m, same & self._well(info, beat, lane, kept.has), "what is filled", when=current)
             comes, later = (beats.beat == beat) & _bit(beats.lanes, lane), _bit(beats.others, beat)
             claim(m, self._next_well(beats, info, beat, lane, kept.has), "the next beat", when=current)
             claim(m, (step < kept.words) & (~kept.local | (step == 0)), "which word", when=current)
-            claim(m, count == Mux(comes, step, Mux(later & kept.has, 0, all_words)), "so many have passed",
+            passed = count + (mine & in_it if info is here else 0)
+            claim(m, passed == Mux(comes, step, Mux(later & kept.has, 0, all_words)), "so many have passed",
                   when=current)
             claim(m, payload.lanes.any() & (payload.slot == kept.slot) & (payload.size == kept.size)
                   & (payload.local == kept.local) & (payload.owner == owner), "a beat is the instruction's", when=mine)
             claim(m, kept.has & (payload.word == Mux(kept.local, kept.word, count)), "its words pass in turn",
                   when=mine & in_it)
-            claim(m, count + in_it == all_words, "all of them have passed", when=sent & payload.last)
-        claim(m, count == 0, "none has passed before all threads are known", when=early)
-        claim(m, count == 0, "none has passed yet", when=self._of(self.waiting | self.around.reading) & ~(
+            claim(m, count + in_it == all_words, "all of them have passed", when=mine & payload.last)
+        given_out = dut.answer.valid & (dut.answer.payload.tag == self.one)
+        claim(m, (count == 0) & ~given_out, "none has passed before all threads are known", when=early)
+        claim(m, (count == 0) & ~given_out, "none has passed yet", when=self._of(self.waiting | self.around.reading) & ~(
             self.current & (self.tag == self.one) | answers["ahead"] & (dut.memory.response.payload.tag == self.one)))
         with m.If(given):
             m.d.sync += count.eq(0)

@@ -141,6 +141,7 @@ def inside(part: Any) -> tuple[Module, dict[str, dict[str, Any]]]:
     def note(frame: FrameType, event: str, _: Any) -> None:
         if event == "return" and frame.f_locals.get("self") is part:
             known[frame.f_code.co_name] = dict(frame.f_locals)
+    part._MustUse__used = True      # else Amaranth warns that nobody has elaborated it
     before = sys.getprofile()
     sys.setprofile(note)
     try:

@@ -69,6 +69,7 @@ class Crossbar(Component):
     Members
     -------
     job : In(stream of beat_job)
+        Another one may be offered in the place of one of which nothing was taken.
     continues, free : Out(1)
         The lower half of the job that is offered was taken already; a half is taken if one is offered.
     slot, beat, upper, inner, base : Out, Out, Out, In(inner_layout), In

@@ -164,12 +164,13 @@ class MissQueue(Component):
             "begun": In(Event(slot)), "quiet": In(1), "busy": Out(1), "pending": Out(1 << slot),
             "fault": Out(1 << slot), "filling": Out(1),
             "issued": Out(Event(slot)), "filled": Out(Event(slot)), "asked": Out(1), "asked_write": Out(1)})
+        self.sending: Any = fifo.SyncFIFO(width=1 + tag, depth=1 << tag)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         params, tags = self._params, 1 << memory_tag_bits(self._params)
         m.submodules.lines = lines = LineMemory(params)
-        m.submodules.sending = sending = fifo.SyncFIFO(width=1 + memory_tag_bits(params), depth=tags)
+        m.submodules.sending = sending = self.sending
         m.submodules.addresses = addresses = memory.Memory(shape=LINE_ADDRESS_BITS, depth=tags, init=[])
         note, address = addresses.write_port(), addresses.read_port(domain="comb")
         found, request, response = self.found.payload, self.memory.request, self.memory.response

@@ -1,6 +1,8 @@
 """What is said of hardware that is proved, and what is around it."""
 
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from amaranth.asserts import AnySeq  # pyright: ignore[reportAttributeAccessIssue]
@@ -11,8 +13,8 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 
-__all__ = ["Anything", "Past", "ShownQueue", "can_happen", "claim", "contracts", "ever", "free", "no_reset",
-           "presume", "presumed", "put", "silenced"]
+__all__ = ["Anything", "Past", "ShownQueue", "can_happen", "claim", "contracts", "ever", "free", "inside",
+           "no_reset", "presume", "presumed", "put", "silenced"]
 
 
 class Past:
@@ -129,6 +131,24 @@ def put(m: Module, name: str, part: Elaboratable) -> Callable[..., Value]:
     def at(*states: str) -> Value:
         return Cat(machine.state == machine.encoding[state] for state in states).any()
     return at
+
+
+def inside(part: Any) -> tuple[Module, dict[str, dict[str, Any]]]:
+    """Elaborates a part. Returns what becomes a submodule in its place, and what each of its methods has called by a
+    local name meanwhile; of a memory among that ports can be made."""
+    known: dict[str, dict[str, Any]] = {}
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "return" and frame.f_locals.get("self") is part:
+            known[frame.f_code.co_name] = dict(frame.f_locals)
+    part._MustUse__used = True      # else Amaranth warns that nobody has elaborated it
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        elaborated = part.elaborate("formal")
+    finally:
+        sys.setprofile(before)
+    return elaborated, known
 
 
 def presume(m: Module, name: str, part: Elaboratable) -> None:

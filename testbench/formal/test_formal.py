@@ -1,19 +1,20 @@
 """Theorems about the hardware: how they are found and refused; the short ones are proved, with their faults."""
 
 import re
+import sys
 from pathlib import Path
 from random import Random
 
 import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
-from amaranth.hdl import Assert, Const, Elaboratable, Module
+from amaranth.hdl import Assert, Const, Elaboratable, Module, Signal
 from amaranth.lib.fifo import SyncFIFO
 
 from sim import prove
 from sim.formal import convert
 from sim.formal.fault import Fault, FaultError
 from sim.formal.prover import ask, missing_prover
-from sim.formal.surroundings import ShownQueue, presume, silenced
+from sim.formal.surroundings import ShownQueue, claim, inside, presume, silenced
 from sim.formal.theorem import load
 from testbench.simulation import simulate
 
@@ -110,6 +111,26 @@ def test_assertions_of_a_part_are_assumed_or_left_out():
     assert properties(lambda m: m.submodules.__setattr__("part", Part())) == {"assert"}
     assert properties(lambda m: presume(m, "part", Part())) == {"assume"}
     assert properties(lambda m: m.submodules.__setattr__("part", silenced(Part()))) == set()
+
+
+def test_what_a_part_names_is_known_by_method():
+    class Part(Elaboratable):
+        def elaborate(self, platform):
+            m = Module()
+            count = Signal(3)
+            self._more(m, count)
+            return m
+
+        def _more(self, m, number):
+            count = Signal()
+            m.d.sync += count.eq(number == 2)
+    m, before = Module(), sys.getprofile()
+    m.submodules.part, names = inside(Part())
+    assert (len(names["elaborate"]["count"]), len(names["_more"]["count"])) == (3, 1)
+    assert names["_more"]["number"] is names["elaborate"]["count"]
+    claim(m, names["_more"]["count"] == 0, "it is never two")
+    assert 'FLAVOR "assert"' in rtlil.convert(m, ports=[], platform="formal")
+    assert sys.getprofile() is before
 
 
 def test_examples_are_made_instead(tmp_path):

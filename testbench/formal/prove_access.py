@@ -1,0 +1,332 @@
+"""What each thread of an instruction accesses is handed on once, and the instruction ends once, before the next begins.
+
+Instructions of any kind come to the eight slots, with any threads that access memory, local memory or shared memory at
+any places, with errors or without, or with nothing to do; what is told before all of an instruction's addresses are
+judged is told when it likes. The miss queue takes lines, the crossbar takes beats, the atomic operations take threads
+when they like. Of one slot, and of one thread, whichever they are:
+
+1. A thread that accesses memory, its own or everybody's, is handed on with one line, which is that of its place; if the
+   instruction has an error, the threads below the failing one alone. Other threads never are.
+2. All threads of the same line are handed on with it, and every line has some. What is told of a line early is it.
+3. Each word of a thread that accesses shared memory, or that shuffles, passes once, in turn; an atomic operation in
+   shared memory is handed on once. That is behind all lines of the instruction, and not if one of those had a fault or
+   an address was wrong.
+4. An instruction ends once: with its last line, its last beat, its operations, or since there is nothing more to do;
+   and all its threads have been handed on then. The one in the next slot begins behind it.
+5. A line is found within two cycles more than a warp has beats, but for those in which the one before waits to be
+   taken; and who is next begins when its addresses are judged and the lines before are taken. So instructions end.
+6. What is offered to the miss queue is what that assumes.
+
+Assumed: an instruction comes to a slot when the one before has ended there and nothing of it is offered any more; what
+is told of its addresses fits together, as `_well` says; places and instructions stay as they are; and of the other
+slots that what is told early is found before the end, as is shown of the one. Addresses of lines have five bits here:
+they are compared and handed on, and that many may all be different.
+"""
+
+from typing import Any
+
+from amaranth.asserts import AnyConst  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import Array, Assume, Cat, Const, Elaboratable, Module, Mux, Signal, Value
+from amaranth.lib import data
+from amaranth.utils import ceil_log2
+
+from rtl.arbiter import lowest
+from rtl.memory.access import AccessStage, beats_of
+from rtl.memory.instruction import MemoryOperation, slot_bits
+from rtl.params import PRESETS, WARP_THREADS
+from rtl.population import population
+from sim.formal.fault import Fault
+from sim.formal.surroundings import Past, can_happen, claim, free, inside, no_reset, put
+from sim.formal.theorem import Theorem
+
+_PARAMS = PRESETS["tiny"]
+_BITS = slot_bits(_PARAMS)
+_SLOTS = 1 << _BITS
+_LANES = _PARAMS.lanes
+_PLACE_BITS = ceil_log2(WARP_THREADS)
+"""Lines are compared and handed on: as many as there are threads are any ones."""
+
+
+def _bit(bits: Any, number: Any) -> Value:
+    return Value.cast(bits).bit_select(number, 1)
+
+
+class _Spec(Elaboratable):
+    """The access stage."""
+
+    def __init__(self, examples: bool = False) -> None:
+        self._examples = examples
+        self.dut: Any = AccessStage(_PARAMS)
+        self.slot, self.thread = Signal(_BITS), Signal(range(WARP_THREADS))
+        self.came, self.said, self.over, self.is_idle = Signal(), Signal(), Signal(), Signal()
+        self.shuffles, self.shuffled, self.modifies, self.lanes = Signal(), Signal(), Signal(), Signal(_LANES)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        no_reset(m)
+        elaborated, methods = inside(self.dut)
+        self.names = methods["elaborate"]
+        entry = self.names["known"].read_port(domain="comb")
+        self.at = put(m, "dut", elaborated)
+        past = Past(m)
+        m.d.comb += [
+            self.slot.eq(AnyConst(_BITS)), self.thread.eq(AnyConst(len(self.thread))), entry.addr.eq(self.slot)]
+        self.entry: Any = entry.data
+        self._surround(m, past)
+        self._show_found(m, past)
+        self._show_end(m, past)
+        self._show_offers(m, past)
+        self._show_bound(m, past)
+        return m
+
+    def _surround(self, m: Module, past: Past) -> None:
+        """Instructions, of which each slot has one after the other, and who takes what is found."""
+        dut, names, slot = self.dut, self.names, self.slot
+        free(m, dut)
+        instruction, judged, early = dut.instruction, dut.judged, dut.early
+        operation, here = instruction.operation, dut.slot == slot
+        self.here = here
+        same = ~past.begun | (past(dut.slot) != dut.slot)
+
+        # Places of the instruction that is taken.
+        places: Any = Signal(data.ArrayLayout(_PLACE_BITS, WARP_THREADS))
+        free(m, places)
+        m.d.comb += [
+            Assume(same | (places.as_value() == past(places.as_value())), "places stay"),
+            Assume(same | (instruction.as_value() == past(instruction.as_value())), "an instruction stays"),
+            Assume((instruction.words == 1) | (instruction.words == 2) | (instruction.words == 4), "so many words"),
+            Assume(operation.as_value() <= MemoryOperation.SHUFFLE.value, "some operation")]
+        self.places = Array(list(places))
+        m.d.comb += [Assume(dut.lines[lane] == self.places[Cat(Const(lane, ceil_log2(_LANES)), dut.line_beat)],
+                            "the line of a place") for lane in range(_LANES)]
+
+        # One instruction comes to the slot after the other.
+        found, ready = dut.found.payload, names["ready"]
+        comes, idles = judged.valid & (judged.payload.slot == slot), dut.idle.valid & (dut.idle.payload == slot)
+        tells = early.valid & (early.payload.slot == slot)
+        came, said, over, is_idle = self.came, self.said, self.over, self.is_idle
+        under_way = dut.found.valid & found.complete & (found.slot == slot) | dut.finished.valid & (
+            dut.finished.payload == slot)
+        ends = names["ends"] & here
+        self.comes, self.ends = comes | idles, ends
+        m.d.comb += [
+            Assume(~judged.valid | ~_bit(ready, judged.payload.slot), "it is judged once"),
+            Assume(~(comes | idles | tells) | ~came & ~under_way, "one after the other"),
+            Assume(~(comes & idles) & ~((idles | tells) & said) & ~(tells & (comes | idles)), "one is told of once"),
+            Assume(~dut.found.ready | dut.found.valid & found.complete, "only what is complete is taken")]
+        with m.If(comes | idles):
+            m.d.sync += [came.eq(1), said.eq(0), is_idle.eq(idles), over.eq(0)]
+        with m.Elif(tells):
+            m.d.sync += [said.eq(1), self.lanes.eq(early.payload.lanes)]
+        with m.Elif(ends):
+            m.d.sync += [came.eq(0), over.eq(1), self.shuffled.eq(self.shuffles)]
+
+        # What it is, and what comes of its addresses.
+        free(m, self.shuffles, self.modifies)
+        m.d.comb += [
+            Assume(past(ends) | (self.shuffles == past(self.shuffles)) & (self.modifies == past(self.modifies)),
+                   "its kind"),
+            Assume(~here | (self.shuffles == (operation == MemoryOperation.SHUFFLE))
+                   & (self.modifies == (operation == MemoryOperation.ATOMIC)), "it is that one"),
+            Assume(~comes | self._well(judged.payload, said), "what is judged fits together")]
+
+    def _well(self, what: Any, said: Any) -> Value:
+        """What is judged fits together."""
+        memory, local, shared = what.sets.memory, what.sets.local, what.sets.shared
+        some = Cat(memory.any(), local.any() & ~self.shuffles, shared.any())
+        below = Cat(~what.bad | (number < what.thread) for number in range(WARP_THREADS))
+        apart = ~(memory & (local | shared)).any() & (self.shuffles | ~(local & shared).any())
+        return ((what.some == some) & apart & ~(self.modifies & (local & below).any())
+                & ~(self.shuffles & (what.bad | memory.any()))
+                & (~Value.cast(said) | (memory[:_LANES] == self.lanes) & (~what.bad | (what.thread >= _LANES))))
+
+    def _sets(self) -> tuple[Value, Value, Value]:
+        """Whether the thread accesses memory, local memory, shared memory."""
+        what, thread = self.entry, self.thread
+        shuffled = Mux(self.over, self.shuffled, self.shuffles)
+        does = (self.came | self.over) & ~self.is_idle & (~what.bad | (thread < what.thread))
+        sets = what.sets
+        return (does & _bit(sets.memory, thread), does & ~shuffled & _bit(sets.local, thread),
+                does & ~what.bad & _bit(sets.shared, thread))
+
+    def _show_found(self, m: Module, past: Past) -> None:
+        """Lines."""
+        dut, names, at, here, thread = self.dut, self.names, self.at, self.here, self.thread
+        found = dut.found.payload
+        done, waiting, left, threads, line, told = (
+            names[name] for name in ("done", "waiting", "left", "threads", "line", "told"))
+        hits, hit_beat = names["hits"], names["hit_beat"]
+        memory, local, shared = self._sets()
+        ready, idle = _bit(names["ready"], self.slot), _bit(names["idle"], self.slot)
+        claim(m, ready == self.came, "who has come")
+        claim(m, idle == self.is_idle, "who has nothing to do", when=ready)
+        claim(m, self._well(self.entry, 0), "what is known fits together", when=self.came & ~self.is_idle)
+        collects, shares = at("PICK", "COLLECT", "COLLECTED"), at("SHARED", "ATOMIC")
+        claim(m, ready & ~idle, "who is at work has come", when=here & (~at("TAKE") | (done != 0)))
+        claim(m, (left == 0), "nothing is left", when=here & at("TAKE") & ~ready)
+        claim(m, done == 0, "nothing is done", when=here & ~ready)
+        claim(m, (done & 4 == 0) & (done & 3 != 0), "it is collected", when=here & collects)
+        claim(m, (done & 4) == Mux(shares, 4, 0), "it is shared", when=here)
+        some = self.entry.some
+        claim(m, ~(done & ~some).any() & ~(done[1] & some[0] & ~done[0]) & ~(done[2] & (some[:2] & ~done[:2]).any()),
+              "one set after the other", when=here & self.came & ~self.is_idle)
+        claim(m, ~(self.came & (self.said | self.over)), "it has come after that")
+        which = Mux(done[2], shared, Mux(done[1], local, memory))
+
+        # Of the thread: handed on, offered, collected, or it waits.
+        taken, line_taken = Signal(), Signal()
+        offered = dut.found.valid & found.complete & (found.slot == self.slot) & _bit(found.threads, thread)
+        with m.If(offered & dut.found.ready):
+            m.d.sync += taken.eq(1)
+        with m.If(self.comes):
+            m.d.sync += taken.eq(0)
+        self.taken, self.handed = taken, taken | offered
+        is_hit = _bit(Cat(hits & of.replicate(_LANES) for of in hit_beat), thread)
+        waits, collected = _bit(waiting, thread), _bit(threads, thread)
+        handed = taken | offered
+        claim(m, ~(taken & offered), "it is handed on once")
+        mine = here & collects
+        claim(m, waits == (which & ~handed & ~(collected & ~at("PICK"))), "it waits", when=mine)
+        claim(m, which & ~handed, "it is collected", when=mine & at("COLLECT", "COLLECTED") & collected)
+        claim(m, ~is_hit | waits, "it is compared once", when=mine & at("COLLECT", "COLLECTED"))
+        before = (memory & done[0] & ~(collects & (done == 1))) | (local & done[1] & ~(collects & done[1]))
+        claim(m, handed, "all of a set are handed on", when=here & before)
+        claim(m, ~handed, "none before", when=self.came & ~(here & (memory & done[0] | local & done[1])))
+
+        # Its line: that of the lowest thread of those that wait; all others of it are found.
+        mark, leader, picking = self.places[thread], Signal(range(WARP_THREADS)), names["picking"]
+        beat = thread[ceil_log2(_LANES):]
+        all_hits = Cat(hits & of.replicate(_LANES) for of in hit_beat)
+        with m.If(at("PICK") | at("COLLECTED") & (told | ~dut.found.valid)):
+            m.d.sync += leader.eq(Cat(lowest(picking), dut.line_beat))
+        collecting = here & at("COLLECT", "COLLECTED")
+        claim(m, line == self.places[leader], "whose line it is", when=collecting)
+        claim(m, _bit(threads | all_hits, leader) | at("COLLECT") & _bit(waiting, leader) & _bit(
+            left, leader[ceil_log2(_LANES):]), "that thread is found", when=collecting)
+        claim(m, line == mark, "it is in the line", when=collecting & (collected | is_hit))
+        claim(m, is_hit | at("COLLECT") & _bit(left, beat), "all of a line are found",
+              when=collecting & waits & (line == mark))
+        claim(m, left == beats_of(waiting, _PARAMS), "where threads wait", when=here & at("PICK"))
+        claim(m, left.any(), "there is something to compare", when=here & at("COLLECT"))
+        claim(m, ~(left & ~(beats_of(waiting, _PARAMS) & ~hit_beat)).any(), "where others wait",
+              when=here & at("COLLECTED"))
+        claim(m, told == (dut.found.valid & ~found.complete), "what is told early")
+        claim(m, ~told | (found.slot == dut.slot), "of the one that is taken")
+        left_over = names["ends"] & (told | names["tells_now"]) & ~at("COLLECTED")
+        claim(m, ~left_over, "what is told early is found before the end", when=here)
+        m.d.comb += Assume(here | ~left_over, "so it is of every instruction")
+        claim(m, collects | at("TAKE") & (done == 0), "when it is told", when=here & told)
+        claim(m, ~(hit_beat & left).any(), "a beat is compared once", when=here & at("COLLECT"))
+        claim(m, found.line == line, "it is that line", when=collecting & told)
+        early = here & told & at("TAKE", "PICK")
+        claim(m, self.lanes.any() & (found.line == self.places[lowest(self.lanes)]) & (self.came | self.said),
+              "it is the first line", when=early)
+        claim(m, (self.entry.sets.memory[:_LANES] == self.lanes) & (~self.entry.bad | (self.entry.thread >= _LANES)),
+              "it has those threads", when=early & self.came)
+        claim(m, (done == at("PICK")) & (~at("PICK") | (waiting[:_LANES] == self.lanes)), "it goes first", when=early)
+        claim(m, found.threads.any(), "a line has threads",
+              when=dut.found.valid & found.complete & (found.slot == self.slot))
+        line_taken = Signal.like(mark)
+        with m.If(here & self.came):
+            m.d.sync += line_taken.eq(mark)
+        can_happen(m, taken & collecting & told, "another line is told of early")
+        can_happen(m, early & self.came & ~at("PICK"), "a line is told of before its threads are judged")
+        claim(m, found.line == Mux(here & self.came, mark, line_taken), "it is the thread's", when=offered)
+
+    def _show_end(self, m: Module, past: Past) -> None:
+        """Words of shared memory, operations, and the end."""
+        dut, names, at, here, thread = self.dut, self.names, self.at, self.here, self.thread
+        beat, lane = thread[ceil_log2(_LANES):], thread[:ceil_log2(_LANES)]
+        waiting, left, step = (names[name] for name in ("waiting", "left", "step"))
+        memory, local, shared = self._sets()
+        job, atomic, found, words = dut.job, dut.atomic, dut.found, dut.instruction.words
+        ends = names["ends"]
+
+        # Words pass in turn.
+        count = Signal(3)
+        sent = here & job.valid & job.ready
+        in_it = (job.payload.beat == beat) & _bit(job.payload.lanes, lane)
+        with m.If(self.comes):
+            m.d.sync += count.eq(0)
+        with m.Elif(sent & in_it):
+            m.d.sync += count.eq(count + 1)
+        shares = here & at("SHARED")
+        claim(m, _bit(waiting, thread) == shared, "whose words they are", when=here & at("SHARED", "ATOMIC"))
+        claim(m, ~(left & ~beats_of(waiting, _PARAMS)).any() & left.any() & (step < words), "which beats", when=shares)
+        claim(m, waiting.any(), "operations of some threads", when=here & at("ATOMIC"))
+        claim(m, step == 0, "the first word first", when=~at("SHARED"))
+        claim(m, count == Mux(shared, Mux(_bit(left, beat), Mux(dut.line_beat == beat, step, 0), words), 0),
+              "so many words have passed", when=shares)
+        claim(m, count == 0, "none before", when=self.came & ~shares)
+        claim(m, job.valid == at("SHARED"), "when they pass")
+        claim(m, shared & (job.payload.word == count), "words pass in turn", when=sent & in_it)
+        claim(m, job.payload.lanes.any() & (job.payload.slot == self.slot), "some threads' words",
+              when=here & job.valid)
+        claim(m, count + in_it == Mux(shared, words, 0), "all have passed", when=sent & job.payload.last)
+        claim(m, (_bit(atomic.payload.threads, thread) == shared) & (atomic.payload.slot == self.slot),
+              "all operations are done", when=here & atomic.valid)
+        claim(m, ~(memory | local) | self.taken, "behind memory's lines", when=here & (job.valid | atomic.valid))
+
+        # It ends once.
+        ended, finishes = Signal(2), dut.finished.valid & (dut.finished.payload == self.slot)
+        offered = found.valid & found.payload.complete & (found.payload.slot == self.slot)
+        last = offered & found.payload.last
+        by_words, by_operations = sent & job.payload.last, here & atomic.valid & atomic.ready
+        with m.If(self.comes):
+            m.d.sync += ended.eq(0)
+        with m.Else():
+            m.d.sync += ended.eq(ended + (last & found.ready) + finishes + by_words + by_operations)
+        claim(m, ended + finishes + last == self.over, "it ends once")
+        claim(m, self.came, "it has begun", when=here & ends)
+        claim(m, ends, "who has ended leaves", when=by_words | by_operations)
+        claim(m, (memory | local) == self.handed, "all that it accesses in memory was found", when=self.over)
+        claim(m, ~shared | by_words | by_operations | _bit(dut.fault, self.slot), "shared memory, too, but for a fault",
+              when=here & ends)
+        claim(m, dut.slot == past(dut.slot + ends)[:_BITS], "then the next one's turn", when=past.begun)
+        can_happen(m, by_words & (count == 1), "two words have passed")
+        can_happen(m, here & job.valid & local, "shared memory comes behind local memory")
+        can_happen(m, here & ends & shared & _bit(dut.fault, self.slot), "a fault rules it out")
+
+    def _show_offers(self, m: Module, past: Past) -> None:
+        """What the miss queue assumes of lines that are found."""
+        dut, names, at, here = self.dut, self.names, self.at, self.here
+        valid, found = dut.found.valid, dut.found.payload
+        waits, sets = past(valid & ~dut.found.ready), self.entry.sets
+        early = ("slot", "line", "write", "modify", "local", "words", "size", "signed")
+        claim(m, valid & Cat(found[name] == past(found[name]) for name in early).all(), "what is found stays",
+              when=waits)
+        claim(m, found.as_value() == past(found.as_value()), "all of it", when=waits & past(found.complete))
+        claim(m, (found.words == 1) | (found.words == 2) | (found.words == 4), "so many words", when=valid)
+        claim(m, ~(found.write & found.modify), "what is done with it", when=valid)
+        below = Cat(~self.entry.bad | (number < self.entry.thread) for number in range(WARP_THREADS))
+        claim(m, ~(names["waiting"] & ~(sets.local & below)).any(), "threads of local memory", when=here & names[
+            "done"][1] & at("PICK", "COLLECT", "COLLECTED"))
+        claim(m, ~(found.local & found.modify), "local memory is not modified", when=valid & (found.slot == self.slot))
+
+    def _show_bound(self, m: Module, past: Past) -> None:
+        """``spent``: cycles since the last line was found, but for those in which it waits to be taken."""
+        dut, names, at, here, spent = self.dut, self.names, self.at, self.here, Signal(5)
+        collects, free_ = at("PICK", "COLLECT", "COLLECTED"), names["told"] | ~dut.found.valid
+        with m.If(~collects | names["collected"]):
+            m.d.sync += spent.eq(0)
+        with m.Elif(~at("COLLECTED") | free_):
+            m.d.sync += spent.eq(spent + 1)
+        claim(m, spent + Mux(at("COLLECT"), population(names["left"]), 0) <= _PARAMS.beats + 1, "a line is found soon",
+              when=here & collects)
+        claim(m, spent == 0, "it has begun", when=at("PICK"))
+        claim(m, ~at("TAKE"), "who is next is taken", when=past(here & at("TAKE") & self.came & ~names["ends"]
+                                                               & ~dut.found.valid & names["quiet"]))
+
+
+THEOREM = Theorem(_Spec, depth=1, reach=14, split=True, faults=(
+    Fault("rtl.memory.access", "remain.eq(waiting & ~hit_threads)", "remain.eq(waiting)"),
+    Fault("rtl.memory.access", "m.d.sync += left.eq(remaining & ~beat_here)", "m.d.sync += left.eq(remaining)"),
+    Fault("rtl.memory.access", "~bad | (number < here.thread)", "~bad | (number <= here.thread)"),
+    Fault("rtl.memory.access", "with m.If(told | free):", "with m.If(1):"),
+    Fault("rtl.memory.access", "[hits.eq(hits), hit_beat.eq(hit_beat), hit_same.eq(hit_same)]",
+          "hit_same.eq(hit_same)"),
+    Fault("rtl.memory.access", "with m.Elif(now[2] & (first | settled)):", "with m.Elif(now[2]):"),
+    Fault("rtl.memory.access", "found.last.eq(~remaining.any() & ~rest.any())", "found.last.eq(~remaining.any())"),
+    Fault("rtl.memory.access", "& (early.payload.slot == self.slot) & early.payload.lanes.any() & loads",
+          "& early.payload.lanes.any() & loads"),
+    Fault("rtl.memory.access", "m.d.sync += [done.eq(0), left.eq(0)]", "m.d.sync += done.eq(0)")))

@@ -1,0 +1,103 @@
+"""A line that is written has the bytes that were written last, and says which they are; an answer is read as it came.
+
+Lines are filled and modified one after the other: between two that are finished all writes go to the second one, as the
+theorem `miss_queue` has it. Of one byte of one line, whichever it is:
+
+1. What is sent to memory of it, and what atomic operations read of it, is what was written there last, or what the
+   answer had when its row was copied.
+2. It counts as written if it was since the line before was finished; a copy is no write.
+3. What is read of the answer is what memory has answered last.
+"""
+
+from typing import Any
+
+from amaranth.asserts import AnyConst  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import Array, Assume, Cat, Elaboratable, Module, Mux, Signal, Value
+from amaranth.utils import ceil_log2
+
+from rtl.isa.tokens import LINE_BYTES
+from rtl.memory.instruction import LINE_WORDS, BeatKind, memory_tag_bits
+from rtl.memory.lines import LineMemory
+from rtl.params import PRESETS
+from sim.formal.fault import Fault
+from sim.formal.surroundings import Past, can_happen, claim, ever, free, inside, no_reset
+from sim.formal.theorem import Theorem
+
+_PARAMS = PRESETS["tiny"]
+_BITS = memory_tag_bits(_PARAMS)
+
+
+class _Spec(Elaboratable):
+    """The memory of lines, with anybody who writes them one after the other."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        no_reset(m)
+        dut: Any = LineMemory(_PARAMS)
+        past, (m.submodules.dut, methods) = Past(m), inside(dut)
+        names = methods["elaborate"]
+        free(m, dut)
+        tag, byte = Signal(_BITS), Signal(range(LINE_BYTES))
+        m.d.comb += [tag.eq(AnyConst(len(tag))), byte.eq(AnyConst(len(byte))),
+                     Assume(dut.tag == tag, "the line that is looked at")]
+        place, banks = byte[:2], min(_PARAMS.lanes, LINE_WORDS)
+        bank, row = byte[2:2 + ceil_log2(banks)], byte[2 + ceil_log2(banks):]
+
+        # What others promise.
+        all_bytes, values = (Cat(each[name] for each in dut.write.banks) for name in ("bytes", "value"))
+        copied_row, copied_tag = past(dut.copy_row), past(dut.copy_tag)
+        writes, open_, open_tag = dut.write.line & all_bytes.any(), Signal(), Signal(_BITS)
+        m.d.comb += [
+            Assume(~(dut.copy & dut.read.used), "nothing is read while a row is copied"),
+            Assume(~(dut.copied & all_bytes.any()), "nor written in the next cycle"),
+            Assume(~dut.copied | (values == Cat(dut.values)), "what is copied"),
+            Assume(~(writes & open_ & ~dut.finish) | (dut.write.tag == open_tag), "one line after the other"),
+            Assume(~(dut.finish & open_) | (dut.finish_tag == open_tag), "is finished")]
+        with m.If(writes):
+            m.d.sync += [open_.eq(1), open_tag.eq(dut.write.tag)]
+        with m.Elif(dut.finish):
+            m.d.sync += open_.eq(0)
+
+        # What the byte should be.
+        answer, value, written, told, known = Signal(8), Signal(8), Signal(), Signal(), Signal()
+        answered = past(answer)
+        access: Any = Array(dut.write.banks)[bank]
+        stored = writes & (dut.write.tag == tag) & (access.row[:len(row)] == row) & _bit(access.bytes, place)
+        copies = dut.copied & (copied_row == row) & (copied_tag == tag)
+        with m.If(dut.take):
+            m.d.sync += answer.eq(dut.taken.word_select(byte, 8))
+        with m.If(stored | copies):
+            m.d.sync += [
+                value.eq(Mux(stored, access.value.as_value().word_select(place, 8), answered)), known.eq(1)]
+        m.d.sync += written.eq(Mux(dut.finish, 0, written) | stored)
+        with m.If(dut.finish & (dut.finish_tag == tag)):
+            m.d.sync += told.eq(written)
+        claim(m, names["answer"].word_select(byte, 8) == answer, "what memory has answered")
+        claim(m, written == (_bit(names["written"], byte) & open_ & (open_tag == tag)), "what was written since")
+        claim(m, ~names["written"].any() | open_, "of which line")
+        claim(m, dut.line.word_select(byte, 8) == value, "what memory gets", when=known)
+        claim(m, _bit(dut.written, byte) == told, "what it writes", when=ever(m, dut.finish & (dut.finish_tag == tag)))
+        word = Array(dut.words)[bank]
+        reads: Any = Array(dut.read.rows)[bank]
+        claim(m, word.word_select(place, 8) == value, "what atomic operations read",
+              when=known & (dut.read.tag == tag) & (reads[:len(row)] == row))
+        found = Array(dut.values)[bank].word_select(place, 8)
+        mine = Mux(dut.copy, dut.copy_row == row, (dut.read.kind == BeatKind.ANSWER) & (reads[:len(row)] == row))
+        claim(m, found == answered, "what is read of an answer", when=past(mine))
+        claim(m, found == 0, "nothing else is", when=past.begun & past(~dut.copy & (dut.read.kind != BeatKind.ANSWER)))
+        can_happen(m, known & told & past(past(copies)), "a line is copied and written")
+        return m
+
+
+def _bit(bits: Any, number: Value) -> Value:
+    return Value.cast(bits).bit_select(number, 1)
+
+
+THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
+    Fault("rtl.memory.lines", "written.eq(Mux(self.finish, 0, written) | now)",
+          "written.eq(Mux(self.finish, 0, written | now))"),
+    Fault("rtl.memory.lines", "Mux(copied, copied_tag, self.write.tag)", "Mux(copied, self.copy_tag, self.write.tag)"),
+    Fault("rtl.memory.lines", "Mux(self.copy, self.copy_row, self.read.rows[bank][:row_bits_])",
+          "self.read.rows[bank][:row_bits_]"),
+    Fault("rtl.memory.lines", "sent.addr.eq(Cat(Const(number, row_bits_), self.tag))",
+          "sent.addr.eq(Cat(Const(number, row_bits_), self.finish_tag))")))

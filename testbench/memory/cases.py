@@ -127,7 +127,7 @@ def fills(world: MemoryWorld) -> Iterator[MemoryStep]:
 
 
 def shared_counted(world: MemoryWorld, lanes: int) -> list[Counted]:
-    """Loads and stores of shared memory."""
+    """Loads and stores of shared memory, and atomic operations, which go thread by thread."""
     cases = []
     for number, (pattern, size) in enumerate((pattern, size) for pattern in PATTERNS for size in _SIZES):
         count = size_bytes(size.value)
@@ -142,6 +142,9 @@ def shared_counted(world: MemoryWorld, lanes: int) -> list[Counted]:
                           conflicts(chosen, count, lanes, loads=name == "LDS")) for name, word in (
             ("STS", encode("STS", Ra=register, Rd=_DATA, size=size.value)),
             ("LDS", encode("LDS", Ra=register, Rd=_RESULT, uniform_size=size.value)))]
+        if size is MemorySize.B32:
+            add = encode("ATOMS", "", Ra=register, Rb=_DATA, Rd=_RESULT, type=0, operation=AtomicOperation.ADD.value)
+            cases.append(Counted(f"ATOMS.ADD, {pattern.name}", MemoryStep(slot, add, threads), len(chosen)))
     return cases
 
 

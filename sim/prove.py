@@ -9,18 +9,23 @@ stderr says why.
 """
 
 import ast
+import os
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
+from typing import Any
 
 from tqdm import tqdm
 
 from sim.command import Parser, make_folder, print_text
 from sim.formal.prover import ProofError, ask, missing_prover
-from sim.formal.theorem import load
+from sim.formal.theorem import Theorem, load
 
 __all__ = ["main", "theorems"]
 
@@ -37,6 +42,7 @@ class Options:
     short: bool
     depth: int | None
     keep: Path | None
+    workers: int
 
 
 def theorems(folder: Path = FOLDER) -> dict[str, Path]:
@@ -57,20 +63,39 @@ def _parser() -> Parser:
     parser.add_argument("--depth", type=int, metavar="N", help="of the induction, in cycles, instead of the theorem's")
     parser.add_argument("--keep", type=Path, metavar="FOLDER",
                         help="keep the files of the tools, waveforms of what is wrong among them")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N",
+                        help="theorems at once; all cores without it")
     return parser
 
 
-def _prove(name: str, path: Path, folder: Path, depth: int | None) -> bool:
+def _prove(bar: Any, lock: Lock, folder: Path, depth: int | None, name: str, path: Path, theorem: Theorem) -> bool:
     """Proves one theorem and prints what was found."""
-    theorem, right = load(path), True
-    with tqdm(total=2 + len(theorem.faults), desc=name, disable=None, leave=False) as bar:
-        for answer in ask(path, theorem, folder, depth):
-            right &= answer.right
+    right = True
+    for answer in ask(path, theorem, folder / name, depth):
+        right &= answer.right
+        with lock:
             bar.clear()
             print_text(f"{name:16} {answer.seconds:6.1f} s  {'yes' if answer.right else 'NO '}  {answer.question}"
                        f"{answer.where and f', {answer.where}'}\n")
             bar.update()
     return right
+
+
+def _prove_all(options: Options, folder: Path, paths: dict[str, Path]) -> bool:
+    """Proves theorems, some at once, those that take long first."""
+    chosen = [(name, path, load(path)) for name, path in paths.items()]
+    chosen = [each for each in chosen if not (options.short and each[2].long)]
+    chosen.sort(key=lambda each: not each[2].long)
+    questions = sum(2 + len(theorem.faults) for _, _, theorem in chosen)
+    with (tqdm(total=questions, desc="questions", disable=None, leave=False) as bar,
+          ThreadPoolExecutor(options.workers) as pool):
+        prove = partial(_prove, bar, Lock(), folder, options.depth)
+        done = [pool.submit(prove, *each) for each in chosen]
+        try:
+            wrong = [each for each in done if not each.result()]
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return not wrong
 
 
 def _work(options: Options) -> int:
@@ -81,19 +106,16 @@ def _work(options: Options) -> int:
         return 0
     if options.name is not None and options.name not in known:
         raise ProofError(f"no theorem {options.name}: there are {', '.join(known)}")
-    if options.depth is not None and options.depth < 1:
-        raise ProofError(f"--depth has to be 1 at least, not {options.depth}")
+    for name in ("depth", "workers"):
+        if (value := getattr(options, name)) is not None and value < 1:
+            raise ProofError(f"--{name} has to be 1 at least, not {value}")
     if (missing := missing_prover()) is not None:
         raise ProofError(missing)
     if options.keep is not None:
         make_folder(options.keep)
-    right = True
     with (TemporaryDirectory() if options.keep is None else nullcontext(options.keep)) as folder:
-        for name in known if options.name is None else (options.name,):
-            if options.short and load(known[name]).long:
-                continue
-            right &= _prove(name, known[name], Path(folder, name), options.depth)
-    return 0 if right else 1
+        paths = known if options.name is None else {options.name: known[options.name]}
+        return 0 if _prove_all(options, Path(folder), paths) else 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -73,7 +73,8 @@ def test_a_fault_that_is_not_there_is_refused():
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["nothing"], f"no theorem nothing: there are {', '.join(KNOWN)}"),
-    (["rtt", "--depth", "0"], "--depth has to be 1 at least, not 0")])
+    (["rtt", "--depth", "0"], "--depth has to be 1 at least, not 0"),
+    (["rtt", "--workers", "-1"], "--workers has to be 1 at least, not -1")])
 def test_refusals(arguments, message, capsys):
     with pytest.raises(SystemExit) as ended:
         prove.main(arguments)
@@ -92,8 +93,8 @@ def test_missing_tools_are_named(monkeypatch, capsys):
 def test_long_theorems_are_left_out(monkeypatch):
     proved = []
     monkeypatch.setattr(prove, "missing_prover", lambda: None)
-    monkeypatch.setattr(prove, "_prove", lambda name, *_: proved.append(name) or True)
-    assert prove.main(["--short"]) == 0
+    monkeypatch.setattr(prove, "_prove", lambda bar, lock, folder, depth, name, *_: proved.append(name) or True)
+    assert prove.main(["--short", "--workers", "3"]) == 0
     assert set(proved) == {name for name, path in KNOWN.items() if not load(path).long} < KNOWN.keys()
 
 

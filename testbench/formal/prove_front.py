@@ -67,7 +67,7 @@ class _Spec(Elaboratable):
             m.d.sync += left.eq(left - 1)
         claim(m, taken.valid == (gather.valid & gather.ready), "what is taken is told")
         claim(m, (left != 0) & (taken.payload.slot == slot), "it is of the instruction", when=taken.valid)
-        claim(m, taken.payload.second == (job.second & (left == 1)), "the first one, then the second", when=left != 0)
+        claim(m, taken.payload.second == (job.second & (left == 1)), "the first one, then the second")
         claim(m, taken.payload.last == (left == 1), "the last one says so", when=left != 0)
         claim(m, gather.payload.index == taken.payload.second, "so do the lanes hear", when=taken.valid)
         claim(m, left <= Mux(taken.valid, 1, 0), "all before the next one", when=leaves)

@@ -11,21 +11,18 @@ stderr says why.
 import ast
 import os
 import sys
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Lock
-from typing import Any
 
 from tqdm import tqdm
 
 from sim.command import Parser, make_folder, print_text
-from sim.formal.prover import ProofError, ask, missing_prover
-from sim.formal.theorem import Theorem, load
+from sim.formal.prover import ProofError, answer, missing_prover, questions
+from sim.formal.theorem import load
+from sim.workers import results_of
 
 __all__ = ["main", "theorems"]
 
@@ -64,38 +61,24 @@ def _parser() -> Parser:
     parser.add_argument("--keep", type=Path, metavar="FOLDER",
                         help="keep the files of the tools, waveforms of what is wrong among them")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N",
-                        help="theorems at once; all cores without it")
+                        help="processes; default one a core")
     return parser
 
 
-def _prove(bar: Any, lock: Lock, folder: Path, depth: int | None, name: str, path: Path, theorem: Theorem) -> bool:
-    """Proves one theorem and prints what was found."""
+def _prove(options: Options, folder: Path, paths: Iterable[Path]) -> bool:
+    """Proves theorems, those that take long first, and prints what was found."""
+    loaded = sorted(((path, load(path)) for path in paths), key=lambda each: not each[1].long)
+    asked = [(question,) for path, theorem in loaded if not (options.short and theorem.long)
+             for question in questions(path, theorem, folder / path.stem, options.depth)]
     right = True
-    for answer in ask(path, theorem, folder / name, depth):
-        right &= answer.right
-        with lock:
+    with tqdm(total=len(asked), desc="questions", disable=None, leave=False) as bar:
+        for each in results_of(answer, iter(asked), lambda: True, workers=options.workers):
+            right &= each.right
             bar.clear()
-            print_text(f"{name:16} {answer.seconds:6.1f} s  {'yes' if answer.right else 'NO '}  {answer.question}"
-                       f"{answer.where and f', {answer.where}'}\n")
+            print_text(f"{each.question.theorem:16} {each.seconds:6.1f} s  {'yes' if each.right else 'NO '}  "
+                       f"{each.question.text}{each.where and f', {each.where}'}\n")
             bar.update()
     return right
-
-
-def _prove_all(options: Options, folder: Path, paths: dict[str, Path]) -> bool:
-    """Proves theorems, some at once, those that take long first."""
-    chosen = [(name, path, load(path)) for name, path in paths.items()]
-    chosen = [each for each in chosen if not (options.short and each[2].long)]
-    chosen.sort(key=lambda each: not each[2].long)
-    questions = sum(2 + len(theorem.faults) for _, _, theorem in chosen)
-    with (tqdm(total=questions, desc="questions", disable=None, leave=False) as bar,
-          ThreadPoolExecutor(options.workers) as pool):
-        prove = partial(_prove, bar, Lock(), folder, options.depth)
-        done = [pool.submit(prove, *each) for each in chosen]
-        try:
-            wrong = [each for each in done if not each.result()]
-        finally:
-            pool.shutdown(cancel_futures=True)
-    return not wrong
 
 
 def _work(options: Options) -> int:
@@ -114,8 +97,8 @@ def _work(options: Options) -> int:
     if options.keep is not None:
         make_folder(options.keep)
     with (TemporaryDirectory() if options.keep is None else nullcontext(options.keep)) as folder:
-        paths = known if options.name is None else {options.name: known[options.name]}
-        return 0 if _prove_all(options, Path(folder), paths) else 1
+        paths = known.values() if options.name is None else (known[options.name],)
+        return 0 if _prove(options, Path(folder), paths) else 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,7 +16,7 @@ from sim.formal.fault import Fault
 from sim.formal.step import unreached, untrue
 from sim.formal.theorem import Theorem
 
-__all__ = ["Answer", "ProofError", "ask", "missing_prover"]
+__all__ = ["Answer", "ProofError", "Question", "answer", "ask", "missing_prover", "questions"]
 
 _DONE, _WRONG, _UNKNOWN = 0, 2, 4
 """Exit codes of sby: yes, no, induction did not succeed."""
@@ -40,10 +40,41 @@ class ProofError(CommandError):
 
 
 @dataclass(frozen=True)
+class Question:
+    """About a theorem: whether it holds, whether what it speaks of can happen, whether a fault makes it false.
+
+    Attributes:
+        path: The theorem's file.
+        text: For people.
+        mode: What is asked; ``cycles``: of how many.
+        which: Of "all" or of "examples".
+        fault: Of the hardware, if any.
+        split: Whether it is taken apart, see :mod:`sim.formal.step`.
+        expected: The exit code that is right.
+        folder: Where files of the tools stay.
+    """
+
+    path: Path
+    text: str
+    mode: str
+    cycles: int
+    which: str
+    fault: Fault | None
+    split: bool
+    expected: int
+    folder: Path
+
+    @property
+    def theorem(self) -> str:
+        """Its name."""
+        return self.path.stem.removeprefix("prove_")
+
+
+@dataclass(frozen=True)
 class Answer:
     """To one question: whether it is as it should be, in how many seconds, and where not."""
 
-    question: str
+    question: Question
     right: bool
     seconds: float
     where: str = ""
@@ -94,22 +125,28 @@ def _take_apart(folder: Path, mode: str, cycles: int) -> tuple[int, str]:
     return (_DONE, "") if where is None else (_UNKNOWN, where)
 
 
-def ask(path: Path, theorem: Theorem, folder: Path, depth: int | None = None) -> Iterator[Answer]:
-    """Asks all about a theorem, one question after the other. Files stay in ``folder``. ProofError when a tool fails.
-
-    ``depth``: instead of the theorem's own.
-    """
-    cycles = theorem.depth if depth is None else depth
+def questions(path: Path, theorem: Theorem, folder: Path, depth: int | None = None) -> list[Question]:
+    """What is asked about a theorem. Files will be in ``folder``. ``depth``: instead of the theorem's own."""
+    cycles, split = theorem.depth if depth is None else depth, theorem.split
     mode, proof = ("bmc", "for") if theorem.bounded else ("prove", "by induction over")
-    questions = [
-        (mode, f"holds, {proof} {cycles} cycles", cycles, None, _DONE),
-        ("cover", f"can happen, within {theorem.reach} cycles", theorem.reach, None, _DONE),
-        *(("step", f"fails with: {fault}", cycles, fault, _UNKNOWN) if theorem.split else
-          ("bmc", f"finds: {fault}", theorem.reach, fault, _WRONG) for fault in theorem.faults)]
-    for number, (mode, question, steps, fault, expected) in enumerate(questions):
-        place = folder / str(number)
-        place.mkdir(parents=True, exist_ok=True)
-        began = time.perf_counter()
-        _convert(path, place, "all" if number == 0 or mode == "step" else "examples", fault)
-        code, where = (_take_apart if theorem.split else _run)(place, mode, steps)
-        yield Answer(question, code == expected, time.perf_counter() - began, where)
+    asked = [
+        (f"holds, {proof} {cycles} cycles", mode, cycles, "all", None, _DONE),
+        (f"can happen, within {theorem.reach} cycles", "cover", theorem.reach, "examples", None, _DONE),
+        *((f"fails with: {fault}", "step", cycles, "all", fault, _UNKNOWN) if split else
+          (f"finds: {fault}", "bmc", theorem.reach, "examples", fault, _WRONG) for fault in theorem.faults)]
+    return [Question(path, text, mode, steps, which, fault, split, expected, folder / str(number))
+            for number, (text, mode, steps, which, fault, expected) in enumerate(asked)]
+
+
+def answer(question: Question) -> Answer:
+    """Asks it. ProofError when a tool fails."""
+    question.folder.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    _convert(question.path, question.folder, question.which, question.fault)
+    code, where = (_take_apart if question.split else _run)(question.folder, question.mode, question.cycles)
+    return Answer(question, code == question.expected, time.perf_counter() - began, where)
+
+
+def ask(path: Path, theorem: Theorem, folder: Path) -> Iterator[Answer]:
+    """Asks all about a theorem, one question after the other."""
+    return map(answer, questions(path, theorem, folder))

@@ -27,7 +27,7 @@ def test_what_is_offered_stays():
     for name in _RUNS:
         result = hardware.run(build(RUNS[name], "O3"), _LIMIT)
         assert result.status == "ok", result
-    assert watch.broken.keys() <= LOOSE, watch.broken
+    assert {place: how for place, how in watch.broken.items() if place not in LOOSE} == {}
     assert len(watch.waited) > 40
 
 

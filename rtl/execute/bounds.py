@@ -1,5 +1,7 @@
 """Between the second and the third stage of a full lane: the bounds of a result's type, and its place in a word."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -67,18 +69,18 @@ class BoundStage(wiring.Component):
         return m
 
 
-def kept_bytes(control: LaneControl) -> Value:
+def kept_bytes(control: Any) -> Value:
     """Where c keeps its bits, into which the first term goes."""
     _, half, byte = _size(control)
     return Cat((control.add_c & ~((half | byte) & taken)).replicate(8) for taken in _taken_bytes(control))
 
 
-def _size(control: LaneControl) -> tuple[Value, Value, Value]:
+def _size(control: Any) -> tuple[Value, Value, Value]:
     """Whether the result goes to the high half; whether it is a half; whether a byte."""
     return control.result_high, control.result_bits == ResultBits.HALF, control.result_bits == ResultBits.BYTE
 
 
-def _taken_bytes(control: LaneControl) -> tuple[Value, ...]:
+def _taken_bytes(control: Any) -> tuple[Value, ...]:
     """The bytes that the first term takes."""
     high, half, byte = _size(control)
     return ~high, ~high & ~byte, high | ~(half | byte), ~(half | byte) | (high & half)

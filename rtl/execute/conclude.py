@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from rtl.sums import sum_with_carry
+from rtl.sums import sum_is_zero, sum_with_carry
 
 from .control import LaneControl, PredicateResult
 from .float_unit import FloatFinish, FloatRound, FloatSum
@@ -60,15 +60,17 @@ class ResultStage(wiring.Component):
         m.d.comb += [
             total.eq(sum_with_carry(x, y, plus)),
             overflow.eq((x[31] == y[31]) & (total[31] != x[31])),
-            less.eq(Mux(control.signed_result, total[31] ^ overflow, ~total[32]))]
+            less.eq(Mux(control.signed_result, Mux(x[31] == y[31], x[31], total[31]), ~total[32]))]
 
         # The result: one of these words, the others are gated.
         bounded, chooses, takes_x, sums, chosen = Signal(), Signal(), Signal(), Signal(), Signal(32)
+        chosen_zero: Value = Const(0)
         if self._full:
             m.d.comb += [
                 chooses.eq(control.smaller | control.larger), takes_x.eq(less ^ control.larger),
                 chosen.eq((x[:32] & (chooses & takes_x).replicate(32))
                           | (~y[:32] & (chooses & ~takes_x).replicate(32)))]
+            chosen_zero = Mux(takes_x, ~x[:32].any(), y[:32].all())
         m.d.comb += [
             bounded.eq(control.saturate & overflow), sums.eq(~bounded & ~chooses & keep),
             value.eq(Cat(total[:16] & sums.replicate(16), total[16:32] & (sums & ~control.merge).replicate(16))
@@ -76,10 +78,14 @@ class ResultStage(wiring.Component):
                      | Cat(Const(0, 16), terms.b & control.merge.replicate(16))
                      | real)]
 
-        # CC.
+        # CC. Of these words it is known before the sum is there whether they are zero.
         zero, old, flags = Signal(), terms.conditions, result.conditions
+        sum_zero = Mux(control.merge, sum_is_zero(x[:16], y[:16], plus) & ~terms.b.any(),
+                       sum_is_zero(x[:32], y[:32], plus))
         m.d.comb += [
-            zero.eq(~value.any() & (~control.chain_zero | old.zero)), flags.zero.eq(zero), flags.sign.eq(value[31]),
+            zero.eq(Mux(chooses, chosen_zero, ~bounded & (sum_zero | ~keep)) & ~real.any()
+                    & (~control.chain_zero | old.zero)),
+            flags.zero.eq(zero), flags.sign.eq(value[31]),
             flags.carry.eq(control.carries & total[32:].any()),
             flags.overflow.eq(control.carries & Mux(control.three, total[33], overflow))]
         with m.If(control.verdict):
@@ -103,7 +109,7 @@ class ResultStage(wiring.Component):
             with m.Case(PredicateResult.DECISION):
                 m.d.comb += result.p.eq(terms.decision)
             with m.Case(PredicateResult.OUTSIDE):
-                m.d.comb += result.p.eq(~_inside(value[_WINDOW_BITS:]))
+                m.d.comb += result.p.eq(~_inside(total[_WINDOW_BITS:32]))
             if self._full:
                 with m.Case(PredicateResult.OUTSIDE_HIGH):
                     m.d.comb += result.p.eq(~zero | ~_inside(terms.low_byte))

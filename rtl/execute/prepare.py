@@ -1,5 +1,8 @@
 """The first stage of a lane: its operands, as the second one wants them."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -61,10 +64,10 @@ class OperandStage(wiring.Component):
         m = Module()
         control, operands, prepared = self.control, self.operands, self.prepared
         a, b, c, flags = operands.a, operands.b, operands.c, operands.conditions
-        if self._full:
-            a, b = (_selected(m, name, *source) for name, source in (
-                ("a", (a, control.part_a, control.signed_a)), ("b", (b, control.part_b, control.signed_b))))
         negative_a, negative_b = control.signed_a & a[31], control.signed_b & b[31]
+        if self._full:
+            a, negative_a = _selected(m, "a", a, control.part_a, control.signed_a)
+            b, negative_b = _selected(m, "b", b, control.part_b, control.signed_b)
         factors = self._factors(m, a, b)
         term_a = self._terms(m, a, b, factors) if self._full else self._simple_terms(m)
 
@@ -109,7 +112,7 @@ class OperandStage(wiring.Component):
                 prepared.negative_a.eq(negative_a), prepared.negative_b.eq(negative_b),
                 prepared.picks.as_value().eq(byte_picks(control.permute, operands.b)), shifts.c.eq(prepared.c),
                 shifts.operands.eq(operands), shifts.negative.eq(
-                    control.signed_a & Mux(control.part_a == Part.REVERSED, operands.a[0], a[31])),
+                    Mux(control.part_a == Part.REVERSED, control.signed_a & operands.a[0], negative_a)),
                 shifts.marks.eq(Mux(control.of_condition, flags.as_value(), Cat(operands.predicates, 1)))]
         else:
             m.d.comb += prepared.a.eq(term_a)
@@ -225,13 +228,23 @@ class OperandStage(wiring.Component):
         return correction
 
 
-def _selected(m: Module, name: str, word: Value, part: Value, is_signed: Value) -> Signal:
-    """A part of a word, extended to one. Its lowest byte is one of four, the next one of two or its sign."""
-    selected, lowest, second, sign, code = (
-        Signal(32, name=f"selected_{name}"), Signal(8), Signal(8), Signal(), Value.cast(part))
+def _selected(m: Module, name: str, word: Value, part: Value, is_signed: Value) -> tuple[Signal, Signal]:
+    """A part of a word, extended to one, and whether it is signed and below zero."""
+    code, selected, negative = Value.cast(part), Signal(32, name=f"selected_{name}"), Signal(name=f"negative_{name}")
     is_byte, high, whole = code[2], part == Part.HIGH, ~code[2] & (code[0] == code[1])
+    bytes_ = [is_byte & (code[:2] == place) for place in range(WORD_BYTES)]
+    # The word's bytes that may be the lowest one, the next one, and the one with the sign: of each one at most.
+    lowest = (bytes_[0] | (~is_byte & ~high), bytes_[1], bytes_[2] | high, bytes_[3])
+    second = (Const(0), ~is_byte & ~high, Const(0), high)
+    signs = (bytes_[0], bytes_[1] | (part == Part.LOW), bytes_[2], bytes_[3] | high | whole)
+
+    def taken(chosen: tuple[Value, ...]) -> Value:
+        words = (word.word_select(place, 8) & one.replicate(8) for place, one in enumerate(chosen))
+        return reduce(or_, words)
+
+    narrow = negative & ~whole
     m.d.comb += [
-        lowest.eq(word.word_select(Cat(code[0] & is_byte, Mux(is_byte, code[1], high)), 8)),
-        second.eq(Mux(high, word[24:], word[8:16])), sign.eq(is_signed & Mux(is_byte, lowest[7], second[7])),
-        selected.eq(Cat(lowest, Mux(is_byte, sign.replicate(8), second), Mux(whole, word[16:], sign.replicate(16))))]
-    return selected
+        negative.eq(taken(tuple(sign & is_signed for sign in signs))[7]),
+        selected.eq(Cat(taken(lowest), taken(second) | (negative & is_byte).replicate(8),
+                        (word[16:] & whole.replicate(16)) | narrow.replicate(16)))]
+    return selected, negative

@@ -35,20 +35,17 @@ class BoundStage(wiring.Component):
         m = Module()
         control, first, negative, beyond = (
             self.control, self.unbounded.terms.x[:32], self.unbounded.negative, self.unbounded.beyond)
-        to_signed, exceeds, above_half = control.signed_result, Signal(), Signal()
+        to_signed, exceeds = control.signed_result, Signal()
         high, half, byte = _size(control)
-        others = first ^ negative.replicate(32)
-        m.d.comb += above_half.eq(others[_HALF_BITS:].any())
-        with m.If(control.bound):
-            with m.Switch(control.result_bits):
-                with m.Case(ResultBits.BYTE):
-                    m.d.comb += exceeds.eq(above_half | others[8:_HALF_BITS].any() | (to_signed & others[7]))
-                with m.Case(ResultBits.HALF):
-                    m.d.comb += exceeds.eq(above_half | (to_signed & others[15]))
-                with m.Default():
-                    m.d.comb += exceeds.eq(to_signed & others[31])
-            with m.If(beyond | (negative & ~to_signed)):
-                m.d.comb += exceeds.eq(1)
+
+        def differs(start: int, stop: int) -> Value:
+            """Whether some of these bits are not as the sign."""
+            return Mux(negative, ~first[start:stop].all(), first[start:stop].any())
+
+        m.d.comb += exceeds.eq(control.bound & (
+            beyond | (negative & ~to_signed) | ((half | byte) & differs(_HALF_BITS, 32))
+            | (byte & differs(8, _HALF_BITS))
+            | (to_signed & (negative ^ Mux(byte, first[7], Mux(half, first[15], first[31]))))))
 
         # A byte takes bits of the term, those of a bound, or none. The highest bit of a bound is that of a negative
         # number only if the type has a sign.

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from rtl.sums import sum_is_zero, sum_with_carry
+from rtl.sums import sum_with_carry
 
 from .control import LaneControl, PredicateResult
 from .float_unit import FloatFinish, FloatRound, FloatSum
@@ -78,10 +78,9 @@ class ResultStage(wiring.Component):
                      | Cat(Const(0, 16), terms.b & control.merge.replicate(16))
                      | real)]
 
-        # CC. Of these words it is known before the sum is there whether they are zero.
+        # CC. Whether the result is zero does not wait for it, but for the words that it is one of.
         zero, old, flags = Signal(), terms.conditions, result.conditions
-        sum_zero = Mux(control.merge, sum_is_zero(x[:16], y[:16], plus) & ~terms.b.any(),
-                       sum_is_zero(x[:32], y[:32], plus))
+        sum_zero = ~total[:16].any() & ~Mux(control.merge, terms.b, total[16:32]).any()
         m.d.comb += [
             zero.eq(Mux(chooses, chosen_zero, ~bounded & (sum_zero | ~keep)) & ~real.any()
                     & (~control.chain_zero | old.zero)),
@@ -99,20 +98,22 @@ class ResultStage(wiring.Component):
         if self._full:
             to_predicates = control.unpack & ~control.of_condition
             m.d.comb += result.predicates_written.eq(Mux(to_predicates, terms.b, 0))
+        tests, inverts, otherwise = Signal(), Signal(), Signal()
         with m.Switch(control.predicate):
             with m.Case(PredicateResult.TRUE):
-                m.d.comb += result.p.eq(1)
+                m.d.comb += otherwise.eq(1)
             with m.Case(PredicateResult.ZERO):
-                m.d.comb += result.p.eq(zero)
+                m.d.comb += tests.eq(1)
             with m.Case(PredicateResult.NONZERO):
-                m.d.comb += result.p.eq(~zero)
+                m.d.comb += [tests.eq(1), inverts.eq(1)]
             with m.Case(PredicateResult.DECISION):
-                m.d.comb += result.p.eq(terms.decision)
+                m.d.comb += otherwise.eq(terms.decision)
             with m.Case(PredicateResult.OUTSIDE):
-                m.d.comb += result.p.eq(~_inside(total[_WINDOW_BITS:32]))
+                m.d.comb += otherwise.eq(~_inside(total[_WINDOW_BITS:32]))
             if self._full:
                 with m.Case(PredicateResult.OUTSIDE_HIGH):
-                    m.d.comb += result.p.eq(~zero | ~_inside(terms.low_byte))
+                    m.d.comb += [tests.eq(1), inverts.eq(1), otherwise.eq(~_inside(terms.low_byte))]
+        m.d.comb += result.p.eq((tests & (zero ^ inverts)) | otherwise)
         return m
 
 

@@ -67,7 +67,7 @@ class IndexedTargets(Component):
             comes.eq(arriving.valid & through_table), passes.eq(arriving.valid & ~through_table),
             address.eq(Mux(number == RZ, offset.as_unsigned()[:_OFFSET_BITS], kept.operands[0] + offset)),
             misaligned.eq(address[:2] != 0), asked.payload.bank.eq(field_of(kept.word, form.fields["bank"])),
-            asked.payload.address.eq(address), asked.valid.eq((state == _Indexed.ASKS) & ~misaligned),
+            asked.payload.address.eq(address), asked.valid.eq(state == _Indexed.ASKS),
             value.ready.eq(1), self.busy.eq(waits | comes), self.passed.valid.eq(passes | (state == _Indexed.PASSES)),
             # Of one that comes to wait here it is of no use; whether it does is not asked.
             self.passed.payload.eq(Mux(arriving.valid, arriving.payload.as_value(), kept.as_value()))]
@@ -78,7 +78,7 @@ class IndexedTargets(Component):
 
         with m.Switch(state):
             with m.Case(_Indexed.ASKS, _Indexed.READS):
-                with m.If(value.valid | misaligned):
+                with m.If(value.valid):
                     m.d.sync += [kept.operands[0].eq(Mux(misaligned, 0, value.payload.value)), kept.fault.eq(error),
                                  state.eq(_Indexed.PASSES)]
                 with m.Elif(asked.ready):

@@ -9,6 +9,7 @@ import pytest
 from amaranth.hdl import Module, Signal
 
 from rtl.execute.common import CommonDecoder
+from rtl.execute.condition import CONDITION_TABLES
 from rtl.execute.vote import Vote, verdict_of
 from rtl.isa.condition import ConditionCode
 from rtl.isa.kinds import VoteMode
@@ -47,7 +48,7 @@ def test_guards_tests_and_operands_of_every_form():
                 form.pipe is Pipe.DOUBLE and "x" in form.operands)
             tested = form.pipe is Pipe.FLOW and "test" in form.fields
             assert _operand(instruction.guard) == ((3, 1) if form.guarded else (PT, 0)), form
-            assert instruction.test == (5 if tested else ConditionCode.T.value), form
+            assert instruction.test.as_bits() == CONDITION_TABLES[5 if tested else ConditionCode.T.value], form
             assert _operand(instruction.predicate) == ((2, 1) if votes else (4, 0)), form
             assert not instruction.misaligned, form
         for form in constants:

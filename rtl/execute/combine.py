@@ -7,18 +7,15 @@ from amaranth.lib.wiring import In, Out
 from rtl.isa.kinds import SumShift
 from rtl.sums import sum_with_carry
 
-from .control import FirstTerm, LaneControl, ProductPart, ResultBits, Truth
+from .bounds import ONE, kept_bytes
+from .control import FirstTerm, LaneControl, ProductPart
 from .float_unit import FloatAdd, FloatAligned, FloatSum
 from .permute import BytePermuter
-from .prepare import joined
+from .shift_plan import loses_bits
 from .shifter import Shifter
-from .stages import PREPARED_SUM_BITS, WORD_BYTES, Prepared, Terms, together
+from .stages import PREPARED_SUM_BITS, WORD_BYTES, Prepared, Terms, Unbounded, Verdict, together
 
 __all__ = ["TermStage"]
-
-_HALF_BITS = 16
-_ONE = 0x3F80_0000
-"""The floating-point number 1."""
 
 
 class TermStage(wiring.Component):
@@ -37,6 +34,8 @@ class TermStage(wiring.Component):
     prepared : In(Prepared)
     aligned : In(FloatAligned)
     terms : Out(Terms)
+    unbounded : Out(Unbounded)
+        Of a full lane: of what passes such lanes only.
     sum : Out(FloatSum)
     """
 
@@ -44,6 +43,7 @@ class TermStage(wiring.Component):
     prepared: In(Prepared)
     aligned: In(FloatAligned)
     terms: Out(Terms)
+    unbounded: Out(Unbounded)
     sum: Out(FloatSum)
 
     def __init__(self, *, full: bool, floats: bool) -> None:
@@ -54,9 +54,10 @@ class TermStage(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         control, prepared, terms = self.control, self.prepared, self.terms
-        self._decide(m)
         sum_of_two, logic, table = Signal(PREPARED_SUM_BITS), Signal(32), Signal(8)
         m.d.comb += [
+            terms.decision.eq(self._decided(prepared.decision)),
+            terms.opposite.eq(self._decided(prepared.opposite_decision)),
             table.eq(Mux(terms.decision, control.table, control.table_otherwise)),
             sum_of_two.eq(self._sum_of_two() if self._full else sum_with_carry(
                 prepared.a, prepared.b, prepared.one_more)),
@@ -75,65 +76,80 @@ class TermStage(wiring.Component):
         return m
 
     def _simple_terms(self, m: Module, sum_of_two: Signal, logic: Signal) -> None:
-        """The terms of an ordinary lane. What the first one is not is 0, logic by its table."""
-        control, prepared, terms = self.control, self.prepared, self.terms
+        """The terms of an ordinary lane."""
+        control, prepared, terms, plan = self.control, self.prepared, self.terms, self.prepared.shift
         m.submodules.shifter = shifter = Shifter(32)
-        moved, low, first = shifter.moved, prepared.products[0][:32], Signal(PREPARED_SUM_BITS)
-
-        def gated(value: Value, holds: Value) -> Value:
-            return value & holds.replicate(len(value))
-
-        shifts, sums = (control.first == FirstTerm.SHIFT) & prepared.shift.counts, control.first == FirstTerm.SUM
-        product, shifted = control.product == ProductPart.HALVES, control.result_high
         ones = control.one_a + control.one_b + control.one_c
         m.d.comb += [
             shifter.word.eq(Mux(control.pair, Cat(prepared.c[:32][::-1], prepared.a[:31]),
-                                Cat(prepared.a[:32], prepared.shift.fill.replicate(31)))),
-            shifter.amount.eq(prepared.shift.amount),
-            first.eq((logic & Mux(control.as_one, _ONE, ~0)) | gated(sum_of_two, sums)
-                     | gated(moved, shifts & ~control.left) | gated(moved[::-1], shifts & control.left)
-                     | gated(low, product & ~shifted) | Cat(Const(0, 16), gated(low[:16], product & shifted))),
-            terms.x.eq(Cat(first[:31], first[31] & ~control.floating.real, first[32:])),
-            terms.y.eq(gated(prepared.b, control.add_b) | gated(prepared.c[:32], control.add_c)),
+                                Cat(prepared.a[:32], plan.fill.replicate(31)))),
+            shifter.amount.eq(plan.amount),
+            terms.x.eq(self._first(logic, sum_of_two, _gated(shifter.moved, plan.counts & ~control.left)
+                                   | _gated(shifter.moved[::-1], plan.counts & control.left))),
+            terms.y.eq(_gated(prepared.b, control.add_b) | _gated(prepared.c[:32], control.add_c)),
             terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry) | (ones > 1))]
+
+    def _first(self, logic: Value, sum_of_two: Value, shifted: Value) -> Value:
+        """The first term of what passes all lanes. What it is not is 0, logic by its table."""
+        control, low = self.control, self.prepared.products[0][:32]
+        product, high = control.product == ProductPart.HALVES, control.result_high
+        first = ((logic & Mux(control.as_one, ONE, ~0)) | _gated(sum_of_two, control.first == FirstTerm.SUM)
+                 | _gated(shifted, control.first == FirstTerm.SHIFT) | _gated(low, product & ~high)
+                 | Cat(Const(0, 16), _gated(low[:16], product & high)))
+        return Cat(first[:31], first[31] & ~control.floating.real, first[32:])
+
+    def _complemented(self) -> Value:
+        """A, its bytes complemented where they are to be."""
+        opposite = self.prepared.opposite
+        return self.prepared.a ^ Cat(*(one.replicate(8) for one in opposite), opposite[-1].replicate(2))
 
     def _sum_of_two(self) -> Value:
         """A and b: one sum, or four, of bytes. A byte that one is added to and that has a carry has a zero for its
         ninth bit, where the carry stays."""
-        prepared, terms = self.prepared, ([], [])
+        prepared, terms, a = self.prepared, ([], []), self._complemented()
         for place in range(WORD_BYTES):
-            for term, word in zip(terms, (prepared.a, prepared.b), strict=True):
+            for term, word in zip(terms, (a, prepared.b), strict=True):
                 term.append(word[8 * place:8 * place + 8])
             if place < WORD_BYTES - 1:
                 terms[0].append(prepared.between[place])
                 terms[1].append(Const(0, 1))
-        return together(sum_with_carry(Cat(*terms[0], prepared.a[32:]), Cat(*terms[1], Const(0, 2)),
+        return together(sum_with_carry(Cat(*terms[0], a[32:]), Cat(*terms[1], Const(0, 2)),
                                        prepared.one_more), 9)
 
     def _distances(self) -> tuple[Value, Value]:
         """The sum of the distances of four bytes, but for one that may have to be added; that one."""
-        prepared = self.prepared
-        last = [*prepared.between, prepared.a[32]]
-        numbers = [Cat(prepared.a[8 * place:8 * place + 8], ninth) for place, ninth in enumerate(last)]
+        prepared, a = self.prepared, self._complemented()
+        last = [*prepared.between, a[32]]
+        numbers = [Cat(a[8 * place:8 * place + 8], ninth) for place, ninth in enumerate(last)]
         ones = [prepared.b[8 * place] for place in range(WORD_BYTES)]
         first, second = (sum_with_carry(numbers[at], numbers[at + 1], ones[at]) for at in (0, 2))
         return sum_with_carry(first, second, ones[1]), ones[3]
 
     def _terms(self, m: Module, sum_of_two: Signal, logic: Signal, whole: Value) -> None:
         """The terms of a full lane."""
-        control, prepared, terms, first, negative, beyond = (
-            self.control, self.prepared, self.terms, Signal(32), Signal(), Signal())
-        m.submodules.permuter = permuter = BytePermuter()
+        control, prepared, terms, unbounded = self.control, self.prepared, self.terms, self.unbounded
         product, low_zero = self._product(m, whole)
         distances, one_more = self._distances()
+        shifted = self._shifted(m)
+        m.d.comb += [
+            terms.x.eq(self._first(logic, sum_of_two, shifted)),
+            terms.y.eq((prepared.b & control.add_b.replicate(32)) | Cat(
+                prepared.c[:32] & kept_bytes(control), prepared.c[32] & control.three)),
+            terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry)
+                          | (control.complete & low_zero) | ((control.first == FirstTerm.DISTANCES) & one_more)),
+            unbounded.terms.eq(terms)]
+
+        m.submodules.permuter = permuter = BytePermuter()
+        first, negative, beyond = Signal(32), unbounded.negative, unbounded.beyond
         m.d.comb += [permuter.picks.eq(prepared.picks), permuter.low.eq(prepared.a), permuter.high.eq(prepared.c)]
         with m.Switch(control.first):
             with m.Case(FirstTerm.LOGIC):
                 m.d.comb += [first.eq(logic),
                              negative.eq(Mux(terms.decision, prepared.negative_a, prepared.negative_b))]
             with m.Case(FirstTerm.SHIFT):
-                m.d.comb += [first.eq(self._shifted(m)), negative.eq(prepared.negative_a),
-                             beyond.eq(control.left & prepared.shift.loses)]
+                m.d.comb += [first.eq(shifted), negative.eq(prepared.negative_a),
+                             beyond.eq(control.left & loses_bits(
+                                 m, prepared.shift, prepared.a[:32], prepared.negative_a))]
             with m.Case(FirstTerm.PERMUTATION):
                 m.d.comb += first.eq(permuter.result)
             with m.Case(FirstTerm.PRODUCT):
@@ -148,27 +164,13 @@ class TermStage(wiring.Component):
                         m.d.comb += first.eq(sum_of_two[16:33])
                     with m.Default():
                         m.d.comb += first.eq(sum_of_two)
+        m.d.comb += unbounded.terms.x.eq(Cat(
+            first, Mux(control.three & (control.sum_shift == SumShift.NONE), sum_of_two[32:], 0)))
 
-        above = Mux(control.three & (control.sum_shift == SumShift.NONE), sum_of_two[32:], 0)
-        bounded, kept = self._bounded(m, first, negative, beyond)
-        m.d.comb += [
-            terms.x.eq(Cat(bounded[:31], bounded[31] & ~control.floating.real, above)),
-            terms.y.eq((prepared.b & control.add_b.replicate(32)) | Cat(
-                prepared.c[:32] & kept, prepared.c[32] & control.three)),
-            terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry)
-                          | (control.complete & low_zero) | ((control.first == FirstTerm.DISTANCES) & one_more))]
-
-    def _decide(self, m: Module) -> None:
-        """The thread's decision and its opposite."""
-        control, prepared = self.control, self.prepared
-        compare, holds = control.compare.as_value(), Signal()
-        relation = ((compare[0] & prepared.less) | (compare[1] & prepared.equal)
-                    | (compare[2] & ~prepared.less & ~prepared.equal))
-        related = (control.truth == Truth.RELATION) | (control.truth == Truth.SIGN)
-        m.d.comb += [
-            holds.eq(Mux(related, relation, prepared.given)),
-            self.terms.decision.eq(joined(control.combine, holds, prepared.joined)),
-            self.terms.opposite.eq(joined(control.combine, ~holds, prepared.joined))]
+    def _decided(self, verdict: Verdict) -> Value:
+        """What of it is true."""
+        less, equal = self.prepared.less, self.prepared.equal
+        return (verdict.less & less) | (verdict.equal & equal) | (verdict.greater & ~less & ~equal)
 
     def _multiply(self, m: Module) -> Value:
         """The product of whole words, 64 bits, to which a full lane adds c; of mantissas, 48, in an ordinary lane."""
@@ -213,51 +215,18 @@ class TermStage(wiring.Component):
         control, plan, a = self.control, self.prepared.shift, self.prepared.a
         m.submodules.shifter = shifter = Shifter(33)
         m.submodules.low_shifter = low_shifter = Shifter(8)
-        result = Signal(32)
+        result, mask = Signal(32), Signal(32)
         fill = (control.negate_a & ~control.one_a).replicate(7)
         m.d.comb += [
             shifter.word.eq(plan.pair), shifter.amount.eq(plan.amount), low_shifter.word.eq(Cat(fill, a[:32])),
             low_shifter.amount.eq(plan.amount), self.terms.low_byte.eq(low_shifter.moved),
-            result.eq((Mux(control.left, shifter.moved[1:], shifter.moved[:32]) & plan.mask)
-                      | (plan.other & ~plan.mask))]
+            mask.eq(plan.mask & ~plan.outside.replicate(32)),
+            result.eq((Mux(control.left, shifter.moved[1:], shifter.moved[:32]) & mask) | (plan.other & ~mask))]
         return result
 
-    def _bounded(self, m: Module, first: Signal, negative: Value, beyond: Value) -> tuple[Value, Value]:
-        """The first term, within the bounds of the result's type if asked, where it goes, and nothing beside it; where
-        c keeps its bits. Beyond 32 bits the term is as ``beyond`` says."""
-        control, to_signed, exceeds = self.control, self.control.signed_result, Signal()
-        high, half, byte = (control.result_high, control.result_bits == ResultBits.HALF,
-                            control.result_bits == ResultBits.BYTE)
-        merges, others, above_half = half | byte, first ^ negative.replicate(32), Signal()
-        m.d.comb += above_half.eq(others[16:].any())
-        with m.If(control.bound):
-            with m.Switch(control.result_bits):
-                with m.Case(ResultBits.BYTE):
-                    m.d.comb += exceeds.eq(above_half | others[8:16].any() | (to_signed & others[7]))
-                with m.Case(ResultBits.HALF):
-                    m.d.comb += exceeds.eq(above_half | (to_signed & others[15]))
-                with m.Default():
-                    m.d.comb += exceeds.eq(to_signed & others[31])
-            with m.If(beyond | (negative & ~to_signed)):
-                m.d.comb += exceeds.eq(1)
 
-        # A byte takes bits of the term, those of a bound, or none. The highest bit of a bound is that of a negative
-        # number only if the type has a sign.
-        taken = (~high, ~high & ~byte, high | ~merges, ~merges | (high & half))
-        highest, top = exceeds & ~negative, exceeds & (negative == to_signed)
-        open_bytes, set_bytes = Signal(4), Signal(4)
-        m.d.comb += [open_bytes.eq(Cat(taken) & ~exceeds.replicate(4)), set_bytes.eq(Cat(taken) & highest.replicate(4))]
-        last = {7: byte & ~high, 15: half & ~high, 23: byte & high, 31: ~byte}
-        bits, placed = [], Cat(first[:16], Mux(high, first[:16], first[16:]))
-        for place, bit in enumerate(placed):
-            truth = control.as_bit & ~high if place == _HALF_BITS else control.as_bit if place else Const(0, 1)
-            cleared = truth if _ONE >> place & 1 else truth | control.as_one
-            ones = set_bytes[place // 8]
-            if place in last:
-                ones = Mux(last[place], top & taken[place // 8], ones)
-            bits.append((bit & open_bytes[place // 8] & ~cleared) | ones)
-        kept = Cat((control.add_c & ~(merges & into)).replicate(8) for into in taken)
-        return Cat(bits), kept
+def _gated(value: Value, holds: Value) -> Value:
+    return value & holds.replicate(len(value))
 
 
 def _looked_up(table: Value, prepared: Prepared) -> Value:

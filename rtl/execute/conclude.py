@@ -60,15 +60,17 @@ class ResultStage(wiring.Component):
         m.d.comb += [
             total.eq(sum_with_carry(x, y, plus)),
             overflow.eq((x[31] == y[31]) & (total[31] != x[31])),
-            less.eq(Mux(control.signed_result, total[31] ^ overflow, ~total[32]))]
+            less.eq(Mux(control.signed_result, Mux(x[31] == y[31], x[31], total[31]), ~total[32]))]
 
         # The result: one of these words, the others are gated.
         bounded, chooses, takes_x, sums, chosen = Signal(), Signal(), Signal(), Signal(), Signal(32)
+        chosen_zero: Value = Const(0)
         if self._full:
             m.d.comb += [
                 chooses.eq(control.smaller | control.larger), takes_x.eq(less ^ control.larger),
                 chosen.eq((x[:32] & (chooses & takes_x).replicate(32))
                           | (~y[:32] & (chooses & ~takes_x).replicate(32)))]
+            chosen_zero = Mux(takes_x, ~x[:32].any(), y[:32].all())
         m.d.comb += [
             bounded.eq(control.saturate & overflow), sums.eq(~bounded & ~chooses & keep),
             value.eq(Cat(total[:16] & sums.replicate(16), total[16:32] & (sums & ~control.merge).replicate(16))
@@ -76,10 +78,13 @@ class ResultStage(wiring.Component):
                      | Cat(Const(0, 16), terms.b & control.merge.replicate(16))
                      | real)]
 
-        # CC.
+        # CC. Whether the result is zero does not wait for it, but for the words that it is one of.
         zero, old, flags = Signal(), terms.conditions, result.conditions
+        sum_zero = ~total[:16].any() & ~Mux(control.merge, terms.b, total[16:32]).any()
         m.d.comb += [
-            zero.eq(~value.any() & (~control.chain_zero | old.zero)), flags.zero.eq(zero), flags.sign.eq(value[31]),
+            zero.eq(Mux(chooses, chosen_zero, ~bounded & (sum_zero | ~keep)) & ~real.any()
+                    & (~control.chain_zero | old.zero)),
+            flags.zero.eq(zero), flags.sign.eq(value[31]),
             flags.carry.eq(control.carries & total[32:].any()),
             flags.overflow.eq(control.carries & Mux(control.three, total[33], overflow))]
         with m.If(control.verdict):
@@ -93,20 +98,22 @@ class ResultStage(wiring.Component):
         if self._full:
             to_predicates = control.unpack & ~control.of_condition
             m.d.comb += result.predicates_written.eq(Mux(to_predicates, terms.b, 0))
+        tests, inverts, otherwise = Signal(), Signal(), Signal()
         with m.Switch(control.predicate):
             with m.Case(PredicateResult.TRUE):
-                m.d.comb += result.p.eq(1)
+                m.d.comb += otherwise.eq(1)
             with m.Case(PredicateResult.ZERO):
-                m.d.comb += result.p.eq(zero)
+                m.d.comb += tests.eq(1)
             with m.Case(PredicateResult.NONZERO):
-                m.d.comb += result.p.eq(~zero)
+                m.d.comb += [tests.eq(1), inverts.eq(1)]
             with m.Case(PredicateResult.DECISION):
-                m.d.comb += result.p.eq(terms.decision)
+                m.d.comb += otherwise.eq(terms.decision)
             with m.Case(PredicateResult.OUTSIDE):
-                m.d.comb += result.p.eq(~_inside(value[_WINDOW_BITS:]))
+                m.d.comb += otherwise.eq(~_inside(total[_WINDOW_BITS:32]))
             if self._full:
                 with m.Case(PredicateResult.OUTSIDE_HIGH):
-                    m.d.comb += result.p.eq(~zero | ~_inside(terms.low_byte))
+                    m.d.comb += [tests.eq(1), inverts.eq(1), otherwise.eq(~_inside(terms.low_byte))]
+        m.d.comb += result.p.eq((tests & (zero ^ inverts)) | otherwise)
         return m
 
 

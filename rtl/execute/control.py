@@ -167,7 +167,7 @@ class LaneControl(data.Struct):
     which_byte: unsigned(2)
     permute: PermuteMode
 
-    # The second stage: what the thread decides, and the terms.
+    # The first stage: what the thread decides.
     truth: Truth
     compare: Compare
     continues: unsigned(1)
@@ -176,6 +176,8 @@ class LaneControl(data.Struct):
     """The outcome of the test of CC, for each value of CC."""
     combine_first: Boolean
     combine: Boolean
+
+    # The second stage: the terms.
     table: unsigned(8)
     """The logic function, by {a, b, c}, where the decision holds."""
     table_otherwise: unsigned(8)

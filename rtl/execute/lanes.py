@@ -18,6 +18,8 @@ __all__ = ["LANE_CYCLES", "Lanes"]
 
 LANE_CYCLES = 3
 """From operands to results."""
+_BOUND_CYCLES = 2
+"""From operands to the stage of full lanes that other lanes have not."""
 
 
 class Lanes(Component):
@@ -27,8 +29,8 @@ class Lanes(Component):
     instruction, with a value of 0 where one does not; what is written is for others to know.
 
     The first one of every QUARTERS lanes, or of all, is full. What only such a lane can do passes it in parts, of one
-    of their threads each; the lanes keep their results until those of all parts are there, LANE_CYCLES + 1 after the
-    last one.
+    of their threads each, and one stage more; the lanes keep their results until those of all parts are there,
+    LANE_CYCLES + 1 after the last one.
 
     Members
     -------
@@ -55,21 +57,20 @@ class Lanes(Component):
         second, third = Signal(LaneControl), Signal(LaneControl)
         m.d.sync += [second.eq(self.instruction.control), third.eq(second)]
         part: Any = self.part
+        parts = [part]
         for number in range(LANE_CYCLES):
-            later = Signal(LanePart, name=f"part_{number}")
-            m.d.sync += later.eq(part)
-            part = later
+            parts.append(part := Signal(LanePart, name=f"part_{number}"))
+            m.d.sync += part.eq(parts[number])
         for number, lane in enumerate(self.lanes):
             m.submodules[f"lane_{number}"] = lane
             m.d.comb += [
                 lane.first.eq(self.instruction.control), lane.second.eq(second), lane.third.eq(third),
-                lane.operands.eq(self.operands[number])]
-            group, place = divmod(number, self._parts)
-            if place == 0:
-                of_part = Signal.like(lane.result.as_value(), name=f"of_part_{group}")
-                m.d.sync += of_part.eq(lane.result)
+                lane.bounds.eq(parts[_BOUND_CYCLES].valid), lane.operands.eq(self.operands[number])]
+            place = number % self._parts
+            full = self.lanes[number - place]
             with m.If(~part.valid | (part.number == place)):
-                m.d.sync += self.results[number].eq(Mux(part.valid, of_part, lane.result.as_value()))
+                m.d.sync += self.results[number].eq(
+                    Mux(part.valid, full.result.as_value(), lane.result.as_value()))
                 with m.If(~self.executes[number]):
                     m.d.sync += self.results[number].value.eq(0)
         return m

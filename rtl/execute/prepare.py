@@ -1,12 +1,15 @@
 """The first stage of a lane: its operands, as the second one wants them."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import Boolean
 from rtl.params import QUAD
-from rtl.sums import sum_with_carry
+from rtl.sums import sum_is_zero, sum_with_carry
 
 from .control import LaneControl, Part, Truth
 from .float_unit import FloatAligned, FloatPrepare
@@ -14,20 +17,21 @@ from .permute import byte_picks
 from .shift_plan import ShiftPlanner, WordShiftPlanner
 from .stages import WORD_BYTES, Operands, Prepared, together
 
-__all__ = ["OperandStage", "joined"]
+__all__ = ["OperandStage"]
 
 _PITCH = 10
 """From a byte to the next one in a difference that can be four: two places are between them."""
 
 
-def joined(operation: Value, first: Value, second: Value) -> Value:
+def _joined(operation: Value, first: Value, second: Value) -> Value:
     """Two predicates joined by a code of Boolean."""
     return Mux(operation == Boolean.OR, first | second,
                Mux(operation == Boolean.XOR, first ^ second, first & second))
 
 
 class OperandStage(wiring.Component):
-    """Parts, complements and factors; the difference of a and b; plans for shifts and permutations; combinational.
+    """Parts, complements and factors; the difference of a and b, and what the thread decides by it; plans for shifts
+    and permutations; combinational.
 
     Parameters
     ----------
@@ -60,66 +64,75 @@ class OperandStage(wiring.Component):
         m = Module()
         control, operands, prepared = self.control, self.operands, self.prepared
         a, b, c, flags = operands.a, operands.b, operands.c, operands.conditions
-        if self._full:
-            a, b = (_selected(m, name, *source) for name, source in (
-                ("a", (a, control.part_a, control.signed_a)), ("b", (b, control.part_b, control.signed_b))))
         negative_a, negative_b = control.signed_a & a[31], control.signed_b & b[31]
+        if self._full:
+            a, negative_a = _selected(m, "a", a, control.part_a, control.signed_a)
+            b, negative_b = _selected(m, "b", b, control.part_b, control.signed_b)
         factors = self._factors(m, a, b)
         term_a = self._terms(m, a, b, factors) if self._full else self._simple_terms(m)
 
         # How a and b, or c and zero, relate.
         difference = Signal(34)
         minuend, subtrahend = Cat(a, negative_a.replicate(2)), Cat(b, negative_b.replicate(2))
+        carry = Mux(control.extended, flags.carry, 1)
         if self._full:
             below, ninth = self._differences(m, difference, minuend, subtrahend)
         else:
-            m.d.comb += difference.eq(sum_with_carry(minuend, ~subtrahend, Mux(control.extended, flags.carry, 1)))
+            m.d.comb += difference.eq(sum_with_carry(minuend, ~subtrahend, carry))
         less, equal, undecided = Signal(), Signal(), ~control.continues | flags.zero
-        same, given = Signal(), Signal()
+        same = sum_is_zero(minuend, ~subtrahend, carry) if self._full else ~difference.any()
         m.d.comb += [less.eq(Mux(undecided, difference[33], ~flags.carry)),
-                     same.eq(~difference[:31].any()),
-                     equal.eq(same & ~difference[31:].any() & undecided & (~control.extended | flags.zero))]
+                     equal.eq(same & undecided & (~control.extended | flags.zero))]
         if self._full:
             with m.If(control.truth == Truth.SIGN):
                 m.d.comb += [less.eq(control.signed_a & c[31]), equal.eq(~c.any())]
-
-        # What else there is to decide by.
-        x, y, z = operands.sources[0], operands.sources[1], operands.sources[2]
-        tested = control.condition.bit_select(flags.as_value(), 1) if self._full else Const(0)
-        of_predicates = control.truth == Truth.PREDICATES
-        m.d.comb += [
-            prepared.less.eq(less), prepared.equal.eq(equal),
-            given.eq(Mux(of_predicates, joined(control.combine_first, x, y), tested)), prepared.given.eq(given),
-            prepared.joined.eq(Mux(of_predicates, z, x)),
-            prepared.conditions.eq(flags)]
-
+        m.d.comb += [prepared.less.eq(less), prepared.equal.eq(equal), prepared.conditions.eq(flags)]
+        given = self._decide(m)
         if self.floats is not None:
             m.submodules.floats = real = self.floats
             m.d.comb += [
                 real.control.eq(control.floating), real.operands.eq(operands),
                 real.swizzle.eq(control.floating.swizzle.word_select(QUAD - 1 - self._place, 2)),
-                real.below.eq(difference[31] ^ a[31] ^ b[31]), real.same.eq(same), self.aligned.eq(real.aligned),
-                prepared.given.eq(Mux(control.floating.decides, real.holds, given))]
+                real.below.eq(difference[31] ^ a[31] ^ b[31]), real.same.eq(~difference[:31].any()),
+                self.aligned.eq(real.aligned)]
+            with m.If(control.floating.decides):
+                m.d.comb += given.eq(real.holds)
 
         m.submodules.shifts = shifts = ShiftPlanner() if self._full else WordShiftPlanner()
         m.d.comb += [shifts.control.eq(control), shifts.a.eq(term_a), shifts.b.eq(b), prepared.shift.eq(shifts.plan)]
         if isinstance(shifts, ShiftPlanner):
             whole = ~control.bytes & (control.opposite | (control.distance & difference[33]))
-            opposite = [Signal(name=f"opposite_{place}") for place in range(WORD_BYTES)]
-            m.d.comb += [one.eq(whole | (control.bytes & less)) for one, less in zip(opposite, below, strict=True)]
-            flips = Cat(*(one.replicate(8) for one in opposite), opposite[-1].replicate(2))
             m.d.comb += [
-                prepared.a.eq(Mux(control.differs, difference ^ flips, term_a)),
+                prepared.a.eq(Mux(control.differs, difference, term_a)),
+                prepared.opposite.eq(Cat(whole | (control.bytes & less) for less in below)),
                 prepared.between.eq(~control.bytes.replicate(len(ninth)) | (Cat(ninth) ^ Cat(below[:-1]))),
                 prepared.b.eq(Mux(control.differs, Cat(Cat(control.bytes & ~less, Const(0, 7)) for less in below),
                                   b ^ control.negate_b.replicate(32))),
                 prepared.one_more.eq(control.one_b | (control.distance & difference[33])),
                 prepared.negative_a.eq(negative_a), prepared.negative_b.eq(negative_b),
-                prepared.picks.as_value().eq(byte_picks(control.permute, b)), shifts.c.eq(prepared.c),
+                prepared.picks.as_value().eq(byte_picks(control.permute, operands.b)), shifts.c.eq(prepared.c),
+                shifts.operands.eq(operands), shifts.negative.eq(
+                    Mux(control.part_a == Part.REVERSED, control.signed_a & operands.a[0], negative_a)),
                 shifts.marks.eq(Mux(control.of_condition, flags.as_value(), Cat(operands.predicates, 1)))]
         else:
             m.d.comb += prepared.a.eq(term_a)
         return m
+
+    def _decide(self, m: Module) -> Signal:
+        """What the thread decides where a is less, equal or greater; returns what it decides by if that does not
+        matter, to which a predicate is joined."""
+        control, operands, prepared, given = self.control, self.operands, self.prepared, Signal()
+        x, y, z = operands.sources[0], operands.sources[1], operands.sources[2]
+        tested = control.condition.bit_select(operands.conditions.as_value(), 1) if self._full else Const(0)
+        of_predicates = control.truth == Truth.PREDICATES
+        related = (control.truth == Truth.RELATION) | (control.truth == Truth.SIGN)
+        m.d.comb += given.eq(Mux(of_predicates, _joined(control.combine_first, x, y), tested))
+        for holds, decision, opposite in zip(control.compare.as_value(), prepared.decision.as_value(),
+                                             prepared.opposite_decision.as_value(), strict=True):
+            holds, joins = Mux(related, holds, given), Mux(of_predicates, z, x)
+            m.d.comb += [decision.eq(_joined(control.combine, holds, joins)),
+                         opposite.eq(_joined(control.combine, ~holds, joins))]
+        return given
 
     def _differences(self, m: Module, difference: Signal, a: Value, b: Value) -> tuple[list[Value], list[Value]]:
         """The difference of a and b, or their sum. It is one chain of carries, with two places between two bytes, which
@@ -215,13 +228,23 @@ class OperandStage(wiring.Component):
         return correction
 
 
-def _selected(m: Module, name: str, word: Value, part: Value, is_signed: Value) -> Signal:
-    """A part of a word, extended to one. Its lowest byte is one of four, the next one of two or its sign."""
-    selected, lowest, second, sign, code = (
-        Signal(32, name=f"selected_{name}"), Signal(8), Signal(8), Signal(), Value.cast(part))
+def _selected(m: Module, name: str, word: Value, part: Value, is_signed: Value) -> tuple[Signal, Signal]:
+    """A part of a word, extended to one, and whether it is signed and below zero."""
+    code, selected, negative = Value.cast(part), Signal(32, name=f"selected_{name}"), Signal(name=f"negative_{name}")
     is_byte, high, whole = code[2], part == Part.HIGH, ~code[2] & (code[0] == code[1])
+    bytes_ = [is_byte & (code[:2] == place) for place in range(WORD_BYTES)]
+    # The word's bytes that may be the lowest one, the next one, and the one with the sign: of each one at most.
+    lowest = (bytes_[0] | (~is_byte & ~high), bytes_[1], bytes_[2] | high, bytes_[3])
+    second = (Const(0), ~is_byte & ~high, Const(0), high)
+    signs = (bytes_[0], bytes_[1] | (part == Part.LOW), bytes_[2], bytes_[3] | high | whole)
+
+    def taken(chosen: tuple[Value, ...]) -> Value:
+        words = (word.word_select(place, 8) & one.replicate(8) for place, one in enumerate(chosen))
+        return reduce(or_, words)
+
+    narrow = negative & ~whole
     m.d.comb += [
-        lowest.eq(word.word_select(Cat(code[0] & is_byte, Mux(is_byte, code[1], high)), 8)),
-        second.eq(Mux(high, word[24:], word[8:16])), sign.eq(is_signed & Mux(is_byte, lowest[7], second[7])),
-        selected.eq(Cat(lowest, Mux(is_byte, sign.replicate(8), second), Mux(whole, word[16:], sign.replicate(16))))]
-    return selected
+        negative.eq(taken(tuple(sign & is_signed for sign in signs))[7]),
+        selected.eq(Cat(taken(lowest), taken(second) | (negative & is_byte).replicate(8),
+                        (word[16:] & whole.replicate(16)) | narrow.replicate(16)))]
+    return selected, negative

@@ -4,10 +4,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .control import LaneControl, ShiftCount
-from .stages import ShiftPlan
+from .control import LaneControl, Part, ShiftCount
+from .stages import Operands, ShiftPlan
 
-__all__ = ["ShiftPlanner", "WordShiftPlanner"]
+__all__ = ["ShiftPlanner", "WordShiftPlanner", "loses_bits"]
 
 _BYTES = 4
 _TAKE_A, _TAKE_C = 1, 2
@@ -23,7 +23,11 @@ class ShiftPlanner(wiring.Component):
     -------
     control : In(LaneControl)
     a, b, c : In
-        The operands, a and c with their carries.
+        The terms, a and c with their carries; b is a part of its operand.
+    negative : In(1)
+        What is shifted is signed and below zero, if it is no pair.
+    operands : In(Operands)
+        Whole, for what is no shift of a part: pairs, and fields.
     marks : In(8)
         The predicates or flags that are packed.
     plan : Out(ShiftPlan)
@@ -33,26 +37,32 @@ class ShiftPlanner(wiring.Component):
     a: In(33)
     b: In(32)
     c: In(33)
+    negative: In(1)
+    operands: In(Operands)
     marks: In(8)
     plan: Out(ShiftPlan)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        control, plan, a, b, c = self.control, self.plan, self.a[:32], self.b, self.c[:32]
+        control, plan, a, b, c, operands = (
+            self.control, self.plan, self.a[:32], self.b, self.c[:32], self.operands)
 
         # Counts of 32 and more: the word that is further off, or nothing at all.
-        counted, by_byte = Signal(), control.count == ShiftCount.BYTE
-        over, further, outside, count = Signal(), Signal(), Signal(), Signal(5)
+        counted, by_byte, further, count = Signal(), control.count == ShiftCount.BYTE, Signal(), Signal(5)
+
+        def over(number: Value) -> Value:
+            return Mux(control.wide, number[6:].any(), number[5:8].any() | (~by_byte & number[8:].any()))
+
         m.d.comb += [
             counted.eq(control.count != ShiftCount.FIXED),
-            over.eq(Mux(control.wide, b[6:].any(), b[5:8].any() | (~by_byte & b[8:].any()))),
-            further.eq(counted & control.pair & Mux(control.wide, b[5], over & ~control.wrap)),
-            outside.eq(counted & over & ~control.wrap & (control.wide | ~control.pair)),
+            further.eq(counted & control.pair & Mux(
+                control.wide, operands.b[5], over(operands.b) & ~control.wrap)),
+            plan.outside.eq(counted & over(b) & ~control.wrap & (control.wide | ~control.pair)),
             count.eq(Mux(counted, b[:5] & ~(further & ~control.wide).replicate(5), control.shift)),
             plan.amount.eq(count ^ control.left.replicate(5))]
 
         # The pair. Below a complemented word come the ones of its complement.
-        sign, fill = Mux(control.pair, c[31], a[31]) & control.signed_a, Signal()
+        sign, fill = Mux(control.pair, operands.c[31] & control.signed_a, self.negative), Signal()
         near, low, high = control.pair & ~further, Signal(2), Signal(2)
         m.d.comb += [
             fill.eq(Mux(control.left, control.negate_a, sign)),
@@ -60,15 +70,14 @@ class ShiftPlanner(wiring.Component):
             high.eq(Mux(near, _TAKE_C, Mux(control.left, _TAKE_A, fill.replicate(2)))),
             plan.pair.eq(Cat(_taken(low, a, c), _taken(high, a, c)))]
 
-        # What of the result counts: from bit ``start`` up to ``stop``, of which both may be 32.
-        length, position = b[8:16], Mux(by_byte, b[:8], 0)
+        # What of the result counts, if any: from bit ``start`` up to ``stop``, of which both may be 32.
+        selector, field = operands.b, Mux(control.part_a == Part.REVERSED, operands.a[::-1], operands.a)
+        length, position = selector[8:16], Mux(by_byte, selector[:8], 0)
         end, end_bits, stop, start = Signal(9), Signal(6), Signal(6), Signal(6)
         m.d.comb += [
             end.eq(length + position), end_bits.eq(Mux(end[5:].any(), 32, end[:5])),
-            start.eq(Mux(control.insert, Mux(b[5:8].any(), 32, b[:5]), 0))]
-        with m.If(outside):
-            m.d.comb += stop.eq(0)
-        with m.Elif(control.insert):
+            start.eq(Mux(control.insert, Mux(selector[5:8].any(), 32, selector[:5]), 0))]
+        with m.If(control.insert):
             m.d.comb += stop.eq(end_bits)
         with m.Elif(control.field & ~length[5:].any()):
             m.d.comb += stop.eq(length[:5])
@@ -78,18 +87,12 @@ class ShiftPlanner(wiring.Component):
         # is packed takes the place of the latter.
         field_sign, kept, dropped = Signal(), _Below(m, "stop", stop), _Below(m, "start", start)
         partly = Mux(control.pack, Cat(control.which_byte == byte for byte in range(_BYTES)), dropped.partly)
-        bits = Mux(control.pack, b[:8], dropped.bits)
+        bits = Mux(control.pack, selector[:8], dropped.bits)
         m.d.comb += [
-            field_sign.eq(Cat(Const(0, 1), a).bit_select(end_bits, 1) & control.signed_a & length.any()),
+            field_sign.eq(Cat(Const(0, 1), field).bit_select(end_bits, 1) & control.signed_a & length.any()),
             plan.mask.eq(kept.word(kept.partly, kept.bits) & ~dropped.word(partly, bits)),
             plan.other.eq(Mux(control.insert, c, 0) | Mux(
                 control.pack, self.marks, Mux(control.field, field_sign, fill).replicate(8)).replicate(4))]
-        # What gets lost at the top, from there on: whole bytes, and the highest bits of the next one.
-        lost = _Below(m, "lost", Cat(count, outside))
-        others = (a ^ sign.replicate(32))[::-1]
-        m.d.comb += plan.loses.eq(
-            (Cat(byte.any() for byte in (others[at:at + 8] for at in range(0, 32, 8))) & lost.whole).any()
-            | (others.word_select(count[3:], 8) & lost.bits).any())
         return m
 
 
@@ -143,6 +146,15 @@ class _Below:
         """All of them, with ``partly`` and ``bits`` in place of its own."""
         return Cat(whole.replicate(8) | (part.replicate(8) & bits)
                    for whole, part in zip(self.whole, partly, strict=True))
+
+
+def loses_bits(m: Module, plan: ShiftPlan, word: Value, negative: Value) -> Value:
+    """Whether a word that goes to the left as planned loses bits that are not as its sign: whole bytes at the top, or
+    the highest bits of the next one."""
+    count = ~plan.amount
+    lost, others = _Below(m, "lost", Cat(count, plan.outside)), (word ^ negative.replicate(32))[::-1]
+    return ((Cat(others.word_select(byte, 8).any() for byte in range(_BYTES)) & lost.whole).any()
+            | (others.word_select(count[3:], 8) & lost.bits).any())
 
 
 def _taken(code: Value, a: Value, c: Value) -> Value:

@@ -8,7 +8,7 @@ from rtl.isa.syntax import PT
 from rtl.params import QUARTERS
 
 __all__ = ["FACTOR_BITS", "PREPARED_SUM_BITS", "WORD_BYTES", "LanePart", "LaneResult", "Operands",
-           "Prepared", "ShiftPlan", "Terms", "together"]
+           "Prepared", "ShiftPlan", "Terms", "Unbounded", "Verdict", "together"]
 
 FACTOR_BITS = 17
 """A half word with a sign bit."""
@@ -38,18 +38,25 @@ class Operands(data.Struct):
 
 class ShiftPlan(data.Struct):
     """A shift to come: ``pair`` goes down by ``amount``, by one more in shifts to the left; the low word of that where
-    ``mask`` has ones, ``other`` elsewhere.
+    ``mask`` has ones, ``other`` elsewhere. ``outside``: none of it is left.
     """
 
     pair: unsigned(64)
     amount: unsigned(5)
     mask: unsigned(32)
     other: unsigned(32)
-    loses: unsigned(1)
-    """To the left, bits get lost that are not as the sign."""
+    outside: unsigned(1)
     fill: unsigned(1)
     """Of an ordinary lane, which shifts a as it is prepared: what comes from above; and whether the outcome counts."""
     counts: unsigned(1)
+
+
+class Verdict(data.Struct):
+    """What is true where a is less than b, where they are equal, and elsewhere."""
+
+    less: unsigned(1)
+    equal: unsigned(1)
+    greater: unsigned(1)
 
 
 class Prepared(data.Struct):
@@ -57,6 +64,8 @@ class Prepared(data.Struct):
 
     a: unsigned(PREPARED_SUM_BITS)
     b: unsigned(32)
+    opposite: unsigned(WORD_BYTES)
+    """Of a full lane: the bytes of a that are still to be complemented, of the last one with all that is above it."""
     between: unsigned(WORD_BYTES - 1)
     """Of a full lane: what stands between the bytes of a. Ones let carries pass; of four differences it is their ninth
     places, complemented as they are, the last of which is a's 32nd."""
@@ -77,10 +86,9 @@ class Prepared(data.Struct):
     """Low by low half, low half of a by high of b, high by low, high by high."""
     less: unsigned(1)
     equal: unsigned(1)
-    given: unsigned(1)
-    """The decision, where it is no relation."""
-    joined: unsigned(1)
-    """The predicate that is joined to it."""
+    decision: Verdict
+    """What the thread decides; the opposite of that."""
+    opposite_decision: Verdict
     conditions: Flags
 
 
@@ -98,6 +106,15 @@ class Terms(data.Struct):
     less: unsigned(1)
     equal: unsigned(1)
     conditions: Flags
+
+
+class Unbounded(data.Struct):
+    """Of a full lane, for what passes such lanes only: the terms, whose x is not within its bounds yet, and is where it
+    was made. ``negative``: it is below zero; ``beyond``: it has more than 32 bits and a sign."""
+
+    terms: Terms
+    negative: unsigned(1)
+    beyond: unsigned(1)
 
 
 class LanePart(data.Struct):

@@ -12,6 +12,7 @@ from rtl.isa.syntax import PT, WORD_BITS, Constant, Form, Pipe, Predicate
 from rtl.isa.table import FORMS
 from rtl.word import field_of, pattern_of
 
+from .condition import CONDITION_TABLES, ConditionTable, condition_table
 from .instruction import PredicateOperand
 
 __all__ = ["CommonDecoder", "CommonInstruction"]
@@ -43,7 +44,7 @@ class CommonInstruction(data.Struct):
     """What an instruction asks of each thread."""
 
     guard: PredicateOperand
-    test: unsigned(ConditionCode.as_shape().width)
+    test: ConditionTable
     """The test of CC that a flow instruction makes: T where there is none."""
     predicate: PredicateOperand
     """Operand x of an instruction of the lanes, or that of another unit's."""
@@ -74,8 +75,8 @@ class CommonDecoder(wiring.Component):
         offset = field_of(word, constants[0].fields["offset"])
         assert all(form.fields["offset"] == constants[0].fields["offset"] for form in constants)
         m.d.comb += [
-            instruction.test.eq(Mux(word.matches(*_patterns(_tests)), field_of(word, FIELDS["test"]),
-                                    ConditionCode.T.value)),
+            instruction.test.eq(Mux(word.matches(*_patterns(_tests)), condition_table(field_of(word, FIELDS["test"])),
+                                    CONDITION_TABLES[ConditionCode.T.value])),
             guard.number.eq(field_of(word, FIELDS["guard"])), guard.negated.eq(field_of(word, FIELDS["guard_not"])),
             predicate.eq(self.x),
             instruction.misaligned.eq(

@@ -1,44 +1,48 @@
 """Which threads' condition codes pass a test."""
 
 from itertools import product
+from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.condition import TRUTH, Flags
 from rtl.params import WARP_THREADS
 
-__all__ = ["ConditionTest"]
+__all__ = ["CONDITION_TABLES", "ConditionTable", "ConditionTest", "condition_table"]
+
+
+class ConditionTable(data.Struct):
+    """A test of CC. None reads both the sign and the carry, so that a table of the zero flag, the overflow flag and one
+    of those two is enough."""
+
+    reads_carry: unsigned(1)
+    outcomes: unsigned(8)
+    """By {overflow, carry or sign, zero}."""
 
 
 class ConditionTest(wiring.Component):
-    """The test's truth table is looked up once and applied to each thread's flags; combinational.
-
-    No test reads both the sign and the carry, so that a table of the zero flag, the overflow flag and one of
-    those two is enough.
+    """Applies a test to each thread's flags; combinational.
 
     Members
     -------
-    test : In(5)
+    test : In(ConditionTable)
     flags : In(array of 32 Flags)
     passed : Out(32)
     of_none : Out(1)
         What it would be for a thread whose flags are 0.
     """
 
-    test: In(5)
+    test: In(ConditionTable)
     flags: In(data.ArrayLayout(Flags, WARP_THREADS))
     passed: Out(WARP_THREADS)
     of_none: Out(1)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        tables = [_table(truth) for truth in TRUTH]
-        reads_carry, table = Signal(), Signal(8)
-        m.d.comb += [
-            reads_carry.eq(Array(Const(carry, 1) for carry, _ in tables)[self.test]),
-            table.eq(Array(Const(bits, 8) for _, bits in tables)[self.test]), self.of_none.eq(table[0])]
+        table, reads_carry = self.test.outcomes, self.test.reads_carry
+        m.d.comb += self.of_none.eq(table[0])
         for thread, flags in enumerate(self.flags):
             third = (flags.carry & reads_carry) | (flags.sign & ~reads_carry)
             m.d.comb += self.passed[thread].eq(table.bit_select(Cat(flags.zero, third, flags.overflow), 1))
@@ -57,3 +61,12 @@ def _table(truth: int) -> tuple[bool, int]:
     bits = sum(outcome(index & 1, index >> 1 & 1 & ~reads_carry, index >> 1 & 1 & reads_carry, index >> 2) << index
                for index in range(8))
     return reads_carry, bits
+
+
+CONDITION_TABLES: tuple[int, ...] = tuple(reads_carry | bits << 1 for reads_carry, bits in map(_table, TRUTH))
+"""The ConditionTable of each test, as a number."""
+
+
+def condition_table(test: Any) -> Value:
+    """That of a test whose code is a value of 5 bits."""
+    return Array(Const(table, ConditionTable.as_shape().size) for table in CONDITION_TABLES)[test]

@@ -1,7 +1,7 @@
 """What the three stages of a lane do for an instruction: the control signals that all lanes share.
 
 A lane makes two terms, X and Y, in two stages, adds them in the third and chooses what becomes of the sum. The decoder
-sets these fields; a field that an instruction has no use for is 0.
+sets these fields; a field that an instruction has no use for is 0, or anything where it has no effect.
 """
 
 from amaranth.hdl import unsigned

@@ -1,6 +1,6 @@
 """S3: what an instruction, or an operation of a unit, sends to the lanes, and what to other units."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -9,7 +9,7 @@ from rtl.isa.condition import Flags
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.functions import ONE, TURN
-from rtl.isa.special_registers import SpecialRegister
+from rtl.isa.special_registers import OF_THREADS, SpecialRegister
 from rtl.isa.syntax import PT
 from rtl.layouts import (
     REPORT_BITS,
@@ -22,6 +22,7 @@ from rtl.layouts import (
     operands_read,
     reported,
 )
+from rtl.one_hot import chosen_of
 from rtl.params import WARP_THREADS, SmParams
 
 from .instruction import OperandSource, ValueSource
@@ -83,20 +84,21 @@ class DispatchStage(Component):
         m.d.comb += [
             self.collects.eq(arriving.collects), self.direct.eq(arriving.directly),
             self.starts.eq(computes | arriving.collects | arriving.gathers | writes),
-            selection.common.eq(arriving.common), selection.quad.eq(decoded.quad), selection.active.eq(self.active),
+            selection.common.eq(arriving.common), selection.collects.eq(arriving.collects),
+            selection.quad.eq(decoded.quad), selection.active.eq(self.active),
             selection.predicates.eq(self.predicates), selection.conditions.eq(self.conditions),
             selection.live.eq(self.live)]
 
         # Errors. A constant that is missing is none if nobody wants it.
         m.d.comb += [
             missing.eq(instruction.constant_missing & reported(self.report_mask, WarpError.INVALID_CONST_ADDR)),
-            failed.eq(computes & missing & selection.computing.any()),
+            failed.eq(computes & missing & selection.executing.any()),
             error.eq(Mux(refused, instruction.error, WarpError.INVALID_CONST_ADDR)),
             self.error.valid.eq((refused & reported(self.report_mask, instruction.error)) | failed),
             self.error.warp.eq(instruction.warp), self.error.pc.eq(instruction.pc), self.error.error.eq(error)]
 
         m.d.comb += self.clears_status.eq(
-            computes & selection.computing.any() & (decoded.source_a == ValueSource.SPECIAL)
+            computes & selection.executing.any() & (decoded.source_a == ValueSource.SPECIAL)
             & (decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))
         self._to_lanes(m, missing)
         self._to_units(m, missing)
@@ -124,37 +126,33 @@ class DispatchStage(Component):
             becomes.eq(decoded), slot.warp.eq(Mux(writes, write.warp, instruction.warp)),
             slot.first_row.eq(Mux(writes, self.write_first_row, self.first_row)),
             slot.serial.eq(Mux(writes, write.serial, instruction.serial)),
-            slot.threads.eq(Mux(arriving.computes & missing, 0, selection.computing)),
+            slot.threads.eq(Mux(writes, write.threads, selection.executing & ~(
+                arriving.computes & missing).replicate(WARP_THREADS))),
             slot.constant.eq(instruction.constant), slot.collects.eq(arriving.collects),
             slot.quarter.eq(arriving.computes & instruction.quarter), slot.gather.eq(gathers),
             slot.reader.eq(arriving.gather.client), slot.read_index.eq(gather.index),
-            slot.supplied.eq(writes), slot.client.eq(client), slot.index.eq(write.index), slot.verdict.eq(vote.verdict)]
+            slot.supplied.eq(writes), slot.client.eq(client), slot.index.eq(write.index), slot.agrees.eq(vote.agrees),
+            slot.objects.eq(vote.objects)]
 
         # Values that are no register's.
+        source, values = decoded.source_a, {
+            ValueSource.SPECIAL: self.special, ValueSource.NEXT_PC: instruction.pc + INSTRUCTION_BYTES,
+            ValueSource.BALLOT: vote.ballot, ValueSource.ONE: ONE, ValueSource.TURN: TURN}
         m.d.comb += [
-            vote.mode.eq(decoded.vote), vote.threads.eq(selection.computing), vote.predicate.eq(selection.predicate)]
-        with m.If(writes):
-            m.d.comb += slot.uniform.eq(Mux(client == LaneClient.FLOW, self.flow_value, 0))
-        with m.Elif(decoded.source_a == ValueSource.SPECIAL):
-            m.d.comb += slot.uniform.eq(self.special)
-        with m.Elif(decoded.source_a == ValueSource.NEXT_PC):
-            m.d.comb += slot.uniform.eq(instruction.pc + INSTRUCTION_BYTES)
-        with m.Elif(decoded.source_a == ValueSource.BALLOT):
-            m.d.comb += slot.uniform.eq(vote.ballot)
-        with m.Elif(decoded.source_a == ValueSource.ONE):
-            m.d.comb += slot.uniform.eq(ONE)
-        with m.Elif(decoded.source_a == ValueSource.TURN):
-            m.d.comb += slot.uniform.eq(TURN)
+            vote.threads.eq(selection.executing), vote.predicate.eq(selection.predicate),
+            slot.own.eq(Cat((source == ValueSource.SPECIAL) & (decoded.special == number) for number in OF_THREADS)),
+            slot.uniform.eq(chosen_of(
+                Cat(writes & (client == LaneClient.FLOW), *((source == each) & ~writes for each in values)),
+                [self.flow_value, *values.values()]))]
 
         # What reads for others, and operations.
         with m.If(arriving.collects | gathers):
             m.d.comb += [
                 becomes.source_a.eq(ValueSource.REGISTER), becomes.source_b.eq(OperandSource.REGISTER),
-                becomes.source_c.eq(OperandSource.REGISTER), becomes.registers.eq(registers),
-                slot.threads.eq(selection.collecting)]
+                becomes.source_c.eq(OperandSource.REGISTER), becomes.registers.eq(registers)]
         with m.If(writes):
             m.d.comb += [
-                slot.threads.eq(write.threads), becomes.destination.eq(write.register),
+                becomes.destination.eq(write.register),
                 becomes.p.eq(write.predicate), becomes.q.eq(PT), becomes.writes_cc.eq(write.conditional)]
 
     def _to_units(self, m: Module, missing: Value) -> None:

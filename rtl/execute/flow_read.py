@@ -1,7 +1,7 @@
 """What the flow unit reads goes to a register."""
 
 from amaranth.hdl import Array, Module, Signal
-from amaranth.lib import data, fifo, stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -61,21 +61,21 @@ class FlowReads(Component):
         # Which result is awaited.
         under_way = Array(Signal(_UNDER_WAY_BITS, name=f"under_way{warp}") for warp in range(warps))
         awaits = Array(Signal(name=f"awaits{warp}") for warp in range(warps))
-        is_flow, reads, arrives = Signal(), Signal(), Signal()
+        is_flow, reads, arrives = Signal(), Signal(), Signal(warps)
         m.d.comb += [
             is_flow.eq(self.dispatch.valid & is_kind(
                 sent.kind, lambda rule: rule.unit == "flow" and not rule.injected)),
-            reads.eq(self.dispatch.valid & (sent.kind == InstructionKind.FLOW_READ)),
-            arrives.eq(came & awaits[result.warp] & (under_way[result.warp] == 1))]
+            reads.eq(self.dispatch.valid & (sent.kind == InstructionKind.FLOW_READ))]
         for warp in range(warps):
             more, fewer = is_flow & (sent.warp == warp), came & (result.warp == warp)
+            m.d.comb += arrives[warp].eq(fewer & awaits[warp] & (under_way[warp] == 1))
             with m.If(self.launch.valid & (self.launch.payload.warp == warp)):
                 m.d.sync += [under_way[warp].eq(0), awaits[warp].eq(0)]
             with m.Else():
                 m.d.sync += under_way[warp].eq(under_way[warp] + more - (fewer & under_way[warp].any()))
                 with m.If(reads & more):
                     m.d.sync += awaits[warp].eq(1)
-                with m.Elif(arrives & fewer):
+                with m.Elif(arrives[warp]):
                     m.d.sync += awaits[warp].eq(0)
 
         # What is to be done with it, and what came.
@@ -87,17 +87,20 @@ class FlowReads(Component):
         m.d.comb += [
             note.en.eq(reads), note.addr.eq(sent.warp), note.data.register.eq(field_of(sent.word, FIELDS["Rd"])),
             note.data.threads.eq(sent.active & sent.guard), note.data.serial.eq(sent.serial),
-            note.data.barrier.eq(sent.write_barrier), keep.en.eq(arrives), keep.addr.eq(result.warp),
+            note.data.barrier.eq(sent.write_barrier), keep.en.eq(arrives.any()), keep.addr.eq(result.warp),
             keep.data.value.eq(result.value), keep.data.failed.eq(failed),
             value.addr.eq(self.warp), self.value.eq(value.data.value)]
 
-        # Whose write is next.
-        m.submodules.order = order = fifo.SyncFIFO(width=self._params.warp_bits, depth=warps)
-        m.d.comb += [order.w_en.eq(arrives), order.w_data.eq(result.warp)]
-        write = self.write.payload
+        # Whose write is next. There are no more of them than warps.
+        m.submodules.order = order = Words(self._params.warp_bits, warps)
+        put, taken, last, first, write = order.write_port(), Signal(), Signal(warps.bit_length()), Signal(
+            warps.bit_length()), self.write.payload
+        warp = order.read(m, first[:self._params.warp_bits])
+        m.d.sync += [last.eq(last + arrives.any()), first.eq(first + taken)]
         m.d.comb += [
-            self.write.valid.eq(order.r_rdy), order.r_en.eq(self.write.ready), noted.addr.eq(order.r_data),
-            kept.addr.eq(order.r_data), write.warp.eq(order.r_data), write.serial.eq(noted.data.serial),
+            put.en.eq(arrives.any()), put.addr.eq(last), put.data.eq(result.warp),
+            self.write.valid.eq(first != last), taken.eq(self.write.valid & self.write.ready), noted.addr.eq(warp),
+            kept.addr.eq(warp), write.warp.eq(warp), write.serial.eq(noted.data.serial),
             write.register.eq(noted.data.register), write.predicate.eq(PT), write.last.eq(1),
             write.barrier.eq(noted.data.barrier),
             write.threads.eq(noted.data.threads & ~kept.data.failed.replicate(WARP_THREADS))]

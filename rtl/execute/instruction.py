@@ -45,11 +45,12 @@ class PredicateOperand(data.Struct):
 class LaneInstruction(data.Struct):
     """A decoded instruction of the lanes.
 
-    Operands a, b and c are read through three ports of the register file, one each.
+    Operands a, b and c are read through three ports of the register file, one each. What is not wanted may be anything:
+    a register or an immediate that is no operand, ``special`` and ``vote`` unless operand a comes from there.
     """
 
     registers: data.ArrayLayout(8, GATHER_REGISTERS)
-    """The registers of a, b and c; RZ where there is none."""
+    """The registers of a, b and c."""
     source_a: ValueSource
     source_b: OperandSource
     source_c: OperandSource

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.condition import Flags
+from rtl.isa.special_registers import OF_THREADS
 from rtl.isa.syntax import RZ
 from rtl.layouts import GATHER_REGISTERS, GATHERING, LaneClient
 from rtl.one_hot import chosen_of
@@ -19,8 +20,8 @@ from .clients import SUPPLYING, lane_data_port
 from .instruction import LaneInstruction, OperandSource, ValueSource
 from .predicates import ThreadFlags
 from .slots import beat_place, beat_stage, lane_slot
-from .special import NO_NUMBER
 from .stages import LanePart, Operands
+from .vote import verdict_of
 
 __all__ = ["OperandStage"]
 
@@ -40,8 +41,8 @@ class OperandStage(Component):
         S4: the last part of an instruction that passes the full lanes only.
     registers, blank : In(32 bits for each lane, for each operand), In(1 bit for each operand)
         Registers, in the next cycle. Those of a blank row are 0.
-    special_number, special : Out(8), In(32 bits for each lane)
-        A special register that differs from thread to thread, of the beat in S4; NO_NUMBER, and 0, for all others.
+    own, special : Out(1 bit for each of OF_THREADS), In(32 bits for each lane)
+        A special register that differs from thread to thread, of the beat in S4; 0 for all others.
     memory, conversion, barrier : see lane_data_port
         The units that gather, and that supply what is written.
     valid, stage, instruction, operands, part : Out
@@ -61,7 +62,7 @@ class OperandStage(Component):
             "starts": In(1), "slot": In(lane_slot(params)), "place": Out(beat_place(params)),
             "rows": Out(data.ArrayLayout(params.row_bits, GATHER_REGISTERS)), "flags": In(each(ThreadFlags)),
             "registers": In(data.ArrayLayout(each(32), GATHER_REGISTERS)), "blank": In(GATHER_REGISTERS),
-            "special_number": Out(8), "special": In(each(32)), "ends": Out(1), "part": Out(LanePart),
+            "own": Out(len(OF_THREADS)), "special": In(each(32)), "ends": Out(1), "part": Out(LanePart),
             **{client.name.lower(): Out(lane_data_port(client, params)) for client in SUPPLYING},
             "valid": Out(1), "stage": Out(beat_stage(params)), "instruction": Out(LaneInstruction),
             "operands": Out(each(Operands)), "supplied_conditions": Out(each(Flags))})
@@ -138,13 +139,12 @@ class OperandStage(Component):
     def _choose(self, m: Module, current: data.View, clients: dict[LaneClient, Any]) -> None:
         """Operands of the beat in S4."""
         instruction, lanes = current.instruction, self._params.lanes
-        present, reads, is_special = Signal(GATHER_REGISTERS), Signal(GATHER_REGISTERS), Signal()
+        named, wanted, reads = (Signal(GATHER_REGISTERS, name=name) for name in ("named", "wanted", "reads"))
         same = [Signal(32, name=f"same_{operand}") for operand in range(GATHER_REGISTERS)]
         m.d.comb += [
-            present.eq(Cat(number != RZ for number in instruction.registers) & ~self.blank),
-            self.special_number.eq(Mux(is_special, instruction.special, NO_NUMBER)),
-            reads[0].eq(present[0] & (instruction.source_a == ValueSource.REGISTER) & ~current.supplied),
-            is_special.eq((instruction.source_a == ValueSource.SPECIAL) & ~current.supplied)]
+            named.eq(Cat(number != RZ for number in instruction.registers)), self.own.eq(current.own),
+            wanted[0].eq(named[0] & (instruction.source_a == ValueSource.REGISTER) & ~current.supplied),
+            reads.eq(wanted & ~self.blank)]
         supplies = {client: Signal(name=f"supplies_{client.name.lower()}") for client in clients}
         m.d.comb += [chosen.eq(current.supplied & (current.client == client)) for client, chosen in supplies.items()]
 
@@ -157,12 +157,13 @@ class OperandStage(Component):
                                 for client, port in clients.items()))
 
         # What is the same in all lanes, and 0 where it is not wanted; so each lane adds its register.
-        votes = instruction.source_a == ValueSource.BALLOT
+        votes, verdict = instruction.source_a == ValueSource.BALLOT, Signal()
+        m.d.comb += verdict.eq(verdict_of(instruction.vote, current.agrees, current.objects))
         uniform = (instruction.source_a != ValueSource.REGISTER) | current.supplied
         m.d.comb += same[0].eq(gated(current.uniform, uniform))
         for operand, source in ((1, instruction.source_b), (2, instruction.source_c)):
             m.d.comb += [
-                reads[operand].eq(present[operand] & (source == OperandSource.REGISTER)),
+                wanted[operand].eq(named[operand] & (source == OperandSource.REGISTER)),
                 same[operand].eq(gated(current.constant, source == OperandSource.CONSTANT)
                                  | gated(instruction.immediate, source == OperandSource.IMMEDIATE))]
         for lane in range(lanes):
@@ -173,7 +174,7 @@ class OperandStage(Component):
             m.d.comb += [
                 chosen.a.eq(words[0] | self.special[lane] | supplied("values", lane)),
                 chosen.b.eq(words[1]), chosen.c.eq(words[2]),
-                chosen.sources.eq(Cat(Mux(current.supplied, supplied("flags", lane), Mux(votes, current.verdict, x)),
+                chosen.sources.eq(Cat(Mux(current.supplied, supplied("flags", lane), Mux(votes, verdict, x)),
                                       y, z))]
-            m.d.sync += [self._first[lane].eq(gated(registers[0], present[0])),
+            m.d.sync += [self._first[lane].eq(gated(registers[0], named[0] & ~self.blank[0])),
                          self.supplied_conditions[lane].eq(supplied("conditions", lane))]

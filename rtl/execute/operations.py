@@ -27,7 +27,7 @@ from rtl.isa.kinds import (
 
 from .control import FirstTerm, Part, PredicateResult, ProductPart, ResultBits, ShiftCount, Truth
 
-__all__ = ["OPERATIONS", "Fields", "Signals"]
+__all__ = ["OPERATIONS", "WITHOUT_EFFECT_UNLESS", "Fields", "Signals"]
 
 Fields = Callable[[str], Value]
 Signals = Mapping[str, Value | enum.Enum | int]
@@ -357,3 +357,11 @@ OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType({
     "S2R": _value, "CS2R": _value, "LEPC": _value, "VOTE": _vote,
 })
 """By instruction name."""
+
+WITHOUT_EFFECT_UNLESS: Mapping[str, tuple[str, tuple[enum.Enum | int, ...]]] = MappingProxyType({
+    "condition": ("truth", (Truth.CONDITION,)), "compare": ("truth", (Truth.RELATION, Truth.SIGN)),
+    "permute": ("first", (FirstTerm.PERMUTATION,)), "sum_shift": ("first", (FirstTerm.SUM,)),
+    "which_byte": ("pack", (1,)),
+    **dict.fromkeys(("shift", "count", "wide", "wrap", "field", "insert", "pair"), ("first", (FirstTerm.SHIFT,))),
+})
+"""Control signals that count only where another one has one of these values, none of which is 0."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Signal, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
@@ -10,6 +10,7 @@ from rtl.component import Component
 from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT
 from rtl.layouts import warp_launch
+from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 from rtl.words import Words
 
@@ -38,8 +39,8 @@ class PredicateFile(Component):
     warp, predicates, conditions, live : In, Out, Out, Out(32)
         Of the threads of a warp; ``predicates`` has a mask of threads for each number. Where a thread is not ``live``
         all of its own are 0, whatever the others say: who reads one of several takes it into account once.
-    place, flags : In(beat_place), Out(ThreadFlags for each lane)
-        Of a beat.
+    starts, place, flags : In(1), In(beat_place), Out(ThreadFlags for each lane)
+        Of a beat: it is the first one of ``warp``, or of the same warp as that of the cycle before.
     write : In(beat_write)
     after : Out(ThreadFlags for each lane)
         What the beat is then.
@@ -53,7 +54,8 @@ class PredicateFile(Component):
         super().__init__({
             "warp": In(params.warp_bits), "predicates": Out(data.ArrayLayout(WARP_THREADS, PT)),
             "conditions": Out(data.ArrayLayout(Flags, WARP_THREADS)), "live": Out(WARP_THREADS),
-            "place": In(beat_place(params)), "flags": Out(flags), "write": In(beat_write(params)), "after": Out(flags),
+            "starts": In(1), "place": In(beat_place(params)), "flags": Out(flags), "write": In(beat_write(params)),
+            "after": Out(flags),
             "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)}))})
 
     def elaborate(self, platform: object) -> Module:
@@ -76,7 +78,8 @@ class PredicateFile(Component):
             m.d.comb += condition.eq(wide_read.data[thread].condition)
 
         # A beat's.
-        beat_live = ~stale[self.place.warp].bit_select(self.place.beat, 1)
+        following = Signal(beats)
+        beat_live = ~Mux(self.starts, stale[self.warp][0], following.bit_select(self.place.beat, 1))
         m.d.comb += [narrow_read.addr.eq(self.place), self.flags.eq(_if(beat_live, narrow_read.data))]
 
         # What is written: all flags of a thread, since they share a write enable.
@@ -97,6 +100,8 @@ class PredicateFile(Component):
             narrow_write.addr.eq(write.place), narrow_write.data.eq(self.after), narrow_write.en.eq(enable),
             wide_write.addr.eq(warp), wide_write.data.eq(self.after.as_value().replicate(beats)),
             wide_write.en.eq(Cat(enable & (beat == number).replicate(lanes) for number in range(beats)))]
+        m.d.sync += following.eq(Mux(self.starts, stale[self.warp], following) & ~one_hot(
+            beat, beats, touched.any() & (warp == self.place.warp)))
         with m.If(touched.any()):
             m.d.sync += stale[warp].bit_select(beat, 1).eq(0)
         with m.If(self.launch.valid):

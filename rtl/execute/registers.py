@@ -69,7 +69,7 @@ class RegisterFile(Component):
 
     def _mark(self, m: Module) -> Signal:
         """Which rows are blank; tells whether the beat that is written is all of what will be there."""
-        written, all_lanes, was_blank, first = self.write, Signal(), Signal(), Signal()
+        written, all_lanes, was_blank = self.write, Signal(), Signal()
         m.submodules.blanks = blanks = memory.Memory(
             shape=1, depth=self._params.registers, init=[], attrs=IN_BLOCKS)
         write, found, bypassed, mark = blanks.write_port(), blanks.read_port(), Signal(), Signal()
@@ -86,10 +86,8 @@ class RegisterFile(Component):
         with m.If(written.fills):
             m.d.sync += was_blank.eq(all_lanes)
 
-        # Of what is read, likewise.
-        m.d.sync += first.eq(self.beat == 0)
+        # Of what is read, likewise: behind its first beat the memory is not read again.
         for row, blank in zip(self.rows, self.blank, strict=True):
-            read, before = blanks.read_port(), Signal()
-            m.d.comb += [read.addr.eq(row), blank.eq(Mux(first, read.data, before))]
-            m.d.sync += before.eq(blank)
+            read = blanks.read_port()
+            m.d.comb += [read.addr.eq(row), read.en.eq(self.beat == 0), blank.eq(read.data)]
         return all_lanes

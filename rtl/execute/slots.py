@@ -3,6 +3,7 @@
 from amaranth.lib import data
 
 from rtl.isa.condition import Flags
+from rtl.isa.special_registers import OF_THREADS
 from rtl.isa.syntax import PT
 from rtl.layouts import (
     GATHER_REGISTERS,
@@ -17,6 +18,7 @@ from rtl.params import WARP_THREADS, SmParams
 
 from .common import CommonInstruction
 from .instruction import LaneInstruction
+from .vote import VOTE_PARTS
 
 __all__ = ["beat_place", "beat_stage", "beat_write", "decoded_stage", "lane_slot"]
 
@@ -39,7 +41,8 @@ def decoded_stage(params: SmParams) -> data.StructLayout:
 def lane_slot(params: SmParams) -> data.StructLayout:
     """An instruction or an operation of a unit that begins to pass the lanes, from S3 to S4.
 
-    ``threads`` execute it. ``verdict``: that of a vote. ``first_row`` is that of the warp's R0, ``rows`` are those of
+    ``threads`` execute it. ``agrees`` and ``objects`` are a Vote's. ``own``: operand a is this one of OF_THREADS.
+    ``first_row`` is that of the warp's R0, ``rows`` are those of
     its register operands. ``constant`` is its constant operand; ``uniform`` is operand a where it is no register and
     the same in all threads. ``collects``: it reads for the collector, and writes nothing. ``quarter``: it passes the
     full lanes only.
@@ -50,7 +53,7 @@ def lane_slot(params: SmParams) -> data.StructLayout:
     """
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "instruction": LaneInstruction, "threads": WARP_THREADS,
-        "verdict": 1, "first_row": params.row_bits,
+        "agrees": VOTE_PARTS, "objects": VOTE_PARTS, "own": len(OF_THREADS), "first_row": params.row_bits,
         "rows": data.ArrayLayout(params.row_bits, GATHER_REGISTERS), "constant": 32, "uniform": 32, "collects": 1,
         "quarter": 1, "gather": 1, "reader": LaneClient, "read_index": 4, "supplied": 1, "client": LaneClient,
         "index": 4})

@@ -10,23 +10,22 @@ from amaranth.utils import ceil_log2
 from rtl.component import Component
 from rtl.isa.special_registers import (
     COORDINATES_AT,
+    OF_THREADS,
     SHARED_BANKS,
     VIRTUAL_SM_AT,
     VIRTUAL_WARP_AT,
     SpecialRegister,
 )
 from rtl.layouts import GridConfiguration, thread_index, warp_launch
+from rtl.one_hot import chosen_of
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
 from rtl.words import Words
 
 from .slots import beat_place
 
-__all__ = ["NO_NUMBER", "SpecialValues"]
+__all__ = ["SpecialValues"]
 
 _NUMBER_BITS = 8
-NO_NUMBER = (1 << _NUMBER_BITS) - 1
-"""Of no special register."""
-assert NO_NUMBER not in set(SpecialRegister)
 _CLOCK_BITS = 64
 
 
@@ -49,8 +48,8 @@ class SpecialValues(Component):
         What is the same in all threads; combinational.
     place : In(beat_place)
         The threads that ``values`` are for, a cycle later.
-    beat_number, values : In(8), Out(32 bits for each lane)
-        What differs.
+    own, values : In(1 bit for each of OF_THREADS), Out(32 bits for each lane)
+        What differs: the register whose bit is 1.
     grid : In(GridConfiguration)
     launch : In(valid, payload: warp_launch)
         Tells where in the grid the warp's CTA is.
@@ -63,7 +62,7 @@ class SpecialValues(Component):
         super().__init__({
             "warp_status": In(32), "all_status": In(32), "number": In(_NUMBER_BITS), "warp": In(params.warp_bits),
             "uniform": Out(32), "place": In(beat_place(params)),
-            "beat_number": In(_NUMBER_BITS), "values": Out(data.ArrayLayout(32, params.lanes)),
+            "own": In(len(OF_THREADS)), "values": Out(data.ArrayLayout(32, params.lanes)),
             "grid": In(GridConfiguration),
             "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
             "thread": In(data.StructLayout({"valid": 1, "payload": thread_index(params)}))})
@@ -136,10 +135,7 @@ class SpecialValues(Component):
         places = {
             SpecialRegister.TID_X: lambda at: at.x, SpecialRegister.TID_Y: lambda at: at.y,
             SpecialRegister.TID_Z: lambda at: at.z, SpecialRegister.TID: lambda at: _packed(at.x, at.y, at.z)}
-        with m.Switch(self.beat_number):
-            for number, function in constants.items():
-                with m.Case(number):
-                    m.d.comb += [value.eq(by_beat(lane, function)) for lane, value in enumerate(self.values)]
-            for number, function in places.items():
-                with m.Case(number):
-                    m.d.comb += [value.eq(function(read.data[lane])) for lane, value in enumerate(self.values)]
+        for lane, value in enumerate(self.values):
+            m.d.comb += value.eq(chosen_of(self.own, [
+                places[number](read.data[lane]) if number in places else by_beat(lane, constants[number])
+                for number in OF_THREADS]))

@@ -156,8 +156,9 @@ class ExecuteUnit(Component):
             operands.starts.eq(leaving.starts), operands.slot.eq(leaving.slot), registers.rows.eq(operands.rows),
             registers.beat.eq(operands.place.beat), operands.registers.eq(registers.values),
             operands.blank.eq(registers.blank),
-            predicates.place.eq(operands.place), operands.flags.eq(predicates.flags),
-            special.place.eq(operands.place), special.beat_number.eq(operands.special_number),
+            predicates.starts.eq(leaving.starts), predicates.place.eq(operands.place),
+            operands.flags.eq(predicates.flags),
+            special.place.eq(operands.place), special.own.eq(operands.own),
             operands.special.eq(special.values)]
         self.join(m, operands, *(client.name.lower() for client in SUPPLYING))
 

@@ -1,13 +1,19 @@
 """What the threads of a warp say together."""
 
-from amaranth.hdl import Module
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import VoteMode
 from rtl.params import WARP_THREADS
 
-__all__ = ["Vote"]
+__all__ = ["VOTE_PARTS", "Vote", "verdict_of"]
+
+VOTE_PARTS = 4
+"""Parts of a warp, whose votes are counted together a cycle later."""
+_PART = WARP_THREADS // VOTE_PARTS
 
 
 class Vote(wiring.Component):
@@ -15,30 +21,31 @@ class Vote(wiring.Component):
 
     Members
     -------
-    mode : In(VoteMode)
     threads, predicate : In(32)
         The threads that execute it, and those of which the predicate holds.
     ballot : Out(32)
         Those that are both.
-    verdict : Out(1)
-        Whether those are all, any, or all or none of the executing threads.
+    agrees, objects : Out(1 bit for each part)
+        Of an executing thread of that part the predicate holds; of one it does not.
     """
 
-    mode: In(VoteMode)
     threads: In(WARP_THREADS)
     predicate: In(WARP_THREADS)
     ballot: Out(WARP_THREADS)
-    verdict: Out(1)
+    agrees: Out(VOTE_PARTS)
+    objects: Out(VOTE_PARTS)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.comb += self.ballot.eq(self.threads & self.predicate)
-        everybody, somebody = ~(self.threads & ~self.predicate).any(), self.ballot.any()
-        with m.Switch(self.mode):
-            with m.Case(VoteMode.ALL):
-                m.d.comb += self.verdict.eq(everybody)
-            with m.Case(VoteMode.ANY):
-                m.d.comb += self.verdict.eq(somebody)
-            with m.Case(VoteMode.EQ):
-                m.d.comb += self.verdict.eq(everybody | ~somebody)
+        against = self.threads & ~self.predicate
+        m.d.comb += [
+            self.ballot.eq(self.threads & self.predicate),
+            self.agrees.eq(Cat(self.ballot[at:at + _PART].any() for at in range(0, WARP_THREADS, _PART))),
+            self.objects.eq(Cat(against[at:at + _PART].any() for at in range(0, WARP_THREADS, _PART)))]
         return m
+
+
+def verdict_of(mode: Any, agrees: Any, objects: Any) -> Value:
+    """Whether the predicate holds of all executing threads, of any, or of all or none; ``mode`` is a VoteMode."""
+    some, everybody = agrees.any(), ~objects.any()
+    return Mux(mode == VoteMode.ANY, some, everybody | ((mode == VoteMode.EQ) & ~some))

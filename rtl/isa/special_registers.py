@@ -4,6 +4,7 @@ from enum import IntEnum
 
 __all__ = [
     "COORDINATES_AT",
+    "OF_THREADS",
     "SHARED_BANKS",
     "SPECIAL_REGISTER_TEXTS",
     "VIRTUAL_SM_AT",
@@ -58,6 +59,12 @@ class SpecialRegister(IntEnum):
     GLOBALTIMERLO = 82
     GLOBALTIMERHI = 83
 
+
+OF_THREADS = (
+    SpecialRegister.LANEID, SpecialRegister.EQMASK, SpecialRegister.LTMASK, SpecialRegister.LEMASK,
+    SpecialRegister.GTMASK, SpecialRegister.GEMASK, SpecialRegister.TID_X, SpecialRegister.TID_Y,
+    SpecialRegister.TID_Z, SpecialRegister.TID)
+"""Those that differ from thread to thread."""
 
 _NAMED = {register.value: f"SR_{register.name}" for register in SpecialRegister} | {
     4: "SR_PM0", 5: "SR_PM1", 6: "SR_PM2", 7: "SR_PM3", 8: "SR_PM4", 9: "SR_PM5", 10: "SR_PM6", 11: "SR_PM7",

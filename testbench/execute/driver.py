@@ -121,7 +121,7 @@ class LaneDriver(UnitDriver):
         dut, before = self.dut, beat.before
         ctx.set(dut.word, beat.word)
         instruction = ctx.get(dut.instruction)
-        operands = [before.registers[number] for number in instruction.registers]
+        operands = [self._register(beat, number) for number in instruction.registers]
         if before.special is not None:
             operands[0] = before.special
         if instruction.source_a in _FACTORS:
@@ -148,6 +148,10 @@ class LaneDriver(UnitDriver):
             value << _OPERANDS[name].offset + thread * _WIDTH
             for name, values in fields.items() for thread, value in enumerate(values)))
         return instruction
+
+    def _register(self, beat: Beat, number: int) -> Sequence[int]:
+        """A register of all threads; anything if it is none that the instruction reads."""
+        return beat.before.registers.get(number) or [self.bench.random.getrandbits(32) for _ in range(self._lanes)]
 
     def _compare(self, ctx: Any, beat: Beat, instruction: Any) -> None:
         """Compares what comes out with what the beat expects."""
@@ -181,7 +185,8 @@ class LaneDriver(UnitDriver):
     def _shown(self, beat: Beat, instruction: Any, thread: int) -> str:
         """A thread's operands, for a message."""
         before = beat.before
-        registers = ", ".join(f"{before.registers[number][thread]:#x}" for number in instruction.registers)
+        registers = ", ".join(f"{before.registers[number][thread]:#x}" if number in before.registers else "any"
+                              for number in instruction.registers)
         return (f"registers {registers}, constant {before.constant:#x}, immediate {instruction.immediate:#x}, "
                 f"CC {before.conditions[thread]:04b}, predicates {before.predicates[thread]:07b}")
 

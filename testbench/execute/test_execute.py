@@ -8,21 +8,24 @@ from itertools import product
 import pytest
 
 from rtl.execute import float_unit
-from rtl.execute.decode import LANE_FORMS, LaneDecoder
+from rtl.execute.decode import LANE_FORMS
+from rtl.execute.decode_stage import DecodeStage
 from rtl.execute.float_control import FloatTerms
 from rtl.execute.float_unit import FloatPrepare
 from rtl.isa.floating import FLOATING
 from rtl.isa.legality import is_refused
 from rtl.isa.syntax import PT, RZ, Pipe
 from rtl.isa.table import FORMS, find
-from rtl.params import WARP_THREADS
+from rtl.layouts import InstructionKind
+from rtl.params import WARP_THREADS, SmParams
+from rtl.word import telling_patterns
 from sim.model.thread import step
 from testbench import simulation
 from testbench.execute import tb_execute
 from testbench.execute.driver import LaneDriver
 from testbench.execute.reference import formula_beats
 from testbench.handmade import alone, encode
-from testbench.simulation import combinational, failure
+from testbench.simulation import combinational, failure, simulate
 
 FIXED_LATENCY = (Pipe.ALU, Pipe.PREDICATE, Pipe.MULTIPLY)
 
@@ -44,20 +47,43 @@ def test_no_word_is_two_instructions():
                 assert (form.match ^ other.match) & form.mask & other.mask
 
 
-@pytest.mark.parametrize("real", [False, True])
-def test_what_is_no_instruction_of_the_lanes_writes_nothing(real):
-    dut = LaneDecoder(real)
+@pytest.mark.parametrize("floats", [False, True])
+def test_what_is_no_instruction_of_the_lanes_lets_operands_pass(floats):
+    dut = DecodeStage(SmParams(floats=floats, doubles=False))
 
     async def body(ctx):
         for form in FORMS:
-            if (form in LANE_FORMS and (real or form not in FLOATING)) or find(form.default) is not form:
+            if find(form.default) is not form:
                 continue
-            ctx.set(dut.word, form.default)
-            got = ctx.get(dut.instruction)
-            assert (got.destination, got.p, got.q, got.writes_cc, got.control.unpack) == (RZ, PT, PT, 0, 0), form.name
+            kind = source.choice([kind for kind in InstructionKind if kind is not InstructionKind.LANES])
+            ctx.set(dut.instruction.payload, {"word": form.default, "kind": kind})
+            ctx.set(dut.instruction.valid, source.getrandbits(1))
+            await ctx.tick()
+            got = ctx.get(dut.decoded.lanes)
+            assert (got.destination, got.q, got.writes_cc, got.control.unpack) == (RZ, PT, 0, 0), form.name
             assert list(got.registers) == [RZ] * 3
+            assert not ctx.get(dut.decoded.computes)
+            decoded.add(got.as_bits())
+        assert len(decoded) == 1
 
-    combinational(dut, body)
+    source, decoded = random.Random(0), set()
+    simulate(dut, body)
+
+
+@pytest.mark.parametrize("floats", [False, True])
+def test_every_form_is_told_from_all_others(floats):
+    """Whatever stands in its fields, and by fewer bits than it has fixed ones."""
+    forms = [form for form in LANE_FORMS if floats or form not in FLOATING]
+    source = random.Random(1)
+    for name in {form.name for form in forms}:
+        group, others = [form for form in forms if form.name == name], [form for form in forms if form.name != name]
+        patterns = telling_patterns(group, others)
+        tests = [(int(pattern.replace("-", "0"), 2), int(pattern.replace("0", "1").replace("-", "0"), 2))
+                 for pattern in patterns]
+        for form in forms:
+            word = source.getrandbits(64) & ~form.mask | form.match
+            assert any(word & mask == match for match, mask in tests) == (form in group), form.name
+        assert sum(mask.bit_count() for _, mask in tests) < sum(form.mask.bit_count() for form in group)
 
 
 def test_formulas():

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from rtl.execute.condition import ConditionTest
+from rtl.execute.condition import CONDITION_TABLES, ConditionTest
 from rtl.flow import FlowDecoder
 from rtl.flow.decide import TargetResolver
 from rtl.flow.decode import FLOW_FORMS
@@ -87,7 +87,7 @@ def test_every_condition_of_every_flag():
         for offset in (0, 5):
             ctx.set(dut.flags.as_value(), sum(((thread + offset) % 16) << 4 * thread for thread in range(32)))
             for test, truth in enumerate(TRUTH):
-                ctx.set(dut.test, test)
+                ctx.set(dut.test.as_value(), CONDITION_TABLES[test])
                 passed = ctx.get(dut.passed)
                 assert passed == sum((truth >> (thread + offset) % 16 & 1) << thread for thread in range(32)), test
 

@@ -50,7 +50,7 @@ class SmParams:
     warps : int
         Warp slots: a power of two from 1 to 64.
     lanes : int
-        Threads of a warp that compute in one cycle: a power of two from 2 to 32.
+        Threads of a warp that compute in one cycle: a power of two from 1 to 32. A machine of one lane is ``serial``.
     registers : int
         Rows of the register file: a row is one register of the 32 threads of a warp. A power of two from 64 to 4096;
         from 256 on one warp can have all registers that an instruction can name.
@@ -81,8 +81,8 @@ class SmParams:
     def __post_init__(self) -> None:
         if self.warps not in (1, 2, 4, 8, 16, 32, 64):
             raise ValueError(f"warps must be a power of two from 1 to 64, not {self.warps!r}")
-        if self.lanes not in (2, 4, 8, 16, 32):
-            raise ValueError(f"lanes must be a power of two from 2 to 32, not {self.lanes!r}")
+        if self.lanes not in (1, 2, 4, 8, 16, 32):
+            raise ValueError(f"lanes must be a power of two from 1 to 32, not {self.lanes!r}")
         for name, least, most in (("registers", 64, 4096), ("shared_bytes", 1 << 12, 1 << 16),
                                   ("instruction_groups", 16, 1 << 16), ("constant_words", 64, 1 << 16)):
             value = getattr(self, name)
@@ -90,6 +90,15 @@ class SmParams:
                 raise ValueError(f"{name} must be a power of two from {least} to {most}, not {value!r}")
         if self.doubles and not self.floats:
             raise ValueError("doubles need floats")
+        if self.serial and self.floats:
+            raise ValueError("floats need two lanes")
+
+    @property
+    def serial(self) -> bool:
+        """Whether the whole machine has one instruction under way at a time: units have no queues, keep the state of
+        that instruction only, and see memory in beats of 64 bits. It is the smallest form of the machine, and the
+        slowest."""
+        return self.lanes == 1
 
     @property
     def warp_bits(self) -> int:
@@ -138,7 +147,7 @@ class SmParams:
 PRESETS: dict[str, SmParams] = {
     "tiny": SmParams(warps=2, lanes=4, registers=256, shared_bytes=8192, instruction_groups=64, constant_words=256,
                      floats=False, doubles=False),
-    "least": SmParams(warps=2, lanes=2, registers=128, shared_bytes=8192, instruction_groups=32, constant_words=128,
+    "least": SmParams(warps=8, lanes=1, registers=256, shared_bytes=8192, instruction_groups=32, constant_words=128,
                       floats=False, doubles=False, counters=False),
     "small": SmParams(warps=4, lanes=8, registers=256, shared_bytes=8192, instruction_groups=128, constant_words=512,
                       doubles=False),

@@ -3,11 +3,12 @@
 from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from rtl.beats import BeatArbiter, LineBeats
 from rtl.component import Component, pass_on
 from rtl.core import Core
 from rtl.host import HostPort
 from rtl.launch import Distributor
-from rtl.layouts import HostBus, MemoryPort, Policy
+from rtl.layouts import HostBus, Policy, memory_port
 from rtl.memory_arbiter import MemoryArbiter
 from rtl.params import SmParams
 from rtl.retire import RetirementPort
@@ -28,7 +29,7 @@ class Sm(Component):
         A grid runs.
     policy : In(Policy)
         Which warp issues first.
-    memory : Out(MemoryPort)
+    memory : Out(memory_port)
         Everything else: descriptors, programs, constants, data, stacks.
     retired : Out(RetirementPort)
         For checks; a board leaves it open.
@@ -39,12 +40,13 @@ class Sm(Component):
         self.distributor = distributor = Distributor(params)
         self.registers = HostPort(params)
         self._ports = (core.unit_memory, core.stack_memory, core.fetch_memory, distributor.port)
-        self.arbiter = MemoryArbiter([len(port.request.payload.tag) for port in self._ports])
+        arbiter = BeatArbiter if params.serial else MemoryArbiter
+        self.arbiter = arbiter([len(port.request.payload.tag) for port in self._ports])
         self.tag_bits = len(self.arbiter.port.request.payload.tag)
         """Width of the memory port's tags."""
         super().__init__({
             "host": In(HostBus()), "interrupt": Out(1), "busy": Out(1), "policy": In(Policy),
-            "memory": Out(MemoryPort(self.tag_bits)), "retired": Out(RetirementPort(params))})
+            "memory": Out(memory_port(params, self.tag_bits)), "retired": Out(RetirementPort(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -73,8 +75,13 @@ class Sm(Component):
         self._count(m)
 
         # All of them -> memory.
-        for port, client in zip(self._ports, arbiter.clients, strict=True):
-            connect(m, port, client)
+        for number, (port, client) in enumerate(zip(self._ports, arbiter.clients, strict=True)):
+            if ("beat" in dict(client.request.payload.shape())) == ("beat" in dict(port.request.payload.shape())):
+                connect(m, port, client)
+            else:
+                m.submodules[f"beats_{number}"] = beats = LineBeats(len(port.request.payload.tag))
+                connect(m, port, beats.lines)
+                connect(m, beats.beats, client)
         self.join(m, arbiter, memory="port")
         return m
 

@@ -6,8 +6,7 @@ from amaranth.lib.wiring import In
 
 from rtl.component import Component, pass_on
 from rtl.isa.tokens import LINE_BYTES
-
-from .beats import BEAT_BYTES, BEATS, BeatPort, ends_request
+from rtl.layouts import BEAT_BYTES, BEATS, BeatPort, ends_request
 
 __all__ = ["BlockMemory", "check_size"]
 

@@ -1,10 +1,11 @@
 """A way to memory that can be closed."""
 
-from amaranth.hdl import Assert, Module, Signal
+from amaranth.hdl import Assert, Const, Module, Signal
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
-from rtl.layouts import MemoryPort
+from rtl.layouts import ends_answer, ends_request, memory_port
+from rtl.params import SmParams
 
 __all__ = ["MemoryGate"]
 
@@ -19,30 +20,34 @@ class MemoryGate(Component):
 
     Members
     -------
-    machine : In(MemoryPort)
-    memory : Out(MemoryPort)
+    machine : In(memory_port)
+    memory : Out(memory_port)
     close : In(1)
     empty : Out(1)
     """
 
-    def __init__(self, tag_bits: int) -> None:
-        super().__init__({
-            "machine": In(MemoryPort(tag_bits)), "memory": Out(MemoryPort(tag_bits)), "close": In(1), "empty": Out(1)})
+    def __init__(self, params: SmParams, tag_bits: int) -> None:
+        self._in_beats = params.serial
+        port = memory_port(params, tag_bits)
+        super().__init__({"machine": In(port), "memory": Out(port), "close": In(1), "empty": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         machine, memory = self.machine, self.memory
         connect(m, flipped(machine), flipped(memory))
         owed, offered = Signal(_COUNT_BITS), Signal()
-        passes = ~self.close | offered      # what was offered to memory stays so until it is taken
-        asked = memory.request.valid & memory.request.ready
-        answered = memory.response.valid & memory.response.ready
+        passes = ~self.close | offered      # what was offered to memory stays so until all of it is taken
+        taken = memory.request.valid & memory.request.ready
+        asks, answers = (ends_request(memory.request.payload), ends_answer(memory.response.payload)) if (
+            self._in_beats) else (Const(1), Const(1))
+        asked = taken & asks
+        answered = memory.response.valid & memory.response.ready & answers
         m.d.comb += [
             memory.request.valid.eq(machine.request.valid & passes),
             machine.request.ready.eq(memory.request.ready & passes),
             memory.response.ready.eq(machine.response.ready | self.close), self.empty.eq((owed == 0) & ~offered)]
         m.d.sync += [
-            offered.eq(memory.request.valid & ~memory.request.ready), owed.eq(owed + asked - answered),
+            offered.eq((memory.request.valid | offered) & ~asked), owed.eq(owed + asked - answered),
             Assert(~answered | (owed != 0), "memory answers what it was not asked"),
             Assert(~asked | ~owed.all(), "memory owes more than can be counted")]
         return m

@@ -29,10 +29,9 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import HOST_ADDRESS_BITS, HostBus
+from rtl.layouts import BEAT_BYTES, BEATS, HOST_ADDRESS_BITS, BeatPort, HostBus, ends_answer, ends_request
 from rtl.params import ADDRESS_BITS, LINE_ADDRESS_BITS
 
-from .beats import BEAT_BYTES, BEATS, BeatPort, ends_answer, ends_request
 from .frames import Deframer, Framer
 
 __all__ = ["ANSWER", "LINE_ANSWER_BYTES", "REQUEST_BYTES", "VERSION", "HostLink", "LinkCommand", "LinkStatus"]

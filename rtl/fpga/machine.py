@@ -16,12 +16,12 @@ from amaranth.hdl import (
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect
 
+from rtl.beats import BeatArbiter, LineBeats
 from rtl.component import Component, members_of, pass_on
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import SmParams
 from rtl.sm import Sm
 
-from .beats import BeatArbiter, LineBeats
 from .gate import MemoryGate
 from .global_net import GlobalNet
 from .lamps import WarpLamps
@@ -79,7 +79,8 @@ class BoardMachine(Component):
     def __init__(self, params: SmParams, clock: int, baud: int, memory: Callable[[int], Any], lamps: int = 8,
                  video: Callable[[int], Any] | None = None) -> None:
         self.sm = sm = Sm(params)
-        self.gate, self.beats = MemoryGate(sm.tag_bits), LineBeats(sm.tag_bits)
+        self.gate = MemoryGate(params, sm.tag_bits)
+        self.beats = None if params.serial else LineBeats(sm.tag_bits)
         self.link = HostLink()
         self.video: Any = None if video is None else video(_VIDEO_TAG_BITS)
         tag_bits = [sm.tag_bits, len(self.link.memory.request.payload.tag)]
@@ -97,7 +98,7 @@ class BoardMachine(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         resetting = Signal(init=1)
-        for name in ("gate", "beats", "link", "arbiter", "memory", "registers", "receiver", "transmitter",
+        for name in ("gate", "link", "arbiter", "memory", "registers", "receiver", "transmitter",
                      "warp_lamps"):
             m.submodules[name] = getattr(self, name)
         self._machine(m, resetting, platform)
@@ -152,8 +153,12 @@ class BoardMachine(Component):
         """Machine, link -> memory, whose first line has the address 0."""
         machine, link, *_ = self.arbiter.clients
         connect(m, self.sm.memory, self.gate.machine)
-        connect(m, self.gate.memory, self.beats.lines)
-        connect(m, self.beats.beats, machine)
+        if self.beats is None:
+            connect(m, self.gate.memory, machine)
+        else:
+            m.submodules.beats = self.beats
+            connect(m, self.gate.memory, self.beats.lines)
+            connect(m, self.beats.beats, machine)
         connect(m, self.link.memory, link)
         connect(m, self.arbiter.port, self.memory.port)
         m.d.comb += self.memory.port.request.payload.address.eq(self.arbiter.port.request.payload.address ^ _FIRST_LINE)

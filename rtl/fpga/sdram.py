@@ -22,9 +22,8 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component, pass_on
 from rtl.isa.tokens import LINE_BYTES
+from rtl.layouts import BEAT_BYTES, BEATS, BeatPort, ends_answer, ends_request
 from rtl.params import LINE_ADDRESS_BITS
-
-from .beats import BEAT_BYTES, BEATS, BeatPort, ends_answer, ends_request
 
 __all__ = ["BURST", "MT48LC16M16A2", "SdramBus", "SdramChip", "SdramCommand", "SdramController"]
 

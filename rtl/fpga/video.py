@@ -21,9 +21,9 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
+from rtl.layouts import BEAT_BYTES, BeatPort, ends_answer
 from rtl.params import ADDRESS_BITS
 
-from .beats import BEAT_BYTES, BeatPort, ends_answer
 from .crossing import CrossingQueue
 from .tmds import CHANNELS, SYMBOL_BITS, TmdsEncoder, TmdsSerializer
 

@@ -49,7 +49,20 @@ from .launch import (
     warp_exit,
     warp_launch,
 )
-from .memory import MemoryPort, memory_request, memory_response
+from .memory import (
+    BEAT_BYTES,
+    BEAT_NUMBER_BITS,
+    BEATS,
+    BeatPort,
+    MemoryPort,
+    beat_request,
+    beat_response,
+    ends_answer,
+    ends_request,
+    memory_port,
+    memory_request,
+    memory_response,
+)
 from .stack import (
     BLOCK_ADDRESS_BITS,
     CRS_GRANULE_BITS,
@@ -71,6 +84,9 @@ from .stack import (
 from .trap import TIMEOUT_BITS, TrapCommand, TrapEvents, TrapReport, TrapStatus
 
 __all__ = [
+    "BEATS",
+    "BEAT_BYTES",
+    "BEAT_NUMBER_BITS",
     "BLOCK_ADDRESS_BITS",
     "COMPLETING",
     "CONSTANT_BANKS",
@@ -89,6 +105,7 @@ __all__ = [
     "TIMEOUT_BITS",
     "TRAP_FRAME",
     "UNITS",
+    "BeatPort",
     "ConstantBank",
     "ControlBits",
     "CounterEvents",
@@ -127,8 +144,12 @@ __all__ = [
     "TrapReport",
     "TrapStatus",
     "WaitReason",
+    "beat_request",
+    "beat_response",
     "completion",
     "dispatched",
+    "ends_answer",
+    "ends_request",
     "error_event",
     "fetched_group",
     "flow_launch",
@@ -140,6 +161,7 @@ __all__ = [
     "issued",
     "kinds_where",
     "lane_write",
+    "memory_port",
     "memory_request",
     "memory_response",
     "offered_operation",

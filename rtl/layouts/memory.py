@@ -1,12 +1,21 @@
 """What a unit says to memory, and what it hears."""
 
+from typing import Any
+
+from amaranth.hdl import Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.tokens import LINE_BYTES
-from rtl.params import LINE_ADDRESS_BITS
+from rtl.params import LINE_ADDRESS_BITS, SmParams
 
-__all__ = ["MemoryPort", "memory_request", "memory_response"]
+__all__ = ["BEATS", "BEAT_BYTES", "BEAT_NUMBER_BITS", "BeatPort", "MemoryPort", "beat_request", "beat_response",
+           "ends_answer", "ends_request", "memory_port", "memory_request", "memory_response"]
+
+BEAT_BYTES = 8
+BEATS = LINE_BYTES // BEAT_BYTES
+"""Of a line."""
+BEAT_NUMBER_BITS = (BEATS - 1).bit_length()
 
 
 def memory_request(tag_bits: int) -> data.StructLayout:
@@ -37,3 +46,60 @@ class MemoryPort(wiring.Signature):
         super().__init__({
             "request": Out(stream.Signature(memory_request(tag_bits))),
             "response": In(stream.Signature(memory_response(tag_bits)))})
+
+
+def beat_request(tag_bits: int) -> data.StructLayout:
+    """A beat of a line to write, or the one that asks for a line.
+
+    ``address`` counts lines; ``beat`` counts the beats of a write, and is 0 in a read. ``data`` and ``mask`` (one bit a
+    byte) are for writes. ``write``, ``tag`` and ``address`` are the same in all beats of a burst. Requests of one tag
+    are performed and answered in the order they were made; between tags there is no order.
+    """
+    return data.StructLayout({"write": 1, "tag": tag_bits, "address": LINE_ADDRESS_BITS, "beat": BEAT_NUMBER_BITS,
+                              "data": 8 * BEAT_BYTES, "mask": BEAT_BYTES})
+
+
+def beat_response(tag_bits: int) -> data.StructLayout:
+    """A beat of a line that was read, or the one that answers a write, which is number 0. ``error``: nothing is mapped
+    there; a read is answered with eight beats even so, all with ``error``."""
+    return data.StructLayout({
+        "write": 1, "tag": tag_bits, "error": 1, "beat": BEAT_NUMBER_BITS, "data": 8 * BEAT_BYTES})
+
+
+class BeatPort(wiring.Signature):
+    """What somebody sees of memory who wants 64 bits at a time: a machine of one lane, and whoever is on a board, where
+    neither a serial line nor the pins of a memory chip want more.
+
+    A line goes as a burst of eight beats, the lowest bytes first. A write asks with eight beats and is answered with
+    one; a read asks with one and is answered with eight. The beats of a burst follow each other: nobody else's is
+    between them. An answer begins when all of its request has been taken.
+
+    Parameters
+    ----------
+    tag_bits : int
+
+    Members
+    -------
+    request : Out(stream of beats: write, tag, address, beat, data, mask)
+    response : In(stream of beats: write, tag, error, beat, data)
+    """
+
+    def __init__(self, tag_bits: int) -> None:
+        super().__init__({
+            "request": Out(stream.Signature(beat_request(tag_bits))),
+            "response": In(stream.Signature(beat_response(tag_bits)))})
+
+
+def memory_port(params: SmParams, tag_bits: int) -> wiring.Signature:
+    """A unit's way to memory: lines, or beats in a machine of one lane."""
+    return BeatPort(tag_bits) if params.serial else MemoryPort(tag_bits)
+
+
+def ends_request(beat: Any) -> Value:
+    """Whether a beat is the last one of a request."""
+    return ~beat.write | (beat.beat == BEATS - 1)
+
+
+def ends_answer(beat: Any) -> Value:
+    """Whether a beat is the last one of an answer."""
+    return beat.write | (beat.beat == BEATS - 1)

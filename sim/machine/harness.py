@@ -7,6 +7,7 @@ from rtl.component import Component
 from rtl.layouts import HostBus
 from rtl.params import SmParams
 from rtl.sm import Sm
+from sim.machine.beat_lines import BeatLines
 from sim.machine.memory_latch import MemoryLatch
 
 __all__ = ["Harness"]
@@ -31,7 +32,7 @@ class Harness(Component):
             "host": In(HostBus()), "locked_down": Out(1), "ended": Out(1), "levels": Out(3), "wake": Out(1)})
         self.sm = Sm(params)
         self.latch = MemoryLatch(self.sm.tag_bits)
-        self.began = Signal()
+        self.began, self._serial = Signal(), params.serial
 
     def elaborate(self, platform: object) -> Module:
         """Both, joined."""
@@ -40,7 +41,12 @@ class Harness(Component):
         m.submodules.sm = sm = self.sm
         m.submodules.latch = latch = self.latch
         connect(m, flipped(self.host), sm.host)
-        connect(m, sm.memory, latch.port)
+        if self._serial:
+            m.submodules.lines = lines = BeatLines(sm.tag_bits)
+            connect(m, sm.memory, lines.beats)
+            connect(m, lines.lines, latch.port)
+        else:
+            connect(m, sm.memory, latch.port)
         m.d.comb += [
             self.locked_down.eq(sm.core.trap_state.locked_down), self.ended.eq(self.began & ~sm.busy),
             self.levels.eq(Cat(self.locked_down, self.ended, sm.interrupt)),

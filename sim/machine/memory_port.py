@@ -3,9 +3,11 @@
 from collections import Counter, deque
 from dataclasses import dataclass
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from rtl.isa.tokens import LINE_BYTES
+from rtl.layouts import BEAT_BYTES, BEATS
 from sim.launch.memory import Memory, MemoryFaultError
 
 __all__ = ["MemoryBehaviour", "MemoryServer"]
@@ -38,7 +40,8 @@ class _Request:
 
 
 class MemoryServer:
-    """Serves a memory port from a :class:`Memory`, one request and one answer a cycle at most.
+    """Serves a memory port from a :class:`Memory`, one request and one answer a cycle at most, or one beat of each
+    where the port is one of beats.
 
     Attributes:
         reads, writes: Requests taken.
@@ -48,31 +51,64 @@ class MemoryServer:
     def __init__(self, port: Any, memory: Memory, behaviour: MemoryBehaviour, random: Random) -> None:
         self._port, self._memory, self._behaviour, self._random = port, memory, behaviour, random
         self._queues: dict[int, deque[_Request]] = {}
+        self._in_beats = "beat" in dict(port.request.payload.shape())
+        self._coming: Any = None
         self.reads = self.writes = 0
         self.depths: Counter[int] = Counter()
 
     async def serve(self, ctx: Any) -> None:
         """The testbench; run it in the background."""
         request, response = self._port.request, self._port.response
-        ready, answering, cycle, pause = False, None, 0, 0
+        ready, answering, cycle, pause, beat = False, None, 0, 0, 0
         # Only what is taken is worth its fields.
         layout = request.payload.shape()
         ticks = ctx.tick().sample(request.valid, request.payload.as_value(), response.ready)
         async for _, _, valid, payload, taken in ticks:
             cycle += 1
             pause = max(0, pause - 1)
-            if ready and valid:
-                self._take(cycle, layout.from_bits(payload))
+            if ready and valid and (line := self._gathered(layout.from_bits(payload))) is not None:
+                self._take(cycle, line)
                 pause = self._behaviour.interval - 1
             if answering is not None and taken:
-                self._queues[answering].popleft()
-                answering = None
+                beat += 1
+                if beat == self._answer_beats(answering):
+                    self._queues[answering].popleft()
+                    answering, beat = None, 0
+                else:
+                    ctx.set(response.payload, self._answer(answering, beat))
             if answering is None and (tag := self._next(cycle)) is not None:
                 answering = tag
-                ctx.set(response.payload, self._performed(self._queues[tag][0]))
+                ctx.set(response.payload, self._answer(tag, 0))
             ctx.set(response.valid, answering is not None)
             ready = not pause and self._random.random() >= self._behaviour.stall
             ctx.set(request.ready, ready)
+
+    def _gathered(self, request: Any) -> Any:
+        """The line that is asked for or written, with its last beat; None with the others. AssertionError when beats
+        are mixed."""
+        if not self._in_beats:
+            return request
+        line = self._coming or SimpleNamespace(
+            write=request.write, tag=request.tag, address=request.address, data=0, mask=0, beats=0)
+        assert (line.write, line.tag, line.address, line.beats) == (
+            request.write, request.tag, request.address, request.beat), "a beat is not the next one of its burst"
+        line.data |= request.data << 8 * BEAT_BYTES * line.beats
+        line.mask |= request.mask << BEAT_BYTES * line.beats
+        line.beats += 1
+        self._coming = line if request.write and line.beats < BEATS else None
+        return None if self._coming else line
+
+    def _answer_beats(self, tag: int) -> int:
+        """Beats of the answer that a tag's oldest request gets."""
+        return BEATS if self._in_beats and not self._queues[tag][0].request.write else 1
+
+    def _answer(self, tag: int, beat: int) -> dict[str, int]:
+        """A beat of it."""
+        answer = self._performed(self._queues[tag][0])
+        if not self._in_beats:
+            return answer
+        data = answer["data"] >> 8 * BEAT_BYTES * beat & (1 << 8 * BEAT_BYTES) - 1
+        return {**answer, "beat": beat, "data": data}
 
     def _take(self, cycle: int, request: Any) -> None:
         """Queues a request, behind those of its tag."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from rtl.fpga.beats import BEAT_BYTES, BEATS
 from rtl.isa.tokens import LINE_BYTES
+from rtl.layouts import BEAT_BYTES, BEATS
 from sim.launch.memory import Memory, MemoryFaultError
 
 __all__ = ["BeatServer", "Gatherer", "LineClient", "perform", "random_requests"]

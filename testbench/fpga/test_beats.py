@@ -7,9 +7,10 @@ import pytest
 from amaranth.hdl import Elaboratable, Module
 from amaranth.lib.wiring import connect
 
-from rtl.fpga.beats import BEATS, BeatArbiter, LineBeats
+from rtl.beats import BeatArbiter, LineBeats
 from rtl.fpga.block_memory import BlockMemory
 from rtl.isa.tokens import LINE_BYTES
+from rtl.layouts import BEATS
 from sim.launch.memory import Memory
 from testbench.fpga.beats import BeatServer, LineClient, random_requests
 from testbench.simulation import simulate

@@ -7,6 +7,7 @@ import pytest
 
 from rtl.fpga.block_memory import BlockMemory
 from rtl.fpga.gate import MemoryGate
+from rtl.params import PRESETS
 from testbench.fpga.beats import LineClient, random_requests
 from testbench.simulation import simulate
 
@@ -37,7 +38,7 @@ def test_a_block_memory_that_is_no_power_of_two(size):
 
 
 def test_a_closed_gate_lets_no_request_pass_and_memory_answers_what_it_owes():
-    dut = MemoryGate(2)
+    dut = MemoryGate(PRESETS["tiny"], 2)
 
     async def testbench(ctx):
         machine, memory = dut.machine, dut.memory

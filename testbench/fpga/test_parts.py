@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
-from rtl.fpga.beats import BeatArbiter, LineBeats
+from rtl.beats import BeatArbiter, LineBeats
 from rtl.fpga.block_memory import BlockMemory
 from rtl.fpga.crossing import CrossingQueue
 from rtl.fpga.frames import Deframer, Framer
@@ -20,8 +20,9 @@ from rtl.params import PRESETS
 
 
 @pytest.mark.parametrize("part", [
-    partial(LineBeats, 3), partial(BeatArbiter, [3, 1]), partial(BlockMemory, 3, 4096), partial(MemoryGate, 3),
-    partial(Deframer, 8), Framer, HostLink,
+    partial(LineBeats, 3), partial(BeatArbiter, [3, 1]), partial(BlockMemory, 3, 4096),
+    partial(MemoryGate, PRESETS["tiny"], 3), partial(MemoryGate, PRESETS["least"], 3), partial(Deframer, 8), Framer,
+    HostLink,
     partial(BoardRegisters, PRESETS["tiny"], 48_000_000, 1 << 16), partial(WarpLamps, PRESETS["tiny"], 48_000_000, 2),
     partial(UartReceiver, 48_000_000, 3_000_000), partial(UartTransmitter, 48_000_000, 3_000_000),
     partial(CrossingQueue, 8, 3, "left", "right"), partial(SdramController, 2, 50e6), partial(Video, 5, VGA)],

@@ -11,7 +11,7 @@ import pytest
 from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module
 from amaranth.lib.wiring import connect
 
-from rtl.fpga.beats import BeatArbiter
+from rtl.beats import BeatArbiter
 from rtl.fpga.sdram import SdramChip, SdramController
 from rtl.fpga.tmds import TmdsEncoder
 from rtl.fpga.video import VGA, Video, VideoMode

@@ -19,10 +19,10 @@ from amaranth.lib.wiring import connect
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from rtl.fpga.beats import BEAT_BYTES
 from rtl.fpga.block_memory import BlockMemory
 from rtl.fpga.tmds import CHANNELS, SYMBOL_BITS
 from rtl.fpga.video import VGA, Video, VideoMode
+from rtl.layouts import BEAT_BYTES
 from rtl.params import PRESETS
 from sim.board.link import BAUD, Link, open_port
 from sim.board.machine import Board

@@ -1,77 +1,19 @@
-"""A board's way to memory: 64 bits at a time, as neither a serial line nor the pins of a memory chip want more.
-
-A line goes as a burst of eight beats, the lowest bytes first. A write asks with eight beats and is answered with one; a
-read asks with one and is answered with eight. The beats of a burst follow each other: nobody else's is between them. An
-answer begins when all of its request has been taken.
-"""
+"""Lines as bursts of beats, and the arbiter of ports of beats; see :class:`~rtl.layouts.BeatPort`."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component, pass_on
-from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import MemoryPort
+from rtl.layouts import BEAT_BYTES, BEAT_NUMBER_BITS, BeatPort, MemoryPort, ends_answer, ends_request
 from rtl.memory_arbiter import PortArbiter
-from rtl.params import LINE_ADDRESS_BITS
 
-__all__ = ["BEATS", "BEAT_BYTES", "BeatArbiter", "BeatPort", "LineBeats", "ends_answer", "ends_request"]
+__all__ = ["BeatArbiter", "LineBeats"]
 
-BEAT_BYTES = 8
-BEATS = LINE_BYTES // BEAT_BYTES
-"""Of a line."""
-_NUMBER_BITS = (BEATS - 1).bit_length()
 _OWED_BITS = 12
-
-
-def _beat_request(tag_bits: int) -> data.StructLayout:
-    """A beat of a line to write, or the one that asks for a line.
-
-    ``address`` counts lines; ``beat`` counts the beats of a write, and is 0 in a read. ``data`` and ``mask`` (one bit a
-    byte) are for writes. ``write``, ``tag`` and ``address`` are the same in all beats of a burst. Requests of one tag
-    are performed and answered in the order they were made; between tags there is no order.
-    """
-    return data.StructLayout({"write": 1, "tag": tag_bits, "address": LINE_ADDRESS_BITS, "beat": _NUMBER_BITS,
-                              "data": 8 * BEAT_BYTES, "mask": BEAT_BYTES})
-
-
-def _beat_response(tag_bits: int) -> data.StructLayout:
-    """A beat of a line that was read, or the one that answers a write, which is number 0. ``error``: nothing is mapped
-    there; a read is answered with eight beats even so, all with ``error``."""
-    return data.StructLayout({
-        "write": 1, "tag": tag_bits, "error": 1, "beat": _NUMBER_BITS, "data": 8 * BEAT_BYTES})
-
-
-class BeatPort(wiring.Signature):
-    """What somebody on a board sees of memory.
-
-    Parameters
-    ----------
-    tag_bits : int
-
-    Members
-    -------
-    request : Out(stream of beats: write, tag, address, beat, data, mask)
-    response : In(stream of beats: write, tag, error, beat, data)
-    """
-
-    def __init__(self, tag_bits: int) -> None:
-        super().__init__({
-            "request": Out(stream.Signature(_beat_request(tag_bits))),
-            "response": In(stream.Signature(_beat_response(tag_bits)))})
-
-
-def ends_request(beat: Any) -> Value:
-    """Whether a beat is the last one of a request."""
-    return ~beat.write | (beat.beat == BEATS - 1)
-
-
-def ends_answer(beat: Any) -> Value:
-    """Whether a beat is the last one of an answer."""
-    return beat.write | (beat.beat == BEATS - 1)
 
 
 class LineBeats(Component):
@@ -91,7 +33,7 @@ class LineBeats(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        line, beat, number = self.lines.request, self.beats.request, Signal(_NUMBER_BITS)
+        line, beat, number = self.lines.request, self.beats.request, Signal(BEAT_NUMBER_BITS)
         pass_on(m, line.payload, beat.payload, "write", "tag", "address")
         m.d.comb += [
             beat.valid.eq(line.valid), beat.payload.beat.eq(number),
@@ -171,7 +113,7 @@ class BeatArbiter(PortArbiter):
             Assert(~port.response.valid | (owed != 0), "memory answers before it was asked")]
         for name, way, ends in (("client", port.request, ends_request), ("memory", port.response, ends_answer)):
             beat = way.payload
-            now, number = Cat(beat.write, beat.tag), Signal(_NUMBER_BITS)
+            now, number = Cat(beat.write, beat.tag), Signal(BEAT_NUMBER_BITS)
             head = Signal.like(now)
             with m.If(way.valid & way.ready):
                 m.d.sync += [

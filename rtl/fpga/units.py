@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from rtl.barrier import BarrierUnit
 from rtl.control_flow import ControlFlow
 from rtl.convert import ConversionUnit
-from rtl.crs import CallReturnStack
+from rtl.crs import call_return_stack
 from rtl.double import DoubleUnit
 from rtl.error_status import ErrorStatus
 from rtl.execute import ExecuteUnit
@@ -32,7 +32,7 @@ _SDRAM_TAG_BITS = 5
 _SDRAM_HZ = 100e6
 
 UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
-    "crs": CallReturnStack,
+    "crs": call_return_stack,
     "flow": FlowUnit,
     "control_flow": ControlFlow,
     "fetch": FetchUnit,

@@ -17,6 +17,8 @@ __all__ = [
     "LINE_BITS",
     "STACK_RESULT_CYCLES",
     "TRAP_FRAME",
+    "SerialStackPort",
+    "SerialStackResult",
     "StackConfiguration",
     "StackEvents",
     "StackOperation",
@@ -25,6 +27,7 @@ __all__ = [
     "ThreadCode",
     "ThreadCodes",
     "TokenLine",
+    "serial_stack_request",
     "stack_request",
     "stack_result",
 ]
@@ -193,3 +196,57 @@ class StackEvents(data.Struct):
     """A push waits for a line of the cache."""
     taken: unsigned(1)
     """A request waits because the stack itself uses the pipeline."""
+
+
+def serial_stack_request(params: SmParams) -> data.StructLayout:
+    """One operation on one warp's stack, of a machine that is serial: as ``stack_request``, but that the threads' codes
+    are looked at one by one."""
+    return data.StructLayout({
+        "warp": params.warp_bits, "operation": StackOperation, "enable": 1, "pair": 1, "kind": TokenKind,
+        "operand": 32, "mask": WARP_THREADS})
+
+
+SerialStackResult = data.StructLayout({
+    "resume": 1, "empty": 1, "error": WarpError, "kind": TokenKind, "pc": 32, "value": 32})
+"""What became of an operation: as ``stack_result``. The error of a SET_MODE that would enter the trap handler is why it
+cannot."""
+
+
+class SerialStackPort(wiring.Signature):
+    """What the flow unit of a serial machine sees of its call/return stack.
+
+    Threads are looked at one in a cycle, from the lowest on, 32 in a row: that is a *pass*, of which the flow unit
+    counts the threads, whoever wants it.
+
+    Members
+    -------
+    request : Out(stream of serial_stack_request)
+        Taken in the cycle in which it is done; nothing of it may change before, but that ``enable`` may depend on
+        ``killed``.
+    configuration : Out(StackConfiguration)
+    killed, holes : In(1), In(2)
+        Of the request's warp: the kill bit; how many tokens fill the topmost line. From when it is taken until the next
+        request.
+    pushed : In(Event(warp, kind))
+    result : In(SerialStackResult)
+        The same, but ``pc`` and ``value`` only in the cycle in which it is taken.
+    looks : In(1)
+        The stack wants a pass.
+    thread, step, code : Out(5), Out(1), Out(ThreadCode)
+        The thread that is looked at in a ``step``, and its code as the request leaves it.
+    revived : In(1)
+        What an unwind has found in a pass: with each step behind it, whether the thread goes on, from the lowest on. In
+        a RESTORE, whether it is active.
+    word, bit : Out(range(8)), In(1)
+        Behind a RESTORE, while nothing is asked, but the request's warp is still the same: the word of the frame that is
+        looked at from the next cycle on, even numbers for masks, odd ones for what is in place of a pc; whether it has
+        the thread of a step.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "request": Out(stream.Signature(serial_stack_request(params))), "configuration": Out(StackConfiguration),
+            "killed": In(1), "holes": In(range(TOKENS_PER_LINE)),
+            "pushed": In(Event(data.StructLayout({"warp": params.warp_bits, "kind": TokenKind}))),
+            "result": In(SerialStackResult), "looks": In(1), "thread": Out(range(WARP_THREADS)), "step": Out(1),
+            "code": Out(ThreadCode), "revived": In(1), "word": Out(range(2 * TOKENS_PER_LINE)), "bit": In(1)})

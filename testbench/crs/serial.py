@@ -1,0 +1,102 @@
+"""The stack of a serial machine behind the port of the pipelined one, so that the same testbench drives both."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib.wiring import connect, flipped
+
+from rtl.component import Component, members_of, pass_on
+from rtl.crs import SerialStack
+from rtl.isa.errors import WarpError
+from rtl.layouts import TRAP_FRAME, StackOperation, StackPort, ThreadCode
+from rtl.params import WARP_THREADS, SmParams
+
+__all__ = ["ParallelStack"]
+
+_OF_STACK = ("committed", "write_fault", "events", "port")
+_WORDS = (ThreadCode.NONE, ThreadCode.NONE, *(code for codes in TRAP_FRAME for code in codes))
+"""The code that the threads of a frame's word get; the first two have another meaning."""
+
+
+class ParallelStack(Component):
+    """Has the ports of a CallReturnStack, and does what the flow unit does for a serial stack: it counts threads, gives
+    their codes, and makes codes of a frame.
+
+    Attributes
+    ----------
+    stack : SerialStack
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self.stack: Any = SerialStack(params)
+        super().__init__({**StackPort(params).flip().members, **members_of(self.stack, *_OF_STACK)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.stack = stack = self.stack
+        self.join(m, stack, "write_fault", "port", "events")
+        port, asked, kept, idle = stack.stack, self.request.payload, self.result, Signal()
+        pass_on(m, asked, port.request.payload, "operation", "enable", "pair", "kind", "operand", "mask")
+        pass_on(m, self, port, "configuration")
+        pass_on(m, port, self, "killed", "holes")
+        connect(m, port.pushed, flipped(self.pushed))
+        # A frame is still that of the warp whose request was taken.
+        m.d.comb += [port.request.payload.warp.eq(Mux(idle, asked.warp, kept.warp)),
+                     port.request.valid.eq(self.request.valid & idle), self.request.ready.eq(port.request.ready)]
+
+        # Threads are counted.
+        thread, step, looks, word = Signal(range(WARP_THREADS)), Signal(), Signal(), Signal(range(len(_WORDS)))
+        ends = step & (thread == WARP_THREADS - 1)
+        m.d.sync += [thread.eq(thread + step), step.eq((step & ~ends) | port.looks | looks)]
+        m.d.comb += [port.thread.eq(thread), port.step.eq(step), port.code.eq(Array(asked.codes)[thread]),
+                     port.word.eq(word)]
+
+        # What is told of the depth follows the result.
+        left = Signal()
+        with m.If(stack.committed.valid):
+            m.d.sync += [self.committed.payload.eq(stack.committed.payload), left.eq(1)]
+        with m.If(self.result_valid):
+            m.d.sync += left.eq(0)
+        m.d.sync += self.committed.valid.eq(self.result_valid & left)
+
+        # The result, with the codes that it leaves.
+        codes: Any = kept.codes.as_value()
+        operation, code, active = Signal(StackOperation), Signal(ThreadCode), kept.mask[0]
+        enters, frame = asked.operation == StackOperation.SET_MODE, operation == StackOperation.RESTORE
+        given = Array(each.value for each in _WORDS)[word]
+        dead = word >= len(_WORDS) - 2
+        with m.If(word == 0):
+            m.d.comb += code.as_value().eq(Mux(
+                frame | ((operation == StackOperation.UNWIND) & port.revived), 0, codes[:3]))
+        with m.Else():
+            m.d.comb += code.as_value().eq(Mux(port.bit, Mux(dead & active, 0, given), codes[:3]))
+        with m.FSM(name="telling"):
+            with m.State("TAKE"):
+                m.d.comb += idle.eq(1)
+                with m.If(port.request.valid & port.request.ready):
+                    pass_on(m, port.result, kept, "resume", "empty", "kind", "pc", "value", domain="sync")
+                    m.d.sync += [
+                        kept.warp.eq(asked.warp), kept.error.eq(Mux(enters, WarpError.NONE, port.result.error)),
+                        self.entry.eq(port.result.error), kept.codes.eq(asked.codes), operation.eq(asked.operation)]
+                    m.next = "TELL"
+                    with m.If(port.result.resume):
+                        m.next = "LOOK"
+            with m.State("LOOK"):
+                m.d.comb += looks.eq(1)
+                m.next = "PASS"
+            with m.State("PASS"):
+                with m.If(step):
+                    m.d.sync += [kept.mask.eq(Cat(kept.mask[1:], Mux(word == 0, port.revived, active))),
+                                 codes.eq(Cat(codes[3:], code))]
+                with m.If(ends):
+                    m.next = "TELL"
+                    with m.If(frame & ~word.all()):
+                        m.d.sync += word.eq(Mux(word == 0, 2, word + 1))
+                        m.next = "READ"
+            with m.State("READ"):
+                m.next = "LOOK"
+            with m.State("TELL"):
+                m.d.comb += self.result_valid.eq(1)
+                m.d.sync += word.eq(0)
+                m.next = "TAKE"
+        return m

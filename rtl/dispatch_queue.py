@@ -20,7 +20,8 @@ class DispatchQueue(Component):
     layout
         Of an instruction, as the unit has decoded it.
     places
-        How many there are: a power of two.
+        How many there are: a power of two. One is a register, for a machine that has one instruction under way at a
+        time; then the next two parameters mean nothing.
     under_way
         Instructions that may still come after the queue has said that it is full: from being ready to dispatch.
     decoding
@@ -32,14 +33,15 @@ class DispatchQueue(Component):
     -------
     arriving : In(EventLayout of an instruction)
     room : Out(1)
-        There is room for an instruction whenever it comes, if it is selected now.
+        There is room for an instruction whenever it comes, if it is selected now. Of a single place: it is empty, and
+        nothing arrives.
     head : Out(stream of instructions)
 
     Attributes
     ----------
     bypass : bool
         As above.
-    places : Memory of instructions
+    places : Memory of instructions, or a Signal of one
     oldest, level, next : Signal
         The place of the head, if anything waits; how many wait, in this and the next places; the place behind these.
     """
@@ -51,10 +53,12 @@ class DispatchQueue(Component):
         super().__init__({
             "arriving": In(EventLayout(layout)), "room": Out(1),
             "head": Out(stream.Signature(layout))})
-        self.places = memory.Memory(shape=layout, depth=places, init=[])
+        self.places: Any = Signal(layout) if places == 1 else memory.Memory(shape=layout, depth=places, init=[])
         self.oldest, self.level, self.next = Signal(range(places)), Signal(range(places + 1)), Signal(range(places))
 
     def elaborate(self, platform: object) -> Module:
+        if self._places == 1:
+            return self._register()
         m = Module()
         arriving, head = self.arriving, self.head
         m.submodules.places = places = self.places
@@ -73,4 +77,19 @@ class DispatchQueue(Component):
             self.next.eq(self.next + arriving.valid), self.oldest.eq(self.oldest + taken),
             level.eq(level + arriving.valid - taken),
             Assert(~(arriving.valid & ~taken & (level == self._places)), "more comes than there is room for")]
+        return m
+
+    def _register(self) -> Module:
+        """A single place."""
+        m = Module()
+        arriving, head, level, taken = self.arriving, self.head, self.level, Signal()
+        kept, come = Value.cast(self.places), Value.cast(arriving.payload)
+        m.d.comb += [
+            head.valid.eq(level | (arriving.valid if self.bypass else 0)), taken.eq(head.valid & head.ready),
+            head.payload.eq(Mux(level, kept, come) if self.bypass else kept), self.room.eq(~(level | arriving.valid))]
+        with m.If(arriving.valid):
+            m.d.sync += kept.eq(come)
+        m.d.sync += [
+            level.eq(arriving.valid & ~(self.bypass & taken) | level & ~taken),
+            Assert(~(arriving.valid & level), "more comes than there is room for")]
         return m

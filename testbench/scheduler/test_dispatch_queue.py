@@ -61,5 +61,35 @@ def test_nothing_is_lost(decoding, bypass, takes):
 
 
 @pytest.mark.parametrize("bypass", [False, True])
-def test_it_converts_to_rtlil(bypass):
-    assert rtlil.convert(DispatchQueue(_LAYOUT, bypass=bypass))
+@pytest.mark.parametrize("takes", [0.02, 0.5, 1.0])
+def test_one_place_holds_what_is_under_way(bypass, takes):
+    """One instruction at a time: the next one is selected when the unit has taken the last, and nothing else comes."""
+    queue, random = DispatchQueue(_LAYOUT, places=1, bypass=bypass), Random(2)
+    taken: list[int] = []
+
+    async def process(ctx: Any) -> None:
+        selected, coming = 0, 0
+        for _ in range(600):
+            arrives = coming == 1
+            coming = max(coming - 1, 0)
+            ctx.set(queue.arriving.valid, arrives)
+            ctx.set(queue.arriving.payload.number, selected if arrives else 0)
+            ctx.set(queue.head.ready, random.random() < takes)
+            waiting = selected - len(taken) - (coming != 0) - (arrives and not bypass)
+            assert ctx.get(queue.head.valid) == (waiting > 0)
+            assert ctx.get(queue.room) == (not (arrives or selected - len(taken) - (coming != 0)))
+            if ctx.get(queue.head.valid & queue.head.ready):
+                taken.append(ctx.get(queue.head.payload.number))
+            if ctx.get(queue.room) and not coming:
+                selected, coming = selected + 1, random.randint(1, 4)
+            await ctx.tick()
+
+    simulate(queue, process)
+    assert taken == list(range(1, len(taken) + 1))
+    assert len(taken) >= 600 * takes / 8
+
+
+@pytest.mark.parametrize("places", [1, 16])
+@pytest.mark.parametrize("bypass", [False, True])
+def test_it_converts_to_rtlil(bypass, places):
+    assert rtlil.convert(DispatchQueue(_LAYOUT, places=places, bypass=bypass))

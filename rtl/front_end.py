@@ -186,6 +186,8 @@ class FrontEnd(Component):
         pass_on(m, trap, issue, "hold", "enter", "leave")
         pass_on(m, barrier, trap, "waiting", "withdrawn")
         pass_on(m, trap, barrier, "withdraw", "inside")
+        if self._params.serial:
+            pass_on(m, self.instruction, trap.issued, "valid", "payload")
         m.d.comb += [
             trap.launch.eq(self.launch), trap.starting.eq(self.starting | issue.launched.valid),
             self.queue.trap.eq(trap.flow), self.waiting.eq(barrier.waiting | barrier.meeting)]

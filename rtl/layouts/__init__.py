@@ -3,7 +3,7 @@
 Layouts that depend on the machine's size are functions of :class:`~rtl.params.SmParams`.
 """
 
-from .errors import ERROR_SOURCES, REPORT_BITS, Origin, reported
+from .errors import ERROR_SOURCES, REPORT_BITS, Origin, of_instruction, of_stack, reported
 from .event import Event, EventLayout
 from .flow import FlowInstruction, FlowOperation, TrapMove, flow_launch, flow_request, flow_result
 from .host import HOST_ADDRESS_BITS, CounterEvents, HostBus, RegisterAccess, place_of
@@ -169,6 +169,8 @@ __all__ = [
     "memory_port",
     "memory_request",
     "memory_response",
+    "of_instruction",
+    "of_stack",
     "offered_operation",
     "operands_read",
     "place_of",

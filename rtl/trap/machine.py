@@ -4,13 +4,23 @@ from functools import partial, reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, enum
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
-from rtl.layouts import ERROR_SOURCES, Event, EventLayout, TrapCommand, error_event, flow_result, warp_launch
+from rtl.layouts import (
+    ERROR_SOURCES,
+    Event,
+    EventLayout,
+    TrapCommand,
+    error_event,
+    flow_result,
+    of_instruction,
+    of_stack,
+    warp_launch,
+)
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 from rtl.wires import KEEP
@@ -63,13 +73,16 @@ class WarpTraps(Component):
         there; it is inside after a step.
     pause, error_in_trap, step : Out(1)
         See TrapEvents.
+    entered, ended : Out(warps)
+        Who enters; who begins, or ends.
 
     Attributes
     ----------
     waits, bare : Signal(warps)
         It waits at RTT; it has no trap frame and runs no handler.
     entries, results : Words
-        By turns they tell whether a flow result is that of an ENTER: they differ from its dispatch to its result.
+        By turns they tell whether a flow result is that of an ENTER: they differ from its dispatch to its result. Where
+        only one instruction is under way, a register tells that.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -77,7 +90,8 @@ class WarpTraps(Component):
         ports = (
             (In(params.warps), "live taken drained"), (In(1), "trapping urgent release"),
             (Out(params.warps), "hold enters leaving resume masked inside paused quiet returning"),
-            (Out(params.warps), "failed trapped stepped"), (Out(1), "cause insisting pause error_in_trap step"))
+            (Out(params.warps), "failed trapped stepped entered ended"),
+            (Out(1), "cause insisting pause error_in_trap step"))
         super().__init__({
             "launch": In(EventLayout(warp_launch(params))), "result": In(Event(flow_result(params))),
             "dispatched": In(EventLayout(data.StructLayout({"warp": params.warp_bits, "operation": TrapOperation}))),
@@ -86,7 +100,8 @@ class WarpTraps(Component):
             "command": In(TrapCommand(params)), **{name: member for member, names in ports for name in names.split()}})
 
         self.waits, self.bare = Signal(params.warps), Signal(params.warps)
-        self.entries, self.results = Words(1, params.warps), Words(1, params.warps)
+        if not params.serial:
+            self.entries, self.results = Words(1, params.warps), Words(1, params.warps)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -95,9 +110,10 @@ class WarpTraps(Component):
         # One instruction is left to it; it has issued that one, a cause.
         waits, bare, stepping, done = self.waits, self.bare, Signal(count), Signal(count)
         # What happens to whom, and what one warp is asked to do, a bit for all.
-        here, answered, ended, left, gone, clear, entered, failing, fails, newly, pauses, woken, freed = (
-            Signal(count, name=name, attrs=KEEP) for name in (
-                "here", "answered", "ended", "left", "gone", "clear", "entered", "failing", "failing_inside",
+        ended, entered, keeps = self.ended, self.entered, {} if self._params.serial else KEEP
+        here, answered, left, gone, clear, failing, fails, newly, pauses, woken, freed = (
+            Signal(count, name=name, attrs=keeps) for name in (
+                "here", "answered", "left", "gone", "clear", "failing", "failing_inside",
                 "newly_failed", "pausing", "woken", "freed"))
         goes_on, refused, asked = Signal(attrs=KEEP), Signal(), Signal()
         does = {kind: Signal(name=f"does_{kind.name.lower()}", attrs=KEEP) for kind in TrapOperation}
@@ -108,11 +124,8 @@ class WarpTraps(Component):
         def asks(*kinds: TrapOperation) -> Any:
             return Mux(Cat(does[kind] for kind in kinds).any(), here, 0)
 
-        m.submodules.entries, m.submodules.results = entries, results = self.entries, self.results
-        last = entries.read(m, result.warp)
-        entries.write(m, does[TrapOperation.ENTER], step.warp, ~results.read(m, step.warp))
-        results.write(m, self.result.valid, result.warp, last)
-        no_frame = self.result.valid & refused & (last ^ results.read(m, result.warp))
+        no_frame = self.result.valid & refused & self._answers_entry(m, does[TrapOperation.ENTER])
+        errors = (of_instruction(self.errors), of_stack(self.errors)) if self._params.serial else self.errors
 
         # What happens, to whom.
         m.d.comb += [
@@ -120,7 +133,7 @@ class WarpTraps(Component):
             refused.eq(result.error != WarpError.NONE),
             ended.eq(one(self.launch.payload.warp, when=self.launch.valid)
                      | one(result.warp, when=self.result.valid & result.terminated)),
-            failing.eq(reduce(or_, (one(event.warp, when=event.valid) for event in self.errors))),
+            failing.eq(reduce(or_, (one(event.warp, when=event.valid) for event in errors))),
             fails.eq(failing & inside), newly.eq(failing & self.live & ~inside),
             freed.eq(Mux(self.release, bare & ~paused, 0)), left.eq(Mux(refused, 0, answered & leaving) | freed),
             gone.eq(left | ended),
@@ -181,6 +194,24 @@ class WarpTraps(Component):
             Assert(~(self.taken & left).any(), "a warp issues when it leaves"),
             Assert(~(self.dispatched.valid & (here & waits).any()), "a warp that waits at RTT executes an instruction")]
         return m
+
+
+    def _answers_entry(self, m: Module, enters: Value) -> Value:
+        """Whether a flow result is that of an ENTER."""
+        step, result = self.dispatched.payload, self.result.payload
+        if self._params.serial:
+            # Nobody else has one who is inside.
+            entering = Signal()
+            with m.If(enters):
+                m.d.sync += entering.eq(1)
+            with m.Elif(self.result.valid & self.inside.bit_select(result.warp, 1)):
+                m.d.sync += entering.eq(0)
+            return entering & self.inside.bit_select(result.warp, 1)
+        m.submodules.entries, m.submodules.results = entries, results = self.entries, self.results
+        last = entries.read(m, result.warp)
+        entries.write(m, enters, step.warp, ~results.read(m, step.warp))
+        results.write(m, self.result.valid, result.warp, last)
+        return last ^ results.read(m, result.warp)
 
 
 class SmTrap(Component):

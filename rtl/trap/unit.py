@@ -16,6 +16,7 @@ from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 from rtl.layouts import (
     ERROR_SOURCES,
     REPORT_BITS,
+    TIMEOUT_BITS,
     EventLayout,
     FlowOperation,
     InstructionKind,
@@ -27,12 +28,16 @@ from rtl.layouts import (
     completion,
     dispatched,
     error_event,
+    issued,
+    of_instruction,
+    of_stack,
     reported,
 )
 from rtl.params import SmParams
 from rtl.word import field_of, pattern_of
 from rtl.words import Words
 
+from .last import LastInstructions
 from .machine import SmTrap, TrapOperation, WarpTraps
 
 __all__ = ["TrapUnit"]
@@ -66,6 +71,8 @@ class TrapUnit(Component):
     -------
     dispatch, room : In(EventLayout of dispatched), Out(1)
         Kinds TRAP, ENTER and LEAVE. There always is room.
+    issued : In(EventLayout of issued)
+        In a machine with one instruction under way: that one, any cycle before its dispatch.
     flow : Out(TrapMove)
         What the flow unit does for the ENTER or LEAVE that is dispatched in this cycle.
     launch : In(EventLayout of warp_launch)
@@ -94,6 +101,7 @@ class TrapUnit(Component):
         self.warps, self.machine = WarpTraps(params), SmTrap(params)
         super().__init__({
             **members_of(self.warps, *_OF_WARPS, leave="leaving"), **members_of(self.machine, "starting"),
+            **({"issued": In(EventLayout(issued(params)))} if params.serial else {}),
             "dispatch": In(EventLayout(dispatched(params))), "room": Out(1), "flow": Out(TrapMove),
             "waiting": In(warps), "withdraw": Out(warp_event), "withdrawn": In(warp_event),
             "report_mask": In(REPORT_BITS), "enter": Out(warps), "status_warp": In(bits), "status": Out(WarpStatus),
@@ -189,7 +197,10 @@ class TrapUnit(Component):
         """From ENTER and LEAVE to what the flow unit does. The warp that enters comes back to an instruction that
         failed, or to the one before: to the last one if that failed, or is a BAR of which its arrival was taken back.
         That was since it entered last if there was one more of these than of its entries: they alternate."""
-        moved, withdrawn, flow, command = self.dispatch.payload, self.withdrawn, self.flow, self.command
+        if self._params.serial:
+            self._move_alone(m)
+            return
+        moved, withdrawn = self.dispatch.payload, self.withdrawn
         enters, saved = self.dispatch.valid & (moved.kind == InstructionKind.ENTER), Signal(32)
         modes, withdrawals, entries = (
             self._words(m, shape) for shape in (ReturnFromTrapMode, unsigned(1), unsigned(1)))
@@ -204,16 +215,34 @@ class TrapUnit(Component):
         number, first = moved.pc[3:5], moved.pc[3:5] == 1
         assert GROUP_BYTES == 4 * INSTRUCTION_BYTES
         before = Cat(moved.pc[:3], Mux(first, 3, number - 1)[:2], (moved.pc[5:] - first)[:27])
-        m.d.comb += [
-            saved.eq(Mux(overtaken, pc, Mux(rolled_back | was_last, before, moved.pc))), flow.pc.eq(saved),
-            flow.target.eq(Mux(command.installed, command.handler, saved))]
-        with m.If(moved.kind == InstructionKind.ENTER):
+        m.d.comb += saved.eq(Mux(overtaken, pc, Mux(rolled_back | was_last, before, moved.pc)))
+        self._tell_flow(m, saved, modes.read(m, moved.warp))
+
+    def _tell_flow(self, m: Module, saved: Signal, mode: Any) -> None:
+        """What the flow unit does: of one that enters, to come back to ``saved``; or leaves, by RTT of this mode."""
+        flow, command = self.flow, self.command
+        m.d.comb += [flow.pc.eq(saved), flow.target.eq(Mux(command.installed, command.handler, saved))]
+        with m.If(self.dispatch.payload.kind == InstructionKind.ENTER):
             m.d.comb += flow.operation.eq(
                 Mux(command.installed, FlowOperation.ENTER_TRAP, FlowOperation.BRANCH))
-        with m.Else(), m.Switch(modes.read(m, moved.warp)):
+        with m.Else(), m.Switch(mode):
             for returns, operation in _RETURNS.items():
                 with m.Case(returns):
                     m.d.comb += flow.operation.eq(operation)
+
+    def _move_alone(self, m: Module) -> None:
+        """The same in a machine with one instruction under way, where what failed was issued last."""
+        m.submodules.last = last = LastInstructions(self._params)
+        warps, moved, saved = self.warps, self.dispatch.payload, Signal(32)
+        for sender, receiver, *names in (
+                (self, last, "issued", "withdrawn", "status_warp"), (warps, last, "inside", "entered", "ended"),
+                (moved, last, "warp")):
+            pass_on(m, sender, receiver, *names)
+        m.d.comb += [
+            last.failing.eq(warps.failed), last.failed.eq(of_instruction(self.errors)),
+            last.stack.eq(of_stack(self.errors)), saved.eq(Mux(last.again, last.pc, moved.pc)),
+            self.status.error.as_value().eq(Mux(self.status.failed, last.error.as_value(), 0))]
+        self._tell_flow(m, saved, last.mode)
 
     def _fail(self, m: Module, enters: Value) -> tuple[Signal, Signal, Value]:
         """What failed of each warp: a memory for each source of errors, since several tell at once, has the code and
@@ -270,9 +299,22 @@ class TrapUnit(Component):
     def _watch(self, m: Module) -> None:
         """Tells when nothing goes on: after ``1 << timeout`` cycles in which warps live, are not locked down, and issue
         no instruction; never with 0 (ours). The next comes when it has counted as many again. What it is for is the
-        deadlock of RTT and BAR.SYNCALL."""
-        idle, reached, bit, count = Signal(), Signal(), self.command.timeout, Signal(1 << len(self.command.timeout))
-        m.d.comb += [reached.eq(count.bit_select(bit, 1) & bit.any()), self.events.timeout.eq(reached & idle)]
-        m.d.sync += [
-            idle.eq(self.live.any() & ~self.machine.locked_down & ~self.taken.any()),
-            count.eq(Mux(idle & ~reached, count + 1, 0))]
+        deadlock of RTT and BAR.SYNCALL.
+
+        Cycles are counted in as many bits as the host can name, one of which is looked at in a cycle: those below
+        ``turn`` are ``turn`` itself, those above go round, and have in a round what they are at its end."""
+        idle, reached, chosen, turn = Signal(), Signal(), self.command.timeout, Signal(TIMEOUT_BITS)
+        bits, carry, coming = Signal(1 << TIMEOUT_BITS), Signal(), Signal()
+        carries = Mux(turn == TIMEOUT_BITS, 1, carry)
+        bit = Mux(turn < TIMEOUT_BITS, 0, bits[0] ^ carries)
+        passes = turn == chosen
+        m.d.comb += [
+            self.events.timeout.eq(reached & idle), reached.eq(
+                chosen.any() & Mux(chosen < TIMEOUT_BITS, turn.bit_select(chosen[:3], 1), coming & ~turn.any()))]
+        m.d.sync += idle.eq(self.live.any() & ~self.machine.locked_down & ~self.taken.any())
+        with m.If(idle & ~reached):
+            m.d.sync += [turn.eq(turn + 1), bits.eq(Cat(bits[1:], bit)), carry.eq(bits[0] & carries)]
+            with m.If(passes | ~turn.any()):
+                m.d.sync += coming.eq(passes & bit)
+        with m.Else():
+            m.d.sync += [turn.eq(0), bits.eq(0), carry.eq(0), coming.eq(0)]

@@ -1,6 +1,7 @@
 """The trap unit, instruction by instruction against the warp model."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,8 @@ from testbench.simulation import ENGINE, simulate
 from testbench.trap.unit_driver import TrapUnitDriver
 
 ALL_REPORTED = 0x00FF_FFFF
-PARAMS = PRESETS["default"]
+MACHINES = {name: PRESETS[name] for name in ("default", "least")}
+PARAMS = MACHINES["default"]
 REASONS = (0, 1, 3, 7, 8, 9, 16, (1 << 20) - 1)
 WORDS = (
     *(encode("BPT", mode=mode.value, reason=reason) for mode in BreakpointMode for reason in REASONS
@@ -32,9 +34,10 @@ def outcome(word, report_mask):
     return record.error, tuple(made.trap_reasons), "BPT_INT" in made.raised, warp.traps_masked
 
 
+@pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
 @pytest.mark.parametrize("report_mask", [ALL_REPORTED, 0], ids=["reported", "unreported"])
-def test_agrees_with_the_model(report_mask):
-    source, dut = random.Random(0), TrapUnit(PARAMS)
+def test_agrees_with_the_model(report_mask, params):
+    source, dut = random.Random(0), TrapUnit(params)
 
     async def body(ctx):
         ctx.set(dut.report_mask, report_mask)
@@ -72,9 +75,10 @@ def test_agrees_with_the_model(report_mask):
     simulate(dut, body)
 
 
-def test_a_trap_that_is_masked_is_entered_when_it_is_unmasked():
+@pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
+def test_a_trap_that_is_masked_is_entered_when_it_is_unmasked(params):
     """By a warp that executes BPT.TRAP and IDE alone, whichever it is."""
-    dut = TrapUnit(PARAMS)
+    dut = TrapUnit(params)
 
     async def executed(ctx, warp, word):
         """Whether the warp is made to enter, soon after an instruction."""
@@ -112,9 +116,17 @@ FAILURES = (
 """Errors of a warp, by source and address, as they are told; and where it comes back to."""
 
 
-def test_a_warp_comes_back_to_its_first_instruction_that_failed():
-    """Errors of memory are of older instructions than others, whenever they are told: in different cycles or in one."""
-    dut, places = TrapUnit(PARAMS), list(ERROR_SOURCES)
+@pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
+def test_a_warp_comes_back_to_its_first_instruction_that_failed(params):
+    """Errors of memory are of older instructions than others, whenever they are told: in different cycles or in one.
+    With one instruction under way it is the one that was issued last."""
+    dut, places = TrapUnit(params), list(ERROR_SOURCES)
+
+    async def issued(ctx, warp, kind, pc):
+        if params.serial:
+            ctx.set(dut.issued, {"valid": 1, "payload": {"warp": warp, "kind": kind, "pc": pc}})
+            await ctx.tick()
+            ctx.set(dut.issued.valid, 0)
 
     async def entered(ctx, groups):
         """Where a new warp comes back to, and one that has not failed."""
@@ -124,6 +136,8 @@ def test_a_warp_comes_back_to_its_first_instruction_that_failed():
         ctx.set(dut.launch.valid, 0)
         for events in groups:
             for source, pc in events:
+                if source != "stack":
+                    await issued(ctx, 5, InstructionKind.TRAP, pc)
                 ctx.set(dut.errors[places.index(source)], {
                     "valid": 1, "warp": 5, "pc": pc, "error": WarpError.MMU_FAULT})
             await ctx.tick()
@@ -131,6 +145,8 @@ def test_a_warp_comes_back_to_its_first_instruction_that_failed():
                 ctx.set(dut.errors[places.index(source)].valid, 0)
         found = []
         for warp in (5, 2):
+            ctx.set(dut.dispatch.valid, 0)
+            await issued(ctx, warp, InstructionKind.ENTER, ENTERED)
             ctx.set(dut.dispatch, {"valid": 1, "payload": {"kind": InstructionKind.ENTER, "warp": warp, "pc": ENTERED}})
             found.append(ctx.get(dut.flow.pc))
             await ctx.tick()
@@ -140,6 +156,8 @@ def test_a_warp_comes_back_to_its_first_instruction_that_failed():
     async def body(ctx):
         ctx.set(dut.live, 0b100100)
         for told, back in FAILURES:
+            if params.serial and len(told) > 1:
+                continue
             assert await entered(ctx, [[event] for event in told]) == [back, ENTERED], told
             if len({source for source, _ in told}) == len(told):
                 assert await entered(ctx, [told]) == [back, ENTERED], f"at once: {told}"
@@ -171,12 +189,13 @@ HAPPENS = {"trap", "fails outside", "comes back", "comes back elsewhere", "withd
 HAPPENS_INSIDE = {"fail", "fails inside", "ends", "leaves", "refused to leave", "no frame"}
 
 
+@pytest.mark.parametrize("params", [PRESETS["small"], replace(PRESETS["least"], warps=4)], ids=["small", "least"])
 @pytest.mark.parametrize(("installed", "report_mask", "cycles", "happens"), [
     (True, ALL_REPORTED, 2500, HAPPENS | HAPPENS_INSIDE | {"refused", "urgent trap"}),
     (False, ALL_REPORTED, 1500, HAPPENS | {"no frame", "refused"}),
     (True, 0, 1500, HAPPENS | HAPPENS_INSIDE)], ids=["handler", "no handler", "unreported"])
-def test_random_warps(installed, report_mask, cycles, happens):
+def test_random_warps(installed, report_mask, cycles, happens, params):
     """Warps that trap, fail, are stopped, stepped, paused, woken and taken from barriers, against a plain account."""
-    driver = TrapUnitDriver(PRESETS["small"], 1, cycles, installed=installed, report_mask=report_mask, timeout=3)
+    driver = TrapUnitDriver(params, 1, cycles, installed=installed, report_mask=report_mask, timeout=3)
     simulate(driver.dut, driver.run, engine=ENGINE)
     assert happens <= driver.events.keys()

@@ -13,7 +13,7 @@ from rtl.layouts import ERROR_SOURCES, FlowOperation, InstructionKind, Origin
 from rtl.params import SmParams
 from rtl.trap import TrapUnit
 from testbench.handmade import encode
-from testbench.trap.unit_reference import Happening, Machine, Reply
+from testbench.trap.unit_reference import Happening, Machine, Reply, instruction_behind
 
 __all__ = ["TrapUnitDriver"]
 
@@ -76,7 +76,8 @@ class _Sent:
 
 
 class TrapUnitDriver:
-    """One simulation. ``events`` counts what has happened."""
+    """One simulation. ``events`` counts what has happened. In a machine with one instruction under way, what fails is
+    what a warp issued last."""
 
     def __init__(self, params: SmParams, seed: int, cycles: int, *, installed: bool, report_mask: int,
                  timeout: int = 0) -> None:
@@ -90,6 +91,10 @@ class TrapUnitDriver:
         self._trapless = 0
         self._withdrawing: int | None = None
         self._stop = False
+        self._serial, self._selected = params.serial, -1
+        """A warp whose ENTER or LEAVE is under way; else -1."""
+        self._last: list[int | None] = [None] * params.warps
+        """Where each warp's last instruction is."""
 
     def count(self, what: str) -> None:
         self.events[what] = self.events.get(what, 0) + 1
@@ -113,7 +118,11 @@ class TrapUnitDriver:
                 if self.places[number] is Place.RTT and leave >> number & 1:
                     self.places[number] = Place.ASKED
             now = Happening()
-            sent = self._dispatch(now, leave) if self._some(0.5) else None
+            if self._serial:
+                ctx.set(dut.issued.valid, 0)
+                sent = self._dispatch_alone(ctx, now, leave)
+            else:
+                sent = self._dispatch(now, leave) if self._some(0.5) else None
             ctx.set(dut.dispatch, {"valid": 0} if sent is None else {"valid": 1, "payload": {
                 "kind": sent.kind, "warp": sent.warp, "pc": sent.pc, "serial": self._cycle % 1024, "word": sent.word,
                 "write_barrier": self._cycle % 7, "read_barrier": self._cycle % 5}})
@@ -132,14 +141,45 @@ class TrapUnitDriver:
                     self.places[number] = Place.RUNS
                 self.count("resume")
 
-    def _dispatch(self, now: Happening, leave: int) -> _Sent | None:
-        """What is dispatched to the unit."""
+    def _busy(self) -> bool:
+        """Whether an instruction is under way, which is the only one."""
+        return self._serial and (self._selected >= 0 or any(
+            place in (Place.TAKEN, Place.ENTERS, Place.LEAVES) for place in self.places))
+
+    def _issue(self, ctx: Any, number: int, kind: InstructionKind, pc: int, word: int = 0) -> None:
+        ctx.set(self.dut.issued, {"valid": 1, "payload": {"warp": number, "kind": kind, "pc": pc, "word": word}})
+
+    def _new_pc(self) -> int:
+        return (self.random.getrandbits(27) << 5) + 8 * self.random.randrange(1, 4)
+
+    def _dispatch_alone(self, ctx: Any, now: Happening, leave: int) -> _Sent | None:
+        """Selects what is to enter or to leave, and dispatches it, or an instruction, in a later cycle."""
+        def moves(number: int) -> bool:
+            return self._may_enter(number) or bool(self.places[number] is Place.ASKED and leave >> number & 1)
+
+        sent, selected = None, self._selected
+        if selected >= 0 and not moves(selected):
+            self._selected = -1
+        elif self._some(0.5) and (selected >= 0 or Place.TAKEN in self.places):
+            sent = self._dispatch(now, leave, selected if selected >= 0 else self.places.index(Place.TAKEN))
+            self._selected = -1
+        elif not self._busy() and self._some(0.5) and (number := self._pick(moves)) is not None:
+            self._selected = number
+            self._issue(ctx, number, InstructionKind.ENTER if self._may_enter(number) else InstructionKind.LEAVE,
+                        self._new_pc())
+        return sent
+
+    def _dispatch(self, now: Happening, leave: int, number: int | None = None) -> _Sent | None:
+        """What is dispatched to the unit: of this warp, or of any."""
         places = self.places
-        number = self._pick(lambda number: places[number] is Place.TAKEN or self._may_enter(number)
-                            or (places[number] is Place.ASKED and leave >> number & 1))
+        if number is None:
+            number = self._pick(lambda number: places[number] is Place.TAKEN or self._may_enter(number)
+                                or (places[number] is Place.ASKED and leave >> number & 1))
         if number is None:
             return None
-        pc = (self.random.getrandbits(27) << 5) + 8 * self.random.randrange(1, 4)
+        pc, last = self._new_pc(), self._last[number]
+        if last is not None:
+            pc = last if places[number] is Place.TAKEN else instruction_behind(last)
         place, error, now.warp = places[number], WarpError.NONE, number
         if place is Place.ASKED:
             now.does, places[number] = "leave", Place.LEAVES
@@ -175,11 +215,12 @@ class TrapUnitDriver:
         begins = self._pick(lambda number: places[number] is Place.DEAD)
         if begins is not None and self._some(0.1):
             now.launched, places[begins], launch = begins, Place.RUNS, {"valid": 1, "payload": {"warp": begins}}
+            self._last[begins] = None
         now.starting = self._some(0.1)
 
         answered = self._pick(lambda number: number != able and number != now.launched and (
             places[number] in (Place.ENTERS, Place.LEAVES)
-            or (places[number] is Place.RUNS and not model.enters(number) and self._some(0.02))))
+            or (places[number] is Place.RUNS and not model.enters(number) and not self._busy() and self._some(0.02))))
         if answered is not None and self._some(0.5):
             place, bad, ends = places[answered], False, False
             if place is Place.ENTERS:
@@ -202,18 +243,25 @@ class TrapUnitDriver:
             warp = model.warps[number]
             if number in (able, answered, now.launched):
                 continue
+            if number == self._selected:
+                now.drained.add(number)
+                continue
             if warp.bare and places[number] is Place.RUNS:
                 continue
-            if places[number] is Place.RUNS and not model.holds(number) and self._some(0.3):
+            goes = places[number] is Place.RUNS and not model.holds(number) and self._some(0.3)
+            if goes and not (self._busy() or (self._serial and now.taken)):
                 now.taken.add(number)
                 if self._some(0.4):
                     places[number] = Place.TAKEN
                     self.words[number] = random.choice(_RTTS if warp.inside and self._some(0.5) else _INSTRUCTIONS)
                 elif not warp.inside and self._some(0.2):
                     places[number] = Place.BARRIER
+                if self._serial:
+                    pc = self._last[number] = self._new_pc()
+                    self._issue(ctx, number, InstructionKind.TRAP, pc, self.words[number][0])
             elif places[number] is Place.RUNS and self._some(0.03) and warp.live and not (
                     warp.told or warp.taken_back):
-                self._fail(number, now, errors)
+                self._fail(number, now, errors, alone=refused)
             if places[number] in (Place.RUNS, Place.BARRIER):
                 now.drained.add(number)
         if refused:
@@ -240,14 +288,19 @@ class TrapUnitDriver:
         ctx.set(dut.drained, _bits(now.drained))
         ctx.set(dut.live, _bits(number for number, warp in enumerate(model.warps) if warp.live))
 
-    def _fail(self, number: int, now: Happening, errors: list[dict]) -> None:
-        """A warp fails, in one way or in two."""
+    def _fail(self, number: int, now: Happening, errors: list[dict], *, alone: bool) -> None:
+        """A warp fails, in one way or in two. ``alone``: it is not the instruction that fails, if there is only one."""
         names = ["lanes", "flow", "memory", "conversion", "barrier", "stack"]
-        for name in self.random.choice([[name] for name in names] + [["lanes", "memory"], ["flow", "memory"],
-                                                                      ["stack", "flow"]]):
+        choices = [[name] for name in names] + [["stack", "flow"]]
+        if not self._serial:
+            choices += [["lanes", "memory"], ["flow", "memory"]]
+        elif alone or self._busy() or now.taken or now.errors.keys() - {"stack"} or self._last[number] is None \
+                or self.model.warps[number].bare or self.model.warps[number].paused:
+            choices = [["stack"]]
+        for name in self.random.choice(choices):
             if name not in now.errors:
                 code = self.random.choice((WarpError.MMU_FAULT, WarpError.STACK_OVERFLOW)).value
-                pc = self.random.getrandbits(29) << 3
+                pc = (self._last[number] or 0) if self._serial else self.random.getrandbits(29) << 3
                 now.errors[name] = ERROR_SOURCES[name], number, code, pc
                 errors[_SOURCES.index(name)] = {"valid": 1, "warp": number, "error": code, "pc": pc}
                 self.count(f"fails {'inside' if self.model.warps[number].inside else 'outside'}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from rtl.layouts import Origin
 
-__all__ = ["Happening", "Machine", "Reply", "Warp"]
+__all__ = ["Happening", "Machine", "Reply", "Warp", "instruction_behind"]
 
 GROUP, INSTRUCTION = 32, 8
 """Bytes of a group, whose first word is no instruction, and of each word."""
@@ -81,6 +81,12 @@ def instruction_before(pc: int) -> int:
     """The instruction in front of another one."""
     before = pc - INSTRUCTION
     return (before - INSTRUCTION if before % GROUP == 0 else before) % (1 << 32)
+
+
+def instruction_behind(pc: int) -> int:
+    """The instruction behind another one."""
+    behind = pc + INSTRUCTION
+    return (behind + INSTRUCTION if behind % GROUP == 0 else behind) % (1 << 32)
 
 
 class Machine:

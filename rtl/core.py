@@ -13,7 +13,7 @@ from rtl.execute import ExecuteUnit, IndexedTargets
 from rtl.fetch import FetchUnit
 from rtl.front_end import FrontEnd, give
 from rtl.layouts import LaneClient, shared_clear, warp_exit
-from rtl.memory import MemoryUnit
+from rtl.memory import memory_unit
 from rtl.params import SmParams
 from rtl.retire import COMPLETION_SOURCES, RetirementPort
 
@@ -50,7 +50,7 @@ class Core(Component):
         self.front_end = FrontEnd(params)
         self.execute = ExecuteUnit(params)
         self.targets = IndexedTargets(params)
-        self.memory = MemoryUnit(params)
+        self.memory = memory_unit(params)
         self.conversion = ConversionUnits(params)
         self._params = params
         self.reasons = self.front_end.issue.reasons

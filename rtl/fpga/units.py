@@ -19,7 +19,7 @@ from rtl.host import HostPort
 from rtl.issue import IssueUnit
 from rtl.launch import Distributor
 from rtl.layouts import ERROR_SOURCES
-from rtl.memory import MemoryUnit
+from rtl.memory import memory_unit
 from rtl.params import SmParams
 from rtl.trap import TrapUnit
 
@@ -43,7 +43,7 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "front_end": FrontEnd,
     "issue": IssueUnit,
     "barrier": BarrierUnit,
-    "memory": MemoryUnit,
+    "memory": memory_unit,
     "launch": Distributor,
     "trap": TrapUnit,
     "sm": BareSm,

@@ -20,12 +20,13 @@ from .instruction import MemoryInstruction, MemoryOperation, MemorySpace, Thread
 from .limits import address_limits
 from .operands import place_layout
 
-__all__ = ["AddressStage", "address_job", "early_layout"]
+__all__ = ["PAST_WINDOWS", "WINDOW_BITS", "AddressStage", "address_job", "early_layout", "in_segment", "shuffle_reach"]
 
 _WORD_BITS = 2
 _THREAD_BITS = ceil_log2(WARP_THREADS)
-_WINDOW_BITS = ceil_log2(WINDOW_BYTES)
-_PAST_WINDOWS = max(SHARED_WINDOW, LOCAL_WINDOW).bit_length()
+WINDOW_BITS = ceil_log2(WINDOW_BYTES)
+"""Lower bits of an address, which tell where in a window it is."""
+PAST_WINDOWS = max(SHARED_WINDOW, LOCAL_WINDOW).bit_length()
 """The bits of an address from this one on are 0 in a window."""
 
 
@@ -118,7 +119,7 @@ class AddressStage(Component):
             wide = self.job.instruction.wide
             m.d.sync += [
                 address.bits.eq(Mux(wide, total, total[:32])), address.above.eq(wide & total[ADDRESS_BITS:].any()),
-                address.past.eq(Cat(total[_PAST_WINDOWS:32].any(), wide & total[32:ADDRESS_BITS].any()))]
+                address.past.eq(Cat(total[PAST_WINDOWS:32].any(), wide & total[32:ADDRESS_BITS].any()))]
             executes = job.threads.word_select(beat, lanes)[lane]
             thread = Cat(Const(lane, ceil_log2(lanes)), beat)[:_THREAD_BITS]
             self._judge(m, lane, address, thread, executes, wrong[lane], {**found, "stays": stays})
@@ -193,12 +194,12 @@ class AddressStage(Component):
         generic, constant, shuffles = self._is.generic, self._is.constant, self._is.shuffle
         in_shared, in_local, beyond = Signal(), Signal(), Signal()
         address, past, above = sum_.bits, sum_.past.any() | sum_.above, sum_.above
-        window = address[_WINDOW_BITS:_PAST_WINDOWS]
+        window = address[WINDOW_BITS:PAST_WINDOWS]
         m.d.comb += [
-            in_shared.eq(generic & ~past & (window == SHARED_WINDOW >> _WINDOW_BITS)),
-            in_local.eq(generic & ~past & (window == LOCAL_WINDOW >> _WINDOW_BITS))]
+            in_shared.eq(generic & ~past & (window == SHARED_WINDOW >> WINDOW_BITS)),
+            in_local.eq(generic & ~past & (window == LOCAL_WINDOW >> WINDOW_BITS))]
         inside, to_shared, to_local = in_shared | in_local, Signal(), Signal()
-        inner = Cat(address[:_WINDOW_BITS], window & ~inside.replicate(len(window)), address[_PAST_WINDOWS:])
+        inner = Cat(address[:WINDOW_BITS], window & ~inside.replicate(len(window)), address[PAST_WINDOWS:])
         m.d.comb += [
             to_shared.eq(in_shared | self._is.shared),
             to_local.eq(in_local | self._is.local)]
@@ -230,27 +231,40 @@ class AddressStage(Component):
                 sets["memory"][lane].eq(executes & ~zero & ~to_shared & ~to_local)]
 
     def _source(self, m: Module, lane: int, operands: Value, thread: Value, stays: Signal) -> None:
-        """Which thread's value one gets in a shuffle, and whether it is in the thread's segment, a cycle later.
-
-        The operands are the step, in the low word, and the clamp: the last thread of a segment is in its bits 4:0, the
-        segment's mask in bits 12:8.
-        """
+        """Which thread's value one gets in a shuffle, and whether it is in the thread's segment, a cycle later. The
+        operands are the step, in the low word, and the clamp."""
         instruction = self._added.instruction
-        step, clamp = operands[:_THREAD_BITS], operands[32:] | instruction.clamp
-        segment, lowest_thread = clamp[8:8 + _THREAD_BITS], thread & clamp[8:8 + _THREAD_BITS]
-        last = lowest_thread | clamp[:_THREAD_BITS] & ~segment
-        reached, inside = Signal(_THREAD_BITS + 2, name=f"reached_{lane}"), Signal(name=f"inside_{lane}")
-        up = instruction.mode == ShuffleMode.UP
-        with m.Switch(instruction.mode):
-            with m.Case(ShuffleMode.IDX):
-                m.d.comb += reached.eq(lowest_thread | step & ~segment)
-            with m.Case(ShuffleMode.UP, ShuffleMode.DOWN):
-                added = Cat(up, step ^ up.replicate(_THREAD_BITS), up, up)
-                m.d.comb += reached.eq((Cat(1, thread) + added)[1:])
-            with m.Case(ShuffleMode.BFLY):
-                m.d.comb += reached.eq(thread ^ step)
+        reached, last = shuffle_reach(m, instruction, thread, operands[:_THREAD_BITS], operands[32:])
+        inside, up = Signal(name=f"inside_{lane}"), instruction.mode == ShuffleMode.UP
         got, end, own, rises = Signal.like(reached), Signal(_THREAD_BITS), Signal(_THREAD_BITS), Signal()
         m.d.sync += [got.eq(reached), end.eq(last), own.eq(thread), rises.eq(up)]
         m.d.comb += [
-            inside.eq(Mux(rises, got.as_signed() >= end, got <= end)), stays[lane].eq(inside),
+            inside.eq(in_segment(rises, got, end)), stays[lane].eq(inside),
             self.sources[lane].eq(Mux(inside, got, own))]
+
+
+def shuffle_reach(m: Module, instruction: Any, thread: Value, step: Value, clamp: Value) -> tuple[Signal, Value]:
+    """Which thread one reads in a shuffle if that is in its segment: with two bits more, as a number with a sign; and
+    the segment's last thread.
+
+    The operands are the step and the clamp: the last thread of a segment is in its bits 4:0, the segment's mask in
+    bits 12:8.
+    """
+    clamp = clamp | instruction.clamp
+    segment, lowest_thread = clamp[8:8 + _THREAD_BITS], thread & clamp[8:8 + _THREAD_BITS]
+    last = lowest_thread | clamp[:_THREAD_BITS] & ~segment
+    reached, up = Signal(_THREAD_BITS + 2), instruction.mode == ShuffleMode.UP
+    with m.Switch(instruction.mode):
+        with m.Case(ShuffleMode.IDX):
+            m.d.comb += reached.eq(lowest_thread | step & ~segment)
+        with m.Case(ShuffleMode.UP, ShuffleMode.DOWN):
+            added = Cat(up, step ^ up.replicate(_THREAD_BITS), up, up)
+            m.d.comb += reached.eq((Cat(1, thread) + added)[1:])
+        with m.Case(ShuffleMode.BFLY):
+            m.d.comb += reached.eq(thread ^ step)
+    return reached, last
+
+
+def in_segment(up: Value, reached: Signal, last: Value) -> Value:
+    """Whether the thread that one reads is in its segment."""
+    return Mux(up, reached.as_signed() >= last, reached <= last)

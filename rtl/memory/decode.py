@@ -13,9 +13,9 @@ from rtl.isa.syntax import PT, RZ, WORD_BITS, Address, Constant, Field, Form, Im
 from rtl.isa.table import FORMS
 from rtl.word import field_of, pattern_of
 
-from .instruction import FLOAT_ADD, WORDS, MemoryInstruction, MemoryOperation, MemorySpace
+from .instruction import FLOAT_ADD, DataRegisters, MemoryInstruction, MemoryOperation, MemorySpace
 
-__all__ = ["MEMORY_FORMS", "MemoryDecoder"]
+__all__ = ["MEMORY_FORMS", "MemoryDecoder", "data_register"]
 
 MEMORY_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.pipe is Pipe.MEMORY)
 """The instructions of the memory unit."""
@@ -121,6 +121,11 @@ def _data(form: Form) -> tuple[Field | None, bool, bool]:
             _register(form, "c") is not None)
 
 
+def data_register(data: Any, index: Any) -> Any:
+    """The register of a thread's word of data, of that index."""
+    return Mux((data.first <= index) & (index < data.end), data.register | index & ~data.first, RZ)
+
+
 class MemoryDecoder(wiring.Component):
     """Reads the instruction table; combinational. What several instructions have in common is decided once. ``floats``:
     the machine has floating point.
@@ -130,10 +135,13 @@ class MemoryDecoder(wiring.Component):
     word : In(64)
         An instruction that the machine has; of others anything may come.
     instruction : Out(MemoryInstruction)
+    data : Out(DataRegisters)
+        What the words of data among its ``gathers`` come from.
     """
 
     word: In(WORD_BITS)
     instruction: Out(MemoryInstruction)
+    data: Out(DataRegisters)
 
     def __init__(self, floats: bool) -> None:
         self._floats = floats
@@ -172,8 +180,8 @@ class MemoryDecoder(wiring.Component):
             m.d.comb += instruction.wide.eq(1)
 
         # Registers. A group of them begins at a multiple of its size, and RZ is the highest one: no sums are needed.
-        address, number, step, clamp = instruction.gathers[0], Signal(8), Signal(8), Signal(8)
-        first, end, words = Signal(range(WORDS)), Signal(range(2 * WORDS)), instruction.words
+        address, step, clamp, words = instruction.gathers[0], Signal(8), Signal(8), instruction.words
+        number, first, end = self.data.register, self.data.first, self.data.end
         for target, name in ((base, "Ra"), (instruction.destination, "Rd")):
             self._choose(m, lambda form, name=name: form.fields.get(name), target)
         for target, name in ((step, "b"), (clamp, "c")):
@@ -187,7 +195,7 @@ class MemoryDecoder(wiring.Component):
             address[0].eq(Mux(shuffles, step, base)), address[1].eq(Mux(shuffles, clamp, Mux(
                 instruction.wide, base | 1, RZ))), instruction.second.eq(~shuffles & (instruction.compare | (end > 1)))]
         for index, register in enumerate((address[2], *instruction.gathers[1])):
-            m.d.comb += register.eq(Mux((first <= index) & (index < end), number | index & ~first, RZ))
+            m.d.comb += register.eq(data_register(self.data, index))
 
         # Results.
         for field, flag in self._forms(m, _results):

@@ -17,6 +17,7 @@ __all__ = [
     "WORDS",
     "BeatKind",
     "BeatOwner",
+    "DataRegisters",
     "MemoryEvents",
     "MemoryInstruction",
     "MemoryOperation",
@@ -109,6 +110,15 @@ class MemoryInstruction(data.Struct):
     """Of a shuffle, unless a register holds it; the step is its ``offset``."""
 
 
+class DataRegisters(data.Struct):
+    """Where a thread's words of data are: word ``n`` is in register ``register | n - first``, which are those from
+    ``first`` up to before ``end``; others are zeros."""
+
+    register: unsigned(8)
+    first: range(WORDS)
+    end: range(2 * WORDS)
+
+
 class MemoryEvents(data.Struct):
     """What happened in one cycle, for counters."""
 
@@ -134,8 +144,8 @@ def queued(params: SmParams) -> data.StructLayout:
 
 def slot_bits(params: SmParams) -> int:
     """Width of the number of an instruction in flight: eight of them, or more on more than eight lanes, which take them
-    faster. On two lanes it is one at a time, so that nothing has to be told apart."""
-    return 0 if params.lanes == _LEAST_LANES else max(3, min(4, ceil_log2(params.lanes)))
+    faster. On two lanes, and on one, it is one at a time, so that nothing has to be told apart."""
+    return 0 if params.lanes <= _LEAST_LANES else max(3, min(4, ceil_log2(params.lanes)))
 
 
 def entry_bits(params: SmParams) -> int:

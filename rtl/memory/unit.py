@@ -4,21 +4,12 @@ from functools import reduce
 from operator import or_
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import data, fifo, memory, stream
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import data, fifo, memory
+from amaranth.lib.wiring import connect, flipped
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
-from rtl.layouts import (
-    BLOCK_ADDRESS_BITS,
-    GridConfiguration,
-    LaneClientPort,
-    MemoryPort,
-    completion,
-    dispatched,
-    error_event,
-    warp_launch,
-)
+from rtl.layouts import BLOCK_ADDRESS_BITS
 from rtl.one_hot import chosen_of, one_hot
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
@@ -26,23 +17,22 @@ from rtl.pick import pick
 from .access import AccessInstruction, AccessStage
 from .addresses import AddressStage
 from .atomic import AtomicPipeline
-from .banks import SharedBanks, clear_request
+from .banks import SharedBanks
 from .crossbar import Crossbar
 from .front import MemoryFront, gather_layout
 from .instruction import (
     BeatKind,
     BeatOwner,
-    MemoryEvents,
     MemoryInstruction,
     MemoryOperation,
     entry_bits,
-    memory_tag_bits,
     row_bits,
     slot_bits,
 )
-from .limits import REPORT_BITS, AddressLimits, local_move
+from .limits import AddressLimits
 from .lines import MissQueue
 from .operands import OperandMemory, PlaceMemory
+from .ports import unit_ports
 from .writeback import WriteBack
 
 __all__ = ["MemoryUnit"]
@@ -90,14 +80,7 @@ class MemoryUnit(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        super().__init__({
-            "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
-            "port": Out(LaneClientPort(params)), "completion": Out(completion(params)),
-            "error": Out(error_event(params)), "report_mask": In(REPORT_BITS), "grid": In(GridConfiguration),
-            "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
-            "local_base": In(local_move(params)),
-            "clear": In(stream.Signature(clear_request(params))), "memory": Out(MemoryPort(memory_tag_bits(params))),
-            "events": Out(MemoryEvents)})
+        super().__init__(unit_ports(params))
         self.front = MemoryFront(params)
         self.limits = AddressLimits(params)
         self.addresses = AddressStage(params)

@@ -7,7 +7,7 @@ from typing import Any
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.layouts import CONSTANT_BANKS, InstructionKind
-from rtl.memory import MemoryUnit
+from rtl.memory import memory_unit
 from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
@@ -45,7 +45,7 @@ class MemoryDriver(UnitDriver):
         idle: Chance that nothing is selected in a cycle, and that the lanes have no time.
         compare_memory: Whether memory is compared at the end. (After a fault in the middle of a store it may differ.)
         coverage: What is told how many instructions and requests are under way at once.
-        alone: Whether an instruction is sent when the one before has ended.
+        alone: Whether an instruction is sent when the one before has ended; always on a machine of one lane.
 
     Attributes:
         steps: Instructions that came to what they should.
@@ -56,12 +56,12 @@ class MemoryDriver(UnitDriver):
     def __init__(self, bench: Bench, world: MemoryWorld, params: SmParams = PARAMS, *,
                  behaviour: MemoryBehaviour | None = None, idle: float = 0.0, compare_memory: bool = True,
                  coverage: MemoryCoverage | None = None, alone: bool = False) -> None:
-        dut = MemoryUnit(params)
+        dut = memory_unit(params)
         self.memory = world.memory.copy()
         self.server = MemoryServer(dut.memory, self.memory, behaviour or MemoryBehaviour(), bench.random)
         self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, ended=self._lanes_ended)
         super().__init__(bench, dut, self.server, self.lanes)
-        self.world, self.params, self._idle, self._alone = world, params, idle, alone
+        self.world, self.params, self._idle, self._alone = world, params, idle, alone or params.serial
         self.steps = self.lines = self.shared_cycles = 0
         self.ends: list[StepEnd] = []
         self._clearing: int | None = None

@@ -75,8 +75,9 @@ def _fitting(random: Random, form: Form) -> int:
     return random.choice(good if random.random() < 0.95 else [*_POINTERS, RZ])
 
 
-def random_word(random: Random, slot: int, form: Form) -> int | None:
-    """A word of a form for a warp, or None when what came up is nothing that the machine has."""
+def random_word(random: Random, slot: int, form: Form, floats: bool = True) -> int | None:
+    """A word of a form for a warp, or None when what came up is nothing that the machine has, with ``floats`` or
+    without."""
     word = form.default | form.match
     for name, field in form.fields.items():
         if field.mask & form.mask:
@@ -102,7 +103,7 @@ def random_word(random: Random, slot: int, form: Form) -> int | None:
         word = field.put(word, value)
     if "address" in form.operands or form.name == "LDC":
         word = _absolute(random, slot, form, word)
-    return word if encoding_error(word, REGISTERS) is WarpError.NONE else None
+    return word if encoding_error(word, REGISTERS, floats) is WarpError.NONE else None
 
 
 def _absolute(random: Random, slot: int, form: Form, word: int) -> int:
@@ -116,8 +117,8 @@ def _absolute(random: Random, slot: int, form: Form, word: int) -> int:
     return field.put(word, value if value < limit else value - 2 * limit if value < 2 * limit else 0)
 
 
-def random_world(random: Random, count: int, report_mask: int) -> MemoryWorld:
-    """A world in which so many instructions were executed."""
+def random_world(random: Random, count: int, report_mask: int, floats: bool = True) -> MemoryWorld:
+    """A world in which so many instructions were executed, of a machine with ``floats`` or without."""
     world = MemoryWorld(report_mask, seed=random.getrandbits(32))
     for slot in range(WARPS):
         for register in _POINTERS:
@@ -133,7 +134,7 @@ def random_world(random: Random, count: int, report_mask: int) -> MemoryWorld:
         form = random.choice([form for form in MEMORY_FORMS if form.name == name])
         slot, word = random.randrange(WARPS), None
         while word is None:
-            word = random_word(random, slot, form)
+            word = random_word(random, slot, form, floats)
         threads = random.choice([_EVERYBODY] * 5 + [random.getrandbits(32), random.getrandbits(32),
                                                    1 << random.randrange(32), 0])
         step = MemoryStep(slot, word, threads, random.randrange(8), random.randrange(8))

@@ -40,6 +40,7 @@ FEW_LANES = SmParams(warps=WARPS, lanes=4, registers=256, shared_bytes=4096)
 LEAST_LANES = SmParams(warps=WARPS, lanes=2, registers=256, shared_bytes=4096)
 ALL_LANES = SmParams(warps=WARPS, lanes=32, registers=256, shared_bytes=8192)
 MANY_LANES = SmParams(warps=WARPS, lanes=16, registers=256, shared_bytes=8192)
+SERIAL = SmParams(warps=WARPS, lanes=1, registers=256, shared_bytes=4096, floats=False, doubles=False)
 SIZES = (FEW_LANES, PARAMS, ALL_LANES, MANY_LANES)
 """Hardware that the checks run on; the last one is for the long form."""
 

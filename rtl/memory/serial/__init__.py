@@ -1,0 +1,14 @@
+"""The memory unit of the serial machine: one instruction, one thread, one word at a time.
+
+============ ==========================================================================
+module       content
+============ ==========================================================================
+unit         the steps of an instruction
+accumulator  the adder
+words        words of shared memory and of memory
+============ ==========================================================================
+"""
+
+from .unit import SerialMemoryUnit
+
+__all__ = ["SerialMemoryUnit"]

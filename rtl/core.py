@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out, connect
 from rtl.component import Component, members_of, pass_on, ports
 from rtl.constant_clients import ConstantClients
 from rtl.conversion_units import ConversionUnits
-from rtl.execute import ExecuteUnit, IndexedTargets
+from rtl.execute import IndexedTargets, execute_unit
 from rtl.fetch import FetchUnit
 from rtl.front_end import FrontEnd, give
 from rtl.layouts import LaneClient, shared_clear, warp_exit
@@ -48,7 +48,7 @@ class Core(Component):
     def __init__(self, params: SmParams) -> None:
         self.fetch = FetchUnit(params)
         self.front_end = FrontEnd(params)
-        self.execute = ExecuteUnit(params)
+        self.execute = execute_unit(params)
         self.targets = IndexedTargets(params)
         self.memory = memory_unit(params)
         self.conversion = ConversionUnits(params)

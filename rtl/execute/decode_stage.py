@@ -15,12 +15,14 @@ from .common import CommonDecoder
 from .decode import LaneDecoder
 from .slots import decoded_stage
 
-__all__ = ["DecodeStage"]
+__all__ = ["PASSING_NAMES", "PASSING_WORD", "DecodeStage"]
 
 _VOTE = BY_NAME["VOTE"][0]
-_PASSING_WORD = _VOTE.fields["Pc"].put(_VOTE.default, PT)
+PASSING_WORD = _VOTE.fields["Pc"].put(_VOTE.default, PT)
 """An instruction that lets its operand a and its predicate x pass the lanes, as the data of other units do. It has no x
 itself."""
+PASSING_NAMES = frozenset({_VOTE.name})
+"""All that a decoder of that word has to know."""
 
 
 class DecodeStage(Component):
@@ -43,7 +45,7 @@ class DecodeStage(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.lanes = lanes = LaneDecoder(self._params.floats)
-        m.submodules.passing = passing = LaneDecoder(self._params.floats, {_VOTE.name})
+        m.submodules.passing = passing = LaneDecoder(self._params.floats, PASSING_NAMES)
         m.submodules.common = common = CommonDecoder()
         instruction, gather, valid = self.instruction.payload, self.gather.payload, self.instruction.valid
         word, decoded, gathers, computes = instruction.word, self.decoded, self.gather.valid, Signal()
@@ -52,7 +54,7 @@ class DecodeStage(Component):
         # What does not compute is put in the place of what was decoded, not of what is decoded: registers are reset so.
         m.d.comb += [
             computes.eq(valid & (instruction.kind == InstructionKind.LANES)), lanes.word.eq(word),
-            passing.word.eq(_PASSING_WORD), common.word.eq(word),
+            passing.word.eq(PASSING_WORD), common.word.eq(word),
             common.x.eq(Mux(computes, lanes.instruction.predicates[0].as_value(),
                             passing.instruction.predicates[0].as_value()))]
         m.d.sync += [

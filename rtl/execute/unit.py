@@ -1,32 +1,15 @@
 """The execute unit, joined."""
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import connect, flipped
 
 from rtl.component import Component, pass_on
 from rtl.isa.syntax import PT
-from rtl.layouts import (
-    Event,
-    GridConfiguration,
-    completion,
-    dispatched,
-    error_event,
-    flow_result,
-    issued,
-    lane_write,
-    offered_operation,
-    operands_read,
-    register_gather,
-    register_write,
-    scoreboard_event,
-    thread_index,
-    warp_launch,
-)
+from rtl.layouts import completion, scoreboard_event
 from rtl.params import SmParams
 from rtl.words import Words
 
-from .clients import SUPPLYING, lane_data_port
+from .clients import SUPPLYING
 from .collector import Collector
 from .decode_stage import DecodeStage
 from .dispatch import DispatchStage
@@ -34,6 +17,7 @@ from .flow_read import FlowReads
 from .lanes import LANE_CYCLES, Lanes
 from .masks import ActiveMasks
 from .operands import OperandStage
+from .ports import execute_members
 from .predicates import PredicateFile
 from .registers import RegisterFile
 from .special import SpecialValues
@@ -90,24 +74,7 @@ class ExecuteUnit(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-
-        def event(layout: object) -> data.StructLayout:
-            return data.StructLayout({"valid": 1, "payload": layout})   # pyright: ignore[reportArgumentType]
-
-        super().__init__({
-            "instruction": In(Event(issued(params))), "gather": In(Event(offered_operation(register_gather(params)))),
-            "write": In(Event(offered_operation(register_write(params)))),
-            "grid": In(GridConfiguration), "launch": In(event(warp_launch(params))),
-            "clear_rows": In(stream.Signature(params.row_bits)),
-            "thread": In(event(thread_index(params))), "flow_result_valid": In(1),
-            "flow_result": In(flow_result(params)), "report_mask": In(32),
-            **{client.name.lower(): Out(lane_data_port(client, params)) for client in SUPPLYING},
-            "dispatch": Out(event(dispatched(params))), "collecting": Out(1),
-            "completion": Out(completion(params)), "passed": Out(Event(scoreboard_event(params))),
-            "gathered": Out(Event(operands_read(params))),
-            "error": Out(error_event(params)), "written": Out(lane_write(params)),
-            "status_warp": Out(params.warp_bits), "warp_status": In(32), "all_status": In(32), "clear_status": Out(1),
-            "write_flow": Out(stream.Signature(register_write(params)))})
+        super().__init__(execute_members(params))
         self.registers = RegisterFile(params)
         self.predicates = PredicateFile(params)
         self.masks = ActiveMasks(params)

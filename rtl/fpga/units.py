@@ -10,7 +10,7 @@ from rtl.convert import ConversionUnit
 from rtl.crs import call_return_stack
 from rtl.double import DoubleUnit
 from rtl.error_status import ErrorStatus
-from rtl.execute import ExecuteUnit
+from rtl.execute import execute_unit
 from rtl.execute.lanes import Lanes
 from rtl.fetch import FetchUnit
 from rtl.flow import FlowUnit
@@ -36,7 +36,7 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "flow": FlowUnit,
     "control_flow": ControlFlow,
     "fetch": FetchUnit,
-    "execute": ExecuteUnit,
+    "execute": execute_unit,
     "convert": ConversionUnit,
     "double": DoubleUnit,
     "lanes": Lanes,

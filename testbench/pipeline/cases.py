@@ -19,6 +19,8 @@ REPORTED = 1 << WarpError.INVALID_CONST_ADDR.value | 1 << WarpError.OOR_REG.valu
 """The errors that are reported while the cases run."""
 PREDICATE = 13
 """Cycles from an instruction to one that reads its predicate, on four lanes and more; on fewer issue sees to more."""
+CLOCK_CYCLES = 128
+"""What clocks count in a serial machine."""
 _THREADS = range(WARP_THREADS)
 _UPPER = 0xFFFF_0000
 _ZERO, _CARRY = 1, 4
@@ -26,7 +28,7 @@ _ZERO, _CARRY = 1, 4
 
 def _quiet(p: Pipeline) -> Script:
     """Until nothing is under way."""
-    yield from p.wait(14 + p.params.quarter_cycles)
+    yield from p.settle(14 + p.params.quarter_cycles)
 
 
 def _written(p: Pipeline, word: int, **how: Any) -> Generator[None, None, Written]:
@@ -123,15 +125,18 @@ def launched(p: Pipeline) -> Script:
     yield from _quiet(p)
     p.bench.expect("registers", p.gathered[where][-1], [list(everything.values), [0] * 32, list(everything.values)])
     (at, event), late = p.reads[-1], max(p.params.beats - 1, 1)
-    p.bench.expect("operands read", (at, event.payload.warp, event.payload.barrier),
-                   (cycle + late, 2, 4))
+    p.bench.expect("operands read", (event.payload.warp, event.payload.barrier), (2, 4))
+    if p.timed:
+        p.bench.expect("cycle in which operands are read", at, cycle + late)
     # What a unit writes is told when its first beat is on its way, unless it may be a predicate or CC.
     for predicate, conditional, told in ((PT, False, 1), (0, False, late), (PT, True, late)):
         count = len(p.passed)
         p.write(9, beside, warp=1, predicate=predicate, conditional=conditional)
         cycle = p.cycle
         yield from _quiet(p)
-        p.bench.expect("cycles until issue is told", [at - cycle for at, _ in p.passed[count:]], [told])
+        p.bench.expect("how often issue is told", len(p.passed[count:]), 1)
+        if p.timed:
+            p.bench.expect("cycles until issue is told", p.passed[-1][0] - cycle, told)
 
     where = p.gather([9], warp=2)
     yield from _quiet(p)
@@ -153,8 +158,12 @@ def votes_and_clocks(p: Pipeline) -> Script:
     first = p.issue(clock)
     yield from p.wait(37)
     second = yield from _written(p, clock)
-    p.bench.expect("cycles between two looks at the clock",
-                   second.values[31] - p.written[first].values[31], 37)
+    between = second.values[31] - p.written[first].values[31]
+    if p.timed:
+        p.bench.expect("cycles between two looks at the clock", between, 37)
+    else:
+        p.bench.expect("cycles between two looks at the clock", between in range(CLOCK_CYCLES, 1000, CLOCK_CYCLES), True)
+        p.bench.expect("cycles since the last look", p.cycle - second.values[31] in range(1000), True)
     pc = yield from _written(p, encode("LEPC", Rd=5), pc=0x1238)
     p.bench.expect("the next pc", set(pc.values[16:]), {0x1238 + INSTRUCTION_BYTES})
 
@@ -188,7 +197,8 @@ def dispatched(p: Pipeline) -> Script:
         yield
     yield from _quiet(p)
     found = p.dispatches[count:]
-    p.bench.expect("dispatches", [cycle for cycle, _ in found], list(range(begin + 2, begin + 2 + len(cases))))
+    if p.timed:
+        p.bench.expect("dispatches", [cycle for cycle, _ in found], list(range(begin + 2, begin + 2 + len(cases))))
     for (_, event), serial, (word, what, guard, predicate, fault) in zip(found, serials, cases, strict=True):
         sent = event.payload
         p.bench.expect("word, serial number, warp, pc", (sent.word, sent.serial, sent.warp, sent.pc),
@@ -225,15 +235,16 @@ def collected(p: Pipeline) -> Script:
         serial, begin = p.issue(word, warp=1), p.cycle
         yield
         # Others go first: one in every cycle until the operands have been there for long.
-        meanwhile = 8 + p.params.beats
+        meanwhile = 8 + p.params.beats if p.timed else 0
         for _ in range(meanwhile):
             p.issue(encode("SSY", "i", target=64), warp=1)
             yield
         yield from _quiet(p)
         *first, (cycle, event) = p.dispatches[count:]
         p.bench.expect("instructions that went first", len(first), meanwhile)
-        p.bench.expect("cycle of the dispatch", cycle, begin + meanwhile + 3)
-        p.bench.expect("the collector is occupied", p.collecting[busy:], list(range(begin + 2, cycle)))
+        if p.timed:
+            p.bench.expect("cycle of the dispatch", cycle, begin + meanwhile + 3)
+            p.bench.expect("the collector is occupied", p.collecting[busy:], list(range(begin + 2, cycle)))
         sent = event.payload
         p.bench.expect("serial number and kind", (sent.serial, InstructionKind(sent.kind)), (serial, kind))
         if executing:
@@ -250,7 +261,8 @@ def collected(p: Pipeline) -> Script:
     p.issue(encode("BRX", "r", Ra=1, target=0), warp=1)
     begin = p.cycle
     yield from _quiet(p)
-    p.bench.expect("cycle of an early dispatch", p.dispatches[-1][0], begin + p.params.beats + 5)
+    if p.timed:
+        p.bench.expect("cycle of an early dispatch", p.dispatches[-1][0], begin + p.params.beats + 5)
 
 
 def constants(p: Pipeline) -> Script:
@@ -262,9 +274,10 @@ def constants(p: Pipeline) -> Script:
         serial = p.issue(word, warp=2, missing=True, pc=0x30, write_barrier=1, read_barrier=3)
         begin = p.cycle
         yield from _quiet(p)
-        p.bench.expect("errors", [(cycle, event.warp, event.pc, WarpError(event.error)) for cycle, event in
-                                  p.errors[count:]],
-                       [(begin + 2, 2, 0x30, WarpError.INVALID_CONST_ADDR)] * fails)
+        p.bench.expect("errors", [(event.warp, event.pc, WarpError(event.error)) for _, event in p.errors[count:]],
+                       [(2, 0x30, WarpError.INVALID_CONST_ADDR)] * fails)
+        if p.timed:
+            p.bench.expect("cycles of errors", [cycle for cycle, _ in p.errors[count:]], [begin + 2] * fails)
         p.bench.expect("nobody writes", p.written[serial].threads, 0)
         p.bench.expect("completions", [(event.serial, event.write_barrier, event.read_barrier)
                                        for _, event in p.completions[done:]], [(serial, 1, 3)])
@@ -277,8 +290,10 @@ def refused(p: Pipeline) -> Script:
         serial, begin = p.issue(0, warp=1, pc=0x50, kind=InstructionKind.REFUSED, error=error), p.cycle
         yield from _quiet(p)
         reported = bool(REPORTED >> error.value & 1)
-        p.bench.expect(f"{error.name} is told", [(cycle, WarpError(event.error), event.pc) for cycle, event in
-                                                p.errors[count:]], [(begin + 2, error, 0x50)] * reported)
+        p.bench.expect(f"{error.name} is told", [(WarpError(event.error), event.pc) for _, event in
+                                                p.errors[count:]], [(error, 0x50)] * reported)
+        if p.timed:
+            p.bench.expect("cycles of errors", [cycle for cycle, _ in p.errors[count:]], [begin + 2] * reported)
         p.bench.expect("completions", [event.serial for _, event in p.completions[done:]], [serial])
         p.bench.expect("writes of a refused instruction", serial in p.written, False)
 
@@ -320,8 +335,9 @@ def parts(p: Pipeline) -> Script:
     p.bench.expect("what reads them", p.written[reader].values, [value + 1 for value in products])
     complete = {event.serial: cycle for cycle, event in p.completions[done:]}
     p.bench.expect("completions", sorted(complete), sorted([product, *serials, follower, reader]))
-    p.bench.expect("cycle of its completion", complete[product], begin + COMPLETION_CYCLES
-                    + (p.params.parts + 1) * beats - 1)
+    if p.timed:
+        p.bench.expect("cycle of its completion", complete[product], begin + COMPLETION_CYCLES
+                        + (p.params.parts + 1) * beats - 1)
 
 
 def flow_reads(p: Pipeline) -> Script:
@@ -334,19 +350,21 @@ def flow_reads(p: Pipeline) -> Script:
         for _ in range(pushes):
             p.issue(push, warp=3)
             yield
+            if not p.timed:     # its result comes before the next instruction
+                p.flow_result(3, 0x0F0F_0F0F, value=0xBAD)
         serial = p.issue(word, warp=3, write_barrier=4)
         yield from p.wait(4)
-        for _ in range(pushes):
+        for _ in range(pushes * p.timed):
             p.flow_result(3, 0x0F0F_0F0F, value=0xBAD)
             yield
         p.flow_result(2, ALL, value=0xBAD)
-        yield from p.wait(3)
+        yield from p.settle(3)
         p.bench.expect("operations before the result", len(p.flow_operations), count)
         p.flow_result(3, 0x0F0F_0F0F, value=0x1234_5678, error=error)
-        yield from p.wait(3)
+        yield from p.settle(3)
         operation = p.flow_operations[-1][1].payload
         p.accept_flow()
-        yield
+        yield from p.settle(1)
         count = len(p.flow_operations)
         yield
         p.repeat(operation)
@@ -381,3 +399,6 @@ def results(p: Pipeline) -> Script:
 CASES = (distances, launched, results, votes_and_clocks, dispatched, collected, constants, refused, together, parts,
          flow_reads)
 """All of them."""
+SERIAL_CASES = (launched, results, votes_and_clocks, dispatched, collected, constants, refused, together, parts,
+                flow_reads)
+"""Those that are not about cycles only."""

@@ -1,6 +1,6 @@
 """Drives the execute unit, cycle by cycle, and keeps what it says."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,13 +8,13 @@ from typing import Any
 from amaranth.hdl import Cat
 from amaranth.lib import data
 
-from rtl.execute.unit import ExecuteUnit
+from rtl.execute import execute_unit
 from rtl.fetch.predecode import kind_of
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ
-from rtl.isa.table import find
+from rtl.isa.table import BY_NAME, find
 from rtl.layouts import GATHER_REGISTERS, GATHERING, InstructionKind, LaneClient
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
@@ -28,6 +28,7 @@ _EVENTS = ("instruction", "gather", "write", "clear_rows")
 _EARLY = 6
 """Cycles before its completion in which issue is told of it, if predicates or CC may be written."""
 _PORTS = {LaneClient.MEMORY: "memory", LaneClient.CONVERSION: "conversion", LaneClient.BARRIER: "barrier"}
+_LOAD = BY_NAME["LDG"][0].default
 Script = Generator[None, None, None]
 """What happens in S2: each ``yield`` is the end of a cycle."""
 
@@ -58,6 +59,9 @@ class Data:
 class Pipeline(UnitDriver):
     """The execute unit with units around it that gather and supply data.
 
+    Of a serial machine, what a script does comes when what was before is over, in the same order; and an operation
+    comes behind an instruction of its unit, which is put before it.
+
     Attributes:
         written: By serial number.
         completions, passed, reads, errors, dispatches, flow_operations: Events with the cycle in which they were seen,
@@ -72,7 +76,7 @@ class Pipeline(UnitDriver):
 
     def __init__(self, bench: Bench, params: SmParams, *, report_mask: int = 0,
                  grid: Mapping[str, Any] | None = None) -> None:
-        super().__init__(bench, ExecuteUnit(params))
+        super().__init__(bench, execute_unit(params))
         self.params = params
         self.written: dict[int, Written] = {}
         self.completions: list[tuple[int, Any]] = []
@@ -90,6 +94,13 @@ class Pipeline(UnitDriver):
         self._wanted: list[tuple[LaneClient, int, Data]] = []
         self._supplied: dict[LaneClient, tuple[int, Data]] = {}
         self._cleared = 0
+        self._queue: deque[tuple[dict[str, Any], dict[tuple[LaneClient, int], Data]]] = deque()
+        self._under_way: set[str] = set()
+
+    @property
+    def timed(self) -> bool:
+        """Whether it is known in which cycle something happens."""
+        return not self.params.serial
 
     # What a script may do in a cycle.
 
@@ -109,10 +120,18 @@ class Pipeline(UnitDriver):
             "read_barrier": read_barrier})
         return self.serial
 
+    def _asks(self, warp: int, serial: int, barrier: int) -> None:
+        """The instruction that an operation is of."""
+        if not self.timed:
+            self._put("instruction", {
+                "warp": warp, "serial": serial, "word": _LOAD, "kind": InstructionKind.MEMORY, "write_barrier": barrier,
+                "read_barrier": barrier})
+
     def gather(self, registers: Iterable[int], *, warp: int = 0, client: LaneClient = LaneClient.MEMORY,
                index: int = 0, last: bool = False, barrier: int = NO_BARRIER) -> tuple[LaneClient, int]:
         """Reads registers for a client; where the values will be."""
         numbers = [*registers, RZ, RZ, RZ][:3]
+        self._asks(warp, 0, barrier)
         self._put("gather", {"client": client, "operation": {
             "warp": warp, "registers": numbers, "index": index, "last": last, "barrier": barrier}})
         return client, index
@@ -122,10 +141,11 @@ class Pipeline(UnitDriver):
               barrier: int = NO_BARRIER) -> int:
         """Writes what a client has; the serial number."""
         self.serial = (self.serial + 1) % (1 << 16)
-        self.supply[client, index] = what
+        self._asks(warp, self.serial, barrier)
         self._put("write", {"client": client, "operation": {
             "warp": warp, "serial": self.serial, "register": register, "predicate": predicate,
-            "conditional": conditional, "threads": threads, "index": index, "last": last, "barrier": barrier}})
+            "conditional": conditional, "threads": threads, "index": index, "last": last, "barrier": barrier}},
+            supply={(client, index): what})
         return self.serial
 
     def clear(self, rows: Iterable[int]) -> Script:
@@ -133,10 +153,10 @@ class Pipeline(UnitDriver):
         for row in rows:
             before = self._cleared
             while self._cleared == before:
-                self._put("clear_rows", row)
+                self._inputs["clear_rows"] = row
                 yield
 
-    def repeat(self, operation: Any) -> None:
+    def repeat(self, operation: Mapping[str, Any]) -> None:
         """Performs a write that the unit has asked for."""
         self._put("write", {"client": LaneClient.FLOW, "operation": operation})
 
@@ -144,6 +164,9 @@ class Pipeline(UnitDriver):
         """A new warp."""
         self._put("launch", {"valid": 1, "payload": {
             "warp": warp, "first_row": first_row, "index": dict(zip("xyz", index, strict=True))}})
+        if not self.timed:
+            for thread in range(WARP_THREADS):
+                self.place(warp, thread, (0, 0, 0))
 
     def place(self, warp: int, thread: int, index: tuple[int, int, int]) -> None:
         """Where a thread is in its block."""
@@ -152,8 +175,7 @@ class Pipeline(UnitDriver):
 
     def flow_result(self, warp: int, active: int, *, value: int = 0, error: WarpError = WarpError.NONE) -> None:
         """What the flow unit says."""
-        self._put("flow_result_valid", 1)
-        self._put("flow_result", {"warp": warp, "active": active, "value": value, "error": error})
+        self._put("flow_result", {"warp": warp, "active": active, "value": value, "error": error}, flow_result_valid=1)
 
     def accept_flow(self) -> None:
         """Takes the operation that the unit asks for."""
@@ -164,9 +186,34 @@ class Pipeline(UnitDriver):
         for _ in range(cycles):
             yield
 
-    def _put(self, port: str, value: Any) -> None:
+    def settle(self, cycles: int) -> Script:
+        """Nothing happens for some cycles; of a serial machine, when everything is over."""
+        while self._queue or self._under_way:
+            yield
+        yield from self.wait(cycles if self.timed else 2)
+
+    def _put(self, port: str, value: Any, supply: Mapping[tuple[LaneClient, int], Data] | None = None,
+             **beside: Any) -> None:
+        if not self.timed:
+            self._queue.append(({port: value, **beside}, dict(supply or {})))
+            return
         assert port not in self._inputs, f"{port}: two in a cycle"
-        self._inputs[port] = value
+        self._inputs |= {port: value, **beside}
+        self.supply |= supply or {}
+
+    def _advance(self) -> None:
+        """Of a serial machine: the next of what has to happen, if nothing is under way."""
+        if not self._queue or self._under_way:
+            return
+        inputs, supply = self._queue.popleft()
+        self._inputs |= inputs
+        self.supply |= supply
+        if "instruction" in inputs:
+            self._under_way.add("instruction")
+        if "gather" in inputs:
+            self._under_way.add("gather")
+        if "write" in inputs:
+            self._under_way |= {"write", "instruction"} if inputs["write"]["operation"]["last"] else {"write"}
 
     # The simulation.
 
@@ -178,7 +225,7 @@ class Pipeline(UnitDriver):
                   for cycle, event in self.passed}
         for cycle, event in self.completions:
             told = any((cycle - early, event.warp, event.write_barrier, event.read_barrier) in passed
-                       for early in (_EARLY, self.params.beats + 4))
+                       for early in ((_EARLY, self.params.beats + 4) if self.timed else (0,)))
             self.bench.expect(f"whether issue knew before cycle {cycle}", told, True)
 
     async def _drive(self, ctx: Any, script: Callable[["Pipeline"], Script], linger: int) -> None:
@@ -192,8 +239,9 @@ class Pipeline(UnitDriver):
         playing = script(self)
         while linger:
             self._inputs.clear()
-            if next(playing, self) is self:
+            if next(playing, self) is self and not self._queue:
                 linger -= 1
+            self._advance()
             for port in before - self._inputs.keys():
                 signal = ports[port].valid if port in _EVENTS else ports[port]
                 ctx.set(signal.as_value() if hasattr(signal, "as_value") else signal, 0)
@@ -227,6 +275,8 @@ class Pipeline(UnitDriver):
                 (joined(dut.gathered), self.reads), (dut.error, self.errors),
                 (joined(dut.write_flow), self.flow_operations)):
             listen(event, lambda what, events=events: events.append((self.cycle - 1, what)))
+        listen(dut.completion, lambda _: self._under_way.discard("instruction"))
+        listen(dut.dispatch, lambda _: self._under_way.discard("instruction"))
         listen(dut.written, self._note)
         listeners.append((dut.collecting, lambda bit: self.collecting.append(self.cycle - 1) if bit else None))
         listeners.append((dut.clear_rows.valid & dut.clear_rows.ready, self._count_cleared))
@@ -260,6 +310,8 @@ class Pipeline(UnitDriver):
 
     def _gather(self, client: LaneClient, beat: Any) -> None:
         """A beat of registers that have been read."""
+        if beat.beat == self.params.beats - 1:
+            self._under_way.discard("gather")
         gathered = self.gathered[client, beat.index]
         if not beat.beat:
             gathered.append([[-1] * WARP_THREADS for _ in range(GATHER_REGISTERS)])
@@ -272,6 +324,8 @@ class Pipeline(UnitDriver):
         written = self.written.setdefault(beat.serial, Written())
         threads = self._threads(beat.beat)
         written.beats += 1
+        if beat.beat == self.params.beats - 1:
+            self._under_way.discard("write")
         written.threads |= beat.lanes << threads.start
         written.register, written.conditional = beat.register, bool(beat.conditional)
         written.predicates |= beat.predicates

@@ -14,6 +14,7 @@ from rtl.execute.decode import LANE_FORMS
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
+from rtl.isa.floating import FLOATING
 from rtl.isa.legality import encoding_error
 from rtl.isa.rate import quarter_rate
 from rtl.isa.special_registers import SpecialRegister
@@ -78,7 +79,8 @@ class RandomLives:
     def __init__(self, bench: Bench, params: SmParams, steps: int, program: int = 300) -> None:
         self.bench, self._source, self._steps = bench, bench.random, steps
         self._length = program
-        words = [random_word(self._source, self._source.choice(LANE_FORMS)) for _ in range(program)]
+        forms = [form for form in LANE_FORMS if params.floats or form not in FLOATING]
+        words = [random_word(self._source, self._source.choice(forms)) for _ in range(program)]
         bank = self._source.randbytes(_BANK_BYTES)
         size, depth = self._source.choice([(32, 1), (8, 4), (4, 4)]), params.warps
         self.machine: Machine = machine(
@@ -111,7 +113,7 @@ class RandomLives:
             for register in range(REGISTERS):
                 self._write(number, register, ALL)
                 yield from pipeline.wait(pipeline.params.beats)
-        yield from pipeline.wait(12)
+        yield from pipeline.settle(12)
         for number in warps:
             cleared = source.sample(range(REGISTERS), REGISTERS // 2)
             yield from pipeline.clear(number * REGISTERS + register for register in cleared)

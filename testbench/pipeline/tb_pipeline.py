@@ -10,20 +10,21 @@ from rtl.params import SmParams
 from sim.kernels.manifest import RUNS
 from sim.testbench import Bench
 from sim.waves import Mark, Trace, View, instruction
-from testbench.pipeline.cases import CASES, REPORTED, distances
+from testbench.pipeline.cases import CASES, REPORTED, SERIAL_CASES, distances
 from testbench.pipeline.driver import Pipeline, Script
 from testbench.pipeline.programs import KernelLives
 from testbench.pipeline.random_programs import RandomLives
 from testbench.pipeline.special import check_special_registers
 
-_LANES = (2, 4, 8, 32)
+_LANES = (1, 2, 4, 8, 32)
 _KERNELS = ("k08_fib_recursion", "k24_bitops", "k25_divrem32:unsigned", "k27_murmur_xorshift:zero", "k15_shared_reduce")
 """Recursion; shifts and logic; division; products; several warps."""
 
 
 def machine_of(lanes: int, warps: int = 4) -> SmParams:
     """A small machine."""
-    return SmParams(warps=warps, lanes=lanes, registers=256)
+    floats = lanes > 1
+    return SmParams(warps=warps, lanes=lanes, registers=256, floats=floats, doubles=floats)
 
 
 def check_cases(bench: Bench, lanes: int = 8) -> None:
@@ -31,11 +32,12 @@ def check_cases(bench: Bench, lanes: int = 8) -> None:
     pipeline = Pipeline(bench, machine_of(lanes), report_mask=REPORTED)
 
     def script(p: Pipeline) -> Script:
-        for case in CASES:
+        for case in cases:
             yield from case(p)
 
+    cases = SERIAL_CASES if pipeline.params.serial else CASES
     pipeline.play(script)
-    bench.checked("cases", len(CASES))
+    bench.checked("cases", len(cases))
 
 
 def check_distances(bench: Bench, lanes: int) -> None:

@@ -80,7 +80,7 @@ def test_votes_against_python():
     combinational(m, body)
 
 
-@pytest.mark.parametrize("lanes", [2, 8])
+@pytest.mark.parametrize("lanes", [1, 2, 8])
 def test_cases(lanes):
     assert passes(lambda bench: tb_pipeline.check_cases(bench, lanes)).checks["cases"] > 8
 
@@ -90,7 +90,7 @@ def test_how_soon_results_are_seen(lanes):
     passes(lambda bench: tb_pipeline.check_distances(bench, lanes))
 
 
-@pytest.mark.parametrize("lanes", [2, 4])
+@pytest.mark.parametrize("lanes", [1, 2, 4])
 def test_random(lanes):
     report = passes(lambda bench: tb_pipeline.check_random(bench, lanes, 220, 2))
     assert report.checks["instructions and operations compared"] > 100

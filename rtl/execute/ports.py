@@ -1,0 +1,50 @@
+"""The ports of the execute unit, which has more than one form."""
+
+from typing import Any
+
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Out
+
+from rtl.layouts import (
+    Event,
+    GridConfiguration,
+    completion,
+    dispatched,
+    error_event,
+    flow_result,
+    issued,
+    lane_write,
+    offered_operation,
+    operands_read,
+    register_gather,
+    register_write,
+    scoreboard_event,
+    thread_index,
+    warp_launch,
+)
+from rtl.params import SmParams
+
+from .clients import SUPPLYING, lane_data_port
+
+__all__ = ["execute_members"]
+
+
+def execute_members(params: SmParams) -> dict[str, Any]:
+    """The members that ExecuteUnit describes."""
+    def event(layout: object) -> data.StructLayout:
+        return data.StructLayout({"valid": 1, "payload": layout})   # pyright: ignore[reportArgumentType]
+
+    return {
+        "instruction": In(Event(issued(params))), "gather": In(Event(offered_operation(register_gather(params)))),
+        "write": In(Event(offered_operation(register_write(params)))),
+        "grid": In(GridConfiguration), "launch": In(event(warp_launch(params))),
+        "clear_rows": In(stream.Signature(params.row_bits)),
+        "thread": In(event(thread_index(params))), "flow_result_valid": In(1),
+        "flow_result": In(flow_result(params)), "report_mask": In(32),
+        **{client.name.lower(): Out(lane_data_port(client, params)) for client in SUPPLYING},
+        "dispatch": Out(event(dispatched(params))), "collecting": Out(1),
+        "completion": Out(completion(params)), "passed": Out(Event(scoreboard_event(params))),
+        "gathered": Out(Event(operands_read(params))),
+        "error": Out(error_event(params)), "written": Out(lane_write(params)),
+        "status_warp": Out(params.warp_bits), "warp_status": In(32), "all_status": In(32), "clear_status": Out(1),
+        "write_flow": Out(stream.Signature(register_write(params)))}

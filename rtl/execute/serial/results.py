@@ -1,0 +1,54 @@
+"""What a thread's predicates and CC become."""
+
+from amaranth.hdl import Array, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.isa.condition import Flags
+from rtl.isa.syntax import PT
+
+from ..predicates import ThreadFlags
+from ..stages import LaneResult
+
+__all__ = ["ThreadResults"]
+
+
+class ThreadResults(wiring.Component):
+    """Combinational.
+
+    Members
+    -------
+    executes : In(1)
+        The thread executes the instruction; or nothing changes.
+    p, q, conditional : In(3), In(3), In(1)
+        The predicates that the predicate results go to, of which the second one stays, PT for none; CC is written.
+    result, conditions : In(LaneResult), In(Flags)
+        From the lane, and CC from there or from a unit.
+    before, after : In(ThreadFlags), Out(ThreadFlags)
+    written : Out(7)
+        The predicates that are written.
+    """
+
+    executes: In(1)
+    p: In(3)
+    q: In(3)
+    conditional: In(1)
+    result: In(LaneResult)
+    conditions: In(Flags)
+    before: In(ThreadFlags)
+    after: Out(ThreadFlags)
+    written: Out(PT)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        of_number = Array(Const(1 << number & (1 << PT) - 1, PT) for number in range(PT + 1))
+        p, q, result, named = Signal(PT), Signal(PT), self.result, self.result.predicates_written
+        new = (result.value[:PT] & named) | (p & ~q & result.p.replicate(PT)) | (q & result.q.replicate(PT))
+        m.d.comb += [
+            p.eq(of_number[self.p]), q.eq(of_number[self.q]),
+            self.written.eq((p | q | named) & self.executes.replicate(PT)),
+            self.after.predicates.eq((self.before.predicates & ~self.written) | (new & self.written)),
+            self.after.condition.eq(self.before.condition)]
+        with m.If(self.executes & self.conditional):
+            m.d.comb += self.after.condition.eq(self.conditions)
+        return m

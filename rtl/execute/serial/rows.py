@@ -1,0 +1,135 @@
+"""What each thread has beside its registers, and the special registers that are known from its number."""
+
+from collections.abc import Callable
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from rtl.component import Component
+from rtl.isa.special_registers import COORDINATES_AT, SHARED_BANKS, VIRTUAL_SM_AT, VIRTUAL_WARP_AT, SpecialRegister
+from rtl.layouts import thread_index
+from rtl.one_hot import chosen_of
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
+from rtl.wires import IN_BLOCKS
+
+from ..predicates import ThreadFlags
+
+__all__ = ["IN_ROWS", "ThreadRows"]
+
+_ALL = (1 << WARP_THREADS) - 1
+_OF_NUMBER: dict[SpecialRegister, Callable[[int], int]] = {
+    SpecialRegister.EQMASK: lambda thread: 1 << thread,
+    SpecialRegister.LTMASK: lambda thread: (1 << thread) - 1,
+    SpecialRegister.LEMASK: lambda thread: (2 << thread) - 1,
+    SpecialRegister.GTMASK: lambda thread: _ALL & -(2 << thread),
+    SpecialRegister.GEMASK: lambda thread: _ALL & -(1 << thread),
+    SpecialRegister.LANEID: lambda thread: thread}
+"""Special registers that a thread's number in its warp tells, each in a group of rows of the memory."""
+_PLACES = {SpecialRegister.TID: "xyz", SpecialRegister.TID_X: "x", SpecialRegister.TID_Y: "y",
+           SpecialRegister.TID_Z: "z"}
+
+
+def _constants(params: SmParams) -> dict[SpecialRegister, int]:
+    """Special registers that are always the same: one group of rows."""
+    return {
+        SpecialRegister.VIRTCFG: params.warps << VIRTUAL_WARP_AT | 1 << VIRTUAL_SM_AT,
+        SpecialRegister.SWINLO: SHARED_WINDOW, SpecialRegister.LWINLO: LOCAL_WINDOW,
+        SpecialRegister.SWINSZ: WINDOW_BYTES, SpecialRegister.LWINSZ: WINDOW_BYTES,
+        SpecialRegister.SMEMBANKS: SHARED_BANKS}
+
+
+IN_ROWS = (*_OF_NUMBER, *_PLACES, *_constants(SmParams()))
+"""The special registers that are found here."""
+_ROW_BITS = 5
+_GROUP_BITS = 3
+
+
+class ThreadRows(Component):
+    """A block memory of a row for each thread: where it is in its block, its predicates, and CC. Other rows, which are
+    never written, have the special registers that are constants or that a thread's number tells.
+
+    In a row x, y and z have the places that TID has for them; the predicates and CC are in the gaps, so that of 8 warps
+    a row has 36 bits.
+
+    Members
+    -------
+    warp, thread : In, In(5)
+    number, constant : In(8), In(1)
+        In place of the thread's row that of special register ``number`` is read, if it is one of those.
+    flags, value : Out(ThreadFlags), Out(32)
+        What was read, a cycle later: the thread's predicates and CC; or special register ``number``.
+    write, after : In(1), In(ThreadFlags)
+        The thread's predicates and CC become these. Its row was read in the cycle before. Not while ``taken``.
+    event, taken : In(valid, payload: thread_index), Out(1)
+        A thread of a warp that is launched: where it is is noted, its predicates and CC become 0.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        self._width = width = ceil_log2(params.warps * WARP_THREADS)    # a CTA has no more threads than the machine
+        x_at, y_at, z_at = COORDINATES_AT
+        starts = {"x": x_at, "y": y_at, "z": max(z_at, y_at + width)}
+        self._places = {axis: range(start, start + width) for axis, start in starts.items()}
+        taken = {bit for place in self._places.values() for bit in place}
+        free = [bit for bit in range(2 * len(taken) + 32) if bit not in taken]
+        self._flags = free[:ThreadFlags.as_shape().size]
+        self._size = max(*taken, *self._flags, 31) + 1
+        super().__init__({
+            "warp": In(params.warp_bits), "thread": In(_ROW_BITS), "number": In(8), "constant": In(1),
+            "flags": Out(ThreadFlags), "value": Out(32), "write": In(1), "after": In(ThreadFlags),
+            "event": In(data.StructLayout({"valid": 1, "payload": thread_index(params)})), "taken": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        constants = _constants(self._params)
+        groups = list(_OF_NUMBER)
+        half = max(self._params.warp_bits + _ROW_BITS, _GROUP_BITS + _ROW_BITS)
+        content = [0] * (2 << half)
+        for group, number in enumerate(groups):
+            for thread in range(WARP_THREADS):
+                content[(1 << half) + (group << _ROW_BITS) + thread] = _OF_NUMBER[number](thread)
+        for number, value in constants.items():
+            content[(1 << half) + (len(groups) << _ROW_BITS) + number % WARP_THREADS] = value
+        m.submodules.rows = rows = memory.Memory(shape=self._size, depth=2 << half, init=content, attrs=IN_BLOCKS)
+        read, write, row = rows.read_port(domain="comb"), rows.write_port(), Signal(self._size)
+
+        # What is read. Constants have the lower bits of their number for the thread's.
+        group, own, inside = Signal(_GROUP_BITS, init=len(groups)), Signal(), Signal(_ROW_BITS)
+        with m.Switch(self.number):
+            for place, number in enumerate(groups):
+                with m.Case(number):
+                    m.d.comb += [group.eq(place), own.eq(1)]
+        m.d.comb += [
+            inside.eq(Mux(own | ~self.constant, self.thread, self.number)),
+            read.addr.eq(Cat(inside, Mux(self.constant, group, self.warp)[:half - _ROW_BITS]))]
+        m.d.comb += read.addr[-1].eq(self.constant)
+        m.d.sync += row.eq(read.data)
+        places = {axis: Cat(row[bit] for bit in place) for axis, place in self._places.items()}
+        m.d.comb += self.flags.eq(Cat(row[bit] for bit in self._flags))
+        self._choose(m, row, places)
+
+        # What is written.
+        thread, after = self.event.payload, [Value.cast(self.after)[number] for number in range(len(self._flags))]
+        m.d.comb += [
+            self.taken.eq(self.event.valid), write.en.eq(self.event.valid | self.write),
+            write.addr.eq(Mux(self.event.valid, Cat(thread.thread, thread.warp), Cat(self.thread, self.warp)))]
+        for axis, place in self._places.items():
+            for number, bit in enumerate(place):
+                m.d.comb += write.data[bit].eq(Mux(self.event.valid, thread[axis][number], row[bit]))
+        for bit, flag in zip(self._flags, after, strict=True):
+            m.d.comb += write.data[bit].eq(flag & ~self.event.valid)
+        return m
+
+    def _choose(self, m: Module, row: Signal, places: dict[str, Any]) -> None:
+        """Of a row, what special register ``number`` is."""
+        x_at, y_at, z_at = COORDINATES_AT
+        values = {SpecialRegister.TID: (places["x"] << x_at | places["y"] << y_at | places["z"] << z_at)[:32],
+                  SpecialRegister.TID_X: places["x"], SpecialRegister.TID_Y: places["y"],
+                  SpecialRegister.TID_Z: places["z"]}
+        is_place = Signal(len(values))
+        m.d.comb += [
+            is_place.eq(Cat(self.number == number for number in values)),
+            self.value.eq(chosen_of(Cat(is_place, ~is_place.any()), [*values.values(), row[:32]]))]

@@ -1,0 +1,379 @@
+"""The execute unit of a serial machine."""
+
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+
+from rtl.component import Component, pass_on
+from rtl.isa.control_code import NO_BARRIER
+from rtl.isa.errors import WarpError
+from rtl.isa.fields import FIELDS
+from rtl.isa.special_registers import SpecialRegister
+from rtl.isa.syntax import PT, RZ
+from rtl.layouts import GATHERING, InstructionKind, LaneClient, is_kind, issued, reported
+from rtl.params import WARP_THREADS, SmParams
+from rtl.pick import pick
+from rtl.word import field_of
+from rtl.words import Words
+
+from ..clients import SUPPLYING
+from ..common import CommonDecoder
+from ..decode import LaneDecoder
+from ..decode_stage import PASSING_NAMES, PASSING_WORD
+from ..instruction import LaneInstruction, OperandSource, ValueSource
+from ..lanes import Lanes
+from ..ports import execute_members
+from ..vote import verdict_of
+from .bits import WordBits
+from .registers import SerialRegisters
+from .results import ThreadResults
+from .rows import IN_ROWS, ThreadRows
+from .sequencer import Phase, Sequencer, Step
+from .special import SpecialBits
+
+__all__ = ["SerialExecuteUnit"]
+
+
+class SerialExecuteUnit(Component):
+    """Registers, predicates, CC and one lane, of a machine that has one instruction under way.
+
+    An instruction has its threads in the lane one after the other; the next one begins when the results of the one
+    before are written. What other units execute is dispatched when all threads' guards are known.
+
+    Operations are of the instruction that was dispatched last: its warp, serial number and scoreboards are theirs.
+    What is written by the flow unit is written for the threads that execute that instruction, whatever the operation
+    says.
+
+    Members
+    -------
+    thread : In(valid, payload: thread_index)
+        As for ExecuteUnit; also clears the thread's predicates and CC. After a launch it comes for all threads.
+    collecting : Out(1)
+        Always 0: nothing comes before an instruction is dispatched.
+    passed, gathered : Out(Event of scoreboard_event), Out(Event of operands_read)
+        When everything is written, or read.
+    memory, conversion, barrier : see lane_data_port
+        Beats come in order, with gaps between them.
+
+    All others are as ExecuteUnit describes them.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        super().__init__(execute_members(params))
+        self.sequencer = Sequencer()
+        self.registers = SerialRegisters(params)
+        self.rows = ThreadRows(params)
+        self.special = SpecialBits(params)
+        self.lanes = Lanes(params)
+        self.results = ThreadResults()
+        self.active = WordBits(params.warps)
+        self.first_rows = Words(params.row_bits, params.warps)
+        # The instruction under way, and the operation of its unit.
+        self._held: Any = Signal(issued(params), name="held")
+        self._decoded: Any = Signal(LaneInstruction, name="decoded")
+        self._gather: Any = Signal.like(self.gather.payload, name="gather")
+        self._write: Any = Signal.like(self.write.payload, name="write")
+        # Its kind, and the phase.
+        self._computes, self._collects, self._missing = Signal(), Signal(), Signal()
+        self._in = {phase: Signal(name=f"in_{phase.name.lower()}") for phase in Phase}
+        # Of the thread.
+        self._guard, self._predicate, self._executing = Signal(), Signal(), Signal()
+        self._executes = Signal()
+        # Of all threads: somebody executes it; masks.
+        self._found = Signal()
+        self._same = Signal(WARP_THREADS)
+        self._operands = {name: Signal(32, name=f"operand_{name}") for name in "abc"}
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.sequencer = sequencer = self.sequencer
+        held, state = self._held, self._in
+        m.d.comb += [flag.eq(sequencer.phase == phase) for phase, flag in state.items()]
+
+        # What comes.
+        m.d.comb += [sequencer.instruction.eq(self.instruction.valid), sequencer.gather.eq(self.gather.valid),
+                     sequencer.write.eq(self.write.valid)]
+        for event, register in ((self.instruction, held), (self.gather, self._gather), (self.write, self._write)):
+            with m.If(event.valid):
+                m.d.sync += register.eq(event.payload)
+        self._decode(m)
+        common = self._common(m)
+
+        # What it reads, computes and writes.
+        self._launch(m)
+        self._threads(m, common)
+        self._read(m)
+        self._compute(m)
+        self._write_back(m)
+
+        # What leaves.
+        self._tell(m, common)
+        self._complete(m)
+        return m
+
+    def _decode(self, m: Module) -> None:
+        """What the lane does; of others than its instructions it lets operands pass."""
+        held, decoded, sequencer = self._held, self._decoded, self.sequencer
+        m.submodules.decoder = decoder = LaneDecoder(self._params.floats)
+        m.submodules.passing = passing = LaneDecoder(self._params.floats, PASSING_NAMES)
+        m.d.comb += [
+            self._computes.eq(held.kind == InstructionKind.LANES),
+            self._collects.eq(is_kind(held.kind, lambda rule: rule.collected)),
+            decoder.word.eq(held.word), passing.word.eq(PASSING_WORD)]
+        with m.If(self._in[Phase.DECODE]):
+            m.d.sync += decoded.eq(decoder.instruction)
+            with m.If(~self._computes):
+                m.d.sync += decoded.eq(passing.instruction)
+        m.d.comb += [
+            self._missing.eq(held.constant_missing & reported(self.report_mask, WarpError.INVALID_CONST_ADDR)),
+            sequencer.refused.eq(held.kind == InstructionKind.REFUSED), sequencer.computes.eq(self._computes),
+            sequencer.collects.eq(self._collects), sequencer.flow_read.eq(held.kind == InstructionKind.FLOW_READ)]
+
+    def _common(self, m: Module) -> Any:
+        """What it asks of each thread."""
+        m.submodules.common = common = CommonDecoder()
+        m.d.comb += [common.word.eq(self._held.word), common.x.eq(self._decoded.predicates[0])]
+        return common.instruction
+
+    def _launch(self, m: Module) -> None:
+        """What a new warp brings."""
+        m.submodules.rows = rows = self.rows
+        m.submodules.special = special = self.special
+        m.submodules.first_rows = self.first_rows
+        launch = self.launch
+        self.first_rows.write(m, launch.valid, launch.payload.warp, launch.payload.first_row)
+        m.d.comb += [rows.event.eq(self.thread), special.launch.eq(launch), special.grid.eq(self.grid)]
+
+    def _threads(self, m: Module, common: Any) -> None:
+        """Who executes the instruction, thread by thread."""
+        m.submodules.active = active = self.active
+        held, rows, sequencer, flow = self._held, self.rows, self.sequencer, self.flow_result
+        table, thread = common.test, sequencer.thread
+        m.d.comb += [
+            active.write.eq(self.flow_result_valid), active.number.eq(flow.warp), active.word.eq(flow.active),
+            active.read.eq(Cat(thread, held.warp)), rows.warp.eq(held.warp), rows.thread.eq(thread)]
+        predicates, condition = Cat(rows.flags.predicates, 1), rows.flags.condition
+        third = Mux(table.reads_carry, condition.carry, condition.sign)
+        tested = table.outcomes.bit_select(Cat(condition.zero, third, condition.overflow), 1)
+        guard, predicate = (predicates.bit_select(operand.number, 1) ^ operand.negated
+                            for operand in (common.guard, common.predicate))
+        failed = Signal()
+        with m.If(self.flow_result_valid):
+            m.d.sync += failed.eq(flow.error != WarpError.NONE)
+        named = pick(self._write.operation.threads, thread)
+        m.d.comb += [
+            self._guard.eq(guard & tested), self._predicate.eq(predicate),
+            self._executing.eq(self._guard & active.bit & self._decoded.quad.bit_select(thread[:2], 1)),
+            self._executes.eq(Mux(
+                self._in[Phase.WRITE] & (self._write.client != LaneClient.FLOW), named,
+                self._executing & Mux(self._computes, ~self._missing, ~failed)))]
+
+    def _read(self, m: Module) -> None:
+        """The operands, one after the other, by one bus."""
+        m.submodules.registers = registers = self.registers
+        held, decoded, sequencer, special = self._held, self._decoded, self.sequencer, self.special
+        phase, step, thread = self._in, sequencer.step, sequencer.thread
+        a, b, c = self._operands.values()
+        first_row = self.first_rows.read(m, held.warp)
+        source_a, of_unit = decoded.source_a, self._write.operation
+
+        # Which register.
+        number, is_register, reads = Signal(8), Signal(), Signal()
+        collected = {Step.FIRST: Const(RZ, 8), Step.C: field_of(held.word, FIELDS["Ra"]),
+                     Step.B: field_of(held.word, FIELDS["Rb"]), Step.A: field_of(held.word, FIELDS["Ra"])}
+        sources = (decoded.source_c == OperandSource.REGISTER, decoded.source_b == OperandSource.REGISTER,
+                   source_a == ValueSource.REGISTER)
+        with m.Switch(step):
+            for asked, place, source in zip((Step.FIRST, Step.C, Step.B, Step.A), (2, 1, 0, 1), (*sources, 1),
+                                            strict=True):
+                with m.Case(asked):
+                    m.d.comb += [
+                        number.eq(Mux(phase[Phase.GATHER], self._gather.operation.registers[place], Mux(
+                            phase[Phase.COLLECT], collected[asked], decoded.registers[place]))),
+                        is_register.eq((phase[Phase.COMPUTE] & source) | phase[Phase.GATHER] | phase[Phase.COLLECT])]
+            with m.Default():
+                m.d.comb += number.eq(Mux(phase[Phase.WRITE], of_unit.register, decoded.destination))
+        m.d.comb += [registers.row.eq(first_row + number), registers.thread.eq(thread)]
+        m.d.sync += reads.eq(is_register & (number != RZ))
+        self.destination = number
+
+        # Special registers, and other values that are no register's.
+        special_number, in_rows, uniform = decoded.special, Signal(), Signal()
+        other = phase[Phase.COMPUTE] & (source_a != ValueSource.REGISTER)
+        m.d.comb += [
+            in_rows.eq((source_a == ValueSource.SPECIAL) & special_number.matches(*map(int, IN_ROWS))),
+            uniform.eq((source_a != ValueSource.REGISTER) & ~in_rows),
+            self.rows.number.eq(special_number),
+            self.rows.constant.eq(phase[Phase.COMPUTE] & in_rows & (step == Step.B)),
+            special.number.eq(special_number), special.warp.eq(held.warp), special.index.eq(thread),
+            special.pc.eq(held.pc), special.warp_status.eq(self.warp_status), special.all_status.eq(self.all_status),
+            sequencer.looks.eq(uniform | self._missing),
+            sequencer.ready.eq(special.aligned | (source_a != ValueSource.SPECIAL))]
+
+        # The bus.
+        at = {name: Signal(name=f"at_{name}") for name in "abc"}
+        m.d.comb += [at[name].eq(step == when) for name, when in (("a", Step.A), ("b", Step.B), ("c", Step.C))]
+        immediate = (decoded.source_b == OperandSource.IMMEDIATE) | (decoded.source_c == OperandSource.IMMEDIATE)
+        bus, start, awaits = Signal(32), phase[Phase.START], phase[Phase.AWAIT]
+        ports = {client: getattr(self, client.name.lower()) for client in SUPPLYING}
+        supplies = {client: Signal(name=f"supplies_{client.name.lower()}") for client in SUPPLYING}
+        m.d.comb += [chosen.eq(phase[Phase.WRITE] & (self._write.client == client))
+                     for client, chosen in supplies.items()]
+        not_register = start | (phase[Phase.COMPUTE] & ((at["c"] & ~sources[0]) | (at["b"] & ~sources[1])))
+        m.d.comb += bus.eq(reduce(or_, (_if(condition, value) for condition, value in (
+            (reads, registers.read), (not_register, Mux(immediate, decoded.immediate, held.constant)),
+            (at["a"] & other & uniform, self._same), (at["a"] & other & ~uniform, self.rows.value),
+            (awaits, self.flow_result.value),
+            *((at["a"] & supplies[client], Value.cast(port.values)) for client, port in ports.items())))))
+        collects = phase[Phase.COLLECT] & self._executing & ~self._found
+        takes = phase[Phase.COMPUTE] | phase[Phase.GATHER] | collects
+        result = self.flow_result_valid & (self.flow_result.warp == held.warp)
+        m.d.comb += sequencer.result.eq(result)
+        with m.If((at["a"] & (takes | reduce(or_, supplies.values()))) | (awaits & result)):
+            m.d.sync += a.eq(bus)
+        with m.If(start | (at["b"] & takes)):
+            m.d.sync += b.eq(bus)
+        with m.If(at["c"] & takes):
+            m.d.sync += c.eq(bus)
+
+        # Units.
+        self._supplied_flag, self._supplied_conditions = Signal(), Signal(4)
+        for client, port in ports.items():
+            m.d.comb += [port.wanted.valid.eq(supplies[client] & (step == Step.B)),
+                         port.wanted.index.eq(of_unit.index), port.wanted.beat.eq(thread)]
+        with m.If(at["a"]):
+            m.d.sync += [
+                self._supplied_flag.eq(reduce(or_, (_if(supplies[client], port.flags)
+                                                    for client, port in ports.items()))),
+                self._supplied_conditions.eq(reduce(or_, (_if(supplies[client], Value.cast(port.conditions))
+                                                          for client, port in ports.items())))]
+        for client in GATHERING:
+            gathered = ports[client].gathered
+            m.d.comb += [
+                gathered.valid.eq(phase[Phase.GATHER] & sequencer.ends & (self._gather.client == client)),
+                gathered.index.eq(self._gather.operation.index), gathered.beat.eq(thread),
+                gathered["values"].eq(Cat(a, b, c))]
+
+    def _compute(self, m: Module) -> None:
+        """The lane; what all threads say together."""
+        m.submodules.lanes = lanes = self.lanes
+        held, decoded, phase, sequencer = self._held, self._decoded, self._in, self.sequencer
+        executing, flags, operands = self._executing, self.rows.flags, lanes.operands[0]
+        agrees, objects, shifts = Signal(), Signal(), Signal()
+        m.d.comb += shifts.eq(sequencer.ends & (phase[Phase.LOOK] | phase[Phase.COLLECT]))
+        same = Signal()
+        with m.If(self._computes), m.Switch(decoded.source_a):
+            with m.Case(ValueSource.BALLOT):
+                m.d.comb += same.eq(executing & self._predicate)
+            with m.Case(ValueSource.NEXT_PC):
+                m.d.comb += same.eq(self.special.next_pc)
+            with m.Default():
+                m.d.comb += same.eq(self.special.bit)
+        with m.Else():
+            m.d.comb += same.eq(~self._collects | (executing & (self.registers.read == self._operands["b"])))
+        m.d.comb += self.special.advance.eq(shifts)
+        with m.If(phase[Phase.START]):
+            m.d.sync += [self._found.eq(0), agrees.eq(0), objects.eq(0)]
+        with m.If(shifts):
+            m.d.sync += self._same.eq(Cat(self._same[1:], same))
+            with m.If(executing):
+                m.d.sync += [self._found.eq(1), agrees.eq(agrees | self._predicate),
+                             objects.eq(objects | ~self._predicate)]
+        self._shifts = shifts
+
+        held_predicates = Cat(flags.predicates, 1)
+        x, y, z = (held_predicates.bit_select(read.number, 1) ^ read.negated for read in decoded.predicates)
+        votes = decoded.source_a == ValueSource.BALLOT
+        verdict = verdict_of(decoded.vote, agrees, objects)
+        m.d.comb += [
+            lanes.instruction.eq(decoded), lanes.executes.eq(self._executes),
+            lanes.part.valid.eq(self._computes & held.quarter),
+            operands.a.eq(self._operands["a"]), operands.b.eq(self._operands["b"]),
+            operands.c.eq(self._operands["c"]), operands.conditions.eq(flags.condition),
+            operands.predicates.eq(flags.predicates),
+            operands.sources.eq(Cat(Mux(phase[Phase.WRITE], self._supplied_flag, Mux(votes, verdict, x)), y, z))]
+
+    def _write_back(self, m: Module) -> None:
+        """Register, predicates and CC."""
+        m.submodules.results = results = self.results
+        held, decoded, phase, sequencer = self._held, self._decoded, self._in, self.sequencer
+        registers, rows, of_unit, result = self.registers, self.rows, self._write.operation, self.lanes.results[0]
+        writes, of_write, step = Signal(), phase[Phase.WRITE], sequencer.step
+        m.d.comb += [
+            writes.eq((step == Step.WRITE) & sequencer.ends), sequencer.stays.eq(rows.taken),
+            registers.loads.eq((step == Step.RESULTS) | ((step == Step.WRITE) & rows.taken)),
+            registers.result.eq(result.value),
+            registers.write.eq(writes & self._executes & (self.destination != RZ)),
+            results.executes.eq(self._executes), results.p.eq(Mux(of_write, of_unit.predicate, decoded.p)),
+            results.q.eq(decoded.q), results.conditional.eq(Mux(of_write, of_unit.conditional, decoded.writes_cc)),
+            results.result.eq(result),
+            results.conditions.eq(Mux(of_write, self._supplied_conditions, Value.cast(result.conditions))),
+            results.before.eq(rows.flags), rows.after.eq(results.after), rows.write.eq(writes)]
+        report = self.written
+        m.d.comb += [
+            report.valid.eq(writes), report.warp.eq(held.warp), report.serial.eq(held.serial),
+            report.beat.eq(sequencer.thread), report.lanes.eq(self._executes), report.register.eq(self.destination),
+            report["values"][0].eq(registers.written), report.conditional.eq(results.conditional),
+            report.conditions[0].eq(results.conditions), report.predicates.eq(results.written),
+            report.flags[0].eq(results.after.predicates)]
+
+    def _tell(self, m: Module, common: Any) -> None:
+        """To other units; and what the flow unit reads comes back."""
+        held, phase, sequencer, record = self._held, self._in, self.sequencer, self.dispatch.payload
+        masks = [record.active, record.guard, record.predicate]
+        for mask, bit in zip(masks, (self.active.bit, self._guard, self._predicate), strict=True):
+            shifted = Signal(WARP_THREADS)
+            m.d.comb += mask.eq(shifted)
+            with m.If(self._shifts):
+                m.d.sync += shifted.eq(Cat(shifted[1:], bit))
+        tells = phase[Phase.TELL]
+        m.d.comb += [
+            self.dispatch.valid.eq(tells & ~self._computes), record.same.eq(self._same),
+            record.operands[0].eq(self._operands["b"]), record.operands[1].eq(self._operands["a"])]
+        pass_on(m, held, record, "warp", "serial", "pc", "word", "kind", "write_barrier", "read_barrier")
+        with m.If(common.misaligned):
+            m.d.comb += record.fault.eq(WarpError.MISALIGNED_IMMC_ADDR)
+        with m.Elif(self._missing):
+            m.d.comb += record.fault.eq(WarpError.INVALID_CONST_ADDR)
+
+        # Errors. A constant that is missing is none if nobody wants it.
+        executed = tells & self._computes & self._found
+        refused = phase[Phase.START] & sequencer.refused & reported(self.report_mask, held.error)
+        error = self.error
+        m.d.comb += [
+            error.valid.eq(refused | (executed & self._missing)), error.warp.eq(held.warp), error.pc.eq(held.pc),
+            error.error.eq(Mux(sequencer.refused, held.error, WarpError.INVALID_CONST_ADDR)),
+            self.status_warp.eq(held.warp),
+            self.clear_status.eq(executed & (self._decoded.source_a == ValueSource.SPECIAL) & (
+                self._decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))]
+
+        write = self.write_flow.payload
+        pass_on(m, held, write, "warp", "serial")
+        m.d.comb += [
+            self.write_flow.valid.eq(phase[Phase.OFFER]), sequencer.taken.eq(self.write_flow.ready),
+            write.register.eq(field_of(held.word, FIELDS["Rd"])), write.predicate.eq(PT), write.last.eq(1),
+            write.barrier.eq(held.write_barrier), write.threads.eq(~0)]
+
+    def _complete(self, m: Module) -> None:
+        """What is written or read lets go of scoreboards."""
+        held, phase, sequencer = self._held, self._in, self.sequencer
+        completion, passed, gathered = self.completion, self.passed, self.gathered
+        operation, traps = self._gather.operation, held.kind == InstructionKind.TRAP
+        m.d.comb += [
+            sequencer.completes.eq(self._write.operation.last), completion.valid.eq(phase[Phase.COMPLETE]),
+            completion.read_barrier.eq(Mux(
+                self._computes | sequencer.refused | traps, held.read_barrier, NO_BARRIER)),
+            passed.valid.eq(completion.valid | (phase[Phase.TELL] & traps)), passed.payload.completes.eq(1),
+            gathered.valid.eq(phase[Phase.GATHER] & sequencer.last & operation.last),
+            gathered.payload.valid.eq(gathered.valid), gathered.payload.barrier.eq(held.read_barrier)]
+        pass_on(m, held, completion, "warp", "serial", "write_barrier")
+        pass_on(m, completion, passed.payload, "warp", "write_barrier", "read_barrier")
+        pass_on(m, held, gathered.payload, "warp")
+
+
+def _if(condition: Any, value: Any) -> Any:
+    """A value's bits where the condition holds, else 0."""
+    return value & condition.replicate(len(value))

@@ -64,7 +64,7 @@ class ResultBytes(wiring.Component):
         m.d.comb += [
             chooses.eq(control.smaller | control.larger), place.eq(step.place ^ chooses.replicate(2)),
             source.eq(Cat(place[0], place[1] & ~control.result_high)), raw.eq(self.term[:32].word_select(source, 8)),
-            x.eq(self._bounded(m, self._field(m, raw)))]
+            x.eq(self._bounded(m, self._field(m, raw), place))]
 
         # The sum; or byte by byte the difference of the term and c.
         second, total, carries = Signal(9), Signal(9), Signal(2)
@@ -118,9 +118,9 @@ class ResultBytes(wiring.Component):
         return (byte & mask) | (
             Mux(insert, self.raw_c, Mux(pack, marks, sign.replicate(8))) & ~mask)
 
-    def _bounded(self, m: Module, byte: Value) -> Signal:
+    def _bounded(self, m: Module, byte: Value, place: Value) -> Signal:
         """A byte of the term within the bounds of the result's type, if it has its place there."""
-        control, step, word, negative = self.control, self.step, self.term[:32], self.negative
+        control, word, negative = self.control, self.term[:32], self.negative
         to_signed, exceeds, taken, result = control.signed_result, Signal(), Signal(), Signal(8)
         high, half, small = size_of(control)
 
@@ -133,11 +133,11 @@ class ResultBytes(wiring.Component):
             exceeds.eq(control.bound & (
                 self.beyond | (negative & ~to_signed) | ((half | small) & differs(_HALF_BITS, 32))
                 | (small & differs(8, _HALF_BITS)) | (to_signed & (negative ^ sign)))),
-            taken.eq(Cat(taken_bytes(control)).bit_select(step.place, 1))]
+            taken.eq(Cat(taken_bytes(control)).bit_select(place, 1))]
         # The highest bit of a bound is that of a negative number only if the type has a sign.
         highest, top, ones, last = exceeds & ~negative, exceeds & (negative == to_signed), Signal(), Signal()
         m.d.comb += [
-            last.eq(Cat(small & ~high, half & ~high, small & high, ~small).bit_select(step.place, 1)),
+            last.eq(Cat(small & ~high, half & ~high, small & high, ~small).bit_select(place, 1)),
             ones.eq(taken & highest),
             result.eq((byte & (taken & ~exceeds).replicate(8)) | Cat(
                 ones.replicate(7), Mux(last, taken & top, ones)))]

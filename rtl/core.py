@@ -10,7 +10,7 @@ from rtl.component import Component, members_of, pass_on, ports
 from rtl.constant_clients import ConstantClients
 from rtl.conversion_units import ConversionUnits
 from rtl.execute import IndexedTargets, execute_unit
-from rtl.fetch import FetchUnit
+from rtl.fetch import fetch_unit
 from rtl.front_end import FrontEnd, give
 from rtl.layouts import LaneClient, shared_clear, warp_exit
 from rtl.memory import memory_unit
@@ -46,7 +46,7 @@ class Core(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.fetch = FetchUnit(params)
+        self.fetch = fetch_unit(params)
         self.front_end = FrontEnd(params)
         self.execute = execute_unit(params)
         self.targets = IndexedTargets(params)

@@ -14,7 +14,7 @@ from rtl.error_status import ErrorStatus
 from rtl.flow import FlowQueue
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
-from rtl.issue import OPERATIONS, IssueUnit
+from rtl.issue import OPERATIONS, issue_unit
 from rtl.layouts import (
     BLOCK_ADDRESS_BITS,
     COMPLETING,
@@ -109,7 +109,7 @@ class FrontEnd(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        self.issue = IssueUnit(params)
+        self.issue = issue_unit(params)
         self.queue = FlowQueue(params)
         self.control_flow = ControlFlow(params)
         self.barrier = BarrierUnit(params)

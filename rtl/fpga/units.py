@@ -12,11 +12,11 @@ from rtl.double import DoubleUnit
 from rtl.error_status import ErrorStatus
 from rtl.execute import execute_unit
 from rtl.execute.lanes import Lanes
-from rtl.fetch import FetchUnit
+from rtl.fetch import fetch_unit
 from rtl.flow import FlowUnit
 from rtl.front_end import FrontEnd
 from rtl.host import HostPort
-from rtl.issue import IssueUnit
+from rtl.issue import issue_unit
 from rtl.launch import Distributor
 from rtl.layouts import ERROR_SOURCES
 from rtl.memory import memory_unit
@@ -35,13 +35,13 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "crs": call_return_stack,
     "flow": FlowUnit,
     "control_flow": ControlFlow,
-    "fetch": FetchUnit,
+    "fetch": fetch_unit,
     "execute": execute_unit,
     "convert": ConversionUnit,
     "double": DoubleUnit,
     "lanes": Lanes,
     "front_end": FrontEnd,
-    "issue": IssueUnit,
+    "issue": issue_unit,
     "barrier": BarrierUnit,
     "memory": memory_unit,
     "launch": Distributor,

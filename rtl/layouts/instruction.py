@@ -61,10 +61,12 @@ class FetchedInstruction(data.Struct):
 
 
 def fetched_group(params: SmParams) -> data.StructLayout:
-    """A group of three instructions of a warp. ``pc`` is that of the group; the warp begins at number ``first``."""
+    """A group of three instructions of a warp. ``pc`` is that of the group; the warp begins at number ``first``. In a
+    serial machine it is one instruction alone, with its own address, and without its control code."""
+    count = 1 if params.serial else GROUP_INSTRUCTIONS
     return data.StructLayout({
-        "warp": params.warp_bits, "pc": 32, "first": range(GROUP_INSTRUCTIONS),
-        "instructions": data.ArrayLayout(FetchedInstruction, GROUP_INSTRUCTIONS)})
+        "warp": params.warp_bits, "pc": 32, "first": range(count),
+        "instructions": data.ArrayLayout(FetchedInstruction, count)})
 
 
 def redirect(params: SmParams) -> data.StructLayout:

@@ -3,8 +3,8 @@
 from collections import deque
 from typing import Any
 
-from rtl.fetch import FetchUnit
-from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS
+from rtl.fetch import fetch_unit
+from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, instruction_address, next_address
 from rtl.isa.errors import WarpError
 from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
@@ -37,9 +37,10 @@ class FetchDriver(UnitDriver):
     def __init__(self, bench: Bench, image: Image, params: SmParams, behaviour: MemoryBehaviour, *, takes: float = 0.3,
                  redirects: float = 0.05, outside: float = 0.02, reads: float = 0.05, restart: int = 0,
                  invalidates: float = 0.0) -> None:
-        dut = FetchUnit(params)
+        dut = fetch_unit(params)
         super().__init__(bench, dut, MemoryServer(dut.memory, image.memory, behaviour, bench.random))
         self.image, self.params = image, params
+        image.knobs = params.floats, params.doubles
         self.groups = self.constants = self.words = 0
         self.arrivals: list[tuple[int, int]] = []
         self._takes, self._redirects, self._outside, self._reads = takes, redirects, outside, reads
@@ -87,17 +88,27 @@ class FetchDriver(UnitDriver):
                 ctx.set(dut.invalidate, 1)
             elif stopped:
                 stopped = 2 if busy or stopped == 1 else 0
-            elif random.random() < self._redirects:
-                self._redirect(ctx, random.randrange(self.params.warps), self.image.pcs(random, self._outside))
-            for warp in range(self.params.warps):
-                if self._present[warp] and random.random() < self._takes:
-                    self._present[warp] -= 1
-                    self._claims[warp] -= 1
-            room = sum((self._claims[warp] < PLACES and self._next[warp] is not None) << warp
-                       for warp in range(self.params.warps))
-            ctx.set(dut.room, room)
+            else:
+                self._steer(ctx)
+            self._take(ctx)
             if self.cycle >= cycles:
                 break
+
+    def _steer(self, ctx: Any) -> None:
+        """A warp goes on elsewhere, perhaps."""
+        random = self.bench.random
+        if random.random() < self._redirects:
+            self._redirect(ctx, random.randrange(self.params.warps), self.image.pcs(random, self._outside))
+
+    def _take(self, ctx: Any) -> None:
+        """Warps free places."""
+        for warp in range(self.params.warps):
+            if self._present[warp] and self.bench.random.random() < self._takes:
+                self._present[warp] -= 1
+                self._claims[warp] -= 1
+        room = sum((self._claims[warp] < PLACES and self._next[warp] is not None) << warp
+                   for warp in range(self.params.warps))
+        ctx.set(self.dut.room, room)
 
     def _due(self) -> list[str]:
         return [f"a group of warp {warp}" for warp, place in enumerate(self._next) if place is not None]
@@ -130,8 +141,49 @@ class FetchDriver(UnitDriver):
         if expected.error is WarpError.MMU_FAULT:
             return
         expect(f"word at {where}", got.word, expected.word)
-        expect(f"control bits at {where}", got.control.as_bits(), expected.control)
+        expect(f"control bits at {where}", got.control.as_bits(), 0 if self.params.serial else expected.control)
         if expected.constant is not None:
             expect(f"constant at {where}", (got.constant, bool(got.constant_missing)),
                    (expected.constant, expected.missing))
             self.constants += 1
+
+
+class SerialFetchDriver(FetchDriver):
+    """The same, of the unit of a serial machine: asks for one instruction after the other, of any warp, behind the last
+    one of that warp or elsewhere. ``takes`` is the chance, in a cycle, that one is asked for."""
+
+    _pcs: dict[int, int]
+    _asked_for: tuple[int, int] | None = None
+
+    async def _drive(self, ctx: Any, cycles: int) -> None:
+        self._pcs = {}
+        await super()._drive(ctx, cycles)
+
+    def _steer(self, ctx: Any) -> None:
+        random = self.bench.random
+        if self._asked_for is None and random.random() < self._takes:
+            warp = random.randrange(self.params.warps)
+            jumps = warp not in self._pcs or random.random() < self._redirects
+            pc = self.image.pcs(random, self._outside) if jumps else self._pcs[warp]
+            self._redirect(ctx, warp, pc)
+            self._asked_for = warp, pc
+
+    def _take(self, ctx: Any) -> None:
+        pass
+
+    def _compare(self, group: Any) -> None:
+        if self._asked_for is None:
+            self.bench.fail("an instruction that nobody has asked for")
+        (warp, pc), self._asked_for = self._asked_for, None
+        address = instruction_address(pc)
+        self.bench.expect("warp and pc", (group.warp, group.pc), (warp, address))
+        base, slot = self.image.place(pc)
+        self._instruction(f"{address:#x}", group.instructions[0], self.image.group(base)[slot])
+        self._next[warp], self._pcs[warp] = None, next_address(address) & 0xFFFF_FFFF
+        self.groups += 1
+        self.arrivals.append((self.cycle, warp))
+
+
+def fetch_driver(bench: Bench, image: Image, params: SmParams, *arguments: Any, **chances: Any) -> FetchDriver:
+    """The driver for a machine."""
+    return (SerialFetchDriver if params.serial else FetchDriver)(bench, image, params, *arguments, **chances)

@@ -16,7 +16,7 @@ from rtl.isa.control_code import (
     pack,
 )
 from rtl.isa.errors import WarpError
-from rtl.isa.legality import encoding_error
+from rtl.isa.legality import encoding_error, exists
 from rtl.isa.syntax import Constant
 from rtl.isa.table import FORMS, find
 from rtl.isa.tokens import LINE_BYTES
@@ -48,12 +48,14 @@ class Image:
     Attributes:
         size: Bytes of the program.
         grid: For a GridConfiguration.
+        knobs: Whether the machine has floating point, and double precision.
     """
 
     def __init__(self, code: bytes, banks: Mapping[int, bytes], registers: int) -> None:
         self.memory, self.size, self._registers = Memory(), len(code), registers
         self._banks = {number: content + bytes(-len(content) % _WORD) for number, content in banks.items()}
         self._known: dict[int, list[Expected]] = {}
+        self.knobs = True, True
         self._put("program", PROGRAM, code)
         described: list[dict[str, int]] = [{"valid": 0, "address": 0, "size": 0}] * CONSTANT_BANKS
         for number, content in banks.items():
@@ -90,9 +92,9 @@ class Image:
         return self._known[pc]
 
     def _expected(self, word: int, control: int) -> Expected:
-        error, form = encoding_error(word, self._registers), find(word)
+        error, form = encoding_error(word, self._registers, *self.knobs), find(word)
         constant, missing = None, False
-        if form is not None:
+        if form is not None and exists(form, *self.knobs):
             values = form.values(word)
             for operand in form.operands.values():
                 if isinstance(operand, Constant) and operand.index is None:

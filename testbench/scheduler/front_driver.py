@@ -7,10 +7,10 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import Out, connect, flipped
 
 from rtl.component import Component
-from rtl.fetch import TAG_BITS, FetchUnit
+from rtl.fetch import TAG_BITS, fetch_unit
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, next_address
-from rtl.issue import IssueUnit
-from rtl.layouts import KIND_RULES, IssueEvents, MemoryPort
+from rtl.issue import issue_unit
+from rtl.layouts import KIND_RULES, IssueEvents, memory_port
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
@@ -30,13 +30,13 @@ class Front(Component):
 
     Members
     -------
-    memory : Out(MemoryPort)
+    memory : Out(memory_port)
     events : Out(IssueEvents)
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.fetch, self.issue = FetchUnit(params), IssueUnit(params)
-        super().__init__({"memory": Out(MemoryPort(TAG_BITS)), "events": Out(IssueEvents)})
+        self.fetch, self.issue = fetch_unit(params), issue_unit(params)
+        super().__init__({"memory": Out(memory_port(params, TAG_BITS)), "events": Out(IssueEvents)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -14,12 +14,12 @@ from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, SCOREBOARDS, Co
 from rtl.issue import FAVOUR_INTERVAL, OPERATIONS, window_cycles
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import Policy, kinds_where
-from rtl.params import SmParams
+from rtl.params import PRESETS, SmParams
 from sim.kernels.manifest import LEVELS, RUNS, build
 from sim.machine.memory_port import MemoryBehaviour
 from sim.testbench import Bench
 from sim.waves import Mark, Trace, View, instruction
-from testbench.scheduler.fetch_driver import FetchDriver
+from testbench.scheduler.fetch_driver import FetchDriver, fetch_driver
 from testbench.scheduler.fetch_image import image_of, launched_image, random_image
 from testbench.scheduler.front_driver import FrontDriver
 from testbench.scheduler.issue_driver import WILLING, Behaviour, IssueDriver, Program
@@ -30,6 +30,8 @@ from testbench.words import NOP, encode, offset
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
 QUICK = MemoryBehaviour(latency=(1, 1))
 SHOWN = "k08_fib_recursion"
+SERIAL = PRESETS["least"]
+_PIPELINED = SmParams(lanes=4)
 _EVENTFUL = {Kind.DEPENDENCY: 3, Kind.MEMORY: 4, Kind.NOTHING: 1}
 _GATHERS, _WRITES = ([name for name in OPERATIONS if name.startswith(kind)] for kind in ("gather", "write"))
 _LOAD, _LOADS, _WAIT = (
@@ -45,14 +47,15 @@ def _fetch(bench: Bench, what: str, driver: FetchDriver, cycles: int) -> None:
         bench.checked(f"{name}, {what}", count)
 
 
-def check_fetch(bench: Bench) -> None:
-    """Random programs, larger than the caches and not; redirects to anywhere; caches emptied now and then."""
-    cycles = 20_000 if bench.thorough else 1200
+def check_fetch(bench: Bench, base: SmParams = _PIPELINED, least: int = 1200) -> None:
+    """Random programs, larger than the caches and not; redirects to anywhere; caches emptied now and then. At least so
+    many cycles of each."""
+    cycles = 20_000 if bench.thorough else least
     for warps, registers, groups, behaviour, restart in (
             (4, 40, 20, QUICK, 0), (8, 255, 90, UNRULY, 700), (2, 64, 300, MemoryBehaviour((20, 20)), 0)):
-        params = SmParams(warps=warps, lanes=4, instruction_groups=32, constant_words=64)
+        params = replace(base, warps=warps, instruction_groups=32, constant_words=64)
         image = random_image(bench.random, groups, registers)
-        _fetch(bench, "random", FetchDriver(bench, image, params, behaviour, restart=restart), cycles)
+        _fetch(bench, "random", fetch_driver(bench, image, params, behaviour, restart=restart), cycles)
 
 
 def check_kernels(bench: Bench) -> None:

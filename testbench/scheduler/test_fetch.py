@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from rtl.fetch import FetchUnit, Predecoder, kind_of
+from rtl.fetch import Predecoder, fetch_unit, kind_of
 from rtl.fetch.outcomes import Outcomes
 from rtl.fetch.predecode import CONSTANT_FIELDS
 from rtl.isa.errors import WarpError
@@ -22,12 +22,14 @@ from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
 from testbench import simulation
 from testbench.scheduler import tb_scheduler
-from testbench.scheduler.fetch_driver import FetchDriver
+from testbench.scheduler.fetch_driver import fetch_driver
 from testbench.scheduler.fetch_image import PROGRAM, Image, random_image, random_word
 from testbench.simulation import failure, simulate
 from testbench.words import encode, form_of
 
 SMALL = SmParams(warps=4, lanes=4, instruction_groups=32, constant_words=64)
+SERIAL = replace(SMALL, lanes=1, floats=False, doubles=False)
+BOTH = pytest.mark.parametrize("params", [SMALL, SERIAL], ids=["pipelined", "serial"])
 
 
 passes = partial(simulation.passes, "scheduler")
@@ -95,16 +97,25 @@ def test_random_programs():
     assert passes(tb_scheduler.check_fetch, 1).checks["groups, random"] > 200
 
 
+def test_random_programs_of_a_serial_machine():
+    def body(bench: Bench) -> None:
+        tb_scheduler.check_fetch(bench, SERIAL, 2500)
+
+    checks = passes(body, 1).checks
+    assert checks["groups, random"] > 200 and checks["constants, random"] > 50, checks
+
+
 def test_kernels():
     assert passes(tb_scheduler.check_kernels).checks["groups, of the kernels"] > 100
 
 
-def test_caches_are_emptied_while_warps_run():
+@BOTH
+def test_caches_are_emptied_while_warps_run(params):
     def body(bench: Bench) -> None:
         image = random_image(bench.random, 20, 40)
         for chance in (0.002, 0.02):
             behaviour = MemoryBehaviour(latency=(1, 20), stall=0.1, reorder=True)
-            driver = FetchDriver(bench, image, SMALL, behaviour, invalidates=chance)
+            driver = fetch_driver(bench, image, params, behaviour, invalidates=chance)
             driver.run(1500)
             bench.expect("whether groups and words came", driver.groups > 20 and driver.words > 5, True)
 
@@ -117,17 +128,18 @@ def test_redirects_while_lines_and_constants_are_waited_for():
         image = random_image(bench.random, 150, 40)
         for chance in (0.2, 0.6):
             behaviour = MemoryBehaviour(latency=(10, 40), stall=0.1, reorder=True)
-            driver = FetchDriver(bench, image, SMALL, behaviour, redirects=chance, takes=0.6)
+            driver = fetch_driver(bench, image, SMALL, behaviour, redirects=chance, takes=0.6)
             driver.run(5000)
             bench.expect("whether groups and constants came", driver.groups > 100 and driver.constants > 30, True)
 
     passes(body, 1)
 
 
-def test_what_was_written_is_seen_behind_an_invalidation():
+@BOTH
+def test_what_was_written_is_seen_behind_an_invalidation(params):
     """The same line before, and after: from the cache until that is emptied."""
     old, new = (Image(bytes([kind]) * 256, {}, 40) for kind in (1, 2))
-    words, dut = [], FetchUnit(SMALL)
+    words, dut = [], fetch_unit(params)
     server = MemoryServer(dut.memory, old.memory, MemoryBehaviour(), random.Random(0))
 
     async def fetch(ctx):
@@ -154,10 +166,11 @@ def test_what_was_written_is_seen_behind_an_invalidation():
     assert words == [before, before, after]
 
 
-def test_a_pc_outside_of_the_program_is_a_fault_of_memory():
+@BOTH
+def test_a_pc_outside_of_the_program_is_a_fault_of_memory(params):
     def body(bench: Bench) -> None:
         image = random_image(bench.random, 8, 40)
-        driver = FetchDriver(bench, image, SMALL, MemoryBehaviour(), redirects=0.05, outside=1.0)
+        driver = fetch_driver(bench, image, params, MemoryBehaviour(), redirects=0.05, outside=1.0)
         driver.run(300)
         bench.expect("whether there were groups", driver.groups > 5, True)
 
@@ -180,6 +193,6 @@ def test_a_wrong_group_is_seen(change):
     def body(bench: Bench) -> None:
         Wrong.change = change
         image = Wrong(bytes(64 * 32), {}, 40)
-        FetchDriver(bench, image, SMALL, MemoryBehaviour(), redirects=0.1, outside=0.0).run(300)
+        fetch_driver(bench, image, SMALL, MemoryBehaviour(), redirects=0.1, outside=0.0).run(300)
 
     assert failure("scheduler", body)

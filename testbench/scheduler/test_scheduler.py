@@ -1,22 +1,26 @@
 """The issue unit: selections against the model of its rules, and the speed of fetch and issue joined."""
 
+import itertools
 from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from rtl.isa.control_code import ControlCode
+from rtl.issue import OPERATIONS
 from rtl.layouts import InstructionKind as Kind
-from rtl.layouts import Policy, WaitReason
+from rtl.layouts import Policy, WaitReason, kinds_where
 from rtl.params import SmParams
 from sim.testbench import Bench
 from testbench import simulation
 from testbench.scheduler import issue_model, tb_scheduler
 from testbench.scheduler.issue_driver import WILLING, Behaviour, IssueDriver
-from testbench.scheduler.issue_programs import random_program, same_program
+from testbench.scheduler.issue_programs import MIXED, random_program, same_program
+from testbench.scheduler.serial_issue import Chances, SerialIssueDriver
 from testbench.simulation import failure
 
 passes = partial(simulation.passes, "scheduler")
+SERIAL = replace(tb_scheduler.SERIAL, warps=4)
 
 
 def test_rules():
@@ -111,3 +115,33 @@ def test_another_policy_is_seen(policy):
         driver.run(500)
 
     assert "goes before" in failure("scheduler", body)
+
+
+@pytest.mark.parametrize("chances", [
+    Chances(), Chances(holds=0.02, injects=0.01, ends=0.3), Chances(room=0.5, launches=0.05, operations=0.9),
+    Chances(policy=Policy.ROUND_ROBIN, branches=0.1)])
+def test_a_serial_machine_has_one_instruction_under_way(chances):
+    def body(bench: Bench) -> None:
+        driver = SerialIssueDriver(bench, SERIAL, random_program(bench.random, dict.fromkeys(MIXED, 1)), chances)
+        driver.run(3000)
+        kinds = {kind for _, _, kind in driver.selected}
+        bench.expect("kinds that were selected", kinds >= kinds_where(lambda rule: not rule.injected), True)
+        bench.expect("operations that passed", set(driver.operations), set(OPERATIONS))
+        if chances.policy is Policy.ROUND_ROBIN:
+            bench.expect("a warp waits for one instruction of each other one", driver.passed < SERIAL.warps, True)
+
+    passes(body)
+
+
+def test_a_serial_machine_changes_warps_at_flow_instructions_if_it_is_greedy():
+    """But not between the others, whatever those offer."""
+    def body(bench: Bench) -> None:
+        driver = SerialIssueDriver(bench, SERIAL, random_program(bench.random, {Kind.LANES: 3, Kind.FLOW: 1}),
+                                   Chances(room=1.0, ends=0.0, launches=1.0))
+        driver.run(3000)
+        late = [(kind, warp == other) for (cycle, warp, kind), (_, other, _) in itertools.pairwise(driver.selected)
+                if cycle > 300]
+        bench.expect("whether the same warp goes on behind each kind", set(late),
+                     {(Kind.LANES, True), (Kind.FLOW, False)})
+
+    passes(body)

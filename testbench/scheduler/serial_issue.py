@@ -1,0 +1,292 @@
+"""Drives the issue unit of a serial machine as fetch and the other units do, and keeps account of every warp."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtl.isa.control_code import NO_BARRIER, instruction_address
+from rtl.issue import OPERATIONS, issue_unit
+from rtl.layouts import COMPLETING, GATHERING, KIND_RULES, LaneClient, Policy
+from rtl.layouts import InstructionKind as Kind
+from rtl.params import SmParams
+from sim.testbench import Bench
+from testbench.driver import UnitDriver, offer
+from testbench.scheduler.issue_model import Planned
+
+_CLIENTS = {"memory": LaneClient.MEMORY, "conversion": LaneClient.CONVERSION, "barrier": LaneClient.BARRIER,
+            "flow": LaneClient.FLOW}
+_AT_ONCE = Kind.NOTHING, Kind.DEPENDENCY
+_SLACK = 12
+"""Cycles, beside some for each warp, within which something is selected if a warp may issue."""
+
+
+@dataclass(frozen=True)
+class Chances:
+    """How the units around behave. Chances are those in a cycle: that all units have room, that a warp is held for some
+    cycles, that it is to enter a trap or leave it, that a free slot is launched; or of an instruction: that a flow
+    instruction goes elsewhere, that it ends its warp, that a unit asks for an operation. ``fetch``, ``under_way``:
+    least and most cycles from what is wanted to what comes, from an instruction to its end."""
+
+    fetch: tuple[int, int] = (3, 9)
+    under_way: tuple[int, int] = (2, 12)
+    room: float = 0.9
+    holds: float = 0.0
+    injects: float = 0.0
+    branches: float = 0.5
+    ends: float = 0.1
+    operations: float = 0.5
+    launches: float = 0.2
+    policy: Policy = Policy.GREEDY_THEN_OLDEST
+
+
+@dataclass
+class _Warp:
+    """What is known of a warp: ``pc`` of its next instruction; who begins has none yet."""
+
+    live: bool = False
+    begins: bool = False
+    pc: int = 0
+    waits: bool = False
+    held: int = 0
+    injects: Kind | None = None
+    able: int = 0
+    """Cycles in which it could have been selected, or would have been, but for others."""
+    passed: int = 0
+    """Instructions of others meanwhile."""
+
+
+@dataclass
+class _Flight:
+    """What is under way: when it ends, and how; operations that its unit asks for."""
+
+    warp: int
+    planned: Planned | None
+    kind: Kind
+    serial: int
+    ends: int
+    result: dict[str, int] | None = None
+    operations: list[str] = field(default_factory=list)
+    offered: int = 0
+
+
+class SerialIssueDriver(UnitDriver):
+    """Runs for a number of cycles.
+
+    Attributes:
+        selected: Cycle, warp and kind of what was selected.
+        operations: Those that passed.
+        passed: The most instructions of others that were selected while a warp could have been.
+    """
+
+    def __init__(self, bench: Bench, params: SmParams, program: Callable[[int, int], list[Planned]],
+                 chances: Chances) -> None:
+        super().__init__(bench, issue_unit(params))
+        self.params, self.program, self.chances = params, program, chances
+        self.selected: list[tuple[int, int, Kind]] = []
+        self.operations: list[str] = []
+        self.passed = 0
+        self._warps = [_Warp() for _ in range(params.warps)]
+        self._flight: _Flight | None = None
+        self._wanted: tuple[int, int, int] | None = None     # due, warp, pc
+        self._launches: list[tuple[int, int]] = []           # due, warp: results of launches
+        self._resumes: list[tuple[int, int]] = []
+        self._given: dict[str, Any] = {}                     # events of the cycle
+        self._idle = 0
+        self._room = False
+
+    async def _drive(self, ctx: Any, cycles: int) -> None:
+        dut = self.dut
+        ctx.set(dut.policy, self.chances.policy)
+        streams = [getattr(dut, name).ready for name in OPERATIONS]
+        ticks = self._ticks(ctx, dut.instruction.valid, dut.instruction.payload, dut.redirect.valid,
+                            dut.redirect.payload, dut.completion.valid, dut.completion.serial, dut.taken,
+                            dut.live, dut.drained, dut.gather.valid, dut.gather.payload, dut.write.valid,
+                            dut.write.payload, *streams)
+        async for (comes, instruction, asks, redirect, completes, serial, taken, live, drained, gathers, gather, writes,
+                   write, *ready) in ticks:
+            expect, warps = self.bench.expect, self._warps
+            expect("warps that live", live, sum(warp.live << number for number, warp in enumerate(warps)))
+            busy = self._flight.warp if self._flight is not None else None
+            expect("warps of which nothing is in flight", drained,
+                   sum((number != busy) << number for number in range(len(warps))))
+            self._operate(dict(zip(OPERATIONS, ready, strict=True)),
+                          {"gather": gather if gathers else None, "write": write if writes else None})
+            expect("completion", (completes, serial if completes else None), (
+                int(bool(comes) and Kind(instruction.kind) in _AT_ONCE),
+                len(self.selected) % 0x10000 if completes else None))
+            expect("taken", taken, 1 << instruction.warp if comes and not KIND_RULES[Kind(instruction.kind)].injected
+                   else 0)
+            self._progress(bool(comes), instruction.warp)
+            self._change()
+            if comes:
+                self._issued(instruction)
+            if asks:
+                expect("an instruction is wanted while none is under way or wanted",
+                       self._flight is None and self._wanted is None, True)
+                warp = self._warps[redirect.warp]
+                expect(f"pc of warp {redirect.warp}", (redirect.pc, warp.live and not warp.begins), (warp.pc, True))
+                self._wanted = (
+                    self.cycle + self.bench.random.randint(*self.chances.fetch), redirect.warp, redirect.pc)
+            if self.cycle >= cycles:
+                break
+            self._play(ctx)
+
+    def _operate(self, ready: dict[str, int], out: dict[str, Any]) -> None:
+        """What was taken in this cycle has passed."""
+        flight = self._flight
+        asked = flight.operations[0] if flight is not None and flight.operations else None
+        for name, there in ready.items():
+            if there and name == asked:
+                assert flight is not None
+                kind, client = name.split("_")
+                if kind == "gather" and not flight.offered:
+                    self.bench.fail("a gather is taken in the first cycle in which it is offered")
+                event = out.pop(kind)
+                self.bench.expect(f"operation of {name}", event is not None and (
+                    event.client, event.operation.warp, event.operation.serial, event.operation.index), (
+                        LaneClient(int(client)), flight.warp, flight.serial % 0x10000, flight.serial % 16))
+                flight.operations.pop(0)
+                flight.offered = -1
+                self.operations.append(name)
+        self.bench.expect("operations that nobody asks for", [each for each in out.values() if each is not None], [])
+        if flight is not None:
+            flight.offered += 1
+
+    def _may(self, warp: _Warp) -> bool:
+        return warp.live and not warp.begins and (
+            warp.injects is not None or not (warp.waits or warp.held))
+
+    def _progress(self, comes: bool, number: int) -> None:
+        """Something is selected when something could be, and every warp has its turn."""
+        free = self._flight is None and self._room and any(self._may(warp) for warp in self._warps)
+        self._idle = 0 if comes or not free else self._idle + 1
+        if self._idle > 2 * self.params.warps + _SLACK + self.chances.fetch[1]:
+            self.bench.fail("nothing is selected, though a warp may issue")
+        for other, warp in enumerate(self._warps):
+            able = self._may(warp) and not (comes and other == number)
+            warp.passed = warp.passed + comes if able else 0
+            self.passed = max(self.passed, warp.passed)
+
+    def _issued(self, left: Any) -> None:
+        """What was selected: it may be, and is what the program has there."""
+        expect, random, chances = self.bench.expect, self.bench.random, self.chances
+        number, kind, warp = left.warp, Kind(left.kind), self._warps[left.warp]
+        expect("nothing else is under way", self._flight, None)
+        self._happened()
+        rule, planned = KIND_RULES[kind], None
+        expect("pc", left.pc, warp.pc)
+        expect("serial number", left.serial, len(self.selected) % 0x10000)
+        expect("scoreboards", (left.write_barrier, left.read_barrier), (NO_BARRIER, NO_BARRIER))
+        if rule.injected:
+            expect("what is injected", kind, warp.injects)
+            warp.injects, following = None, warp.pc
+            self._resumes = [each for each in self._resumes if each[1] != number]
+        else:
+            expect(f"whether warp {number} may issue", (self._may(warp), warp.injects), (True, None))
+            planned = self._at(number, warp.pc)
+            for name in ("word", "kind", "quarter", "error", "constant"):
+                expect(f"{name} at {warp.pc:#x}", left[name], getattr(planned, name))
+            expect("missing", bool(left.constant_missing), planned.missing)
+            following = planned.next_pc
+        flight = _Flight(number, planned, kind, len(self.selected), self.cycle + random.randint(*chances.under_way))
+        self.selected.append((self.cycle, number, kind))
+        warp.pc = following
+        if rule.unit == "flow":
+            goes = rule.after == "result" and random.random() < chances.branches
+            pc = random.randrange(0, 1 << 10, 8) if goes else following
+            ends = kind in (Kind.FLOW, Kind.FLOW_INDEXED, Kind.LEAVE) and random.random() < chances.ends
+            flight.result = {"warp": number, "pc": pc, "terminated": ends, "behind": int(pc == following)}
+        if rule.after == "resumed":
+            warp.waits = True
+            self._resumes.append((self.cycle + random.randint(2, 40), number))
+        if rule.unit in _CLIENTS and not rule.silent and kind not in (Kind.BARRIER, Kind.BARRIER_INDEXED):
+            client = _CLIENTS[rule.unit]
+            kinds = ["gather"] * (client in GATHERING and random.random() < chances.operations) + ["write"]
+            flight.operations = [f"{each}_{client.value}" for each in kinds]
+        self._flight = None if kind in _AT_ONCE else flight
+
+    def _at(self, number: int, pc: int) -> Planned:
+        """The instruction there."""
+        return next(each for each in self.program(number, pc & -32) if each.pc == instruction_address(pc))
+
+    def _play(self, ctx: Any) -> None:
+        """What happens in the next cycle."""
+        dut, random, chances, now = self.dut, self.bench.random, self.chances, self.cycle
+        self._room = random.random() < chances.room
+        ctx.set(dut.rooms.as_value(), 31 if self._room else random.getrandbits(5))
+        for warp in self._warps:
+            begins = random.random() < chances.holds
+            warp.held = max(0, warp.held - 1) or (random.randrange(1, 40) if begins else 0)
+            if warp.injects is None and warp.live and random.random() < chances.injects:
+                warp.injects = random.choice((Kind.ENTER, Kind.LEAVE))
+        for kind, port in ((Kind.ENTER, dut.enter), (Kind.LEAVE, dut.leave)):
+            ctx.set(port, sum((warp.injects is kind) << number for number, warp in enumerate(self._warps)))
+        ctx.set(dut.hold, sum(bool(warp.held) << number for number, warp in enumerate(self._warps)))
+        self._give(ctx)
+        self._begin(ctx)
+        group = None
+        if self._wanted is not None and self._wanted[0] <= now:
+            _, number, pc = self._wanted
+            self._wanted, planned = None, self._at(number, pc)
+            group = {"warp": number, "pc": planned.pc, "first": 0, "instructions": [{
+                "word": planned.word, "kind": planned.kind, "quarter": planned.quarter, "error": planned.error,
+                "constant": planned.constant, "constant_missing": planned.missing}]}
+        offer(ctx, dut.group, group)
+
+    def _give(self, ctx: Any) -> None:
+        """Operations of what is under way, and how it ends."""
+        dut, random, flight, now = self.dut, self.bench.random, self._flight, self.cycle
+        given: dict[str, Any] = dict.fromkeys(("result", "lanes", *COMPLETING))
+        asked = flight.operations[0] if flight is not None and flight.operations else None
+        for name in OPERATIONS:
+            offer(ctx, getattr(dut, name), None if flight is None or name != asked else {"index": flight.serial % 16})
+        given[random.choice(("lanes", *COMPLETING))] = {"completes": 0, "warp": random.randrange(self.params.warps)}
+        if flight is not None and asked is None and flight.ends <= now:
+            if flight.result is not None:
+                given["result"], flight.result = flight.result, None
+                flight.ends = now + random.randint(1, 5)
+            else:
+                who = random.choice(("lanes", *COMPLETING))
+                given[who] = {"completes": 1, "warp": flight.warp}
+        resumed = [each for each in self._resumes if each[0] <= now]
+        self._resumes = [each for each in self._resumes if each[0] > now]
+        given["resume"] = sum(1 << number for number in {number for _, number in resumed})
+        self._given = given
+
+    def _begin(self, ctx: Any) -> None:
+        """Warps begin, in slots that are free; then everything that was said is given."""
+        random, given, now = self.bench.random, self._given, self.cycle
+        free = [number for number, warp in enumerate(self._warps) if not warp.live]
+        given["launched"] = None
+        if free and random.random() < self.chances.launches:
+            given["launched"] = random.choice(free)
+            self._launches.append((now + random.randint(2, 30), given["launched"]))
+        if given["result"] is None and self._launches and self._launches[0][0] <= now:
+            _, number = self._launches.pop(0)
+            given["result"] = {"warp": number, "pc": random.randrange(0, 1 << 10, 8), "terminated": 0, "behind": 0}
+        for name, port in (("result", self.dut.result), ("lanes", self.dut.lanes), ("launched", self.dut.launched),
+                           *zip(COMPLETING, self.dut.units, strict=True)):
+            offer(ctx, port, given[name])
+        ctx.set(self.dut.resume, given["resume"])
+
+    def _change(self) -> None:
+        """What was given in this cycle is known from the next one on."""
+        given, flight = self._given, self._flight
+        if not given:
+            return
+        if any(given[name] is not None and given[name]["completes"] for name in ("lanes", *COMPLETING)):
+            self._flight = None
+        for number, warp in enumerate(self._warps):
+            warp.waits &= not given["resume"] >> number & 1
+        if given["launched"] is not None:
+            warp = self._warps[given["launched"]]
+            warp.live = warp.begins = True
+        if given["result"] is not None:
+            warp, result = self._warps[given["result"]["warp"]], given["result"]
+            warp.pc, warp.waits = instruction_address(result["pc"]), False
+            if result["terminated"]:
+                warp.live, warp.injects = False, None
+                self._resumes = [each for each in self._resumes if each[1] != result["warp"]]
+            if not warp.begins and flight is not None and KIND_RULES[flight.kind].silent:
+                self._flight = None
+            warp.begins = False

@@ -101,8 +101,8 @@ class SerialStack(Component):
     -------
     stack : In(SerialStackPort)
     committed : Out(Event(warp, last))
-        The number of the topmost token that an unwind or SET_POINTER has left, a cycle after its request was taken; all
-        ones when the stack is empty.
+        The number of the topmost token that an unwind, SET_POINTER or a launch has left, before its request is taken;
+        all ones when the stack is empty.
     write_fault : Out(Event(warp))
         Memory could not take a line of the warp's.
     events : Out(StackEvents)
@@ -456,7 +456,7 @@ class SerialStack(Component):
                 trap=state.trap & ~launches,
                 lines=Mux(pushes, Mux(self._lines > CACHED_LINES, CACHED_LINES, self._lines), self._next_lines),
                 dirty=Mux(~pushes & whole, self._next_dirty, dirty))
-            m.d.comb += self.committed.valid.eq(~pushes & ~launches)
+            m.d.comb += self.committed.valid.eq(~pushes)
             m.next = "DONE"
         with m.State("DONE"):
             m.d.comb += [

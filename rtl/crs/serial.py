@@ -369,7 +369,7 @@ class SerialStack(Component):
     def _unwind(self, m: Module) -> None:
         """One token after the other. Nothing is lost before the outcome is known: where the warp's state is, there is
         what an error leaves."""
-        stack, asked, state, tokens, next_ = self.stack, self.stack.request.payload, self._state, self._tokens, self._next
+        stack, state, tokens, next_ = self.stack, self._state, self._tokens, self._next
         quad, frame = self._asks(StackOperation.POP_QUAD), self._asks(StackOperation.RESTORE)
         kind, framed, counted, pc = Signal(TokenKind), Signal(), Signal(), Signal(_ALIGNMENT_BITS, name="low_pc")
         place, halts, fits = next_[:PLACE_BITS], Signal(), Signal()

@@ -49,8 +49,8 @@ class SerialFlowUnit(Component):
 
     An instruction takes passes over the warp's threads, one thread a cycle: the first finds out who executes it, while
     its target is added up; one for each token that is pushed gathers the token's mask; the stack has one for each token
-    that might end an unwind; the last writes what becomes of the threads. Where a frame is restored there is one for each
-    word of it besides.
+    that might end an unwind; the last writes what becomes of the threads. Where a frame is restored there is one for
+    each word of it besides.
 
     Members
     -------
@@ -90,8 +90,10 @@ class SerialFlowUnit(Component):
         """A pass is to begin; a thread is read; the last one is looked at."""
         self._mask, self._saved = Signal(WARP_THREADS), Signal(WARP_THREADS)
         """Of the token that is pushed: its mask; of a frame's what is in place of a pc."""
-        self._adds, self._gathers, self._commits, self._assigns = Signal(), Signal(), Signal(), Signal()
-        """What the pass is for, if not for the stack: the target is added up; a token's masks; what becomes of threads, by a frame's word."""
+        self._adds, self._gathers, self._commits, self._assigns = (
+            Signal(name=name) for name in ("adds", "gathers", "commits", "assigns"))
+        """What the pass is for, if not for the stack: the target is added up; a token's masks; what becomes of threads;
+        that by a frame's word."""
         self._goes, self._moves, self._marks = Signal(), Signal(), Signal()
         """The branch is taken; threads become active or not as the instruction says; their codes change so, too."""
         self._failed = Signal(WarpError)
@@ -245,8 +247,9 @@ class SerialFlowUnit(Component):
         pass_on(m, launch.stack, stack.configuration, "local", "size", "check_calls")
         m.d.comb += [
             stack.configuration.base.eq(Mux(launches, launch.stack.base, request.operand)),
-            asked.pair.eq(self._stay & self._others & ~begun), asked.mask.eq(self._mask), asked.kind.eq(instruction.kind),
-            asked.operation.eq(Mux(launches, StackOperation.LAUNCH, instruction.asked)), asked.enable.eq(1)]
+            asked.pair.eq(self._stay & self._others & ~begun), asked.mask.eq(self._mask),
+            asked.kind.eq(instruction.kind), asked.enable.eq(1),
+            asked.operation.eq(Mux(launches, StackOperation.LAUNCH, instruction.asked))]
         with m.If(enters):
             m.d.comb += [
                 asked.operation.eq(Mux(begun, StackOperation.PUSH, StackOperation.SET_MODE)),

@@ -1,11 +1,13 @@
 """The flow unit and its stack, joined."""
 
+from typing import Any
+
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Out, connect
 
 from rtl.component import Component, members_of, pass_on
-from rtl.crs import CallReturnStack
-from rtl.flow import FlowUnit
+from rtl.crs import call_return_stack
+from rtl.flow import flow_unit
 from rtl.isa.tokens import TokenKind
 from rtl.params import SmParams
 
@@ -29,7 +31,9 @@ class ControlFlow(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.flow, self.stack = FlowUnit(params), CallReturnStack(params)
+        self._serial = params.serial
+        self.flow: Any = flow_unit(params)
+        self.stack: Any = call_return_stack(params)
         super().__init__({"diverged": Out(1), **members_of(self.flow, *_OF_FLOW), **members_of(self.stack, *_OF_STACK)})
 
     def elaborate(self, platform: object) -> Module:
@@ -37,9 +41,13 @@ class ControlFlow(Component):
         m.submodules.flow, m.submodules.stack = flow, stack = self.flow, self.stack
         self.join(m, flow, *_OF_FLOW)
         self.join(m, stack, *_OF_STACK)
-        connect(m, flow.stack.request, stack.request)
-        connect(m, stack.pushed, flow.stack.pushed)
-        pass_on(m, flow.stack, stack, "configuration")
-        pass_on(m, stack, flow.stack, "killed", "holes", "entry", "result_valid", "result")
-        m.d.comb += self.diverged.eq(stack.pushed.valid & (stack.pushed.payload.kind == TokenKind.DIVERGE))
+        pushed = flow.stack.pushed
+        if self._serial:
+            connect(m, flow.stack, stack.stack)
+        else:
+            connect(m, flow.stack.request, stack.request)
+            connect(m, stack.pushed, pushed)
+            pass_on(m, flow.stack, stack, "configuration")
+            pass_on(m, stack, flow.stack, "killed", "holes", "entry", "result_valid", "result")
+        m.d.comb += self.diverged.eq(pushed.valid & (pushed.payload.kind == TokenKind.DIVERGE))
         return m

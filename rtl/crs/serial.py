@@ -101,8 +101,8 @@ class SerialStack(Component):
     -------
     stack : In(SerialStackPort)
     committed : Out(Event(warp, last))
-        The number of the topmost token that an unwind or SET_POINTER has left, a cycle after its request was taken; all
-        ones when the stack is empty.
+        The number of the topmost token that an unwind, SET_POINTER or a launch has left, before its request is taken;
+        all ones when the stack is empty.
     write_fault : Out(Event(warp))
         Memory could not take a line of the warp's.
     events : Out(StackEvents)
@@ -369,7 +369,7 @@ class SerialStack(Component):
     def _unwind(self, m: Module) -> None:
         """One token after the other. Nothing is lost before the outcome is known: where the warp's state is, there is
         what an error leaves."""
-        stack, asked, state, tokens, next_ = self.stack, self.stack.request.payload, self._state, self._tokens, self._next
+        stack, state, tokens, next_ = self.stack, self._state, self._tokens, self._next
         quad, frame = self._asks(StackOperation.POP_QUAD), self._asks(StackOperation.RESTORE)
         kind, framed, counted, pc = Signal(TokenKind), Signal(), Signal(), Signal(_ALIGNMENT_BITS, name="low_pc")
         place, halts, fits = next_[:PLACE_BITS], Signal(), Signal()
@@ -456,7 +456,7 @@ class SerialStack(Component):
                 trap=state.trap & ~launches,
                 lines=Mux(pushes, Mux(self._lines > CACHED_LINES, CACHED_LINES, self._lines), self._next_lines),
                 dirty=Mux(~pushes & whole, self._next_dirty, dirty))
-            m.d.comb += self.committed.valid.eq(~pushes & ~launches)
+            m.d.comb += self.committed.valid.eq(~pushes)
             m.next = "DONE"
         with m.State("DONE"):
             m.d.comb += [

@@ -109,7 +109,7 @@ class FlowQueue(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._layout = flow_request(params)
+        self._layout, self._places = flow_request(params), 1 if params.serial else 16
         super().__init__({
             "dispatch": In(Event(dispatched(params))), "trap": In(TrapMove), "room": Out(1),
             "request": Out(stream.Signature(self._layout))})
@@ -117,7 +117,7 @@ class FlowQueue(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.decoder = decoder = FlowDecoder()
-        m.submodules.places = places = DispatchQueue(self._layout)
+        m.submodules.places = places = DispatchQueue(self._layout, places=self._places)
         arriving, decoded = self.dispatch.payload, places.arriving.payload
         instruction = decoded.instruction
         m.d.comb += [

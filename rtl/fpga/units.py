@@ -13,7 +13,7 @@ from rtl.error_status import ErrorStatus
 from rtl.execute import execute_unit
 from rtl.execute.lanes import Lanes
 from rtl.fetch import fetch_unit
-from rtl.flow import FlowUnit
+from rtl.flow import flow_unit
 from rtl.front_end import FrontEnd
 from rtl.host import HostPort
 from rtl.issue import issue_unit
@@ -33,7 +33,7 @@ _SDRAM_HZ = 100e6
 
 UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "crs": call_return_stack,
-    "flow": FlowUnit,
+    "flow": flow_unit,
     "control_flow": ControlFlow,
     "fetch": fetch_unit,
     "execute": execute_unit,

@@ -238,9 +238,9 @@ class SerialStackPort(wiring.Signature):
         What an unwind has found in a pass: with each step behind it, whether the thread goes on, from the lowest on. In
         a RESTORE, whether it is active.
     word, bit : Out(range(8)), In(1)
-        Behind a RESTORE, while nothing is asked, but the request's warp is still the same: the word of the frame that is
-        looked at from the next cycle on, even numbers for masks, odd ones for what is in place of a pc; whether it has
-        the thread of a step.
+        Behind a RESTORE, while nothing is asked, but the request's warp is still the same: the word of the frame that
+        is looked at from the next cycle on, even numbers for masks, odd ones for what is in place of a pc; whether it
+        has the thread of a step.
     """
 
     def __init__(self, params: SmParams) -> None:

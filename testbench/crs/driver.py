@@ -30,6 +30,7 @@ from sim.waves import View
 from testbench.crs.limits import LEFT_CYCLES, PUSH_CYCLES
 from testbench.crs.memory import StackMemory
 from testbench.crs.reference import Outcome, StackReference, encode_token
+from testbench.crs.serial import ParallelStack
 from testbench.crs.statistics import StackStatistics, Wait
 from testbench.crs.steps import PUSHES, Codes, Shown, Source, Start, Step, WarpStack, whole_lines
 from testbench.driver import UnitDriver, flags_in
@@ -146,7 +147,7 @@ class Driver(UnitDriver):
 
     def __init__(self, bench: Bench, params: SmParams, random: Random, behaviour: MemoryBehaviour | None = None, *,
                  failures: float = 0.0, gap: float = 0.0, polite: bool = False) -> None:
-        dut: Any = CallReturnStack(params)
+        dut: Any = ParallelStack(params) if params.serial else CallReturnStack(params)
         self.memory = StackMemory(random, failures)
         self._behaviour = behaviour or MemoryBehaviour()
         self._server = MemoryServer(dut.port, self.memory, self._behaviour, random)

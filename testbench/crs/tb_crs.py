@@ -32,6 +32,10 @@ CASES = stack_cases.CASES + stack_cases_memory.CASES + stack_cases_traps.CASES
 RECURSIVE = ("k08_fib_recursion", "k09_ackermann", "k46_noinline_multilevel")
 """Kernels that call themselves or call deeply; at O3."""
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
+_LONG_LIVES = frozenset((
+    "_every_depth", "_every_way_down", "_failing_unwind", "_calls_without_limit", "_example", "_write_backs",
+    "_deepest", "_under_way", "_in_vain", "_fault_on_fill", "_frames", "_pushed_on", "_broken"))
+"""Cases that take a serial machine more than 5,000 cycles."""
 _BURST_GRANULES, _BURST_DEPTH = 8, 100
 """Region of a stack that is pushed to in bursts, and how deep it becomes."""
 _DIVE_DEPTH = 60
@@ -62,6 +66,19 @@ def check_directed(bench: Bench) -> StackStatistics:
 
     memories = {"tiny": UNRULY, **({"small": MemoryBehaviour((1, 1))} if bench.thorough else {})}
     return StackStatistics.of(measured(PRESETS[preset], behaviour) for preset, behaviour in memories.items())
+
+
+def check_serial(bench: Bench) -> StackStatistics:
+    """The stack of a serial machine: each operation, kind, error and boundary, and random operations with a memory that
+    fails now and then. It takes its time, so that the short form leaves out the longest lives."""
+    params = PRESETS["least"]
+    cases = [case for case in CASES if bench.thorough or case.__name__ not in _LONG_LIVES]
+    driver = Driver(bench, params, Random(bench.random.getrandbits(32)), UNRULY)
+    directed = driver.run([partial(_directed, cases[warp::params.warps], bench) for warp in range(params.warps)])
+    played = [random_run(bench, "least", count, failures) for count, failures in (
+        ((3000, 0.0), (1000, 0.02)) if bench.thorough else ((400, 0.02),))]
+    bench.checked("random operations, serial", sum(part.operations for part in played))
+    return StackStatistics.of([directed, *played])
 
 
 def check_speed(bench: Bench) -> StackStatistics:
@@ -214,7 +231,8 @@ def record(bench: Bench) -> None:
 
 PARTS: dict[str, Callable[[Bench], StackStatistics]] = {
     "directed": check_directed, "kernels": check_programs, "recursion": check_recursion, "random": check_random,
-    "faults": check_faults, "bursts": check_bursts, "swings": check_swings, "speed": check_speed}
+    "faults": check_faults, "bursts": check_bursts, "swings": check_swings, "speed": check_speed,
+    "serial": check_serial}
 """What is checked, by name."""
 
 

@@ -51,7 +51,8 @@ class FlowBench(Component):
     Members
     -------
     valid, ready, warp, word, pc, guard, conditions, operand, same, fault
-        An instruction, as its word. It is dispatched when the unit takes it.
+        An instruction, as its word. It is dispatched when the unit takes it; when the queue is empty, if that has one
+        place.
     move : In(TrapMove)
         With an operation, what the warp is made to do instead.
 
@@ -84,8 +85,8 @@ class FlowBench(Component):
             with m.Case(FlowOperation.BRANCH, FlowOperation.ENTER_TRAP):
                 m.d.comb += kind.eq(InstructionKind.ENTER)
         m.d.comb += [
-            queue.dispatch.valid.eq(self.valid & unit.request.ready), self.ready.eq(unit.request.ready),
-            queue.trap.eq(self.move), dispatched.kind.eq(kind),
+            self.ready.eq(~queue.request.valid if self._params.serial else unit.request.ready),
+            queue.dispatch.valid.eq(self.valid & self.ready), queue.trap.eq(self.move), dispatched.kind.eq(kind),
             common.word.eq(self.word), test.flags.eq(self.conditions), test.test.eq(common.instruction.test),
             dispatched.guard.eq(self.guard & test.passed), dispatched.operands[0].eq(self.operand)]
         pass_on(m, self, dispatched, "word", "warp", "pc", "same", "fault")
@@ -125,6 +126,7 @@ class FlowDriver(UnitDriver):
         behaviour: Of the memory behind the stack.
         report_mask: The hardware's.
         idle: Chance that nothing is sent in a cycle.
+        lanes: Of the hardware, which is serial if there is one.
 
     Attributes:
         steps, depths: Results compared; stack pointers compared.
@@ -137,8 +139,9 @@ class FlowDriver(UnitDriver):
     limit = 10_000_000
 
     def __init__(self, bench: Bench, warps: int, streams: Iterable[Stream], behaviour: MemoryBehaviour | None = None, *,
-                 report_mask: int = ALL_REPORTED, idle: float = 0.05) -> None:
-        dut = FlowBench(SmParams(warps=warps, lanes=4))
+                 report_mask: int = ALL_REPORTED, idle: float = 0.05, lanes: int = 4) -> None:
+        params = SmParams(warps=warps, lanes=lanes, floats=False, doubles=False)
+        dut = FlowBench(params)
         self.memory = Memory()
         self.server = MemoryServer(dut.unit.port, self.memory, behaviour or MemoryBehaviour(), bench.random)
         super().__init__(bench, dut, self.server)
@@ -149,7 +152,7 @@ class FlowDriver(UnitDriver):
         self._warps = [_Warp() for _ in range(warps)]
         self._report_mask = report_mask
         self._idle = idle
-        self._layout = flow_result(SmParams(warps=warps, lanes=4))
+        self._layout = flow_result(params)
         self._last = 0
 
     async def _drive(self, ctx: Any) -> None:
@@ -158,7 +161,7 @@ class FlowDriver(UnitDriver):
         ctx.set(unit.report_mask, self._report_mask)
         sent: tuple[int, bool] | None = None
         first = None
-        pushes, commits = unit.stack.pushed, unit.stack.committed
+        pushes, commits = unit.flow.stack.pushed, unit.stack.committed
         ticks = self._ticks(ctx, dut.ready, unit.launch.ready, unit.result.valid, unit.result.payload.as_value(),
                             pushes.valid, pushes.payload.warp, commits.valid, commits.payload)
         async for ready, launch_ready, result_valid, result, pushed, pushing, committed, committing in ticks:

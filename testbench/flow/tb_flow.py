@@ -54,6 +54,16 @@ def check_directed(bench: Bench) -> None:
     _play(bench, "directed", unreported(), report_mask=0)
 
 
+def check_serial(bench: Bench) -> None:
+    """The unit of a serial machine. It takes its time, so that the short form has every third life and few others."""
+    lives, behaviour = list(directed()), UNRULY
+    _play(bench, "directed, serial", lives if bench.thorough else lives[::3], behaviour=behaviour, lanes=1)
+    _play(bench, "directed, serial", unreported(), report_mask=0, lanes=1)
+    count, length = (40, 200) if bench.thorough else (8, 60)
+    lives = random_streams(bench.random, _places(), count, length, REPORT_MASK_RESET)
+    _play(bench, "random, serial", lives, behaviour=behaviour, report_mask=REPORT_MASK_RESET, lanes=1)
+
+
 def check_speed(bench: Bench) -> None:
     """From dispatch to dispatch a push costs its warp two cycles, anything else six, and two more for each further
     token that it pops; across warps the unit takes an instruction every cycle."""
@@ -150,5 +160,5 @@ def _table(bench: Bench, title: str, driver: FlowDriver) -> None:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_directed, check_speed, check_random, check_programs, record):
+    for check in (check_directed, check_speed, check_random, check_programs, check_serial, record):
         check(bench)

@@ -147,6 +147,12 @@ def test_random():
     assert passes(tb_flow.check_random, 1).checks["instructions, random"] > 2000
 
 
+def test_serial():
+    report = passes(tb_flow.check_serial)
+    assert report.checks["instructions, directed, serial"] > 400
+    assert report.checks["instructions, random, serial"] > 200
+
+
 def test_programs():
     assert passes(tb_flow.check_programs).checks["instructions, of the kernels"] > 3000
 

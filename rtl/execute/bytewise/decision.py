@@ -37,7 +37,8 @@ class Decision(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         control, flags, sources = self.control, self.operands.conditions, self.operands.sources
-        undecided, holds = Signal(), Signal()
+        undecided = Signal()
+        holds = Signal()
         m.d.comb += [
             undecided.eq(~control.continues | flags.zero),
             self.less.eq(Mux(undecided, self.below, ~flags.carry)),

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.execute.bounds import ONE
 from rtl.execute.control import FirstTerm, LaneControl, ProductPart, ShiftCount, Truth
+from rtl.execute.shifter import moved_down
 from rtl.execute.stages import WORD_BYTES, Operands
 from rtl.isa.kinds import SumShift
 from rtl.sums import sum_with_carry
@@ -94,11 +95,16 @@ class FirstBytes(wiring.Component):
 
     def _difference(self, m: Module, shifts: Value, multiplies: Value) -> Signal:
         """The sum or difference of a and b, as one or byte by byte; or a."""
-        control, step, total, carry, carry_in = self.control, self.step, Signal(9), Signal(), Signal()
+        control, step = self.control, self.step
+        total = Signal(9)
+        carry = Signal()
+        carry_in = Signal()
         alone = shifts | multiplies
         subtracts = ~control.adds & ~control.three
         other = ~control.three & (self.negative_b ^ ~control.adds)
-        rest, ninth, sign = Signal(), Signal(), Signal()
+        rest = Signal()
+        ninth = Signal()
+        sign = Signal()
         m.d.comb += [
             carry_in.eq(Mux(
                 step.first_place | control.bytes,
@@ -122,7 +128,9 @@ class FirstBytes(wiring.Component):
         """Takes the pair, then moves it down; the product's factor stays. What is above it is its sign."""
         control, step, low, high = self.control, self.step, self._low, self._high
         near = control.pair & ~(control.wide & beyond_pair(control, self.operands.b))
-        taken, following, fill = Signal(8), Signal(8), Signal()
+        taken = Signal(8)
+        following = Signal(8)
+        fill = Signal()
         m.d.comb += fill.eq(Mux(control.pair, self.operands.c[31] & control.signed_a, self.negative_a))
         with m.If(step.prepares):
             m.d.comb += [
@@ -142,15 +150,18 @@ class FirstBytes(wiring.Component):
 
     def _multiply(self, m: Module) -> None:
         """Each step multiplies a by a byte of b; the lowest byte of the sum is one of the product, a step later."""
-        step, product, nonzero = self.step, self._product, Signal()
-        factor, other = Signal(33), Signal(9)
+        step, product = self.step, self._product
+        nonzero = Signal()
+        other = Signal(9)
         m.d.comb += [
-            factor.eq(Cat(self._low, self.negative_a)),
             other.eq(Cat(self.b, step.last_place & step.low & self.negative_b)), self.low_zero.eq(~nonzero)]
+        halves = self._low[:16], Cat(self._low[16:], self.negative_a).as_signed()
+        low, high = (half * other.as_signed() for half in halves)
+        rest = (product.as_signed() >> 8) + low
         with m.If(step.prepares):
             m.d.sync += [product.eq(0), nonzero.eq(0)]
         with m.Elif(step.makes):
-            m.d.sync += product.eq((product.as_signed() >> 8) + factor.as_signed() * other.as_signed())
+            m.d.sync += product.eq(Cat(rest[:16], (rest >> 16) + high))
             with m.If(step.low | (step.number == FIRST_STEP + WORD_BYTES)):
                 m.d.sync += nonzero.eq(nonzero | product[:8].any())
 
@@ -159,8 +170,14 @@ class FirstBytes(wiring.Component):
         of the latter is above its low byte."""
         control, step, product = self.control, self.step, self._product
         distances = control.first == FirstTerm.DISTANCES
-        total, addend, carry, carry_in = Signal(9), Signal(8), Signal(), Signal()
-        inverts, one, begins, apart = Signal(), Signal(), Signal(), Signal()
+        total = Signal(9)
+        addend = Signal(8)
+        carry = Signal()
+        carry_in = Signal()
+        inverts = Signal()
+        one = Signal()
+        begins = Signal()
+        apart = Signal()
         m.d.comb += [
             apart.eq(control.bytes & self._signs[0]),
             inverts.eq(control.complement | control.opposite | (control.distance & self._signs[-1])
@@ -186,7 +203,9 @@ class FirstBytes(wiring.Component):
 
     def _logic(self, m: Module) -> Signal:
         """A function of a, b and c; what is picked of a permutation, which comes in place of a."""
-        control, table, logic, of_a = self.control, Signal(8), Signal(8), 0xF0
+        control, of_a = self.control, 0xF0
+        table = Signal(8)
+        logic = Signal(8)
         m.d.comb += table.eq(Mux(self.decision, control.table, control.table_otherwise)
                              | Mux(control.first == FirstTerm.PERMUTATION, of_a, 0))
         words = [bit.replicate(8) for bit in table]
@@ -203,10 +222,16 @@ class FirstBytes(wiring.Component):
 
     def _window(self, m: Module, stream: Signal, shifts: Value, multiplies: Value) -> None:
         """Keeps five bytes, from bit ``amount`` on less a byte."""
-        control, step, amount, before, moved = self.control, self.step, self._amount(m, shifts, multiplies), Signal(8), Signal(8)
-        kept, since, ones, zeros, top = Signal(_WINDOW_BITS), Signal(5), Signal(), Signal(), Signal(2)
+        control, step, amount = self.control, self.step, self._amount(m, shifts, multiplies)
+        before = Signal(8)
+        moved = Signal(8)
+        kept = Signal(_WINDOW_BITS)
+        since = Signal(5)
+        ones = Signal()
+        zeros = Signal()
+        top = Signal(2)
         m.d.comb += [
-            moved.eq((Cat(before, stream) >> amount[:3])[:8]), since.eq(step.number - amount[3:]),
+            moved.eq(moved_down(Cat(before, stream[:7]), amount, range(3), 8)), since.eq(step.number - amount[3:]),
             self.term.eq(Cat(kept[8:], top)), self.low_byte.eq(kept[:8]),
             self.beyond.eq(Mux(self.negative, zeros, ones))]
         m.d.sync += before.eq(stream)
@@ -224,8 +249,12 @@ class FirstBytes(wiring.Component):
 
     def _amount(self, m: Module, shifts: Value, multiplies: Value) -> Signal:
         """How far the window is from the lowest bit. A shift to the left begins below the high word."""
-        control, step, raw, amount = self.control, self.step, self.raw_b, Signal(6)
-        wraps_at, over, count, shift = Signal(5), Signal(), Signal(5), Signal(6)
+        control, step, raw = self.control, self.step, self.raw_b
+        amount = Signal(6)
+        wraps_at = Signal(5)
+        over = Signal()
+        count = Signal(5)
+        shift = Signal(6)
         by_byte, counted = control.count == ShiftCount.BYTE, control.count != ShiftCount.FIXED
         with m.If(step.prepares):
             with m.If(step.first_place):

@@ -60,14 +60,20 @@ class ResultBytes(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         control, step, flags = self.control, self.step, self.operands.conditions
-        chooses, place, source, raw, x = Signal(), Signal(2), Signal(2), Signal(8), Signal(8)
+        chooses = Signal()
+        place = Signal(2)
+        source = Signal(2)
+        raw = Signal(8)
+        x = Signal(8)
         m.d.comb += [
             chooses.eq(control.smaller | control.larger), place.eq(step.place ^ chooses.replicate(2)),
             source.eq(Cat(place[0], place[1] & ~control.result_high)), raw.eq(self.term[:32].word_select(source, 8)),
             x.eq(self._bounded(m, self._field(m, raw), place))]
 
         # The sum; or byte by byte the difference of the term and c.
-        second, total, carries = Signal(9), Signal(9), Signal(2)
+        second = Signal(9)
+        total = Signal(9)
+        carries = Signal(2)
         ones = Cat(control.one_c | (control.three & control.add_carry & flags.overflow),
                    control.plus_one | (control.add_carry & flags.carry) | (control.complete & self.low_zero))
         carry_in = Mux(step.first_place | chooses, ones, carries)
@@ -77,14 +83,20 @@ class ResultBytes(wiring.Component):
 
         # A byte of the result; of all bytes the highest or the lowest number, if there was a signed overflow.
         takes_x = self._chosen(m, x, second, total)
-        overflow, bounded, merges, byte = Signal(), Signal(), control.merge & place[1], Signal(8)
+        merges = control.merge & place[1]
+        overflow = Signal()
+        bounded = Signal()
+        byte = Signal(8)
         m.d.comb += [
             overflow.eq((x[7] == second[7]) & (total[7] != x[7])),
             bounded.eq(control.saturate & overflow & step.last_place),
             byte.eq((Mux(takes_x, x, ~second[:8]) & chooses.replicate(8))
                     | (total[:8] & (~chooses & ~merges & ~bounded).replicate(8))
                     | (self.raw_b & merges.replicate(8)) | (bounded & ~x[7]).replicate(8))]
-        value, nonzero, top, overflowed = self.result.value, Signal(), Signal(2), Signal()
+        value = self.result.value
+        nonzero = Signal()
+        top = Signal(2)
+        overflowed = Signal()
         with m.If(~step.concludes & ~step.prepares):
             m.d.sync += [value.eq(0), nonzero.eq(0)]
         with m.If(step.concludes):
@@ -102,13 +114,18 @@ class ResultBytes(wiring.Component):
     def _field(self, m: Module, byte: Signal) -> Value:
         """The byte with what is not of the field, or with what is packed into it."""
         control, step, selector = self.control, self.step, self.operands.b[:16]
-        shifts, before, sign, end = control.first == FirstTerm.SHIFT, Signal(), Signal(), Signal(9)
+        shifts = control.first == FirstTerm.SHIFT
+        before = Signal()
+        sign = Signal()
+        end = Signal(9)
         field, insert, pack = control.field & shifts, control.insert & shifts, control.pack
         length, position = selector[8:], selector[:8] & insert.replicate(8)
         m.d.comb += end.eq(length + position)
         kept = _Below(m, "kept", step, Cat(end[:5], ~field | end[5:].any()))
         dropped = _Below(m, "dropped", step, Cat(position[:5], position[5:].any()))
-        marks, mask, packed = Signal(8), Signal(8), (control.which_byte == step.place).replicate(8)
+        packed = (control.which_byte == step.place).replicate(8)
+        marks = Signal(8)
+        mask = Signal(8)
         m.d.comb += [
             sign.eq(control.signed_a & Cat(before, byte[:7]).bit_select(kept.bits, 1)),
             marks.eq(Mux(control.of_condition, self.operands.conditions.as_value(),
@@ -121,7 +138,10 @@ class ResultBytes(wiring.Component):
     def _bounded(self, m: Module, byte: Value, place: Value) -> Signal:
         """A byte of the term within the bounds of the result's type, if it has its place there."""
         control, word, negative = self.control, self.term[:32], self.negative
-        to_signed, exceeds, taken, result = control.signed_result, Signal(), Signal(), Signal(8)
+        to_signed = control.signed_result
+        exceeds = Signal()
+        taken = Signal()
+        result = Signal(8)
         high, half, small = size_of(control)
 
         def differs(start: int, stop: int) -> Value:
@@ -135,7 +155,9 @@ class ResultBytes(wiring.Component):
                 | (small & differs(8, _HALF_BITS)) | (to_signed & (negative ^ sign)))),
             taken.eq(Cat(taken_bytes(control)).bit_select(place, 1))]
         # The highest bit of a bound is that of a negative number only if the type has a sign.
-        highest, top, ones, last = exceeds & ~negative, exceeds & (negative == to_signed), Signal(), Signal()
+        highest, top = exceeds & ~negative, exceeds & (negative == to_signed)
+        ones = Signal()
+        last = Signal()
         m.d.comb += [
             last.eq(Cat(small & ~high, half & ~high, small & high, ~small).bit_select(place, 1)),
             ones.eq(taken & highest),
@@ -145,7 +167,11 @@ class ResultBytes(wiring.Component):
 
     def _chosen(self, m: Module, x: Signal, second: Signal, total: Signal) -> Value:
         """Whether the first term is taken, not c: by the highest bytes that differ."""
-        control, step, less, decided, takes, now = self.control, self.step, Signal(), Signal(), Signal(), Signal()
+        control, step = self.control, self.step
+        less = Signal()
+        decided = Signal()
+        takes = Signal()
+        now = Signal()
         signs_differ = control.signed_result & step.first_place & (x[7] == second[7])
         m.d.comb += [less.eq(Mux(signs_differ, x[7], ~total[8])),
                      now.eq(Mux(decided & ~step.first_place, takes, less ^ control.larger))]
@@ -155,7 +181,8 @@ class ResultBytes(wiring.Component):
     def _conclude(self, m: Module, nonzero: Signal, top: Signal, overflowed: Signal) -> None:
         """Flags and predicates."""
         control, result, old, selector = self.control, self.result, self.operands.conditions, self.operands.b
-        flags, value, zero = result.conditions, result.value, Signal()
+        flags, value = result.conditions, result.value
+        zero = Signal()
         m.d.comb += [
             zero.eq(~nonzero & (~control.chain_zero | old.zero)), flags.zero.eq(zero), flags.sign.eq(value[31]),
             flags.carry.eq(control.carries & top.any()),

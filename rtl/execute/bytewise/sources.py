@@ -53,7 +53,8 @@ class OperandBytes(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         control, step = self.control, self.step
-        pick, permutes = self._pick(m), Signal()
+        pick = self._pick(m)
+        permutes = Signal()
         m.d.comb += permutes.eq(step.makes & (control.first == FirstTerm.PERMUTATION))
         self._take_a(m, pick, permutes)
         self._take_b(m, permutes)
@@ -62,7 +63,8 @@ class OperandBytes(wiring.Component):
 
     def _pick(self, m: Module) -> Signal:
         """Of a permutation: the number of the byte's source, and whether only its sign is wanted."""
-        control, place, pick = self.control, self.step.place, Signal(4)
+        control, place = self.control, self.step.place
+        pick = Signal(4)
         codes = 1 << Value.cast(control.permute).shape().width - 1
         known = {kind.value: kind for kind in PermuteMode}
         fixed = Array(Const(fixed_picks(known[code], amount)[at] if code in known else 0, 3)
@@ -74,8 +76,13 @@ class OperandBytes(wiring.Component):
 
     def _take_a(self, m: Module, pick: Signal, permutes: Signal) -> None:
         control, step, pair_shift = self.control, self.step, self.control.first == FirstTerm.SHIFT
-        raw, turned, index, inside = Signal(8), Signal(8), Signal(2), Signal()
-        reverse, invert, sign = control.part_a == Part.REVERSED, Signal(), Signal()
+        raw = Signal(8)
+        turned = Signal(8)
+        index = Signal(2)
+        inside = Signal()
+        reverse = control.part_a == Part.REVERSED
+        invert = Signal()
+        sign = Signal()
         part_index, part_inside = _part(control.part_a, step.place)
         m.d.comb += [
             index.eq(Mux(permutes, pick[:2], part_index)), inside.eq(part_inside & (step.prepares | step.low)),
@@ -84,7 +91,9 @@ class OperandBytes(wiring.Component):
             turned.eq(Mux(reverse, raw[::-1], raw) ^ invert.replicate(8))]
         self._sign(m, "a", self.negative_a, step.prepares & inside, control.signed_a & turned[7])
         # One of two bytes, or only zeros or ones.
-        only, other, far = Signal(), Signal(), Signal()
+        only = Signal()
+        other = Signal()
+        far = Signal()
         m.d.comb += [
             sign.eq(Mux(pick[2], self.raw_c[7], raw[7])),
             far.eq(pair_shift & control.pair & ~control.left & control.wide & beyond_pair(control, self.operands.b)),
@@ -94,7 +103,8 @@ class OperandBytes(wiring.Component):
 
     def _take_b(self, m: Module, permutes: Signal) -> None:
         control, step, operands, inside = self.control, self.step, self.operands, self.inside_b
-        index, place, raw = Signal(2), step.place, self.raw_b
+        place, raw = step.place, self.raw_b
+        index = Signal(2)
         part_index, part_inside = _part(control.part_b, place)
         m.d.comb += [
             index.eq(Mux(permutes, place[1], Mux(step.concludes, Cat(place[0], place[1] & ~control.halves), part_index))),
@@ -102,11 +112,16 @@ class OperandBytes(wiring.Component):
         self._sign(m, "b", self.negative_b, step.prepares & inside, control.signed_b & raw[7])
 
         # What a product of halves has too much in its high half, if it is one of two middle ones.
-        first, second, correction = Signal(), Signal(), Signal(2)
+        first = Signal()
+        second = Signal()
+        correction = Signal(2)
         m.d.comb += [
             first.eq(self.negative_a & operands.b[:16].any()), second.eq(self.negative_b & operands.a[:16].any()),
             correction.eq(Cat((first | second) ^ (first & second & ~place[0]), first | second))]
-        opened, other, lowest, of_logic = Signal(), Signal(), Signal(), control.first == FirstTerm.LOGIC
+        of_logic = control.first == FirstTerm.LOGIC
+        opened = Signal()
+        other = Signal()
+        lowest = Signal()
         m.d.comb += lowest.eq(other)
         with m.If(step.prepares):
             with m.If((control.first != FirstTerm.SHIFT) & (control.first != FirstTerm.PRODUCT)):
@@ -127,7 +142,10 @@ class OperandBytes(wiring.Component):
     def _take_c(self, m: Module, pick: Signal, permutes: Signal) -> None:
         control, step, place, raw = self.control, self.step, self.step.place, self.raw_c
         chooses, high = control.smaller | control.larger, control.part_c == Part.HIGH
-        index, opened, other, kept = Signal(2), Signal(), Signal(), Signal()
+        index = Signal(2)
+        opened = Signal()
+        other = Signal()
+        kept = Signal()
         m.d.comb += [
             index.eq(Mux(permutes, pick[:2], Cat(
                 place[0] ^ (step.concludes & chooses), (place[1] ^ (step.concludes & chooses)) | high))),

@@ -5,6 +5,7 @@ from operator import or_
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib.wiring import connect, flipped
 
 from rtl.component import Component, pass_on
 from rtl.isa.control_code import NO_BARRIER
@@ -174,6 +175,7 @@ class SerialExecuteUnit(Component):
     def _read(self, m: Module) -> None:
         """The operands, one after the other, by one bus."""
         m.submodules.registers = registers = self.registers
+        connect(m, flipped(self.clear_rows), registers.clear)
         held, decoded, sequencer, special = self._held, self._decoded, self.sequencer, self.special
         phase, step, thread = self._in, sequencer.step, sequencer.thread
         a, b, c = self._operands.values()

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from .control import LaneControl, ResultBits
 from .stages import Terms, Unbounded
 
-__all__ = ["ONE", "BoundStage", "kept_bytes"]
+__all__ = ["ONE", "BoundStage", "kept_bytes", "size_of", "taken_bytes"]
 
 ONE = 0x3F80_0000
 """The floating-point number 1."""
@@ -36,7 +36,7 @@ class BoundStage(wiring.Component):
         control, first, negative, beyond = (
             self.control, self.unbounded.terms.x[:32], self.unbounded.negative, self.unbounded.beyond)
         to_signed, exceeds = control.signed_result, Signal()
-        high, half, byte = _size(control)
+        high, half, byte = size_of(control)
 
         def differs(start: int, stop: int) -> Value:
             """Whether some of these bits are not as the sign."""
@@ -49,7 +49,7 @@ class BoundStage(wiring.Component):
 
         # A byte takes bits of the term, those of a bound, or none. The highest bit of a bound is that of a negative
         # number only if the type has a sign.
-        taken = _taken_bytes(control)
+        taken = taken_bytes(control)
         highest, top = exceeds & ~negative, exceeds & (negative == to_signed)
         open_bytes, set_bytes = Signal(4), Signal(4)
         m.d.comb += [open_bytes.eq(Cat(taken) & ~exceeds.replicate(4)), set_bytes.eq(Cat(taken) & highest.replicate(4))]
@@ -68,16 +68,16 @@ class BoundStage(wiring.Component):
 
 def kept_bytes(control: Any) -> Value:
     """Where c keeps its bits, into which the first term goes."""
-    _, half, byte = _size(control)
-    return Cat((control.add_c & ~((half | byte) & taken)).replicate(8) for taken in _taken_bytes(control))
+    _, half, byte = size_of(control)
+    return Cat((control.add_c & ~((half | byte) & taken)).replicate(8) for taken in taken_bytes(control))
 
 
-def _size(control: Any) -> tuple[Value, Value, Value]:
+def size_of(control: Any) -> tuple[Value, Value, Value]:
     """Whether the result goes to the high half; whether it is a half; whether a byte."""
     return control.result_high, control.result_bits == ResultBits.HALF, control.result_bits == ResultBits.BYTE
 
 
-def _taken_bytes(control: Any) -> tuple[Value, ...]:
+def taken_bytes(control: Any) -> tuple[Value, ...]:
     """The bytes that the first term takes."""
-    high, half, byte = _size(control)
+    high, half, byte = size_of(control)
     return ~high, ~high & ~byte, high | ~(half | byte), ~(half | byte) | (high & half)

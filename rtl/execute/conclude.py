@@ -12,7 +12,7 @@ from .control import LaneControl, PredicateResult
 from .float_unit import FloatFinish, FloatRound, FloatSum
 from .stages import LaneResult, Terms
 
-__all__ = ["ResultStage"]
+__all__ = ["ResultStage", "is_inside"]
 
 _WINDOW_BITS = exact_log2(WINDOW_BYTES)
 _WINDOWS = tuple(base >> _WINDOW_BITS for base in (SHARED_WINDOW, LOCAL_WINDOW))
@@ -109,14 +109,14 @@ class ResultStage(wiring.Component):
             with m.Case(PredicateResult.DECISION):
                 m.d.comb += otherwise.eq(terms.decision)
             with m.Case(PredicateResult.OUTSIDE):
-                m.d.comb += otherwise.eq(~_inside(total[_WINDOW_BITS:32]))
+                m.d.comb += otherwise.eq(~is_inside(total[_WINDOW_BITS:32]))
             if self._full:
                 with m.Case(PredicateResult.OUTSIDE_HIGH):
-                    m.d.comb += [tests.eq(1), inverts.eq(1), otherwise.eq(~_inside(terms.low_byte))]
+                    m.d.comb += [tests.eq(1), inverts.eq(1), otherwise.eq(~is_inside(terms.low_byte))]
         m.d.comb += result.p.eq((tests & (zero ^ inverts)) | otherwise)
         return m
 
 
-def _inside(byte: Value) -> Value:
+def is_inside(byte: Value) -> Value:
     """Whether the address with this highest byte is in a window."""
     return (byte == _WINDOWS[0]) | (byte == _WINDOWS[1])

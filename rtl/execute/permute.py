@@ -6,13 +6,13 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import PermuteMode
 
-__all__ = ["BytePermuter", "byte_picks"]
+__all__ = ["BytePermuter", "byte_picks", "fixed_picks"]
 
 _BYTES = 4
 _SOURCES = 8
 
 
-def _fixed_picks(mode: PermuteMode, amount: int) -> list[int]:
+def fixed_picks(mode: PermuteMode, amount: int) -> list[int]:
     """The source byte of each byte of the result, in a mode that takes two bits of the selector."""
     places = range(_BYTES)
     match mode:
@@ -37,7 +37,7 @@ def byte_picks(mode: Value, selector: Value) -> Value:
 
     ``mode`` is a code of PermuteMode, ``selector`` operand b.
     """
-    rows = [[sum(pick << 4 * place for place, pick in enumerate(_fixed_picks(kind, amount)))
+    rows = [[sum(pick << 4 * place for place, pick in enumerate(fixed_picks(kind, amount)))
              for amount in range(_BYTES)] for kind in PermuteMode]
     fixed = Array(Const(row, 16) for of_mode in rows for row in of_mode)[Cat(selector[:2], mode)]
     return Mux(mode == PermuteMode.INDEX, selector[:16], fixed)

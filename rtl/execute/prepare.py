@@ -17,13 +17,13 @@ from .permute import byte_picks
 from .shift_plan import ShiftPlanner, WordShiftPlanner
 from .stages import WORD_BYTES, Operands, Prepared, together
 
-__all__ = ["OperandStage"]
+__all__ = ["OperandStage", "joined"]
 
 _PITCH = 10
 """From a byte to the next one in a difference that can be four: two places are between them."""
 
 
-def _joined(operation: Value, first: Value, second: Value) -> Value:
+def joined(operation: Value, first: Value, second: Value) -> Value:
     """Two predicates joined by a code of Boolean."""
     return Mux(operation == Boolean.OR, first | second,
                Mux(operation == Boolean.XOR, first ^ second, first & second))
@@ -126,12 +126,12 @@ class OperandStage(wiring.Component):
         tested = control.condition.bit_select(operands.conditions.as_value(), 1) if self._full else Const(0)
         of_predicates = control.truth == Truth.PREDICATES
         related = (control.truth == Truth.RELATION) | (control.truth == Truth.SIGN)
-        m.d.comb += given.eq(Mux(of_predicates, _joined(control.combine_first, x, y), tested))
+        m.d.comb += given.eq(Mux(of_predicates, joined(control.combine_first, x, y), tested))
         for holds, decision, opposite in zip(control.compare.as_value(), prepared.decision.as_value(),
                                              prepared.opposite_decision.as_value(), strict=True):
             holds, joins = Mux(related, holds, given), Mux(of_predicates, z, x)
-            m.d.comb += [decision.eq(_joined(control.combine, holds, joins)),
-                         opposite.eq(_joined(control.combine, ~holds, joins))]
+            m.d.comb += [decision.eq(joined(control.combine, holds, joins)),
+                         opposite.eq(joined(control.combine, ~holds, joins))]
         return given
 
     def _differences(self, m: Module, difference: Signal, a: Value, b: Value) -> tuple[list[Value], list[Value]]:

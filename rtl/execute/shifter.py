@@ -5,7 +5,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 
-__all__ = ["Shifter"]
+__all__ = ["Shifter", "moved_down"]
 
 _AMOUNT_BITS = 5
 _FINE_BITS = 3
@@ -37,12 +37,12 @@ class Shifter(Component):
         m = Module()
         fine = (1 << _FINE_BITS) - 1
         halfway = Signal(self._width + fine)
-        m.d.comb += [halfway.eq(_steps(self.word, self.amount, range(_FINE_BITS, _AMOUNT_BITS), self._width + fine)),
-                     self.moved.eq(_steps(halfway, self.amount, range(_FINE_BITS), self._width))]
+        m.d.comb += [halfway.eq(moved_down(self.word, self.amount, range(_FINE_BITS, _AMOUNT_BITS), self._width + fine)),
+                     self.moved.eq(moved_down(halfway, self.amount, range(_FINE_BITS), self._width))]
         return m
 
 
-def _steps(word: Value, amount: Value, bits: range, width: int) -> Value:
+def moved_down(word: Value, amount: Value, bits: range, width: int) -> Value:
     """``width`` bits of the word, moved down by what these bits of the amount say."""
     for bit in reversed(bits):
         kept = width + (1 << bit) - (1 << bits[0])

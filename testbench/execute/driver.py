@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component, members_of
 from rtl.execute.decode import LaneDecoder
 from rtl.execute.instruction import LaneInstruction, OperandSource, ValueSource
-from rtl.execute.lanes import LANE_CYCLES, Lanes
+from rtl.execute.lanes import LANE_CYCLES, Lanes, lane_cycles
 from rtl.execute.stages import Operands
 from rtl.isa.functions import ONE, TURN
 from rtl.isa.rate import quarter_rate
@@ -94,12 +94,16 @@ class LaneDriver(UnitDriver):
     """
 
     def __init__(self, bench: Bench, lanes: int, beats: Iterable[Beat]) -> None:
-        super().__init__(bench, DecodedLanes(SmParams(lanes=lanes)))
+        self._params = params = SmParams(lanes=lanes, floats=lanes > 1, doubles=False)
+        super().__init__(bench, DecodedLanes(params))
         self.counts: dict[str, int] = {}
-        self._lanes, self._beats, self._parts = lanes, beats, SmParams(lanes=lanes).parts
+        self._lanes, self._beats, self._parts = lanes, beats, params.parts
 
     async def _drive(self, ctx: Any) -> None:
         """All beats."""
+        if self._params.serial:
+            await self._drive_serial(ctx)
+            return
         under_way: deque[tuple[Beat, Any] | None] = deque([None] * LANE_CYCLES)
         for beat in _then_nothing(self._beats):
             if beat is not None and quarter_rate(beat.word):
@@ -114,6 +118,17 @@ class LaneDriver(UnitDriver):
             if (done := under_way.popleft()) is not None:
                 self._compare(ctx, *done)
             await self._tick(ctx)
+
+    async def _drive_serial(self, ctx: Any) -> None:
+        """One after the other, sometimes with a pause."""
+        for beat in self._beats:
+            instruction = self._give(ctx, beat, 0)
+            for _ in range(lane_cycles(self._params)):
+                await self._tick(ctx)
+                ctx.set(self.dut.part.valid, 0)
+            self._compare(ctx, beat, instruction)
+            for _ in range(self.bench.random.choice((1, 1, 2, 5))):
+                await self._tick(ctx)
 
     def _give(self, ctx: Any, beat: Beat, part: int | None = None) -> Any:
         """Puts a beat on the inputs, as the instruction says that it wants it; of a part, the full lanes have the

@@ -1,7 +1,8 @@
 """The lanes: every form of every instruction, decoded and computed, against formulas and the reference machine.
 
 The formulas are whole numbers. The reference machine executes words with random fields, of every form
-that the lanes have. Both meet operands at the edges, and each instruction follows the one before in the next cycle.
+that the lanes have. Both meet operands at the edges, and each instruction follows the one before in the next cycle, or
+in a serial machine when that one is done. The lane of such a machine is compared with a full lane of others, too.
 """
 
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from rtl.isa.video import VIDEO
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from sim.waves import Mark, Text, Trace, View
+from testbench.execute.both_lanes import INTEGER_FORMS, BothDriver
 from testbench.execute.driver import Beat, LaneDriver
 from testbench.execute.reference import corner_beats, distance_beats, formula_beats, model_beats
 from testbench.formulas.integer import FORMULAS
@@ -22,25 +24,25 @@ SHOWN = ("IADD", "XMAD", "SHF.R", "ISETP", "LOP3.LUT")
 """Instructions in the waveform."""
 
 
-def _play(bench: Bench, what: str, beats: Iterable[Beat]) -> dict[str, int]:
-    driver = LaneDriver(bench, LANES, beats)
+def _play(bench: Bench, what: str, beats: Iterable[Beat], lanes: int = LANES) -> dict[str, int]:
+    driver = LaneDriver(bench, lanes, beats)
     driver.run()
     bench.checked(f"results, {what}", sum(driver.counts.values()))
     return driver.counts
 
 
-def check_formulas(bench: Bench) -> None:
+def check_formulas(bench: Bench, lanes: int = LANES) -> None:
     """Words of every form in its modes, as formulas of whole numbers."""
     count = 1300 if bench.thorough else 30
-    counts = _play(bench, "formulas", formula_beats(bench.random, LANES, count))
+    counts = _play(bench, "formulas", formula_beats(bench.random, lanes, count), lanes)
     _table(bench, "threads compared with formulas", counts, set(FORMULAS))
 
 
-def check_model(bench: Bench) -> None:
+def check_model(bench: Bench, lanes: int = LANES) -> None:
     """Words of every form, with any fields that the machine does not refuse, as the reference machine executes them."""
-    count = 500 if bench.thorough else 8
-    counts = _play(bench, "reference machine", model_beats(bench.random, LANES, count))
-    _table(bench, "threads compared with the reference machine", counts, {form.name for form in LANE_FORMS})
+    count, forms = 500 if bench.thorough else 8, LANE_FORMS if lanes > 1 else INTEGER_FORMS
+    counts = _play(bench, "reference machine", model_beats(bench.random, lanes, count, forms), lanes)
+    _table(bench, "threads compared with the reference machine", counts, {form.name for form in forms})
 
 
 def check_singles(bench: Bench) -> None:
@@ -52,13 +54,27 @@ def check_singles(bench: Bench) -> None:
     _play(bench, "single precision at the ends of its ranges", corner_beats(bench.random, LANES))
 
 
-def check_video(bench: Bench) -> None:
+def check_video(bench: Bench, lanes: int = LANES) -> None:
     """Video instructions, more often: of types, parts, bounds and second operations there are thousands together."""
     count = 6000 if bench.thorough else 50
     forms = [form for form in LANE_FORMS if form in VIDEO]
-    counts = _play(bench, "video instructions", model_beats(bench.random, LANES, count, forms))
+    counts = _play(bench, "video instructions", model_beats(bench.random, lanes, count, forms), lanes)
     _table(bench, "threads compared in video instructions", counts, {form.name for form in VIDEO})
-    _play(bench, "distances of bytes", distance_beats(bench.random, LANES, 4 * count))
+    _play(bench, "distances of bytes", distance_beats(bench.random, lanes, 4 * count), lanes)
+
+
+def check_serial(bench: Bench) -> None:
+    """A serial machine: the same checks, and words of every form as a full lane of other machines computes them."""
+    for check in (check_formulas, check_model, check_video):
+        check(bench, 1)
+    check_both(bench)
+
+
+def check_both(bench: Bench) -> None:
+    """Both full lanes: all that comes out of them, written or not."""
+    driver = BothDriver(bench, 1000 if bench.thorough else 12)
+    driver.run()
+    bench.checked("results of both full lanes", sum(driver.counts.values()))
 
 
 def _table(bench: Bench, title: str, counts: dict[str, int], names: set[str]) -> None:
@@ -94,5 +110,5 @@ def _traces(driver: LaneDriver) -> View:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_formulas, check_model, check_singles, check_video, record):
+    for check in (check_formulas, check_model, check_singles, check_video, check_serial, record):
         check(bench)

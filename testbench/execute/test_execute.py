@@ -86,20 +86,27 @@ def test_every_form_is_told_from_all_others(floats):
         assert sum(mask.bit_count() for _, mask in tests) < sum(form.mask.bit_count() for form in group)
 
 
-def test_formulas():
-    assert passes(tb_execute.check_formulas).checks["results, formulas"] > 2500
+@pytest.mark.parametrize("lanes", [4, 1])
+def test_formulas(lanes):
+    assert passes(partial(tb_execute.check_formulas, lanes=lanes)).checks["results, formulas"] > 600 * lanes
 
 
-def test_reference_machine():
-    assert passes(tb_execute.check_model, 1).checks["results, reference machine"] > 2500
+@pytest.mark.parametrize("lanes", [4, 1])
+def test_reference_machine(lanes):
+    assert passes(partial(tb_execute.check_model, lanes=lanes), 1).checks["results, reference machine"] > 600 * lanes
 
 
 def test_single_precision():
     assert passes(tb_execute.check_singles, 2).checks["results, single precision"] > 2500
 
 
-def test_video_instructions():
-    assert passes(tb_execute.check_video, 3).checks["results, video instructions"] > 2500
+@pytest.mark.parametrize("lanes", [4, 1])
+def test_video_instructions(lanes):
+    assert passes(partial(tb_execute.check_video, lanes=lanes), 3).checks["results, video instructions"] > 600 * lanes
+
+
+def test_the_lane_of_a_serial_machine_computes_what_a_full_lane_does():
+    assert passes(tb_execute.check_both, 4).checks["results of both full lanes"] > 1200
 
 
 @pytest.mark.parametrize("what", ["values", "conditions", "p", "destination", "threads"])

@@ -239,7 +239,7 @@ class Pipeline(UnitDriver):
         playing = script(self)
         while linger:
             self._inputs.clear()
-            if next(playing, self) is self and not self._queue:
+            if next(playing, self) is self and not (self._queue or self._under_way):
                 linger -= 1
             self._advance()
             for port in before - self._inputs.keys():

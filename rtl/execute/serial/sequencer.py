@@ -1,17 +1,14 @@
 """What happens when: an instruction or operation, its threads, the steps of a thread."""
 
-from amaranth.hdl import Assert, Module, Mux
+from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.params import WARP_THREADS
 
-from ..lanes import LANE_CYCLES
+from ..bytewise import BYTE_LANE_CYCLES
 
 __all__ = ["Phase", "Sequencer", "Step"]
-
-_LANE_CYCLES = LANE_CYCLES + 1
-"""From operands to results, of what passes only a full lane, too."""
 
 
 class Phase(enum.Enum, shape=4):
@@ -37,7 +34,8 @@ class Phase(enum.Enum, shape=4):
 
 
 class Step:
-    """Steps of a thread. In each of the first four what the one before has asked for is there: registers c, b and a."""
+    """Steps of a thread. In three of them what the one before has asked for is there: registers c, b and a. In those of
+    a write by a unit its data are there in C, and are written in A."""
 
     FIRST = 0
     C = 1
@@ -45,12 +43,12 @@ class Step:
     A = 3
     OPERANDS = 4
     """Operands are there."""
-    RESULTS = OPERANDS + _LANE_CYCLES
+    RESULTS = OPERANDS + BYTE_LANE_CYCLES
     WRITE = RESULTS + 1
 
 
-LOOPS = {Phase.LOOK: Step.C, Phase.COLLECT: Step.OPERANDS, Phase.GATHER: Step.OPERANDS, Phase.COMPUTE: Step.WRITE,
-         Phase.WRITE: Step.WRITE}
+LOOPS = {Phase.LOOK: Step.C, Phase.COLLECT: Step.OPERANDS, Phase.GATHER: Step.OPERANDS, Phase.WRITE: Step.A,
+         Phase.COMPUTE: Step.WRITE}
 """The phases with threads, and the last step of each."""
 
 
@@ -71,10 +69,12 @@ class Sequencer(wiring.Component):
     completes : In(1)
         In WRITE: the last write of an instruction.
     stays : In(1)
-        In the step WRITE: there is no time for it.
+        There is no time for writing.
     phase, thread, step : Out
-    ends : Out(1)
-        The last step of a thread in this phase; ``last``: and of the last thread.
+    ends, last : Out(1), Out(1)
+        A thread ends; and it is the last one.
+    loads, writes : Out(1), Out(1)
+        The next cycle is one for writing; what the thread writes is written.
     """
 
     instruction: In(1)
@@ -95,18 +95,26 @@ class Sequencer(wiring.Component):
     step: Out(range(Step.WRITE + 1))
     ends: Out(1)
     last: Out(1)
+    loads: Out(1)
+    writes: Out(1)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         phase, thread, step = self.phase, self.thread, self.step
+        final, loops, writing = Signal(), Signal(), Signal()
         with m.Switch(phase):
             for loop, last in LOOPS.items():
                 with m.Case(loop):
-                    m.d.comb += self.ends.eq((step == last) & (~self.stays if last == Step.WRITE else 1))
-        m.d.comb += self.last.eq(self.ends & (thread == WARP_THREADS - 1))
+                    m.d.comb += [loops.eq(1), final.eq(step == last)]
+        m.d.comb += [
+            writing.eq(final & ((phase == Phase.COMPUTE) | (phase == Phase.WRITE))),
+            self.ends.eq(final & ~(writing & self.stays)), self.writes.eq(writing & ~self.stays),
+            self.loads.eq(Mux(phase == Phase.COMPUTE, step == LOOPS[Phase.COMPUTE] - 1,
+                              (phase == Phase.WRITE) & (step == LOOPS[Phase.WRITE] - 1)) | (writing & self.stays)),
+            self.last.eq(self.ends & (thread == WARP_THREADS - 1))]
         with m.If(self.ends):
             m.d.sync += [step.eq(0), thread.eq(thread + 1)]
-        with m.Elif((step != Step.WRITE) & phase.as_value().matches(*(loop.value for loop in LOOPS))):
+        with m.Elif(loops & ~final):
             m.d.sync += step.eq(step + 1)
 
         with m.Switch(phase):

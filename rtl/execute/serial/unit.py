@@ -5,6 +5,7 @@ from operator import or_
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib.wiring import connect, flipped
 
 from rtl.component import Component, pass_on
 from rtl.isa.control_code import NO_BARRIER
@@ -174,6 +175,7 @@ class SerialExecuteUnit(Component):
     def _read(self, m: Module) -> None:
         """The operands, one after the other, by one bus."""
         m.submodules.registers = registers = self.registers
+        connect(m, flipped(self.clear_rows), registers.clear)
         held, decoded, sequencer, special = self._held, self._decoded, self.sequencer, self.special
         phase, step, thread = self._in, sequencer.step, sequencer.thread
         a, b, c = self._operands.values()
@@ -195,7 +197,9 @@ class SerialExecuteUnit(Component):
                             phase[Phase.COLLECT], collected[asked], decoded.registers[place]))),
                         is_register.eq((phase[Phase.COMPUTE] & source) | phase[Phase.GATHER] | phase[Phase.COLLECT])]
             with m.Default():
-                m.d.comb += number.eq(Mux(phase[Phase.WRITE], of_unit.register, decoded.destination))
+                m.d.comb += number.eq(decoded.destination)
+        with m.If(phase[Phase.WRITE]):
+            m.d.comb += number.eq(of_unit.register)
         m.d.comb += [registers.row.eq(first_row + number), registers.thread.eq(thread)]
         m.d.sync += reads.eq(is_register & (number != RZ))
         self.destination = number
@@ -227,12 +231,13 @@ class SerialExecuteUnit(Component):
             (reads, registers.read), (not_register, Mux(immediate, decoded.immediate, held.constant)),
             (at["a"] & other & uniform, self._same), (at["a"] & other & ~uniform, self.rows.value),
             (awaits, self.flow_result.value),
-            *((at["a"] & supplies[client], Value.cast(port.values)) for client, port in ports.items())))))
+            *((supplies[client], Value.cast(port.values)) for client, port in ports.items())))))
         collects = phase[Phase.COLLECT] & self._executing & ~self._found
         takes = phase[Phase.COMPUTE] | phase[Phase.GATHER] | collects
         result = self.flow_result_valid & (self.flow_result.warp == held.warp)
         m.d.comb += sequencer.result.eq(result)
-        with m.If((at["a"] & (takes | reduce(or_, supplies.values()))) | (awaits & result)):
+        supplied = at["c"] & reduce(or_, supplies.values())
+        with m.If((at["a"] & takes) | supplied | (awaits & result)):
             m.d.sync += a.eq(bus)
         with m.If(start | (at["b"] & takes)):
             m.d.sync += b.eq(bus)
@@ -242,9 +247,9 @@ class SerialExecuteUnit(Component):
         # Units.
         self._supplied_flag, self._supplied_conditions = Signal(), Signal(4)
         for client, port in ports.items():
-            m.d.comb += [port.wanted.valid.eq(supplies[client] & (step == Step.B)),
+            m.d.comb += [port.wanted.valid.eq(supplies[client] & (step == Step.FIRST)),
                          port.wanted.index.eq(of_unit.index), port.wanted.beat.eq(thread)]
-        with m.If(at["a"]):
+        with m.If(supplied):
             m.d.sync += [
                 self._supplied_flag.eq(reduce(or_, (_if(supplies[client], port.flags)
                                                     for client, port in ports.items()))),
@@ -260,7 +265,7 @@ class SerialExecuteUnit(Component):
     def _compute(self, m: Module) -> None:
         """The lane; what all threads say together."""
         m.submodules.lanes = lanes = self.lanes
-        held, decoded, phase, sequencer = self._held, self._decoded, self._in, self.sequencer
+        decoded, phase, sequencer = self._decoded, self._in, self.sequencer
         executing, flags, operands = self._executing, self.rows.flags, lanes.operands[0]
         agrees, objects, shifts = Signal(), Signal(), Signal()
         m.d.comb += shifts.eq(sequencer.ends & (phase[Phase.LOOK] | phase[Phase.COLLECT]))
@@ -290,28 +295,29 @@ class SerialExecuteUnit(Component):
         verdict = verdict_of(decoded.vote, agrees, objects)
         m.d.comb += [
             lanes.instruction.eq(decoded), lanes.executes.eq(self._executes),
-            lanes.part.valid.eq(self._computes & held.quarter),
+            lanes.part.valid.eq(phase[Phase.COMPUTE] & (sequencer.step == Step.OPERANDS)),
             operands.a.eq(self._operands["a"]), operands.b.eq(self._operands["b"]),
             operands.c.eq(self._operands["c"]), operands.conditions.eq(flags.condition),
             operands.predicates.eq(flags.predicates),
-            operands.sources.eq(Cat(Mux(phase[Phase.WRITE], self._supplied_flag, Mux(votes, verdict, x)), y, z))]
+            operands.sources.eq(Cat(Mux(votes, verdict, x), y, z))]
 
     def _write_back(self, m: Module) -> None:
         """Register, predicates and CC."""
         m.submodules.results = results = self.results
-        held, decoded, phase, sequencer = self._held, self._decoded, self._in, self.sequencer
+        held, decoded, sequencer = self._held, self._decoded, self.sequencer
         registers, rows, of_unit, result = self.registers, self.rows, self._write.operation, self.lanes.results[0]
-        writes, of_write, step = Signal(), phase[Phase.WRITE], sequencer.step
+        of_write, writes = self._in[Phase.WRITE], sequencer.writes
         m.d.comb += [
-            writes.eq((step == Step.WRITE) & sequencer.ends), sequencer.stays.eq(rows.taken),
-            registers.loads.eq((step == Step.RESULTS) | ((step == Step.WRITE) & rows.taken)),
-            registers.result.eq(result.value),
+            sequencer.stays.eq(rows.taken), registers.loads.eq(sequencer.loads),
+            registers.result.eq(Mux(of_write, self._operands["a"], result.value)),
             registers.write.eq(writes & self._executes & (self.destination != RZ)),
             results.executes.eq(self._executes), results.p.eq(Mux(of_write, of_unit.predicate, decoded.p)),
             results.q.eq(decoded.q), results.conditional.eq(Mux(of_write, of_unit.conditional, decoded.writes_cc)),
-            results.result.eq(result),
-            results.conditions.eq(Mux(of_write, self._supplied_conditions, Value.cast(result.conditions))),
-            results.before.eq(rows.flags), rows.after.eq(results.after), rows.write.eq(writes)]
+            results.result.eq(result), results.before.eq(rows.flags), results.conditions.eq(result.conditions),
+            rows.after.eq(results.after), rows.write.eq(writes)]
+        with m.If(of_write):
+            m.d.comb += [results.result.p.eq(self._supplied_flag), results.result.predicates_written.eq(0),
+                         results.conditions.eq(self._supplied_conditions)]
         report = self.written
         m.d.comb += [
             report.valid.eq(writes), report.warp.eq(held.warp), report.serial.eq(held.serial),

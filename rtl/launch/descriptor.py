@@ -1,14 +1,16 @@
 """Reading a launch descriptor, and writing the release at the grid's end."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.qmd import QMD, QMD_BYTES
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import MemoryPort
-from rtl.params import ADDRESS_BITS
+from rtl.layouts import BEAT_BYTES, BEATS, ends_answer, ends_request, memory_port
+from rtl.params import ADDRESS_BITS, SmParams
 
 __all__ = ["LAUNCH_TAG_BITS", "Descriptor", "DescriptorMemory"]
 
@@ -28,10 +30,9 @@ _ONE_WORD, _FOUR_WORDS = 0xF, 0xFFFF
 """Bytes of a release."""
 
 
-
-
 class DescriptorMemory(Component):
-    """Reads the descriptor line by line, and keeps its fields; writes the release of the descriptor that it has.
+    """Reads the descriptor line by line, and keeps its fields as they come, of whole lines or of beats; writes the
+    release of the descriptor that it has.
 
     Members
     -------
@@ -42,13 +43,14 @@ class DescriptorMemory(Component):
     over, failed : Out(1), Out(1)
         For one cycle: what was asked for is done; memory has nothing at the address.
     fields : Out(Descriptor)
-    port : Out(MemoryPort)
+    port : Out(memory_port)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, params: SmParams) -> None:
+        self._in_beats = params.serial
         super().__init__({
             "read": In(1), "address": In(ADDRESS_BITS), "release": In(1), "over": Out(1), "failed": Out(1),
-            "fields": Out(Descriptor), "port": Out(MemoryPort(LAUNCH_TAG_BITS))})
+            "fields": Out(Descriptor), "port": Out(memory_port(params, LAUNCH_TAG_BITS))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -56,7 +58,8 @@ class DescriptorMemory(Component):
         line = Signal(range(_LINES))
         base = Signal(len(request.payload.address))
         place = Cat(fields["RELEASE0_ADDRESS_LOWER"], fields["RELEASE0_ADDRESS_UPPER"])
-        self._release(m, place)
+        line_answered: Any = ends_answer(response.payload) if self._in_beats else 1
+        written: Any = self._release_beat(m, place) if self._in_beats else self._release(m, place)
         m.d.comb += response.ready.eq(1)
         with m.FSM():
             with m.State("IDLE"):
@@ -71,16 +74,17 @@ class DescriptorMemory(Component):
                     m.next = "TAKE"
             with m.State("TAKE"), m.If(response.valid):
                 self._take(m, line)
-                m.d.sync += line.eq(line + 1)
-                m.next = "ASK"
-                with m.If(response.payload.error | (line == _LINES - 1)):
-                    m.d.comb += [self.over.eq(1), self.failed.eq(response.payload.error)]
-                    m.next = "IDLE"
+                with m.If(line_answered):
+                    m.d.sync += line.eq(line + 1)
+                    m.next = "ASK"
+                    with m.If(response.payload.error | (line == _LINES - 1)):
+                        m.d.comb += [self.over.eq(1), self.failed.eq(response.payload.error)]
+                        m.next = "IDLE"
             with m.State("WRITE"):
                 m.d.comb += [
                     request.valid.eq(1), request.payload.write.eq(1),
                     request.payload.address.eq(place[LINE_BYTES.bit_length() - 1:])]
-                with m.If(request.ready):
+                with m.If(request.ready & written):
                     m.next = "WRITTEN"
             with m.State("WRITTEN"), m.If(response.valid):
                 m.d.comb += [self.over.eq(1), self.failed.eq(response.payload.error)]
@@ -88,20 +92,23 @@ class DescriptorMemory(Component):
         return m
 
     def _take(self, m: Module, line: Signal) -> None:
-        """Keeps the fields of a line. None lies across two."""
-        content = self.port.response.payload.data
-        with m.Switch(line):
-            for number in range(_LINES):
+        """Keeps the fields of a line, or of a beat of it. None lies across two."""
+        answer = self.port.response.payload
+        bits = len(answer.data)
+        parts: dict[int, list[tuple[Value, int]]] = {}
+        for name, field in QMD.items():
+            for index in range(field.count):
+                number, start = divmod(field.lowest(index), bits)
+                assert start + field.width <= bits
+                target = self.fields[name] if field.count == 1 else self.fields[name][index]
+                parts.setdefault(number, []).append((target, start))
+        with m.Switch(Cat(answer.beat, line) if self._in_beats else line):
+            for number, targets in parts.items():
                 with m.Case(number):
-                    for name, field in QMD.items():
-                        for index in range(field.count):
-                            first, start = divmod(field.lowest(index), _LINE_BITS)
-                            target = self.fields[name] if field.count == 1 else self.fields[name][index]
-                            if first == number:
-                                m.d.sync += target.eq(content[start:start + field.width])
+                    m.d.sync += [target.eq(answer.data[start:start + len(target)]) for target, start in targets]
 
-    def _release(self, m: Module, place: Cat) -> None:
-        """The data of a release: the same in every place of the line where it can be."""
+    def _release(self, m: Module, place: Cat) -> int:
+        """The data of a release: the same in every place of the line where it can be. Returns that it is all."""
         payload, single = self.fields["RELEASE0_PAYLOAD"], self.fields["RELEASE0_STRUCTURE_SIZE"]
         other = Mux(single, payload, Const(0, _WORD_BITS))
         request, words = self.port.request.payload, LINE_BYTES * 8 // _WORD_BITS
@@ -110,6 +117,22 @@ class DescriptorMemory(Component):
             request.data.eq(Cat(other if word % 4 else payload for word in range(words))),
             request.mask.eq(Mux(single, Const(_ONE_WORD, LINE_BYTES) << Cat(Const(0, 2), offset[2:]),
                                 Const(_FOUR_WORDS, LINE_BYTES) << Cat(Const(0, 4), offset[4:])))]
+        return 1
+
+    def _release_beat(self, m: Module, place: Cat) -> Value:
+        """A beat of that line, of which one or two have the release. Returns whether it is the last one."""
+        payload, single = self.fields["RELEASE0_PAYLOAD"], self.fields["RELEASE0_STRUCTURE_SIZE"]
+        request, beat = self.port.request, Signal(range(BEATS))
+        content, number, upper = request.payload, place[3:6], place[2]
+        word = Cat(half.replicate(BEAT_BYTES // 2) for half in (~upper, upper))
+        with m.If(content.write & request.ready):
+            m.d.sync += beat.eq(beat + 1)
+        m.d.comb += [
+            content.beat.eq(beat), content.data.eq(Cat(
+                Mux(single | ~beat[0], payload, Const(0, _WORD_BITS)), Mux(single, payload, Const(0, _WORD_BITS)))),
+            content.mask.eq(Mux(
+                single, Mux(beat == number, word, 0), (beat[1:] == number[1:]).replicate(BEAT_BYTES)))]
+        return ends_request(content)
 
 
 assert _LINES * LINE_BYTES <= QMD_BYTES

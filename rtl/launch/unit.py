@@ -16,8 +16,8 @@ from rtl.layouts import (
     GridControl,
     LaunchRejection,
     LaunchSettings,
-    MemoryPort,
     flow_launch,
+    memory_port,
     shared_clear,
     thread_index,
     warp_exit,
@@ -44,7 +44,7 @@ class Distributor(Component):
     control : In(GridControl)
     halt : In(1)
         No CTA starts. One that is being started goes on as far as the lanes let it.
-    port : Out(MemoryPort)
+    port : Out(memory_port)
     invalidate, fetch_busy : Out(1), In(1)
         For one cycle at each grid's start: the caches hold nothing of use; they are not ready yet, from the cycle
         after that on.
@@ -70,7 +70,7 @@ class Distributor(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "control": In(GridControl()), "halt": In(1), "port": Out(MemoryPort(LAUNCH_TAG_BITS)),
+            "control": In(GridControl()), "halt": In(1), "port": Out(memory_port(params, LAUNCH_TAG_BITS)),
             "invalidate": Out(1), "fetch_busy": In(1), "grid": Out(GridConfiguration),
             "launch": Out(EventLayout(warp_launch(params))), "thread": Out(EventLayout(thread_index(params))),
             "clear_rows": Out(stream.Signature(params.row_bits)),
@@ -78,7 +78,7 @@ class Distributor(Component):
             "flow": Out(stream.Signature(flow_launch(params))), "exit": In(warp_exit(params)),
             "drained": In(params.warps), "occupied": Out(params.warps), "running": Out(params.warps),
             "starting": Out(1), "cta_started": Out(1), "warp_started": Out(1)})
-        self.memory = DescriptorMemory()
+        self.memory = DescriptorMemory(params)
         self.plan = GridPlan(params)
         self.slots = SlotKeeper(params)
         self.starter = WarpStarter(params)

@@ -5,6 +5,7 @@ distributor with lists of slots says what must start where; each thread's place 
 each address is compared.
 """
 
+from dataclasses import replace
 from random import Random
 
 from rtl.layouts import LaunchRejection
@@ -65,48 +66,53 @@ def check_random(bench: Bench) -> None:
     """Grids of all shapes on several machines, at leisure and in a hurry, with halts."""
     count = 40 if bench.thorough else 4
     hurry, leisure = {"slow": 0.0, "life": 5}, {"slow": 0.5, "halts": 0.002}
-    for preset, how in (("tiny", {}), ("default", leisure), ("default", hurry)):
+    for preset, how in (("tiny", {}), ("default", leisure), ("default", hurry), ("least", leisure), ("least", hurry)):
         params = PRESETS[preset]
         # One release each, since all are written to the same places.
         for _ in range(count):
             _play(bench, params, [random_grid(bench.random, params)], **how)
 
 
-def check_waves(bench: Bench) -> None:
+def check_waves(bench: Bench, preset: str = "default") -> None:
     """Grids larger than the machine, one after the other; threads that a block does not have; sixteen warps."""
+    params = PRESETS[preset]
     grids = [Grid((9, 2, 1), (33, 1, 1), registers=16), Grid((5, 1, 1), (7, 5, 3), registers=60, shared=5000),
              Grid((1, 1, 1), (1, 1, 1), registers=255), Grid((2, 1, 1), (1, 1, 256), registers=8)]
-    driver = _play(bench, PRESETS["default"], grids, life=1000)
+    driver = _play(bench, params, grids, life=3000 if params.serial else 1000)
     bench.expect("CTAs at once", driver.plain.most, 4)
-    _play(bench, SmParams(warps=16, lanes=8), [Grid((3, 3, 1), (16, 16, 1), registers=32)], slow=0.0)
+    if not params.serial:
+        _play(bench, replace(params, warps=16), [Grid((3, 3, 1), (16, 16, 1), registers=32)], slow=0.0)
 
 
-def check_references(bench: Bench) -> None:
+def check_references(bench: Bench, preset: str = "default") -> None:
     """CTAs wait for their reference counter; those that are over give back what they took, unless they keep it."""
+    params = PRESETS[preset]
+
     def counted(**fields: int) -> dict[str, int]:
         return {"CWD_REFERENCE_COUNT_ID": 37, "CWD_REFERENCE_COUNT_INCR_ENABLE": 1,
                 "CWD_REFERENCE_COUNT_DECR_ENABLE": 1, **fields}
     delta = {"CWD_REFERENCE_COUNT_DELTA_MINUS_ONE": 9}
     # Room for six CTAs; some of them keep it.
-    driver = _play(bench, PRESETS["default"], [Grid((5, 1, 1), fields=counted(**delta))],
-                   references={37: REFERENCE_MOST - 60, 3: 5}, life=1000, keeps=0.3)
+    driver = _play(bench, params, [Grid((5, 1, 1), fields=counted(**delta))],
+                   references={37: REFERENCE_MOST - 60, 3: 5}, life=8000 // params.lanes, keeps=0.3)
     bench.expect("CTAs at once", driver.plain.most, 5)
     # Room for three at once.
     single = counted(CWD_REFERENCE_COUNT_DELTA_MINUS_ONE=0)
-    driver = _play(bench, PRESETS["default"], [Grid((7, 1, 1), fields=single)], references={37: REFERENCE_MOST - 3},
-                   life=400, keeps=0.0)
+    driver = _play(bench, params, [Grid((7, 1, 1), fields=single)], references={37: REFERENCE_MOST - 3},
+                   life=3200 // params.lanes, keeps=0.0)
     bench.expect("CTAs at once", driver.plain.most, 3)
     # Slots are used again by CTAs that do not keep it.
-    _play(bench, PRESETS["default"], [Grid((20, 1, 1), fields=counted(**delta))],
+    _play(bench, params, [Grid((20, 1, 1), fields=counted(**delta))],
           references={37: REFERENCE_MOST - 300}, life=60, keeps=0.3)
     # More is taken than there is.
     fields = counted(CWD_REFERENCE_COUNT_INCR_ENABLE=0, CWD_REFERENCE_COUNT_DELTA_MINUS_ONE=255)
     _play(bench, PRESETS["tiny"], [Grid((3, 1, 1), fields=fields)], references={37: 600})
 
 
-def check_rejections(bench: Bench) -> None:
+def check_rejections(bench: Bench, preset: str = "default") -> None:
     """What cannot run is refused with a reason, and the next grid runs."""
-    reason = LaunchRejection
+    params, reason = PRESETS[preset], LaunchRejection
+    share = params.registers // params.warps
     grids = [
         Grid(address=0x10_0000_0080, rejection=reason.ADDRESS), Grid(address=0x40_0000_0000, rejection=reason.MEMORY),
         Grid(fields={"QMD_VERSION": 6}, rejection=reason.VERSION),
@@ -116,16 +122,17 @@ def check_rejections(bench: Bench) -> None:
         *(Grid(block=block, rejection=reason.EMPTY) for block in ((0, 1, 1), (1, 0, 1), (1, 1, 0))),
         Grid(fields={"BARRIER_COUNT": 17}, rejection=reason.BARRIERS), Grid(crs=256, rejection=reason.STACK),
         Grid(crs=(1 << 20) + 512, rejection=reason.STACK), Grid(local=8, rejection=reason.LOCAL),
-        Grid(shared=(1 << 14) + 1, rejection=reason.SHARED), Grid(block=(257, 1, 1), rejection=reason.WARPS),
+        Grid(shared=params.shared_bytes + 1, rejection=reason.SHARED), Grid(block=(257, 1, 1), rejection=reason.WARPS),
         Grid(block=(1, 65535, 1), rejection=reason.WARPS), Grid(block=(65535, 65535, 65535), rejection=reason.WARPS),
         Grid(block=(16, 16, 2), rejection=reason.WARPS),
         Grid(block=(96, 1, 1), registers=255, rejection=reason.REGISTERS),
-        Grid(block=(256, 1, 1), registers=64), Grid(block=(256, 1, 1), registers=65, rejection=reason.REGISTERS),
-        Grid(shared=1 << 14), Grid(crs=1 << 20, fields={"BARRIER_COUNT": 16})]
-    _play(bench, PRESETS["default"], grids)
+        Grid(block=(256, 1, 1), registers=share),
+        Grid(block=(256, 1, 1), registers=share + 1, rejection=reason.REGISTERS), Grid(shared=params.shared_bytes),
+        Grid(crs=1 << 20, fields={"BARRIER_COUNT": 16})]
+    _play(bench, params, grids)
     fields = {"SEMAPHORE_RELEASE_ENABLE0": 1, "RELEASE0_ADDRESS_UPPER": 0x50}
     unmapped = Grid(fields=fields, rejection=LaunchRejection.MEMORY)
-    driver = LaunchDriver(bench, PRESETS["default"], [unmapped])
+    driver = LaunchDriver(bench, params, [unmapped])
     driver.run()
     bench.expect("CTAs before a release that fails", driver.plain.ctas, 1)
 
@@ -167,5 +174,8 @@ def record(bench: Bench) -> None:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_random, check_waves, check_references, check_rejections, record):
-        check(bench)
+    check_random(bench)
+    for preset in ("default", "least"):
+        for check in (check_waves, check_references, check_rejections):
+            check(bench, preset)
+    record(bench)

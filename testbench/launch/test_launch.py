@@ -14,18 +14,21 @@ from testbench.launch.driver import LaunchDriver
 passes = partial(simulation.passes, "launch")
 
 
+@pytest.mark.parametrize("preset", ["default", "least"])
 @pytest.mark.parametrize("check", [
     tb_launch.check_waves, tb_launch.check_references, tb_launch.check_rejections], ids=lambda c: c.__name__)
-def test_agrees_with_a_plain_distributor(check):
-    passes(check)
+def test_agrees_with_a_plain_distributor(check, preset):
+    passes(partial(check, preset=preset))
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_random_grids_agree_with_a_plain_distributor(seed):
+@pytest.mark.parametrize(("preset", "seed"), [("tiny", 1), ("tiny", 2), ("tiny", 3), ("least", 4), ("least", 5)])
+def test_random_grids_agree_with_a_plain_distributor(preset, seed):
+    params = PRESETS[preset]
+
     def body(bench):
-        grids = [tb_launch.random_grid(bench.random, PRESETS["tiny"]) for _ in range(2)]
+        grids = [tb_launch.random_grid(bench.random, params) for _ in range(2)]
         for grid in grids:
-            LaunchDriver(bench, PRESETS["tiny"], [grid], halts=0.01).run()
+            LaunchDriver(bench, params, [grid], halts=0.01).run()
 
     passes(body, seed)
 

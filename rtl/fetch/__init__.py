@@ -13,6 +13,7 @@ loader         lines on their way from memory
 records        what the stages hand to each other
 serial         the fetch unit of a serial machine, which brings one instruction at a time
 beat_cache     its cache, for instructions and constants
+walk, diagram  its predecoder, which walks through the instruction table; the table as a decision diagram
 =============  ==========================================================================
 
 A group comes two cycles after its warp was redirected, if its line is in the cache, it has no constant operands and
@@ -35,8 +36,9 @@ from .loader import TAG_BITS
 from .predecode import Predecoder, kind_of
 from .serial import SerialFetch
 from .unit import FetchUnit
+from .walk import WalkingPredecoder
 
-__all__ = ["TAG_BITS", "FetchUnit", "Predecoder", "SerialFetch", "fetch_unit", "kind_of"]
+__all__ = ["TAG_BITS", "FetchUnit", "Predecoder", "SerialFetch", "WalkingPredecoder", "fetch_unit", "kind_of"]
 
 
 def fetch_unit(params: SmParams) -> FetchUnit | SerialFetch:

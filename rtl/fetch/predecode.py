@@ -19,7 +19,8 @@ from rtl.word import field_of, pattern_of
 
 from .outcomes import Condition, Outcomes
 
-__all__ = ["CONSTANT_FIELDS", "ERROR_BITS", "Predecoded", "Predecoder", "kind_of"]
+__all__ = ["CONSTANT_FIELDS", "ERROR_BITS", "PLACES", "Predecoded", "Predecoder", "constant_of", "has_group",
+           "kind_of"]
 
 _ERRORS = (WarpError.ILLEGAL_INSTR_ENCODING, WarpError.OOR_REG, WarpError.MISALIGNED_REG, WarpError.MMU_FAULT)
 """What an instruction can be refused for."""
@@ -52,7 +53,7 @@ def kind_of(form: Form) -> InstructionKind:
     return _NAMED[form.name] if form.name in _NAMED else _KINDS[form.pipe]
 
 
-def _constant(form: Form) -> tuple[Field, Field] | None:
+def constant_of(form: Form) -> tuple[Field, Field] | None:
     """Offset and bank of the form's constant operand, if that has a fixed address."""
     for operand in form.operands.values():
         if isinstance(operand, Constant) and operand.index is None:
@@ -60,7 +61,7 @@ def _constant(form: Form) -> tuple[Field, Field] | None:
     return None
 
 
-CONSTANT_FIELDS = tuple(dict.fromkeys(where for form in FORMS if (where := _constant(form)) is not None))
+CONSTANT_FIELDS = tuple(dict.fromkeys(where for form in FORMS if (where := constant_of(form)) is not None))
 """The places in the word where offset and bank of a constant operand can be."""
 
 
@@ -82,7 +83,8 @@ def _register_places() -> tuple[Field, ...]:
         for name in groups))
 
 
-_PLACES = _register_places()
+PLACES = _register_places()
+"""The places in the word where numbers of registers can be."""
 
 
 class Predecoder(wiring.Component):
@@ -126,7 +128,7 @@ class Predecoder(wiring.Component):
             found, ((form, Outcomes(form, rule).when(bool)) for form in self._forms for rule in quarter_rules(form)))
         kind = reduce(or_, (Mux(_any(found[form] for form in self._forms if kind_of(form) is kind), kind.value, 0)
                             for kind in InstructionKind))
-        places = (Mux(_any(found[form] for form in self._forms if _constant(form) == where), index + 1, 0)
+        places = (Mux(_any(found[form] for form in self._forms if constant_of(form) == where), index + 1, 0)
                   for index, where in enumerate(CONSTANT_FIELDS))
         told: Any = Signal(Predecoded)
         illegal = Signal()
@@ -154,13 +156,13 @@ class Predecoder(wiring.Component):
         beyond, misaligned, word = [], [], Signal.like(self.word)
         m.d.sync += word.eq(self.word)
         groups = {form: Outcomes(form, partial(register_groups, form)) for form in self._forms}
-        for place in _PLACES:
+        for place in PLACES:
             named = [(form, name) for form in self._forms for name in next(iter(groups[form]))
                      if form.fields[name] == place]
             # Registers of the group behind the first: 0, 1 or 3.
             extra, used, number = Signal(2), Signal(), field_of(word, place)
             m.d.sync += [
-                extra.eq(Cat(self._where(found, ((form, groups[form].when(partial(_has, name, size)))
+                extra.eq(Cat(self._where(found, ((form, groups[form].when(partial(has_group, name, size)))
                                                  for form, name in named)) for size in (2, 4))),
                 used.eq(_any(found[form] for form, _ in named) & (field_of(self.word, place) != RZ))]
             beyond.append(used & (number + extra >= self.registers))
@@ -168,7 +170,7 @@ class Predecoder(wiring.Component):
         return _any(beyond), _any(misaligned)
 
 
-def _has(name: str, size: int, groups: Mapping[str, int]) -> bool:
+def has_group(name: str, size: int, groups: Mapping[str, int]) -> bool:
     """Whether the group that begins at a register field has so many registers."""
     return groups[name] >= size
 

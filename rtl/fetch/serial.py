@@ -25,7 +25,8 @@ from rtl.pick import pick
 from rtl.word import field_of, instruction_address
 
 from .beat_cache import BeatCache
-from .predecode import CONSTANT_FIELDS, Predecoder
+from .predecode import CONSTANT_FIELDS
+from .walk import WalkingPredecoder
 
 __all__ = ["SerialFetch"]
 
@@ -65,11 +66,11 @@ class SerialFetch(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.cache = cache = self._cache
-        m.submodules.predecoder = predecoder = Predecoder(self._params.floats, self._params.doubles)
+        m.submodules.predecoder = predecoder = WalkingPredecoder(self._params.floats, self._params.doubles)
         self.join(m, cache, "invalidate", "busy", "memory")
         asked, of_bank, for_other, missing = Signal(), Signal(), Signal(), Signal()
         pc, word, fault = Signal(self.redirect.payload.pc.shape()), Signal(WORD_BITS), Signal()
-        warp, predecoded, decoding = Signal.like(self.group.payload.warp), predecoder.predecoded, Signal()
+        warp, predecoded = Signal.like(self.group.payload.warp), predecoder.predecoded
         m.d.comb += [predecoder.word.eq(word), predecoder.registers.eq(self.grid.registers)]
         place, beyond = self._place(m, pc, word, predecoded.constant, of_bank, for_other)
         address = Signal.like(place)
@@ -81,7 +82,7 @@ class SerialFetch(Component):
         with m.FSM():
             with m.State("IDLE"):
                 # So what takes an instruction's place without being one finds no word.
-                m.d.sync += [word.eq(0), fault.eq(0), missing.eq(0), decoding.eq(0), of_bank.eq(0), for_other.eq(0)]
+                m.d.sync += [word.eq(0), fault.eq(0), missing.eq(0), of_bank.eq(0), for_other.eq(0)]
                 with m.If(self.indexed.valid):
                     m.d.sync += [of_bank.eq(1), for_other.eq(1)]
                     m.next = "BANK"
@@ -96,8 +97,8 @@ class SerialFetch(Component):
                     m.d.sync += [word.eq(cache.word), fault.eq(cache.error)]
                     m.next = "DECODE"
             with m.State("DECODE"):
-                m.d.sync += decoding.eq(1)
-                with m.If(decoding):
+                m.d.comb += predecoder.works.eq(1)
+                with m.If(predecoder.over):
                     m.d.sync += of_bank.eq(1)
                     m.next = "LEAVE"
                     with m.If(predecoded.constant.any() & ~fault):

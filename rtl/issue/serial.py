@@ -197,12 +197,13 @@ class SerialIssue(Component):
         (fetched,), injected = self.group.payload.instructions, Mux(
             leaves, InstructionKind.LEAVE, InstructionKind.ENTER)
         m.d.comb += kind.eq(Mux(self._injected, injected, fetched.kind))
-        pass_on(m, fetched, left, "word", "quarter", "error", "constant", "constant_missing")
+        pass_on(m, fetched, left, "word", "error", "constant", "constant_missing")
         for told in (left, done):
             m.d.comb += [told.warp.eq(self._warp), told.serial.eq(self._serial),
                          told.write_barrier.eq(NO_BARRIER), told.read_barrier.eq(NO_BARRIER)]
         m.d.comb += [
             self.instruction.valid.eq(self._selected | self._injected), left.kind.eq(kind), left.pc.eq(pc),
+            left.quarter.eq(fetched.quarter & self._selected),
             done.valid.eq(self._selected & is_kind(kind, lambda rule: rule.silent and rule.unit is None))]
         self.last.write(m, self.instruction.valid, self._warp, pc)
         with m.If(self.instruction.valid):

@@ -52,7 +52,7 @@ class Core(Component):
         self.targets = IndexedTargets(params)
         self.memory = memory_unit(params)
         self.conversion = ConversionUnits(params)
-        self._params = params
+        self._params, self.serial = params, params.serial
         self.reasons = self.front_end.issue.reasons
         """For whoever looks on: why each warp does not issue."""
         super().__init__({

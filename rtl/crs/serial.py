@@ -30,7 +30,7 @@ from rtl.wires import IN_BLOCKS
 
 from .tokens import CACHED_LINES, PLACE_BITS, SLOT_BITS, role_of
 
-__all__ = ["SerialStack"]
+__all__ = ["SerialStack", "SerialStackState"]
 
 _COUNT_BITS = 3
 """Width of a number of a warp's lines on chip."""
@@ -49,7 +49,7 @@ _COUNTS = (StackOperation.CALL, StackOperation.PREPARE_CALL)
 _UNWINDS = (StackOperation.UNWIND, StackOperation.POP_QUAD, StackOperation.RESTORE)
 
 
-class _State(data.Struct):
+class SerialStackState(data.Struct):
     """A warp's stack. The topmost ``lines`` are on chip, the topmost ``dirty`` ones of these are not in memory as they
     are."""
 
@@ -115,14 +115,14 @@ class SerialStack(Component):
             "stack": In(SerialStackPort(params)),
             "committed": Out(Event(data.StructLayout({"warp": bits, "last": DEPTH_BITS}))),
             "write_fault": Out(Event(bits)), "events": Out(StackEvents), "port": Out(BeatPort(bits))})
-        self._states = _Blocks(unsigned(max(_State.as_shape().size, _Sizes.as_shape().size)), 2 * warps)
+        self.states = _Blocks(unsigned(max(SerialStackState.as_shape().size, _Sizes.as_shape().size)), 2 * warps)
         """Of each warp its state, and its sizes."""
         self._places = _Blocks(unsigned(BLOCK_ADDRESS_BITS), 2 * warps)
         """Where its local memory begins, and how much of that lies before the stack."""
-        self._tokens = _Blocks(_Word, 2 * CACHED_LINES * TOKENS_PER_LINE * warps)
+        self.tokens = _Blocks(_Word, 2 * CACHED_LINES * TOKENS_PER_LINE * warps)
         """Of each token on chip its mask, and its pc."""
-        self._state: Any = data.View(_State, self._states.out[:_State.as_shape().size])
-        self._new: Any = Signal(_State)
+        self._state: Any = data.View(SerialStackState, self.states.out[:SerialStackState.as_shape().size])
+        self._new: Any = Signal(SerialStackState)
         """What is written."""
         self._sizes: Any = Signal(_Sizes)
         self._top, self._calls = Signal(DEPTH_BITS), Signal(8)
@@ -158,11 +158,11 @@ class SerialStack(Component):
             blocks.add(m)
         stack, asked = self.stack, self.stack.request.payload
         m.d.comb += [
-            self._new.eq(self._state), self._states.word.eq(self._new), stack.killed.eq(self._state.kill),
+            self._new.eq(self._state), self.states.word.eq(self._new), stack.killed.eq(self._state.kill),
             stack.holes.eq(-self._state.depth[:HOLE_BITS]), stack.result.error.eq(self._error),
             stack.result.kind.eq(self._kind), stack.result.resume.eq(self._resume), stack.result.empty.eq(self._empty),
-            stack.result.pc.eq(Cat(self._tokens.out.bits[:HOLE_BITS] & ~self._asks(StackOperation.RESTORE).replicate(
-                HOLE_BITS), self._tokens.out.bits[HOLE_BITS:])),
+            stack.result.pc.eq(Cat(self.tokens.out.bits[:HOLE_BITS] & ~self._asks(StackOperation.RESTORE).replicate(
+                HOLE_BITS), self.tokens.out.bits[HOLE_BITS:])),
             self.committed.payload.warp.eq(asked.warp), self.committed.payload.last.eq(self._top - 1),
             self.write_fault.payload.eq(asked.warp), stack.pushed.payload.warp.eq(asked.warp),
             stack.pushed.payload.kind.eq(asked.kind), self.events.push.eq(stack.pushed.valid)]
@@ -186,24 +186,24 @@ class SerialStack(Component):
         """Reads the warp's state, or its sizes; besides, where its memory begins."""
         warp = self.stack.request.payload.warp
         m.d.comb += [
-            self._states.at.eq(Cat(Const(which, 1), warp)), self._states.reads.eq(1),
+            self.states.at.eq(Cat(Const(which, 1), warp)), self.states.reads.eq(1),
             self._places.at.eq(Cat(Const(0, 1), warp)), self._places.reads.eq(1)]
 
     def _write_state(self, m: Module, **fields: Any) -> None:
         """Writes the warp's state, of which these are new."""
-        m.d.comb += [self._states.to.eq(Cat(Const(0, 1), self.stack.request.payload.warp)), self._states.writes.eq(1)]
+        m.d.comb += [self.states.to.eq(Cat(Const(0, 1), self.stack.request.payload.warp)), self.states.writes.eq(1)]
         m.d.comb += [self._new[name].eq(value) for name, value in fields.items()]
 
     def _read_token(self, m: Module, number: Any, word: Any) -> None:
         """Reads a word of a token: its mask (0), or its pc (1)."""
-        m.d.comb += [self._tokens.reads.eq(1), self._tokens.at.eq(
+        m.d.comb += [self.tokens.reads.eq(1), self.tokens.at.eq(
             Cat(word, number[:_STEP_BITS], self.stack.request.payload.warp))]
 
     def _write_token(self, m: Module, number: Any, word: int, bits: Any, note: Any) -> None:
         """Writes one."""
         m.d.comb += [
-            self._tokens.writes.eq(1), self._tokens.word.bits.eq(bits), self._tokens.word.note.eq(note),
-            self._tokens.to.eq(Cat(Const(word, 1), number[:_STEP_BITS], self.stack.request.payload.warp))]
+            self.tokens.writes.eq(1), self.tokens.word.bits.eq(bits), self.tokens.word.note.eq(note),
+            self.tokens.to.eq(Cat(Const(word, 1), number[:_STEP_BITS], self.stack.request.payload.warp))]
 
     def _fail(self, m: Module, error: WarpError) -> None:
         """The operation is over, in error."""
@@ -226,7 +226,7 @@ class SerialStack(Component):
 
     def _threads(self, m: Module) -> None:
         """A token against the codes of threads, one after the other."""
-        stack, tokens = self.stack, self._tokens
+        stack, tokens = self.stack, self.tokens
         self._judges = judges = Signal(name="judges")
         matching, role, code = Signal(WARP_THREADS), Signal(ThreadCode), stack.code
         frame, waits = self._asks(StackOperation.RESTORE), Signal()
@@ -254,7 +254,7 @@ class SerialStack(Component):
                 m.d.sync += [self._lost.eq(0), self._error.eq(WarpError.NONE), self._resume.eq(0), self._empty.eq(0)]
                 m.next = "SIZES"
         with m.State("SIZES"):
-            m.d.sync += self._sizes.eq(self._states.out)
+            m.d.sync += self._sizes.eq(self.states.out)
             self._read_state(m)
             m.next = "LOAD"
         with m.State("READ"):
@@ -357,9 +357,9 @@ class SerialStack(Component):
             size = stack.configuration.size
             m.d.comb += [
                 self._places.writes.eq(1), self._places.to.eq(Cat(Const(1, 1), asked.warp)),
-                self._places.word.eq(stack.configuration.local), self._states.writes.eq(1),
-                self._states.to.eq(Cat(Const(1, 1), asked.warp)),
-                self._states.word.eq(Cat(Mux(size == 0, 0, (size - 1)[:CRS_GRANULE_BITS]), size != 0,
+                self._places.word.eq(stack.configuration.local), self.states.writes.eq(1),
+                self.states.to.eq(Cat(Const(1, 1), asked.warp)),
+                self.states.word.eq(Cat(Mux(size == 0, 0, (size - 1)[:CRS_GRANULE_BITS]), size != 0,
                                          stack.configuration.check_calls))]
             m.next = "EMPTY"
         with m.State("EMPTY"):
@@ -369,7 +369,7 @@ class SerialStack(Component):
     def _unwind(self, m: Module) -> None:
         """One token after the other. Nothing is lost before the outcome is known: where the warp's state is, there is
         what an error leaves."""
-        stack, state, tokens, next_ = self.stack, self._state, self._tokens, self._next
+        stack, state, tokens, next_ = self.stack, self._state, self.tokens, self._next
         quad, frame = self._asks(StackOperation.POP_QUAD), self._asks(StackOperation.RESTORE)
         kind, framed, counted, pc = Signal(TokenKind), Signal(), Signal(), Signal(_ALIGNMENT_BITS, name="low_pc")
         place, halts, fits = next_[:PLACE_BITS], Signal(), Signal()
@@ -483,7 +483,7 @@ class SerialStack(Component):
         """The lowest dirty line goes to memory, token by token; those that are not on the stack as zeros, which is
         NONE."""
         port, state, tokens, beat, asked = (
-            self.port, self._state, self._tokens, self._beat, self.stack.request.payload)
+            self.port, self._state, self.tokens, self._beat, self.stack.request.payload)
         data, counted, kind, room = Signal(8 * BEAT_BYTES), Signal(), Signal(4), state.depth[:PLACE_BITS] != 0
         number, half = Cat(beat[1:], self._line[:SLOT_BITS]), 4 * BEAT_BYTES
         keep = ~(room & (state.dirty == 1) & (beat[1:] >= state.depth[:PLACE_BITS]))

@@ -70,7 +70,7 @@ class SerialFlowUnit(Component):
             "request": In(stream.Signature(flow_request(params))), "launch": In(stream.Signature(flow_launch(params))),
             "report_mask": In(REPORT_BITS), "result": Out(Event(flow_result(params))),
             "stack": Out(SerialStackPort(params))})
-        self._threads = memory.Memory(shape=_Thread, depth=WARP_THREADS * params.warps, init=[], attrs=IN_BLOCKS)
+        self.threads = memory.Memory(shape=_Thread, depth=WARP_THREADS * params.warps, init=[], attrs=IN_BLOCKS)
         self._launches = Signal()
         """What is done is a launch."""
         self._operation = Signal(FlowOperation)
@@ -120,8 +120,8 @@ class SerialFlowUnit(Component):
 
     def _pass(self, m: Module) -> None:
         """A thread after the other: who executes the instruction, which code it leaves, what becomes of it."""
-        m.submodules.threads = self._threads
-        read, write = self._threads.read_port(domain="comb"), self._threads.write_port()
+        m.submodules.threads = self.threads
+        read, write = self.threads.read_port(domain="comb"), self.threads.write_port()
         stack, request, launches, result = self.stack, self.request.payload, self._launches, self.result.payload
         warp, thread, step, instruction = (
             stack.request.payload.warp, stack.thread, stack.step, request.instruction)

@@ -1,8 +1,10 @@
 """Why a machine does not go on: what each warp is at, and what it waits for; its masks and its stack."""
 
+from collections.abc import Callable
 from typing import Any
 
 from rtl.crs.records import COUNT_BITS, StackState
+from rtl.crs.serial import SerialStackState
 from rtl.crs.tokens import BODY_BITS, StoredToken
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.tokens import CACHED_TOKENS, TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
@@ -24,6 +26,7 @@ _WORDS = {
     WaitReason.LANES: "others have the lanes", WaitReason.UNIT: "its unit has no room",
     WaitReason.TRAP: "the trap holds it", WaitReason.READY: "it can issue"}
 
+_Reader = Callable[[Any, Any, int, int], StackToken]
 
 
 def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
@@ -52,27 +55,52 @@ def warp_states(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> dict[int, 
 
 def _state(ctx: Any, core: Any, launch: Launch, memory: Memory, warp: int) -> WarpState:
     """Of one warp."""
-    state = ctx.get(core.front_end.control_flow.flow.states.data[warp])
+    flow, stack = core.front_end.control_flow.flow, core.front_end.control_flow.stack
+    threads, kept = (_serial_threads, _serial_stack) if core.serial else (_threads, _stack)
+    active, codes = threads(ctx, flow, warp)
     masks = dict.fromkeys(MASK_OF.values(), 0)
-    for thread, code in enumerate(state.codes):
+    for thread, code in enumerate(codes):
         if (name := MASK_OF.get(ThreadCode(code))) is not None:
             masks[name] |= 1 << thread
-    stack = core.front_end.control_flow.stack
-    pushed, committed = (ctx.get(part.data[warp]) for part in stack.states.states.parts)
-    latest = StackState.from_bits(pushed.as_bits() ^ committed.as_bits())
-    depth = (latest.last + 1) % (1 << DEPTH_BITS)
-    lines = (latest.entered - ctx.get(stack.states.below.data[warp])) % (1 << COUNT_BITS)
+    depth, calls, lines, on_chip = kept(ctx, stack, warp)
     region = memory.regions[LOCAL_MEMORY][0] + warp * launch.warp_block + launch.local * WARP_THREADS
     first = (-(-depth // TOKENS_PER_LINE) - lines) * TOKENS_PER_LINE
     tokens, unreadable = [], ""
     for index in reversed(range(max(0, depth - SHOWN_TOKENS), depth)):
         try:
-            tokens.append(_on_chip(ctx, stack, warp, index) if index >= first else
+            tokens.append(on_chip(ctx, stack, warp, index) if index >= first else
                           decode_token(memory.read(region + index * TOKEN_BYTES, TOKEN_BYTES)))
         except MemoryFaultError as fault:
             unreadable = str(fault)
             break
-    return WarpState(WarpMasks(state.active, **masks), depth, latest.calls, tuple(tokens), unreadable)
+    return WarpState(WarpMasks(active, **masks), depth, calls, tuple(tokens), unreadable)
+
+
+def _threads(ctx: Any, flow: Any, warp: int) -> tuple[int, list[int]]:
+    """A warp's active threads, and the codes of all."""
+    state = ctx.get(flow.states.data[warp])
+    return state.active, list(state.codes)
+
+
+def _serial_threads(ctx: Any, flow: Any, warp: int) -> tuple[int, list[int]]:
+    """The same of a serial machine."""
+    threads = [ctx.get(flow.threads.data[warp * WARP_THREADS + thread]) for thread in range(WARP_THREADS)]
+    return sum(state.active << thread for thread, state in enumerate(threads)), [state.code for state in threads]
+
+
+def _stack(ctx: Any, stack: Any, warp: int) -> tuple[int, int, int, _Reader]:
+    """A stack's depth, its counted calls, its lines on chip, and what reads a token there."""
+    pushed, committed = (ctx.get(part.data[warp]) for part in stack.states.states.parts)
+    latest = StackState.from_bits(pushed.as_bits() ^ committed.as_bits())
+    lines = (latest.entered - ctx.get(stack.states.below.data[warp])) % (1 << COUNT_BITS)
+    return (latest.last + 1) % (1 << DEPTH_BITS), latest.calls, lines, _on_chip
+
+
+def _serial_stack(ctx: Any, stack: Any, warp: int) -> tuple[int, int, int, _Reader]:
+    """The same of a serial machine."""
+    latest = SerialStackState.from_bits(
+        ctx.get(stack.states.memory.data[2 * warp]) & (1 << SerialStackState.as_shape().size) - 1)
+    return latest.depth, latest.calls, latest.lines, _serial_on_chip
 
 
 def _on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
@@ -81,6 +109,13 @@ def _on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
     body, kind = (ctx.get(stored[place].data[line]) for stored in (stack.tokens.bodies, stack.tokens.kinds))
     token = StoredToken.from_bits(body | kind << BODY_BITS)
     return StackToken(TokenKind(token.kind), token.pc, token.mask, bool(token.counted))
+
+
+def _serial_on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
+    """The same of a serial machine."""
+    place = warp * CACHED_TOKENS + index % CACHED_TOKENS
+    mask, pc = (ctx.get(stack.tokens.memory.data[2 * place + half]) for half in range(2))
+    return StackToken(TokenKind(mask.note), pc.bits, mask.bits, bool(pc.note))
 
 
 def _instruction(launch: Launch, memory: Memory, address: int) -> str:

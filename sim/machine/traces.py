@@ -56,15 +56,17 @@ def _machine_trap(trapping: int, locked_down: int) -> str:
 def _warp(core: Any, warp: int) -> dict[str, Any]:
     """The story of a warp."""
     issued, flow, state = core.retired.issued, core.retired.flow, core.trap_state
-    stack = core.front_end.control_flow.stack
+    stack = core.front_end.control_flow.flow.stack
     pushed, told = stack.pushed, stack.result
+    found = (stack.request.ready & stack.request.valid, stack.request.payload.warp) if core.serial else (
+        stack.result_valid, told.warp)
     return {
         "instruction": Text(_instruction(warp), (issued.valid, issued.payload.warp, issued.payload.pc,
                                                  issued.payload.word, issued.payload.kind)),
         "waits": core.reasons[warp],
         "active": Text(_active(warp), (flow.valid, flow.payload.warp, flow.payload.active, flow.payload.terminated)),
-        "token": Text(_token(warp), (pushed.valid, pushed.payload.warp, pushed.payload.kind, stack.result_valid,
-                                     told.warp, told.resume, told.kind)),
+        "token": Text(_token(warp), (pushed.valid, pushed.payload.warp, pushed.payload.kind, *found,
+                                     told.resume, told.kind)),
         "trap": Text(_trap, (core.front_end.trap.inside[warp], state.paused[warp]))}
 
 

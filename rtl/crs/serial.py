@@ -117,7 +117,7 @@ class SerialStack(Component):
             "write_fault": Out(Event(bits)), "events": Out(StackEvents), "port": Out(BeatPort(bits))})
         self.states = _Blocks(unsigned(max(SerialStackState.as_shape().size, _Sizes.as_shape().size)), 2 * warps)
         """Of each warp its state, and its sizes."""
-        self._places = _Blocks(unsigned(BLOCK_ADDRESS_BITS), 2 * warps)
+        self.places = _Blocks(unsigned(BLOCK_ADDRESS_BITS), 2 * warps)
         """Where its local memory begins, and how much of that lies before the stack."""
         self.tokens = _Blocks(_Word, 2 * CACHED_LINES * TOKENS_PER_LINE * warps)
         """Of each token on chip its mask, and its pc."""
@@ -153,7 +153,7 @@ class SerialStack(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for name in ("states", "places", "tokens"):
-            blocks = getattr(self, f"_{name}")
+            blocks = getattr(self, name)
             m.submodules[name] = blocks.memory
             blocks.add(m)
         stack, asked = self.stack, self.stack.request.payload
@@ -187,7 +187,7 @@ class SerialStack(Component):
         warp = self.stack.request.payload.warp
         m.d.comb += [
             self.states.at.eq(Cat(Const(which, 1), warp)), self.states.reads.eq(1),
-            self._places.at.eq(Cat(Const(0, 1), warp)), self._places.reads.eq(1)]
+            self.places.at.eq(Cat(Const(0, 1), warp)), self.places.reads.eq(1)]
 
     def _write_state(self, m: Module, **fields: Any) -> None:
         """Writes the warp's state, of which these are new."""
@@ -315,16 +315,16 @@ class SerialStack(Component):
                                  self._dirty.eq(0)]
                     m.next = "CLAMP"
                 with m.Case(StackOperation.SET_BASE):
-                    m.d.comb += [self._places.writes.eq(1), self._places.to.eq(Cat(Const(0, 1), asked.warp)),
-                                 self._places.word.eq(stack.configuration.base)]
+                    m.d.comb += [self.places.writes.eq(1), self.places.to.eq(Cat(Const(0, 1), asked.warp)),
+                                 self.places.word.eq(stack.configuration.base)]
                 with m.Case(StackOperation.WRITE_BACK):
                     with m.If(sizes.memory & missing & ~self._lost):
                         self._move(m, 0)
                     with m.Elif(sizes.memory & (state.dirty != 0)):
                         self._move(m, 1)
                 with m.Case(StackOperation.LAUNCH):
-                    m.d.comb += [self._places.writes.eq(1), self._places.to.eq(Cat(Const(0, 1), asked.warp)),
-                                 self._places.word.eq(stack.configuration.base)]
+                    m.d.comb += [self.places.writes.eq(1), self.places.to.eq(Cat(Const(0, 1), asked.warp)),
+                                 self.places.word.eq(stack.configuration.base)]
                     m.next = "LAUNCH"
                 with m.Case(StackOperation.CLEAR):
                     m.d.sync += self._empty.eq(1)
@@ -356,8 +356,8 @@ class SerialStack(Component):
         with m.State("LAUNCH"):
             size = stack.configuration.size
             m.d.comb += [
-                self._places.writes.eq(1), self._places.to.eq(Cat(Const(1, 1), asked.warp)),
-                self._places.word.eq(stack.configuration.local), self.states.writes.eq(1),
+                self.places.writes.eq(1), self.places.to.eq(Cat(Const(1, 1), asked.warp)),
+                self.places.word.eq(stack.configuration.local), self.states.writes.eq(1),
                 self.states.to.eq(Cat(Const(1, 1), asked.warp)),
                 self.states.word.eq(Cat(Mux(size == 0, 0, (size - 1)[:CRS_GRANULE_BITS]), size != 0,
                                          stack.configuration.check_calls))]
@@ -461,14 +461,14 @@ class SerialStack(Component):
         with m.State("DONE"):
             m.d.comb += [
                 stack.request.ready.eq(1), stack.result.value.eq(Mux(
-                    self._asks(StackOperation.GET_BASE), self._places.out,
+                    self._asks(StackOperation.GET_BASE), self.places.out,
                     Cat(self._top, Const(0, _POINTER_CALLS - DEPTH_BITS), self._calls, state.kill)))]
             m.next = "IDLE"
 
     def _address(self, m: Module) -> None:
         """Where a line lies: the base of the warp's memory, behind its threads', and so many granules further."""
         port, state, places, line, asked = (
-            self.port.request, self._state, self._places, self._line, self.stack.request.payload)
+            self.port.request, self._state, self.places, self._line, self.stack.request.payload)
         room = state.depth[:PLACE_BITS] != 0
         self._granule = granule = Signal(BLOCK_ADDRESS_BITS, name="granule")
         self._adds_line = adds_line = Signal(name="adds_line")
@@ -489,8 +489,8 @@ class SerialStack(Component):
         keep = ~(room & (state.dirty == 1) & (beat[1:] >= state.depth[:PLACE_BITS]))
         m.d.comb += port.request.payload.data.eq(data)
         with m.State("BASE"):
-            m.d.comb += [self._places.at.eq(Cat(Const(1, 1), asked.warp)), self._places.reads.eq(1)]
-            m.d.sync += [self._granule.eq(self._places.out), self._beat.eq(0)]
+            m.d.comb += [self.places.at.eq(Cat(Const(1, 1), asked.warp)), self.places.reads.eq(1)]
+            m.d.sync += [self._granule.eq(self.places.out), self._beat.eq(0)]
             m.next = "LOCAL"
         with m.State("LOCAL"):
             m.d.sync += self._granule.eq(self._sum)

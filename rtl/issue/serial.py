@@ -214,21 +214,22 @@ class SerialIssue(Component):
 
     def _operate(self, m: Module) -> None:
         """Operations of the instruction that is under way: of its unit alone. A gather is not taken in the first cycle
-        in which it is offered."""
-        client, offered = Signal(LaneClient), Signal()
+        in which it is offered, and nothing while the execute unit has one under way (``collecting``)."""
+        client, offered, free = Signal(LaneClient), Signal(), Signal()
         for which, unit in _CLIENTS.items():
             with m.If(is_kind(self._under_way, lambda rule, unit=unit: rule.unit == unit)):
                 m.d.comb += client.eq(which)
-        m.d.sync += offered.eq(~offered & self._busy & Cat(
+        m.d.comb += free.eq(self._busy & ~self.collecting)
+        m.d.sync += offered.eq(~offered & free & Cat(
             getattr(self, f"gather_{which.value}").valid for which in GATHERING).any())
-        for kind, out, those, free in (
-                ("gather", self.gather, GATHERING, offered), ("write", self.write, LaneClient, self._busy)):
+        for kind, out, those, takes in (
+                ("gather", self.gather, GATHERING, offered), ("write", self.write, LaneClient, free)):
             chosen = out.payload
             with m.Switch(client):
                 for which in those:
                     stream = getattr(self, f"{kind}_{which.value}")
                     with m.Case(which):
-                        m.d.comb += [out.valid.eq(stream.valid & free), stream.ready.eq(free),
+                        m.d.comb += [out.valid.eq(stream.valid & takes), stream.ready.eq(takes),
                                      chosen.operation.eq(stream.payload)]
             m.d.comb += [chosen.client.eq(client), chosen.operation.warp.eq(self._warp),
                          chosen.operation.serial.eq(self._serial)]

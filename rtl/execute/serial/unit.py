@@ -52,7 +52,7 @@ class SerialExecuteUnit(Component):
     thread : In(valid, payload: thread_index)
         As for ExecuteUnit; also clears the thread's predicates and CC. After a launch it comes for all threads.
     collecting : Out(1)
-        Always 0: nothing comes before an instruction is dispatched.
+        Something is under way: no operation may come.
     passed, gathered : Out(Event of scoreboard_event), Out(Event of operands_read)
         When everything is written, or read.
     memory, conversion, barrier : see lane_data_port
@@ -93,6 +93,7 @@ class SerialExecuteUnit(Component):
         m.submodules.sequencer = sequencer = self.sequencer
         held, state = self._held, self._in
         m.d.comb += [flag.eq(sequencer.phase == phase) for phase, flag in state.items()]
+        m.d.comb += self.collecting.eq(~state[Phase.IDLE] & ~state[Phase.OFFER])
 
         # What comes.
         m.d.comb += [sequencer.instruction.eq(self.instruction.valid), sequencer.gather.eq(self.gather.valid),

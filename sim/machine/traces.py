@@ -58,7 +58,7 @@ def _warp(core: Any, warp: int) -> dict[str, Any]:
     issued, flow, state = core.retired.issued, core.retired.flow, core.trap_state
     stack = core.front_end.control_flow.flow.stack
     pushed, told = stack.pushed, stack.result
-    found = (stack.request.ready & stack.request.valid, stack.request.payload.warp) if core.serial else (
+    found = (stack.request.ready, stack.request.payload.warp) if core.serial else (
         stack.result_valid, told.warp)
     return {
         "instruction": Text(_instruction(warp), (issued.valid, issued.payload.warp, issued.payload.pc,

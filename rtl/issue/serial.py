@@ -86,7 +86,7 @@ class SerialIssue(Component):
         self._kind, self._under_way = Signal(InstructionKind), Signal(InstructionKind)
         """Of what would be selected now, and of what was last."""
         self._room, self._may, self._moves, self._busy = Signal(), Signal(), Signal(), Signal()
-        """All units have room. The warp may issue an instruction; it is to enter the trap or to leave it; something of
+        """All units have room, and the execute unit is done. The warp may issue an instruction; it is to enter the trap or to leave it; something of
         it is under way."""
         self._selected, self._injected = Signal(), Signal()
         """An instruction is; something in the place of one."""
@@ -166,7 +166,8 @@ class SerialIssue(Component):
 
         able, moves = runs & ~waits & ~self.hold, runs & (self.enter | self.leave)
         m.d.comb += [
-            self._room.eq(self.rooms.as_value().all()), self._moves.eq(moves.bit_select(here, 1) & self._room),
+            self._room.eq(self.rooms.as_value().all() & ~self.collecting),
+            self._moves.eq(moves.bit_select(here, 1) & self._room),
             self._may.eq((able & ~moves).bit_select(here, 1) & self._room),
             self.taken.eq(one_hot(here, self._params.warps, self._selected)),
             self.drained.eq(~one_hot(here, self._params.warps, self._busy))]

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.execute.bounds import ONE
+from rtl.execute.bounds import ONE, size_of
 from rtl.execute.control import FirstTerm, LaneControl, ProductPart, ShiftCount, Truth
 from rtl.execute.shifter import moved_down
 from rtl.execute.stages import WORD_BYTES, Operands
@@ -12,7 +12,7 @@ from rtl.isa.kinds import SumShift
 from rtl.sums import sum_with_carry
 
 from .sources import beyond_pair
-from .step import FIRST_STEP, LAST_FIRST_STEP, Step
+from .step import FIRST_STEP, Step
 
 __all__ = ["FirstBytes"]
 
@@ -162,7 +162,7 @@ class FirstBytes(wiring.Component):
             m.d.sync += [product.eq(0), nonzero.eq(0)]
         with m.Elif(step.makes):
             m.d.sync += product.eq(Cat(rest[:16], (rest >> 16) + high))
-            with m.If(step.low | (step.number == FIRST_STEP + WORD_BYTES)):
+            with m.If(step.low | (step.high & step.first_place)):
                 m.d.sync += nonzero.eq(nonzero | product[:8].any())
 
     def _number(self, m: Module, shifts: Value, multiplies: Value) -> tuple[Value, Value]:
@@ -199,7 +199,7 @@ class FirstBytes(wiring.Component):
             m.d.sync += high.eq(high + total[8] + (self._ninths[0] ^ self._signs[0]))
             with m.If(~step.last_place):
                 m.d.sync += addend.eq(total[:8])
-        return total[:8], high & (step.number == FIRST_STEP + WORD_BYTES).replicate(3)
+        return total[:8], high & (step.high & step.first_place).replicate(3)
 
     def _logic(self, m: Module) -> Signal:
         """A function of a, b and c; what is picked of a permutation, which comes in place of a."""
@@ -221,30 +221,33 @@ class FirstBytes(wiring.Component):
         return Mux(control.as_one, as_one, Mux(control.as_bit, step.low & step.first_place, 0xFF))
 
     def _window(self, m: Module, stream: Signal, shifts: Value, multiplies: Value) -> None:
-        """Keeps five bytes, from bit ``amount`` on less a byte."""
-        control, step, amount = self.control, self.step, self._amount(m, shifts, multiplies)
+        """Keeps five bytes, from bit ``amount`` on less a byte, and looks at what is above them, or above the number of
+        them that the result has."""
+        step, amount, (_, half, small) = self.step, self._amount(m, shifts, multiplies), size_of(self.control)
         before = Signal(8)
         moved = Signal(8)
         kept = Signal(_WINDOW_BITS)
-        since = Signal(5)
+        begins = Signal()
+        under_way = Signal(WORD_BYTES)
+        passed = Signal()
         ones = Signal()
         zeros = Signal()
         top = Signal(2)
         m.d.comb += [
-            moved.eq(moved_down(Cat(before, stream[:7]), amount, range(3), 8)), since.eq(step.number - amount[3:]),
+            moved.eq(moved_down(Cat(before, stream[:7]), amount, range(3), 8)),
+            begins.eq((step.place == amount[3:5]) & Mux(amount[5], step.high, step.low)),
             self.term.eq(Cat(kept[8:], top)), self.low_byte.eq(kept[:8]),
             self.beyond.eq(Mux(self.negative, zeros, ones))]
-        m.d.sync += before.eq(stream)
+        m.d.sync += [before.eq(stream), under_way.eq(Cat(begins, under_way[:-1]))]
         with m.If(step.prepares):
-            m.d.sync += [ones.eq(0), zeros.eq(0), top.eq(0)]
+            m.d.sync += [passed.eq(0), ones.eq(0), zeros.eq(0), top.eq(0)]
         with m.If(step.makes):
-            m.d.sync += self.negative.eq(stream[7])
-            with m.If((since >= FIRST_STEP) & (since <= FIRST_STEP + WORD_BYTES)):
+            m.d.sync += [passed.eq(passed | under_way[-1]), self.negative.eq(stream[7])]
+            with m.If(begins | under_way.any()):
                 m.d.sync += kept.eq(Cat(kept[8:], moved))
-            with m.If((since > FIRST_STEP + WORD_BYTES) & (since <= LAST_FIRST_STEP)):
+            with m.If(passed | ((half | small) & under_way[2:].any()) | (small & under_way[1])):
                 m.d.sync += [ones.eq(ones | moved.any()), zeros.eq(zeros | ~moved.all())]
-            with m.If((step.number == FIRST_STEP + WORD_BYTES) & control.three
-                      & (control.sum_shift == SumShift.NONE)):
+            with m.If(step.high & step.first_place & self.control.three & (self.control.sum_shift == SumShift.NONE)):
                 m.d.sync += top.eq(stream)
 
     def _amount(self, m: Module, shifts: Value, multiplies: Value) -> Signal:
@@ -262,11 +265,13 @@ class FirstBytes(wiring.Component):
             with m.Elif(self.inside_b & ~by_byte & raw.any()):
                 m.d.sync += over.eq(1)
         beyond = counted & over & ~control.wrap
+        # 32 less the count: bits above the lowest one that is set are inverted.
         m.d.comb += [
-            count.eq(Mux(counted, wraps_at, control.shift)),
-            shift.eq(Mux(beyond, 8 * WORD_BYTES, count))]
+            count.eq(Mux(counted, wraps_at & ~beyond.replicate(5), control.shift)),
+            shift.eq(Cat(*(bit ^ (control.left & count[:place].any()) for place, bit in enumerate(count)),
+                         Mux(control.left, ~beyond & ~count.any(), beyond)))]
         with m.If(shifts):
-            m.d.comb += amount.eq(Mux(control.left, 8 * WORD_BYTES - shift, shift))
+            m.d.comb += amount.eq(shift)
         with m.Elif(multiplies):
             with m.Switch(control.product):
                 with m.Case(ProductPart.HIGH):

@@ -14,9 +14,6 @@ from .step import Step
 
 __all__ = ["ResultBytes"]
 
-_HALF_BITS = 16
-
-
 class ResultBytes(wiring.Component):
     """Takes the bytes of the first term, cuts fields out of them or puts them within bounds, and adds. What is chosen
     of the term and c is compared from the highest byte down, everything else goes from the lowest one up.
@@ -68,7 +65,7 @@ class ResultBytes(wiring.Component):
         m.d.comb += [
             chooses.eq(control.smaller | control.larger), place.eq(step.place ^ chooses.replicate(2)),
             source.eq(Cat(place[0], place[1] & ~control.result_high)), raw.eq(self.term[:32].word_select(source, 8)),
-            x.eq(self._bounded(m, self._field(m, raw), place))]
+            x.eq(self._cut(m, raw, place))]
 
         # The sum; or byte by byte the difference of the term and c.
         second = Signal(9)
@@ -111,59 +108,53 @@ class ResultBytes(wiring.Component):
         self._conclude(m, nonzero, top, overflowed)
         return m
 
-    def _field(self, m: Module, byte: Signal) -> Value:
-        """The byte with what is not of the field, or with what is packed into it."""
-        control, step, selector = self.control, self.step, self.operands.b[:16]
-        shifts = control.first == FirstTerm.SHIFT
-        before = Signal()
-        sign = Signal()
-        end = Signal(9)
-        field, insert, pack = control.field & shifts, control.insert & shifts, control.pack
-        length, position = selector[8:], selector[:8] & insert.replicate(8)
-        m.d.comb += end.eq(length + position)
-        kept = _Below(m, "kept", step, Cat(end[:5], ~field | end[5:].any()))
-        dropped = _Below(m, "dropped", step, Cat(position[:5], position[5:].any()))
-        packed = (control.which_byte == step.place).replicate(8)
+    def _cut(self, m: Module, byte: Signal, place: Signal) -> Value:
+        """The byte with what is not of the field, is packed into it or has no place there. Of a number that is beyond
+        the bounds of the result's type the bound."""
+        control, selector, insert = self.control, self.operands.b[:16], Signal()
+        opened, beyond, highest_beyond = self._bounds(m, place)
         marks = Signal(8)
         mask = Signal(8)
+        fill = Signal()
+        before = Signal()
+        m.d.comb += insert.eq(control.insert & (control.first == FirstTerm.SHIFT))
+        kept, dropped = self._field(m, insert, opened, place)
+        packed = control.which_byte == place
         m.d.comb += [
-            sign.eq(control.signed_a & Cat(before, byte[:7]).bit_select(kept.bits, 1)),
+            fill.eq(control.signed_a & Cat(before, byte[:7]).bit_select(kept.bits, 1)),
             marks.eq(Mux(control.of_condition, self.operands.conditions.as_value(),
                          Cat(self.operands.predicates, Const(1, 1)))),
-            mask.eq(kept.byte & ~Mux(pack, selector[:8] & packed, dropped.byte))]
-        m.d.sync += before.eq(step.concludes & Mux(kept.whole, byte[7], sign))
-        return (byte & mask) | (
-            Mux(insert, self.raw_c, Mux(pack, marks, sign.replicate(8))) & ~mask)
+            mask.eq(kept.byte & ~Mux(control.pack, selector[:8] & packed.replicate(8), dropped.byte))]
+        m.d.sync += before.eq(self.step.concludes & Mux(kept.whole, byte[7], fill))
+        rest = Cat(Mux(opened, fill, beyond).replicate(7), Mux(opened, fill, highest_beyond))
+        return (byte & mask) | (Mux(insert, self.raw_c, Mux(control.pack, marks, rest)) & ~mask)
 
-    def _bounded(self, m: Module, byte: Value, place: Value) -> Signal:
-        """A byte of the term within the bounds of the result's type, if it has its place there."""
-        control, word, negative = self.control, self.term[:32], self.negative
-        to_signed = control.signed_result
+    def _field(self, m: Module, insert: Value, opened: Value, place: Value) -> tuple["_Below", "_Below"]:
+        """What of the byte is below the end of the field, if any of it counts; what is below its begin."""
+        control, selector = self.control, self.operands.b[:16]
+        field = control.field & (control.first == FirstTerm.SHIFT)
+        length, position = selector[8:], selector[:8] & insert.replicate(8)
+        end = Signal(9)
+        m.d.comb += end.eq(length + position)
+        return (_Below(m, "kept", place, Cat(end[:5], ~field | end[5:].any()), opened),
+                _Below(m, "dropped", place, Cat(position[:5], position[5:].any()), Const(1)))
+
+    def _bounds(self, m: Module, place: Value) -> tuple[Signal, Value, Value]:
+        """Whether a byte of the term has its place there and is within the bounds of the result's type; otherwise the
+        bits there, and the highest one of them."""
+        control, word, negative, to_signed = self.control, self.term[:32], self.negative, self.control.signed_result
         exceeds = Signal()
         taken = Signal()
-        result = Signal(8)
+        opened = Signal()
+        last = Signal()
         high, half, small = size_of(control)
-
-        def differs(start: int, stop: int) -> Value:
-            """Whether some of these bits are not as the sign."""
-            return Mux(negative, ~word[start:stop].all(), word[start:stop].any())
-
         sign = Mux(small, word[7], Mux(half, word[15], word[31]))
         m.d.comb += [
-            exceeds.eq(control.bound & (
-                self.beyond | (negative & ~to_signed) | ((half | small) & differs(_HALF_BITS, 32))
-                | (small & differs(8, _HALF_BITS)) | (to_signed & (negative ^ sign)))),
-            taken.eq(Cat(taken_bytes(control)).bit_select(place, 1))]
+            exceeds.eq(control.bound & Mux(to_signed, self.beyond | (negative ^ sign), self.beyond | negative)),
+            taken.eq(Cat(taken_bytes(control)).bit_select(place, 1)), opened.eq(taken & ~exceeds),
+            last.eq(Cat(small & ~high, half & ~high, small & high, ~small).bit_select(place, 1))]
         # The highest bit of a bound is that of a negative number only if the type has a sign.
-        highest, top = exceeds & ~negative, exceeds & (negative == to_signed)
-        ones = Signal()
-        last = Signal()
-        m.d.comb += [
-            last.eq(Cat(small & ~high, half & ~high, small & high, ~small).bit_select(place, 1)),
-            ones.eq(taken & highest),
-            result.eq((byte & (taken & ~exceeds).replicate(8)) | Cat(
-                ones.replicate(7), Mux(last, taken & top, ones)))]
-        return result
+        return opened, taken & ~negative, taken & Mux(last, negative == to_signed, ~negative)
 
     def _chosen(self, m: Module, x: Signal, second: Signal, total: Signal) -> Value:
         """Whether the first term is taken, not c: by the highest bytes that differ."""
@@ -210,12 +201,13 @@ class ResultBytes(wiring.Component):
 
 
 class _Below:
-    """The bits of a byte that are below a bit of the word, whose number is up to 32: all, or the lowest ``bits``."""
+    """The bits of a byte that are below a bit of the word, whose number is up to 32: all, or the lowest ``bits``; none
+    if it does not count."""
 
-    def __init__(self, m: Module, name: str, step: Step, number: Value) -> None:
+    def __init__(self, m: Module, name: str, place: Value, number: Value, counts: Value) -> None:
         self.whole, self.bits, self.byte = (
             Signal(width, name=f"{name}_{what}") for what, width in (("whole", 1), ("bits", 3), ("byte", 8)))
         m.d.comb += [
-            self.whole.eq(number[5] | (number[3:5] > step.place)),
-            self.bits.eq(Mux(number[3:5] == step.place, number[:3], 0)),
-            self.byte.eq(Cat(self.whole | (self.bits > place) for place in range(8)))]
+            self.whole.eq(counts & (number[5] | (number[3:5] > place))),
+            self.bits.eq(Mux(counts & (number[3:5] == place), number[:3], 0)),
+            self.byte.eq(Cat(self.whole | (self.bits > bit) for bit in range(8)))]

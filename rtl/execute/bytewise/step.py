@@ -48,6 +48,11 @@ class Step(data.Struct):
         return self.number[2:] == FIRST_STEP >> 2
 
     @property
+    def high(self) -> Value:
+        """The same of the high word."""
+        return self.number[2:] == (FIRST_STEP >> 2) + 1
+
+    @property
     def makes(self) -> Value:
         """The first term is made."""
         return ~self.number[4] & self.number[2:4].any()

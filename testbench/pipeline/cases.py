@@ -397,9 +397,42 @@ def results(p: Pipeline) -> Script:
     p.bench.expect("the second result", {flags >> 1 & 1 for flags in both.flags[1:]}, {0})
 
 
+def beside(p: Pipeline) -> Script:
+    """A warp is launched while instructions of another one are under way."""
+    numbers = Data([3 * thread for thread in _THREADS], ALL, [15] * WARP_THREADS)
+    for warp in (1, 2):
+        yield from _wake(p, warp)
+        for register, predicate in ((1, 2), (2, 6)):
+            p.write(register, numbers, warp=warp, predicate=predicate, conditional=True)
+    yield from _quiet(p)
+    sums = [p.issue(encode("IADD", "r", Rd=3 + place, Ra=1, Rb=2 + place), warp=1) for place in range(2)]
+    test = p.issue(encode("ISETP", "i", Pd=4, Ra=1, imm=3, compare=Compare.EQ.value), warp=1)
+    yield
+    p.at_once("launch", {"valid": 1, "payload": {"warp": 2, "first_row": 64}})
+    cleared = p.clear([64 + register for register in (1, 2, 3)])
+    for cycle in range(40 * WARP_THREADS):
+        again, thread = divmod(cycle, WARP_THREADS)
+        if again % 2 == 0:      # more often than in a machine, so that it meets everything
+            p.at_once("thread", {"valid": 1, "payload": {"warp": 2, "thread": thread, "x": thread, "y": 2, "z": 1}})
+        next(cleared, None)
+        yield
+    yield from _quiet(p)
+    p.bench.expect("the first sum", p.written[sums[0]].values, [6 * thread for thread in _THREADS])
+    p.bench.expect("the second sum", p.written[sums[1]].values, [9 * thread for thread in _THREADS])
+    p.bench.expect("predicates", p.written[test].flags, [(thread == 1) << 4 | 1 << 2 | 1 << 6 for thread in _THREADS])
+    for which in (0, 1):
+        packed = yield from _written(p, encode("P2R", "i", Rd=9, Ra=RZ, imm=0xFF, which=which), warp=2)
+        p.bench.expect("predicates and CC of the new warp", set(packed.values), {0 if which else 1 << PT})
+    index = yield from _written(p, encode("S2R", Rd=9, special=SpecialRegister.TID), warp=2)
+    p.bench.expect("places of the new warp", index.values, [thread | 2 << 16 | 1 << 26 for thread in _THREADS])
+    where = p.gather([1, 2, 3], warp=2)
+    yield from _quiet(p)
+    p.bench.expect("registers of the new warp", p.gathered[where][-1], [[0] * WARP_THREADS] * 3)
+
+
 CASES = (distances, launched, results, votes_and_clocks, dispatched, collected, constants, refused, together, parts,
          flow_reads)
 """All of them."""
 SERIAL_CASES = (launched, results, votes_and_clocks, dispatched, collected, constants, refused, together, parts,
-                flow_reads)
-"""Those that are not about cycles only."""
+                flow_reads, beside)
+"""Those that are not about cycles only, and one of their own."""

@@ -153,7 +153,7 @@ class Pipeline(UnitDriver):
         for row in rows:
             before = self._cleared
             while self._cleared == before:
-                self._inputs["clear_rows"] = row
+                self.at_once("clear_rows", row)
                 yield
 
     def repeat(self, operation: Mapping[str, Any]) -> None:
@@ -176,6 +176,10 @@ class Pipeline(UnitDriver):
     def flow_result(self, warp: int, active: int, *, value: int = 0, error: WarpError = WarpError.NONE) -> None:
         """What the flow unit says."""
         self._put("flow_result", {"warp": warp, "active": active, "value": value, "error": error}, flow_result_valid=1)
+
+    def at_once(self, port: str, value: Any) -> None:
+        """Something that no instruction waits for, of a serial machine either."""
+        self._inputs[port] = value
 
     def accept_flow(self) -> None:
         """Takes the operation that the unit asks for."""

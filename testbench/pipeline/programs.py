@@ -72,7 +72,7 @@ class KernelLives:
     def _launch(self, warp: Warp) -> Script:
         """A new warp, when everything of the one before is over; its registers become zeros."""
         pipeline, registers = self.pipeline, self.machine.launch.registers
-        yield from pipeline.wait(RESULT_CYCLES + 2 * pipeline.params.beats)
+        yield from pipeline.settle(RESULT_CYCLES + 2 * pipeline.params.beats)
         yield from begin(pipeline, warp, warp.slot * registers)
         yield from pipeline.clear(warp.slot * registers + number for number in range(registers))
         self._known[warp.slot] = warp

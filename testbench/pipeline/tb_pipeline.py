@@ -53,10 +53,10 @@ def check_random(bench: Bench, lanes: int = 8, steps: int = 300, warps: int = 4)
     bench.checked("instructions and operations compared", lives.ledger.compared)
 
 
-def check_programs(bench: Bench, names: Iterable[str], limit: int = 300) -> None:
+def check_programs(bench: Bench, names: Iterable[str], limit: int = 300, lanes: int = 8) -> None:
     """Kernels, with the stall counts that NVIDIA's assembler gave their instructions."""
     for name in names:
-        lives = KernelLives(bench, machine_of(8), RUNS[name], "O3", limit)
+        lives = KernelLives(bench, machine_of(lanes), RUNS[name], "O3", limit)
         lives.run()
         bench.checked("instructions of kernels, and writes of other units between them", lives.ledger.compared)
 
@@ -102,6 +102,7 @@ def run(bench: Bench) -> None:
     for lanes in _LANES:
         check_cases(bench, lanes)
         check_random(bench, lanes, 2000 if bench.thorough else 300)
-    check_special_registers(bench, machine_of(8))
-    check_programs(bench, _KERNELS, 2000 if bench.thorough else 300)
+    for lanes in (1, 8):
+        check_special_registers(bench, machine_of(lanes))
+        check_programs(bench, _KERNELS, 2000 if bench.thorough else 300, lanes)
     record(bench)

@@ -98,14 +98,15 @@ class ThreadRows(Component):
 
         # What is read. Constants have the lower bits of their number for the thread's.
         group, own, inside = Signal(_GROUP_BITS, init=len(groups)), Signal(), Signal(_ROW_BITS)
+        constant = self.constant & ~self.number.matches(*map(int, _PLACES))
         with m.Switch(self.number):
             for place, number in enumerate(groups):
                 with m.Case(number):
                     m.d.comb += [group.eq(place), own.eq(1)]
         m.d.comb += [
-            inside.eq(Mux(own | ~self.constant, self.thread, self.number)),
-            read.addr.eq(Cat(inside, Mux(self.constant, group, self.warp)[:half - _ROW_BITS]))]
-        m.d.comb += read.addr[-1].eq(self.constant)
+            inside.eq(Mux(own | ~constant, self.thread, self.number)),
+            read.addr.eq(Cat(inside, Mux(constant, group, self.warp)[:half - _ROW_BITS]))]
+        m.d.comb += read.addr[-1].eq(constant)
         m.d.sync += row.eq(read.data)
         places = {axis: Cat(row[bit] for bit in place) for axis, place in self._places.items()}
         m.d.comb += self.flags.eq(Cat(row[bit] for bit in self._flags))

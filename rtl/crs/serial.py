@@ -449,6 +449,9 @@ class SerialStack(Component):
         sets, pushes = self._asks(StackOperation.SET_POINTER), self._asks(*_PUSHES)
         prepares, launches = self._asks(StackOperation.PREPARE_CALL), self._asks(StackOperation.LAUNCH)
         dirty = Cat(self._dirty[0] | (self._dirty == 0) & (self._lines != 0), self._dirty[1:])
+        m.d.comb += stack.result.value.eq(Mux(
+            self._asks(StackOperation.GET_BASE), self.places.out,
+            Cat(self._top, Const(0, _POINTER_CALLS - DEPTH_BITS), self._calls, state.kill)))
         with m.State("COMMIT"):
             self._write_state(
                 m, depth=self._top, calls=self._calls,
@@ -459,10 +462,7 @@ class SerialStack(Component):
             m.d.comb += self.committed.valid.eq(~pushes)
             m.next = "DONE"
         with m.State("DONE"):
-            m.d.comb += [
-                stack.request.ready.eq(1), stack.result.value.eq(Mux(
-                    self._asks(StackOperation.GET_BASE), self.places.out,
-                    Cat(self._top, Const(0, _POINTER_CALLS - DEPTH_BITS), self._calls, state.kill)))]
+            m.d.comb += stack.request.ready.eq(1)
             m.next = "IDLE"
 
     def _address(self, m: Module) -> None:

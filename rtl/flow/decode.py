@@ -1,5 +1,6 @@
 """Flow instructions on their way to the flow unit: they are decoded, and wait."""
 
+from collections import Counter
 from typing import Any
 
 from amaranth.hdl import Module, Mux
@@ -25,7 +26,7 @@ from rtl.layouts import (
     is_kind,
 )
 from rtl.params import SmParams
-from rtl.word import field_of, pattern_of
+from rtl.word import field_of, pattern_of, telling_patterns
 
 __all__ = ["FLOW_FORMS", "INJECTED", "FlowDecoder", "FlowQueue"]
 
@@ -56,6 +57,9 @@ _DECODED = {
     "SETLMEMBASE": _does(FlowOperation.SET_BASE, StackOperation.SET_BASE, constant=1),
     "CCTLL": _does(FlowOperation.WRITE_BACK, StackOperation.WRITE_BACK)}
 """What each instruction is decoded as, apart from its fields."""
+_OFFSETS = Counter(form.fields[target.field] for form in FLOW_FORMS
+                   if isinstance(target := form.operands.get("target"), Target))
+"""Where offsets are, and how often."""
 _COUNTED = {FlowOperation.CALL: StackOperation.CALL, FlowOperation.PUSH: StackOperation.PREPARE_CALL}
 """What those ask of the stack whose token counts as a call."""
 INJECTED = {FlowOperation.BRANCH: StackOperation.PUSH, FlowOperation.LEAVE_TRAP: StackOperation.SET_MODE,
@@ -65,6 +69,12 @@ INJECTED = {FlowOperation.BRANCH: StackOperation.PUSH, FlowOperation.LEAVE_TRAP:
 
 class FlowDecoder(wiring.Component):
     """Reads the instruction table; combinational.
+
+    Parameters
+    ----------
+    trusting
+        Words are flow instructions: a form is known by the bits that tell it from the others, and where none has an
+        offset, there may be any.
 
     Members
     -------
@@ -76,15 +86,23 @@ class FlowDecoder(wiring.Component):
     word: In(WORD_BITS)
     instruction: Out(FlowInstruction)
 
+    def __init__(self, *, trusting: bool = False) -> None:
+        self._trusting = trusting
+        super().__init__()
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        usual = _OFFSETS.most_common(1)[0][0] if self._trusting else None
+        if usual is not None:
+            m.d.comb += self.instruction.offset.eq(field_of(self.word, usual))
         with m.Switch(self.word):
             for form in FLOW_FORMS:
-                with m.Case(pattern_of(form)):
+                others = [other for other in FLOW_FORMS if other is not form]
+                with m.Case(*(telling_patterns([form], others) if self._trusting else [pattern_of(form)])):
                     fields, target = dict(_DECODED[form.name]), form.operands.get("target")
                     fields |= {name: field_of(self.word, form.fields[name]) for name in (
                         "uniform", "limited", "keep_reference", "counted") if name in form.fields}
-                    if isinstance(target, Target):
+                    if isinstance(target, Target) and form.fields[target.field] != usual:
                         fields["offset"] = field_of(self.word, form.fields[target.field])
                     if isinstance(target, Target | Constant):
                         fields |= {"indexed": target.index is not None, "constant": isinstance(target, Constant)}
@@ -109,15 +127,15 @@ class FlowQueue(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._layout, self._places = flow_request(params), 1 if params.serial else 16
+        self._layout, self._serial = flow_request(params), params.serial
         super().__init__({
             "dispatch": In(Event(dispatched(params))), "trap": In(TrapMove), "room": Out(1),
             "request": Out(stream.Signature(self._layout))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.decoder = decoder = FlowDecoder()
-        m.submodules.places = places = DispatchQueue(self._layout, places=self._places)
+        m.submodules.decoder = decoder = FlowDecoder(trusting=self._serial)
+        m.submodules.places = places = DispatchQueue(self._layout, places=1 if self._serial else 16)
         arriving, decoded = self.dispatch.payload, places.arriving.payload
         instruction = decoded.instruction
         m.d.comb += [
@@ -131,8 +149,10 @@ class FlowQueue(Component):
         with m.If(is_kind(arriving.kind, lambda rule: rule.injected)):
             m.d.comb += [
                 instruction.eq(0), instruction.operation.eq(self.trap.operation),
-                instruction.code.eq(ThreadCode.EXIT), instruction.constant.eq(1),
-                decoded.operand.eq(arriving.pc), decoded.guard.eq(~0), decoded.fault.eq(WarpError.NONE)]
+                instruction.code.eq(ThreadCode.EXIT), instruction.constant.eq(1)]
+            if not self._serial:    # a serial unit knows what has no operand, and no guard
+                m.d.comb += [
+                    decoded.operand.eq(arriving.pc), decoded.guard.eq(~0), decoded.fault.eq(WarpError.NONE)]
             with m.Switch(self.trap.operation):
                 for operation, asked in INJECTED.items():
                     with m.Case(operation):

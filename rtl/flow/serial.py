@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, unsigned
-from amaranth.lib import data, memory, stream
+from amaranth.lib import data, enum, memory, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component, pass_on
@@ -42,6 +42,16 @@ class _Thread(data.Struct):
 
     active: unsigned(1)
     code: ThreadCode
+
+
+class _Place(enum.Enum, shape=2):
+    """Words that the stack is given, and those where a warp goes on: the instruction's own pc, that of the one behind
+    it, its target, what is in place of a pc in a frame."""
+
+    OWN = 0
+    FOLLOWING = 1
+    TARGET = 2
+    SAVED = 3
 
 
 class SerialFlowUnit(Component):
@@ -97,7 +107,11 @@ class SerialFlowUnit(Component):
         self._goes, self._moves, self._marks = Signal(), Signal(), Signal()
         """The branch is taken; threads become active or not as the instruction says; their codes change so, too."""
         self._failed = Signal(WarpError)
-        """What the stack has said."""
+        """What the stack has said of the first that it was asked."""
+        self._tells = Signal()
+        """All is known, and kept for the result."""
+        self._choice, self._goes_on, self._chosen = Signal(_Place), Signal(_Place), Signal(_PC_BITS)
+        """A word; that where the warp goes on unless an unwind has found another."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -138,7 +152,8 @@ class SerialFlowUnit(Component):
         group, rest, left = Signal(), Signal(), Signal()
         m.d.comb += [
             threads.eq((old.active | launches) & Mux(
-                launches, ~self.launch.payload.threads.bit_select(thread, 1), request.guard.bit_select(thread, 1))),
+                launches, ~self.launch.payload.threads.bit_select(thread, 1),
+                request.guard.bit_select(thread, 1) | self._is_moved)),
             same.eq(request.same.bit_select(thread, 1) | ~instruction.indexed | launches),
             group.eq(threads & same), rest.eq(threads & ~same), left.eq((old.active | launches) & ~threads),
             lives.eq(~old.code.as_value().matches(*_DEAD))]
@@ -220,12 +235,17 @@ class SerialFlowUnit(Component):
                 m.d.sync += self._following.eq(total)
                 with m.If(~instruction.relative):
                     m.d.sync += total.eq(0)
-        with m.If(reads_operand & (request.fault != WarpError.NONE)):
+        with m.If(reads_operand & ~self._is_moved & (request.fault != WarpError.NONE)):
             m.d.comb += self._wrong.eq(request.fault)
         with m.Elif(total[_PC_BITS:].any()):
             m.d.comb += self._wrong.eq(WarpError.PC_WRAP)
         with m.Elif(total[:(INSTRUCTION_BYTES - 1).bit_length()].any() & ~self._does(FlowOperation.PUSH)):
             m.d.comb += self._wrong.eq(WarpError.MISALIGNED_PC)
+
+    @property
+    def _is_moved(self) -> Any:
+        """The trap unit makes the warp do it: no instruction but those by which threads leave has a code."""
+        return ~self._does(FlowOperation.LEAVE) & (self.request.payload.instruction.code == ThreadCode.EXIT)
 
     @property
     def _is_hole(self) -> Any:
@@ -255,17 +275,22 @@ class SerialFlowUnit(Component):
                 asked.operation.eq(Mux(begun, StackOperation.PUSH, StackOperation.SET_MODE)),
                 asked.kind.eq(Mux(self._holes == 0, Mux(self._token == 0, TokenKind.TRAP, TokenKind.MASKS),
                                   TokenKind.NONE)), asked.enable.eq(begun | right)]
-        lowest = enters & begun & (self._holes == 0) & (self._token == 0)
-        with m.If(lowest):
-            m.d.comb += asked.operand.eq(self._pc | self._under)
+        # The operand; behind that the same words are those where the warp may go on.
+        modes, lowest = enters & ~begun, enters & begun & (self._holes == 0) & (self._token == 0)
+        low = self._chosen[:HOLE_BITS] | (self._under & lowest.replicate(HOLE_BITS)) | modes.replicate(HOLE_BITS)
+        m.d.comb += [
+            self._chosen.eq(Array((self._pc, self._following, self._sum[:_PC_BITS], self._saved))[self._choice]),
+            asked.operand.eq(Cat(low, self._chosen[HOLE_BITS:]))]
+        with m.If(self._tells):
+            m.d.comb += self._choice.eq(self._goes_on)
+        with m.Elif(lowest | (branches & self._later) | self._does(FlowOperation.LEAVE_TRAP)):
+            m.d.comb += self._choice.eq(_Place.OWN)
         with m.Elif(enters):
-            m.d.comb += asked.operand.eq(Mux(begun, self._saved, _ENTERS))
-        with m.Elif(branches & self._later):
-            m.d.comb += asked.operand.eq(self._pc)
+            m.d.comb += self._choice.eq(_Place.SAVED)
         with m.Elif(branches | self._does(FlowOperation.CALL)):
-            m.d.comb += asked.operand.eq(self._following)
-        with m.Elif(self._does(FlowOperation.SET_POINTER, FlowOperation.PUSH, FlowOperation.LEAVE_TRAP)):
-            m.d.comb += asked.operand.eq(self._sum)
+            m.d.comb += self._choice.eq(_Place.FOLLOWING)
+        with m.Else():
+            m.d.comb += self._choice.eq(_Place.TARGET)
         with m.If(branches):
             m.d.comb += asked.enable.eq(self._goes & (self._stay | self._others))
         with m.Elif(self._does(FlowOperation.CALL, FlowOperation.PUSH)):
@@ -297,8 +322,10 @@ class SerialFlowUnit(Component):
             tells.eq(enters | reported(self.report_mask, error))]
         leaves = self._does(FlowOperation.LEAVE) & self._some & self._stay
         with m.If(stack.request.valid & stack.request.ready):
+            m.d.sync += self._failed.eq(refused)
+        with m.If(self._tells):
             m.d.sync += [
-                self._failed.eq(refused), result.error.eq(Mux(tells, error, WarpError.NONE)),
+                result.pc.eq(Mux(~fails & unwound, told.pc, self._chosen)), result.error.eq(Mux(tells, error, WarpError.NONE)),
                 result.warp.eq(stack.request.payload.warp), result.value.eq(told.value),
                 result.terminated.eq(told.empty), result.behind.eq(~(fails | stays | enters)),
                 result.kept.eq(self._does(FlowOperation.LEAVE) & self._some & instruction.keep_reference
@@ -306,14 +333,8 @@ class SerialFlowUnit(Component):
                 self._marks.eq(leaves | self._launches | (enters & ~fails)),
                 self._moves.eq(right & (self._goes | leaves | self._launches | (enters & ~fails)
                                         | self._does(FlowOperation.PUSH_QUAD)))]
-            with m.If(Mux(fails, tells, stays)):
-                m.d.sync += result.pc.eq(self._pc)
-            with m.Elif(~fails & unwound):
-                m.d.sync += result.pc.eq(told.pc)
-            with m.Elif(~fails & jumps):
-                m.d.sync += result.pc.eq(self._sum)
-            with m.Else():
-                m.d.sync += result.pc.eq(self._following)
+        m.d.comb += self._goes_on.eq(Mux(
+            Mux(fails, tells, stays), _Place.OWN, Mux(jumps & ~fails, _Place.TARGET, _Place.FOLLOWING)))
 
     def _sequence(self, m: Module) -> None:
         """The passes, one after the other."""
@@ -361,7 +382,7 @@ class SerialFlowUnit(Component):
                             m.d.sync += self._token.eq(self._token + 1)
                             m.next = "TOKEN"
             with m.State("LAST"):
-                m.d.comb += self._passes.eq(1)
+                m.d.comb += [self._passes.eq(1), self._tells.eq(self._word == 0)]
                 m.next = "COMMIT"
             with m.State("COMMIT"):
                 m.d.comb += [self._commits.eq(1), self._assigns.eq(self._word != 0)]

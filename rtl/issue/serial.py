@@ -86,8 +86,8 @@ class SerialIssue(Component):
         self._kind, self._under_way = Signal(InstructionKind), Signal(InstructionKind)
         """Of what would be selected now, and of what was last."""
         self._room, self._may, self._moves, self._busy = Signal(), Signal(), Signal(), Signal()
-        """All units have room, and the execute unit is done. The warp may issue an instruction; it is to enter the trap or to leave it; something of
-        it is under way."""
+        """All units have room, and the execute unit is done. The warp may issue an instruction; it is to enter the trap
+        or to leave it; something of it is under way."""
         self._selected, self._injected = Signal(), Signal()
         """An instruction is; something in the place of one."""
         super().__init__({

@@ -229,7 +229,7 @@ class SerialStackPort(wiring.Signature):
         request.
     pushed : In(Event(warp, kind))
     result : In(SerialStackResult)
-        The same, but ``pc`` and ``value`` only in the cycle in which it is taken.
+        The same, but ``pc`` and ``value`` only in the cycle in which it is taken and in the next one.
     looks : In(1)
         The stack wants a pass.
     thread, step, code : Out(5), Out(1), Out(ThreadCode)

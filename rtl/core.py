@@ -10,7 +10,7 @@ from rtl.component import Component, members_of, pass_on, ports
 from rtl.constant_clients import ConstantClients
 from rtl.conversion_units import ConversionUnits
 from rtl.execute import IndexedTargets, execute_unit
-from rtl.fetch import fetch_unit
+from rtl.fetch import SerialFetch, fetch_unit
 from rtl.front_end import FrontEnd, give
 from rtl.layouts import LaneClient, shared_clear, warp_exit
 from rtl.memory import memory_unit
@@ -38,6 +38,8 @@ class Core(Component):
         See the part that has them.
     grid : In(GridConfiguration)
         What runs; does not change while a warp lives.
+    bank : In(EventLayout of described_bank)
+        Of a serial machine: a constant bank of the grid, before it runs.
     launch, thread, clear, clear_rows : In
         What starts a warp: it is announced, the places of its threads are told, shared memory and registers become
         zeros, and then its threads begin.
@@ -59,7 +61,8 @@ class Core(Component):
             "clear": In(stream.Signature(shared_clear(params))), "exit": Out(warp_exit(params)), "trapping": Out(1),
             "retired": Out(RetirementPort(params)),
             **{own: member for part, names in _PORTS.items()
-               for own, member in members_of(getattr(self, part), **names).items()}})
+               for own, member in members_of(getattr(self, part), **names).items()},
+            **(members_of(self.fetch, "bank") if params.serial else {})})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -67,6 +70,7 @@ class Core(Component):
             m.submodules[name] = getattr(self, name)
             self.join(m, getattr(self, name), **names)
         self._connect(m)
+        self._grid(m)
         self._constants(m)
         self._registers(m)
         self._retire(m)
@@ -85,7 +89,7 @@ class Core(Component):
         units, result, begins = {"memory": memory, "conversion": self.conversion}, front.result, self.clear
         give(m, targets.passed, **units)
         for sender, receiver, *names in (
-                (self, fetch, "grid"), (self, memory, "grid", "launch"), (self, front, "launch"),
+                (self, fetch, "grid"), (self, memory, "launch"), (self, front, "launch"),
                 (self.grid, front, "barriers"), (front, fetch, "room"), (front, memory, "local_base"),
                 (front, execute, "warp_status", "all_status"), (execute, front, "status_warp", "clear_status"),
                 *((front, unit, "report_mask") for unit in (execute, targets, *units.values())),
@@ -100,6 +104,14 @@ class Core(Component):
             front.collecting.eq(execute.collecting | targets.busy), front.lanes_error.eq(execute.error),
             execute.flow_result_valid.eq(result.valid), execute.flow_result.eq(result.payload),
             memory.clear.payload.shared_base.eq(begins.payload.base)]
+
+    def _grid(self, m: Module) -> None:
+        """What the memory unit is told of the grid. A serial machine has constant banks in fetch alone, which tells it
+        the bank that its instruction names, in the place of all."""
+        m.d.comb += self.memory.grid.eq(self.grid)
+        if isinstance(self.fetch, SerialFetch):
+            self.join(m, self.fetch, "bank")
+            m.d.comb += [bank.eq(self.fetch.named) for bank in self.memory.grid.banks]
 
     def _constants(self, m: Module) -> None:
         """Words of constant banks that units ask for, beside what fetch reads for all: one at a time."""

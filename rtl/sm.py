@@ -40,6 +40,7 @@ class Sm(Component):
         self.distributor = distributor = Distributor(params)
         self.registers = HostPort(params)
         self._ports = (core.unit_memory, core.stack_memory, core.fetch_memory, distributor.port)
+        self._serial = params.serial
         arbiter = BeatArbiter if params.serial else MemoryArbiter
         self.arbiter = arbiter([len(port.request.payload.tag) for port in self._ports])
         self.tag_bits = len(self.arbiter.port.request.payload.tag)
@@ -65,6 +66,8 @@ class Sm(Component):
         self.join(m, core, "policy", "interrupt", "retired")
         pass_on(m, registers, core, "command")
         pass_on(m, distributor, core, "grid", "launch", "thread", "starting")
+        if self._serial:
+            pass_on(m, distributor, core, "bank")
         m.d.comb += core.invalidate.eq(distributor.invalidate | registers.invalidate)
 
         # Core -> work distributor -> host.

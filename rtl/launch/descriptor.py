@@ -9,7 +9,16 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.qmd import QMD, QMD_BYTES
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import BEAT_BYTES, BEATS, ends_answer, ends_request, memory_port
+from rtl.layouts import (
+    BEAT_BYTES,
+    BEATS,
+    CONSTANT_BANKS,
+    EventLayout,
+    described_bank,
+    ends_answer,
+    ends_request,
+    memory_port,
+)
 from rtl.params import ADDRESS_BITS, SmParams
 
 __all__ = ["LAUNCH_TAG_BITS", "Descriptor", "DescriptorMemory"]
@@ -26,6 +35,7 @@ _LINE_BITS = 8 * LINE_BYTES
 _LINES = 1 + max(field.lowest(field.count - 1) + field.width - 1 for field in QMD.values()) // _LINE_BITS
 """Lines of a descriptor with fields in them."""
 _WORD_BITS = 32
+_BANK_FIELDS = tuple(f"CONSTANT_BUFFER_{name}" for name in ("ADDR_LOWER", "ADDR_UPPER", "SIZE"))
 _ONE_WORD, _FOUR_WORDS = 0xF, 0xFFFF
 """Bytes of a release."""
 
@@ -43,6 +53,8 @@ class DescriptorMemory(Component):
     over, failed : Out(1), Out(1)
         For one cycle: what was asked for is done; memory has nothing at the address.
     fields : Out(Descriptor)
+    bank : Out(EventLayout of described_bank)
+        In a serial machine, where constant banks are no ``fields``: each of them, when it is read.
     port : Out(memory_port)
     """
 
@@ -50,7 +62,8 @@ class DescriptorMemory(Component):
         self._in_beats = params.serial
         super().__init__({
             "read": In(1), "address": In(ADDRESS_BITS), "release": In(1), "over": Out(1), "failed": Out(1),
-            "fields": Out(Descriptor), "port": Out(memory_port(params, LAUNCH_TAG_BITS))})
+            "fields": Out(Descriptor), "port": Out(memory_port(params, LAUNCH_TAG_BITS)),
+            **({"bank": Out(EventLayout(described_bank()))} if params.serial else {})})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -74,6 +87,8 @@ class DescriptorMemory(Component):
                     m.next = "TAKE"
             with m.State("TAKE"), m.If(response.valid):
                 self._take(m, line)
+                if self._in_beats:
+                    self._tell_bank(m, Cat(response.payload.beat, line))
                 with m.If(line_answered):
                     m.d.sync += line.eq(line + 1)
                     m.next = "ASK"
@@ -97,6 +112,8 @@ class DescriptorMemory(Component):
         bits = len(answer.data)
         parts: dict[int, list[tuple[Value, int]]] = {}
         for name, field in QMD.items():
+            if self._in_beats and name in _BANK_FIELDS:
+                continue
             for index in range(field.count):
                 number, start = divmod(field.lowest(index), bits)
                 assert start + field.width <= bits
@@ -106,6 +123,24 @@ class DescriptorMemory(Component):
             for number, targets in parts.items():
                 with m.Case(number):
                     m.d.sync += [target.eq(answer.data[start:start + len(target)]) for target, start in targets]
+
+    def _tell_bank(self, m: Module, number: Value) -> None:
+        """A constant bank, when its second half comes: the first one is in the beat before."""
+        answer, told = self.port.response.payload.data, self.bank.payload
+        parts, before = [], Signal.like(answer)
+        first, bits = QMD["CONSTANT_BUFFER_SIZE"].lowest(0) // len(answer), len(answer)
+        for name in _BANK_FIELDS:
+            field = QMD[name]
+            beat, start = divmod(field.lowest(0), bits)
+            assert field.lowest(1) - field.lowest(0) == bits and first - beat in (0, 1)
+            parts.append((answer if beat == first else before)[start:start + field.width])
+        lower, upper, size = parts
+        m.d.sync += before.eq(answer)
+        m.d.comb += [
+            told.number.eq(number - first),
+            self.bank.valid.eq((number >= first) & (number < first + CONSTANT_BANKS)),
+            told.bank.valid.eq(self.fields["CONSTANT_BUFFER_VALID"].as_value().bit_select(told.number, 1)),
+            told.bank.address.eq(Cat(lower, upper)), told.bank.size.eq(size)]
 
     def _release(self, m: Module, place: Cat) -> int:
         """The data of a release: the same in every place of the line where it can be. Returns that it is all."""

@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component, pass_on
+from rtl.component import Component, members_of, pass_on
 from rtl.isa.qmd import QMD_BYTES
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import (
@@ -50,6 +50,8 @@ class Distributor(Component):
         after that on.
     grid : Out(GridConfiguration)
         Of the grid that runs, or was the last to run.
+    bank : Out(EventLayout of described_bank)
+        Of a serial machine: a constant bank of the grid that is about to run.
     launch, thread : Out(EventLayout of warp_launch), Out(EventLayout of thread_index)
     clear_rows : Out(stream of rows of the register file)
         The registers of a warp that is being launched.
@@ -69,7 +71,9 @@ class Distributor(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
+        self.memory = DescriptorMemory(params)
         super().__init__({
+            **(members_of(self.memory, "bank") if params.serial else {}),
             "control": In(GridControl()), "halt": In(1), "port": Out(memory_port(params, LAUNCH_TAG_BITS)),
             "invalidate": Out(1), "fetch_busy": In(1), "grid": Out(GridConfiguration),
             "launch": Out(EventLayout(warp_launch(params))), "thread": Out(EventLayout(thread_index(params))),
@@ -78,7 +82,6 @@ class Distributor(Component):
             "flow": Out(stream.Signature(flow_launch(params))), "exit": In(warp_exit(params)),
             "drained": In(params.warps), "occupied": Out(params.warps), "running": Out(params.warps),
             "starting": Out(1), "cta_started": Out(1), "warp_started": Out(1)})
-        self.memory = DescriptorMemory(params)
         self.plan = GridPlan(params)
         self.slots = SlotKeeper(params)
         self.starter = WarpStarter(params)
@@ -93,7 +96,7 @@ class Distributor(Component):
         m = Module()
         m.submodules.memory, m.submodules.plan, m.submodules.slots = self.memory, self.plan, self.slots
         m.submodules.starter, m.submodules.references = self.starter, self.references
-        self.join(m, self.memory, "port")
+        self.join(m, self.memory, "port", *(["bank"] if self._params.serial else []))
         self.join(m, self.slots, "exit", "drained", "occupied", "running")
         self.join(m, self.starter, "launch", "thread", "clear_rows", "clear", "flow")
         connect(m, flipped(self.control.references), self.references.host)
@@ -117,7 +120,7 @@ class Distributor(Component):
             grid.grid.y.eq(fields["CTA_RASTER_HEIGHT"]), grid.grid.z.eq(fields["CTA_RASTER_DEPTH"]),
             grid.block.x.eq(fields["CTA_THREAD_DIMENSION0"]), grid.block.y.eq(fields["CTA_THREAD_DIMENSION1"]),
             grid.block.z.eq(fields["CTA_THREAD_DIMENSION2"])]
-        for bank in range(CONSTANT_BANKS):
+        for bank in range(0 if self._params.serial else CONSTANT_BANKS):
             m.d.comb += [
                 grid.banks[bank].valid.eq(fields["CONSTANT_BUFFER_VALID"][bank]),
                 grid.banks[bank].address.eq(Cat(

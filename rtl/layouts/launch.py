@@ -18,6 +18,7 @@ __all__ = [
     "LaunchRejection",
     "LaunchSettings",
     "ReferenceAccess",
+    "described_bank",
     "shared_clear",
     "thread_index",
     "warp_exit",
@@ -38,8 +39,14 @@ class ConstantBank(data.Struct):
     size: unsigned(17)
 
 
+def described_bank() -> data.StructLayout:
+    """What a launch descriptor says of a constant bank."""
+    return data.StructLayout({"number": range(CONSTANT_BANKS), "bank": ConstantBank})
+
+
 class GridConfiguration(data.Struct):
-    """The grid that runs; it does not change while a warp lives. Sizes in bytes unless said otherwise."""
+    """The grid that runs; it does not change while a warp lives. Sizes in bytes unless said otherwise. In a serial
+    machine, constant banks are told one by one instead."""
 
     program: unsigned(ADDRESS_BITS)
     """Address of pc 0."""

@@ -43,6 +43,7 @@ class LaunchDriver(UnitDriver):
         self.plain = PlainDistributor(bench, params, dict(references or {}), life)
         self._launch, self._thread = warp_launch(params), thread_index(params)
         self._flow = flow_launch(params)
+        self._banks: dict[int, Any] = {}     # of a serial machine, as they were told
 
     async def _drive(self, ctx: Any) -> None:
         """All grids."""
@@ -85,6 +86,7 @@ class LaunchDriver(UnitDriver):
             self.plain.plan(grid)
         clearing, halt_until, fetch_until, planned = -1, 0, -1, False
         ports = (dut.clear_rows, dut.clear, dut.flow)
+        bank = (dut.bank.valid, dut.bank.payload) if self.params.serial else ()
         drained, before = (1 << self.params.warps) - 1, 0
         while True:
             ready = [int(random.random() >= self._slow) for _ in ports]
@@ -104,8 +106,10 @@ class LaunchDriver(UnitDriver):
             taken, done, rejection, invalidate, launch, thread, occupied, begins, *streams = await self._tick(
                 ctx, dut.control.start.ready, dut.control.done, dut.control.rejection, dut.invalidate,
                 dut.launch.as_value(), dut.thread.as_value(), dut.occupied, dut.cta_started,
-                *(port.valid for port in ports), *(Value.cast(port.payload) for port in ports))
+                *(port.valid for port in ports), *(Value.cast(port.payload) for port in ports), *bank)
             self.plain.now += 1
+            if bank and streams[6]:
+                self._banks[streams[7].number] = streams[7].bank
             if occupied != before or launch & 1 or done or any(streams[:3]):
                 self._happened()
             before = occupied
@@ -136,7 +140,8 @@ class LaunchDriver(UnitDriver):
                 bench.expect("rejection", LaunchRejection(rejection), grid.rejection)
                 if grid.rejection is LaunchRejection.NONE:
                     bench.expect("whether the caches were made empty", planned, True)
-                    self.plain.check_configuration(grid, ctx.get(dut.grid))
+                    got = ctx.get(dut.grid)
+                    self.plain.check_configuration(grid, got, self._banks if bank else got.banks)
                 if rejection == 0:
                     bench.expect("CTAs that have not ended", len(self.plain.running), 0)
                     bench.expect("CTAs that have not started", len(self.plain.coming), 0)

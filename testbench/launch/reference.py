@@ -61,8 +61,8 @@ class PlainDistributor:
         self._waits = self._slots = self._cta_slots = self._rows = self._piece = self._block = 0
         self.ctas = self.warps = self.threads = self.most = self.now = 0
 
-    def check_configuration(self, grid: Grid, got: Any) -> None:
-        """What the units are told of the grid."""
+    def check_configuration(self, grid: Grid, got: Any, banks: Any) -> None:
+        """What the units are told of the grid, and of its constant banks."""
         fields = grid.fields
         expected = {
             "program": PROGRAM, "entry": fields.get("PROGRAM_OFFSET", 0), "registers": grid.registers,
@@ -75,7 +75,7 @@ class PlainDistributor:
         for bank, parts in enumerate(zip(*(fields.get(f"CONSTANT_BUFFER_{name}", (0,) * 8) for name in (
                 "VALID", "ADDR_LOWER", "ADDR_UPPER", "SIZE")), strict=True)):
             valid, lower, upper, size = parts
-            told = got.banks[bank]
+            told = banks[bank]
             self.bench.expect(f"grid: constant bank {bank}", (int(told.valid), int(told.address), int(told.size)),
                               (valid, lower | upper << 32, size))
 

@@ -149,6 +149,14 @@ class FetchDriver(UnitDriver):
             self.constants += 1
 
 
+async def describe(ctx: Any, fetch: Any, image: Image) -> None:
+    """Tells fetch of a serial machine of all constant banks."""
+    for number, bank in enumerate(image.grid["banks"]):
+        ctx.set(fetch.bank, {"valid": 1, "payload": {"number": number, "bank": bank}})
+        await ctx.tick()
+    ctx.set(fetch.bank.valid, 0)
+
+
 class SerialFetchDriver(FetchDriver):
     """The same, of the unit of a serial machine: asks for one instruction after the other, of any warp, behind the last
     one of that warp or elsewhere. ``takes`` is the chance, in a cycle, that one is asked for."""
@@ -158,6 +166,7 @@ class SerialFetchDriver(FetchDriver):
 
     async def _drive(self, ctx: Any, cycles: int) -> None:
         self._pcs = {}
+        await describe(ctx, self.dut, self.image)
         await super()._drive(ctx, cycles)
 
     def _steer(self, ctx: Any) -> None:

@@ -16,6 +16,7 @@ from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
 from testbench.driver import UnitDriver, offer
+from testbench.scheduler.fetch_driver import describe
 from testbench.scheduler.fetch_image import Image
 from testbench.words import form_of
 
@@ -75,6 +76,8 @@ class FrontDriver(UnitDriver):
         """So many warps are launched at pc 0."""
         issue = self.dut.issue
         ctx.set(self.dut.fetch.grid, self.image.grid)
+        if self.params.serial:
+            await describe(ctx, self.dut.fetch, self.image)
         async for valid, instruction in self._ticks(ctx, issue.instruction.valid, issue.instruction.payload):
             now = self.cycle
             if valid:

@@ -11,7 +11,7 @@ from rtl.isa.registers import BLOCK_BYTES, COUNTER_BLOCK, SM_BLOCK, WORK_BLOCK, 
 from rtl.layouts import CounterEvents, GridControl, HostBus, RegisterAccess, TrapCommand, TrapStatus
 from rtl.params import SmParams
 
-from .counters import Counters
+from .counters import Counters, WordCounters
 from .debugger import DebuggerRegisters
 from .work import WorkRegisters
 
@@ -46,7 +46,7 @@ class HostPort(Component):
             "grids": Out(GridControl()), "events": In(CounterEvents)})
         self.debugger = DebuggerRegisters(params)
         self.work = WorkRegisters()
-        self.counters = Counters(len(counters_of(params.counters)))
+        self.counters = (WordCounters if params.serial else Counters)(len(counters_of(params.counters)))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -27,7 +27,7 @@ from rtl.params import SmParams
 
 from .descriptor import LAUNCH_TAG_BITS, DescriptorMemory
 from .plan import GridPlan
-from .references import ReferenceCounters
+from .references import ReferenceCounters, SlowReferenceCounters
 from .slots import SlotKeeper
 from .starter import WarpStarter
 
@@ -82,7 +82,7 @@ class Distributor(Component):
         self.plan = GridPlan(params)
         self.slots = SlotKeeper(params)
         self.starter = WarpStarter(params)
-        self.references = ReferenceCounters()
+        self.references = SlowReferenceCounters(params) if params.serial else ReferenceCounters()
         self._settings: Any = Signal(LaunchSettings)
         self._index: Any = Signal(warp_launch(params)["index"].shape)
         self._cta = Signal(params.warp_bits)

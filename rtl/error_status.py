@@ -8,7 +8,16 @@ from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import ALWAYS_INTERRUPT, SM_REGISTERS, GlobalError, trap_bit
 from rtl.isa.trap_status import TRAP_REASONS
-from rtl.layouts import REPORT_BITS, RegisterAccess, TrapEvents, TrapReport, error_event, place_of
+from rtl.layouts import (
+    REPORT_BITS,
+    RegisterAccess,
+    TrapEvents,
+    TrapReport,
+    error_event,
+    of_instruction,
+    of_stack,
+    place_of,
+)
 from rtl.params import SmParams
 from rtl.population import population
 
@@ -24,7 +33,8 @@ class ErrorStatus(Component):
     -------
     access : RegisterAccess
     errors : In(array of error_event)
-        Reported ones. Of several in a cycle the first in the array is kept.
+        Reported ones. Of several in a cycle the first in the array is kept; in a machine with one instruction under way
+        these are by ERROR_SOURCES, and an instruction's goes before a stack's.
     report, events : In(TrapReport), In(TrapEvents)
     report_mask : Out(32)
     interrupt : Out(1)
@@ -40,7 +50,7 @@ class ErrorStatus(Component):
             "access": Out(RegisterAccess()),
             "errors": In(data.ArrayLayout(error_event(params), sources)), "report": In(TrapReport(params)),
             "events": In(TrapEvents), "report_mask": Out(REPORT_BITS), "interrupt": Out(1)})
-        self._sources = sources
+        self._alone = params.serial
         self._event = error_event(params)
         self._error, self._warp, self._pc = Signal(16, name="error"), Signal(8, name="warp"), Signal(32, name="pc")
         self._status = Signal(32, name="status")
@@ -72,12 +82,13 @@ class ErrorStatus(Component):
 
         # What happens.
         raised, kept = Signal(32), Signal()
-        first, valid = Signal(self._event), Cat(event.valid for event in self.errors)
-        for event in reversed(list(self.errors)):
+        errors = (of_instruction(self.errors), of_stack(self.errors)) if self._alone else list(self.errors)
+        first, valid = Signal(self._event), Cat(event.valid for event in errors)
+        for event in reversed(errors):
             with m.If(event.valid):
                 m.d.comb += first.eq(event)
         pending = error.any() & ~writes["HWW_WARP_ESR"]
-        overflow = Cat(event.valid & (event.error == WarpError.STACK_OVERFLOW) for event in self.errors).any()
+        overflow = Cat(event.valid & (event.error == WarpError.STACK_OVERFLOW) for event in errors).any()
         several = (population(valid) > 1) | (valid.any() & pending)
         m.d.comb += [
             raised[GlobalError.MULTIPLE_WARP_ERRORS.value].eq(several),

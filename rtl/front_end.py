@@ -197,6 +197,14 @@ class FrontEnd(Component):
             trap.drained.eq(issue.drained & ~issue.taken), trap.result.valid.eq(result.valid),
             trap.result.payload.eq(result.payload)]
 
+    def _issued(self, m: Module) -> Any:
+        """The instruction that is under way, where there is one: errors are its, whoever tells of them."""
+        issued, (valid, payload) = Signal(data.StructLayout({"warp": self._params.warp_bits, "pc": 32})), (
+            self.instruction.valid, self.instruction.payload)
+        with m.If(valid):
+            pass_on(m, payload, issued, "warp", "pc", domain="sync")
+        return issued
+
     def _errors(self, m: Module) -> None:
         """All errors, to the trap unit and to the host. Some are told a cycle later: their warp is held anyway, or
         still on its way to where it goes on."""
@@ -209,11 +217,16 @@ class FrontEnd(Component):
             fault.warp.eq(written.payload), fault.error.eq(WarpError.MMU_FAULT)]
         errors = {name: getattr(self, f"{name}_error") for name in _OUTSIDE} | {
             "barrier": self.barrier.error, "trap": self.trap.error, "flow": failed, "stack": fault}
+        issued = self._issued(m) if self._params.serial else None
         for number, name in enumerate(ERROR_SOURCES):
             told = error = errors[name]
             if name in _LATE:
                 told = Signal(layout, name=f"{name}_error_late")
                 m.d.sync += told.eq(error)
+            if issued is not None and name not in ("flow", "stack"):
+                told = Signal(layout, name=f"{name}_error_told")
+                m.d.comb += told.eq(error)
+                pass_on(m, issued, told, "warp", "pc")
             m.d.comb += [
                 self.errors[number].eq(error), self.trap.errors[number].eq(told), status.errors[number].eq(told)]
         for unit in (self.barrier, self.trap, flow):

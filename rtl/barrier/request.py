@@ -58,14 +58,14 @@ class BarrierQueue(Component):
     (``request``, a stream of barrier_request)."""
 
     def __init__(self, params: SmParams) -> None:
-        self._layout = barrier_request(params)
+        self._layout, self._places = barrier_request(params), 1 if params.serial else 16
         super().__init__({
             "dispatch": In(EventLayout(dispatched(params))), "room": Out(1),
             "request": Out(stream.Signature(self._layout))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.places = places = DispatchQueue(self._layout, decoding=1)
+        m.submodules.places = places = DispatchQueue(self._layout, places=self._places, decoding=1)
         instruction, request, threads = self.dispatch.payload, Signal(self._layout), Signal(WARP_THREADS)
 
         # Decode.

@@ -350,8 +350,6 @@ class BarrierUnit(Component):
         when the write is sent."""
         request, port, asked, value = self._request, self.port, self.port.write.payload, Signal(32)
         mark, sent = Signal.like(asked.index), port.write.valid & port.write.ready
-        m.submodules.values = values = Words(32, 1 << len(mark))
-        values.write(m, port.write.valid, mark, value)
         wanted = Signal.like(value)
         pass_on(m, request, asked, "warp", "serial", "register", "predicate")
         m.d.comb += [
@@ -362,5 +360,12 @@ class BarrierUnit(Component):
             for place, content in ((BarrierRead.BARRIER, self._row.state), (BarrierRead.RESULT, self._result)):
                 with m.Case(place):
                     m.d.comb += value.eq(content)
-        m.d.sync += [mark.eq(mark + sent), wanted.eq(values.read(m, port.wanted.index))]
+        if self._params.serial:
+            # Its beats have passed before there is another one.
+            with m.If(sent):
+                m.d.sync += wanted.eq(value)
+        else:
+            m.submodules.values = values = Words(32, 1 << len(mark))
+            values.write(m, port.write.valid, mark, value)
+            m.d.sync += [mark.eq(mark + sent), wanted.eq(values.read(m, port.wanted.index))]
         m.d.comb += [port.flags.eq(wanted.any().replicate(len(port.flags))), *(lane.eq(wanted) for lane in port.values)]

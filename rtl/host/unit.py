@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component, pass_on
@@ -11,7 +11,7 @@ from rtl.isa.registers import BLOCK_BYTES, COUNTER_BLOCK, SM_BLOCK, WORK_BLOCK, 
 from rtl.layouts import CounterEvents, GridControl, HostBus, RegisterAccess, TrapCommand, TrapStatus
 from rtl.params import SmParams
 
-from .counters import Counters
+from .counters import Counters, WordCounters
 from .debugger import DebuggerRegisters
 from .work import WorkRegisters
 
@@ -45,8 +45,8 @@ class HostPort(Component):
             "state": In(TrapStatus(params)), "command": Out(TrapCommand(params)), "invalidate": Out(1),
             "grids": Out(GridControl()), "events": In(CounterEvents)})
         self.debugger = DebuggerRegisters(params)
-        self.work = WorkRegisters()
-        self.counters = Counters(len(counters_of(params.counters)))
+        self.work = WorkRegisters(params)
+        self.counters = (WordCounters if params.serial else Counters)(len(counters_of(params.counters)))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -59,7 +59,9 @@ class HostPort(Component):
                 access.place.eq(bus.address[2:]), access.data.eq(bus.data), access.read.eq(bus.read & here),
                 access.write.eq(bus.write & here)]
             values.append(access.value & here.replicate(len(access.value)))
-        m.d.sync += bus.value.eq(reduce(or_, values))
+        value = Signal.like(bus.value)
+        m.d.sync += value.eq(reduce(or_, values))
+        m.d.comb += bus.value.eq(value | self.work.late)
 
         self.join(m, self.work, "grids")
         self.join(m, self.debugger, "valid", "state", "invalidate")

@@ -1,5 +1,7 @@
 """Whether a grid fits, and what each of its slots has."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -44,6 +46,10 @@ class GridPlan(Component):
         The warp slots and the CTA slots that the grid can use.
     slot, place : In, Out(warp_place)
     cta, shared_base : In, Out
+        What belongs to a slot.
+    find, found : In(1), Out(1)
+        In a machine of one lane that is looked for from the cycle after ``find`` on, which is that of slot and CTA; it
+        is there from ``found`` to the next ``find``. In others it is there at once.
     shared_bytes : Out
         A CTA's piece of shared memory.
     """
@@ -57,7 +63,13 @@ class GridPlan(Component):
             "make": In(1), "fields": In(Descriptor), "local": In(BLOCK_ADDRESS_BITS), "over": Out(1),
             "rejection": Out(LaunchRejection), "warps": Out(7), "threads": Out(range(2 * self._threads + 1)),
             "slots": Out(params.warps), "ctas": Out(params.warps), "slot": In(bits), "place": Out(warp_place(params)),
-            "cta": In(bits), "shared_base": Out(params.shared_bits), "shared_bytes": Out(params.shared_bits + 1)})
+            "cta": In(bits), "find": In(1), "found": Out(1), "shared_base": Out(params.shared_bits),
+            "shared_bytes": Out(params.shared_bits + 1)})
+
+        # In a machine of one lane: a slot is looked for; it is there. Slots and CTA slots are walked through again
+        # for each warp, as when they were divided: when one walk goes on, to what, and from where.
+        self._finding, self._at_slot = Signal(), Signal()
+        self._walks: list[tuple[Any, list[Any], list[Any]]] = []
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -66,6 +78,11 @@ class GridPlan(Component):
             self._count_threads(m)
             self._divide_warps(m)
             self._divide_shared(m)
+        for advances, following, first in self._walks:
+            with m.If(self.find | self.make):
+                m.d.sync += first
+            with m.Elif(advances):
+                m.d.sync += following
         return m
 
     def _end(self, m: Module, rejection: LaunchRejection) -> None:
@@ -88,8 +105,12 @@ class GridPlan(Component):
             (LaunchRejection.STACK, crs[:(CRS_GRANULE - 1).bit_length()].any() | (crs > _STACK_LIMIT)),
             (LaunchRejection.LOCAL, local[:(CRS_GRANULE // WARP_THREADS - 1).bit_length()].any()),
             (LaunchRejection.SHARED, fields["SHARED_MEMORY_SIZE"] > self._params.shared_bytes))
-        with m.State("IDLE"), m.If(self.make):
-            m.next = "JUDGE"
+        with m.State("IDLE"):
+            with m.If(self.make):
+                m.next = "JUDGE"
+            if self._params.serial:
+                with m.Elif(self.find):
+                    m.next = "FIND"
         with m.State("JUDGE"):
             for rejection, applies in reversed(judgements):
                 with m.If(applies):
@@ -129,24 +150,32 @@ class GridPlan(Component):
     def _divide_warps(self, m: Module) -> None:
         """Gives slots rows and local memory as long as there are rows; the next slot's are those plus one size more."""
         params, fields = self._params, self.fields
-        m.submodules.places = places = Words(warp_place(params), params.warps)
-        write, read = places.write_port(), places.read_port(domain="comb")
-        m.d.comb += [read.addr.eq(self.slot), self.place.eq(read.data)]
         slot, row, base = Signal(range(params.warps + 1)), Signal(range(2 * params.registers)), Signal.like(self.local)
-        rows = Signal(range(512))
+        rows, place, fits = Signal(range(512)), Signal(warp_place(params)), Signal()
         block = (_local_bytes(fields) >> (CRS_GRANULE // WARP_THREADS - 1).bit_length()) \
             + (fields["SHADER_LOCAL_MEMORY_CRS_SIZE"] >> (CRS_GRANULE - 1).bit_length())
         registers = fields["REGISTER_COUNT"]
-        m.d.comb += rows.eq(Mux(registers.any(), registers + (ROW_GRANULE - 1) & ~(ROW_GRANULE - 1), ROW_GRANULE))
+        m.d.comb += [
+            rows.eq(Mux(registers.any(), registers + (ROW_GRANULE - 1) & ~(ROW_GRANULE - 1), ROW_GRANULE)),
+            place.first_row.eq(row), place.local_base.eq(base + self.local)]
+        next_slot, first_slot = (
+            [slot.eq(slot + 1), row.eq(row + rows), base.eq(base + block)], [slot.eq(0), row.eq(0), base.eq(0)])
+        if params.serial:
+            m.d.comb += [self.place.eq(place), self._at_slot.eq(slot == self.slot)]
+            self._walks.append((fits | (self._finding & ~self._at_slot), next_slot, first_slot))
+        else:
+            m.submodules.places = places = Words(warp_place(params), params.warps)
+            places.write(m, fits, slot, place)
+            m.d.comb += self.place.eq(places.read(m, self.slot))
         with m.State("SLOTS"):
-            m.d.comb += [write.addr.eq(slot), write.data.first_row.eq(row), write.data.local_base.eq(base + self.local)]
             with m.If((slot < params.warps) & (row + rows <= params.registers)):
-                m.d.comb += write.en.eq(1)
-                m.d.sync += [
-                    slot.eq(slot + 1), row.eq(row + rows), base.eq(base + block),
-                    self.slots.eq(Cat(1, self.slots))]
+                m.d.comb += fits.eq(1)
+                m.d.sync += self.slots.eq(Cat(1, self.slots))
+                if not params.serial:
+                    m.d.sync += next_slot
             with m.Else():
-                m.d.sync += [slot.eq(0), row.eq(0), base.eq(0)]
+                if not params.serial:
+                    m.d.sync += first_slot
                 with m.If(slot < self.warps):
                     self._end(m, LaunchRejection.REGISTERS)
                 with m.Else():
@@ -155,20 +184,32 @@ class GridPlan(Component):
     def _divide_shared(self, m: Module) -> None:
         """Gives CTA slots shared memory as long as there is some."""
         params, fields = self._params, self.fields
-        m.submodules.bases = bases = Words(params.shared_bits, params.warps)
-        write, read = bases.write_port(), bases.read_port(domain="comb")
-        cta, base = Signal(range(params.warps + 1)), Signal(params.shared_bits + 1)
+        cta, base, fits = Signal(range(params.warps + 1)), Signal(params.shared_bits + 1), Signal()
         size = fields["SHARED_MEMORY_SIZE"] + (SHARED_GRANULE - 1) & ~(SHARED_GRANULE - 1)
         most = Mux(fields["SEQUENTIALLY_RUN_CTAS"], 1, params.warps)
-        m.d.comb += [
-            read.addr.eq(self.cta), self.shared_base.eq(read.data), self.shared_bytes.eq(size), write.addr.eq(cta),
-            write.data.eq(base)]
+        m.d.comb += self.shared_bytes.eq(size)
+        next_cta, first_cta = [cta.eq(cta + 1), base.eq(base + size)], [cta.eq(0), base.eq(0)]
+        if params.serial:
+            m.d.comb += [
+                self.shared_base.eq(base), self.found.eq(self._finding & self._at_slot & (cta == self.cta))]
+            self._walks.append((fits | (self._finding & (cta != self.cta)), next_cta, first_cta))
+            with m.State("FIND"):
+                m.d.comb += self._finding.eq(1)
+                with m.If(self.found):
+                    m.next = "IDLE"
+        else:
+            m.submodules.bases = bases = Words(params.shared_bits, params.warps)
+            bases.write(m, fits, cta, base)
+            m.d.comb += [self.shared_base.eq(bases.read(m, self.cta)), self.found.eq(1)]
         with m.State("SHARED"):
             with m.If((cta < most) & (base + size <= params.shared_bytes)):
-                m.d.comb += write.en.eq(1)
-                m.d.sync += [cta.eq(cta + 1), base.eq(base + size), self.ctas.eq(Cat(1, self.ctas))]
+                m.d.comb += fits.eq(1)
+                m.d.sync += self.ctas.eq(Cat(1, self.ctas))
+                if not params.serial:
+                    m.d.sync += next_cta
             with m.Else():
-                m.d.sync += [cta.eq(0), base.eq(0)]
+                if not params.serial:
+                    m.d.sync += first_cta
                 self._end(m, LaunchRejection.NONE)
 
 

@@ -8,8 +8,10 @@ from rtl.component import Component
 from rtl.isa.qmd import QMD
 from rtl.isa.registers import REFERENCE_COUNTERS
 from rtl.layouts import REFERENCE_BITS, ReferenceAccess
+from rtl.params import SmParams
+from rtl.wires import IN_BLOCKS
 
-__all__ = ["ReferenceCounters"]
+__all__ = ["ReferenceCounters", "SlowReferenceCounters"]
 
 _MOST = (1 << REFERENCE_BITS) - 1
 
@@ -52,4 +54,48 @@ class ReferenceCounters(Component):
             m.d.sync += pending.eq(0)
         with m.If(access.set):
             m.d.sync += [pending.eq(1), place.eq(access.number), value.eq(access.value)]
+        return m
+
+
+class SlowReferenceCounters(Component):
+    """The same in block RAM, which is read for the grid whenever the host does not read it. What CTAs add and take is
+    owed until then.
+
+    Members
+    -------
+    number .. host
+        As of ReferenceCounters. A CTA that takes is owed for as long as others that did so before.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        delta = QMD["CWD_REFERENCE_COUNT_DELTA_MINUS_ONE"].width + 1
+        self._warps = params.warps
+        super().__init__({
+            "number": In(range(REFERENCE_COUNTERS)), "delta": In(delta), "allows": Out(1), "add": In(1), "take": In(1),
+            "host": In(ReferenceAccess())})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        access = self.host
+        m.submodules.counts = counts = memory.Memory(
+            shape=REFERENCE_BITS, depth=REFERENCE_COUNTERS, init=[], attrs=IN_BLOCKS)
+        read, write = counts.read_port(), counts.write_port()
+        adds, takes, known, changes = Signal(), Signal(range(self._warps + 1)), Signal(), Signal()
+        place, value, sets = Signal.like(access.number), Signal.like(access.value), Signal()
+        # Adds, or takes if that is all that is owed: adds the complement, so that a carry means that enough was there.
+        less = takes.any() & ~adds
+        sum_ = Signal(REFERENCE_BITS + 1)
+        m.d.comb += [
+            read.addr.eq(Mux(access.read, access.number, self.number)), access.count.eq(read.data),
+            sum_.eq(read.data + (self.delta ^ less.replicate(REFERENCE_BITS)) + less),
+            changes.eq(known & (adds | less)), self.allows.eq(known & ~adds & ~less & ~sum_[-1]),
+            write.en.eq(changes | sets), write.addr.eq(Mux(changes, self.number, place)),
+            write.data.eq(Mux(changes, Mux(less & ~sum_[-1], 0, sum_[:-1]), value))]
+        m.d.sync += [
+            known.eq(~access.read & ~write.en & ~access.set), adds.eq(self.add | adds & ~changes),
+            takes.eq(takes + self.take - (changes & less))]
+        with m.If(~changes):
+            m.d.sync += sets.eq(0)
+        with m.If(access.set):
+            m.d.sync += [sets.eq(1), place.eq(access.number), value.eq(access.value)]
         return m

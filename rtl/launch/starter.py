@@ -1,5 +1,7 @@
 """A CTA's start, warp by warp."""
 
+from typing import Any
+
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
@@ -27,6 +29,8 @@ class WarpStarter(Component):
         The lowest free warp slot, and what belongs to ``taken``.
     take, taken : Out(1), Out
         The slot is taken.
+    found : In(1)
+        ``place`` and ``shared_base`` are there, at the earliest in the cycle after ``take``.
     over : Out(1)
         All warps have started.
     launch, thread : Out(EventLayout of warp_launch), Out(EventLayout of thread_index)
@@ -38,13 +42,14 @@ class WarpStarter(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
+        self._params = params
         launch = warp_launch(params)
         bits = params.warp_bits
         super().__init__({
             "begin": In(1), "index": In(launch["index"].shape), "cta": In(bits), "shared_base": In(params.shared_bits),
             "grid": In(GridConfiguration), "threads": In(range(2 * params.warps * WARP_THREADS + 1)), "warps": In(7),
             "shared_bytes": In(params.shared_bits + 1), "slot": In(bits), "place": In(warp_place(params)),
-            "take": Out(1), "taken": Out(bits), "over": Out(1),
+            "take": Out(1), "taken": Out(bits), "found": In(1), "over": Out(1),
             "launch": Out(EventLayout(launch)), "thread": Out(EventLayout(thread_index(params))),
             "clear_rows": Out(stream.Signature(params.row_bits)),
             "clear": Out(stream.Signature(shared_clear(params))),
@@ -59,8 +64,12 @@ class WarpStarter(Component):
         self._clear_registers(m, clearing)
 
         # Shared memory.
+        placed: Any = 1
+        if self._params.serial:
+            placed = Signal()
+            m.d.sync += placed.eq((placed | self.found) & ~(self.begin | self.take))
         m.d.comb += [
-            self.clear.valid.eq(asking), self.clear.payload.base.eq(self.shared_base),
+            self.clear.valid.eq(asking & placed), self.clear.payload.base.eq(self.shared_base),
             self.clear.payload.bytes.eq(self.shared_bytes)]
         with m.If(self.clear.ready):
             m.d.sync += asking.eq(0)
@@ -76,7 +85,7 @@ class WarpStarter(Component):
                 m.d.comb += self.take.eq(1)
                 m.d.sync += self.taken.eq(self.slot)
                 m.next = "TELL"
-            with m.State("TELL"):
+            with m.State("TELL"), m.If(self.found):
                 m.d.comb += self.launch.valid.eq(1)
                 m.d.sync += [counting.eq(1), clearing.eq(self.grid.registers.any())]
                 m.next = "FILL"
@@ -109,9 +118,11 @@ class WarpStarter(Component):
 
     def _count(self, m: Module, counting: Signal, created: Signal) -> None:
         """Walks through the block, a thread a cycle; it goes on from one warp of the CTA to the next."""
-        thread, block = self.thread.payload, self.grid.block
-        lane, x, y, z = Signal(range(WARP_THREADS)), Signal(16), Signal(16), Signal(16)
-        left, left_x, left_y = Signal.like(self.threads), Signal(16), Signal(16)
+        thread, block, lane, left = self.thread.payload, self.grid.block, Signal(range(WARP_THREADS)), Signal.like(
+            self.threads)
+        # No side of a block is longer than the block has threads.
+        x, y, z, left_x, left_y = (
+            Signal(range(self._params.warps * WARP_THREADS), name=name) for name in ("x", "y", "z", "left_x", "left_y"))
         end_x, end_y = ~left_x.any(), ~left_y.any()
         m.d.comb += [
             self.thread.valid.eq(counting), thread.warp.eq(self.taken), thread.thread.eq(lane), thread.x.eq(x),

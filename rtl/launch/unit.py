@@ -27,7 +27,7 @@ from rtl.params import SmParams
 
 from .descriptor import LAUNCH_TAG_BITS, DescriptorMemory
 from .plan import GridPlan
-from .references import ReferenceCounters
+from .references import ReferenceCounters, SlowReferenceCounters
 from .slots import SlotKeeper
 from .starter import WarpStarter
 
@@ -85,7 +85,7 @@ class Distributor(Component):
         self.plan = GridPlan(params)
         self.slots = SlotKeeper(params)
         self.starter = WarpStarter(params)
-        self.references = ReferenceCounters()
+        self.references = SlowReferenceCounters(params) if params.serial else ReferenceCounters()
         self._settings: Any = Signal(LaunchSettings)
         self._index: Any = Signal(warp_launch(params)["index"].shape)
         self._cta = Signal(params.warp_bits)
@@ -132,12 +132,13 @@ class Distributor(Component):
         plan, slots, starter = self.plan, self.slots, self.starter
         m.d.comb += [
             plan.local.eq(self._settings.local[_GRANULE_BITS:]), plan.slot.eq(starter.taken), plan.cta.eq(self._cta),
+            plan.find.eq(starter.take),
             slots.wanted.eq(plan.warps), slots.begin.eq(self._begin), slots.complete.eq(starter.over),
             starter.index.eq(self._index), starter.cta.eq(self._cta), self.cta_started.eq(self._begin),
             self.warp_started.eq(starter.launch.valid)]
         pass_on(m, self.memory, plan, "fields")
         pass_on(m, plan, slots, "slots", "ctas")
-        pass_on(m, plan, starter, "threads", "warps", "shared_base", "shared_bytes", "place")
+        pass_on(m, plan, starter, "threads", "warps", "shared_base", "shared_bytes", "place", "found")
         pass_on(m, self, starter, "grid")
         pass_on(m, starter, slots, "take")
         pass_on(m, slots, starter, "slot")

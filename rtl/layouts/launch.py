@@ -131,15 +131,15 @@ class ReferenceAccess(wiring.Signature):
 
     Members
     -------
-    number, count : Out, In(16)
-        A counter, and what it is at, in the same cycle.
+    number, read, count : Out, Out(1), In(16)
+        A counter, and what it is at: in the same cycle, in a machine of one lane in the cycle after ``read``.
     set, value : Out(1), Out(16)
         The counter gets this value; done within two cycles, or after the grid's next changes of a counter.
     """
 
     def __init__(self) -> None:
         super().__init__({
-            "number": Out(range(REFERENCE_COUNTERS)), "count": In(REFERENCE_BITS), "set": Out(1),
+            "number": Out(range(REFERENCE_COUNTERS)), "read": Out(1), "count": In(REFERENCE_BITS), "set": Out(1),
             "value": Out(REFERENCE_BITS)})
 
 

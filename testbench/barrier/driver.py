@@ -123,7 +123,8 @@ class BarrierDriver(UnitDriver):
                 self.bench.expect("warps that wait", waiting, _mask(self._waiting() - meet))
                 self.bench.expect("warps at BAR.SYNCALL", meeting, _mask(meet))
             if self.cycle < cycles or self.ctas:
-                self.source(self, ctx, bool(room), self.cycle < cycles)
+                free = not (self.params.serial and (self._under_way or self._reads))
+                self.source(self, ctx, bool(room) and free, self.cycle < cycles)
             elif not (self._under_way or self._reads or self._groups):
                 return
 

@@ -177,7 +177,7 @@ def check_random(bench: Bench) -> None:
     """CTAs of all sizes, with all barriers and with few, errors reported and not, in a hurry and at leisure."""
     cycles = 20_000 if bench.thorough else 1_500
     unreported = ALL_REPORTED & ~(1 << WarpError.ILLEGAL_INSTR_PARAM2.value | 1 << WarpError.ILLEGAL_INSTR_PARAM.value)
-    for preset in ("tiny", "default"):
+    for preset in ("tiny", "default", "least"):
         _play(bench, PRESETS[preset], cycles)
         _play(bench, PRESETS[preset], cycles, barriers=3, report_mask=unreported, rate=1.0, idle=0.8)
         _play(bench, PRESETS[preset], cycles // 2, delay=20, rate=1.0, idle=0.0)

@@ -1,7 +1,8 @@
 """The barrier unit: its testbench, shorter, and what a random run does not say."""
 
-
 from functools import partial
+
+import pytest
 
 from rtl.barrier import BarrierUnit
 from rtl.isa.barriers import BARRIERS
@@ -171,9 +172,10 @@ async def bereave(ctx, dut, head_start, apart):
     return resumed, withdrawn
 
 
-def test_a_barrier_lets_nobody_go_who_is_being_withdrawn():
+@pytest.mark.parametrize("preset", ["default", "least"])
+def test_a_barrier_lets_nobody_go_who_is_being_withdrawn(preset):
     """The one that waits is either withdrawn or let go, never both, whenever the others end."""
-    dut, outcomes = BarrierUnit(PRESETS["default"]), set()
+    dut, outcomes = BarrierUnit(PRESETS[preset]), set()
 
     async def drive(ctx):
         ctx.set(dut.barriers, BARRIERS)

@@ -17,12 +17,14 @@ from rtl.isa.registers import (
     WORK_REGISTERS,
     counters_of,
 )
+from rtl.layouts import ERROR_SOURCES
 from rtl.params import PRESETS
 from testbench.host.access import HostRegisters, read, write
 from testbench.host.esr_formula import EVENTS, Status
 from testbench.simulation import simulate
 
-PARAMS = PRESETS["default"]
+MACHINES = {name: PRESETS[name] for name in ("default", "least")}
+PARAMS = MACHINES["default"]
 SOURCES = 3
 SM = {name: SM_BLOCK + register.offset for name, register in SM_REGISTERS.items()}
 
@@ -146,15 +148,19 @@ def test_the_trap_handler_and_the_watchdog_are_set():
     simulate(dut, body)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_error_status(seed):
-    source, dut, expected = random.Random(seed), HostRegisters(PARAMS, SOURCES), Status()
+@pytest.mark.parametrize(("seed", "params"), [*((seed, PARAMS) for seed in range(4)), (4, MACHINES["least"])],
+                         ids=["0", "1", "2", "3", "least"])
+def test_the_error_status(seed, params):
+    names = list(ERROR_SOURCES) if params.serial else [""] * SOURCES
+    source, dut, expected = random.Random(seed), HostRegisters(params, len(names)), Status()
 
     async def body(ctx):
         for _ in range(1500):
             told, errors, trap = [], [], ("", 0, 0, 0)
-            for _ in range(SOURCES):
-                fields = {"valid": int(source.random() < 0.05), "warp": source.randrange(8),
+            fails = source.choice(names[:-1])       # the one instruction, where there is one
+            for name in names:
+                may = not params.serial or name in (fails, names[-1])
+                fields = {"valid": int(may and source.random() < 0.05), "warp": source.randrange(8),
                           "pc": source.getrandbits(29) << 3,
                           "error": source.choice([WarpError.STACK_OVERFLOW, WarpError.DIVERGENT, WarpError.OOR_ADDR])}
                 told.append(fields)
@@ -176,7 +182,7 @@ def test_the_error_status(seed):
             await ctx.tick()
             ctx.set(dut.bus.write, 0)
             expected.cycle(errors, trap, (name, value))
-            ctx.set(dut.status.errors, [{"valid": 0}] * SOURCES)
+            ctx.set(dut.status.errors, [{"valid": 0}] * len(names))
             ctx.set(dut.status.report, {"valid": 0})
             ctx.set(dut.status.events, dict.fromkeys(EVENTS, 0))
             assert ctx.get(dut.status.interrupt) == expected.interrupt
@@ -188,12 +194,13 @@ def test_the_error_status(seed):
     simulate(dut, body)
 
 
-def test_counters_count_what_happens():
-    source, dut = random.Random(0), HostRegisters(PARAMS, SOURCES)
+@pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
+def test_counters_count_what_happens(params):
+    source, dut, there = random.Random(0), HostRegisters(params, len(ERROR_SOURCES)), counters_of(params.counters)
     counts = dict.fromkeys(COUNTERS, 0)
 
     async def body(ctx):
-        busy = {name: source.choice([0.01, 0.5, 1.0]) for name in COUNTERS}
+        busy = {name: source.choice([0.01, 0.5, 1.0]) if name in there else 0 for name in COUNTERS}
         for cycle in range(3000):
             events = {name: int(source.random() < busy[name]) for name in COUNTERS}
             ctx.set(dut.host.events, events)
@@ -204,6 +211,8 @@ def test_counters_count_what_happens():
             if cleared:
                 await write(ctx, dut.bus, address + 4 * source.randrange(2), source.getrandbits(32))
                 counts[name] = 0
+            elif source.random() < 0.3:
+                await ctx.tick()
             else:
                 low = await read(ctx, dut.bus, address)
                 assert low == before, name
@@ -218,7 +227,7 @@ def test_counters_count_what_happens():
 
 
 def test_counters_that_are_not_there_read_as_zeros():
-    dut = HostRegisters(PRESETS["least"], SOURCES)
+    dut = HostRegisters(PRESETS["least"], len(ERROR_SOURCES))
 
     async def body(ctx):
         ctx.set(dut.host.events, dict.fromkeys(COUNTERS, 1))
@@ -230,12 +239,15 @@ def test_counters_that_are_not_there_read_as_zeros():
     simulate(dut, body)
 
 
-def test_the_high_word_of_a_counter_belongs_to_the_low_word_that_was_read():
-    dut = HostRegisters(PARAMS, SOURCES)
+@pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
+def test_the_high_word_of_a_counter_belongs_to_the_low_word_that_was_read(params):
+    dut = HostRegisters(params, len(ERROR_SOURCES))
     number = list(COUNTERS).index("cycles")
 
     async def body(ctx):
-        ctx.set(dut.host.counters.totals.data[number], (1 << 32) - 100)
+        memory, place = (dut.host.counters.words, 2 * number) if params.serial else (
+            dut.host.counters.totals, number)
+        ctx.set(memory.data[place], (1 << 32) - 100)
         ctx.set(dut.host.events, {"cycles": 1})
         low = await read(ctx, dut.bus, COUNTER_BLOCK + 8 * number)
         assert low >= (1 << 32) - 100

@@ -63,7 +63,10 @@ class LaunchDriver(UnitDriver):
             await self._play(ctx, grid, _DESCRIPTORS + 256 * number if grid.address is None else grid.address)
             for counter, value in self.plain.references.items():
                 ctx.set(self.dut.control.references.number, counter)
+                await ctx.tick().repeat(2 * self.params.warps if self.params.serial else 1)
+                ctx.set(self.dut.control.references.read, 1)
                 await ctx.tick()
+                ctx.set(self.dut.control.references.read, 0)
                 self.bench.expect(f"reference counter {counter}", ctx.get(self.dut.control.references.count), value)
             if grid.fields.get("SEMAPHORE_RELEASE_ENABLE0") and grid.rejection is LaunchRejection.NONE:
                 self._check_release(grid)

@@ -196,6 +196,6 @@ HAPPENS_INSIDE = {"fail", "fails inside", "ends", "leaves", "refused to leave", 
     (True, 0, 1500, HAPPENS | HAPPENS_INSIDE)], ids=["handler", "no handler", "unreported"])
 def test_random_warps(installed, report_mask, cycles, happens, params):
     """Warps that trap, fail, are stopped, stepped, paused, woken and taken from barriers, against a plain account."""
-    driver = TrapUnitDriver(params, 1, cycles, installed=installed, report_mask=report_mask, timeout=3)
+    driver = TrapUnitDriver(params, 3, cycles, installed=installed, report_mask=report_mask, timeout=3)
     simulate(driver.dut, driver.run, engine=ENGINE)
     assert happens <= driver.events.keys()

@@ -1,6 +1,6 @@
 """How far an integer is shifted, and what exponent a result has."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -25,8 +25,8 @@ class SerialExponents(wiring.Component):
         The highest bytes of the source.
     sign, found, position : In
         See SourceInteger.
-    begins, first, second : In(1)
-        Steps: nothing is shifted; how far it is shifted is found out; what exponent it has.
+    first, second, gives : In(1)
+        How far it is shifted is found out; what exponent it has; there are results. Otherwise nothing is shifted.
     shift : Out
         By how much the integer goes down, and UNSHIFTED.
     exponent : Out(12)
@@ -46,9 +46,9 @@ class SerialExponents(wiring.Component):
     sign: In(1)
     found: In(1)
     position: In(SHIFT_BITS)
-    begins: In(1)
     first: In(1)
     second: In(1)
+    gives: In(1)
     shift: Out(_SHIFT)
     exponent: Out(_SUM)
     hidden: Out(1)
@@ -68,7 +68,7 @@ class SerialExponents(wiring.Component):
         stored, given, constant, total = Signal(DOUBLE.exponent), Signal(_SUM), Signal(_SUM), Signal(_SUM)
         m.d.comb += [
             stored.eq(Mux(double, double_exponent, single_exponent)),
-            given.eq(Mux(to_float, self.position, ~Cat(stored, Const(0, 1)).as_signed())),
+            given.eq(~Mux(to_float, Cat(self.position, self.found.replicate(len(given) - SHIFT_BITS)), stored)),
             total.eq(given + constant)]
         # A stored exponent is subtracted: as its complement, and one.
         with m.If(calculates):
@@ -85,7 +85,7 @@ class SerialExponents(wiring.Component):
                         self.first, form.bias + form.fraction + UNSHIFTED + 1, form.bias + DOUBLE_BITS))
         # What is shifted further than all its bits, and one, goes down by so much; bits that do not matter stay.
         far = ~total[-1] & (total[7:].any() | total[5] & total[6])
-        with m.If(self.begins):
+        with m.If(~(self.first | self.second | self.gives)):
             m.d.sync += self.shift.eq(UNSHIFTED)
         with m.Elif(self.first & (to_float | to_integer)):
             m.d.sync += self.shift.eq(Cat(

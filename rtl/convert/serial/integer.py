@@ -43,7 +43,8 @@ class SourceInteger(wiring.Component):
     negative, sign : Out(1)
         The source is a negative integer; the sign of its magnitude, after the modifiers.
     found, position : Out(1), Out(6)
-        Whether the integer has a bit that is not its sign, and the highest one's place; of POPC, how many bits are 1.
+        Whether the integer has a bit that is not its sign, and the complement of the highest one's place, which is -1
+        without one; of POPC, how many bits are 1.
     """
 
     instruction: In(SerialConversion)
@@ -88,7 +89,7 @@ class SourceInteger(wiring.Component):
                 instruction.converts & (self.negative ^ self.sign))))]
         # The bytes of a floating-point number's exponent.
         high, exponent, boundary = Signal(), Signal(), Signal()
-        m.d.comb += [high.eq(real & ~self.parabola & index[1] & (index[2] == double)),
+        m.d.comb += [high.eq(real & ~self.parabola & inside & index[1] & (index[2] == double)),
                      exponent.eq(high & index[0]), boundary.eq(high & ~index[0])]
         kept, other = Signal(), Signal()
         constant = (index == -1) | (index[2:] == 0) & ~(index[0] & index[1])
@@ -122,7 +123,7 @@ class SourceInteger(wiring.Component):
                 with m.If(~self.step[2]):
                     m.d.sync += self.position.eq(self.position + population(self.before))
             with m.Elif(changes.any()):
-                m.d.sync += [self.position.eq(Cat(place, self.step[:3])), self.found.eq(1)]
+                m.d.sync += [self.position.eq(~Cat(place, self.step[:3])), self.found.eq(1)]
         with m.Elif(self.scans):
             m.d.sync += [self.position.eq(0), self.found.eq(0)]
         return m

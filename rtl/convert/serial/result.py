@@ -32,7 +32,7 @@ class SerialResult(wiring.Component):
         The source is looked at; the result is given; it is given once more, at the end of its type.
     step : In(STEP)
         The number of the result's byte.
-    sign, found, position, exponent, none, excess, infinite, empty : In
+    negative, sign, found, position, exponent, none, excess, infinite, empty : In
         See SourceInteger and SerialExponents.
     shifted : Out(8)
         ``before`` shifted. When the source is looked at, by one.
@@ -49,6 +49,7 @@ class SerialResult(wiring.Component):
     gives: In(1)
     fills: In(1)
     step: In(STEP)
+    negative: In(1)
     sign: In(1)
     found: In(1)
     position: In(SHIFT_BITS)
@@ -132,8 +133,8 @@ class SerialResult(wiring.Component):
         stored, sign, has = Signal(16), Signal(), Signal()
         filled = exponent | Mux(self.infinite & calculates, 0b11, 0)
         m.d.comb += [
-            has.eq(to_float & self.found | calculates & ~self.empty),
-            sign.eq(self.sign & (to_float & self.found | calculates & ~instruction.saturate)
+            has.eq(to_float & (self.found | self.negative) | calculates & ~self.empty),
+            sign.eq(self.sign & (to_float & (self.found | self.negative) | calculates & ~instruction.saturate)
                     ^ (has & calculates & exponent[SINGLE.exponent])),
             stored.eq(Mux(double, filled[:DOUBLE.exponent] << DOUBLE.fraction % BYTE,
                           filled[:SINGLE.exponent] << SINGLE.fraction % BYTE) & has.replicate(16) | sign << 15)]
@@ -143,5 +144,5 @@ class SerialResult(wiring.Component):
         with m.Elif((step[:2] == 2) & (step[2] == double)):
             m.d.comb += added.eq(stored[:BYTE])
         with m.Elif((step == 0) & (finds | counts)):
-            m.d.comb += added.eq(self.position ^ (finds & instruction.from_top).replicate(5))
+            m.d.comb += added.eq(self.position[:6] & Cat(Const(31, 5), counts) ^ (finds & ~instruction.from_top).replicate(5))
         return added

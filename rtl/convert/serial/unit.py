@@ -115,11 +115,11 @@ class SerialConversionUnit(Component):
             integer.parabola.eq(parabola), integer.hidden.eq(exponents.hidden & self._gives),
             integer.empty.eq(Mux(instruction.calculates, special, instruction.to_integer & exponents.flushed)),
             integer.between.eq(result.shifted),
-            exponents.begins.eq(self._scans), exponents.head.eq(integer.head),
+            exponents.gives.eq(self._gives), exponents.head.eq(integer.head),
             result.before.eq(integer.before), result.behind.eq(integer.behind), result.places.eq(exponents.shift),
             result.fills.eq(self._fills)]
         pass_on(m, integer, exponents, "sign", "found", "position")
-        pass_on(m, integer, result, "sign", "found", "position")
+        pass_on(m, integer, result, "negative", "sign", "found", "position")
         pass_on(m, exponents, result, "exponent", "none", "excess", "infinite", "empty")
 
     def _write(self, m: Module) -> None:
@@ -128,18 +128,19 @@ class SerialConversionUnit(Component):
         m.submodules.results = results = memory.Memory(
             shape=data.ArrayLayout(BYTE + 1, _WORD_BYTES), depth=2 * WARP_THREADS, init=[], attrs=IN_BLOCKS)
         kept, read, some = results.write_port(granularity=1), results.read_port(), Signal()
+        wide = self.decoder.instruction.to_size == SIZES.index(DOUBLE_BITS)
         any_set = byte.any() | some & (step[:3] != 0)
         m.d.comb += [
             kept.addr.eq(Cat(self._thread, step[2])),
             kept.en.eq(Mux((self._gives | self._fills) & (step[3:] == 0), 1 << step[:2], 0)),
             kept.data.eq(Cat(byte, any_set).replicate(_WORD_BYTES)),
-            read.addr.eq(Cat(self._thread, self._second)),
+            read.addr.eq(Cat(self._thread, wide & last)),
             port.values[0].eq(Cat(part[:BYTE] for part in read.data)),
             port.conditions[0].zero.eq(~read.data[-1][-1]), port.conditions[0].sign.eq(read.data[-1][BYTE - 1])]
         m.d.sync += some.eq(any_set)
         instruction, write, destination = self.decoder.instruction, port.write, self.decoder.destination
         m.d.comb += [
-            last.eq(self._second | (instruction.to_size != SIZES.index(DOUBLE_BITS)) | (destination == RZ)),
+            last.eq(self._second | ~wide | (destination == RZ)),
             write.payload.predicate.eq(PT), write.payload.register.eq(destination | self._second),
             write.payload.last.eq(last), write.payload.conditional.eq(instruction.conditional & last),
             write.payload.barrier.eq(Mux(last, self.held.write_barrier, NO_BARRIER)),

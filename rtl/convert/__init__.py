@@ -17,10 +17,21 @@ result        stages: rounding, and the result's format
 bound         an integer within its type
 function      stages: MUFU's functions, from the source to the shifter
 formats       the floating-point formats
+serial        the unit of a machine of one lane: everything, a byte at a time
 ============  ==========================================================================
 """
 
+from amaranth.lib import wiring
+
+from rtl.params import SmParams
+
 from .decode import ConversionDecoder
+from .serial import SerialConversionUnit
 from .unit import ConversionUnit
 
-__all__ = ["ConversionDecoder", "ConversionUnit"]
+__all__ = ["ConversionDecoder", "ConversionUnit", "SerialConversionUnit", "conversion_unit"]
+
+
+def conversion_unit(params: SmParams) -> wiring.Component:
+    """The conversion unit of a machine, with the ports of ConversionUnit."""
+    return SerialConversionUnit(params) if params.serial else ConversionUnit(params)

@@ -6,7 +6,7 @@ from amaranth.lib import wiring
 
 from rtl.barrier import BarrierUnit
 from rtl.control_flow import ControlFlow
-from rtl.convert import ConversionUnit
+from rtl.convert import conversion_unit
 from rtl.crs import call_return_stack
 from rtl.double import DoubleUnit
 from rtl.error_status import ErrorStatus
@@ -37,7 +37,7 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "control_flow": ControlFlow,
     "fetch": fetch_unit,
     "execute": execute_unit,
-    "convert": ConversionUnit,
+    "convert": conversion_unit,
     "double": DoubleUnit,
     "lanes": Lanes,
     "front_end": FrontEnd,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rtl.convert.decode import CONVERSION_FORMS
 from rtl.convert.instruction import ConversionOperation
+from rtl.convert.serial.decode import SERIAL_FORMS
 from rtl.isa.conversion import DOUBLE_WORD
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
@@ -112,6 +113,11 @@ class ConversionCase:
         """Whether its source is a register, RZ included."""
         return any(isinstance(self.form.operands.get(name), Register) for name in "ab")
 
+    @property
+    def reads_pair(self) -> bool:
+        """Whether it is two registers."""
+        return self.reads and is_wide_source(self.form.values(self.word))
+
 
 def is_wide_source(values: Mapping[str, int]) -> bool:
     """Whether an instruction with these fields has a source of 64 bits."""
@@ -158,16 +164,24 @@ def converted(operation: ConversionOperation, sources: list[int], fields: Mappin
     return [word | upper << 32 for word, upper in zip(low, high, strict=True)]
 
 
-def random_word(source: random.Random, form: Form, **chosen: int) -> int:
-    """A word of a form that is not refused, with any value in fields that are not chosen. Constants are in BANK, and a
-    few beyond its end; there are _REGISTERS registers."""
-    def register() -> int:
-        return RZ if source.random() < 0.06 else source.randrange(_REGISTERS)
+def forms_of(floats: bool) -> tuple[Form, ...]:
+    """The instructions of the unit in a machine with floating point, or without."""
+    return CONVERSION_FORMS if floats else SERIAL_FORMS
 
-    return random_legal_word(source, form, (), _REGISTERS, {
-        "guard": GUARD, "bank": BANK, "function": lambda: source.choice(FUNCTIONS).value,
-        "offset": lambda: 4 * source.randrange(BANK_BYTES // 4 + 4), "Rd": register, "Ra": register,
-        "Rb": register} | chosen)
+
+def random_word(source: random.Random, form: Form, floats: bool = True, **chosen: int) -> int:
+    """A word of a form that is not refused, with any value in fields that are not chosen; with ``floats`` by a machine
+    that has floating point. Constants are in BANK, and a few beyond its end; there are _REGISTERS registers."""
+    def register() -> int:
+        return RZ if source.random() < 0.06 or not floats and form.name == "F2F" else source.randrange(_REGISTERS)
+
+    while True:
+        word = random_legal_word(source, form, (), _REGISTERS, {
+            "guard": GUARD, "bank": BANK, "offset": lambda: 4 * source.randrange(BANK_BYTES // 4 + 4),
+            "function": lambda: (source.choice(FUNCTIONS) if floats else MultiFunction.RCP).value, "Rd": register,
+            "Ra": register, "Rb": register} | chosen)
+        if encoding_error(word, _REGISTERS, floats, floats) is WarpError.NONE:
+            return word
 
 
 def _patterns(source: random.Random, form: Form, values: Mapping[str, int]) -> list[int]:
@@ -256,19 +270,20 @@ def _compare(case: ConversionCase, values: Mapping[str, int], patterns: list[int
             assert case.conditions[thread] == condition_of(case.form.name, values, result), hex(case.word)
 
 
-def random_case(source: random.Random, form: Form, report_mask: int) -> ConversionCase:
-    """Any word of a form, executed by any threads, rarely by none."""
+def random_case(source: random.Random, form: Form, report_mask: int, floats: bool = True) -> ConversionCase:
+    """Any word of a form that a machine has, executed by any threads, rarely by none."""
     guard = source.choice([ALL, ALL, source.getrandbits(32), 0 if source.random() < 0.3 else ALL])
     active = source.choice([ALL, source.getrandbits(32) | 1 << source.randrange(32)])
-    return case_of(source, form, random_word(source, form), active=active, guard=guard, report_mask=report_mask)
+    return case_of(source, form, random_word(source, form, floats), active=active, guard=guard, report_mask=report_mask)
 
 
-def every_type() -> Iterator[tuple[Form, int]]:
-    """Each combination of types, rounding, parts and signs, from registers: forms with words."""
-    for form in CONVERSION_FORMS:
+def every_type(floats: bool = True) -> Iterator[tuple[Form, int]]:
+    """Each combination of types, rounding, parts and signs, from registers: forms with words that a machine has."""
+    for form in forms_of(floats):
         if form.variant not in ("r", ""):
             continue
-        fixed = {"guard": GUARD, "guard_not": 0, "Rd": 4, "Ra": 8, "Rb": 8}
+        source = RZ if not floats and form.name == "F2F" else 8
+        fixed = {"guard": GUARD, "guard_not": 0, "Rd": 4, "Ra": source, "Rb": source}
         free = [field for name, field in form.fields.items() if name not in fixed and field.mask & ~form.mask]
         for choices in product(*(field.bounds for field in free)):
             word = form.match
@@ -277,5 +292,5 @@ def every_type() -> Iterator[tuple[Form, int]]:
             for name, value in fixed.items():
                 if name in form.fields:
                     word = form.fields[name].put(word, value)
-            if find(word) is form and encoding_error(word, _REGISTERS) is WarpError.NONE:
+            if find(word) is form and encoding_error(word, _REGISTERS, floats, floats) is WarpError.NONE:
                 yield form, word

@@ -7,7 +7,7 @@ from typing import Any
 
 from amaranth.lib import data
 
-from rtl.convert import ConversionUnit
+from rtl.convert import conversion_unit
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ
 from rtl.layouts import InstructionKind, dispatched
@@ -55,7 +55,7 @@ class ConvertDriver(UnitDriver):
 
     def __init__(self, bench: Bench, params: SmParams, cases: Iterable[ConversionCase], *, idle: float = 0.3,
                  delay: int = 0, report_mask: int = 0xFFFF_FFFF) -> None:
-        dut = ConversionUnit(params)
+        dut = conversion_unit(params)
         self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, delay=delay, ended=self._ended)
         self._constants = ConstantServer(bench, dut, idle)
         super().__init__(bench, dut, self.lanes, self._constants)
@@ -91,7 +91,8 @@ class ConvertDriver(UnitDriver):
     def _advance(self, ctx: Any) -> None:
         """Selects a case, perhaps; what was selected some cycles ago is dispatched."""
         chosen, case = 0, self._case
-        idle = case is None or self.bench.random.random() < self._idle or not ctx.get(self.dut.room)
+        idle = case is None or self.bench.random.random() < self._idle or not ctx.get(self.dut.room) or (
+            self._params.serial and self._flying)
         if not idle and case is not None and (warp := self._free_warp()) is not None:
             chosen = self._select(case, warp)
             self._case = next(self._cases, None)
@@ -148,8 +149,10 @@ class ConvertDriver(UnitDriver):
         gathers = [operation for operation in flying.operations if operation.gather]
         writes = [operation for operation in flying.operations if not operation.gather]
         read = case.writes and (case.reads or case.read_barrier != _NO_BARRIER)
+        # A lane reads a register at a time.
+        words = 1 + (self._params.serial and case.reads_pair)
         bench.expect(f"{where}: gathers", [(operation.last, operation.barrier) for operation in gathers],
-                     [(True, case.read_barrier)] if read else [])
+                     [(place == words - 1, case.read_barrier) for place in range(words)] if read else [])
         if at_once:
             bench.expect(f"{where}: read barrier", read_barrier, case.read_barrier)
         registers = sorted(case.after) if case.writes else []

@@ -18,7 +18,7 @@ from rtl.convert.decode import CONVERSION_FORMS
 from rtl.convert.instruction import ConversionOperation
 from rtl.isa.kinds import FloatFormat
 from rtl.isa.syntax import RZ
-from rtl.params import SmParams
+from rtl.params import PRESETS, SmParams
 from sim.testbench import Bench
 from sim.waves import Mark, Trace, View, instruction
 from testbench.convert.cases import (
@@ -31,6 +31,7 @@ from testbench.convert.cases import (
     converted,
     edges,
     every_type,
+    forms_of,
     random_case,
     random_pattern,
     random_word,
@@ -42,6 +43,7 @@ from testbench.handmade import ALL
 from testbench.words import encode
 
 _SIZES = (SmParams(warps=16, lanes=8), SmParams(warps=16, lanes=4), SmParams(warps=16, lanes=32))
+SERIAL = PRESETS["least"]
 ALL_REPORTED = 0xFFFF_FFFF
 _WORD = (1 << 32) - 1
 
@@ -56,36 +58,39 @@ def _play(bench: Bench, what: str, params: SmParams, cases: Iterable[ConversionC
 def check_forms(bench: Bench) -> None:
     """Random words of every form, by some threads or none, with and without a reported missing constant."""
     count = 40 if bench.thorough else 4
-    for number, params in enumerate(_SIZES):
+    for number, params in enumerate((*_SIZES, SERIAL)):
         mask = 0 if number == 1 else ALL_REPORTED
-        cases = [random_case(bench.random, form, mask) for form in CONVERSION_FORMS for _ in range(count)]
+        cases = [random_case(bench.random, form, mask, params.floats) for form in forms_of(params.floats)
+                 for _ in range(count)]
         bench.random.shuffle(cases)
         _play(bench, f"{params.lanes} lanes", params, cases, delay=number, report_mask=mask)
 
 
 def check_corners(bench: Bench) -> None:
     """Missing constants, reported and not; results that go nowhere, with CC and without; threads that are none."""
-    for mask in (0, ALL_REPORTED):
+    for params, mask in product((_SIZES[0], SERIAL), (0, ALL_REPORTED)):
         cases = []
-        for form in CONVERSION_FORMS:
+        for form in forms_of(params.floats):
             corners: list[dict[str, int]] = [{"Rd": RZ, "cc": 0}, {"Rd": RZ, "cc": 1}]
             if form.variant == "c":
                 corners += [{"offset": BANK_BYTES + offset, "Rd": 8} for offset in (-4, 0)]
-            cases += [case_of(bench.random, form, random_word(bench.random, form, **corner), active=active,
-                              report_mask=mask) for corner in corners for active in (1 << 31, ALL)]
+            cases += [case_of(bench.random, form, random_word(bench.random, form, params.floats, **corner),
+                              active=active, report_mask=mask) for corner in corners for active in (1 << 31, ALL)]
         bench.random.shuffle(cases)
-        _play(bench, "at the corners", _SIZES[0], cases, report_mask=mask)
+        _play(bench, "at the corners", params, cases, report_mask=mask)
 
 
 def check_types(bench: Bench) -> None:
     """Each combination of types, rounding, parts and signs; the short form takes some of them."""
-    words = list(every_type())
-    chosen = bench.random.sample(words, len(words) if bench.thorough else 100)
-    cases = [case_of(bench.random, form, word) for form, word in bench.progress(chosen, "reference machine")]
-    driver = _play(bench, "of every type", _SIZES[0], cases, idle=0.0)
-    bench.table("cycles from selection to completion, the unit always busy", ["", "least", "mean", "most", "count"],
-                [[name, min(cycles), float(mean(cycles)), max(cycles), len(cycles)]
-                 for name, cycles in sorted(driver.cycles.items())])
+    for params in (_SIZES[0], SERIAL):
+        words = list(every_type(params.floats))
+        chosen = bench.random.sample(words, len(words) if bench.thorough else 100)
+        cases = [case_of(bench.random, form, word) for form, word in bench.progress(chosen, "reference machine")]
+        driver = _play(bench, f"of every type, {params.lanes} lanes", params, cases, idle=0.0)
+        bench.table(f"cycles from selection to completion, {params.lanes} lanes, the unit always busy",
+                    ["", "least", "mean", "most", "count"],
+                    [[name, min(cycles), float(mean(cycles)), max(cycles), len(cycles)]
+                     for name, cycles in sorted(driver.cycles.items())])
 
 
 def check_functions(bench: Bench) -> None:

@@ -1,0 +1,88 @@
+"""Where the bytes of a source come from."""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2, exact_log2
+
+from rtl.component import Component
+from rtl.isa.fields import FIELDS
+from rtl.isa.syntax import WORD_BITS as INSTRUCTION_BITS
+from rtl.params import WARP_THREADS
+from rtl.wires import IN_BLOCKS
+from rtl.word import field_of
+
+from ..instruction import DOUBLE_BITS, WORD_BITS, size_code
+from .instruction import BYTE, SerialConversion
+from .reciprocal import INTERVALS, raised_constants
+
+__all__ = ["INDEX", "SourceBytes"]
+
+INDEX = signed(5)
+"""Shape of the number of a source's byte: below 0 there are zeros, above its size its sign."""
+_WORD_BYTES = WORD_BITS // BYTE
+_PLACE_BITS = exact_log2(2 * _WORD_BYTES)
+_THREAD_BITS = ceil_log2(WARP_THREADS)
+_SOURCES = Const(0b100, 3)
+"""The part of the memory that has sources."""
+
+
+class SourceBytes(Component):
+    """Sources of a warp's threads in block memory, which is written by words and read by bytes; in the same memory, the
+    constants of the parabolas, of which each word holds one, its lowest byte on top.
+
+    Members
+    -------
+    write, value, second : In(1), In(32), In(1)
+        A word of the thread's source, the low one or the ``second`` one.
+    thread : In(5)
+    index : In(INDEX)
+        A byte of it.
+    instruction : In(SerialConversion)
+        Stable. An immediate source is taken from the word: then that of the thread has to be 0.
+    word : In(64)
+    parabola, interval : In(1), In(8)
+        The constant of an interval instead.
+    byte : Out(8)
+        A cycle later.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({
+            "write": In(1), "value": In(WORD_BITS), "second": In(1), "thread": In(_THREAD_BITS), "index": In(INDEX),
+            "instruction": In(SerialConversion), "word": In(INSTRUCTION_BITS), "parabola": In(1),
+            "interval": In(exact_log2(INTERVALS)), "byte": Out(BYTE)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.bytes = rows = memory.Memory(
+            shape=BYTE, depth=2 * _WORD_BYTES * INTERVALS, init=raised_constants(), attrs=IN_BLOCKS)
+        for place in range(_WORD_BYTES):
+            write = rows.write_port()
+            m.d.comb += [
+                write.en.eq(self.write), write.data.eq(self.value.word_select(place, BYTE)),
+                write.addr.eq(Cat(Const(place, 2), self.second, self.thread, _SOURCES))]
+        read, place, asked = rows.read_port(), Signal(_PLACE_BITS), Signal(_PLACE_BITS)
+        m.d.comb += [
+            place.eq(self.index[:_PLACE_BITS] | self.instruction.part),
+            read.addr.eq(Cat(place[:2], Mux(
+                self.parabola, Cat(self.interval, Const(0, 1)), Cat(place[2], self.thread, _SOURCES)))),
+            self.byte.eq(read.data | self._immediate(asked))]
+        m.d.sync += asked.eq(place)
+        return m
+
+    def _immediate(self, place: Value) -> Value:
+        """The byte of an immediate source at a place, of any other one 0."""
+        instruction, number = self.instruction, field_of(self.word, FIELDS["imm"])
+        integer, real = Signal(signed(WORD_BITS)), Signal(WORD_BITS)
+        m_integer = Cat(number, number[-1].replicate(WORD_BITS - len(number)))
+        m_real = Cat(Const(0, WORD_BITS - len(number)), number)
+        del integer, real
+        upper = place[2]
+        reals = instruction.to_integer & (upper == (instruction.size == size_code(DOUBLE_BITS)))
+        integers = ~instruction.to_integer
+        there = ~instruction.gathers & ~instruction.constant
+        last = m_integer[-BYTE:]
+        whole = Array([*(m_integer.word_select(at, BYTE) for at in range(_WORD_BYTES)), *[last] * _WORD_BYTES])[place]
+        part = Array(m_real.word_select(at, BYTE) for at in range(_WORD_BYTES))[place[:2]]
+        return Mux(there & integers, whole, 0) | Mux(there & reals, part, 0)

@@ -1,6 +1,6 @@
 """The first term of the final sum, in a lane that computes a byte in a cycle."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -17,6 +17,9 @@ from .step import FIRST_STEP, Step
 __all__ = ["FirstBytes"]
 
 _PRODUCT_BITS = 8 * WORD_BYTES + 1 + 9
+_PRODUCT_PARTS = tuple(8 + {
+    ProductPart.HIGH: 32, ProductPart.SCALED_7: 7, ProductPart.SCALED_15: 15}.get(part, 0) for part in ProductPart)
+"""From which bit on a part of a product is; its bytes come a step late."""
 _WINDOW_BITS = 5 * 8
 """The bits that are kept of a shift: the first term, and a byte below it."""
 
@@ -273,17 +276,9 @@ class FirstBytes(wiring.Component):
         with m.If(shifts):
             m.d.comb += amount.eq(shift)
         with m.Elif(multiplies):
-            with m.Switch(control.product):
-                with m.Case(ProductPart.HIGH):
-                    m.d.comb += amount.eq(8 + 32)
-                with m.Case(ProductPart.SCALED_7):
-                    m.d.comb += amount.eq(8 + 7)
-                with m.Case(ProductPart.SCALED_15):
-                    m.d.comb += amount.eq(8 + 15)
-                with m.Default():
-                    m.d.comb += amount.eq(8)
+            m.d.comb += amount.eq(Array(Const(part, 6) for part in _PRODUCT_PARTS)[Value.cast(control.product)])
         with m.Elif(control.first == FirstTerm.DISTANCES):
-            m.d.comb += amount.eq(24)
+            m.d.comb += amount.eq(8 * (WORD_BYTES - 1))
         with m.Elif((control.first == FirstTerm.SUM) & (control.sum_shift == SumShift.RS)):
-            m.d.comb += amount.eq(16)
+            m.d.comb += amount.eq(4 * WORD_BYTES)
         return amount

@@ -1,5 +1,7 @@
 """A lane that computes a byte in a cycle, joined."""
 
+from typing import Any
+
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -44,7 +46,7 @@ class ByteLane(wiring.Component):
 
     def __init__(self) -> None:
         super().__init__()
-        self.step = Signal(Step)
+        self.step: Any = Signal(Step)
         self.sources = OperandBytes()
         self.first = FirstBytes()
         self.decision = Decision()

@@ -7,15 +7,15 @@ __all__ = ["FIRST_STEP", "LAST_FIRST_STEP", "LAST_STEP", "SUM_STEP", "Step"]
 
 FIRST_STEP = 4
 """The first step in which the first term is made."""
-LAST_FIRST_STEP = 13
-"""The last one: eight bytes of a pair or a product, and what is above them."""
+LAST_FIRST_STEP = 14
+"""The last one: eight bytes of a product, which come late, and what is above them."""
 SUM_STEP = 16
 """The first step of the final sum."""
 LAST_STEP = 19
 
 
 class Step(data.Struct):
-    """A step of a thread. In four of them the operands are prepared, byte by byte; in ten the first term is made, in
+    """A step of a thread. In four of them the operands are prepared, byte by byte; in eleven the first term is made, in
     four that of the final sum and the result."""
 
     runs: unsigned(1)

@@ -11,12 +11,12 @@ LAST_FIRST_STEP = 14
 """The last one: eight bytes of a product, which come late, and what is above them."""
 SUM_STEP = 16
 """The first step of the final sum."""
-LAST_STEP = 19
+LAST_STEP = 20
 
 
 class Step(data.Struct):
     """A step of a thread. In four of them the operands are prepared, byte by byte; in eleven the first term is made, in
-    four that of the final sum and the result."""
+    five the final sum and the result."""
 
     runs: unsigned(1)
     """There is a thread."""

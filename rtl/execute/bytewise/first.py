@@ -1,6 +1,6 @@
 """The first term of the final sum, in a lane that computes a byte in a cycle."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -17,6 +17,11 @@ from .step import FIRST_STEP, Step
 __all__ = ["FirstBytes"]
 
 _PRODUCT_BITS = 8 * WORD_BYTES + 1 + 9
+_LATE = 2
+"""Steps from the bytes that are multiplied to one of their product."""
+_PRODUCT_PARTS = tuple(8 * _LATE + {
+    ProductPart.HIGH: 32, ProductPart.SCALED_7: 7, ProductPart.SCALED_15: 15}.get(part, 0) for part in ProductPart)
+"""From which bit on a part of a product is."""
 _WINDOW_BITS = 5 * 8
 """The bits that are kept of a shift: the first term, and a byte below it."""
 
@@ -149,20 +154,22 @@ class FirstBytes(wiring.Component):
             m.d.sync += low.eq(0)
 
     def _multiply(self, m: Module) -> None:
-        """Each step multiplies a by a byte of b; the lowest byte of the sum is one of the product, a step later."""
+        """Each step multiplies a by a byte of b; the lowest byte of the sum is one of the product, _LATE steps later."""
         step, product = self.step, self._product
         nonzero = Signal()
         other = Signal(9)
         m.d.comb += [
             other.eq(Cat(self.b, step.last_place & step.low & self.negative_b)), self.low_zero.eq(~nonzero)]
         halves = self._low[:16], Cat(self._low[16:], self.negative_a).as_signed()
-        low, high = (half * other.as_signed() for half in halves)
+        low = Signal(signed(16 + len(other)))
+        high = Signal(signed(17 + len(other)))
+        m.d.sync += [made.eq(half * other.as_signed()) for made, half in zip((low, high), halves, strict=True)]
         rest = (product.as_signed() >> 8) + low
         with m.If(step.prepares):
             m.d.sync += [product.eq(0), nonzero.eq(0)]
         with m.Elif(step.makes):
             m.d.sync += product.eq(Cat(rest[:16], (rest >> 16) + high))
-            with m.If(step.low | (step.high & step.first_place)):
+            with m.If(step.number < FIRST_STEP + WORD_BYTES + _LATE):
                 m.d.sync += nonzero.eq(nonzero | product[:8].any())
 
     def _number(self, m: Module, shifts: Value, multiplies: Value) -> tuple[Value, Value]:
@@ -185,13 +192,14 @@ class FirstBytes(wiring.Component):
             one.eq(control.one_b | (control.complement & control.add_to_product)
                    | (control.distance & self._signs[-1]) | (shifts & control.one_a) | apart),
             begins.eq(step.prepares | (step.number == FIRST_STEP) | control.bytes
-                      | (multiplies & (step.number == FIRST_STEP + 1))),
+                      | (multiplies & (step.number <= FIRST_STEP + _LATE))),
             carry_in.eq(Mux(begins, one, carry)),
             total.eq(sum_with_carry(Mux(multiplies, product[:8], self._low[:8]) ^ inverts.replicate(8), addend,
                                     carry_in))]
-        m.d.sync += [carry.eq(total[8]), addend.eq(0)]
+        following = Signal(8)
+        m.d.sync += [carry.eq(total[8]), following.eq(0), addend.eq(following)]
         with m.If(step.makes & control.add_to_product):
-            m.d.sync += addend.eq(self.c)
+            m.d.sync += following.eq(self.c)
         high = Signal(3)
         with m.If(~step.makes):
             m.d.sync += high.eq(0)
@@ -273,17 +281,9 @@ class FirstBytes(wiring.Component):
         with m.If(shifts):
             m.d.comb += amount.eq(shift)
         with m.Elif(multiplies):
-            with m.Switch(control.product):
-                with m.Case(ProductPart.HIGH):
-                    m.d.comb += amount.eq(8 + 32)
-                with m.Case(ProductPart.SCALED_7):
-                    m.d.comb += amount.eq(8 + 7)
-                with m.Case(ProductPart.SCALED_15):
-                    m.d.comb += amount.eq(8 + 15)
-                with m.Default():
-                    m.d.comb += amount.eq(8)
+            m.d.comb += amount.eq(Array(Const(part, 6) for part in _PRODUCT_PARTS)[Value.cast(control.product)])
         with m.Elif(control.first == FirstTerm.DISTANCES):
-            m.d.comb += amount.eq(24)
+            m.d.comb += amount.eq(8 * (WORD_BYTES - 1))
         with m.Elif((control.first == FirstTerm.SUM) & (control.sum_shift == SumShift.RS)):
-            m.d.comb += amount.eq(16)
+            m.d.comb += amount.eq(4 * WORD_BYTES)
         return amount

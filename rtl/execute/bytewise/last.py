@@ -10,7 +10,7 @@ from rtl.execute.control import FirstTerm, LaneControl, PredicateResult
 from rtl.execute.stages import WORD_BYTES, LaneResult, Operands
 from rtl.sums import sum_with_carry
 
-from .step import Step
+from .step import SUM_STEP, Step
 
 __all__ = ["ResultBytes"]
 
@@ -61,47 +61,52 @@ class ResultBytes(wiring.Component):
         place = Signal(2)
         source = Signal(2)
         raw = Signal(8)
-        x = Signal(8)
         m.d.comb += [
             chooses.eq(control.smaller | control.larger), place.eq(step.place ^ chooses.replicate(2)),
-            source.eq(Cat(place[0], place[1] & ~control.result_high)), raw.eq(self.term[:32].word_select(source, 8)),
-            x.eq(self._cut(m, raw, place))]
+            source.eq(Cat(place[0], place[1] & ~control.result_high)), raw.eq(self.term[:32].word_select(source, 8))]
+
+        # Both terms, a step before their sum.
+        x = Signal(8)
+        y = Signal(9)
+        other = Signal(8)
+        at = Signal(2)
+        begins = Signal()
+        ends = Signal()
+        one = control.one_c | (control.three & control.add_carry & flags.overflow)
+        m.d.sync += [
+            x.eq(self._cut(m, raw, place)), y.eq(sum_with_carry(self.b, self.c, Mux(step.first_place, one, y[8]))),
+            other.eq(self.raw_b), at.eq(place), begins.eq(step.first_place), ends.eq(step.last_place)]
 
         # The sum; or byte by byte the difference of the term and c.
-        second = Signal(9)
         total = Signal(9)
-        carries = Signal(2)
-        ones = Cat(control.one_c | (control.three & control.add_carry & flags.overflow),
-                   control.plus_one | (control.add_carry & flags.carry) | (control.complete & self.low_zero))
-        carry_in = Mux(step.first_place | chooses, ones, carries)
-        m.d.comb += [second.eq(sum_with_carry(self.b, self.c, carry_in[0])),
-                     total.eq(sum_with_carry(x, second[:8], carry_in[1]))]
-        m.d.sync += carries.eq(Cat(second[8], total[8]))
+        carry = Signal()
+        plus = control.plus_one | (control.add_carry & flags.carry) | (control.complete & self.low_zero)
+        m.d.comb += total.eq(sum_with_carry(x, y[:8], Mux(begins | chooses, plus, carry)))
+        m.d.sync += carry.eq(total[8])
 
         # A byte of the result; of all bytes the highest or the lowest number, if there was a signed overflow.
-        takes_x = self._chosen(m, x, second, total)
-        merges = control.merge & place[1]
+        takes_x = self._chosen(m, begins, x, y, total)
+        merges = control.merge & at[1]
         overflow = Signal()
         bounded = Signal()
         byte = Signal(8)
         m.d.comb += [
-            overflow.eq((x[7] == second[7]) & (total[7] != x[7])),
-            bounded.eq(control.saturate & overflow & step.last_place),
-            byte.eq((Mux(takes_x, x, ~second[:8]) & chooses.replicate(8))
+            overflow.eq((x[7] == y[7]) & (total[7] != x[7])), bounded.eq(control.saturate & overflow & ends),
+            byte.eq((Mux(takes_x, x, ~y[:8]) & chooses.replicate(8))
                     | (total[:8] & (~chooses & ~merges & ~bounded).replicate(8))
-                    | (self.raw_b & merges.replicate(8)) | (bounded & ~x[7]).replicate(8))]
+                    | (other & merges.replicate(8)) | (bounded & ~x[7]).replicate(8))]
         value = self.result.value
         nonzero = Signal()
         top = Signal(2)
         overflowed = Signal()
-        with m.If(~step.concludes & ~step.prepares):
+        with m.If(step.makes):
             m.d.sync += [value.eq(0), nonzero.eq(0)]
-        with m.If(step.concludes):
+        with m.If(step.concludes & (step.number != SUM_STEP)):
             m.d.sync += [
                 nonzero.eq(nonzero | byte.any() | bounded), overflowed.eq(overflow),
-                top.eq(self.term[32:] + total[8] + (control.three & second[8]))]
+                top.eq(self.term[32:] + total[8] + (control.three & y[8]))]
             for number in range(WORD_BYTES):
-                with m.If(self.executes & ((place == number) | bounded)):
+                with m.If(self.executes & ((at == number) | bounded)):
                     m.d.sync += value.word_select(number, 8).eq(byte)
             with m.If(self.executes & bounded):
                 m.d.sync += value[31].eq(x[7])
@@ -156,17 +161,17 @@ class ResultBytes(wiring.Component):
         # The highest bit of a bound is that of a negative number only if the type has a sign.
         return opened, taken & ~negative, taken & Mux(last, negative == to_signed, ~negative)
 
-    def _chosen(self, m: Module, x: Signal, second: Signal, total: Signal) -> Value:
+    def _chosen(self, m: Module, begins: Signal, x: Signal, y: Signal, total: Signal) -> Value:
         """Whether the first term is taken, not c: by the highest bytes that differ."""
-        control, step = self.control, self.step
+        control = self.control
         less = Signal()
         decided = Signal()
         takes = Signal()
         now = Signal()
-        signs_differ = control.signed_result & step.first_place & (x[7] == second[7])
+        signs_differ = control.signed_result & begins & (x[7] == y[7])
         m.d.comb += [less.eq(Mux(signs_differ, x[7], ~total[8])),
-                     now.eq(Mux(decided & ~step.first_place, takes, less ^ control.larger))]
-        m.d.sync += [takes.eq(now), decided.eq((decided & ~step.first_place) | total[:8].any())]
+                     now.eq(Mux(decided & ~begins, takes, less ^ control.larger))]
+        m.d.sync += [takes.eq(now), decided.eq((decided & ~begins) | total[:8].any())]
         return now
 
     def _conclude(self, m: Module, nonzero: Signal, top: Signal, overflowed: Signal) -> None:

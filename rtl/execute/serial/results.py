@@ -1,6 +1,6 @@
 """What a thread's predicates and CC become."""
 
-from amaranth.hdl import Array, Const, Module, Signal
+from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -41,14 +41,14 @@ class ThreadResults(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        of_number = Array(Const(1 << number & (1 << PT) - 1, PT) for number in range(PT + 1))
-        p, q, result, named = Signal(PT), Signal(PT), self.result, self.result.predicates_written
-        new = (result.value[:PT] & named) | (p & ~q & result.p.replicate(PT)) | (q & result.q.replicate(PT))
-        m.d.comb += [
-            p.eq(of_number[self.p]), q.eq(of_number[self.q]),
-            self.written.eq((p | q | named) & self.executes.replicate(PT)),
-            self.after.predicates.eq((self.before.predicates & ~self.written) | (new & self.written)),
-            self.after.condition.eq(self.before.condition)]
+        result, named = self.result, self.result.predicates_written
+        for number, (before, after) in enumerate(zip(self.before.predicates, self.after.predicates, strict=True)):
+            first, second, moved = (self.executes & condition for condition in (
+                self.p == number, self.q == number, named[number]))
+            m.d.comb += [
+                self.written[number].eq(first | second | moved),
+                after.eq(Mux(second, result.q, Mux(first, result.p, Mux(moved, result.value[number], before))))]
+        m.d.comb += self.after.condition.eq(self.before.condition)
         with m.If(self.executes & self.conditional):
             m.d.comb += self.after.condition.eq(self.conditions)
         return m

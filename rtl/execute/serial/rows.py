@@ -59,8 +59,9 @@ class ThreadRows(Component):
     warp, thread : In, In(5)
     number, constant : In(8), In(1)
         In place of the thread's row that of special register ``number`` is read, if it is one of those.
-    flags, value : Out(ThreadFlags), Out(32)
-        What was read, a cycle later: the thread's predicates and CC; or special register ``number``.
+    flags, gives, value : Out(ThreadFlags), In(1), Out(32)
+        What was read, a cycle later: the thread's predicates and CC; or special register ``number``, 0 unless it
+        ``gives`` that.
     write, after : In(1), In(ThreadFlags)
         The thread's predicates and CC become these. Its row was read in the cycle before. Not while ``taken``.
     event, taken : In(valid, payload: thread_index), Out(1)
@@ -79,7 +80,7 @@ class ThreadRows(Component):
         self._size = max(*taken, *self._flags, 31) + 1
         super().__init__({
             "warp": In(params.warp_bits), "thread": In(_ROW_BITS), "number": In(8), "constant": In(1),
-            "flags": Out(ThreadFlags), "value": Out(32), "write": In(1), "after": In(ThreadFlags),
+            "flags": Out(ThreadFlags), "gives": In(1), "value": Out(32), "write": In(1), "after": In(ThreadFlags),
             "event": In(data.StructLayout({"valid": 1, "payload": thread_index(params)})), "taken": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -132,5 +133,5 @@ class ThreadRows(Component):
                   SpecialRegister.TID_Z: places["z"]}
         is_place = Signal(len(values))
         m.d.comb += [
-            is_place.eq(Cat(self.number == number for number in values)),
-            self.value.eq(chosen_of(Cat(is_place, ~is_place.any()), [*values.values(), row[:32]]))]
+            is_place.eq(Cat(self.number == number for number in values) & self.gives.replicate(len(values))),
+            self.value.eq(chosen_of(Cat(is_place, self.gives & ~is_place.any()), [*values.values(), row[:32]]))]

@@ -12,17 +12,18 @@ from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.fields import FIELDS
 from rtl.isa.special_registers import SpecialRegister
-from rtl.isa.syntax import PT, RZ
+from rtl.isa.syntax import PT, RZ, Form, Register
 from rtl.layouts import GATHERING, InstructionKind, LaneClient, is_kind, issued, reported
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
-from rtl.word import field_of
+from rtl.word import field_of, telling_patterns
 from rtl.words import Words
 
 from ..clients import SUPPLYING
 from ..common import CommonDecoder
-from ..decode import LaneDecoder
+from ..decode import LANE_FORMS, LaneDecoder
 from ..decode_stage import PASSING_NAMES, PASSING_WORD
+from ..float_control import FLOAT_OPERATIONS
 from ..instruction import LaneInstruction, OperandSource, ValueSource
 from ..lanes import Lanes
 from ..ports import execute_members
@@ -83,6 +84,8 @@ class SerialExecuteUnit(Component):
         # Of the thread.
         self._guard, self._predicate, self._executing = Signal(), Signal(), Signal()
         self._executes = Signal()
+        # The register that is asked for, or written if it is one.
+        self._number, self._writes_none = Signal(8), Signal()
         # Of all threads: somebody executes it; masks.
         self._found = Signal()
         self._same = Signal(WARP_THREADS)
@@ -184,26 +187,23 @@ class SerialExecuteUnit(Component):
         source_a, of_unit = decoded.source_a, self._write.operation
 
         # Which register.
-        number, is_register, reads = Signal(8), Signal(), Signal()
-        collected = {Step.FIRST: Const(RZ, 8), Step.C: field_of(held.word, FIELDS["Ra"]),
-                     Step.B: field_of(held.word, FIELDS["Rb"]), Step.A: field_of(held.word, FIELDS["Ra"])}
-        sources = (decoded.source_c == OperandSource.REGISTER, decoded.source_b == OperandSource.REGISTER,
-                   source_a == ValueSource.REGISTER)
-        with m.Switch(step):
-            for asked, place, source in zip((Step.FIRST, Step.C, Step.B, Step.A), (2, 1, 0, 1), (*sources, 1),
-                                            strict=True):
+        fields = self._fields(m)
+        number, is_register, reads = self._number, Signal(), Signal()
+        sources = (source_a == ValueSource.REGISTER, decoded.source_b == OperandSource.REGISTER,
+                   decoded.source_c == OperandSource.REGISTER)
+        with m.Switch(step):        # a twice: who collects it looks at it again
+            for asked, operand in ((Step.FIRST, 2), (Step.C, 1), (Step.B, 0), (Step.A, 0)):
                 with m.Case(asked):
                     m.d.comb += [
-                        number.eq(Mux(phase[Phase.GATHER], self._gather.operation.registers[place], Mux(
-                            phase[Phase.COLLECT], collected[asked], decoded.registers[place]))),
-                        is_register.eq((phase[Phase.COMPUTE] & source) | phase[Phase.GATHER] | phase[Phase.COLLECT])]
+                        number.eq(Mux(phase[Phase.GATHER], self._gather.operation.registers[operand], fields[operand])),
+                        is_register.eq((phase[Phase.COMPUTE] & sources[operand])
+                                       | phase[Phase.GATHER] | phase[Phase.COLLECT])]
             with m.Default():
-                m.d.comb += number.eq(decoded.destination)
+                m.d.comb += number.eq(field_of(held.word, FIELDS["Rd"]))
         with m.If(phase[Phase.WRITE]):
             m.d.comb += number.eq(of_unit.register)
         m.d.comb += [registers.row.eq(first_row + number), registers.thread.eq(thread)]
         m.d.sync += reads.eq(is_register & (number != RZ))
-        self.destination = number
 
         # Special registers, and other values that are no register's.
         special_number, in_rows, uniform = decoded.special, Signal(), Signal()
@@ -211,7 +211,7 @@ class SerialExecuteUnit(Component):
         m.d.comb += [
             in_rows.eq((source_a == ValueSource.SPECIAL) & special_number.matches(*map(int, IN_ROWS))),
             uniform.eq((source_a != ValueSource.REGISTER) & ~in_rows),
-            self.rows.number.eq(special_number),
+            self.rows.number.eq(special_number), self.rows.gives.eq(other & in_rows & (step == Step.A)),
             self.rows.constant.eq(phase[Phase.COMPUTE] & in_rows & (step == Step.B)),
             special.number.eq(special_number), special.warp.eq(held.warp), special.index.eq(thread),
             special.pc.eq(held.pc), special.warp_status.eq(self.warp_status), special.all_status.eq(self.all_status),
@@ -227,10 +227,10 @@ class SerialExecuteUnit(Component):
         supplies = {client: Signal(name=f"supplies_{client.name.lower()}") for client in SUPPLYING}
         m.d.comb += [chosen.eq(phase[Phase.WRITE] & (self._write.client == client))
                      for client, chosen in supplies.items()]
-        not_register = start | (phase[Phase.COMPUTE] & ((at["c"] & ~sources[0]) | (at["b"] & ~sources[1])))
+        not_register = start | (phase[Phase.COMPUTE] & ((at["c"] & ~sources[2]) | (at["b"] & ~sources[1])))
         m.d.comb += bus.eq(reduce(or_, (_if(condition, value) for condition, value in (
             (reads, registers.read), (not_register, Mux(immediate, decoded.immediate, held.constant)),
-            (at["a"] & other & uniform, self._same), (at["a"] & other & ~uniform, self.rows.value),
+            (at["a"] & other & uniform, self._same), (Const(1, 1), self.rows.value),
             (awaits, self.flow_result.value),
             *((supplies[client], Value.cast(port.values)) for client, port in ports.items())))))
         collects = phase[Phase.COLLECT] & self._executing & ~self._found
@@ -238,9 +238,9 @@ class SerialExecuteUnit(Component):
         result = self.flow_result_valid & (self.flow_result.warp == held.warp)
         m.d.comb += sequencer.result.eq(result)
         supplied = at["c"] & reduce(or_, supplies.values())
-        with m.If((at["a"] & takes) | supplied | (awaits & result)):
+        with m.If(start | (at["a"] & takes) | supplied | (awaits & result)):
             m.d.sync += a.eq(bus)
-        with m.If(start | (at["b"] & takes)):
+        with m.If(at["b"] & takes):
             m.d.sync += b.eq(bus)
         with m.If(at["c"] & takes):
             m.d.sync += c.eq(bus)
@@ -263,6 +263,28 @@ class SerialExecuteUnit(Component):
                 gathered.index.eq(self._gather.operation.index), gathered.beat.eq(thread),
                 gathered["values"].eq(Cat(a, b, c))]
 
+    def _fields(self, m: Module) -> list[Value]:
+        """The fields of the word where registers a, b and c are; and whether one is written. A register that is no
+        operand may be anything."""
+        word, places = self._held.word, {}
+        forms = [form for form in LANE_FORMS if form.name not in FLOAT_OPERATIONS]
+        for index, name in enumerate("abc"):
+            of_field: dict[str, list[Form]] = {}
+            for form in forms:
+                if isinstance(operand := form.operands.get(name), Register):
+                    of_field.setdefault(operand.field, []).append(form)
+            usual, *others = sorted(of_field, key=lambda field: -len(of_field[field]))
+            places[index] = field_of(word, FIELDS[usual])
+            for other in others:
+                elsewhere = Signal(name=f"{name}_in_{other}")
+                m.d.comb += elsewhere.eq(self._computes & word.matches(
+                    *telling_patterns(of_field[other], of_field[usual])))
+                places[index] = Mux(elsewhere, field_of(word, FIELDS[other]), places[index])
+        without = [form for form in forms if not isinstance(form.operands.get("d"), Register)]
+        m.d.comb += self._writes_none.eq(self._in[Phase.COMPUTE] & word.matches(
+            *telling_patterns(without, [form for form in forms if form not in without])))
+        return list(places.values())
+
     def _compute(self, m: Module) -> None:
         """The lane; what all threads say together."""
         m.submodules.lanes = lanes = self.lanes
@@ -279,7 +301,7 @@ class SerialExecuteUnit(Component):
             with m.Default():
                 m.d.comb += same.eq(self.special.bit)
         with m.Else():
-            m.d.comb += same.eq(~self._collects | (executing & (self.registers.read == self._operands["b"])))
+            m.d.comb += same.eq(~self._collects | (executing & (self.registers.read == self._operands["a"])))
         m.d.comb += self.special.advance.eq(shifts)
         with m.If(phase[Phase.START]):
             m.d.sync += [self._found.eq(0), agrees.eq(0), objects.eq(0)]
@@ -307,22 +329,22 @@ class SerialExecuteUnit(Component):
         m.submodules.results = results = self.results
         held, decoded, sequencer = self._held, self._decoded, self.sequencer
         registers, rows, of_unit, result = self.registers, self.rows, self._write.operation, self.lanes.results[0]
-        of_write, writes = self._in[Phase.WRITE], sequencer.writes
+        of_write, writes, register = self._in[Phase.WRITE], sequencer.writes, Signal(8)
         m.d.comb += [
+            register.eq(self._number | self._writes_none.replicate(8)),
             sequencer.stays.eq(rows.taken), registers.loads.eq(sequencer.loads),
             registers.result.eq(Mux(of_write, self._operands["a"], result.value)),
-            registers.write.eq(writes & self._executes & (self.destination != RZ)),
+            registers.write.eq(writes & self._executes & (register != RZ)),
             results.executes.eq(self._executes), results.p.eq(Mux(of_write, of_unit.predicate, decoded.p)),
             results.q.eq(decoded.q), results.conditional.eq(Mux(of_write, of_unit.conditional, decoded.writes_cc)),
             results.result.eq(result), results.before.eq(rows.flags), results.conditions.eq(result.conditions),
             rows.after.eq(results.after), rows.write.eq(writes)]
         with m.If(of_write):
-            m.d.comb += [results.result.p.eq(self._supplied_flag), results.result.predicates_written.eq(0),
-                         results.conditions.eq(self._supplied_conditions)]
+            m.d.comb += [results.result.p.eq(self._supplied_flag), results.conditions.eq(self._supplied_conditions)]
         report = self.written
         m.d.comb += [
             report.valid.eq(writes), report.warp.eq(held.warp), report.serial.eq(held.serial),
-            report.beat.eq(sequencer.thread), report.lanes.eq(self._executes), report.register.eq(self.destination),
+            report.beat.eq(sequencer.thread), report.lanes.eq(self._executes), report.register.eq(register),
             report["values"][0].eq(registers.written), report.conditional.eq(results.conditional),
             report.conditions[0].eq(results.conditions), report.predicates.eq(results.written),
             report.flags[0].eq(results.after.predicates)]
@@ -339,7 +361,7 @@ class SerialExecuteUnit(Component):
         tells = phase[Phase.TELL]
         m.d.comb += [
             self.dispatch.valid.eq(tells & ~self._computes), record.same.eq(self._same),
-            record.operands[0].eq(self._operands["b"]), record.operands[1].eq(self._operands["a"])]
+            record.operands[0].eq(self._operands["a"]), record.operands[1].eq(self._operands["b"])]
         pass_on(m, held, record, "warp", "serial", "pc", "word", "kind", "write_barrier", "read_barrier")
         with m.If(common.misaligned):
             m.d.comb += record.fault.eq(WarpError.MISALIGNED_IMMC_ADDR)

@@ -79,7 +79,8 @@ class _Blocks:
     def __init__(self, shape: Any, depth: int) -> None:
         self.memory = memory.Memory(shape=shape, depth=depth, init=[], attrs=IN_BLOCKS)
         self._from, self._into = self.memory.read_port(domain="comb"), self.memory.write_port()
-        self.reads, self.out, self.writes = Signal(), Signal(shape), self._into.en
+        self.reads, self.writes = Signal(), self._into.en
+        self.out: Any = Signal(shape)
         self.at, self.to, self.word = self._from.addr, self._into.addr, self._into.data
 
     def add(self, m: Module) -> None:

@@ -87,7 +87,7 @@ class SerialFlowUnit(Component):
         self._pc = Signal(_PC_BITS)
         self._some, self._others, self._stay = Signal(), Signal(), Signal()
         """There are threads that execute it; of these such with another target; active ones that do not."""
-        self._sum, self._following = Signal(_PC_BITS + 2), Signal(_PC_BITS)
+        self._sum, self._following = Signal(_PC_BITS + 2, reset_less=True), Signal(_PC_BITS)
         """The target, in the end; the address behind the instruction."""
         self._wrong = Signal(WarpError)
         """Of the target."""

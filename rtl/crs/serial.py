@@ -79,7 +79,8 @@ class _Blocks:
     def __init__(self, shape: Any, depth: int) -> None:
         self.memory = memory.Memory(shape=shape, depth=depth, init=[], attrs=IN_BLOCKS)
         self._from, self._into = self.memory.read_port(domain="comb"), self.memory.write_port()
-        self.reads, self.out, self.writes = Signal(), Signal(shape), self._into.en
+        self.reads, self.writes = Signal(), self._into.en
+        self.out: Any = Signal(shape)
         self.at, self.to, self.word = self._from.addr, self._into.addr, self._into.data
 
     def add(self, m: Module) -> None:
@@ -263,7 +264,7 @@ class SerialStack(Component):
         with m.State("LOAD"):
             m.d.sync += [
                 self._top.eq(state.depth), self._calls.eq(state.calls), self._lines.eq(state.lines + whole),
-                self._dirty.eq(state.dirty + whole)]
+                self._dirty.eq(state.dirty + whole), self._granule.eq(0)]
             m.next = "DECIDE"
 
     def _decide(self, m: Module) -> None:
@@ -470,7 +471,7 @@ class SerialStack(Component):
         port, state, places, line, asked = (
             self.port.request, self._state, self.places, self._line, self.stack.request.payload)
         room = state.depth[:PLACE_BITS] != 0
-        self._granule = granule = Signal(BLOCK_ADDRESS_BITS, name="granule")
+        self._granule = granule = Signal(BLOCK_ADDRESS_BITS, name="granule", reset_less=True)
         self._adds_line = adds_line = Signal(name="adds_line")
         self._sum = Signal(BLOCK_ADDRESS_BITS, name="sum")
         m.d.comb += [
@@ -484,13 +485,14 @@ class SerialStack(Component):
         NONE."""
         port, state, tokens, beat, asked = (
             self.port, self._state, self.tokens, self._beat, self.stack.request.payload)
-        data, counted, kind, room = Signal(8 * BEAT_BYTES), Signal(), Signal(4), state.depth[:PLACE_BITS] != 0
+        data, counted, kind = Signal(8 * BEAT_BYTES, reset_less=True), Signal(), Signal(4)
+        room = state.depth[:PLACE_BITS] != 0
         number, half = Cat(beat[1:], self._line[:SLOT_BITS]), 4 * BEAT_BYTES
         keep = ~(room & (state.dirty == 1) & (beat[1:] >= state.depth[:PLACE_BITS]))
         m.d.comb += port.request.payload.data.eq(data)
         with m.State("BASE"):
             m.d.comb += [self.places.at.eq(Cat(Const(1, 1), asked.warp)), self.places.reads.eq(1)]
-            m.d.sync += [self._granule.eq(self.places.out), self._beat.eq(0)]
+            m.d.sync += [self._granule.eq(self._sum), self._beat.eq(0)]
             m.next = "LOCAL"
         with m.State("LOCAL"):
             m.d.sync += self._granule.eq(self._sum)
@@ -528,6 +530,7 @@ class SerialStack(Component):
                 m.next = "MOVED"
         with m.State("MOVED"):
             self._read_state(m)
+            m.d.sync += self._granule.eq(0)
             m.next = "LOAD"
             with m.If(self._asks(*_UNWINDS)):
                 m.next = "WALK"

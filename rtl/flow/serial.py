@@ -87,7 +87,7 @@ class SerialFlowUnit(Component):
         self._pc = Signal(_PC_BITS)
         self._some, self._others, self._stay = Signal(), Signal(), Signal()
         """There are threads that execute it; of these such with another target; active ones that do not."""
-        self._sum, self._following = Signal(_PC_BITS + 2), Signal(_PC_BITS)
+        self._sum, self._following = Signal(_PC_BITS + 2, reset_less=True), Signal(_PC_BITS)
         """The target, in the end; the address behind the instruction."""
         self._wrong = Signal(WarpError)
         """Of the target."""
@@ -139,7 +139,9 @@ class SerialFlowUnit(Component):
         stack, request, launches, result = self.stack, self.request.payload, self._launches, self.result.payload
         warp, thread, step, instruction = (
             stack.request.payload.warp, stack.thread, stack.step, request.instruction)
-        next_, old, new = Signal.like(thread), Signal(_Thread), Signal(_Thread)
+        next_ = Signal.like(thread)
+        old: Any = Signal(_Thread)
+        new: Any = Signal(_Thread)
         m.d.sync += [
             next_.eq(next_ + self._looks), thread.eq(next_), step.eq(self._looks), old.eq(read.data),
             self._looks.eq((self._looks & ~next_.all()) | self._passes | stack.looks)]
@@ -279,7 +281,7 @@ class SerialFlowUnit(Component):
         modes, lowest = enters & ~begun, enters & begun & (self._holes == 0) & (self._token == 0)
         low = self._chosen[:HOLE_BITS] | (self._under & lowest.replicate(HOLE_BITS)) | modes.replicate(HOLE_BITS)
         m.d.comb += [
-            self._chosen.eq(Array((self._pc, self._following, self._sum[:_PC_BITS], self._saved))[self._choice]),
+            self._chosen.eq(Array((self._pc, self._following, self._sum[:_PC_BITS], self._saved))[self._choice.as_value()]),
             asked.operand.eq(Cat(low, self._chosen[HOLE_BITS:]))]
         with m.If(self._tells):
             m.d.comb += self._choice.eq(self._goes_on)
@@ -325,7 +327,8 @@ class SerialFlowUnit(Component):
             m.d.sync += self._failed.eq(refused)
         with m.If(self._tells):
             m.d.sync += [
-                result.pc.eq(Mux(~fails & unwound, told.pc, self._chosen)), result.error.eq(Mux(tells, error, WarpError.NONE)),
+                result.pc.eq(Mux(~fails & unwound, told.pc, self._chosen)),
+                result.error.eq(Mux(tells, error, WarpError.NONE)),
                 result.warp.eq(stack.request.payload.warp), result.value.eq(told.value),
                 result.terminated.eq(told.empty), result.behind.eq(~(fails | stays | enters)),
                 result.kept.eq(self._does(FlowOperation.LEAVE) & self._some & instruction.keep_reference

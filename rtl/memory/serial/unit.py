@@ -130,9 +130,10 @@ class SerialMemoryUnit(Component):
                 self._local_base = base
             else:
                 self._shared_base = base
-        self._bank = bank = Signal(ConstantBank)
-        with m.If(self._instruction.bank < CONSTANT_BANKS):
-            m.d.comb += bank.eq(pick(self.grid.banks, self._instruction.bank))
+        number, bits = self._instruction.bank, ceil_log2(CONSTANT_BANKS)
+        self._bank, self._has_bank = Signal(ConstantBank), Signal()
+        m.d.comb += [self._bank.eq(pick(self.grid.banks, number[:bits])),
+                     self._has_bank.eq(self._bank.valid & ~number[bits:].any())]
 
     def _ports(self, m: Module) -> None:
         """What does not depend on the step that it is in."""
@@ -306,7 +307,7 @@ class SerialMemoryUnit(Component):
                 sums.carry.eq(1)]
             m.next = "BASE"
             with m.If((self._in_shared | in_second) & (
-                    above | high.any() | sums.above | constant & ~bank.valid)):
+                    above | high.any() | sums.above | constant & ~self._has_bank)):
                 m.d.comb += sums.step.eq(Step.CLEAR)
                 self._fail(m, WarpError.OOR_ADDR)
                 with m.If(constant):

@@ -17,7 +17,7 @@ from rtl.layouts import BLOCK_ADDRESS_BITS, CONSTANT_BANKS, SERIAL_BITS, Constan
 from rtl.params import ADDRESS_BITS, LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, SmParams
 from rtl.pick import pick
 from rtl.sums import sum_with_carry
-from rtl.wires import IN_BLOCKS
+from rtl.wires import IN_BLOCKS, ONE_HOT
 
 from ..addresses import PAST_WINDOWS, WINDOW_BITS, in_segment, shuffle_reach
 from ..decode import MemoryDecoder, data_register
@@ -96,6 +96,7 @@ class SerialMemoryUnit(Component):
             self._access(m)
             self._change(m)
             self._end(m)
+        steps.state.attrs.update(ONE_HOT)
         m.d.sync += Assert(~self.dispatch.valid | steps.ongoing("IDLE"), "an instruction before the last one has ended")
         return m
 

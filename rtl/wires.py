@@ -2,13 +2,15 @@
 
 from typing import Any
 
-__all__ = ["IN_BLOCKS", "KEEP", "for_depth"]
+__all__ = ["IN_BLOCKS", "KEEP", "ONE_HOT", "for_depth"]
 
 KEEP = {"keep": 1}
 """Attributes of a wire across which synthesis does not rearrange logic: the few levels that were meant stay few."""
 
 IN_BLOCKS: dict[str, Any] = {"ram_style": "block", "no_rw_check": 1}
 """Attributes of a memory in block RAM whose word counts for nothing when it is read in the cycle of a write to it."""
+ONE_HOT = {"fsm_encoding": "one-hot"}
+"""Attributes of the state of a state machine that synthesis gives a flip-flop a state, so that none is decoded."""
 _IN_REGISTERS = 2
 """Words of a memory, at most, for which registers and a multiplexer are smaller than a memory in LUTs: that takes six
 LUTs for four bits."""

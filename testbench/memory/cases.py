@@ -203,8 +203,8 @@ def float_sums(world: MemoryWorld, random: Random) -> Iterator[MemoryStep]:
             yield MemoryStep(slot, random.choice(words[:2] * 3 + words), threads)
 
 
-def swaps(world: MemoryWorld, random: Random) -> Iterator[MemoryStep]:
-    """Every kind of compare and swap of shared memory, on numbers that are often equal."""
+def swaps(world: MemoryWorld, random: Random, rounds: int) -> Iterator[MemoryStep]:
+    """Every kind of compare and swap of shared memory, so often, on numbers that are often equal."""
     registers = range(_FLOATS, _FLOATS + 16)
     for slot in range(len(world.warps)):
         for number, place in enumerate(_PLACES):
@@ -213,7 +213,7 @@ def swaps(world: MemoryWorld, random: Random) -> Iterator[MemoryStep]:
             world.set_register(slot, register, random.choices((0, 1, 1 << 31), k=WARP_THREADS))
     for slot, register in itertools.product(range(len(world.warps)), registers[::2]):
         yield MemoryStep(slot, encode("STS", Ra=_SWAPPED + 1, Rd=register, size=MemorySize.B64.value))
-    for _ in range(24):
+    for _ in range(rounds):
         for kind in CompareAndSwapType:
             yield MemoryStep(
                 random.randrange(len(world.warps)),

@@ -7,6 +7,7 @@ lines, and as many cycles as their bank conflicts cost.
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from rtl.isa.errors import REPORT_MASK_RESET
@@ -34,6 +35,7 @@ from testbench.memory.random_accesses import random_world
 from testbench.memory.world import BUFFER, WARPS, MemoryStep, MemoryWorld, buffer_of
 
 ALL_REPORTED = 0x00FF_FFFF
+_EVERYBODY = (1 << 32) - 1
 HANDS_OFF = MemoryBehaviour(latency=(1, 1))
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True, late=True)
 FEW_LANES = SmParams(warps=WARPS, lanes=4, registers=256, shared_bytes=4096)
@@ -80,6 +82,21 @@ def check_least(bench: Bench) -> None:
         world = random_world(bench.random, 300 if bench.thorough else 90, (ALL_REPORTED, REPORT_MASK_RESET)[number % 2])
         driver = _play(bench, world, LEAST_LANES, behaviour=(HANDS_OFF, UNRULY)[number % 2], idle=0.1 * (number % 3))
         bench.checked("random instructions on two lanes", driver.steps)
+
+
+def check_serial(bench: Bench) -> None:
+    """On one lane: made-up instructions; then edges, faults, moves of local memory, clears, swaps and shuffles, all of
+    them in the long form."""
+    for number in range(20 if bench.thorough else 2):
+        world = random_world(bench.random, 300 if bench.thorough else 16, (ALL_REPORTED, REPORT_MASK_RESET)[number % 2],
+                             SERIAL.floats)
+        driver = _play(bench, world, SERIAL, behaviour=(HANDS_OFF, UNRULY)[number % 2], idle=0.1 * (number % 2))
+        bench.checked("random instructions on one lane", driver.steps)
+    for check in (check_faults, check_local_base, check_clear):
+        check(bench, SERIAL)
+    check_edges(bench, SERIAL, *() if bench.thorough else (1 << 17, 8))
+    check_swaps(bench, SERIAL, 24 if bench.thorough else 1)
+    check_shuffles(bench, SERIAL, 1 if bench.thorough else 17)
 
 
 def check_lines(bench: Bench) -> None:
@@ -146,7 +163,7 @@ def check_fills(bench: Bench) -> None:
         bench.checked("stores that meet others", _play(bench, world, behaviour=behaviour).steps)
 
 
-def check_faults(bench: Bench) -> None:
+def check_faults(bench: Bench, params: SmParams = FEW_LANES) -> None:
     """What memory refuses is MMU_FAULT, unless a lower thread has another error. No register is written, nor memory
     that the instruction has no business with; nor any, if another thread's address is known to be wrong before.
     """
@@ -155,23 +172,24 @@ def check_faults(bench: Bench) -> None:
     for step in steps:
         world.execute(step)
     old = world.memory.read(BUFFER, 8192)
-    new = _play(bench, world, FEW_LANES, compare_memory=False).memory.read(BUFFER, 8192)
+    new = _play(bench, world, params, compare_memory=False).memory.read(BUFFER, 8192)
     changed = {at for at in range(len(old)) if old[at] != new[at]}
     meant = {1024 * number + 16 * thread + byte for number in range(3) for thread in range(32) for byte in range(4)}
     bench.expect("places changed that no store meant", sorted(changed - meant), [])
     bench.checked("faults", len(steps))
 
 
-def check_edges(bench: Bench) -> None:
-    """Where each space ends. Errors that are not reported leave zeros of constants, and nothing of anything else."""
-    for mask in (ALL_REPORTED, 0):
+def check_edges(bench: Bench, params: SmParams = FEW_LANES, threads: int = _EVERYBODY, every: int = 1) -> None:
+    """Where each space ends. Errors that are not reported leave zeros of constants, and nothing of anything else. One
+    step of so many is for ``threads``."""
+    for number, mask in enumerate((ALL_REPORTED, 0)):
         world = MemoryWorld(mask, seed=bench.seed, shared=1000)
-        for step in edges(world):
-            world.execute(step)
-        bench.checked("accesses at the edges of spaces", _play(bench, world, FEW_LANES).steps)
+        for step in list(edges(world))[number % every::every]:
+            world.execute(replace(step, threads=threads))
+        bench.checked("accesses at the edges of spaces", _play(bench, world, params).steps)
 
 
-def check_local_base(bench: Bench) -> None:
+def check_local_base(bench: Bench, params: SmParams = FEW_LANES) -> None:
     """SETLMEMBASE moves a warp's local memory."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
     load = encode("LDL", Ra=255, Rd=128, size=MemorySize.B64.value)
@@ -183,11 +201,11 @@ def check_local_base(bench: Bench) -> None:
         world.execute(MemoryStep(slot, encode("STL", Ra=255, Rd=64, offset=8, size=MemorySize.B32.value)))
         world.move_local(slot, bases[slot])
         world.execute(MemoryStep(slot, load))
-    _play(bench, world, FEW_LANES)
+    _play(bench, world, params)
     bench.checked("moves of local memory", 4)
 
 
-def check_clear(bench: Bench) -> None:
+def check_clear(bench: Bench, params: SmParams = FEW_LANES) -> None:
     """Shared memory of one CTA is cleared while the other one uses its own."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed, shared=1000)
     for slot in range(WARPS):
@@ -201,7 +219,7 @@ def check_clear(bench: Bench) -> None:
                                               operation=AtomicOperation.ADD.value)))
         world.execute(MemoryStep(slot, store[1]))
     world.read_shared()
-    _play(bench, world, FEW_LANES)
+    _play(bench, world, params)
     bench.checked("clears of shared memory")
 
 
@@ -214,24 +232,25 @@ def check_float_sums(bench: Bench) -> None:
         bench.checked("sums of floats", _play(bench, world, params, behaviour=behaviour).steps)
 
 
-def check_swaps(bench: Bench) -> None:
-    """A compare and swap that only tells gives 1 where it has swapped."""
+def check_swaps(bench: Bench, params: SmParams = PARAMS, rounds: int = 24) -> None:
+    """A compare and swap that only tells gives 1 where it has swapped. So many of each kind."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
     told: Counter[int] = Counter()
-    for step in swaps(world, bench.random):
+    for step in swaps(world, bench.random, rounds):
         record = world.execute(step).record
         if find(step.word) in BY_NAME["ATOMS"] and record is not None:
             for threads, values in record.registers.values():
                 told.update(value for thread, value in enumerate(values) if threads >> thread & 1)
-    bench.expect("results of compare and swap come of both kinds", min(told[0], told[1]) > 100, True)
+    bench.expect("results of compare and swap come of both kinds", min(told[0], told[1]) > 4 * rounds, True)
     world.read_shared()
-    bench.checked("compare and swap", _play(bench, world).steps)
+    bench.checked("compare and swap", _play(bench, world, params).steps)
 
 
-def check_shuffles(bench: Bench) -> None:
-    """Threads get what others offer that execute the same shuffle, and 0 of those that do not."""
+def check_shuffles(bench: Bench, only: SmParams | None = None, every: int = 1) -> None:
+    """Threads get what others offer that execute the same shuffle, and 0 of those that do not. On all hardware, or on
+    that ``only``, and then one case of so many."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
-    cases = list(shuffles(world))
+    cases = list(shuffles(world))[::every]
     for case in cases:
         record = world.execute(case.step).record
         assert record is not None
@@ -240,7 +259,8 @@ def check_shuffles(bench: Bench) -> None:
             bench.expect(f"the reference's thread {thread} after {case.step.word:#018x}", values[thread], value)
         bench.expect(f"flags of the reference after {case.step.word:#018x}", record.predicates[3],
                      (case.step.threads, case.inside))
-    for params in (*SIZES, LEAST_LANES) if bench.thorough else (LEAST_LANES, ALL_LANES):
+    several = (*SIZES, LEAST_LANES) if bench.thorough else (LEAST_LANES, ALL_LANES)
+    for params in several if only is None else (only,):
         bench.checked("shuffles", _play(bench, world, params).steps)
 
 
@@ -252,6 +272,7 @@ def record(bench: Bench) -> None:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_least, check_lines, check_banks, check_rates, check_fills, check_edges, check_faults,
-                  check_local_base, check_clear, check_float_sums, check_swaps, check_shuffles, check_random, record):
+    for check in (check_least, check_serial, check_lines, check_banks, check_rates, check_fills, check_edges,
+                  check_faults, check_local_base, check_clear, check_float_sums, check_swaps, check_shuffles,
+                  check_random, record):
         check(bench)

@@ -30,9 +30,10 @@ from testbench.memory.world import BUFFER, REGISTERS, MemoryStep, MemoryWorld
 from testbench.model.test_single import expected, flushed
 from testbench.simulation import combinational
 
-CHECKS = (tb_memory.check_least, tb_memory.check_lines, tb_memory.check_banks, tb_memory.check_rates,
-          tb_memory.check_fills, tb_memory.check_edges, tb_memory.check_faults, tb_memory.check_local_base,
-          tb_memory.check_clear, tb_memory.check_float_sums, tb_memory.check_swaps, tb_memory.check_shuffles)
+CHECKS = (tb_memory.check_least, tb_memory.check_serial, tb_memory.check_lines, tb_memory.check_banks,
+          tb_memory.check_rates, tb_memory.check_fills, tb_memory.check_edges, tb_memory.check_faults,
+          tb_memory.check_local_base, tb_memory.check_clear, tb_memory.check_float_sums, tb_memory.check_swaps,
+          tb_memory.check_shuffles)
 
 
 passes = partial(simulation.passes, "memory")

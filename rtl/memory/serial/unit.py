@@ -16,7 +16,8 @@ from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import BLOCK_ADDRESS_BITS, CONSTANT_BANKS, SERIAL_BITS, ConstantBank
 from rtl.params import ADDRESS_BITS, LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, SmParams
 from rtl.pick import pick
-from rtl.wires import IN_BLOCKS
+from rtl.sums import sum_with_carry
+from rtl.wires import IN_BLOCKS, ONE_HOT
 
 from ..addresses import PAST_WINDOWS, WINDOW_BITS, in_segment, shuffle_reach
 from ..decode import MemoryDecoder, data_register
@@ -88,13 +89,15 @@ class SerialMemoryUnit(Component):
         m.submodules.notes = self.notes
         self._limits(m)
         self._ports(m)
-        with m.FSM():
+        with m.FSM() as steps:
             self._begin(m)
             self._threads(m)
             self._addresses(m)
             self._access(m)
             self._change(m)
             self._end(m)
+        steps.state.attrs.update(ONE_HOT)
+        m.d.sync += Assert(~self.dispatch.valid | steps.ongoing("IDLE"), "an instruction before the last one has ended")
         return m
 
     def _read(self, m: Module, kind: Any, thread: Any = None) -> None:
@@ -128,9 +131,10 @@ class SerialMemoryUnit(Component):
                 self._local_base = base
             else:
                 self._shared_base = base
-        self._bank = bank = Signal(ConstantBank)
-        with m.If(self._instruction.bank < CONSTANT_BANKS):
-            m.d.comb += bank.eq(pick(self.grid.banks, self._instruction.bank))
+        number, bits = self._instruction.bank, ceil_log2(CONSTANT_BANKS)
+        self._bank, self._has_bank = Signal(ConstantBank), Signal()
+        m.d.comb += [self._bank.eq(pick(self.grid.banks, number[:bits])),
+                     self._has_bank.eq(self._bank.valid & ~number[bits:].any())]
 
     def _ports(self, m: Module) -> None:
         """What does not depend on the step that it is in."""
@@ -187,13 +191,12 @@ class SerialMemoryUnit(Component):
         dispatch, job, instruction, data = self.dispatch.payload, self._job, self._instruction, self.decoder.data
         gather, gathered, index = self.port.gather, self.port.gathered, Signal(3)
         words, last = Signal(3), Signal()
-        with m.State("IDLE"):
-            with m.If(self.dispatch.valid):
-                m.d.sync += [job.threads.eq(dispatch.active & dispatch.guard), index.eq(0), self._thread.eq(0),
-                             self._word.eq(0), self._bad.eq(0), self._failed.eq(0)]
-                m.d.sync += [job[name].eq(dispatch[name]) for name in (
-                    "warp", "serial", "pc", "word", "write_barrier", "read_barrier")]
-                m.next = "DECODE"
+        with m.State("IDLE"), m.If(self.dispatch.valid):
+            m.d.sync += [job.threads.eq(dispatch.active & dispatch.guard), index.eq(0), self._thread.eq(0),
+                         self._word.eq(0), self._bad.eq(0), self._failed.eq(0)]
+            m.d.sync += [job[name].eq(dispatch[name]) for name in (
+                "warp", "serial", "pc", "word", "write_barrier", "read_barrier")]
+            m.next = "DECODE"
         with m.State("DECODE"):
             m.d.sync += self._judged.eq((instruction.operation == MemoryOperation.LOAD)
                                         | (instruction.operation == MemoryOperation.SHUFFLE))
@@ -213,18 +216,16 @@ class SerialMemoryUnit(Component):
             m.d.comb += gather.valid.eq(1)
             with m.If(gather.ready):
                 m.next = "GATHERED"
-        with m.State("GATHERED"):
-            with m.If(gathered.valid):
-                m.d.comb += [
-                    self._note.en.eq(1), self._note.addr.eq(Cat(gathered.beat, gathered.index)),
-                    self._note.data.value.eq(gathered.values[0][0])]
-                with m.If(gathered.beat == WARP_THREADS - 1):
-                    m.d.sync += index.eq(Mux(index >= _DATA, index + 1, Mux(
-                        index[0] | ~instruction.wide, _DATA, 1)))
-                    m.next = "GATHER"
-                    with m.If(last):
-                        m.next = "THREAD"
-        m.d.sync += Assert(~self.dispatch.valid | gather.ready | ~gather.valid, "two instructions")
+        with m.State("GATHERED"), m.If(gathered.valid):
+            m.d.comb += [
+                self._note.en.eq(1), self._note.addr.eq(Cat(gathered.beat, gathered.index)),
+                self._note.data.value.eq(gathered.values[0][0])]
+            with m.If(gathered.beat == WARP_THREADS - 1):
+                m.d.sync += index.eq(Mux(index >= _DATA, index + 1, Mux(
+                    index[0] | ~instruction.wide, _DATA, 1)))
+                m.next = "GATHER"
+                with m.If(last):
+                    m.next = "THREAD"
 
     def _threads(self, m: Module) -> None:
         """The threads, ascending; those of a store or an atomic operation twice."""
@@ -263,7 +264,7 @@ class SerialMemoryUnit(Component):
             m.next = "HIGH"
         with m.State("HIGH"):
             total = Signal(32, name="high_total")
-            m.d.comb += total.eq(word + instruction.offset[32].replicate(32) + self._carry)
+            m.d.comb += total.eq(sum_with_carry(word, instruction.offset[32].replicate(32), self._carry))
             m.d.sync += [high.eq(0), above.eq(0)]
             with m.If(instruction.wide):
                 m.d.sync += [high.eq(total[:len(high)]), above.eq(total[len(high):].any())]
@@ -307,7 +308,7 @@ class SerialMemoryUnit(Component):
                 sums.carry.eq(1)]
             m.next = "BASE"
             with m.If((self._in_shared | in_second) & (
-                    above | high.any() | sums.above | constant & ~bank.valid)):
+                    above | high.any() | sums.above | constant & ~self._has_bank)):
                 m.d.comb += sums.step.eq(Step.CLEAR)
                 self._fail(m, WarpError.OOR_ADDR)
                 with m.If(constant):
@@ -324,7 +325,7 @@ class SerialMemoryUnit(Component):
             m.d.comb += [sums.step.eq(Step.SUM), sums.term.eq(base[:32])]
             m.d.sync += self._carry.eq(sums.above)
             m.next = "PLACE"
-        m.d.comb += place_high.eq(high + base[32:] + self._carry)
+        m.d.comb += place_high.eq(sum_with_carry(high, base[32:], self._carry))
         with m.State("PLACE"):
             m.d.sync += self._place.eq(Mux(
                 self._in_local, Cat(low[:_WORD_BITS], self._thread, low[_WORD_BITS:], place_high),
@@ -454,8 +455,8 @@ class SerialMemoryUnit(Component):
 
     def _end(self, m: Module) -> None:
         """Results go to the registers, one by one; or the instruction is complete without."""
-        port, instruction = self.port, self._instruction
-        with m.State("FAILED"):     # the first time it is only known that one fails, and not whether it is the first one
+        port = self.port
+        with m.State("FAILED"):     # those below may have a fault
             m.d.sync += [self._judged.eq(1), self._bad.eq(1), self._thread.eq(0), self._word.eq(0)]
             m.next = "THREAD"
             with m.If(self._judged):
@@ -469,11 +470,10 @@ class SerialMemoryUnit(Component):
             m.d.comb += port.write.valid.eq(1)
             with m.If(port.write.ready):
                 m.next = "WRITTEN"
-        with m.State("WRITTEN"):
-            with m.If(port.wanted.valid):
-                self._read(m, self._of_word(_RESULT), port.wanted.beat)
-                with m.If(port.wanted.beat == WARP_THREADS - 1):
-                    m.d.sync += self._word.eq(self._word + 1)
-                    m.next = "WRITE"
-                    with m.If(port.write.payload.last):
-                        m.next = "IDLE"
+        with m.State("WRITTEN"), m.If(port.wanted.valid):
+            self._read(m, self._of_word(_RESULT), port.wanted.beat)
+            with m.If(port.wanted.beat == WARP_THREADS - 1):
+                m.d.sync += self._word.eq(self._word + 1)
+                m.next = "WRITE"
+                with m.If(port.write.payload.last):
+                    m.next = "IDLE"

@@ -71,7 +71,8 @@ class WordAccess(Component):
         read, write, word = words.read_port(domain="comb"), words.write_port(granularity=8), Signal(32)
         asked, row, here = self.valid & self.shared, self.place[_WORD_AT:bits], Signal()
 
-        clear, cleared, left, clearing = self.clear.payload, Signal(row_bits), Signal(row_bits - piece_bits + 1), Signal()
+        clear, clearing = self.clear.payload, Signal()
+        cleared, left = Signal(row_bits), Signal(row_bits - piece_bits + 1)
         clears = clearing & ~self.write & left.any()
         m.d.comb += self.clear.ready.eq(clearing & ~left.any())
         with m.If(~clearing):

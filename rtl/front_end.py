@@ -224,9 +224,10 @@ class FrontEnd(Component):
                 told = Signal(layout, name=f"{name}_error_late")
                 m.d.sync += told.eq(error)
             if issued is not None and name not in ("flow", "stack"):
-                told = Signal(layout, name=f"{name}_error_told")
-                m.d.comb += told.eq(error)
+                late, told = told, Signal(layout, name=f"{name}_error_told")
+                m.d.comb += told.eq(late)
                 pass_on(m, issued, told, "warp", "pc")
+                error = error if name in _LATE else told
             m.d.comb += [
                 self.errors[number].eq(error), self.trap.errors[number].eq(told), status.errors[number].eq(told)]
         for unit in (self.barrier, self.trap, flow):

@@ -48,6 +48,9 @@ class BarrierUnit(Component):
     the instruction is complete, too, but its warp is not let go. The unit waits in the cycle of a launch, which writes
     the same memories.
 
+    In a machine of one lane nobody knows which barriers are used: all of a CTA become zeros when it begins, each does
+    when it is complete, and all are looked at when a warp has ended.
+
     Members
     -------
     dispatch, room : In(EventLayout of dispatched), Out(1)
@@ -94,7 +97,9 @@ class BarrierUnit(Component):
             "number": range(_PLACES), "reduces": 1, "reduction": BarrierReduction,
             "population": range(WARP_THREADS + 1), "some_false": 1, "some_true": 1}), warps)
         """What each warp came for last, and what it gave to that: so its arrival can be taken back."""
-        self.ctas, self.used, self.gone, self.whole = (Words(shape, warps) for shape in (bits, _PLACES, count, count))
+        self.ctas, self.gone, self.whole = (Words(shape, warps) for shape in (bits, count, count))
+        if not params.serial:
+            self.used = Words(_PLACES, warps)
         """The CTA slot of each warp. Of each CTA slot: the barriers that are used; warps that it has lost, and as many
         as it will ever have lost when its last CTA is over."""
         # What the unit works on. Of the barrier: its state, who waits there, whether one of them wants a result, how
@@ -124,6 +129,10 @@ class BarrierUnit(Component):
         # The lowest warp that waits at the barrier, from ACT on; the lowest CTA that had lost one a cycle ago.
         self._some_waiting, self._lowest_waiting = Signal(), Signal(bits)
         self._some_lost, self._lowest_lost, self._settles = Signal(), Signal(bits), Signal()
+        # In a machine of one lane: CTA slots of CTAs that have begun, whose barriers are not zeros yet; the lowest one.
+        # A barrier becomes zeros.
+        self._begun, self._some_begun, self._lowest_begun = Signal(warps), Signal(), Signal(bits)
+        self._resets, self._wipes = Signal(), Signal()
         self.view = {"cta": self._cta, "number": self._number, "write": self._writes, "state": self._row.state,
                      "live": self._live, "release": self._release}
         """For whoever looks on: the barrier that is worked on."""
@@ -145,6 +154,8 @@ class BarrierUnit(Component):
                 (self._some_lost, self._lowest_lost, self.lost, self._settles)):
             left = searched & ~one_hot(first, self._params.warps, serves)
             m.d.sync += [some.eq(left.any()), first.eq(lowest(left))]
+        if self._params.serial:
+            m.d.comb += [self._some_begun.eq(self._begun.any()), self._lowest_begun.eq(lowest(self._begun))]
         self._keep_barriers(m)
         self._keep_warps(m)
         self._write_registers(m)
@@ -158,7 +169,12 @@ class BarrierUnit(Component):
             self.queue.request, self.withdraw.warp, self._request, Signal(WarpError), self.left)
         arrives, place = request.operation == BarrierTask.ARRIVE, request.place == BarrierRead.BARRIER
         with m.State("NEXT"):
-            with m.If(self._some_lost):
+            with m.If(self._some_begun):
+                m.d.comb += self._resets.eq(1)
+                m.d.sync += [self._cta.eq(self._lowest_begun), self._number.eq(0), self._row.eq(0)]
+                if self._params.serial:
+                    m.next = "RESET"
+            with m.Elif(self._some_lost):
                 m.d.comb += self._settles.eq(1)
                 m.d.sync += [self._task.eq(BarrierTask.SETTLE), self._cta.eq(self._lowest_lost)]
                 m.next = "USED"
@@ -186,16 +202,44 @@ class BarrierUnit(Component):
         with m.State("FIND"):
             m.d.sync += [self._cta.eq(self._warp_cta), self._number.eq(self._came.number)]
             m.next = "FETCH"
-        with m.State("USED"):
-            m.d.sync += left.eq(self._in_use)
-            m.next = "PICK"
-        with m.State("PICK"):
-            m.d.sync += [self._number.eq(lowest(left)), left.eq(left & (left - 1))]
-            m.next = "NEXT"
-            with m.If(left.any()):
-                m.next = "FETCH"
+        if self._params.serial:
+            self._go_through(m)
+        else:
+            with m.State("USED"):
+                m.d.sync += left.eq(self._in_use)
+                m.next = "PICK"
+            with m.State("PICK"):
+                m.d.sync += [self._number.eq(lowest(left)), left.eq(left & (left - 1))]
+                m.next = "NEXT"
+                with m.If(left.any()):
+                    m.next = "FETCH"
         with m.State("FETCH"):
             m.next = "READ"
+
+    def _go_through(self, m: Module) -> None:
+        """All barriers of a CTA: they become zeros, or are looked at; one does, when it was complete."""
+        last = self._number == _PLACES - 1
+        with m.State("USED"):
+            m.d.sync += self._number.eq(0)
+            m.next = "FETCH"
+        with m.State("PICK"):
+            m.d.sync += self._number.eq(self._number + 1)
+            m.next = "FETCH"
+            with m.If(last):
+                m.next = "NEXT"
+        with m.State("RESET"):
+            m.d.comb += self._wipes.eq(1)
+            m.d.sync += self._number.eq(self._number + 1)
+            with m.If(last):
+                m.next = "NEXT"
+        with m.State("EMPTY"):
+            m.d.sync += self._row.eq(0)
+            m.next = "WIPE"
+        with m.State("WIPE"):
+            m.d.comb += self._wipes.eq(1)
+            m.next = "NEXT"
+            with m.If(self._task == BarrierTask.SETTLE):
+                m.next = "PICK"
 
     def _update(self, m: Module) -> None:
         """What becomes of the barrier. An arrival gives nothing to a reduction unless it takes part in one."""
@@ -259,15 +303,18 @@ class BarrierUnit(Component):
             m.next = "NEXT"
             with m.If(self._release & row.reduces):
                 m.next = "NOTE"
+            if self._params.serial:
+                with m.Elif(self._release):
+                    m.next = "EMPTY"
             with m.Elif(settles):
                 m.next = "PICK"
             with m.Elif(sends):
                 m.next = "SEND"
         with m.State("NOTE"):
             with m.If(~self._some_waiting & settles):
-                m.next = "PICK"
+                m.next = "EMPTY" if self._params.serial else "PICK"
             with m.Elif(~self._some_waiting):
-                m.next = "NEXT"
+                m.next = "EMPTY" if self._params.serial else "NEXT"
             with m.Elif(~self.launch.valid):
                 m.d.comb += [self._warp.eq(self._lowest_waiting), self._leaves.eq(1), self._notes.eq(owing.reduces)]
                 with m.Switch(owing.reduction):
@@ -294,33 +341,44 @@ class BarrierUnit(Component):
         """All barriers; which of them each CTA uses, and how many live warps it has: as many as it will ever have lost
         in this slot, less those that it has lost."""
         warps, begun, cta = self._params.warps, self.launch.payload, self._asked_cta
-        ctas, masks, gone, whole = self.ctas, self.used, self.gone, self.whole
-        m.submodules.ctas, m.submodules.used, m.submodules.gone, m.submodules.whole = ctas, masks, gone, whole
+        ctas, gone, whole = self.ctas, self.gone, self.whole
+        m.submodules.ctas, m.submodules.gone, m.submodules.whole = ctas, gone, whole
         begins, terminated_cta = self.launch.valid & (begun.number == 0), ctas.read(m, self.terminated_warp)
         ctas.write(m, self.launch.valid, begun.warp, begun.cta)
         gone.write(m, self.terminated, terminated_cta, gone.read(m, terminated_cta) + 1)
         whole.write(m, begins, begun.cta, gone.read(m, begun.cta) + begun.cta_warps)
-        one, keeps = Signal(_PLACES), Signal()
         m.d.comb += [
-            self._warp_cta.eq(ctas.read(m, self._request.warp)), self._live.eq(whole.read(m, cta) - gone.read(m, cta)),
-            one.eq(Const(1) << self._asked), self._in_use.eq(masks.read(m, cta)),
-            keeps.eq(~self._completes & (self._row.state.as_value().any() | self._row.waiting.any()))]
-        masks.write(m, begins | self._writes, Mux(begins, begun.cta, cta),
-                    Mux(begins, 0, Mux(keeps, self._in_use | one, self._in_use & ~one)))
+            self._warp_cta.eq(ctas.read(m, self._request.warp)), self._live.eq(whole.read(m, cta) - gone.read(m, cta))]
+        if self._params.serial:
+            m.d.comb += self._present.eq(1)
+            m.d.sync += self._begun.eq(self._begun & ~one_hot(self._lowest_begun, warps, self._resets)
+                                       | one_hot(begun.cta, warps, begins))
+        else:
+            self._keep_used(m, begins)
 
         place, row, first = Cat(cta, self._asked), Value.cast(self._row), 0
         for number, words in enumerate(self.rows):
             m.submodules[f"rows{number}"] = words
             part = slice(first, first := first + Shape.cast(words.shape).width)
-            words.write(m, self._writes, place, row[part])
+            words.write(m, self._writes | self._wipes, place, row[part])
             m.d.sync += self._read[part].eq(words.read(m, place))
-        m.d.sync += self._present.eq((self._in_use & one).any())
 
         settled, ended = (one_hot(slot, warps, when) for slot, when in (
             (self._lowest_lost, self._settles), (terminated_cta, self.terminated)))
         for slot in range(warps):
             with m.If(settled[slot] | ended[slot]):
                 m.d.sync += self.lost[slot].eq(ended[slot])
+
+    def _keep_used(self, m: Module, begins: Value) -> None:
+        """Which barriers each CTA uses."""
+        masks, begun, cta, one, keeps = self.used, self.launch.payload, self._asked_cta, Signal(_PLACES), Signal()
+        m.submodules.used = masks
+        m.d.comb += [
+            one.eq(Const(1) << self._asked), self._in_use.eq(masks.read(m, cta)),
+            keeps.eq(~self._completes & (self._row.state.as_value().any() | self._row.waiting.any()))]
+        masks.write(m, begins | self._writes, Mux(begins, begun.cta, cta),
+                    Mux(begins, 0, Mux(keeps, self._in_use | one, self._in_use & ~one)))
+        m.d.sync += self._present.eq((self._in_use & one).any())
 
     def _keep_warps(self, m: Module) -> None:
         """Who waits, and what each came for and got."""
@@ -353,7 +411,8 @@ class BarrierUnit(Component):
         wanted = Signal.like(value)
         pass_on(m, request, asked, "warp", "serial", "register", "predicate")
         m.d.comb += [
-            asked.threads.eq(request.content), asked.index.eq(mark), asked.last.eq(1),
+            asked.threads.eq(request.threads if self._params.serial else request.content), asked.index.eq(mark),
+            asked.last.eq(1),
             asked.barrier.eq(request.write_barrier), self.operands_read.valid.eq(sent),
             self.operands_read.warp.eq(request.warp), self.operands_read.barrier.eq(request.read_barrier)]
         with m.Switch(request.place):

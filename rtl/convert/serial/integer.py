@@ -9,8 +9,7 @@ from rtl.sums import sum_with_carry
 
 from ..formats import DOUBLE, SINGLE
 from ..instruction import DOUBLE_BITS, SHIFT_BITS, size_code
-from .instruction import BYTE, HEAD_BYTES, STEP, SerialConversion
-from .sources import INDEX
+from .instruction import BYTE, HEAD_BYTES, INDEX, STEP, SerialConversion
 
 __all__ = ["SourceInteger"]
 

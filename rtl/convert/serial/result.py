@@ -9,8 +9,7 @@ from rtl.sums import sum_with_carry
 
 from ..formats import DOUBLE, SINGLE
 from ..instruction import DOUBLE_BITS, SHIFT_BITS, WORD_BITS, Rounding, size_code
-from .exponents import _SUM
-from .instruction import BYTE, STEP, SerialConversion
+from .instruction import BYTE, EXPONENT, STEP, SerialConversion
 
 __all__ = ["SerialResult"]
 
@@ -53,7 +52,7 @@ class SerialResult(wiring.Component):
     sign: In(1)
     found: In(1)
     position: In(SHIFT_BITS)
-    exponent: In(_SUM)
+    exponent: In(EXPONENT)
     none: In(1)
     excess: In(1)
     infinite: In(1)

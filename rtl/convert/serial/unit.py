@@ -17,7 +17,6 @@ from rtl.layouts import (
     error_event,
     indexed_request,
     indexed_response,
-    reported,
 )
 from rtl.params import WARP_THREADS, SmParams
 from rtl.wires import IN_BLOCKS
@@ -27,11 +26,11 @@ from ..formats import SINGLE
 from ..instruction import CONSTANT_ADDRESS_BITS, DOUBLE_BITS, SIZES, WORD_BITS
 from .decode import SerialConversionDecoder
 from .exponents import SerialExponents
-from .instruction import BYTE, OUTPUT_FIRST, SCAN_FIRST, STEP
+from .instruction import BYTE, INDEX, OUTPUT_FIRST, SCAN_FIRST, STEP
 from .integer import SourceInteger
 from .reciprocal import ReciprocalSum
 from .result import SerialResult
-from .sources import INDEX, SourceBytes
+from .sources import SourceBytes
 
 __all__ = ["SerialConversionUnit"]
 
@@ -86,10 +85,11 @@ class SerialConversionUnit(Component):
     def _take(self, m: Module) -> None:
         """An instruction comes."""
         arriving, held = self.dispatch.payload, self.held
+        missing = arriving.fault != WarpError.NONE
         m.d.comb += [self.room.eq(1), self.decoder.word.eq(held.word)]
         with m.If(self.dispatch.valid):
             m.d.sync += [held.eq(arriving), self.threads.eq(arriving.active & arriving.guard),
-                         self.fails.eq(reported(self.report_mask, arriving.fault))]
+                         self.fails.eq(missing & self.report_mask[WarpError.INVALID_CONST_ADDR.value])]
 
     def _join(self, m: Module) -> None:
         """The way of a byte, from the sources to the results."""
@@ -127,7 +127,8 @@ class SerialConversionUnit(Component):
         step, byte, port, last = self._step, self.result.byte, self.port, Signal()
         m.submodules.results = results = memory.Memory(
             shape=data.ArrayLayout(BYTE + 1, _WORD_BYTES), depth=2 * WARP_THREADS, init=[], attrs=IN_BLOCKS)
-        kept, read, some = results.write_port(granularity=1), results.read_port(), Signal()
+        kept, read, some = results.write_port(granularity=1), results.read_port(domain="comb"), Signal()
+        word = Signal(read.data.shape())
         wide = self.decoder.instruction.to_size == SIZES.index(DOUBLE_BITS)
         any_set = byte.any() | some & (step[:3] != 0)
         m.d.comb += [
@@ -135,9 +136,9 @@ class SerialConversionUnit(Component):
             kept.en.eq(Mux((self._gives | self._fills) & (step[3:] == 0), 1 << step[:2], 0)),
             kept.data.eq(Cat(byte, any_set).replicate(_WORD_BYTES)),
             read.addr.eq(Cat(self._thread, wide & last)),
-            port.values[0].eq(Cat(part[:BYTE] for part in read.data)),
-            port.conditions[0].zero.eq(~read.data[-1][-1]), port.conditions[0].sign.eq(read.data[-1][BYTE - 1])]
-        m.d.sync += some.eq(any_set)
+            port.values[0].eq(Cat(part[:BYTE] for part in word)),
+            port.conditions[0].zero.eq(~word[-1][-1]), port.conditions[0].sign.eq(word[-1][BYTE - 1])]
+        m.d.sync += [some.eq(any_set), word.eq(read.data)]
         instruction, write, destination = self.decoder.instruction, port.write, self.decoder.destination
         m.d.comb += [
             last.eq(self._second | ~wide | (destination == RZ)),
@@ -169,7 +170,7 @@ class SerialConversionUnit(Component):
             self.value.ready.eq(1)]
         pass_on(m, held, gather.payload, "warp", "serial")
         pass_on(m, held, self.completion, "warp", "serial", "write_barrier", "read_barrier")
-        m.d.comb += [self.error.warp.eq(held.warp), self.error.pc.eq(held.pc), self.error.error.eq(held.fault)]
+        m.d.comb += [self.error.warp.eq(held.warp), self.error.pc.eq(held.pc), self.error.error.eq(WarpError.INVALID_CONST_ADDR)]
         with m.If(self.dispatch.valid):
             m.d.sync += self._low.eq(self.dispatch.payload.operands[0])
         with m.If(self.value.valid):

@@ -60,7 +60,7 @@ class SerialExponents(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        instruction, head, exponent = self.instruction, self.head, self.exponent
+        instruction, exponent = self.instruction, self.exponent
         to_float, to_integer, calculates = instruction.to_float, instruction.to_integer, instruction.calculates
         double = instruction.size == _DOUBLE
         single_exponent, double_exponent = (self._stored(form) for form in (SINGLE, DOUBLE))

@@ -1,6 +1,6 @@
 """The serial conversion unit, joined."""
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -39,8 +39,13 @@ _WORD_BYTES = WORD_BITS // BYTE
 
 
 class SerialConversionUnit(Component):
-    """Executes POPC, FLO, I2I, I2F, F2I, and MUFU.RCP, of a machine without floating point: one at a time, and of that a
-    thread at a time. Of a source that is not in registers the result is computed once.
+    """Executes POPC, FLO, I2I, I2F, F2I, and MUFU.RCP, in a machine without floating point: one at a time, and of
+    that a thread at a time. The result of a source that is not in registers is computed once.
+
+    ::
+
+        registers -> SourceBytes -> SourceInteger -> SerialResult -> block memory -> registers
+                     ReciprocalSum --^     SerialExponents --^
 
     Members
     -------
@@ -71,6 +76,7 @@ class SerialConversionUnit(Component):
         """Words of a constant on their way to the sources; one of them is 0."""
         self._thread, self._second, self._step = Signal(_THREAD_BITS), Signal(), Signal(STEP)
         self._scans, self._gives, self._fills = Signal(), Signal(), Signal()
+        self._idle, self._gathers, self._written = Signal(), Signal(), Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -170,15 +176,21 @@ class SerialConversionUnit(Component):
             self.value.ready.eq(1)]
         pass_on(m, held, gather.payload, "warp", "serial")
         pass_on(m, held, self.completion, "warp", "serial", "write_barrier", "read_barrier")
-        m.d.comb += [self.error.warp.eq(held.warp), self.error.pc.eq(held.pc), self.error.error.eq(WarpError.INVALID_CONST_ADDR)]
+        m.d.comb += [self.error.warp.eq(held.warp), self.error.pc.eq(held.pc),
+                     self.error.error.eq(WarpError.INVALID_CONST_ADDR)]
         with m.If(self.dispatch.valid):
             m.d.sync += self._low.eq(self.dispatch.payload.operands[0])
         with m.If(self.value.valid):
             m.d.sync += self._high.eq(self.value.payload.value)
-        m.d.sync += step.eq(step + 1)
+        m.d.sync += [
+            step.eq(step + 1),
+            Assert(~self.dispatch.valid | self._idle, "an instruction beside another one"),
+            Assert(~port.gathered.valid | self._gathers & (port.gathered.beat == self._thread), "gathered by nobody"),
+            Assert(~port.wanted.valid | self._written, "data wanted that nobody offered")]
 
         with m.FSM(name="state"):
             with m.State("IDLE"):
+                m.d.comb += self._idle.eq(1)
                 m.d.sync += [self._second.eq(0), self._thread.eq(0), self._high.eq(0)]
                 with m.If(self.dispatch.valid):
                     m.next = "DECODE"
@@ -197,7 +209,7 @@ class SerialConversionUnit(Component):
                 with m.If(gather.ready):
                     m.next = "GATHERED"
             with m.State("GATHERED"):
-                m.d.comb += sources.write.eq(port.gathered.valid)
+                m.d.comb += [self._gathers.eq(1), sources.write.eq(port.gathered.valid)]
                 m.d.sync += step.eq(SCAN_FIRST)
                 with m.If(port.gathered.valid):
                     m.d.sync += self._thread.eq(self._thread + 1)
@@ -256,10 +268,11 @@ class SerialConversionUnit(Component):
                 m.d.comb += write.valid.eq(1)
                 with m.If(write.ready):
                     m.next = "WRITTEN"
-            with m.State("WRITTEN"), m.If(port.wanted.valid):
-                with m.If(instruction.gathers):
+            with m.State("WRITTEN"):
+                m.d.comb += self._written.eq(1)
+                with m.If(port.wanted.valid & instruction.gathers):
                     m.d.sync += self._thread.eq(self._thread + 1)
-                with m.If(port.wanted.beat == last_beat):
+                with m.If(port.wanted.valid & (port.wanted.beat == last_beat)):
                     m.d.sync += self._second.eq(1)
                     m.next = "WRITE"
                     with m.If(write.payload.last):

@@ -21,8 +21,6 @@ serial        the unit of a machine of one lane: everything, a byte at a time
 ============  ==========================================================================
 """
 
-from amaranth.lib import wiring
-
 from rtl.params import SmParams
 
 from .decode import ConversionDecoder
@@ -32,6 +30,6 @@ from .unit import ConversionUnit
 __all__ = ["ConversionDecoder", "ConversionUnit", "SerialConversionUnit", "conversion_unit"]
 
 
-def conversion_unit(params: SmParams) -> wiring.Component:
+def conversion_unit(params: SmParams) -> ConversionUnit | SerialConversionUnit:
     """The conversion unit of a machine, with the ports of ConversionUnit."""
     return SerialConversionUnit(params) if params.serial else ConversionUnit(params)

@@ -173,7 +173,7 @@ def random_word(source: random.Random, form: Form, floats: bool = True, **chosen
     """A word of a form that is not refused, with any value in fields that are not chosen; with ``floats`` by a machine
     that has floating point. Constants are in BANK, and a few beyond its end; there are _REGISTERS registers."""
     def register() -> int:
-        return RZ if source.random() < 0.06 or not floats and form.name == "F2F" else source.randrange(_REGISTERS)
+        return RZ if source.random() < 0.06 or (not floats and form.name == "F2F") else source.randrange(_REGISTERS)
 
     while True:
         word = random_legal_word(source, form, (), _REGISTERS, {

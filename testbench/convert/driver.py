@@ -111,7 +111,8 @@ class ConvertDriver(UnitDriver):
         for number, vector in case.before.items():
             self.lanes.registers[warp, number] = list(vector)
         self.lanes.conditions[warp] = [0] * WARP_THREADS
-        if case.threads and case.error is WarpError.NONE and case.wide:
+        # The serial unit does not ask for what it does not need.
+        if case.threads and case.error is WarpError.NONE and case.wide and (case.writes or not self._params.serial):
             self._constants.expect(spell(case.word), BANK, case.wide, case.constant[1])
         return self._layout.const({"valid": 1, "payload": {
             "warp": warp, "serial": self._serial, "pc": 8 * self._serial, "word": case.word,

@@ -6,11 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from ..formats import DOUBLE, SINGLE, Format
 from ..instruction import DOUBLE_BITS, SHIFT_BITS, WORD_BITS, size_code
-from .instruction import BYTE, HEAD_BYTES, UNSHIFTED, SerialConversion
+from .instruction import BYTE, EXPONENT, HEAD_BYTES, UNSHIFTED, SerialConversion
 
 __all__ = ["SerialExponents"]
 
-_SUM = signed(12)
 _SHIFT = signed(8)
 _WORD, _DOUBLE = size_code(WORD_BITS), size_code(DOUBLE_BITS)
 
@@ -50,7 +49,7 @@ class SerialExponents(wiring.Component):
     second: In(1)
     gives: In(1)
     shift: Out(_SHIFT)
-    exponent: Out(_SUM)
+    exponent: Out(EXPONENT)
     hidden: Out(1)
     flushed: Out(1)
     none: Out(1)
@@ -61,11 +60,11 @@ class SerialExponents(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        instruction, head, exponent = self.instruction, self.head, self.exponent
+        instruction, exponent = self.instruction, self.exponent
         to_float, to_integer, calculates = instruction.to_float, instruction.to_integer, instruction.calculates
         double = instruction.size == _DOUBLE
         single_exponent, double_exponent = (self._stored(form) for form in (SINGLE, DOUBLE))
-        stored, given, constant, total = Signal(DOUBLE.exponent), Signal(_SUM), Signal(_SUM), Signal(_SUM)
+        stored, given, constant, total = Signal(DOUBLE.exponent), Signal(EXPONENT), Signal(EXPONENT), Signal(EXPONENT)
         m.d.comb += [
             stored.eq(Mux(double, double_exponent, single_exponent)),
             given.eq(~Mux(to_float, Cat(self.position, self.found.replicate(len(given) - SHIFT_BITS)), stored)),

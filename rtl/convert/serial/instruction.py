@@ -3,17 +3,22 @@
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data
 
-__all__ = ["BYTE", "HEAD_BYTES", "OUTPUT_FIRST", "SCAN_FIRST", "STEP", "UNSHIFTED", "SerialConversion"]
+__all__ = ["BYTE", "EXPONENT", "HEAD_BYTES", "INDEX", "OUTPUT_FIRST", "SCAN_FIRST", "STEP", "UNSHIFTED",
+           "SerialConversion"]
 
 BYTE = 8
 STEP = signed(5)
 """Shape of a step: the number of the result's byte that is there in the cycle; below 0 are bytes that are cut off."""
-LEAD = 3
+_LEAD = 3
 """By how many steps a byte of the source is asked for before that of the result with the same number."""
-SCAN_FIRST, OUTPUT_FIRST = -LEAD, -11
+SCAN_FIRST, OUTPUT_FIRST = -_LEAD, -11
 """Where steps begin: when sources are only looked at, and when there are results."""
-UNSHIFTED = LEAD * BYTE
+UNSHIFTED = _LEAD * BYTE
 """The shift of what is not shifted: with it, a byte of the source is asked for as many steps ahead."""
+INDEX = signed(5)
+"""Shape of the number of a source's byte: below 0 there are zeros, above its size there is its sign."""
+EXPONENT = signed(12)
+"""Shape of an exponent on its way."""
 HEAD_BYTES = 4
 """Bytes of a source that are kept: the highest ones."""
 

@@ -9,8 +9,7 @@ from rtl.sums import sum_with_carry
 
 from ..formats import DOUBLE, SINGLE
 from ..instruction import DOUBLE_BITS, SHIFT_BITS, size_code
-from .instruction import BYTE, HEAD_BYTES, STEP, SerialConversion
-from .sources import INDEX
+from .instruction import BYTE, HEAD_BYTES, INDEX, STEP, SerialConversion
 
 __all__ = ["SourceInteger"]
 
@@ -119,10 +118,9 @@ class SourceInteger(wiring.Component):
             with m.If(changes[bit]):
                 m.d.comb += place.eq(bit)
         with m.If(self.scans & ~self.step[-1]):
-            with m.If(instruction.counts):
-                with m.If(~self.step[2]):
-                    m.d.sync += self.position.eq(self.position + population(self.before))
-            with m.Elif(changes.any()):
+            with m.If(instruction.counts & ~self.step[2]):
+                m.d.sync += self.position.eq(self.position + population(self.before))
+            with m.If(~instruction.counts & changes.any()):
                 m.d.sync += [self.position.eq(~Cat(place, self.step[:3])), self.found.eq(1)]
         with m.Elif(self.scans):
             m.d.sync += [self.position.eq(0), self.found.eq(0)]

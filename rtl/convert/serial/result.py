@@ -1,6 +1,6 @@
 """An integer's bytes as those of the result."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,8 +9,7 @@ from rtl.sums import sum_with_carry
 
 from ..formats import DOUBLE, SINGLE
 from ..instruction import DOUBLE_BITS, SHIFT_BITS, WORD_BITS, Rounding, size_code
-from .exponents import _SUM
-from .instruction import BYTE, STEP, SerialConversion
+from .instruction import BYTE, EXPONENT, STEP, SerialConversion
 
 __all__ = ["SerialResult"]
 
@@ -53,7 +52,7 @@ class SerialResult(wiring.Component):
     sign: In(1)
     found: In(1)
     position: In(SHIFT_BITS)
-    exponent: In(_SUM)
+    exponent: In(EXPONENT)
     none: In(1)
     excess: In(1)
     infinite: In(1)
@@ -66,7 +65,7 @@ class SerialResult(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         instruction, step = self.instruction, self.step
-        converts, to_float, to_integer = instruction.converts, instruction.to_float, instruction.to_integer
+        converts, to_integer = instruction.converts, instruction.to_integer
         calculates, finds = instruction.calculates, instruction.finds
         negated = to_integer & self.sign
 
@@ -144,5 +143,7 @@ class SerialResult(wiring.Component):
         with m.Elif((step[:2] == 2) & (step[2] == double)):
             m.d.comb += added.eq(stored[:BYTE])
         with m.Elif((step == 0) & (finds | counts)):
-            m.d.comb += added.eq(self.position[:6] & Cat(Const(31, 5), counts) ^ (finds & ~instruction.from_top).replicate(5))
+            # There are no more than 32 bits, so only POPC has the highest bit of a count.
+            m.d.comb += added.eq(Cat(self.position[:5] ^ (finds & ~instruction.from_top).replicate(5),
+                                     self.position[5] & counts))
         return added

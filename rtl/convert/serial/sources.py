@@ -1,6 +1,6 @@
 """Where the bytes of a source come from."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2, exact_log2
@@ -9,17 +9,16 @@ from rtl.component import Component
 from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import WORD_BITS as INSTRUCTION_BITS
 from rtl.params import WARP_THREADS
+from rtl.pick import pick
 from rtl.wires import IN_BLOCKS
 from rtl.word import field_of
 
 from ..instruction import DOUBLE_BITS, WORD_BITS, size_code
-from .instruction import BYTE, SerialConversion
+from .instruction import BYTE, INDEX, SerialConversion
 from .reciprocal import INTERVALS, raised_constants
 
-__all__ = ["INDEX", "SourceBytes"]
+__all__ = ["SourceBytes"]
 
-INDEX = signed(5)
-"""Shape of the number of a source's byte: below 0 there are zeros, above its size its sign."""
 _WORD_BYTES = WORD_BITS // BYTE
 _PLACE_BITS = exact_log2(2 * _WORD_BYTES)
 _THREAD_BITS = ceil_log2(WARP_THREADS)
@@ -62,27 +61,25 @@ class SourceBytes(Component):
             m.d.comb += [
                 write.en.eq(self.write), write.data.eq(self.value.word_select(place, BYTE)),
                 write.addr.eq(Cat(Const(place, 2), self.second, self.thread, _SOURCES))]
-        read, place, asked = rows.read_port(), Signal(_PLACE_BITS), Signal(_PLACE_BITS)
+        read, place, asked = rows.read_port(domain="comb"), Signal(_PLACE_BITS), Signal(_PLACE_BITS)
+        found = Signal(BYTE)
         m.d.comb += [
             place.eq(self.index[:_PLACE_BITS] | self.instruction.part),
             read.addr.eq(Cat(place[:2], Mux(
                 self.parabola, Cat(self.interval, Const(0, 1)), Cat(place[2], self.thread, _SOURCES)))),
-            self.byte.eq(read.data | self._immediate(asked))]
-        m.d.sync += asked.eq(place)
+            self.byte.eq(found | self._immediate(asked))]
+        m.d.sync += [asked.eq(place), found.eq(read.data)]
         return m
 
     def _immediate(self, place: Value) -> Value:
         """The byte of an immediate source at a place, of any other one 0."""
         instruction, number = self.instruction, field_of(self.word, FIELDS["imm"])
-        integer, real = Signal(signed(WORD_BITS)), Signal(WORD_BITS)
-        m_integer = Cat(number, number[-1].replicate(WORD_BITS - len(number)))
-        m_real = Cat(Const(0, WORD_BITS - len(number)), number)
-        del integer, real
-        upper = place[2]
-        reals = instruction.to_integer & (upper == (instruction.size == size_code(DOUBLE_BITS)))
-        integers = ~instruction.to_integer
+        # An integer is extended; below a floating-point number there are zeros, of 64 bits a word more.
+        missing = WORD_BITS - len(number)
+        integer = Cat(number, number[-1].replicate(missing + WORD_BITS))
+        real = Cat(Const(0, missing), number)
+        whole = pick([integer.word_select(each, BYTE) for each in range(2 * _WORD_BYTES)], place)
+        part = pick([real.word_select(each, BYTE) for each in range(_WORD_BYTES)], place[:2])
         there = ~instruction.gathers & ~instruction.constant
-        last = m_integer[-BYTE:]
-        whole = Array([*(m_integer.word_select(at, BYTE) for at in range(_WORD_BYTES)), *[last] * _WORD_BYTES])[place]
-        part = Array(m_real.word_select(at, BYTE) for at in range(_WORD_BYTES))[place[:2]]
-        return Mux(there & integers, whole, 0) | Mux(there & reals, part, 0)
+        low = (instruction.size == size_code(DOUBLE_BITS)) & ~place[2]
+        return Mux(there, Mux(instruction.to_integer, Mux(low, 0, part), whole), 0)

@@ -1,6 +1,6 @@
 """The serial conversion unit, joined."""
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -17,7 +17,6 @@ from rtl.layouts import (
     error_event,
     indexed_request,
     indexed_response,
-    reported,
 )
 from rtl.params import WARP_THREADS, SmParams
 from rtl.wires import IN_BLOCKS
@@ -27,11 +26,11 @@ from ..formats import SINGLE
 from ..instruction import CONSTANT_ADDRESS_BITS, DOUBLE_BITS, SIZES, WORD_BITS
 from .decode import SerialConversionDecoder
 from .exponents import SerialExponents
-from .instruction import BYTE, OUTPUT_FIRST, SCAN_FIRST, STEP
+from .instruction import BYTE, INDEX, OUTPUT_FIRST, SCAN_FIRST, STEP
 from .integer import SourceInteger
 from .reciprocal import ReciprocalSum
 from .result import SerialResult
-from .sources import INDEX, SourceBytes
+from .sources import SourceBytes
 
 __all__ = ["SerialConversionUnit"]
 
@@ -40,8 +39,13 @@ _WORD_BYTES = WORD_BITS // BYTE
 
 
 class SerialConversionUnit(Component):
-    """Executes POPC, FLO, I2I, I2F, F2I, and MUFU.RCP, of a machine without floating point: one at a time, and of that a
-    thread at a time. Of a source that is not in registers the result is computed once.
+    """Executes POPC, FLO, I2I, I2F, F2I, and MUFU.RCP, in a machine without floating point: one at a time, and of
+    that a thread at a time. The result of a source that is not in registers is computed once.
+
+    ::
+
+        registers -> SourceBytes -> SourceInteger -> SerialResult -> block memory -> registers
+                     ReciprocalSum --^     SerialExponents --^
 
     Members
     -------
@@ -72,6 +76,7 @@ class SerialConversionUnit(Component):
         """Words of a constant on their way to the sources; one of them is 0."""
         self._thread, self._second, self._step = Signal(_THREAD_BITS), Signal(), Signal(STEP)
         self._scans, self._gives, self._fills = Signal(), Signal(), Signal()
+        self._idle, self._gathers, self._written = Signal(), Signal(), Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -86,10 +91,11 @@ class SerialConversionUnit(Component):
     def _take(self, m: Module) -> None:
         """An instruction comes."""
         arriving, held = self.dispatch.payload, self.held
+        missing = arriving.fault != WarpError.NONE
         m.d.comb += [self.room.eq(1), self.decoder.word.eq(held.word)]
         with m.If(self.dispatch.valid):
             m.d.sync += [held.eq(arriving), self.threads.eq(arriving.active & arriving.guard),
-                         self.fails.eq(reported(self.report_mask, arriving.fault))]
+                         self.fails.eq(missing & self.report_mask[WarpError.INVALID_CONST_ADDR.value])]
 
     def _join(self, m: Module) -> None:
         """The way of a byte, from the sources to the results."""
@@ -127,7 +133,8 @@ class SerialConversionUnit(Component):
         step, byte, port, last = self._step, self.result.byte, self.port, Signal()
         m.submodules.results = results = memory.Memory(
             shape=data.ArrayLayout(BYTE + 1, _WORD_BYTES), depth=2 * WARP_THREADS, init=[], attrs=IN_BLOCKS)
-        kept, read, some = results.write_port(granularity=1), results.read_port(), Signal()
+        kept, read, some = results.write_port(granularity=1), results.read_port(domain="comb"), Signal()
+        word = Signal(read.data.shape())
         wide = self.decoder.instruction.to_size == SIZES.index(DOUBLE_BITS)
         any_set = byte.any() | some & (step[:3] != 0)
         m.d.comb += [
@@ -135,9 +142,9 @@ class SerialConversionUnit(Component):
             kept.en.eq(Mux((self._gives | self._fills) & (step[3:] == 0), 1 << step[:2], 0)),
             kept.data.eq(Cat(byte, any_set).replicate(_WORD_BYTES)),
             read.addr.eq(Cat(self._thread, wide & last)),
-            port.values[0].eq(Cat(part[:BYTE] for part in read.data)),
-            port.conditions[0].zero.eq(~read.data[-1][-1]), port.conditions[0].sign.eq(read.data[-1][BYTE - 1])]
-        m.d.sync += some.eq(any_set)
+            port.values[0].eq(Cat(part[:BYTE] for part in word)),
+            port.conditions[0].zero.eq(~word[-1][-1]), port.conditions[0].sign.eq(word[-1][BYTE - 1])]
+        m.d.sync += [some.eq(any_set), word.eq(read.data)]
         instruction, write, destination = self.decoder.instruction, port.write, self.decoder.destination
         m.d.comb += [
             last.eq(self._second | ~wide | (destination == RZ)),
@@ -169,15 +176,21 @@ class SerialConversionUnit(Component):
             self.value.ready.eq(1)]
         pass_on(m, held, gather.payload, "warp", "serial")
         pass_on(m, held, self.completion, "warp", "serial", "write_barrier", "read_barrier")
-        m.d.comb += [self.error.warp.eq(held.warp), self.error.pc.eq(held.pc), self.error.error.eq(held.fault)]
+        m.d.comb += [self.error.warp.eq(held.warp), self.error.pc.eq(held.pc),
+                     self.error.error.eq(WarpError.INVALID_CONST_ADDR)]
         with m.If(self.dispatch.valid):
             m.d.sync += self._low.eq(self.dispatch.payload.operands[0])
         with m.If(self.value.valid):
             m.d.sync += self._high.eq(self.value.payload.value)
-        m.d.sync += step.eq(step + 1)
+        m.d.sync += [
+            step.eq(step + 1),
+            Assert(~self.dispatch.valid | self._idle, "an instruction beside another one"),
+            Assert(~port.gathered.valid | self._gathers & (port.gathered.beat == self._thread), "gathered by nobody"),
+            Assert(~port.wanted.valid | self._written, "data wanted that nobody offered")]
 
         with m.FSM(name="state"):
             with m.State("IDLE"):
+                m.d.comb += self._idle.eq(1)
                 m.d.sync += [self._second.eq(0), self._thread.eq(0), self._high.eq(0)]
                 with m.If(self.dispatch.valid):
                     m.next = "DECODE"
@@ -196,7 +209,7 @@ class SerialConversionUnit(Component):
                 with m.If(gather.ready):
                     m.next = "GATHERED"
             with m.State("GATHERED"):
-                m.d.comb += sources.write.eq(port.gathered.valid)
+                m.d.comb += [self._gathers.eq(1), sources.write.eq(port.gathered.valid)]
                 m.d.sync += step.eq(SCAN_FIRST)
                 with m.If(port.gathered.valid):
                     m.d.sync += self._thread.eq(self._thread + 1)
@@ -255,10 +268,11 @@ class SerialConversionUnit(Component):
                 m.d.comb += write.valid.eq(1)
                 with m.If(write.ready):
                     m.next = "WRITTEN"
-            with m.State("WRITTEN"), m.If(port.wanted.valid):
-                with m.If(instruction.gathers):
+            with m.State("WRITTEN"):
+                m.d.comb += self._written.eq(1)
+                with m.If(port.wanted.valid & instruction.gathers):
                     m.d.sync += self._thread.eq(self._thread + 1)
-                with m.If(port.wanted.beat == last_beat):
+                with m.If(port.wanted.valid & (port.wanted.beat == last_beat)):
                     m.d.sync += self._second.eq(1)
                     m.next = "WRITE"
                     with m.If(write.payload.last):

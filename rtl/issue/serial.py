@@ -64,7 +64,7 @@ class SerialIssue(Component):
         Of IssueUnit: there is no room for what was not asked for.
     launched, result, lanes, gathered, units, resume, gather_0.., write_0.., rooms, collecting, hold, enter, leave,
     taken, policy, completion, gather, write, live, drained, events
-        See IssueUnit. An operation passes in the cycle in which it is taken.
+        See IssueUnit. An operation leaves two cycles after it was taken.
     instruction : Out(Event of issued)
         In the cycle of its selection. It names no scoreboards.
 
@@ -225,15 +225,19 @@ class SerialIssue(Component):
             getattr(self, f"gather_{which.value}").valid for which in GATHERING).any())
         for kind, out, those, takes in (
                 ("gather", self.gather, GATHERING, offered), ("write", self.write, LaneClient, free)):
-            chosen = out.payload
+            chosen, taken, passes = out.payload, Signal(name=f"{kind}_taken"), Signal(name=f"{kind}_passes")
+            kept = Signal.like(chosen.operation, name=f"{kind}_kept")
+            m.d.sync += [passes.eq(taken), out.valid.eq(passes)]
+            m.d.comb += [chosen.operation.eq(kept), chosen.client.eq(client), chosen.operation.warp.eq(self._warp),
+                         chosen.operation.serial.eq(self._serial)]
             with m.Switch(client):
                 for which in those:
                     stream = getattr(self, f"{kind}_{which.value}")
                     with m.Case(which):
-                        m.d.comb += [out.valid.eq(stream.valid & takes), stream.ready.eq(takes),
-                                     chosen.operation.eq(stream.payload)]
-            m.d.comb += [chosen.client.eq(client), chosen.operation.warp.eq(self._warp),
-                         chosen.operation.serial.eq(self._serial)]
+                        m.d.comb += [stream.ready.eq(takes & ~passes & ~out.valid),
+                                     taken.eq(stream.valid & stream.ready)]
+                        with m.If(taken):
+                            m.d.sync += kept.eq(stream.payload)
 
     def _tell(self, m: Module, choosing: Value) -> None:
         """What is counted, and for whoever looks on, why each warp does not issue."""

@@ -16,6 +16,8 @@ from testbench.scheduler.issue_model import Planned
 _CLIENTS = {"memory": LaneClient.MEMORY, "conversion": LaneClient.CONVERSION, "barrier": LaneClient.BARRIER,
             "flow": LaneClient.FLOW}
 _AT_ONCE = Kind.NOTHING, Kind.DEPENDENCY
+LATENCY = 2
+"""Cycles from an operation that is taken until it leaves."""
 _SLACK = 12
 """Cycles, beside some for each warp, within which something is selected if a warp may issue."""
 
@@ -92,6 +94,7 @@ class SerialIssueDriver(UnitDriver):
         self._resumes: list[tuple[int, int]] = []
         self._given: dict[str, Any] = {}                     # events of the cycle
         self._idle = 0
+        self._passing: list[tuple[int, str, _Flight]] = []   # when operations leave
         self._room = False
 
     async def _drive(self, ctx: Any, cycles: int) -> None:
@@ -138,17 +141,21 @@ class SerialIssueDriver(UnitDriver):
         for name, there in ready.items():
             if there and name == asked:
                 assert flight is not None
-                kind, client = name.split("_")
-                if kind == "gather" and not flight.offered:
+                if name.startswith("gather") and not flight.offered:
                     self.bench.fail("a gather is taken in the first cycle in which it is offered")
-                event = out.pop(kind)
-                self.bench.expect(f"operation of {name}", event is not None and (
-                    event.client, event.operation.warp, event.operation.serial, event.operation.index), (
-                        LaneClient(int(client)), flight.warp, flight.serial % 0x10000, flight.serial % 16))
+                self._passing.append((self.cycle + LATENCY, name, flight))
                 flight.operations.pop(0)
                 flight.offered = -1
-                self.operations.append(name)
-        self.bench.expect("operations that nobody asks for", [each for each in out.values() if each is not None], [])
+        due = [(name, passing) for cycle, name, passing in self._passing if cycle == self.cycle]
+        expected: dict[str, Any] = dict.fromkeys(out)
+        for name, passing in due:
+            kind, client = name.split("_")
+            expected[kind] = LaneClient(int(client)), passing.warp, passing.serial % 0x10000, passing.serial % 16
+            self.operations.append(name)
+        self._passing = [each for each in self._passing if each[0] > self.cycle]
+        self.bench.expect("operations", {kind: None if event is None else (
+            event.client, event.operation.warp, event.operation.serial, event.operation.index)
+            for kind, event in out.items()}, expected)
         if flight is not None:
             flight.offered += 1
 
@@ -241,7 +248,7 @@ class SerialIssueDriver(UnitDriver):
         for name in OPERATIONS:
             offer(ctx, getattr(dut, name), None if flight is None or name != asked else {"index": flight.serial % 16})
         given[random.choice(("lanes", *COMPLETING))] = {"completes": 0, "warp": random.randrange(self.params.warps)}
-        if flight is not None and asked is None and flight.ends <= now:
+        if flight is not None and asked is None and not self._passing and flight.ends <= now:
             if flight.result is not None:
                 given["result"], flight.result = flight.result, None
                 flight.ends = now + random.randint(1, 5)

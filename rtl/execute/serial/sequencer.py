@@ -58,7 +58,7 @@ class Sequencer(wiring.Component):
     Members
     -------
     instruction, gather, write : In(1)
-        Something comes; only in IDLE, or what is offered in OFFER.
+        Something comes; only in IDLE.
     refused, computes, collects, looks, flow_read : In(1)
         Of an instruction, from START on: nobody executes it; the lanes do; its registers are collected; of one of the
         lanes, it has to LOOK first; the flow unit's value goes to a register.
@@ -152,9 +152,9 @@ class Sequencer(wiring.Component):
             with m.Case(Phase.AWAIT), m.If(self.result):
                 m.d.sync += phase.eq(Phase.OFFER)
             with m.Case(Phase.OFFER), m.If(self.taken):
-                m.d.sync += phase.eq(Mux(self.write, Phase.WRITE, Phase.IDLE))
+                m.d.sync += phase.eq(Phase.IDLE)
             with m.Case(Phase.COMPLETE):
                 m.d.sync += phase.eq(Phase.IDLE)
-        m.d.sync += Assert((phase == Phase.IDLE) | (phase == Phase.OFFER) & self.taken
-                           | ~(self.instruction | self.gather | self.write), "two instructions or operations")
+        m.d.sync += Assert((phase == Phase.IDLE) | ~(self.instruction | self.gather | self.write),
+                           "two instructions or operations")
         return m

@@ -12,7 +12,7 @@ from rtl.isa.kinds import SumShift
 from rtl.sums import sum_with_carry
 
 from .sources import beyond_pair
-from .step import FIRST_STEP, Step
+from .step import Step
 
 __all__ = ["FirstBytes"]
 
@@ -169,7 +169,7 @@ class FirstBytes(wiring.Component):
             m.d.sync += [product.eq(0), nonzero.eq(0)]
         with m.Elif(step.makes):
             m.d.sync += product.eq(Cat(rest[:16], (rest >> 16) + high))
-            with m.If(step.number < FIRST_STEP + WORD_BYTES + _LATE):
+            with m.If(step.low | (step.high & (step.place < _LATE))):
                 m.d.sync += nonzero.eq(nonzero | product[:8].any())
 
     def _number(self, m: Module, shifts: Value, multiplies: Value) -> tuple[Value, Value]:
@@ -191,8 +191,8 @@ class FirstBytes(wiring.Component):
                        | (shifts & control.negate_a) | apart),
             one.eq(control.one_b | (control.complement & control.add_to_product)
                    | (control.distance & self._signs[-1]) | (shifts & control.one_a) | apart),
-            begins.eq(step.prepares | (step.number == FIRST_STEP) | control.bytes
-                      | (multiplies & (step.number <= FIRST_STEP + _LATE))),
+            begins.eq(step.prepares | control.bytes
+                      | (step.low & (step.place <= Mux(multiplies, _LATE, 0)))),
             carry_in.eq(Mux(begins, one, carry)),
             total.eq(sum_with_carry(Mux(multiplies, product[:8], self._low[:8]) ^ inverts.replicate(8), addend,
                                     carry_in))]

@@ -12,7 +12,7 @@ from rtl.isa.kinds import SumShift
 from rtl.sums import sum_with_carry
 
 from .sources import beyond_pair
-from .step import FIRST_STEP, Step
+from .step import Step
 
 __all__ = ["FirstBytes"]
 
@@ -169,7 +169,7 @@ class FirstBytes(wiring.Component):
             m.d.sync += [product.eq(0), nonzero.eq(0)]
         with m.Elif(step.makes):
             m.d.sync += product.eq(Cat(rest[:16], (rest >> 16) + high))
-            with m.If(step.number < FIRST_STEP + WORD_BYTES + _LATE):
+            with m.If(step.low | (step.high & (step.place < _LATE))):
                 m.d.sync += nonzero.eq(nonzero | product[:8].any())
 
     def _number(self, m: Module, shifts: Value, multiplies: Value) -> tuple[Value, Value]:
@@ -191,8 +191,8 @@ class FirstBytes(wiring.Component):
                        | (shifts & control.negate_a) | apart),
             one.eq(control.one_b | (control.complement & control.add_to_product)
                    | (control.distance & self._signs[-1]) | (shifts & control.one_a) | apart),
-            begins.eq(step.prepares | (step.number == FIRST_STEP) | control.bytes
-                      | (multiplies & (step.number <= FIRST_STEP + _LATE))),
+            begins.eq(step.prepares | control.bytes
+                      | (step.low & (step.place <= Mux(multiplies, _LATE, 0)))),
             carry_in.eq(Mux(begins, one, carry)),
             total.eq(sum_with_carry(Mux(multiplies, product[:8], self._low[:8]) ^ inverts.replicate(8), addend,
                                     carry_in))]
@@ -238,6 +238,8 @@ class FirstBytes(wiring.Component):
         begins = Signal()
         under_way = Signal(WORD_BYTES)
         passed = Signal()
+        last = Signal(8)
+        counts = Signal()
         ones = Signal()
         zeros = Signal()
         top = Signal(2)
@@ -245,16 +247,18 @@ class FirstBytes(wiring.Component):
             moved.eq(moved_down(Cat(before, stream[:7]), amount, range(3), 8)),
             begins.eq((step.place == amount[3:5]) & Mux(amount[5], step.high, step.low)),
             self.term.eq(Cat(kept[8:], top)), self.low_byte.eq(kept[:8]),
-            self.beyond.eq(Mux(self.negative, zeros, ones))]
+            self.beyond.eq(Mux(self.negative, zeros | (counts & ~last.all()), ones | (counts & last.any())))]
         m.d.sync += [before.eq(stream), under_way.eq(Cat(begins, under_way[:-1]))]
         with m.If(step.prepares):
-            m.d.sync += [passed.eq(0), ones.eq(0), zeros.eq(0), top.eq(0)]
+            m.d.sync += [passed.eq(0), counts.eq(0), ones.eq(0), zeros.eq(0), top.eq(0)]
         with m.If(step.makes):
-            m.d.sync += [passed.eq(passed | under_way[-1]), self.negative.eq(stream[7])]
+            m.d.sync += [
+                passed.eq(passed | under_way[-1]), self.negative.eq(stream[7]), last.eq(moved),
+                counts.eq(passed | ((half | small) & under_way[2:].any()) | (small & under_way[1]))]
             with m.If(begins | under_way.any()):
                 m.d.sync += kept.eq(Cat(kept[8:], moved))
-            with m.If(passed | ((half | small) & under_way[2:].any()) | (small & under_way[1])):
-                m.d.sync += [ones.eq(ones | moved.any()), zeros.eq(zeros | ~moved.all())]
+            with m.If(counts):
+                m.d.sync += [ones.eq(ones | last.any()), zeros.eq(zeros | ~last.all())]
             with m.If(step.high & step.first_place & self.control.three & (self.control.sum_shift == SumShift.NONE)):
                 m.d.sync += top.eq(stream)
 

@@ -10,7 +10,7 @@ from rtl.execute.control import FirstTerm, LaneControl, PredicateResult
 from rtl.execute.stages import WORD_BYTES, LaneResult, Operands
 from rtl.sums import sum_with_carry
 
-from .step import SUM_STEP, Step
+from .step import Step
 
 __all__ = ["ResultBytes"]
 
@@ -72,10 +72,12 @@ class ResultBytes(wiring.Component):
         at = Signal(2)
         begins = Signal()
         ends = Signal()
+        writes = Signal()
         one = control.one_c | (control.three & control.add_carry & flags.overflow)
         m.d.sync += [
             x.eq(self._cut(m, raw, place)), y.eq(sum_with_carry(self.b, self.c, Mux(step.first_place, one, y[8]))),
-            other.eq(self.raw_b), at.eq(place), begins.eq(step.first_place), ends.eq(step.last_place)]
+            other.eq(self.raw_b), at.eq(place), begins.eq(step.first_place), ends.eq(step.last_place),
+            writes.eq(step.concludes)]
 
         # The sum; or byte by byte the difference of the term and c.
         total = Signal(9)
@@ -101,7 +103,7 @@ class ResultBytes(wiring.Component):
         overflowed = Signal()
         with m.If(step.makes):
             m.d.sync += [value.eq(0), nonzero.eq(0)]
-        with m.If(step.concludes & (step.number != SUM_STEP)):
+        with m.If(writes):
             m.d.sync += [
                 nonzero.eq(nonzero | byte.any() | bounded), overflowed.eq(overflow),
                 top.eq(self.term[32:] + total[8] + (control.three & y[8]))]

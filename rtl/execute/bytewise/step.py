@@ -2,45 +2,45 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Signal, Value, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["BYTE_LANE_CYCLES", "FIRST_STEP", "SUM_STEP", "Step", "Steps"]
+from rtl.execute.stages import WORD_BYTES
 
-FIRST_STEP = 4
-"""The first step in which the first term is made."""
-_LAST_FIRST_STEP = 14
-"""The last one: eight bytes of a product, which come late, and what is above them."""
-SUM_STEP = 16
-"""The first step of the final sum."""
-_LAST_STEP = 20
-BYTE_LANE_CYCLES = _LAST_FIRST_STEP + 1 + _LAST_STEP + 1 - SUM_STEP
+__all__ = ["BYTE_LANE_CYCLES", "Step", "Steps"]
+
+_ABOVE_STEPS = 3
+"""Of what is above the high word: the bytes of a product come two steps late, and there is one more of its sign."""
+BYTE_LANE_CYCLES = 4 * WORD_BYTES + _ABOVE_STEPS + 1
 """From the first cycle of operands to that of their result."""
 
 
 class Step(data.Struct):
     """A step of a thread. In four of them the operands are prepared, byte by byte; in eleven the first term is made, in
-    five the final sum and the result."""
+    four the terms of the final sum, each of whose bytes is written a step later."""
 
     runs: unsigned(1)
     """There is a thread."""
-    number: unsigned(5)
+    place: unsigned(2)
+    """The byte's place in its word."""
     prepares: unsigned(1)
     """The operands are prepared."""
-    makes: unsigned(1)
-    """The first term is made."""
     low: unsigned(1)
-    """The same, of the low word of what it is made of."""
+    """The first term is made, of the low word of what it is made of."""
     high: unsigned(1)
     """The same of the high word."""
+    above: unsigned(1)
+    """The same of what is above that."""
     concludes: unsigned(1)
-    """The final sum is made."""
+    """The terms of the final sum are made."""
+    ends: unsigned(1)
+    """The last byte is written."""
 
     @property
-    def place(self) -> Value:
-        """The byte's place in its word."""
-        return self.number[:2]
+    def makes(self) -> Value:
+        """The first term is made."""
+        return self.low | self.high | self.above
 
     @property
     def first_place(self) -> Value:
@@ -54,7 +54,7 @@ class Step(data.Struct):
 
 
 class Steps(wiring.Component):
-    """Counts them. What they are is in registers.
+    """Goes through them.
 
     Members
     -------
@@ -67,16 +67,14 @@ class Steps(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        coming = Signal(5)
         step: Any = self.step
-        now: Any = Signal(Step, init={"prepares": 1})
-        m.d.comb += [step.eq(now), step.runs.eq(self.start | now.number.any()), coming.eq(now.number + step.runs)]
-        with m.If(now.number == _LAST_FIRST_STEP):
-            m.d.comb += coming.eq(SUM_STEP)
-        with m.If(now.number == _LAST_STEP):
-            m.d.comb += coming.eq(0)
-        m.d.sync += [
-            now.number.eq(coming), now.prepares.eq(coming < FIRST_STEP),
-            now.makes.eq((coming >= FIRST_STEP) & (coming < SUM_STEP)), now.low.eq(coming[2:] == FIRST_STEP >> 2),
-            now.high.eq(coming[2:] == (FIRST_STEP >> 2) + 1), now.concludes.eq(coming >= SUM_STEP)]
+        phases = Signal(6, init=1)
+        place = Signal(2)
+        m.d.comb += [
+            Cat(step.prepares, step.low, step.high, step.above, step.concludes, step.ends).eq(phases),
+            step.place.eq(place), step.runs.eq(self.start | place.any() | ~step.prepares)]
+        with m.If(step.runs):
+            m.d.sync += place.eq(place + 1)
+            with m.If(step.ends | (place == Mux(step.above, _ABOVE_STEPS - 1, WORD_BYTES - 1))):
+                m.d.sync += [place.eq(0), phases.eq(phases.rotate_left(1))]
         return m

@@ -307,7 +307,9 @@ def test_corners():
 
 
 def test_types():
-    assert passes(tb_convert.check_types).checks["instructions, of every type"] == 100
+    checks = passes(tb_convert.check_types).checks
+    assert checks["instructions, of every type, 8 lanes"] == 100
+    assert checks["instructions, of every type, 1 lanes"] == 12
 
 
 def test_functions():

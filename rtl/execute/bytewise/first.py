@@ -120,9 +120,9 @@ class FirstBytes(wiring.Component):
             sign.eq(Mux(self.negative_a == other, other, ~total[8]))]
         m.d.sync += carry.eq(total[8])
         signed_c = control.truth == Truth.SIGN
-        with m.If(step.prepares):
+        with m.If(step.prepares & step.runs):
             m.d.sync += rest.eq(Mux(signed_c, self.raw_c, total[:8]).any() | (rest & ~step.first_place))
-        with m.If(step.prepares | (step.makes & control.bytes)):
+        with m.If((step.prepares & step.runs) | (step.makes & control.bytes)):
             m.d.sync += [self._signs.eq(Cat(self._signs[1:], sign)), self._ninths.eq(Cat(self._ninths[1:], ninth))]
         m.d.comb += [
             self.below.eq(Mux(signed_c, control.signed_a & self.operands.c[31], self._signs[-1])),

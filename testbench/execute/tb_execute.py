@@ -110,5 +110,5 @@ def _traces(driver: LaneDriver) -> View:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_formulas, check_model, check_singles, check_video, check_serial, record):
+    for check in (check_formulas, check_model, check_singles, check_video, record, check_serial):
         check(bench)

@@ -104,8 +104,9 @@ class SerialExecuteUnit(Component):
         held, state = self._held, self._in
         m.d.comb += [flag.eq(sequencer.phase == phase) for phase, flag in state.items()]
 
-        # What comes.
-        m.d.comb += [sequencer.instruction.eq(self.instruction.valid), sequencer.gather.eq(self.gather.valid),
+        # What comes, and has not ended when it issues.
+        ended = is_kind(self.instruction.payload.kind, lambda rule: rule.silent and rule.unit is None)
+        m.d.comb += [sequencer.instruction.eq(self.instruction.valid & ~ended), sequencer.gather.eq(self.gather.valid),
                      sequencer.write.eq(self.write.valid)]
         for event, register in ((self.instruction, held), (self.gather, self._gather), (self.write, self._write)):
             with m.If(event.valid):

@@ -59,13 +59,14 @@ class Lanes(Component):
             "part": In(LanePart), "executes": In(params.lanes),
             "results": Out(data.ArrayLayout(LaneResult, params.lanes))})
         self._parts = params.parts
-        self.lanes = [ByteLane()] if params.serial else [
+        self.serial = ByteLane() if params.serial else None
+        self.lanes = [] if params.serial else [
             Lane(number % QUAD, full=number % params.parts == 0, floats=params.floats)
             for number in range(params.lanes)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        if isinstance(lane := self.lanes[0], ByteLane):
+        if (lane := self.serial) is not None:
             m.submodules.lane_0 = lane
             m.d.comb += [
                 lane.start.eq(self.part.valid), lane.control.eq(self.instruction.control),

@@ -37,7 +37,8 @@ class Shifter(Component):
         m = Module()
         fine = (1 << _FINE_BITS) - 1
         halfway = Signal(self._width + fine)
-        m.d.comb += [halfway.eq(moved_down(self.word, self.amount, range(_FINE_BITS, _AMOUNT_BITS), self._width + fine)),
+        coarse = range(_FINE_BITS, _AMOUNT_BITS)
+        m.d.comb += [halfway.eq(moved_down(self.word, self.amount, coarse, self._width + fine)),
                      self.moved.eq(moved_down(halfway, self.amount, range(_FINE_BITS), self._width))]
         return m
 

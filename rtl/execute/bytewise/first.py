@@ -1,10 +1,10 @@
 """The first term of the final sum, in a lane that computes a byte in a cycle."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.execute.bounds import ONE
+from rtl.execute.bounds import ONE, size_of
 from rtl.execute.control import FirstTerm, LaneControl, ProductPart, ShiftCount, Truth
 from rtl.execute.shifter import moved_down
 from rtl.execute.stages import WORD_BYTES, Operands
@@ -12,11 +12,16 @@ from rtl.isa.kinds import SumShift
 from rtl.sums import sum_with_carry
 
 from .sources import beyond_pair
-from .step import FIRST_STEP, LAST_FIRST_STEP, Step
+from .step import Step
 
 __all__ = ["FirstBytes"]
 
 _PRODUCT_BITS = 8 * WORD_BYTES + 1 + 9
+_LATE = 2
+"""Steps from the bytes that are multiplied to one of their product."""
+_PRODUCT_PARTS = tuple(8 * _LATE + {
+    ProductPart.HIGH: 32, ProductPart.SCALED_7: 7, ProductPart.SCALED_15: 15}.get(part, 0) for part in ProductPart)
+"""From which bit on a part of a product is."""
 _WINDOW_BITS = 5 * 8
 """The bits that are kept of a shift: the first term, and a byte below it."""
 
@@ -149,20 +154,22 @@ class FirstBytes(wiring.Component):
             m.d.sync += low.eq(0)
 
     def _multiply(self, m: Module) -> None:
-        """Each step multiplies a by a byte of b; the lowest byte of the sum is one of the product, a step later."""
+        """Each step multiplies a by a byte of b; the lowest byte of the sum is one of the product, _LATE steps later."""
         step, product = self.step, self._product
         nonzero = Signal()
         other = Signal(9)
         m.d.comb += [
             other.eq(Cat(self.b, step.last_place & step.low & self.negative_b)), self.low_zero.eq(~nonzero)]
         halves = self._low[:16], Cat(self._low[16:], self.negative_a).as_signed()
-        low, high = (half * other.as_signed() for half in halves)
+        low = Signal(signed(16 + len(other)))
+        high = Signal(signed(17 + len(other)))
+        m.d.sync += [made.eq(half * other.as_signed()) for made, half in zip((low, high), halves, strict=True)]
         rest = (product.as_signed() >> 8) + low
         with m.If(step.prepares):
             m.d.sync += [product.eq(0), nonzero.eq(0)]
         with m.Elif(step.makes):
             m.d.sync += product.eq(Cat(rest[:16], (rest >> 16) + high))
-            with m.If(step.low | (step.number == FIRST_STEP + WORD_BYTES)):
+            with m.If(step.low | (step.high & (step.place < _LATE))):
                 m.d.sync += nonzero.eq(nonzero | product[:8].any())
 
     def _number(self, m: Module, shifts: Value, multiplies: Value) -> tuple[Value, Value]:
@@ -184,14 +191,15 @@ class FirstBytes(wiring.Component):
                        | (shifts & control.negate_a) | apart),
             one.eq(control.one_b | (control.complement & control.add_to_product)
                    | (control.distance & self._signs[-1]) | (shifts & control.one_a) | apart),
-            begins.eq(step.prepares | (step.number == FIRST_STEP) | control.bytes
-                      | (multiplies & (step.number == FIRST_STEP + 1))),
+            begins.eq(step.prepares | control.bytes
+                      | (step.low & (step.place <= Mux(multiplies, _LATE, 0)))),
             carry_in.eq(Mux(begins, one, carry)),
             total.eq(sum_with_carry(Mux(multiplies, product[:8], self._low[:8]) ^ inverts.replicate(8), addend,
                                     carry_in))]
-        m.d.sync += [carry.eq(total[8]), addend.eq(0)]
+        following = Signal(8)
+        m.d.sync += [carry.eq(total[8]), following.eq(0), addend.eq(following)]
         with m.If(step.makes & control.add_to_product):
-            m.d.sync += addend.eq(self.c)
+            m.d.sync += following.eq(self.c)
         high = Signal(3)
         with m.If(~step.makes):
             m.d.sync += high.eq(0)
@@ -199,7 +207,7 @@ class FirstBytes(wiring.Component):
             m.d.sync += high.eq(high + total[8] + (self._ninths[0] ^ self._signs[0]))
             with m.If(~step.last_place):
                 m.d.sync += addend.eq(total[:8])
-        return total[:8], high & (step.number == FIRST_STEP + WORD_BYTES).replicate(3)
+        return total[:8], high & (step.high & step.first_place).replicate(3)
 
     def _logic(self, m: Module) -> Signal:
         """A function of a, b and c; what is picked of a permutation, which comes in place of a."""
@@ -221,30 +229,37 @@ class FirstBytes(wiring.Component):
         return Mux(control.as_one, as_one, Mux(control.as_bit, step.low & step.first_place, 0xFF))
 
     def _window(self, m: Module, stream: Signal, shifts: Value, multiplies: Value) -> None:
-        """Keeps five bytes, from bit ``amount`` on less a byte."""
-        control, step, amount = self.control, self.step, self._amount(m, shifts, multiplies)
+        """Keeps five bytes, from bit ``amount`` on less a byte, and looks at what is above them, or above the number of
+        them that the result has."""
+        step, amount, (_, half, small) = self.step, self._amount(m, shifts, multiplies), size_of(self.control)
         before = Signal(8)
         moved = Signal(8)
         kept = Signal(_WINDOW_BITS)
-        since = Signal(5)
+        begins = Signal()
+        under_way = Signal(WORD_BYTES)
+        passed = Signal()
+        last = Signal(8)
+        counts = Signal()
         ones = Signal()
         zeros = Signal()
         top = Signal(2)
         m.d.comb += [
-            moved.eq(moved_down(Cat(before, stream[:7]), amount, range(3), 8)), since.eq(step.number - amount[3:]),
+            moved.eq(moved_down(Cat(before, stream[:7]), amount, range(3), 8)),
+            begins.eq((step.place == amount[3:5]) & Mux(amount[5], step.high, step.low)),
             self.term.eq(Cat(kept[8:], top)), self.low_byte.eq(kept[:8]),
-            self.beyond.eq(Mux(self.negative, zeros, ones))]
-        m.d.sync += before.eq(stream)
+            self.beyond.eq(Mux(self.negative, zeros | (counts & ~last.all()), ones | (counts & last.any())))]
+        m.d.sync += [before.eq(stream), under_way.eq(Cat(begins, under_way[:-1]))]
         with m.If(step.prepares):
-            m.d.sync += [ones.eq(0), zeros.eq(0), top.eq(0)]
+            m.d.sync += [passed.eq(0), counts.eq(0), ones.eq(0), zeros.eq(0), top.eq(0)]
         with m.If(step.makes):
-            m.d.sync += self.negative.eq(stream[7])
-            with m.If((since >= FIRST_STEP) & (since <= FIRST_STEP + WORD_BYTES)):
+            m.d.sync += [
+                passed.eq(passed | under_way[-1]), self.negative.eq(stream[7]), last.eq(moved),
+                counts.eq(passed | ((half | small) & under_way[2:].any()) | (small & under_way[1]))]
+            with m.If(begins | under_way.any()):
                 m.d.sync += kept.eq(Cat(kept[8:], moved))
-            with m.If((since > FIRST_STEP + WORD_BYTES) & (since <= LAST_FIRST_STEP)):
-                m.d.sync += [ones.eq(ones | moved.any()), zeros.eq(zeros | ~moved.all())]
-            with m.If((step.number == FIRST_STEP + WORD_BYTES) & control.three
-                      & (control.sum_shift == SumShift.NONE)):
+            with m.If(counts):
+                m.d.sync += [ones.eq(ones | last.any()), zeros.eq(zeros | ~last.all())]
+            with m.If(step.high & step.first_place & self.control.three & (self.control.sum_shift == SumShift.NONE)):
                 m.d.sync += top.eq(stream)
 
     def _amount(self, m: Module, shifts: Value, multiplies: Value) -> Signal:
@@ -262,23 +277,17 @@ class FirstBytes(wiring.Component):
             with m.Elif(self.inside_b & ~by_byte & raw.any()):
                 m.d.sync += over.eq(1)
         beyond = counted & over & ~control.wrap
+        # 32 less the count: bits above the lowest one that is set are inverted.
         m.d.comb += [
-            count.eq(Mux(counted, wraps_at, control.shift)),
-            shift.eq(Mux(beyond, 8 * WORD_BYTES, count))]
+            count.eq(Mux(counted, wraps_at & ~beyond.replicate(5), control.shift)),
+            shift.eq(Cat(*(bit ^ (control.left & count[:place].any()) for place, bit in enumerate(count)),
+                         Mux(control.left, ~beyond & ~count.any(), beyond)))]
         with m.If(shifts):
-            m.d.comb += amount.eq(Mux(control.left, 8 * WORD_BYTES - shift, shift))
+            m.d.comb += amount.eq(shift)
         with m.Elif(multiplies):
-            with m.Switch(control.product):
-                with m.Case(ProductPart.HIGH):
-                    m.d.comb += amount.eq(8 + 32)
-                with m.Case(ProductPart.SCALED_7):
-                    m.d.comb += amount.eq(8 + 7)
-                with m.Case(ProductPart.SCALED_15):
-                    m.d.comb += amount.eq(8 + 15)
-                with m.Default():
-                    m.d.comb += amount.eq(8)
+            m.d.comb += amount.eq(Array(Const(part, 6) for part in _PRODUCT_PARTS)[Value.cast(control.product)])
         with m.Elif(control.first == FirstTerm.DISTANCES):
-            m.d.comb += amount.eq(24)
+            m.d.comb += amount.eq(8 * (WORD_BYTES - 1))
         with m.Elif((control.first == FirstTerm.SUM) & (control.sum_shift == SumShift.RS)):
-            m.d.comb += amount.eq(16)
+            m.d.comb += amount.eq(4 * WORD_BYTES)
         return amount

@@ -107,7 +107,8 @@ class OperandBytes(wiring.Component):
         index = Signal(2)
         part_index, part_inside = _part(control.part_b, place)
         m.d.comb += [
-            index.eq(Mux(permutes, place[1], Mux(step.concludes, Cat(place[0], place[1] & ~control.halves), part_index))),
+            index.eq(Mux(permutes, place[1], Mux(
+                step.concludes, Cat(place[0], place[1] & ~control.halves), part_index))),
             inside.eq(part_inside), raw.eq(operands.b.word_select(index, 8))]
         self._sign(m, "b", self.negative_b, step.prepares & inside, control.signed_b & raw[7])
 
@@ -124,9 +125,9 @@ class OperandBytes(wiring.Component):
         lowest = Signal()
         m.d.comb += lowest.eq(other)
         with m.If(step.prepares):
-            with m.If((control.first != FirstTerm.SHIFT) & (control.first != FirstTerm.PRODUCT)):
-                m.d.comb += [opened.eq(inside), other.eq(
-                    Mux(control.three, control.negate_b, ~control.adds) ^ (self.negative_b & ~inside))]
+            added = (control.first != FirstTerm.SHIFT) & (control.first != FirstTerm.PRODUCT)
+            m.d.comb += [opened.eq(added & inside), other.eq(added & (
+                Mux(control.three, control.negate_b, ~control.adds) ^ (self.negative_b & ~inside)))]
         with m.Elif(step.makes):
             within = inside & step.low
             m.d.comb += [opened.eq(within), other.eq(

@@ -1,31 +1,46 @@
 """What a lane that computes a byte in a cycle does when."""
 
-from amaranth.hdl import Value, unsigned
-from amaranth.lib import data
+from typing import Any
 
-__all__ = ["FIRST_STEP", "LAST_FIRST_STEP", "LAST_STEP", "SUM_STEP", "Step"]
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 
-FIRST_STEP = 4
-"""The first step in which the first term is made."""
-LAST_FIRST_STEP = 13
-"""The last one: eight bytes of a pair or a product, and what is above them."""
-SUM_STEP = 16
-"""The first step of the final sum."""
-LAST_STEP = 19
+from rtl.execute.stages import WORD_BYTES
+
+__all__ = ["BYTE_LANE_CYCLES", "Step", "Steps"]
+
+_ABOVE_STEPS = 3
+"""Of what is above the high word: the bytes of a product come two steps late, and there is one more of its sign."""
+BYTE_LANE_CYCLES = 4 * WORD_BYTES + _ABOVE_STEPS + 1
+"""From the first cycle of operands to that of their result."""
 
 
 class Step(data.Struct):
-    """A step of a thread. In four of them the operands are prepared, byte by byte; in ten the first term is made, in
-    four that of the final sum and the result."""
+    """A step of a thread. In four of them the operands are prepared, byte by byte; in eleven the first term is made, in
+    four the terms of the final sum, each of whose bytes is written a step later."""
 
     runs: unsigned(1)
     """There is a thread."""
-    number: unsigned(5)
+    place: unsigned(2)
+    """The byte's place in its word."""
+    prepares: unsigned(1)
+    """The operands are prepared."""
+    low: unsigned(1)
+    """The first term is made, of the low word of what it is made of."""
+    high: unsigned(1)
+    """The same of the high word."""
+    above: unsigned(1)
+    """The same of what is above that."""
+    concludes: unsigned(1)
+    """The terms of the final sum are made."""
+    ends: unsigned(1)
+    """The last byte is written."""
 
     @property
-    def place(self) -> Value:
-        """The byte's place in its word."""
-        return self.number[:2]
+    def makes(self) -> Value:
+        """The first term is made."""
+        return self.low | self.high | self.above
 
     @property
     def first_place(self) -> Value:
@@ -37,22 +52,29 @@ class Step(data.Struct):
         """It is the highest byte of its word."""
         return self.place.all()
 
-    @property
-    def prepares(self) -> Value:
-        """The operands are prepared."""
-        return ~self.number[2:].any()
 
-    @property
-    def low(self) -> Value:
-        """The first term is made, of the low word of what it is made of."""
-        return self.number[2:] == FIRST_STEP >> 2
+class Steps(wiring.Component):
+    """Goes through them.
 
-    @property
-    def makes(self) -> Value:
-        """The first term is made."""
-        return ~self.number[4] & self.number[2:4].any()
+    Members
+    -------
+    start : In(1)
+    step : Out(Step)
+    """
 
-    @property
-    def concludes(self) -> Value:
-        """The final sum is made."""
-        return self.number[4]
+    start: In(1)
+    step: Out(Step)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        step: Any = self.step
+        phases = Signal(6, init=1)
+        place = Signal(2)
+        m.d.comb += [
+            Cat(step.prepares, step.low, step.high, step.above, step.concludes, step.ends).eq(phases),
+            step.place.eq(place), step.runs.eq(self.start | place.any() | ~step.prepares)]
+        with m.If(step.runs):
+            m.d.sync += place.eq(place + 1)
+            with m.If(step.ends | (place == Mux(step.above, _ABOVE_STEPS - 1, WORD_BYTES - 1))):
+                m.d.sync += [place.eq(0), phases.eq(phases.rotate_left(1))]
+        return m

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from amaranth.hdl import Module, Mux, unsigned
+from amaranth.hdl import Module, Mux, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,7 +15,7 @@ from rtl.word import field_of, pattern_of
 from .condition import CONDITION_TABLES, ConditionTable, condition_table
 from .instruction import PredicateOperand
 
-__all__ = ["CommonDecoder", "CommonInstruction"]
+__all__ = ["CommonDecoder", "CommonInstruction", "tests_condition"]
 
 _WORD_ALIGNMENT = 3
 
@@ -27,6 +27,11 @@ def _patterns(chosen: Callable[[Form], bool]) -> Iterable[str]:
 def _tests(form: Form) -> bool:
     """A flow instruction that tests CC."""
     return form.pipe is Pipe.FLOW and "test" in form.fields
+
+
+def tests_condition(word: Value) -> Value:
+    """Whether it is a flow instruction that tests CC, by its field ``test``."""
+    return word.matches(*_patterns(_tests))
 
 
 def _reads_predicate(form: Form) -> bool:
@@ -75,7 +80,7 @@ class CommonDecoder(wiring.Component):
         offset = field_of(word, constants[0].fields["offset"])
         assert all(form.fields["offset"] == constants[0].fields["offset"] for form in constants)
         m.d.comb += [
-            instruction.test.eq(Mux(word.matches(*_patterns(_tests)), condition_table(field_of(word, FIELDS["test"])),
+            instruction.test.eq(Mux(tests_condition(word), condition_table(field_of(word, FIELDS["test"])),
                                     CONDITION_TABLES[ConditionCode.T.value])),
             guard.number.eq(field_of(word, FIELDS["guard"])), guard.negated.eq(field_of(word, FIELDS["guard_not"])),
             predicate.eq(self.x),

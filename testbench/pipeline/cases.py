@@ -13,7 +13,7 @@ from rtl.layouts import InstructionKind, LaneClient
 from rtl.params import WARP_THREADS
 from testbench.pipeline.driver import ALL, Data, Pipeline, Script, Written
 from testbench.pipeline.reference import COMPLETION_CYCLES, RESULT_CYCLES
-from testbench.words import encode, move
+from testbench.words import NOP, encode, move
 
 REPORTED = 1 << WarpError.INVALID_CONST_ADDR.value | 1 << WarpError.OOR_REG.value
 """The errors that are reported while the cases run."""
@@ -299,6 +299,16 @@ def refused(p: Pipeline) -> Script:
         p.bench.expect("writes of a refused instruction", serial in p.written, False)
 
 
+def ended(p: Pipeline) -> Script:
+    """Nobody hears of what has ended when it issues."""
+    before = len(p.dispatches), len(p.completions), len(p.passed)
+    for kind in (InstructionKind.NOTHING, InstructionKind.DEPENDENCY):
+        serial = p.issue(NOP, warp=1, kind=kind)
+        yield from _quiet(p)
+        p.bench.expect("writes", serial in p.written, False)
+    p.bench.expect("events", (len(p.dispatches), len(p.completions), len(p.passed)), before)
+
+
 def together(p: Pipeline) -> Script:
     """Completions of many at once: refused ones in every cycle beside the lanes' instructions."""
     yield from _wake(p, 0)
@@ -430,9 +440,9 @@ def beside(p: Pipeline) -> Script:
     p.bench.expect("registers of the new warp", p.gathered[where][-1], [[0] * WARP_THREADS] * 3)
 
 
-CASES = (distances, launched, results, votes_and_clocks, dispatched, collected, constants, refused, together, parts,
-         flow_reads)
+CASES = (distances, launched, results, votes_and_clocks, dispatched, collected, constants, refused, ended, together,
+         parts, flow_reads)
 """All of them."""
-SERIAL_CASES = (launched, results, votes_and_clocks, dispatched, collected, constants, refused, together, parts,
-                flow_reads, beside)
+SERIAL_CASES = (launched, results, votes_and_clocks, dispatched, collected, constants, refused, ended, together,
+                parts, flow_reads, beside)
 """Those that are not about cycles only, and one of their own."""

@@ -15,7 +15,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ
 from rtl.isa.table import BY_NAME, find
-from rtl.layouts import GATHER_REGISTERS, GATHERING, InstructionKind, LaneClient
+from rtl.layouts import GATHER_REGISTERS, GATHERING, InstructionKind, LaneClient, kinds_where
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
 from sim.waves import View
@@ -28,6 +28,8 @@ _EVENTS = ("instruction", "gather", "write", "clear_rows")
 _EARLY = 6
 """Cycles before its completion in which issue is told of it, if predicates or CC may be written."""
 _PORTS = {LaneClient.MEMORY: "memory", LaneClient.CONVERSION: "conversion", LaneClient.BARRIER: "barrier"}
+_ENDED = kinds_where(lambda rule: rule.silent and rule.unit is None)
+"""What has ended when it issues."""
 _LOAD = BY_NAME["LDG"][0].default
 Script = Generator[None, None, None]
 """What happens in S2: each ``yield`` is the end of a cycle."""
@@ -212,7 +214,7 @@ class Pipeline(UnitDriver):
         inputs, supply = self._queue.popleft()
         self._inputs |= inputs
         self.supply |= supply
-        if "instruction" in inputs:
+        if "instruction" in inputs and inputs["instruction"]["kind"] not in _ENDED:
             self._under_way.add("instruction")
         if "gather" in inputs:
             self._under_way.add("gather")

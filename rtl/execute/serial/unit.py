@@ -8,11 +8,13 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import connect, flipped
 
 from rtl.component import Component, pass_on
+from rtl.isa.condition import ConditionCode
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.fields import FIELDS
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ, Form, Register
+from rtl.isa.table import BY_NAME
 from rtl.layouts import GATHERING, InstructionKind, LaneClient, is_kind, issued, reported
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
@@ -20,7 +22,8 @@ from rtl.word import field_of, telling_patterns
 from rtl.words import Words
 
 from ..clients import SUPPLYING
-from ..common import CommonDecoder
+from ..common import CommonDecoder, tests_condition
+from ..condition import ConditionTable, condition_table
 from ..decode import LANE_FORMS, LaneDecoder
 from ..decode_stage import PASSING_NAMES, PASSING_WORD
 from ..float_control import FLOAT_OPERATIONS
@@ -36,6 +39,10 @@ from .sequencer import Phase, Sequencer, Step
 from .special import SpecialBits
 
 __all__ = ["SerialExecuteUnit"]
+
+_TEST = BY_NAME["CSET"][0].fields["test"]
+"""Where instructions of the lanes have a test of CC."""
+assert all(form.fields["test"] == _TEST for form in LANE_FORMS if "test" in form.fields)
 
 
 class SerialExecuteUnit(Component):
@@ -82,7 +89,7 @@ class SerialExecuteUnit(Component):
         self._computes, self._collects, self._missing = Signal(), Signal(), Signal()
         self._in = {phase: Signal(name=f"in_{phase.name.lower()}") for phase in Phase}
         # Of the thread.
-        self._guard, self._predicate, self._executing = Signal(), Signal(), Signal()
+        self._guard, self._predicate, self._executing, self._tested = Signal(), Signal(), Signal(), Signal()
         self._executes = Signal()
         # The register that is asked for, or written if it is one.
         self._number, self._writes_none = Signal(8), Signal()
@@ -98,8 +105,9 @@ class SerialExecuteUnit(Component):
         m.d.comb += [flag.eq(sequencer.phase == phase) for phase, flag in state.items()]
         m.d.comb += self.collecting.eq(~state[Phase.IDLE] & ~state[Phase.OFFER])
 
-        # What comes.
-        m.d.comb += [sequencer.instruction.eq(self.instruction.valid), sequencer.gather.eq(self.gather.valid),
+        # What comes, and has not ended when it issues.
+        ended = is_kind(self.instruction.payload.kind, lambda rule: rule.silent and rule.unit is None)
+        m.d.comb += [sequencer.instruction.eq(self.instruction.valid & ~ended), sequencer.gather.eq(self.gather.valid),
                      sequencer.write.eq(self.write.valid)]
         for event, register in ((self.instruction, held), (self.gather, self._gather), (self.write, self._write)):
             with m.If(event.valid):
@@ -156,10 +164,17 @@ class SerialExecuteUnit(Component):
         """Who executes the instruction, thread by thread."""
         m.submodules.active = active = self.active
         held, rows, sequencer, flow = self._held, self.rows, self.sequencer, self.flow_result
-        table, thread = common.test, sequencer.thread
+        thread, word, code = sequencer.thread, held.word, Signal(ConditionCode, init=ConditionCode.T)
+        table = Signal(ConditionTable)
         m.d.comb += [
             active.write.eq(self.flow_result_valid), active.number.eq(flow.warp), active.word.eq(flow.active),
             active.read.eq(Cat(thread, held.warp)), rows.warp.eq(held.warp), rows.thread.eq(thread)]
+        # A test of CC, of flow instructions and of the lanes' own.
+        with m.If(self._computes):
+            m.d.comb += code.eq(field_of(word, _TEST))
+        with m.Elif(tests_condition(word)):
+            m.d.comb += code.eq(field_of(word, FIELDS["test"]))
+        m.d.comb += table.eq(condition_table(code.as_value()))
         predicates, condition = Cat(rows.flags.predicates, 1), rows.flags.condition
         third = Mux(table.reads_carry, condition.carry, condition.sign)
         tested = table.outcomes.bit_select(Cat(condition.zero, third, condition.overflow), 1)
@@ -170,7 +185,7 @@ class SerialExecuteUnit(Component):
             m.d.sync += failed.eq(flow.error != WarpError.NONE)
         named = pick(self._write.operation.threads, thread)
         m.d.comb += [
-            self._guard.eq(guard & tested), self._predicate.eq(predicate),
+            self._tested.eq(tested), self._guard.eq(guard & (tested | self._computes)), self._predicate.eq(predicate),
             self._executing.eq(self._guard & active.bit & self._decoded.quad.bit_select(thread[:2], 1)),
             self._executes.eq(Mux(
                 self._in[Phase.WRITE] & (self._write.client != LaneClient.FLOW), named,
@@ -317,7 +332,9 @@ class SerialExecuteUnit(Component):
         votes = decoded.source_a == ValueSource.BALLOT
         verdict = verdict_of(decoded.vote, agrees, objects)
         m.d.comb += [
-            lanes.instruction.eq(decoded), lanes.executes.eq(self._executes),
+            lanes.instruction.eq(decoded),
+            lanes.instruction.control.condition.eq(self._tested.replicate(len(decoded.control.condition))),
+            lanes.executes.eq(self._executes),
             lanes.part.valid.eq(phase[Phase.COMPUTE] & (sequencer.step == Step.OPERANDS)),
             operands.a.eq(self._operands["a"]), operands.b.eq(self._operands["b"]),
             operands.c.eq(self._operands["c"]), operands.conditions.eq(flags.condition),

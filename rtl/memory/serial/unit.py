@@ -132,9 +132,10 @@ class SerialMemoryUnit(Component):
             else:
                 self._shared_base = base
         number, bits = self._instruction.bank, ceil_log2(CONSTANT_BANKS)
-        self._bank, self._has_bank = Signal(ConstantBank), Signal()
-        m.d.comb += [self._bank.eq(pick(self.grid.banks, number[:bits])),
-                     self._has_bank.eq(self._bank.valid & ~number[bits:].any())]
+        bank: Any = Signal(ConstantBank)
+        self._bank, self._has_bank = bank, Signal()
+        m.d.comb += [bank.eq(pick(self.grid.banks, number[:bits])),
+                     self._has_bank.eq(bank.valid & ~number[bits:].any())]
 
     def _ports(self, m: Module) -> None:
         """What does not depend on the step that it is in."""
@@ -296,7 +297,8 @@ class SerialMemoryUnit(Component):
                 self._fail(m, WarpError.MISALIGNED_ADDR)
 
         # Whether its last byte is there; of a constant, the first one of its last word.
-        in_second, bank = self._in_local | constant, self._bank
+        in_second = self._in_local | constant
+        bank: Any = self._bank
         end = Signal(max(len(self.grid.shared), len(self.grid.local), len(bank.size)))
         m.d.comb += end.eq(Mux(self._in_shared, self.grid.shared, 0) | Mux(self._in_local, self.grid.local, 0)
                            | Mux(constant, bank.size, 0))

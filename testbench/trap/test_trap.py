@@ -165,6 +165,51 @@ def test_a_warp_comes_back_to_its_first_instruction_that_failed(params):
     simulate(dut, body)
 
 
+@pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("groups", [["lanes", "stack"], ["stack", "lanes"], ["lanes stack"]], ids=str)
+def test_what_a_program_reads_is_the_error_of_an_instruction_before_that_of_a_stack(groups, params):
+    dut, places, warp = TrapUnit(params), list(ERROR_SOURCES), 3
+    codes = {"lanes": WarpError.OOR_ADDR, "stack": WarpError.MMU_FAULT}
+
+    async def body(ctx):
+        ctx.set(dut.status_warp, warp)
+        ctx.set(dut.launch, {"valid": 1, "payload": {"warp": warp}})
+        await ctx.tick()
+        ctx.set(dut.launch.valid, 0)
+        ctx.set(dut.live, 1 << warp)
+        for group in groups:
+            for name in group.split():
+                ctx.set(dut.errors[places.index(name)], {"valid": 1, "warp": warp, "error": codes[name]})
+            await ctx.tick()
+            for name in group.split():
+                ctx.set(dut.errors[places.index(name)].valid, 0)
+            await ctx.tick().repeat(2)
+        ctx.set(dut.dispatch, {"valid": 1, "payload": {"kind": InstructionKind.ENTER, "warp": warp}})
+        await ctx.tick()
+        ctx.set(dut.dispatch.valid, 0)
+        await ctx.tick().repeat(2)
+        status = ctx.get(dut.status)
+        assert (status.failed, WarpError(status.error)) == (1, codes["lanes"])
+
+    simulate(dut, body)
+
+
+@pytest.mark.parametrize("timeout", [1, 2, 5, 6, 7, 9])
+def test_the_watchdog_waits_for_so_many_cycles_and_then_as_many_again(timeout):
+    dut, told, period = TrapUnit(PRESETS["tiny"]), [], (1 << timeout) + 1
+
+    async def body(ctx):
+        ctx.set(dut.command.timeout, timeout)
+        ctx.set(dut.live, 1)
+        for cycle in range((3 << timeout) + 10):
+            if ctx.get(dut.events.timeout):
+                told.append(cycle)
+            await ctx.tick()
+
+    simulate(dut, body)
+    assert told == [period, 2 * period, 3 * period]
+
+
 @pytest.mark.parametrize(("live", "quiet"), [(0, 0), (0b11, 0b11)], ids=["nobody lives", "all are paused quietly"])
 def test_a_trap_that_is_over_locks_nothing_down(live, quiet):
     dut = SmTrap(PARAMS)

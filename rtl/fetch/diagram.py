@@ -1,6 +1,7 @@
 """Decision diagrams: functions of a word as nodes, each of which looks at one bit of it."""
 
 from collections.abc import Collection, Hashable, Mapping
+from typing import Any
 
 __all__ = ["Diagram"]
 
@@ -16,7 +17,7 @@ class Diagram:
     """
 
     def __init__(self) -> None:
-        self.nodes: list[tuple[Hashable] | tuple[int, int, int]] = []
+        self.nodes: list[tuple[Any] | tuple[int, int, int]] = []
         self._numbers: dict[Hashable, int] = {}
         self._chosen: dict[tuple[int, int, int], int] = {}
         self._no, self._yes = self.leaf(False), self.leaf(True)
@@ -67,7 +68,7 @@ class Diagram:
                 queue += dict.fromkeys(more)
         return queue
 
-    def _number(self, node: tuple[Hashable] | tuple[int, int, int]) -> int:
+    def _number(self, node: tuple[Any] | tuple[int, int, int]) -> int:
         if node not in self._numbers:
             self._numbers[node] = len(self.nodes)
             self.nodes.append(node)

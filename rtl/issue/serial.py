@@ -62,8 +62,10 @@ class SerialIssue(Component):
         See SerialFetch.
     claimed, room
         Of IssueUnit: there is no room for what was not asked for.
-    launched, result, lanes, gathered, units, resume, gather_0.., write_0.., rooms, collecting, hold, enter, leave,
-    taken, policy, completion, gather, write, live, drained, events
+    collecting : In(1)
+        The lanes are at something, from the cycle after it came to its last one: no operation is taken.
+    launched, result, lanes, gathered, units, resume, gather_0.., write_0.., rooms, hold, enter, leave, taken, policy,
+    completion, gather, write, live, drained, events
         See IssueUnit. An operation leaves two cycles after it was taken.
     instruction : Out(Event of issued)
         In the cycle of its selection. It names no scoreboards.
@@ -234,7 +236,7 @@ class SerialIssue(Component):
                 for which in those:
                     stream = getattr(self, f"{kind}_{which.value}")
                     with m.Case(which):
-                        m.d.comb += [stream.ready.eq(takes & ~passes & ~out.valid),
+                        m.d.comb += [stream.ready.eq(takes & ~(passes | out.valid)),
                                      taken.eq(stream.valid & stream.ready)]
                         with m.If(taken):
                             m.d.sync += kept.eq(stream.payload)

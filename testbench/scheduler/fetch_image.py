@@ -55,7 +55,7 @@ class Image:
         self.memory, self.size, self._registers = Memory(), len(code), registers
         self._banks = {number: content + bytes(-len(content) % _WORD) for number, content in banks.items()}
         self._known: dict[int, list[Expected]] = {}
-        self.knobs = True, True
+        self.knobs: tuple[bool, bool] = True, True
         self._put("program", PROGRAM, code)
         described: list[dict[str, int]] = [{"valid": 0, "address": 0, "size": 0}] * CONSTANT_BANKS
         for number, content in banks.items():

@@ -24,10 +24,11 @@ _SLACK = 12
 
 @dataclass(frozen=True)
 class Chances:
-    """How the units around behave. Chances are those in a cycle: that all units have room, that a warp is held for some
-    cycles, that it is to enter a trap or leave it, that a free slot is launched; or of an instruction: that a flow
-    instruction goes elsewhere, that it ends its warp, that a unit asks for an operation. ``fetch``, ``under_way``:
-    least and most cycles from what is wanted to what comes, from an instruction to its end."""
+    """How the units around behave. Chances are those in a cycle: that all units have room, that the lanes are busy,
+    that a warp is held for some cycles, that it is to enter a trap or leave it, that a free slot is launched; or of an
+    instruction: that a flow instruction goes elsewhere, that it ends its warp, that a unit asks for an operation.
+    ``fetch``, ``under_way``: least and most cycles from what is wanted to what comes, from an instruction to its end.
+    """
 
     fetch: tuple[int, int] = (3, 9)
     under_way: tuple[int, int] = (2, 12)
@@ -36,7 +37,8 @@ class Chances:
     injects: float = 0.0
     branches: float = 0.5
     ends: float = 0.1
-    operations: float = 0.5
+    operations: float = 0.9
+    busy: float = 0.2
     launches: float = 0.2
     policy: Policy = Policy.GREEDY_THEN_OLDEST
 
@@ -96,6 +98,7 @@ class SerialIssueDriver(UnitDriver):
         self._idle = 0
         self._passing: list[tuple[int, str, _Flight]] = []   # when operations leave
         self._room = False
+        self._busy = False                                   # the lanes are
 
     async def _drive(self, ctx: Any, cycles: int) -> None:
         dut = self.dut
@@ -141,6 +144,8 @@ class SerialIssueDriver(UnitDriver):
         for name, there in ready.items():
             if there and name == asked:
                 assert flight is not None
+                if self._busy:
+                    self.bench.fail("an operation is taken while the lanes are at something")
                 if name.startswith("gather") and not flight.offered:
                     self.bench.fail("a gather is taken in the first cycle in which it is offered")
                 self._passing.append((self.cycle + LATENCY, name, flight))
@@ -219,7 +224,8 @@ class SerialIssueDriver(UnitDriver):
     def _play(self, ctx: Any) -> None:
         """What happens in the next cycle."""
         dut, random, chances, now = self.dut, self.bench.random, self.chances, self.cycle
-        self._room = random.random() < chances.room
+        self._room, self._busy = random.random() < chances.room, random.random() < chances.busy
+        ctx.set(dut.collecting, self._busy)
         ctx.set(dut.rooms.as_value(), 31 if self._room else random.getrandbits(5))
         for warp in self._warps:
             begins = random.random() < chances.holds

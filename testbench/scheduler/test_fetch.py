@@ -90,7 +90,8 @@ def test_the_predecoder_that_walks_says_the_same():
 
     async def body(ctx):
         errors, slow = set(), 0
-        for word in source.sample(words, 250):
+        groups = [encode("LDS", size=size, Rd=register) for size in (4, 5, 6) for register in (0, 1, 2, 3, 12, 14, 15)]
+        for word in groups + source.sample(words, 200):
             registers = source.choice([16, 255])
             ctx.set(dut.word, word)
             ctx.set(dut.registers, registers)

@@ -119,7 +119,7 @@ def test_another_policy_is_seen(policy):
 
 @pytest.mark.parametrize("chances", [
     Chances(), Chances(holds=0.02, injects=0.01, ends=0.3), Chances(room=0.5, launches=0.05, operations=0.9),
-    Chances(policy=Policy.ROUND_ROBIN, branches=0.1)])
+    Chances(policy=Policy.ROUND_ROBIN, branches=0.1), Chances(ends=0.9, launches=1.0, operations=0.9)])
 def test_a_serial_machine_has_one_instruction_under_way(chances):
     def body(bench: Bench) -> None:
         driver = SerialIssueDriver(bench, SERIAL, random_program(bench.random, dict.fromkeys(MIXED, 1)), chances)

@@ -309,7 +309,7 @@ def test_corners():
 def test_types():
     checks = passes(tb_convert.check_types).checks
     assert checks["instructions, of every type, 8 lanes"] == 100
-    assert checks["instructions, of every type, 1 lanes"] == 12
+    assert checks["instructions, of every type, 1 lanes"] == 20
 
 
 def test_functions():

@@ -32,8 +32,8 @@ PERIOD = 1e-8
 """Of the clock, in seconds."""
 Watched = tuple[Sequence[Signal], Sink]
 """What is observed, and who is told."""
-_SETTLE = 64
-"""Cycles that the machine goes on after its end, for what is under way to be told."""
+_SETTLE, _SERIAL_SETTLE = 64, 1024
+"""Cycles that the machine goes on after its end, for what is under way to be told; and one of one lane."""
 _NAMES = {address: name for name, address in REGISTERS.items()}
 
 
@@ -227,7 +227,7 @@ class Hardware(HostedMachine):
 
     async def settle(self) -> None:
         """Waits until all is told that was under way when the run ended."""
-        end = self.cycles + _SETTLE
+        end = self.cycles + (_SERIAL_SETTLE if self.params.serial else _SETTLE)
         while self.cycles < end:
             await self.advance(end - self.cycles)
         self._run.service.finish()

@@ -12,7 +12,7 @@ from sim.machine.lockstep import Lockstep
 from sim.testbench import Bench
 from testbench.driver import MachineDriver
 
-LIMIT = 3_000_000
+LIMIT = 60_000_000
 """Cycles that no launch of a testbench takes."""
 
 

@@ -154,8 +154,7 @@ class FirstBytes(wiring.Component):
             m.d.sync += low.eq(0)
 
     def _multiply(self, m: Module) -> None:
-        """Each step multiplies a by a byte of b; the lowest byte of the sum is one of the product, _LATE steps
-        later."""
+        """Each step multiplies a by a byte of b; the sum's lowest byte is one of the product, _LATE steps later."""
         step, product = self.step, self._product
         nonzero = Signal()
         other = Signal(9)

@@ -159,7 +159,7 @@ class SerialStack(Component):
             blocks.add(m)
         stack, asked = self.stack, self.stack.request.payload
         m.d.comb += [
-            self._new.eq(self._state), self.states.word.eq(self._new), stack.killed.eq(self._state.kill),
+            self._new.eq(self._state), self.states.word.eq(self._new),
             stack.holes.eq(-self._state.depth[:HOLE_BITS]), stack.result.error.eq(self._error),
             stack.result.kind.eq(self._kind), stack.result.resume.eq(self._resume), stack.result.empty.eq(self._empty),
             stack.result.pc.eq(Cat(self.tokens.out.bits[:HOLE_BITS] & ~self._asks(StackOperation.RESTORE).replicate(
@@ -257,6 +257,9 @@ class SerialStack(Component):
         with m.State("SIZES"):
             m.d.sync += self._sizes.eq(self.states.out)
             self._read_state(m)
+            m.next = "STATE"
+        with m.State("STATE"):     # whether a branch is taken comes from a register: block RAM is late
+            m.d.sync += stack.killed.eq(state.kill)
             m.next = "LOAD"
         with m.State("READ"):
             self._read_state(m)

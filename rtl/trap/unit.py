@@ -67,12 +67,13 @@ _OVERTAKEN = (Origin.FLOW, Origin.MEMORY)
 class TrapUnit(Component):
     """Takes an instruction in every cycle, and answers in the next one.
 
+    In a machine with one instruction under way there is one port more: ``issued``, In(EventLayout of issued), tells of
+    that one in any cycle before its dispatch.
+
     Members
     -------
     dispatch, room : In(EventLayout of dispatched), Out(1)
         Kinds TRAP, ENTER and LEAVE. There always is room.
-    issued : In(EventLayout of issued)
-        In a machine with one instruction under way: that one, any cycle before its dispatch.
     flow : Out(TrapMove)
         What the flow unit does for the ENTER or LEAVE that is dispatched in this cycle.
     launch : In(EventLayout of warp_launch)

@@ -94,8 +94,8 @@ def check_atomics(bench: Bench, params: SmParams = FEW_LANES) -> None:
 
 
 def check_serial(bench: Bench) -> None:
-    """On one lane: made-up instructions; then atomic operations, edges, faults, moves of local memory, clears, swaps and
-    shuffles, all of them in the long form."""
+    """On one lane: made-up instructions; then atomic operations, edges, faults, moves of local memory, clears, swaps
+    and shuffles, all of them in the long form."""
     for number in range(20 if bench.thorough else 2):
         world = random_world(bench.random, 300 if bench.thorough else 16, (ALL_REPORTED, REPORT_MASK_RESET)[number % 2],
                              SERIAL.floats)

@@ -222,6 +222,19 @@ def swaps(world: MemoryWorld, random: Random, rounds: int) -> Iterator[MemorySte
                 random.choice((_EVERYBODY, random.getrandbits(32))))
 
 
+def atomics(world: MemoryWorld, random: Random) -> Iterator[MemoryStep]:
+    """Every atomic operation of shared memory, on numbers of every type; all that threads do meets at few places."""
+    world.set_register(0, _SWAPPED, [8 * (thread % 3) for thread in range(WARP_THREADS)])
+    for number in range(16):
+        world.set_register(0, _FLOATS + number, random.choices((0, 1, 5, 0x7FFF_FFFF, 1 << 31, 0xFFFF_FFFF),
+                                                               k=WARP_THREADS))
+    for operation in AtomicOperation:
+        for kind in range(4):
+            if operation is not AtomicOperation.SAFEADD:
+                yield MemoryStep(0, encode("ATOMS", "", Ra=_SWAPPED, Rb=_FLOATS + 2 * random.randrange(8), Rd=_RESULT,
+                                           type=kind, operation=operation.value), 0x8000_0F00)
+
+
 def edges(world: MemoryWorld) -> Iterator[MemoryStep]:
     """Loads of every size at both sides of the end of every space, of the windows and of constant banks."""
     for size in _SIZES:

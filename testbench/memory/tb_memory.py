@@ -19,6 +19,7 @@ from sim.testbench import Bench
 from testbench.handmade import encode
 from testbench.memory.cases import (
     POINTER,
+    atomics,
     counted,
     edges,
     faults,
@@ -84,15 +85,23 @@ def check_least(bench: Bench) -> None:
         bench.checked("random instructions on two lanes", driver.steps)
 
 
+def check_atomics(bench: Bench, params: SmParams = FEW_LANES) -> None:
+    """Every atomic operation, on numbers of every type."""
+    world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+    for step in atomics(world, bench.random):
+        world.execute(step)
+    bench.checked("atomic operations", _play(bench, world, params).steps)
+
+
 def check_serial(bench: Bench) -> None:
-    """On one lane: made-up instructions; then edges, faults, moves of local memory, clears, swaps and shuffles, all of
-    them in the long form."""
+    """On one lane: made-up instructions; then atomic operations, edges, faults, moves of local memory, clears, swaps
+    and shuffles, all of them in the long form."""
     for number in range(20 if bench.thorough else 2):
         world = random_world(bench.random, 300 if bench.thorough else 16, (ALL_REPORTED, REPORT_MASK_RESET)[number % 2],
                              SERIAL.floats)
         driver = _play(bench, world, SERIAL, behaviour=(HANDS_OFF, UNRULY)[number % 2], idle=0.1 * (number % 2))
         bench.checked("random instructions on one lane", driver.steps)
-    for check in (check_faults, check_local_base, check_clear):
+    for check in (check_atomics, check_faults, check_local_base, check_clear):
         check(bench, SERIAL)
     check_edges(bench, SERIAL, *() if bench.thorough else (1 << 17, 8))
     check_swaps(bench, SERIAL, 24 if bench.thorough else 1)

@@ -485,7 +485,8 @@ class SerialStack(Component):
         NONE."""
         port, state, tokens, beat, asked = (
             self.port, self._state, self._tokens, self._beat, self.stack.request.payload)
-        data, counted, kind, room = Signal(8 * BEAT_BYTES, reset_less=True), Signal(), Signal(4), state.depth[:PLACE_BITS] != 0
+        data, counted, kind = Signal(8 * BEAT_BYTES, reset_less=True), Signal(), Signal(4)
+        room = state.depth[:PLACE_BITS] != 0
         number, half = Cat(beat[1:], self._line[:SLOT_BITS]), 4 * BEAT_BYTES
         keep = ~(room & (state.dirty == 1) & (beat[1:] >= state.depth[:PLACE_BITS]))
         m.d.comb += port.request.payload.data.eq(data)

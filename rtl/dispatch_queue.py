@@ -53,8 +53,8 @@ class DispatchQueue(Component):
         super().__init__({
             "arriving": In(EventLayout(layout)), "room": Out(1),
             "head": Out(stream.Signature(layout))})
-        self.places: Any = Signal(layout, reset_less=True) if places == 1 else memory.Memory(
-            shape=layout, depth=places, init=[])
+        self.places: Any = (Signal(layout, reset_less=True) if places == 1
+                            else memory.Memory(shape=layout, depth=places, init=[]))
         self.oldest, self.level, self.next = Signal(range(places)), Signal(range(places + 1)), Signal(range(places))
 
     def elaborate(self, platform: object) -> Module:

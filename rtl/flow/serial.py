@@ -280,9 +280,9 @@ class SerialFlowUnit(Component):
         # The operand; behind that the same words are those where the warp may go on.
         modes, lowest = enters & ~begun, enters & begun & (self._holes == 0) & (self._token == 0)
         low = self._chosen[:HOLE_BITS] | (self._under & lowest.replicate(HOLE_BITS)) | modes.replicate(HOLE_BITS)
+        words = Array((self._pc, self._following, self._sum[:_PC_BITS], self._saved))
         m.d.comb += [
-            self._chosen.eq(Array((self._pc, self._following, self._sum[:_PC_BITS], self._saved))[
-                self._choice.as_value()]),
+            self._chosen.eq(words[self._choice.as_value()]),
             asked.operand.eq(Cat(low, self._chosen[HOLE_BITS:]))]
         with m.If(self._tells):
             m.d.comb += self._choice.eq(self._goes_on)

@@ -1,6 +1,6 @@
 """The memory unit of the serial machine."""
 
-from typing import Any
+from typing import Any, cast
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, memory
@@ -96,7 +96,7 @@ class SerialMemoryUnit(Component):
             self._access(m)
             self._change(m)
             self._end(m)
-        steps.state.attrs.update(ONE_HOT)
+        cast("Any", steps).state.attrs.update(ONE_HOT)
         m.d.sync += Assert(~self.dispatch.valid | steps.ongoing("IDLE"), "an instruction before the last one has ended")
         return m
 

@@ -98,7 +98,7 @@ class FrontEnd(Component):
         How a warp goes on.
     local_base : Out(valid, warp and base)
         A SETLMEMBASE is executed.
-    stack_memory : Out(MemoryPort)
+    stack_memory : Out(memory_port)
     waiting : Out(warps)
         Warps at a barrier.
     lanes_error, memory_error, conversion_error : In(error_event)

@@ -39,6 +39,9 @@ _GRANULE_BITS = CRS_GRANULE.bit_length() - 1
 class Distributor(Component):
     """Runs one grid after the other.
 
+    In a serial machine it has one port more: ``bank``, an EventLayout of described_bank, tells the constant banks of the
+    grid that is about to run, one by one.
+
     Members
     -------
     control : In(GridControl)
@@ -50,8 +53,6 @@ class Distributor(Component):
         after that on.
     grid : Out(GridConfiguration)
         Of the grid that runs, or was the last to run.
-    bank : Out(EventLayout of described_bank)
-        Of a serial machine: a constant bank of the grid that is about to run.
     launch, thread : Out(EventLayout of warp_launch), Out(EventLayout of thread_index)
     clear_rows : Out(stream of rows of the register file)
         The registers of a warp that is being launched.

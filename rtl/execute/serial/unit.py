@@ -30,6 +30,7 @@ from ..float_control import FLOAT_OPERATIONS
 from ..instruction import LaneInstruction, OperandSource, ValueSource
 from ..lanes import Lanes
 from ..ports import execute_members
+from ..predicates import ThreadFlags
 from ..vote import verdict_of
 from .bits import WordBits
 from .registers import SerialRegisters
@@ -304,7 +305,7 @@ class SerialExecuteUnit(Component):
         """The lane; what all threads say together."""
         m.submodules.lanes = lanes = self.lanes
         decoded, phase, sequencer = self._decoded, self._in, self.sequencer
-        executing, flags, operands = self._executing, self.rows.flags, lanes.operands[0]
+        executing, operands = self._executing, lanes.operands[0]
         agrees, objects, shifts = Signal(), Signal(), Signal()
         m.d.comb += shifts.eq(sequencer.ends & (phase[Phase.LOOK] | phase[Phase.COLLECT]))
         same = Signal()
@@ -327,7 +328,11 @@ class SerialExecuteUnit(Component):
                              objects.eq(objects | ~self._predicate)]
         self._shifts = shifts
 
-        held_predicates = Cat(flags.predicates, 1)
+        # What block RAM has read comes late: the lane has it from a register.
+        kept: Any = Signal(ThreadFlags)
+        with m.If(sequencer.step == Step.B):
+            m.d.sync += kept.eq(self.rows.flags)
+        held_predicates = Cat(kept.predicates, 1)
         x, y, z = (held_predicates.bit_select(read.number, 1) ^ read.negated for read in decoded.predicates)
         votes = decoded.source_a == ValueSource.BALLOT
         verdict = verdict_of(decoded.vote, agrees, objects)
@@ -337,8 +342,8 @@ class SerialExecuteUnit(Component):
             lanes.executes.eq(self._executes),
             lanes.part.valid.eq(phase[Phase.COMPUTE] & (sequencer.step == Step.OPERANDS)),
             operands.a.eq(self._operands["a"]), operands.b.eq(self._operands["b"]),
-            operands.c.eq(self._operands["c"]), operands.conditions.eq(flags.condition),
-            operands.predicates.eq(flags.predicates),
+            operands.c.eq(self._operands["c"]), operands.conditions.eq(kept.condition),
+            operands.predicates.eq(kept.predicates),
             operands.sources.eq(Cat(Mux(votes, verdict, x), y, z))]
 
     def _write_back(self, m: Module) -> None:

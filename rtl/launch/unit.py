@@ -39,8 +39,8 @@ _GRANULE_BITS = CRS_GRANULE.bit_length() - 1
 class Distributor(Component):
     """Runs one grid after the other.
 
-    In a serial machine it has one port more: ``bank``, an EventLayout of described_bank, tells the constant banks of the
-    grid that is about to run, one by one.
+    In a serial machine it has one port more: ``bank``, an EventLayout of described_bank, tells the constant banks of
+    the grid that is about to run, one by one.
 
     Members
     -------

@@ -380,7 +380,7 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(_Spec, depth=2, reach=20, long=True, examples=partial(_Spec, examples=True), faults=(
     Fault("rtl.barrier.unit", "wanted = Mux(state.expected.any(), state.expected, live)",
           "wanted = Mux(state.expected.any(), state.expected, live - 1)"),
-    Fault("rtl.barrier.unit", "with m.If(self._some_lost):", "with m.If(self._some_lost & ~queue.valid):"),
+    Fault("rtl.barrier.unit", "with m.Elif(self._some_lost):", "with m.Elif(self._some_lost & ~queue.valid):"),
     Fault("rtl.barrier.unit", "Mux(self._release, row.waiting, 0)",
           "Mux(self._release, row.waiting & -row.waiting, 0)"),
     Fault("rtl.barrier.unit", "Mux(self._release, row.waiting, 0)", "Mux(self._release | over, row.waiting, 0)"),

@@ -84,5 +84,5 @@ THEOREM = Theorem(_Spec, depth=2, reach=5, faults=(
     Fault("rtl.error_status", "kept.eq(~pending & (", "kept.eq(("),
     Fault("rtl.error_status", 'pending = error.any() & ~writes["HWW_WARP_ESR"]', "pending = error.any()"),
     Fault("rtl.error_status", "access.data, 0) | raised)", "access.data, 0) & ~raised | raised & status)"),
-    Fault("rtl.error_status", "for event in reversed(list(self.errors)):", "for event in self.errors:"),
+    Fault("rtl.error_status", "for event in reversed(errors):", "for event in errors:"),
     Fault("rtl.error_status", "(population(valid) > 1)", "(population(valid) > 2)")))

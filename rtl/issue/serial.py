@@ -88,7 +88,7 @@ class SerialIssue(Component):
         self._kind, self._under_way = Signal(InstructionKind), Signal(InstructionKind)
         """Of what would be selected now, and of what was last."""
         self._room, self._may, self._moves, self._busy = Signal(), Signal(), Signal(), Signal()
-        """All units have room, and the execute unit is done. The warp may issue an instruction; it is to enter the trap
+        """All units have room. The warp may issue an instruction; it is to enter the trap
         or to leave it; something of it is under way."""
         self._selected, self._injected = Signal(), Signal()
         """An instruction is; something in the place of one."""
@@ -168,7 +168,7 @@ class SerialIssue(Component):
 
         able, moves = runs & ~waits & ~self.hold, runs & (self.enter | self.leave)
         m.d.comb += [
-            self._room.eq(self.rooms.as_value().all() & ~self.collecting),
+            self._room.eq(self.rooms.as_value().all()),
             self._moves.eq(moves.bit_select(here, 1) & self._room),
             self._may.eq((able & ~moves).bit_select(here, 1) & self._room),
             self.taken.eq(one_hot(here, self._params.warps, self._selected)),
@@ -226,7 +226,7 @@ class SerialIssue(Component):
         m.d.sync += offered.eq(~offered & free & Cat(
             getattr(self, f"gather_{which.value}").valid for which in GATHERING).any())
         for kind, out, those, takes in (
-                ("gather", self.gather, GATHERING, offered), ("write", self.write, LaneClient, free)):
+                ("gather", self.gather, GATHERING, offered & free), ("write", self.write, LaneClient, free)):
             chosen, taken, passes = out.payload, Signal(name=f"{kind}_taken"), Signal(name=f"{kind}_passes")
             kept = Signal.like(chosen.operation, name=f"{kind}_kept")
             m.d.sync += [passes.eq(taken), out.valid.eq(passes)]

@@ -166,7 +166,7 @@ class SerialExecuteUnit(Component):
         m.submodules.active = active = self.active
         held, rows, sequencer, flow = self._held, self.rows, self.sequencer, self.flow_result
         thread, word, code = sequencer.thread, held.word, Signal(ConditionCode, init=ConditionCode.T)
-        table = Signal(ConditionTable)
+        table: Any = Signal(ConditionTable)
         m.d.comb += [
             active.write.eq(self.flow_result_valid), active.number.eq(flow.warp), active.word.eq(flow.active),
             active.read.eq(Cat(thread, held.warp)), rows.warp.eq(held.warp), rows.thread.eq(thread)]

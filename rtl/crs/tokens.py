@@ -12,7 +12,8 @@ from rtl.layouts import Event, ThreadCode
 from rtl.params import SmParams
 from rtl.wires import IN_BLOCKS
 
-__all__ = ["BODY_BITS", "CACHED_LINES", "PLACE_BITS", "SLOT_BITS", "StoredToken", "TokenPort", "TokenStore", "role_of"]
+__all__ = ["BODY_BITS", "CACHED_LINES", "LAST_PLACE", "PLACE_BITS", "POINTER_CALLS", "SLOT_BITS", "STUCK",
+           "StoredToken", "TokenPort", "TokenStore", "role_of"]
 
 _WAITED_FOR = (TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.EXIT, TokenKind.LONGJMP)
 CACHED_LINES = CACHED_TOKENS // TOKENS_PER_LINE
@@ -21,6 +22,12 @@ SLOT_BITS = (CACHED_LINES - 1).bit_length()
 """Width of a line's slot: its number modulo CACHED_LINES."""
 PLACE_BITS = (TOKENS_PER_LINE - 1).bit_length()
 """Width of a token's place in its line."""
+LAST_PLACE = TOKENS_PER_LINE - 1
+POINTER_CALLS = 23
+"""Place of the API call depth in the format of GETCRSPTR and SETCRSPTR; the kill bit is the highest, the depth the
+lowest."""
+STUCK = (ThreadCode.NONE, ThreadCode.BREAK, ThreadCode.CONTINUE, ThreadCode.LONGJMP)
+"""The codes of threads that a warp must not end without."""
 BODY_BITS = 65
 """Of a token, what comes late."""
 

@@ -16,7 +16,17 @@ from rtl.params import SmParams
 from .engine import SpillFillEngine
 from .judge import TokenJudge
 from .records import COUNT_BITS, SPILLS_FROM, Parking, StackStates, stack_step
-from .tokens import CACHED_LINES, PLACE_BITS, SLOT_BITS, StoredToken, TokenStore, role_of
+from .tokens import (
+    CACHED_LINES,
+    LAST_PLACE,
+    PLACE_BITS,
+    POINTER_CALLS,
+    SLOT_BITS,
+    STUCK,
+    StoredToken,
+    TokenStore,
+    role_of,
+)
 
 __all__ = ["STEP_FLAGS", "CallReturnStack"]
 
@@ -32,19 +42,13 @@ STEP_FLAGS = {
     StackOperation.SET_MODE: ("mode",)}
 """The flags of a step that are set for an operation."""
 _OF_ENGINE = ("write_fault", "port")
-_POINTER_CALLS = 23
-"""Place of the API call depth in the format of GETCRSPTR and SETCRSPTR; the kill bit is the highest, the depth the
-lowest."""
 _TOP_STEP = SLOT_BITS + PLACE_BITS
 """Limits count steps of so many tokens, as a power of two."""
 _NEAR_BITS = 3
 """Parts in which a number is held against a limit."""
 assert CRS_GRANULE // TOKEN_BYTES == 2 * TRAP_RESERVE == 2 << _TOP_STEP, "a granule is two of the steps of limits"
-_LAST_PLACE = TOKENS_PER_LINE - 1
 _BY_MASK, _BY_PC = ([ThreadCode.NONE.value, *(code.value for code in codes)] for codes in zip(*TRAP_FRAME, strict=True))
 """The codes that the threads of a frame's token get, by its place in the line."""
-_STUCK = (ThreadCode.NONE, ThreadCode.BREAK, ThreadCode.CONTINUE, ThreadCode.LONGJMP)
-"""The codes of threads that a warp must not end without."""
 
 
 class CallReturnStack(Component):
@@ -211,9 +215,9 @@ class CallReturnStack(Component):
         pass_on(m, asked, access.token, "mask", "kind")
         with m.If((operation == StackOperation.SET_POINTER) & ~returns):
             m.d.comb += Cat(state.last, state.calls, state.kill).eq(
-                Cat(asked.operand[:DEPTH_BITS], asked.operand[_POINTER_CALLS:]))
+                Cat(asked.operand[:DEPTH_BITS], asked.operand[POINTER_CALLS:]))
         with m.Elif(((operation == StackOperation.GET_POINTER) | enters) & ~returns):
-            m.d.comb += state.last[:PLACE_BITS].eq(_LAST_PLACE)     # these count whole lines
+            m.d.comb += state.last[:PLACE_BITS].eq(LAST_PLACE)     # these count whole lines
         with m.If(~sizes.memory | (run.clean & (cleaned == acknowledged))):
             m.d.comb += run.step.write_back.eq(0)     # memory has all lines
 
@@ -239,14 +243,14 @@ class CallReturnStack(Component):
         refused, rises, number = Signal(), Signal(), Signal(DEPTH_BITS)
         place, full, stores = low[:PLACE_BITS], run.lines == CACHED_LINES, self.pushed.valid
         up, down = rises | step.get | (step.mode & ~step.walk), step.walk | step.set
-        topmost, crosses = place == _LAST_PLACE, step.walk & change.sees & (place == 0)
+        topmost, crosses = place == LAST_PLACE, step.walk & change.sees & (place == 0)
         ends, limited, missing = Signal(), Signal(), Signal()
         adds, dirty = topmost | run.clean, Signal(COUNT_BITS)
         m.d.comb += [
             refused.eq(step.counts & change.calls_full), rises.eq(step.push & ~refused),
             ends.eq(low[1:].all() & (low[0] | step.pair)),
             limited.eq(change.near.all() & Mux(before.last[_TOP_STEP], ends | ~limit[0], ends & ~limit[0])),
-            missing.eq((run.lines == 0) & (change.top != _LAST_PLACE)),
+            missing.eq((run.lines == 0) & (change.top != LAST_PLACE)),
             self.entry.eq(Mux(missing, WarpError.MMU_FAULT,
                               Mux(limited, WarpError.STACK_OVERFLOW, WarpError.NONE))),
             stores.eq(change.valid & rises & ~missing & ~limited), dirty.eq(change.dirty + adds),
@@ -272,14 +276,14 @@ class CallReturnStack(Component):
             *(token.eq(change.token) for token in written.payload.tokens),
             flags.warp.eq(run.warp), flags.flushes.eq(change.valid & step.write_back),
             flags.drops.eq(stores & topmost & full),
-            flags.fills.eq(stores & run.memory & (place == _LAST_PLACE - 1) & (dirty == CACHED_LINES)),
+            flags.fills.eq(stores & run.memory & (place == LAST_PLACE - 1) & (dirty == CACHED_LINES)),
             flags.begins_line.eq(change.valid & step.push & topmost),
             flags.urges.eq(flags.flushes | (stores & run.memory & (dirty >= SPILLS_FROM))
                            | (change.valid & rises & missing))]
         self.states.busy.write(m, change.valid & ~change.follows & step.holds, run.warp, 1)
 
         # What is told of it.
-        depth = Cat(Const(0, PLACE_BITS), number[PLACE_BITS:], Const(0, _POINTER_CALLS - DEPTH_BITS))
+        depth = Cat(Const(0, PLACE_BITS), number[PLACE_BITS:], Const(0, POINTER_CALLS - DEPTH_BITS))
         m.d.comb += changed.value.eq(Mux(step.base, self.states.bases.read(m, run.warp),
                                          Cat(depth, before.calls, before.kill)))
         with m.If(step.counts & ~step.prepares & change.calls_full):
@@ -293,7 +297,7 @@ class CallReturnStack(Component):
         """Change: what the kind of an unwind's token makes of it, and of the codes; its mask comes late."""
         change, run, step, changed = self._change, self._change.run, self._change.run.step, self._changed
         place, kind, role = run.state.last[:PLACE_BITS], changed.token.kind, changed.token.role
-        topmost, lowest, top = place == _LAST_PLACE, place == 0, changed.run.state.last[-1]
+        topmost, lowest, top = place == LAST_PLACE, place == 0, changed.run.state.last[-1]
         hole, fits = Signal(), Signal()
         m.d.comb += [
             changed.valid.eq(change.valid), changed.seen.eq(change.sees),
@@ -317,7 +321,7 @@ class CallReturnStack(Component):
         m.d.comb += [
             changed.codes.eq(Mux(change.follows & step.frame & ~topmost, assigned.as_value(), asked.as_value())),
             changed.returned.eq(Cat(code == ThreadCode.RETURN for code in asked).any()),
-            changed.stuck.eq(Cat(code == stuck for code in asked for stuck in _STUCK).any())]
+            changed.stuck.eq(Cat(code == stuck for code in asked for stuck in STUCK).any())]
         for thread, code in enumerate(changed.codes):
             dead = code.as_value().matches(ThreadCode.EXIT.value, ThreadCode.KILLED.value)
             m.d.comb += [changed.fits[thread].eq(change.sees & ((code == role) | (step.frame & dead))),

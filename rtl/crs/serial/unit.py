@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
-from amaranth.lib import data, memory
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import API_CALL_LIMIT, HOLE_BITS, TOKENS_PER_LINE, TokenKind
+from rtl.isa.tokens import API_CALL_LIMIT, HOLE_BITS, TOKENS_PER_LINE, MemoryToken, TokenKind
 from rtl.layouts import (
     BEAT_BYTES,
     BEAT_NUMBER_BITS,
@@ -26,68 +26,19 @@ from rtl.layouts import (
     ends_answer,
 )
 from rtl.params import LINE_ADDRESS_BITS, WARP_THREADS, SmParams
-from rtl.wires import IN_BLOCKS
 
-from .tokens import CACHED_LINES, PLACE_BITS, SLOT_BITS, role_of
+from ..tokens import CACHED_LINES, LAST_PLACE, PLACE_BITS, POINTER_CALLS, SLOT_BITS, STUCK, role_of
+from .records import COUNT_BITS, BlockWords, SerialStackState, StackSizes, TokenWord
 
-__all__ = ["SerialStack", "SerialStackState"]
+__all__ = ["SerialStack"]
 
-_COUNT_BITS = 3
-"""Width of a number of a warp's lines on chip."""
 _STEP_BITS = SLOT_BITS + PLACE_BITS
 """Limits count steps of so many tokens, as a power of two."""
-_POINTER_CALLS = 23
-"""Place of the API call depth in the format of GETCRSPTR and SETCRSPTR; the kill bit is the highest, the depth the
-lowest."""
-_LAST_PLACE = TOKENS_PER_LINE - 1
 _GRANULE_LINE_BITS = LINE_ADDRESS_BITS - BLOCK_ADDRESS_BITS
 _ALIGNMENT_BITS = (INSTRUCTION_BYTES - 1).bit_length()
-_STUCK = (ThreadCode.NONE, ThreadCode.BREAK, ThreadCode.CONTINUE, ThreadCode.LONGJMP)
-"""The codes of threads that a warp must not end without."""
 _PUSHES = (StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL)
 _COUNTS = (StackOperation.CALL, StackOperation.PREPARE_CALL)
 _UNWINDS = (StackOperation.UNWIND, StackOperation.POP_QUAD, StackOperation.RESTORE)
-
-
-class SerialStackState(data.Struct):
-    """A warp's stack. The topmost ``lines`` are on chip, the topmost ``dirty`` ones of these are not in memory as they
-    are."""
-
-    depth: unsigned(DEPTH_BITS)
-    lines: unsigned(_COUNT_BITS)
-    dirty: unsigned(_COUNT_BITS)
-    calls: unsigned(8)
-    kill: unsigned(1)
-    trap: unsigned(1)
-
-
-class _Sizes(data.Struct):
-    """Granules of the region in memory, less 1; whether there is one; whether calls are limited."""
-
-    less: unsigned(CRS_GRANULE_BITS)
-    memory: unsigned(1)
-    checks_calls: unsigned(1)
-
-
-_Word = data.StructLayout({"bits": WARP_THREADS, "note": 4})
-"""Half of a token: its mask and its kind, or its pc and whether it is ``counted``."""
-
-
-class _Blocks:
-    """A memory in block RAM: a word that is read is there from the next cycle on, until another is read."""
-
-    def __init__(self, shape: Any, depth: int) -> None:
-        self.memory = memory.Memory(shape=shape, depth=depth, init=[], attrs=IN_BLOCKS)
-        self._from, self._into = self.memory.read_port(domain="comb"), self.memory.write_port()
-        self.reads, self.writes = Signal(), self._into.en
-        self.out: Any = Signal(shape)
-        self.at, self.to, self.word = self._from.addr, self._into.addr, self._into.data
-
-    def add(self, m: Module) -> None:
-        """Joins its read port."""
-        out = self.out
-        with m.If(self.reads):
-            m.d.sync += Value.cast(out).eq(Value.cast(self._from.data))
 
 
 class SerialStack(Component):
@@ -116,24 +67,24 @@ class SerialStack(Component):
             "stack": In(SerialStackPort(params)),
             "committed": Out(Event(data.StructLayout({"warp": bits, "last": DEPTH_BITS}))),
             "write_fault": Out(Event(bits)), "events": Out(StackEvents), "port": Out(BeatPort(bits))})
-        self.states = _Blocks(unsigned(max(SerialStackState.as_shape().size, _Sizes.as_shape().size)), 2 * warps)
+        self.states = BlockWords(unsigned(max(SerialStackState.as_shape().size, StackSizes.as_shape().size)), 2 * warps)
         """Of each warp its state, and its sizes."""
-        self.places = _Blocks(unsigned(BLOCK_ADDRESS_BITS), 2 * warps)
+        self.places = BlockWords(unsigned(BLOCK_ADDRESS_BITS), 2 * warps)
         """Where its local memory begins, and how much of that lies before the stack."""
-        self.tokens = _Blocks(_Word, 2 * CACHED_LINES * TOKENS_PER_LINE * warps)
+        self.tokens = BlockWords(TokenWord, 2 * CACHED_LINES * TOKENS_PER_LINE * warps)
         """Of each token on chip its mask, and its pc."""
         self._state: Any = data.View(SerialStackState, self.states.out[:SerialStackState.as_shape().size])
         self._new: Any = Signal(SerialStackState)
         """What is written."""
-        self._sizes: Any = Signal(_Sizes)
+        self._sizes: Any = Signal(StackSizes)
         self._top, self._calls = Signal(DEPTH_BITS), Signal(8)
         """The depth, and that of calls, as far as the operation has come."""
-        self._lines, self._dirty = Signal(_COUNT_BITS), Signal(_COUNT_BITS)
+        self._lines, self._dirty = Signal(COUNT_BITS), Signal(COUNT_BITS)
         """Lines on chip from the topmost token down, and dirty ones: those, and one more where that token is the last
         of its line, for the one that begins there."""
         self._next, self._rises, self._is_whole = Signal(DEPTH_BITS), Signal(), Signal()
         """The depth without the topmost token, or with one more if it ``rises``; the topmost line is full."""
-        self._next_lines, self._next_dirty = Signal(_COUNT_BITS), Signal(_COUNT_BITS)
+        self._next_lines, self._next_dirty = Signal(COUNT_BITS), Signal(COUNT_BITS)
         """The same, without the topmost token."""
         self._lost, self._spills, self._missing = Signal(), Signal(), Signal()
         """Memory could not give the line that is needed; a line is on its way out, not in; the topmost line has room,
@@ -240,7 +191,7 @@ class SerialStack(Component):
             m.d.sync += [
                 matching.eq(Cat(matching[1:], Mux(judges, fits, matching[0]))), self._alive.eq(self._alive | fits),
                 self._passed.eq(self._passed | (stack.bit & waits & (role != ThreadCode.NONE))),
-                self._stuck.eq(self._stuck | code.as_value().matches(*(each.value for each in _STUCK))),
+                self._stuck.eq(self._stuck | code.as_value().matches(*(each.value for each in STUCK))),
                 self._returned.eq(self._returned | (code == ThreadCode.RETURN))]
         with m.If(stack.looks):
             m.d.sync += [flag.eq(0) for flag in (self._alive, self._passed, self._stuck, self._returned)]
@@ -315,7 +266,7 @@ class SerialStack(Component):
                 with m.Case(StackOperation.GET_POINTER):
                     m.next = "ROUND"
                 with m.Case(StackOperation.SET_POINTER):
-                    m.d.sync += [top.eq(operand), self._calls.eq(operand[_POINTER_CALLS:]), self._lines.eq(1),
+                    m.d.sync += [top.eq(operand), self._calls.eq(operand[POINTER_CALLS:]), self._lines.eq(1),
                                  self._dirty.eq(0)]
                     m.next = "CLAMP"
                 with m.Case(StackOperation.SET_BASE):
@@ -400,7 +351,7 @@ class SerialStack(Component):
             self._read_token(m, next_, 0)
             m.next = "LOOK"
         with m.State("LOOK"):
-            m.d.sync += [framed.eq((kind == TokenKind.MASKS) & (framed | (place == _LAST_PLACE))),
+            m.d.sync += [framed.eq((kind == TokenKind.MASKS) & (framed | (place == LAST_PLACE))),
                          self._calls.eq(self._calls - (counted & (kind == TokenKind.RETURN)))]
             with m.If(~halts):
                 m.next = "PASS"
@@ -455,7 +406,7 @@ class SerialStack(Component):
         dirty = Cat(self._dirty[0] | (self._dirty == 0) & (self._lines != 0), self._dirty[1:])
         m.d.comb += stack.result.value.eq(Mux(
             self._asks(StackOperation.GET_BASE), self.places.out,
-            Cat(self._top, Const(0, _POINTER_CALLS - DEPTH_BITS), self._calls, state.kill)))
+            Cat(self._top, Const(0, POINTER_CALLS - DEPTH_BITS), self._calls, state.kill)))
         with m.State("COMMIT"):
             self._write_state(
                 m, depth=self._top, calls=self._calls,
@@ -488,11 +439,15 @@ class SerialStack(Component):
         NONE."""
         port, state, tokens, beat, asked = (
             self.port, self._state, self.tokens, self._beat, self.stack.request.payload)
-        data, counted, kind = Signal(8 * BEAT_BYTES, reset_less=True), Signal(), Signal(4)
+        content, counted, kind = Signal(8 * BEAT_BYTES, reset_less=True), Signal(), Signal(4)
+        # The first beat of a token, and its second one.
+        second: Any = Signal(MemoryToken)
+        first: Any = data.View(MemoryToken, Cat(content, second.as_value()[8 * BEAT_BYTES:]))
         room = state.depth[:PLACE_BITS] != 0
-        number, half = Cat(beat[1:], self._line[:SLOT_BITS]), 4 * BEAT_BYTES
+        number = Cat(beat[1:], self._line[:SLOT_BITS])
         keep = ~(room & (state.dirty == 1) & (beat[1:] >= state.depth[:PLACE_BITS]))
-        m.d.comb += port.request.payload.data.eq(data)
+        m.d.comb += [
+            port.request.payload.data.eq(content), second.counted.eq(counted), second.kind.eq(kind)]
         with m.State("BASE"):
             m.d.comb += [self.places.at.eq(Cat(Const(1, 1), asked.warp)), self.places.reads.eq(1)]
             m.d.sync += [self._granule.eq(self._sum), self._beat.eq(0)]
@@ -510,16 +465,16 @@ class SerialStack(Component):
             self._read_token(m, number, 1)
             m.next = "SEND_MASK"
         with m.State("SEND_MASK"):
-            m.d.sync += [data[:half].eq(Mux(keep, tokens.out.bits, 0)), counted.eq(tokens.out.note[0] & keep)]
+            m.d.sync += [first.pc.eq(Mux(keep, tokens.out.bits, 0)), counted.eq(tokens.out.note[0] & keep)]
             self._read_token(m, number, 0)
             m.next = "SEND_KIND"
         with m.State("SEND_KIND"):
-            m.d.sync += [data[half:].eq(Mux(keep, tokens.out.bits, 0)), kind.eq(Mux(keep, tokens.out.note, 0))]
+            m.d.sync += [first.mask.eq(Mux(keep, tokens.out.bits, 0)), kind.eq(Mux(keep, tokens.out.note, 0))]
             m.next = "SEND"
         with m.State("SEND"):
             m.d.comb += port.request.valid.eq(1)
             with m.If(port.request.ready):
-                m.d.sync += [beat.eq(beat + 1), data.eq(Cat(kind, Const(0, 4), counted))]
+                m.d.sync += [beat.eq(beat + 1), content.eq(second.as_value()[8 * BEAT_BYTES:])]
                 with m.If(beat.all()):
                     m.d.comb += self.events.spill.eq(1)
                     m.next = "WRITTEN"
@@ -543,9 +498,9 @@ class SerialStack(Component):
         one, which has room."""
         port, answer, unwinds, whole = (
             self.port, self.port.response.payload, self._asks(*_UNWINDS), self._is_whole)
-        came, half = Signal(8 * BEAT_BYTES), 4 * BEAT_BYTES
-        number, kind = Cat(answer.beat[1:], self._line[:SLOT_BITS]), answer.data[:8]
-        known = kind.matches(*(each.value for each in TokenKind if each is not TokenKind.ILLEGAL))
+        came, number = Signal(8 * BEAT_BYTES), Cat(answer.beat[1:], self._line[:SLOT_BITS])
+        token: Any = data.View(MemoryToken, Cat(came, answer.data))
+        known = token.kind.matches(*(each.value for each in TokenKind if each is not TokenKind.ILLEGAL))
         with m.State("ASK"):
             m.d.comb += port.request.valid.eq(1)
             with m.If(port.request.ready):
@@ -556,11 +511,11 @@ class SerialStack(Component):
             with m.If(~answer.beat[0]):
                 m.d.sync += came.eq(answer.data)
             with m.If(port.response.valid & answer.beat[0]):
-                self._write_token(m, number, 1, came[:half], answer.data[8])
+                self._write_token(m, number, 1, token.pc, token.counted)
                 m.next = "RECEIVE_MASK"
         with m.State("RECEIVE_MASK"):
             m.d.comb += port.response.ready.eq(1)
-            self._write_token(m, number, 0, came[half:], Mux(known, kind, TokenKind.ILLEGAL.value))
+            self._write_token(m, number, 0, token.mask, Mux(known, token.kind, TokenKind.ILLEGAL.value))
             m.d.sync += self._lost.eq(answer.error)
             m.next = "RECEIVE"
             with m.If(ends_answer(answer)):

@@ -5,6 +5,7 @@ module        content
 ============  ==========================================================================
 unit          the steps of an instruction: gather, compute, write
 narrow        POPC and integers of 32 bits or less, for a lane of a group: half a beat a cycle
+ports         the ports of both forms
 queue         instructions that wait, decoded
 decode        from a word to what is computed
 instruction   the decoded form

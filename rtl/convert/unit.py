@@ -4,15 +4,13 @@ from itertools import pairwise
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, fifo, memory, stream
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import fifo, memory
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component, pass_on
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import LaneClientPort, completion, dispatched, error_event, indexed_request, indexed_response
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 
@@ -20,6 +18,7 @@ from .buffers import GROUPS, ResultBuffer, SourceBuffer
 from .datapath import DATAPATH_STAGES, FUNCTION_DELAY, ConversionDatapath
 from .instruction import DOUBLE_BITS, ENTRY_BITS, SIZES, WORD_BITS, ConversionOperation, conversion_entry
 from .narrow import NarrowBound, NarrowConversion, bound_of, is_narrow
+from .ports import unit_ports
 from .queue import ConversionQueue
 
 __all__ = ["ConversionUnit"]
@@ -61,11 +60,7 @@ class ConversionUnit(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        super().__init__({
-            "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
-            "port": Out(LaneClientPort(params)), "completion": Out(completion(params)),
-            "error": Out(error_event(params)), "report_mask": In(32),
-            "indexed": Out(stream.Signature(indexed_request())), "value": In(stream.Signature(indexed_response()))})
+        super().__init__(unit_ports(params))
         self.queue = ConversionQueue(params)
         self.datapath = ConversionDatapath(params.floats, params.doubles)
         self.narrow = [NarrowConversion() for _ in range(params.lanes // GROUPS)]

@@ -26,10 +26,10 @@ from rtl.params import SmParams
 
 from .clients import SUPPLYING, lane_data_port
 
-__all__ = ["execute_members"]
+__all__ = ["unit_ports"]
 
 
-def execute_members(params: SmParams) -> dict[str, Any]:
+def unit_ports(params: SmParams) -> dict[str, Any]:
     """The members that ExecuteUnit describes."""
     def event(layout: object) -> data.StructLayout:
         return data.StructLayout({"valid": 1, "payload": layout})   # pyright: ignore[reportArgumentType]

@@ -17,7 +17,7 @@ from .flow_read import FlowReads
 from .lanes import LANE_CYCLES, Lanes
 from .masks import ActiveMasks
 from .operands import OperandStage
-from .ports import execute_members
+from .ports import unit_ports
 from .predicates import PredicateFile
 from .registers import RegisterFile
 from .special import SpecialValues
@@ -74,7 +74,7 @@ class ExecuteUnit(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        super().__init__(execute_members(params))
+        super().__init__(unit_ports(params))
         self.registers = RegisterFile(params)
         self.predicates = PredicateFile(params)
         self.masks = ActiveMasks(params)

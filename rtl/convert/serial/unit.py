@@ -1,8 +1,7 @@
 """The serial conversion unit, joined."""
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import data, memory, stream
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, memory
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component, pass_on
@@ -11,12 +10,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import PT, RZ
 from rtl.layouts import (
-    LaneClientPort,
-    completion,
     dispatched,
-    error_event,
-    indexed_request,
-    indexed_response,
 )
 from rtl.params import WARP_THREADS, SmParams
 from rtl.wires import IN_BLOCKS
@@ -24,6 +18,7 @@ from rtl.word import field_of
 
 from ..formats import SINGLE
 from ..instruction import CONSTANT_ADDRESS_BITS, DOUBLE_BITS, SIZES, WORD_BITS
+from ..ports import unit_ports
 from .decode import SerialConversionDecoder
 from .exponents import SerialExponents
 from .instruction import BYTE, INDEX, OUTPUT_FIRST, SCAN_FIRST, STEP
@@ -56,11 +51,7 @@ class SerialConversionUnit(Component):
     def __init__(self, params: SmParams) -> None:
         assert params.serial and not params.floats
         self._params = params
-        super().__init__({
-            "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
-            "port": Out(LaneClientPort(params)), "completion": Out(completion(params)),
-            "error": Out(error_event(params)), "report_mask": In(32),
-            "indexed": Out(stream.Signature(indexed_request())), "value": In(stream.Signature(indexed_response()))})
+        super().__init__(unit_ports(params))
         self.decoder = SerialConversionDecoder()
         self.sources = SourceBytes()
         self.integer = SourceInteger()

@@ -29,7 +29,7 @@ from ..decode_stage import PASSING_NAMES, PASSING_WORD
 from ..float_control import FLOAT_OPERATIONS
 from ..instruction import LaneInstruction, OperandSource, ValueSource
 from ..lanes import Lanes
-from ..ports import execute_members
+from ..ports import unit_ports
 from ..predicates import ThreadFlags
 from ..vote import verdict_of
 from .bits import WordBits
@@ -72,7 +72,7 @@ class SerialExecuteUnit(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        super().__init__(execute_members(params))
+        super().__init__(unit_ports(params))
         self.sequencer = Sequencer()
         self.registers = SerialRegisters(params)
         self.rows = ThreadRows(params)

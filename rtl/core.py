@@ -10,7 +10,7 @@ from rtl.component import Component, members_of, pass_on, ports
 from rtl.constant_clients import ConstantClients
 from rtl.conversion_units import ConversionUnits
 from rtl.execute import IndexedTargets, execute_unit
-from rtl.fetch import SerialFetch, fetch_unit
+from rtl.fetch import fetch_unit
 from rtl.front_end import FrontEnd, give
 from rtl.layouts import LaneClient, shared_clear, warp_exit
 from rtl.memory import memory_unit
@@ -48,7 +48,7 @@ class Core(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.fetch = fetch_unit(params)
+        self.fetch: Any = fetch_unit(params)
         self.front_end = FrontEnd(params)
         self.execute = execute_unit(params)
         self.targets = IndexedTargets(params)
@@ -109,7 +109,7 @@ class Core(Component):
         """What the memory unit is told of the grid. A serial machine has constant banks in fetch alone, which tells it
         the bank that its instruction names, in the place of all."""
         m.d.comb += self.memory.grid.eq(self.grid)
-        if isinstance(self.fetch, SerialFetch):
+        if self.serial:
             self.join(m, self.fetch, "bank")
             m.d.comb += [bank.eq(self.fetch.named) for bank in self.memory.grid.banks]
 

@@ -3,7 +3,7 @@
 from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.beats import BeatArbiter, LineBeats
+from rtl.beats import BeatArbiter
 from rtl.component import Component, pass_on
 from rtl.core import Core
 from rtl.host import HostPort
@@ -78,13 +78,8 @@ class Sm(Component):
         self._count(m)
 
         # All of them -> memory.
-        for number, (port, client) in enumerate(zip(self._ports, arbiter.clients, strict=True)):
-            if ("beat" in dict(client.request.payload.shape())) == ("beat" in dict(port.request.payload.shape())):
-                connect(m, port, client)
-            else:
-                m.submodules[f"beats_{number}"] = beats = LineBeats(len(port.request.payload.tag))
-                connect(m, port, beats.lines)
-                connect(m, beats.beats, client)
+        for port, client in zip(self._ports, arbiter.clients, strict=True):
+            connect(m, port, client)
         self.join(m, arbiter, memory="port")
         return m
 

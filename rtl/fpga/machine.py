@@ -98,8 +98,7 @@ class BoardMachine(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         resetting = Signal(init=1)
-        for name in ("gate", "link", "arbiter", "memory", "registers", "receiver", "transmitter",
-                     "warp_lamps"):
+        for name in ("gate", "link", "arbiter", "memory", "registers", "receiver", "transmitter", "warp_lamps"):
             m.submodules[name] = getattr(self, name)
         self._machine(m, resetting, platform)
         self._line(m)

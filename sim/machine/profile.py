@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +18,13 @@ from sim.waves.traces import bits_of
 __all__ = ["Cost", "Profile"]
 
 ISSUE_CYCLES = 2
-"""From the cycle in which an instruction is selected to the one in which its issue is told."""
+"""From the cycle in which an instruction is selected to the one in which its issue is told; a serial machine tells it
+at once."""
 _OF_LAST = frozenset({WaitReason.FLOW, WaitReason.STALL, WaitReason.RESUME, WaitReason.TRAP})
 """For these a warp waits because of the instruction that it has issued last; for all others the one that it issues next
 waits."""
+_OF_LAST_SERIAL = _OF_LAST | {WaitReason.DRAIN}
+"""The same in a serial machine, where DRAIN means that its instruction is the one under way."""
 
 
 @dataclass(slots=True)
@@ -63,15 +66,9 @@ class Cost:
 
 
 class _MemoryWatch:
-    """Counts what the memory unit does for each pc."""
+    """Counts what the memory unit does for each pc: of ``parts``, by name, it knows what they are in each cycle."""
 
-    def __init__(self, unit: Any, params: SmParams) -> None:
-        begun, found, crossbar = unit.front.begun, unit.access.found, unit.crossbar
-        job = begun.payload.job
-        parts = {"begun": begun.valid, "slot": begun.payload.slot, "pc": job.pc, "threads": job.threads,
-                 "words": begun.payload.instruction.words,
-                 "found": found.valid, "taken": found.ready, "of": found.payload.slot,
-                 "shared": crossbar.shared, "reads": crossbar.read.slot}
+    def __init__(self, parts: Mapping[str, Any]) -> None:
         bits = {name: bits_of(part, name) for name, part in parts.items()}
         numbers: dict[int, int] = {}
         self.signals: list[Signal] = []
@@ -82,10 +79,7 @@ class _MemoryWatch:
                 self.signals.append(signal)
                 self._parts.append([])
             self._parts[number].append((name, start, (1 << width) - 1))
-        self._lanes = params.lanes
         self._now = dict.fromkeys(parts, 0)
-        self._slots: dict[int, tuple[int, int]] = {}
-        self._passed: Counter[int] = Counter()
         self._cycle = 0
         self.lines: Counter[int] = Counter()
         self.passes: Counter[int] = Counter()
@@ -95,18 +89,37 @@ class _MemoryWatch:
         """Takes changes, in order of cycles."""
         for cycle, number, value in changes:
             if cycle != self._cycle:
-                self._pass(cycle)
+                self.finish(cycle)
             for name, start, mask in self._parts[number]:
                 self._now[name] = value >> start & mask
 
     def finish(self, cycles: int) -> None:
-        """Nothing more comes."""
-        self._pass(cycles)
+        """Nothing more comes until then."""
+        self._pass(cycles - self._cycle)
+        self._cycle = cycles
 
-    def _pass(self, until: int) -> None:
-        """Cycles pass in which nothing changes."""
-        now, cycles = self._now, until - self._cycle
-        self._cycle = until
+    def _pass(self, cycles: int) -> None:
+        """So many cycles pass in which nothing changes."""
+        raise NotImplementedError
+
+
+class _PipelineWatch(_MemoryWatch):
+    """Of the pipelined unit: instructions by their slots."""
+
+    def __init__(self, unit: Any, params: SmParams) -> None:
+        begun, found, crossbar = unit.front.begun, unit.access.found, unit.crossbar
+        job = begun.payload.job
+        super().__init__({
+            "begun": begun.valid, "slot": begun.payload.slot, "pc": job.pc, "threads": job.threads,
+            "words": begun.payload.instruction.words,
+            "found": found.valid, "taken": found.ready, "of": found.payload.slot,
+            "shared": crossbar.shared, "reads": crossbar.read.slot})
+        self._lanes = params.lanes
+        self._slots: dict[int, tuple[int, int]] = {}
+        self._passed: Counter[int] = Counter()
+
+    def _pass(self, cycles: int) -> None:
+        now = self._now
         if now["shared"] and (slot := self._slots.get(now["reads"])) is not None:
             if not self._passed[now["reads"]]:
                 self.least[slot[0]] += slot[1]
@@ -119,6 +132,25 @@ class _MemoryWatch:
             parts = sum((now["threads"] >> first & (1 << half) - 1) != 0 for first in range(0, WARP_THREADS, half))
             self._slots[now["slot"]] = now["pc"], parts * now["words"]
             self._passed[now["slot"]] = 0
+
+
+class _SerialWatch(_MemoryWatch):
+    """Of a serial machine's unit, which has one instruction: a thread's word at a time, so nothing is in conflict."""
+
+    def __init__(self, unit: Any, _params: SmParams) -> None:
+        dispatch, events = unit.dispatch, unit.events
+        super().__init__({"begun": dispatch.valid, "pc": dispatch.payload.pc, "line": events.line,
+                          "shared": events.shared})
+        self._pc: int | None = None
+
+    def _pass(self, cycles: int) -> None:
+        now = self._now
+        if self._pc is not None:
+            self.lines[self._pc] += cycles * now["line"]
+            for counted in (self.passes, self.least):
+                counted[self._pc] += cycles * now["shared"]
+        if now["begun"]:
+            self._pc = now["pc"]
 
 
 class Profile:
@@ -135,7 +167,8 @@ class Profile:
 
     def watched(self, sm: Any) -> list[Any]:
         """What of the machine is observed, and who is told."""
-        self._memory = _MemoryWatch(sm.core.memory, self.timeline.params)
+        watch = _SerialWatch if self.timeline.params.serial else _PipelineWatch
+        self._memory: _MemoryWatch = watch(sm.core.memory, self.timeline.params)
         return [*self.timeline.watched(sm), (self._memory.signals, self._memory.changes)]
 
     def finish(self, cycles: int) -> None:
@@ -151,7 +184,8 @@ class Profile:
             if one.end is not None:
                 cost.latency += one.end - one.cycle
                 cost.ended += 1
-        selected = [[one.cycle - ISSUE_CYCLES for one in issued] for issued in warps]
+        before = 0 if self.timeline.params.serial else ISSUE_CYCLES
+        selected = [[one.cycle - before for one in issued] for issued in warps]
         for span in self.timeline.spans:
             self._spend(span.begin, span.end, span.reason, warps[span.warp], selected[span.warp])
         for pc, cost in self.costs.items():
@@ -169,7 +203,7 @@ class Profile:
         selected, or those behind it."""
         if not issued:
             return
-        back = reason in _OF_LAST
+        back = reason in (_OF_LAST_SERIAL if self.timeline.params.serial else _OF_LAST)
         at = bisect_left(selected, begin)
         while begin < end:
             until = min(end, selected[at] + 1) if at < len(selected) else end

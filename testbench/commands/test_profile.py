@@ -50,11 +50,22 @@ meet:   EXIT
 
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory):
-    """Of one warp on the smallest machine."""
+    """Of one warp on the smallest pipelined machine."""
+    return profile_on("tiny", tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def serial_profile(tmp_path_factory):
+    """The same on the smallest machine of all."""
+    return profile_on("least", tmp_path_factory)
+
+
+def profile_on(preset, tmp_path_factory):
+    """Of one warp."""
     program = tmp_path_factory.mktemp("profile") / "accesses.sass"
     program.write_text(ACCESSES)
-    profile = Profile(PRESETS["tiny"])
-    hardware = Hardware(PRESETS["tiny"], ENGINE, watched=profile.watched)
+    profile = Profile(PRESETS[preset])
+    hardware = Hardware(PRESETS[preset], ENGINE, watched=profile.watched)
     launch = prepare(read_program(str(program)), parse_arguments(["buf:OUT=u32[512]"]))
     assert hardware.run(launch, 100_000).status == "ok"
     profile.finish(hardware.cycles)
@@ -93,6 +104,16 @@ def test_conflicts_are_those_of_the_banks(profile):
     """Four lanes, four banks: 32 neighbouring words are 16 halves of beats; every fourth word is in the same bank."""
     assert [(cost.passes, cost.conflicts) for cost in named(profile, "STS")] == [(16, 0), (32, 16)]
     assert named(profile, "LDS")[0].conflicts == 0
+
+
+def test_a_serial_machine_accesses_memory_word_by_word(serial_profile):
+    """Nothing is in conflict, and a warp's instruction that is under way costs it cycles, not the next one."""
+    lived = sum(span.end - span.begin for span in serial_profile.timeline.spans)
+    assert sum(cost.cycles for cost in serial_profile.costs.values()) == lived > 1_000
+    assert [cost.lines for cost in named(serial_profile, "STG")] == [32, 32]
+    assert [(cost.passes, cost.conflicts) for cost in named(serial_profile, "STS")] == [(32, 0), (32, 0)]
+    slow, = named(serial_profile, "IADD R0")
+    assert slow.waits[WaitReason.DRAIN] > 4 * named(serial_profile, "SSY")[0].waits[WaitReason.DRAIN] > 0
 
 
 def test_lines_of_the_source_are_found():

@@ -65,7 +65,8 @@ def test_a_trap_is_shown_with_its_reason(run, tmp_path, capsys):
     assert "error         BPT.TRAP, reasons so far: 1\n" in capsys.readouterr().out
 
 
-def test_a_hang_is_diagnosed(run, tmp_path, capsys):
+@pytest.mark.parametrize(("preset", "cycles"), [("tiny", 3_000), ("least", 30_000)])
+def test_a_hang_is_diagnosed(run, tmp_path, capsys, preset, cycles):
     source = tmp_path / "hang.sass"
     source.write_text(""".kernel hang
 .barriers 1
@@ -80,10 +81,10 @@ def test_a_hang_is_diagnosed(run, tmp_path, capsys):
 .Lend:
         EXIT
 """)
-    code, written = run(str(source), "--block", "64", "--max-cycles", "3000")
+    code, written = run(str(source), "--block", "64", "--preset", preset, "--max-cycles", str(cycles))
     assert (code, written["status"]) == (1, "timeout")
     text = capsys.readouterr().out
-    assert "status        timeout: not over after 3," in text
+    assert f"status        timeout: not over after {str(cycles)[:-3]}," in text
     assert "warp 0: waits at barrier 0\n  issued last 0x" in text
     assert "BAR.SYNC 0x0, 0x40\n  masks         active ffffffff\n  stack         1 tokens, 0 counted calls open, " \
         "top first\n       SYNC pc=" in text

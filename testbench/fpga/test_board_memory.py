@@ -7,6 +7,7 @@ import pytest
 
 from rtl.fpga.block_memory import BlockMemory
 from rtl.fpga.gate import MemoryGate
+from rtl.layouts import BEATS
 from rtl.params import PRESETS
 from testbench.fpga.beats import LineClient, random_requests
 from testbench.simulation import simulate
@@ -35,6 +36,31 @@ def test_block_memory_has_no_gaps_between_lines(write, cycles):
 def test_a_block_memory_that_is_no_power_of_two(size):
     with pytest.raises(ValueError, match="a power of two of bytes, at least 128"):
         BlockMemory(0, size)
+
+
+def test_a_gate_that_closes_lets_the_rest_of_a_burst_pass():
+    """Memory would wait for its beats for ever."""
+    dut = MemoryGate(PRESETS["least"], 2)
+
+    async def testbench(ctx):
+        machine, memory, passed = dut.machine, dut.memory, 0
+        ctx.set(machine.request.payload, {"write": 1})
+        ctx.set(memory.request.ready, 1)
+        for cycle in range(30):
+            ctx.set(dut.close, cycle >= 3)
+            ctx.set(machine.request.valid, cycle % 2)
+            ctx.set(machine.request.payload.beat, passed % BEATS)
+            assert ctx.get(dut.empty) == (passed == 0)
+            _, _, beat = await ctx.tick().sample(memory.request.valid)
+            passed += beat
+        assert passed == BEATS
+        ctx.set(memory.response.payload, {"write": 1})
+        ctx.set(memory.response.valid, 1)
+        await ctx.tick()
+        ctx.set(memory.response.valid, 0)
+        assert ctx.get(dut.empty)
+
+    simulate(dut, testbench)
 
 
 def test_a_closed_gate_lets_no_request_pass_and_memory_answers_what_it_owes():

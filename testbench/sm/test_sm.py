@@ -54,9 +54,13 @@ def test_more_ctas_than_there_is_room_for(driver):
     passes(lambda bench: tb_sm.check_grid(bench, driver))
 
 
+@pytest.fixture(scope="module")
+def least():
+    return SmDriver(PRESETS["least"], ENGINE)
+
+
 @fast
-def test_kernels_on_the_smallest_machine():
-    least = SmDriver(PRESETS["least"], ENGINE)
+def test_kernels_on_the_smallest_machine(least):
     passes(lambda bench: tb_sm.check_kernels(bench, least, [(name, "O3") for name in (*LEAST, *tb_sm.FEW)]))
 
 
@@ -70,6 +74,11 @@ def test_what_passes_the_full_lanes_only(lanes):
 @fast
 def test_errors(driver):
     passes(lambda bench: tb_sm.check_errors(bench, driver, error_cases()))
+
+
+@fast
+def test_errors_on_the_smallest_machine(least):
+    passes(lambda bench: tb_sm.check_errors(bench, least, error_cases()))
 
 
 def test_every_error_that_can_be_raised_is():

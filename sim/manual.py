@@ -22,7 +22,7 @@ from sim.engine.activity import activity
 from sim.report.ports import PORT_UNITS, port_table
 from sim.report.reference import reference_pages
 
-__all__ = ["ROOT", "Pages", "main", "render", "settings_of", "with_ports"]
+__all__ = ["NAVIGATION", "ROOT", "Pages", "main", "render", "settings_of", "with_ports"]
 
 ROOT = Path(__file__).resolve().parent.parent
 """Of the sources."""
@@ -35,11 +35,11 @@ _DRAWN = re.compile(r"^python -m (sim\.waves\.(?:picture|sequence)) (waveforms/(
                     re.MULTILINE)
 _PORTS = re.compile(r"(<!-- ports -->\n).*?(<!-- end of ports -->\n)", re.DOTALL)
 """Where a unit's page has the table of its ports."""
-_NAVIGATION: tuple[tuple[str, Sequence[str]], ...] = (
+NAVIGATION: tuple[tuple[str, Sequence[str]], ...] = (
     ("Begin", ("docs/tour.md", "docs/examples/README.md", "waveforms/README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     ("The hardware", ("rtl/README.md", "docs/front_end.md", "docs/lanes.md", "docs/control_flow.md", "docs/memory.md",
-                      "docs/barriers_traps.md", "docs/traps.md", "docs/host.md", "docs/choices.md", "docs/proofs.md",
-                      "docs/mutation.md", "docs/benchmarks.md")),
+                      "docs/serial.md", "docs/barriers_traps.md", "docs/traps.md", "docs/host.md", "docs/choices.md",
+                      "docs/proofs.md", "docs/mutation.md", "docs/benchmarks.md")),
     ("Units", tuple(f"docs/units/{unit}.md" for unit in PORT_UNITS)),
     ("Reference", ("reference/instructions.md", "docs/refused.md", "reference/registers.md", "reference/errors.md")),
     ("Programs", ("sim/README.md", "docs/python.md", "docs/debugger.md", "docs/profile.md", "docs/ptx.md",
@@ -205,13 +205,13 @@ def _build(options: Namespace) -> int:
         say("gathering pages")
         for name, text in reference_pages().items():
             pages.write(f"reference/{name}", text)
-        listed = [name for _, names in _NAVIGATION for name in names if not name.startswith("reference/")]
+        listed = [name for _, names in NAVIGATION for name in names if not name.startswith("reference/")]
         pages.gather(["README.md", *(name for name in listed if (ROOT / name).is_file())])
         (stage / "wide.css").write_text(_STYLE, encoding="utf-8")
         if options.draw:
             _draw(ROOT, stage, say)
         navigation: list[Any] = [{"Warpstack": "README.md"}]
-        navigation += ({title: [name for name in names if name in pages.pages]} for title, names in _NAVIGATION)
+        navigation += ({title: [name for name in names if name in pages.pages]} for title, names in NAVIGATION)
         say(f"building {len(pages.pages)} pages")
         with activity("building"):
             render(settings_of(stage, site, navigation))

@@ -64,12 +64,22 @@ def test_every_link_of_the_site_leads_somewhere(site):
                 assert unquote(parts.fragment) in pages[target].places, f"{path.relative_to(folder)}: {link}"
 
 
+def test_the_pages_of_the_manual_are_in_the_navigation():
+    named = [page for _, pages in manual.NAVIGATION for page in pages]
+    assert len(set(named)) == len(named)
+    assert {f"docs/{path.name}" for path in (manual.ROOT / "docs").glob("*.md")} <= set(named)
+
+
 @needs_mkdocs
-def test_the_pages_of_the_manual_are_in_the_navigation(site):
-    _, pages = site
+def test_a_page_of_the_site_leads_to_every_page_of_the_navigation(site):
+    folder, pages = site
     page = next(page for path, page in pages.items() if path.parent.name == "docs" and path.name == "tour.html")
-    listed = {path.name for path in (manual.ROOT / "docs").glob("*.md")}
-    assert {f"{name.removesuffix('.md')}.html" for name in listed} - {"tour.html"} <= page.links
+    targets = {(folder / "docs" / link).resolve() for link in page.links}
+    for _, names in manual.NAVIGATION:
+        for name in names:
+            path = (folder / name).with_suffix(".html")
+            places = {path, path.with_name("index.html") if path.stem == "README" else path}
+            assert places & targets or path == folder / "docs" / "tour.html", name
 
 
 @needs_mkdocs

@@ -3,14 +3,19 @@
 import gc
 import json
 import os
+import signal
 import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import vcdvcd  # noqa: F401
 from hypothesis import settings
 
 from sim.run import main
+
+# Since vcdvcd was imported a write to a pipe that nobody reads would end this process, and the whole run with it.
+signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 gc.set_threshold(100_000, 20, 20)   # designs are large, live as long as their test, and are not garbage
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 from itertools import pairwise
 from pathlib import Path
 
@@ -179,6 +180,10 @@ def test_vcdvcd_reads_the_numbers(tmp_path):
     assert [int(wave["demo.items.payload.operation_bits"][10 * cycle], 2) for cycle in range(21)] == [
         count % 4 for count in counts]
     assert [int(wave["demo.clk"][time]) for time in (0, 5, 10, 15)] == [1, 0, 1, 0]
+
+
+def test_a_pipe_that_nobody_reads_is_an_error():
+    assert signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN
 
 
 def test_pywellen_reads_the_text(tmp_path):

@@ -269,21 +269,23 @@ class SerialFlowUnit(Component):
         pass_on(m, launch.stack, stack.configuration, "local", "size", "check_calls")
         m.d.comb += [
             stack.configuration.base.eq(Mux(launches, launch.stack.base, request.operand)),
-            asked.pair.eq(self._stay & self._others & ~begun), asked.mask.eq(self._mask),
-            asked.kind.eq(instruction.kind), asked.enable.eq(1),
+            asked.pair.eq(self._stay & self._others & ~begun), asked.mask.eq(self._mask), asked.enable.eq(1)]
+        # What else is asked is in registers.
+        m.d.sync += [
+            asked.kind.eq(instruction.kind),
             asked.operation.eq(Mux(launches, StackOperation.LAUNCH, instruction.asked))]
         with m.If(enters):
-            m.d.comb += [
+            m.d.sync += [
                 asked.operation.eq(Mux(begun, StackOperation.PUSH, StackOperation.SET_MODE)),
                 asked.kind.eq(Mux(self._holes == 0, Mux(self._token == 0, TokenKind.TRAP, TokenKind.MASKS),
-                                  TokenKind.NONE)), asked.enable.eq(begun | right)]
+                                  TokenKind.NONE))]
+            m.d.comb += asked.enable.eq(begun | right)
         # The operand; behind that the same words are those where the warp may go on.
         modes, lowest = enters & ~begun, enters & begun & (self._holes == 0) & (self._token == 0)
         low = self._chosen[:HOLE_BITS] | (self._under & lowest.replicate(HOLE_BITS)) | modes.replicate(HOLE_BITS)
         words = Array((self._pc, self._following, self._sum[:_PC_BITS], self._saved))
-        m.d.comb += [
-            self._chosen.eq(words[self._choice.as_value()]),
-            asked.operand.eq(Cat(low, self._chosen[HOLE_BITS:]))]
+        m.d.comb += self._chosen.eq(words[self._choice.as_value()])
+        m.d.sync += asked.operand.eq(Cat(low, self._chosen[HOLE_BITS:]))
         with m.If(self._tells):
             m.d.comb += self._choice.eq(self._goes_on)
         with m.Elif(lowest | (branches & self._later) | self._does(FlowOperation.LEAVE_TRAP)):
@@ -359,7 +361,7 @@ class SerialFlowUnit(Component):
                 with m.If(self._ends):
                     m.next = "TOKEN"
             with m.State("TOKEN"):
-                m.next = "ASK"
+                m.next = "WORD"
                 with m.If(self._does(FlowOperation.BRANCH, FlowOperation.CALL, FlowOperation.PUSH,
                                      FlowOperation.PUSH_QUAD) | (enters & self._begun)):
                     m.d.comb += self._passes.eq(1)
@@ -367,7 +369,9 @@ class SerialFlowUnit(Component):
             with m.State("GATHER"):
                 m.d.comb += self._gathers.eq(1)
                 with m.If(self._ends):
-                    m.next = "ASK"
+                    m.next = "WORD"
+            with m.State("WORD"):
+                m.next = "ASK"
             with m.State("ASK"):
                 m.d.comb += stack.request.valid.eq(1)
                 with m.If(stack.request.ready):

@@ -17,7 +17,7 @@ from .step import Step
 __all__ = ["FirstBytes"]
 
 _PRODUCT_BITS = 8 * WORD_BYTES + 1 + 9
-_LATE = 2
+_LATE = 3
 """Steps from the bytes that are multiplied to one of their product."""
 _PRODUCT_PARTS = tuple(8 * _LATE + {
     ProductPart.HIGH: 32, ProductPart.SCALED_7: 7, ProductPart.SCALED_15: 15}.get(part, 0) for part in ProductPart)
@@ -154,12 +154,13 @@ class FirstBytes(wiring.Component):
             m.d.sync += low.eq(0)
 
     def _multiply(self, m: Module) -> None:
-        """Each step multiplies a by a byte of b; the sum's lowest byte is one of the product, _LATE steps later."""
+        """Each step a byte of b is taken; in the next one a is multiplied by it; the sum's lowest byte is one of the
+        product, _LATE steps after the first."""
         step, product = self.step, self._product
         nonzero = Signal()
         other = Signal(9)
-        m.d.comb += [
-            other.eq(Cat(self.b, step.last_place & step.low & self.negative_b)), self.low_zero.eq(~nonzero)]
+        m.d.sync += other.eq(Cat(self.b, step.last_place & step.low & self.negative_b))
+        m.d.comb += self.low_zero.eq(~nonzero)
         halves = self._low[:16], Cat(self._low[16:], self.negative_a).as_signed()
         low = Signal(signed(16 + len(other)))
         high = Signal(signed(17 + len(other)))
@@ -196,10 +197,9 @@ class FirstBytes(wiring.Component):
             carry_in.eq(Mux(begins, one, carry)),
             total.eq(sum_with_carry(Mux(multiplies, product[:8], self._low[:8]) ^ inverts.replicate(8), addend,
                                     carry_in))]
-        following = Signal(8)
-        m.d.sync += [carry.eq(total[8]), following.eq(0), addend.eq(following)]
-        with m.If(step.makes & control.add_to_product):
-            m.d.sync += following.eq(self.c)
+        waits = Signal(8 * (_LATE - 1))
+        taken = self.c & (step.makes & control.add_to_product).replicate(8)
+        m.d.sync += [carry.eq(total[8]), Cat(addend, waits).eq(Cat(waits, taken))]
         high = Signal(3)
         with m.If(~step.makes):
             m.d.sync += high.eq(0)

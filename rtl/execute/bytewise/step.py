@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Module, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,14 +10,12 @@ from rtl.execute.stages import WORD_BYTES
 
 __all__ = ["BYTE_LANE_CYCLES", "Step", "Steps"]
 
-_ABOVE_STEPS = 3
-"""Of what is above the high word: the bytes of a product come two steps late, and there is one more of its sign."""
-BYTE_LANE_CYCLES = 4 * WORD_BYTES + _ABOVE_STEPS + 1
+BYTE_LANE_CYCLES = 5 * WORD_BYTES + 1
 """From the first cycle of operands to that of their result."""
 
 
 class Step(data.Struct):
-    """A step of a thread. In four of them the operands are prepared, byte by byte; in eleven the first term is made, in
+    """A step of a thread. In four of them the operands are prepared, byte by byte; in twelve the first term is made, in
     four the terms of the final sum, each of whose bytes is written a step later."""
 
     runs: unsigned(1)
@@ -31,7 +29,8 @@ class Step(data.Struct):
     high: unsigned(1)
     """The same of the high word."""
     above: unsigned(1)
-    """The same of what is above that."""
+    """The same of what is above that: the bytes of a product come three steps late, and there is one more of its
+    sign."""
     concludes: unsigned(1)
     """The terms of the final sum are made."""
     ends: unsigned(1)
@@ -75,6 +74,6 @@ class Steps(wiring.Component):
             step.place.eq(place), step.runs.eq(self.start | place.any() | ~step.prepares)]
         with m.If(step.runs):
             m.d.sync += place.eq(place + 1)
-            with m.If(step.ends | (place == Mux(step.above, _ABOVE_STEPS - 1, WORD_BYTES - 1))):
+            with m.If(step.ends | step.last_place):
                 m.d.sync += [place.eq(0), phases.eq(phases.rotate_left(1))]
         return m

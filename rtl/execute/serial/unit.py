@@ -328,17 +328,18 @@ class SerialExecuteUnit(Component):
                              objects.eq(objects | ~self._predicate)]
         self._shifts = shifts
 
-        # What block RAM has read comes late: the lane has it from a register.
+        # What block RAM has read comes late: the lane has it from a register, and so whether the test of CC holds.
         kept: Any = Signal(ThreadFlags)
+        tested = Signal()
         with m.If(sequencer.step == Step.B):
-            m.d.sync += kept.eq(self.rows.flags)
+            m.d.sync += [kept.eq(self.rows.flags), tested.eq(self._tested)]
         held_predicates = Cat(kept.predicates, 1)
         x, y, z = (held_predicates.bit_select(read.number, 1) ^ read.negated for read in decoded.predicates)
         votes = decoded.source_a == ValueSource.BALLOT
         verdict = verdict_of(decoded.vote, agrees, objects)
         m.d.comb += [
             lanes.instruction.eq(decoded),
-            lanes.instruction.control.condition.eq(self._tested.replicate(len(decoded.control.condition))),
+            lanes.instruction.control.condition.eq(tested.replicate(len(decoded.control.condition))),
             lanes.executes.eq(self._executes),
             lanes.part.valid.eq(phase[Phase.COMPUTE] & (sequencer.step == Step.OPERANDS)),
             operands.a.eq(self._operands["a"]), operands.b.eq(self._operands["b"]),
@@ -394,10 +395,11 @@ class SerialExecuteUnit(Component):
         executed = tells & self._computes & self._found
         refused = phase[Phase.START] & sequencer.refused & reported(self.report_mask, held.error)
         error = self.error
+        m.d.sync += [
+            error.valid.eq(refused | (executed & self._missing)),
+            error.error.eq(Mux(sequencer.refused, held.error, WarpError.INVALID_CONST_ADDR))]
         m.d.comb += [
-            error.valid.eq(refused | (executed & self._missing)), error.warp.eq(held.warp), error.pc.eq(held.pc),
-            error.error.eq(Mux(sequencer.refused, held.error, WarpError.INVALID_CONST_ADDR)),
-            self.status_warp.eq(held.warp),
+            error.warp.eq(held.warp), error.pc.eq(held.pc), self.status_warp.eq(held.warp),
             self.clear_status.eq(executed & (self._decoded.source_a == ValueSource.SPECIAL) & (
                 self._decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))]
 

@@ -64,7 +64,7 @@ class SerialMemoryUnit(Component):
             "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "threads": WARP_THREADS,
             "write_barrier": 3, "read_barrier": 3}))
         self._job = job
-        self._instruction = self.decoder.instruction
+        self._instruction = Signal(self.decoder.instruction.shape())
         self._note = self.notes.write_port()
         self._reads = self.notes.read_port(domain="comb")
         self._noted: Any = Signal(self.notes.shape)
@@ -149,7 +149,7 @@ class SerialMemoryUnit(Component):
             self.accumulator.word.eq(self._noted.value), words.shared.eq(self._in_shared),
             words.place.eq(self._place | Mux(
                 self._in_local, self._word << _WORD_BITS + _THREAD_BITS, self._word << _WORD_BITS))]
-        m.d.sync += self._noted.eq(self._reads.data)
+        m.d.sync += [instruction.eq(self.decoder.instruction), self._noted.eq(self._reads.data)]
         m.d.comb += [
             port.values[0].eq(self._noted.value), port.flags.eq(self._noted.flag)]
         for operation in (port.write.payload, port.gather.payload):
@@ -199,6 +199,8 @@ class SerialMemoryUnit(Component):
                 "warp", "serial", "pc", "word", "write_barrier", "read_barrier")]
             m.next = "DECODE"
         with m.State("DECODE"):
+            m.next = "BEGIN"
+        with m.State("BEGIN"):
             m.d.sync += self._judged.eq((instruction.operation == MemoryOperation.LOAD)
                                         | (instruction.operation == MemoryOperation.SHUFFLE))
             m.next = "GATHER"

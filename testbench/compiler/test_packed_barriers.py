@@ -50,7 +50,7 @@ def test_the_reference_machines(path):
 
 @needs_compiled
 def test_the_hardware_in_lockstep():
-    hardware = Hardware(PRESETS["small"], ENGINES["compiled"], check=True)
+    hardware = Hardware(PRESETS["default"], ENGINES["compiled"], check=True)
     for path in PROGRAMS:
         assert contents(in_lockstep(hardware, launch(path)), "out") == expected(), path
 

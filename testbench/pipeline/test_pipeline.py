@@ -90,7 +90,7 @@ def test_how_soon_results_are_seen(lanes):
     passes(lambda bench: tb_pipeline.check_distances(bench, lanes))
 
 
-@pytest.mark.parametrize(("lanes", "steps"), [(1, 340), (2, 220), (4, 220)])
+@pytest.mark.parametrize(("lanes", "steps"), [(1, 260), (2, 220), (4, 220)])
 def test_random(lanes, steps):
     report = passes(lambda bench: tb_pipeline.check_random(bench, lanes, steps, 2))
     assert report.checks["instructions and operations compared"] > 100

@@ -82,7 +82,7 @@ class Board:
 BOARDS: Mapping[str, Board] = MappingProxyType({
     "ulx3s-85f": Board("ulx3s.ULX3S_85F_Platform", "compact", memory=SDRAM, video=True),
     "ulx3s-25f": Board("ulx3s.ULX3S_25F_Platform", "least", memory=SDRAM),
-    "ecpix5-85f": Board("ecpix5.ECPIX585Platform", "compact", clock=60_000_000, lamps=4, coloured=True),
+    "ecpix5-85f": Board("ecpix5.ECPIX585Platform", "compact", clock=45_000_000, lamps=4, coloured=True),
 })
 """Those that there are tops for, by name."""
 

@@ -85,12 +85,12 @@ def test_cases(lanes):
     assert passes(lambda bench: tb_pipeline.check_cases(bench, lanes)).checks["cases"] > 8
 
 
-@pytest.mark.parametrize("lanes", [4, 32])
+@pytest.mark.parametrize("lanes", [4, 8])
 def test_how_soon_results_are_seen(lanes):
     passes(lambda bench: tb_pipeline.check_distances(bench, lanes))
 
 
-@pytest.mark.parametrize(("lanes", "steps"), [(1, 260), (2, 220), (4, 220)])
+@pytest.mark.parametrize(("lanes", "steps"), [(1, 340), (2, 220), (4, 220)])
 def test_random(lanes, steps):
     report = passes(lambda bench: tb_pipeline.check_random(bench, lanes, steps, 2))
     assert report.checks["instructions and operations compared"] > 100

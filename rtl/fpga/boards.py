@@ -30,7 +30,7 @@ __all__ = ["BOARDS", "SDRAM", "Board", "BoardTop", "board_top"]
 
 SDRAM = "sdram"
 """Memory that is a board's SDRAM chip, where others are bytes of block memory."""
-_CLOCK, _BAUD = 50_000_000, 3_000_000
+_CLOCK, _BAUD = 45_000_000, 3_000_000
 _PIXEL_HZ = 25_000_000
 
 
@@ -81,8 +81,8 @@ class Board:
 
 BOARDS: Mapping[str, Board] = MappingProxyType({
     "ulx3s-85f": Board("ulx3s.ULX3S_85F_Platform", "compact", memory=SDRAM, video=True),
-    "ulx3s-25f": Board("ulx3s.ULX3S_25F_Platform", "least", memory=SDRAM),
-    "ecpix5-85f": Board("ecpix5.ECPIX585Platform", "compact", clock=45_000_000, lamps=4, coloured=True),
+    "ulx3s-25f": Board("ulx3s.ULX3S_25F_Platform", "least", clock=50_000_000, memory=SDRAM),
+    "ecpix5-85f": Board("ecpix5.ECPIX585Platform", "compact", lamps=4, coloured=True),
 })
 """Those that there are tops for, by name."""
 

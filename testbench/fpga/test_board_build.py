@@ -116,10 +116,10 @@ elif "--textcfg" in arguments:
     steps = [{"type": "clk-to-q", "delay": 1, "from": {"cell": "$dff$0", "port": "Q"}},
              {"type": "routing", "delay": 1, "net": "machine.a", "from": {"cell": "$dff$0"},
                "to": {"cell": "$dff$1", "port": "DI"}}]
-    wanted = 37.5 if "slower" in pathlib.Path.cwd().name else 50
+    wanted = 37.5 if "slower" in pathlib.Path.cwd().name else 50 if "--25k" in arguments else 45
     pathlib.Path("report.json").write_text(json.dumps({
         "fmax": {"clk25_0__io": {"achieved": 300 if seed < 4 else 20, "constraint": 25},
-                  clock: {"achieved": 35.0 + 10 * seed, "constraint": wanted}},
+                  clock: {"achieved": 32.0 + 10 * seed, "constraint": wanted}},
         "utilization": {"TRELLIS_COMB": {"used": 7, "available": 99}, "DCUA": {"used": 0, "available": 2}},
         "critical_paths": [{"from": f"posedge {clock}", "to": f"posedge {clock}", "path": steps}]}))
 elif "--bit" in arguments:
@@ -145,14 +145,14 @@ def test_a_bitstream_is_that_of_the_first_seed_that_is_fast_enough(tools, capsys
     output, errors = capsys.readouterr()
     assert [line.partition("s  ")[2] for line in errors.splitlines()] == [
         "ulx3s-85f: elaboration", "ulx3s-85f: synthesis", "ulx3s-85f: 2 LUT4, 1 FF",
-        "ulx3s-85f: placement and routing, seed 1", "ulx3s-85f: 45.0 MHz", "ulx3s-85f: placement and routing, seed 2",
-        "ulx3s-85f: 55.0 MHz", "ulx3s-85f: bitstream"]
+        "ulx3s-85f: placement and routing, seed 1", "ulx3s-85f: 42.0 MHz", "ulx3s-85f: placement and routing, seed 2",
+        "ulx3s-85f: 52.0 MHz", "ulx3s-85f: bitstream"]
     assert output.startswith("ulx3s-85f, preset small, on LFE5U-85F, BG381, speed grade 6\n")
-    assert "  50.0 MHz is met\n" in output
+    assert "  45.0 MHz is met\n" in output
     result = json.loads((tools / "out.json").read_text())
-    assert (result["clock_mhz"], result["fmax_mhz"], result["met"]) == (50, 55, True)
+    assert (result["clock_mhz"], result["fmax_mhz"], result["met"]) == (45, 52, True)
     assert result["clocks"] == {"clk25_0__io": {"fmax_mhz": 300, "wanted_mhz": 25},
-                                "clock.pll_clock": {"fmax_mhz": 55, "wanted_mhz": 50}}
+                                "clock.pll_clock": {"fmax_mhz": 52, "wanted_mhz": 45}}
     nothing = dict.fromkeys(bitstream.COLUMNS, 0)
     assert result["units"] == {
         "machine.link": nothing | {"lut4": 1, "ff": 1}, "machine.sm.core.fetch": nothing | {"lut4": 1, "dp16kd": 1},
@@ -242,7 +242,7 @@ def test_the_real_tools_make_a_bitstream_of_all_but_the_machine(tmp_path, board,
     assert result.used["TRELLIS_IO"][0] == pins
     netlist = json.loads((tmp_path / "top.json").read_text())["modules"]["top"]["cells"].values()
     assert [cell["type"] for cell in netlist].count("ODDRX1F") == both_edges
-    assert {round(wanted, 2) for _, wanted in result.clocks[1].values()} == ({50, 25, 125} if plls == 2 else {50})
+    assert {round(wanted, 2) for _, wanted in result.clocks[1].values()} == ({45, 25, 125} if plls == 2 else {50})
     assert isinstance(products, LocalBuildProducts)
     assert (tmp_path / "top.bit").stat().st_size > 1000
     assert said[0] == "elaboration"

@@ -64,7 +64,7 @@ class SerialMemoryUnit(Component):
             "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "threads": WARP_THREADS,
             "write_barrier": 3, "read_barrier": 3}))
         self._job = job
-        self._instruction = Signal(self.decoder.instruction.shape())
+        self._instruction: Any = Signal(self.decoder.instruction.shape())
         self._note = self.notes.write_port()
         self._reads = self.notes.read_port(domain="comb")
         self._noted: Any = Signal(self.notes.shape)

@@ -19,7 +19,7 @@ from testbench.words import memory_left
 
 __all__ = ["Outcome", "Player"]
 
-_LIMIT = 4_000_000
+_LIMIT = 64_000_000
 """Cycles that no program takes; random words may go round for ever."""
 _WORDS_LIMIT = 20_000
 

@@ -1,5 +1,6 @@
 """What each instruction of a program costs: cycles of its warps, by what they wait for, threads, lines, bank passes."""
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -65,7 +66,7 @@ class Cost:
         return sum(self.waits.values())
 
 
-class _MemoryWatch:
+class _MemoryWatch(ABC):
     """Counts what the memory unit does for each pc: of ``parts``, by name, it knows what they are in each cycle."""
 
     def __init__(self, parts: Mapping[str, Any]) -> None:
@@ -98,9 +99,9 @@ class _MemoryWatch:
         self._pass(cycles - self._cycle)
         self._cycle = cycles
 
+    @abstractmethod
     def _pass(self, cycles: int) -> None:
         """So many cycles pass in which nothing changes."""
-        raise NotImplementedError
 
 
 class _PipelineWatch(_MemoryWatch):

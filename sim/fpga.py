@@ -9,7 +9,6 @@ Exit code 1: the bitstream is slower than its clock. 2, and one line on stderr: 
 
 import fcntl
 import json
-import os
 import shlex
 import statistics
 import sys
@@ -305,7 +304,9 @@ def _call(*words: str) -> str:
 
 
 def _next_when_met(options: Any, result: Bitstream) -> str:
-    return f"program it    {_call(options.board, '--load', os.path.relpath(result.path))}"
+    here = Path.cwd()
+    path = result.path.relative_to(here) if result.path.is_relative_to(here) else result.path
+    return f"program it    {_call(options.board, '--load', str(path))}"
 
 
 def _next_on_a_board() -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -278,6 +279,26 @@ def test_an_interrupted_tool_ends_with_what_it_has_started_and_leaves_nothing(tm
     while child.exists() and child.read_text().split()[2] != "Z" and time.monotonic() < until:
         time.sleep(0.01)
     assert not child.exists() or child.read_text().split()[2] == "Z"
+
+
+@pytest.mark.skipif(find_spec("sim.interrupt") is None, reason="commands do not handle signals")
+@pytest.mark.parametrize(("number", "line"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
+def test_an_interrupted_command_says_so_in_one_line_and_leaves_no_result(tmp_path, number, line):
+    """As Ctrl-C does it in the midst of Yosys."""
+    environment = os.environ | {"YOSYS": "sh -c 'echo $$ > ../child; sleep 60; wait'"}
+    command = [sys.executable, "-m", "sim.fpga", "--unit", "error_status", "--preset", "tiny", "--verilog", "out.v",
+               "--build", "work"]
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment | {"PYTHONPATH": path}, stderr=subprocess.PIPE,
+                               text=True)
+    while not (tmp_path / "child").exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, errors = process.communicate()
+    assert (process.returncode, errors.splitlines()[-1]) == (128 + number, f"python -m sim.fpga: {line}")
+    assert len(errors.splitlines()) == 3        # elaboration, Verilog
+    assert not (tmp_path / "out.v").exists()
+    assert not Path("/proc", (tmp_path / "child").read_text().strip()).exists()
 
 
 def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from .elf_reader import read_object
 from .linking import link
-from .module import Data, Kernel, Module, Parameter, Patch, PatchKind, ProgramError
+from .module import Data, Kernel, LaunchBounds, Module, Parameter, Patch, PatchKind, ProgramError
 from .nvinfo import UNKNOWN_SIZE, Attribute, KernelParameter, Record, decode
 from .object_file import (
     CODE_GRANULE,
@@ -181,7 +181,7 @@ class _Loader:
             symbol.name, self.bases[code.name] + symbol.value, max(section.registers for section in reached),
             max(section.barriers for section in reached), shared.size if shared is not None else 0,
             self._stack(symbol, reached), _crs(records), _parameter_base(records, bank0), _parameters(records),
-            constants, self._textures(bank0))
+            constants, self._textures(bank0), _bounds(records))
 
     def _textures(self, bank0: Section | None) -> tuple[str, ...]:
         """Names of the textures of which bank 0 of a kernel holds what a driver knows."""
@@ -222,6 +222,17 @@ def _parameter_base(records: Mapping[int, list[Record]], bank0: Section | None) 
     for record in records.get(Attribute.PARAM_CBANK, ()):
         return record.words[1] & 0xFFFF
     return bank0.size if bank0 is not None else PARAMETER_BASE
+
+
+def _bounds(records: Mapping[int, list[Record]]) -> LaunchBounds:
+    """What blocks a kernel may be launched with."""
+    def dimensions(attribute: Attribute) -> tuple[int, int, int] | None:
+        for record in records.get(attribute, ()):
+            x, y, z = record.words
+            return x, y, z
+        return None
+
+    return LaunchBounds(dimensions(Attribute.MAX_THREADS), dimensions(Attribute.REQNTID))
 
 
 def _parameters(records: Mapping[int, list[Record]]) -> tuple[Parameter, ...]:

@@ -6,10 +6,12 @@ The cubin reader and the assembler make a :class:`Module`; :mod:`sim.launch` pla
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from math import prod
 
 from sim.command import CommandError
 
-__all__ = ["SHARED_BANK", "Data", "Kernel", "Module", "Parameter", "Patch", "PatchKind", "ProgramError"]
+__all__ = ["BLOCK_LIMITS", "BLOCK_THREADS", "GRID_LIMITS", "SHARED_BANK", "Data", "Kernel", "LaunchBounds", "Module",
+           "Parameter", "Patch", "PatchKind", "ProgramError"]
 
 
 SHARED_BANK = 3
@@ -67,6 +69,36 @@ class Data:
     patches: tuple[Patch, ...] = ()
 
 
+BLOCK_LIMITS = (1024, 1024, 64)
+"""The most threads of a block in each dimension, on sm_50."""
+BLOCK_THREADS = 1024
+"""The most threads of a block, on sm_50."""
+GRID_LIMITS = (0x7FFF_FFFF, 0xFFFF, 0xFFFF)
+"""The most blocks of a grid in each dimension, on sm_50."""
+
+
+@dataclass(frozen=True)
+class LaunchBounds:
+    """What an entry says of the blocks that it is launched with: ``most`` is what their dimensions have at most in
+    threads, multiplied (.maxntid), ``exact`` what they are (.reqntid). None: nothing.
+    """
+
+    most: tuple[int, int, int] | None = None
+    exact: tuple[int, int, int] | None = None
+
+    def refusal(self, block: tuple[int, int, int]) -> str | None:
+        """Why a driver does not launch such blocks; None when it does."""
+        if self.exact is not None and block != self.exact:
+            return f"needs blocks of {_times(self.exact)} threads (.reqntid), not {_times(block)}"
+        if self.most is not None and prod(block) > prod(self.most):
+            return f"takes blocks of at most {prod(self.most)} threads (.maxntid), not {prod(block)}"
+        return None
+
+
+def _times(sizes: tuple[int, int, int]) -> str:
+    return " x ".join(map(str, sizes))
+
+
 @dataclass(frozen=True)
 class Kernel:
     """An entry point.
@@ -88,6 +120,7 @@ class Kernel:
     parameters: tuple[Parameter, ...]
     constants: Mapping[int, Data] = field(default_factory=dict)
     textures: tuple[str, ...] = ()
+    bounds: LaunchBounds = field(default_factory=LaunchBounds)
 
 
 @dataclass(frozen=True)

@@ -174,8 +174,8 @@ def test_every_program_can_be_launched(path):
     module = read_cubin(path)
     for name, kernel in module.kernels.items():
         launch = prepare(module, [Scalar(0, parameter.size) for parameter in kernel.parameters], entry=name)
-        assert len(launch.banks[0]) == kernel.parameter_base + sum(
-            (parameter.offset + parameter.size) for parameter in kernel.parameters[-1:])
+        size = kernel.parameter_base + sum((parameter.offset + parameter.size) for parameter in kernel.parameters[-1:])
+        assert len(launch.banks[0]) == -(-size // 256) * 256
         assert launch.entry % GROUP_BYTES == 0
 
 

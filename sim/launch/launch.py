@@ -6,6 +6,7 @@ directly; for hardware it is turned into a launch descriptor.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from types import MappingProxyType
 
 from rtl.isa.table import find
@@ -14,7 +15,17 @@ from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, SmParams
 from sim.launch.memory import Memory
 from sim.launch.runtime import allot
-from sim.toolchain.module import SHARED_BANK, Data, Kernel, Module, PatchKind, ProgramError
+from sim.toolchain.module import (
+    BLOCK_LIMITS,
+    BLOCK_THREADS,
+    GRID_LIMITS,
+    SHARED_BANK,
+    Data,
+    Kernel,
+    Module,
+    PatchKind,
+    ProgramError,
+)
 from sim.toolchain.runtime.supply import supplied
 
 PROGRAM_BASE = 0x1_0000_0000
@@ -26,11 +37,13 @@ CRS_DEFAULT = 4096
 LOCAL_DEFAULT = 4096
 """Bytes of local memory per thread, unless the binary asks for more."""
 LOCAL_GRANULE = 16
-"""Local memory per thread is a multiple of this many bytes."""
+"""Local memory per thread is a multiple of this many bytes, as drivers make it."""
 CRS_LIMIT = 1 << 20
 """The largest call/return stack of a warp, in bytes: what its 16-bit entry numbers reach."""
 BANK_ALIGNMENT = 256
 """What the address of a constant bank in memory is a multiple of."""
+BANK_GRANULE = 256
+"""Constant banks have a multiple of so many bytes, as drivers make them for this class: zeros behind their content."""
 HANDLER_GAP = 256
 """Bytes behind a program, and what the offset of a trap handler behind it is a multiple of: a program that runs off its
 end shall fault, and not trap (ours)."""
@@ -41,6 +54,10 @@ DRIVER_WORDS: Mapping[str, int] = MappingProxyType({
     "GRID_Y": 0x18, "GRID_Z": 0x1C, "STACK_TOP": 0x20, "GRID_NUMBER": 0x28, "CONSTANTS_LOW": 0xD0,
     "CONSTANTS_HIGH": 0xD4, "DYNAMIC_SHARED": 0xFC})
 """Offsets in constant bank 0 of what compiled code expects the driver to have written there."""
+
+
+_DATA_BYTES: Mapping[PatchKind, int] = {PatchKind.BYTE: 1, PatchKind.WORD: 4}
+"""Bytes that a patch completes, where they are not 8."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +84,9 @@ class Launch:
     """Everything that the machine needs to know to run a grid. All sizes in bytes.
 
     ``entry`` is a pc: an offset from ``program_base``. ``shared`` is per CTA (static and dynamic), ``local``
-    per thread, ``crs`` per warp. ``banks`` are the constant banks, ``bank_addresses`` says where those are that have a
-    place in the memory already. ``buffers`` maps the names of the launch's buffers to address and size.
+    per thread, ``crs`` per warp, all of them and the banks rounded up as a driver does (docs/choices.md).
+    ``banks`` are the constant banks, ``bank_addresses`` says where those are that have a place in the memory already.
+    ``buffers`` maps the names of the launch's buffers to address and size.
     ``trap_handler`` is the pc of a trap handler, None when there is none. ``floats``: the machine has floating point,
     ``doubles``: double precision, too.
     ``output`` is the address of the variable of what the kernel prints, None when it prints nothing.
@@ -131,16 +149,17 @@ def _patched(name: str, data: Data, addresses: Mapping[str, int],
     """The data with its patches filled in. ``constants`` are the generic addresses of constants."""
     content = bytearray(data.content)
     for patch in data.patches:
+        if patch.kind is PatchKind.TEXTURE:
+            continue
         known = constants if patch.generic else addresses
         if patch.symbol not in known:
             raise ProgramError(f"{name}: symbol {patch.symbol} is not defined")
         value = known[patch.symbol] + patch.addend
-        place = slice(patch.offset, patch.offset + (4 if patch.kind is PatchKind.WORD else 8))
+        size = _DATA_BYTES.get(patch.kind, 8)
+        place = slice(patch.offset, patch.offset + size)
         match patch.kind:
-            case PatchKind.WORD:
-                content[place] = (value & 0xFFFF_FFFF).to_bytes(4, "little")
-            case PatchKind.DOUBLE_WORD:
-                content[place] = (value & (1 << 64) - 1).to_bytes(8, "little")
+            case PatchKind.BYTE | PatchKind.WORD | PatchKind.DOUBLE_WORD:
+                content[place] = (value >> patch.shift & (1 << 8 * size) - 1).to_bytes(size, "little")
             case PatchKind.CONSTANT_OFFSET:
                 content[place] = _with_constant_offset(name, bytes(content[place]), value)
             case PatchKind.IMMEDIATE_LOW | PatchKind.IMMEDIATE_HIGH:
@@ -190,6 +209,20 @@ def _driver_words(grid: tuple[int, int, int], block: tuple[int, int, int], local
     return bytes(bank)
 
 
+def _check_dimensions(module: Module, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
+    """Refuses what a driver does not launch: ProgramError."""
+    if min(*grid, *block) < 1:
+        raise ProgramError(f"{module.name}: grid {grid} and block {block} must be at least 1 in every dimension")
+    for what, sizes, limits in (("grid", grid, GRID_LIMITS), ("block", block, BLOCK_LIMITS)):
+        for dimension, size, limit in zip("xyz", sizes, limits, strict=True):
+            if size > limit:
+                raise ProgramError(f"{module.name}: a {what} of {size} in {dimension}; there can be {limit}")
+    if prod(block) > BLOCK_THREADS:
+        raise ProgramError(f"{module.name}: a block of {prod(block)} threads; there can be {BLOCK_THREADS}")
+    if (why := kernel.bounds.refusal(block)) is not None:
+        raise ProgramError(f"{module.name}: kernel {kernel.name} {why}")
+
+
 def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | None = None,
             grid: tuple[int, int, int] = (1, 1, 1), block: tuple[int, int, int] = (32, 1, 1), local: int | None = None,
             crs: int | None = None, dynamic_shared: int = 0, memory: Memory | None = None, output: int | None = None,
@@ -204,11 +237,10 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
     module = supplied(module)
     kernel = module.kernel(entry)
     arguments = list(arguments)
-    if min(*grid, *block) < 1:
-        raise ProgramError(f"{module.name}: grid {grid} and block {block} must be at least 1 in every dimension")
+    _check_dimensions(module, kernel, grid, block)
     local = _round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
     crs = _round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
-    shared = kernel.shared + dynamic_shared
+    shared = _round_up(kernel.shared + dynamic_shared, SHARED_GRANULE)
     for what, size, limit in (("call/return stack", crs, CRS_LIMIT), ("local memory", local, WINDOW_BYTES),
                               ("shared memory", shared, SHARED_LIMIT)):
         if size > limit:
@@ -231,7 +263,8 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
     bank_addresses: dict[int, int] = {}
     constants: dict[str, int] = {}
     if (shared_bank := module.constants.get(SHARED_BANK)) is not None:
-        base = memory.allocate(bank_name(SHARED_BANK), len(shared_bank.content), BANK_ALIGNMENT)
+        size = _round_up(len(shared_bank.content), BANK_GRANULE)
+        base = memory.allocate(bank_name(SHARED_BANK), size, BANK_ALIGNMENT)
         bank_addresses = {SHARED_BANK: base}
         constants = {name: base + offset for name, offset in shared_bank.symbols.items()}
     memory.write(PROGRAM_BASE, _patched(module.name, module.code, addresses, constants))
@@ -244,6 +277,7 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
     parameters = _parameters(module, kernel, arguments, {name: base for name, (base, _) in buffers.items()})
     banks[0] = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base,
                              bank_addresses.get(SHARED_BANK, 0)) + parameters
+    banks = {number: content.ljust(_round_up(len(content), BANK_GRANULE), b"\0") for number, content in banks.items()}
     return Launch(kernel, memory, PROGRAM_BASE, len(module.code.content), kernel.entry, grid, block,
                   MappingProxyType(banks), kernel.registers, kernel.barriers, shared, local,
                   crs, MappingProxyType(buffers), bank_addresses=MappingProxyType(bank_addresses),

@@ -235,7 +235,7 @@ def test_a_wrong_statement_is_named(text, message):
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    (".entry k(.param .u64 o)", "1:23: the text ends here: expected ';' or '{'"),
+    (".entry k(.param .u64 o)", "1:23: the text ends here: expected ';', '{' or a directive"),
     (".func f {", "1:9: the text ends here: expected '@', '{', '}', a directive or a name"),
     (".func f { mov.u32 a b; }", "1:21: unexpected 'b': expected '(', ',', ';', '[', a modifier or an operator"),
     (".func f { ret; ` }", "1:16: unexpected '`'"),

@@ -139,6 +139,8 @@ def place(module: PtxModule, arguments: Iterable[Argument] = (), *, entry: str |
     """Places a program and its arguments' buffers in a fresh memory. ProgramError where they do not fit together."""
     function = _entry(module, entry)
     arguments = list(arguments)
+    if (why := function.bounds.refusal(block)) is not None:
+        raise ProgramError(f"{module.name}: entry {function.name} {why}")
     variables = _static(module)
     addresses = {name: (number + 1) * _FUNCTION_BYTES for number, name in enumerate(module.functions)}
     shared = _lay_out(variables[Space.SHARED], addresses)

@@ -68,6 +68,9 @@ def kernel_lines(module: PtxModule, layout: Layout, name: str, finished: Mapping
         assert isinstance(parameter, Variable)
         shown = f"{parameter.name}_" if is_reserved(parameter.name) else parameter.name
         lines.append(f".param {shown} {parameter.size} at {offset}")
+    for attribute, sizes in (("MAX_THREADS", function.bounds.most), ("REQNTID", function.bounds.exact)):
+        if sizes is not None:
+            lines.append(f".info {attribute} {', '.join(map(str, sizes))}")
     if layout.shared_bytes:
         lines.append(f".shared {layout.shared_bytes} align {max(v.alignment for v in layout.shared)}")
     barriers = max(finished[other].function.barriers for other in reached)

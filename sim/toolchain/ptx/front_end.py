@@ -15,7 +15,8 @@ from pathlib import Path
 from lark import Token
 
 from sim.toolchain.grammar import Place, SourceError, read_text, whole_number
-from sim.toolchain.module import ProgramError
+from sim.toolchain.module import LaunchBounds, ProgramError
+from sim.toolchain.nvinfo import LARGEST_WORD
 from sim.toolchain.runtime import FUNCTIONS, OUTPUT, runtime_text
 
 from . import syntax
@@ -144,6 +145,8 @@ class _Module:
         scope = Scope(namer, self.scope)
         found = signature(node.results, node.parameters, scope, entry)
         declared = self._declared(node, found, entry)
+        for bound in node.bounds if node.body is None else ():
+            raise SourceError(bound.kind, f"{bound.kind} belongs to the entry's definition")
         if node.body is None:
             self.functions.setdefault(node.name, Function(
                 str(node.name), entry, declared.linkage, found.results, found.parameters, (), (), None,
@@ -161,7 +164,8 @@ class _Module:
         body.read(node.body, scope)
         self.functions[str(node.name)] = Function(
             str(node.name), entry, declared.linkage, found.results, found.parameters, tuple(scope.registers),
-            tuple(body.variables), body.finished(node.name), node.name.line or 1, node.name.column or 1)
+            tuple(body.variables), body.finished(node.name), node.name.line or 1, node.name.column or 1,
+            _bounds(node, entry))
 
     def _declared(self, node: syntax.Function, found: Signature, entry: bool) -> Declared:
         """The function of a name, declared by now."""
@@ -184,6 +188,22 @@ def _same(first: Signature, second: Signature) -> bool:
         return [(item.type, item.count, item.alignment) if isinstance(item, Variable) else item.type for item in items]
 
     return shape(first.results) == shape(second.results) and shape(first.parameters) == shape(second.parameters)
+
+
+def _bounds(node: syntax.Function, entry: bool) -> LaunchBounds:
+    """What an entry says of the blocks that it is launched with."""
+    found: dict[str, tuple[int, int, int]] = {}
+    for bound in node.bounds:
+        if not entry:
+            raise SourceError(bound.kind, f"{bound.kind} belongs to an entry")
+        sizes = (bound.x, bound.y or 1, bound.z or 1)
+        for size in (bound.x, bound.y, bound.z):
+            if size is not None and not 0 < size <= LARGEST_WORD:
+                raise SourceError(size, f"{bound.kind} {size}: expected a number of threads")
+        found[str(bound.kind)] = (int(sizes[0]), int(sizes[1]), int(sizes[2]))
+        if len(found) > 1:
+            raise SourceError(bound.kind, ".maxntid and .reqntid do not go together")
+    return LaunchBounds(found.get(".maxntid"), found.get(".reqntid"))
 
 
 class _Body:

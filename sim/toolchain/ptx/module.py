@@ -34,6 +34,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from sim.toolchain.module import LaunchBounds
+
 __all__ = [
     "Address",
     "AddressOf",
@@ -419,7 +421,7 @@ class Function:
     ``parameters`` of an entry are Variables in param space, in the order of the launch's arguments. ``registers`` are
     those that the body declares and, of ranges, names (parameters in registers are not among them), ``variables`` all
     variables that it declares. ``body`` is flat: scopes are resolved, and its last item is a bra, brx, ret or exit
-    without guard. It is None for a function that is declared only.
+    without guard. It is None for a function that is declared only. ``bounds`` are an entry's.
     """
 
     name: str
@@ -432,6 +434,7 @@ class Function:
     body: tuple[Label | Instruction, ...] | None
     line: int
     column: int
+    bounds: LaunchBounds = field(default_factory=LaunchBounds)
 
     @property
     def signature(self) -> Signature:

@@ -213,6 +213,15 @@ class Block(Node):
 Statement = Variable | Label | Table | Prototype | Instruction | Block
 
 
+class Bound(Node):
+    """``.maxntid`` or ``.reqntid``: threads of a block in one to three dimensions."""
+
+    kind: Token
+    x: Number
+    y: Number | None
+    z: Number | None
+
+
 class Function(Node):
     """A function or entry; without a body it is declared only."""
 
@@ -221,6 +230,7 @@ class Function(Node):
     results: list[Parameter] | None
     name: Token
     parameters: list[Parameter] | None
+    bounds: list[Bound]
     body: list[Statement] | None = None
 
 
@@ -256,9 +266,10 @@ def lone_name(node: OperandNode) -> Name | None:
     return None
 
 
-_LISTS = ("body", "declarators", "dimensions", "modifiers", "names", "operands", "parameters", "traits")
+_LISTS = ("body", "bounds", "declarators", "dimensions", "modifiers", "names", "operands", "parameters", "traits")
 _PHRASES = {
     "$END": "the end of the text",
+    "BOUND": "a directive",
     "DECIMAL": "a number",
     "MODIFIER": "a modifier",
     "NUMBER": "a number",

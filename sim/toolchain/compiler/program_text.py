@@ -68,8 +68,9 @@ def kernel_lines(module: PtxModule, layout: Layout, name: str, finished: Mapping
         assert isinstance(parameter, Variable)
         shown = f"{parameter.name}_" if is_reserved(parameter.name) else parameter.name
         lines.append(f".param {shown} {parameter.size} at {offset}")
-    if layout.shared_bytes:
-        lines.append(f".shared {layout.shared_bytes} align {max(v.alignment for v in layout.shared)}")
+    shared = layout.shared[name]
+    if shared.size:
+        lines.append(f".shared {shared.size} align {shared.alignment}")
     barriers = max(finished[other].function.barriers for other in reached)
     if barriers:
         lines.append(f".barriers {barriers}")

@@ -225,7 +225,10 @@ INSTRUCTIONS = [
     (".global .u16 x[2] = { f };", "the address of f does not fit 16 bits"),
     (".global .u32 x = generic(cn);", "the address of cn does not fit 32 bits"),
     ("cvta.global.u64 d0, cn;", "cn is in const space"),
-    (".global .u64 x = generic(sm);", "sm is in shared space, which has no generic address before a kernel runs"),
+    (".global .u64 x = generic(sm);",
+     "sm is in shared space, which has no addresses before a kernel runs: every kernel has its own"),
+    (".global .u64 x = sm;",
+     "sm is in shared space, which has no addresses before a kernel runs: every kernel has its own"),
 ]
 
 

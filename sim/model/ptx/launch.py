@@ -10,10 +10,13 @@ from sim.launch.memory import Memory
 from sim.launch.runtime import allot
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.module import AddressOf, Function, PtxModule, Register, Space, Variable, parameter_offsets
+from sim.toolchain.ptx.reach import Reach
 
 __all__ = ["PtxLaunch", "place"]
 
 _CONSTANT_ALIGNMENT = 256
+_DYNAMIC_ALIGNMENT = 16
+"""Of shared memory whose size the launch decides, at least (ours: as NVIDIA's files have it)."""
 _FUNCTION_BYTES = 32
 """Distance of functions' addresses (ours: no code is there)."""
 
@@ -95,10 +98,16 @@ def _static(module: PtxModule) -> dict[Space, list[Variable]]:
 def _lay_out(variables: list[Variable], addresses: dict[str, int], base: int = 0) -> int:
     """Gives variables addresses behind one another, those without a size last; returns the bytes that they take."""
     end = 0
-    for variable in sorted(variables, key=lambda item: item.count is None):
-        end = -(-end // variable.alignment) * variable.alignment
-        addresses[variable.name] = base + end
-        end += variable.size
+    open_arrays = [variable for variable in variables if variable.count is None]
+    for variable in variables:
+        if variable.count is not None:
+            end = -(-end // variable.alignment) * variable.alignment
+            addresses[variable.name] = base + end
+            end += variable.size
+    if open_arrays:
+        alignment = max(_DYNAMIC_ALIGNMENT, *(variable.alignment for variable in open_arrays))
+        end = -(-end // alignment) * alignment
+        addresses.update({variable.name: base + end for variable in open_arrays})
     return end
 
 
@@ -143,7 +152,10 @@ def place(module: PtxModule, arguments: Iterable[Argument] = (), *, entry: str |
         raise ProgramError(f"{module.name}: entry {function.name} {why}")
     variables = _static(module)
     addresses = {name: (number + 1) * _FUNCTION_BYTES for number, name in enumerate(module.functions)}
-    shared = _lay_out(variables[Space.SHARED], addresses)
+    own = Reach(module).shared_variables(function.name)
+    shared = _lay_out(own, addresses)
+    # Other kernels' variables are nowhere: an access of one is beyond what this kernel has.
+    addresses.update({variable.name: shared for variable in variables[Space.SHARED] if variable not in own})
     constants = _lay_out(variables[Space.CONST], addresses)
     memory = Memory()
     data = variables[Space.GLOBAL]

@@ -47,8 +47,7 @@ def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bo
 
 def _text(module: PtxModule, registers: int, library: bool) -> str:
     layout = Layout.of(module)
-    functions = {name: select_function(function, layout) for name, function in module.functions.items()
-                 if function.body is not None}
+    functions, copies = _selected(module, layout)
     for callee in sorted({callee for function in functions.values() for callee in function.calls if callee in _OURS}):
         functions[callee] = _OURS[callee]()
     graph = nx.DiGraph()
@@ -63,14 +62,40 @@ def _text(module: PtxModule, registers: int, library: bool) -> str:
     for name, function in functions.items() if library else ():
         function.standard = not function.entry and module.functions[name].linkage is Linkage.VISIBLE
     finished: dict[str, Finished] = {}
+    finished_copies: dict[str, dict[str, Finished]] = {}
     for group in nx.strongly_connected_components(graph):
         for name in sorted(group):
             finished[name] = _compile(functions[name], finished, registers)
+            for kernels, copy in copies.get(name, []):
+                copy.standard, copy.circle = functions[name].standard, functions[name].circle
+                made = _compile(copy, finished, registers)
+                # Callers need to know one thing of all copies.
+                functions[name].clobbers |= copy.clobbers
+                finished[name].needs_stack |= made.needs_stack
+                for kernel in kernels:
+                    finished_copies.setdefault(kernel, {})[name] = made
     lines = module_lines(layout)
     for name, function in functions.items():
         if function.entry:
-            lines += kernel_lines(module, layout, name, finished, graph)
+            lines += kernel_lines(module, layout, name, {**finished, **finished_copies.get(name, {})}, graph)
     return "\n".join(lines) + "\n"
+
+
+def _selected(module: PtxModule, layout: Layout) -> tuple[dict[str, Function],
+                                                          dict[str, list[tuple[list[str], Function]]]]:
+    """The functions as operations, and more copies of those whose shared variables have other places in some kernels,
+    with these kernels.
+    """
+    functions: dict[str, Function] = {}
+    copies: dict[str, list[tuple[list[str], Function]]] = {}
+    for name, function in module.functions.items():
+        if function.body is None:
+            continue
+        (_, first), *others = layout.versions(name)
+        functions[name] = select_function(function, first)
+        if others:
+            copies[name] = [(kernels, select_function(function, other)) for kernels, other in others]
+    return functions, copies
 
 
 def _find_standard(layout: Layout, functions: dict[str, Function], graph: nx.DiGraph) -> None:

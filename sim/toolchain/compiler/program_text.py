@@ -71,8 +71,9 @@ def kernel_lines(module: PtxModule, layout: Layout, name: str, finished: Mapping
     for attribute, sizes in (("MAX_THREADS", function.bounds.most), ("REQNTID", function.bounds.exact)):
         if sizes is not None:
             lines.append(f".info {attribute} {', '.join(map(str, sizes))}")
-    if layout.shared_bytes:
-        lines.append(f".shared {layout.shared_bytes} align {max(v.alignment for v in layout.shared)}")
+    shared = layout.shared[name]
+    if shared.size:
+        lines.append(f".shared {shared.size} align {shared.alignment}")
     barriers = max(finished[other].function.barriers for other in reached)
     if barriers:
         lines.append(f".barriers {barriers}")

@@ -122,13 +122,17 @@ def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
     for name, signature in signatures:
         _check_count(node.opcode, name, "result", signature.results, results)
         _check_count(node.opcode, name, "argument", signature.parameters, arguments)
-    # Functions of one list agree in what they take and give, as far as a call that suits them all can tell.
-    signature = signatures[0][1]
+    first, signature = signatures[0]
     call = Call(called,
                 tuple(_result(reader, item, [other.results[at] for _, other in signatures])
                       for at, item in enumerate(results)),
                 tuple(_argument(reader, item, [other.parameters[at] for _, other in signatures])
                       for at, item in enumerate(arguments)), signature, candidates)
+    # Numbers and _ suit parameters of several sizes, which are passed in different places.
+    for name, other in signatures:
+        if _sizes(other.parameters) != _sizes(signature.parameters) or _sizes(other.results) != _sizes(
+                signature.results):
+            raise SourceError(node.opcode, f"{first} and {name}, of one list, take or give something else")
     return replace(reader.instruction, call=call)
 
 
@@ -179,6 +183,12 @@ def _check_count(place: Place, name: str, what: str, wanted: tuple[Register | Va
     if len(wanted) != len(given):
         plural = "s" if len(wanted) != 1 else ""
         raise SourceError(place, f"{name} has {len(wanted)} {what}{plural}, and the call {len(given)}")
+
+
+def _sizes(items: tuple[Register | Variable, ...]) -> list[tuple[int, int]]:
+    """Bits and alignment in bytes of parameters or results."""
+    return [(item.type.bits, item.type.size) if isinstance(item, Register) else (8 * item.size, item.alignment)
+            for item in items]
 
 
 def _argument(reader: OperandReader, node: syntax.OperandNode,
@@ -232,6 +242,8 @@ def _parameter_variable(reader: OperandReader, node: syntax.OperandNode) -> Vari
 def _agree(place: Token, variable: Variable, formal: Register | Variable, what: str) -> None:
     """Sizes and alignments must be the same; signs need not."""
     count, alignment = (1, formal.type.size) if isinstance(formal, Register) else (formal.count, formal.alignment)
+    if formal.type is Type.PRED:
+        raise SourceError(place, f"the {what} is a predicate: expected a register of type .pred")
     scalars = variable.count == count == 1
     same = (variable.type.size == formal.type.size if scalars else
             variable.count != 1 and count != 1 and variable.size == formal.type.size * (count or 0))

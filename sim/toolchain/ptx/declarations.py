@@ -222,9 +222,9 @@ def _first_value(node: syntax.Expression, kind: Type, scope: Scope) -> int | Add
     if kind.bits not in (32, 64) or (kind.bits == 32 and isinstance(amount.symbol, Variable)
                                      and (amount.generic or amount.symbol.space is Space.GLOBAL)):
         raise SourceError(node.token, f"the address of {amount.name} does not fit {kind.bits} bits")
-    if amount.generic and isinstance(amount.symbol, Variable) and amount.symbol.space is Space.SHARED:
-        raise SourceError(node.token, f"{amount.name} is in {amount.symbol.space.value} space, which has no "
-                                      "generic address before a kernel runs")
+    if isinstance(amount.symbol, Variable) and amount.symbol.space is Space.SHARED:
+        raise SourceError(node.token, f"{amount.name} is in shared space, which has no addresses before a kernel runs: "
+                                      "every kernel has its own")
     return AddressOf(amount.symbol.name, amount.value, amount.generic)
 
 

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-__all__ = ["Form", "ModifierItem", "forms", "opcodes", "reason_refused"]
+__all__ = ["Form", "ModifierItem", "flushing_opcodes", "forms", "opcodes", "reason_refused"]
 
 _CLASSES = {
     "INTEGER": "u16/u32/u64/s16/s32/s64",
@@ -236,6 +236,13 @@ def _all() -> Mapping[str, tuple[Form, ...]]:
 def opcodes() -> Iterable[str]:
     """All opcodes, as they are written."""
     return _all().keys()
+
+
+@cache
+def flushing_opcodes() -> frozenset[str]:
+    """The opcodes that can flush subnormal numbers."""
+    return frozenset(form.opcode for written in _all().values() for form in written
+                     if any(item.field == "flush" for item in form.modifiers))
 
 
 def forms(opcode: str) -> tuple[Form, ...]:

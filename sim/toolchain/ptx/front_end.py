@@ -22,7 +22,7 @@ from sim.toolchain.runtime import FUNCTIONS, OUTPUT, runtime_text
 from . import syntax
 from .control import branch_table, call_table
 from .declarations import declare, linkage, signature
-from .instructions import read_guard, read_instruction
+from .instructions import read_guard, read_instruction, with_flush_of_target
 from .module import (
     Function,
     FunctionRef,
@@ -237,7 +237,9 @@ class _Body:
                     scope.declare(statement.name, Prototype(signature(
                         statement.results, statement.parameters, Scope(Namer(), scope))))
                 case syntax.Instruction():
-                    self.items.append(read_instruction(statement, scope, self.readonly, self.entry))
+                    instruction = read_instruction(statement, scope, self.readonly, self.entry)
+                    assert self.module.target is not None and self.module.version is not None
+                    self.items.append(with_flush_of_target(instruction, self.module.target, self.module.version))
                 case syntax.Block():
                     self._block(statement, scope)
 

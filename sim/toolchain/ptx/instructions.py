@@ -8,7 +8,7 @@ from sim.toolchain.grammar import SourceError
 
 from . import syntax
 from .control import CONTROL
-from .forms import Form, ModifierItem, forms, reason_refused
+from .forms import Form, ModifierItem, flushing_opcodes, forms, reason_refused
 from .module import (
     Boolean,
     Comparison,
@@ -27,7 +27,7 @@ from .names import Scope
 from .operands import OperandReader
 from .parts import check_parts, with_parts
 
-__all__ = ["read_guard", "read_instruction"]
+__all__ = ["read_guard", "read_instruction", "with_flush_of_target"]
 
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 """Comparisons that are another's spelling for unsigned numbers."""
@@ -120,6 +120,24 @@ def _fields(state: _State) -> dict[str, Any]:
             case _:
                 found[name] = True
     return found
+
+
+_FIRST_OF_LONG_CVT = (1, 5)
+"""The version of PTX since which cvt between single precision and 64 bits flushes for sm_1x."""
+
+
+def with_flush_of_target(instruction: Instruction, target: str, version: tuple[int, int]) -> Instruction:
+    """The instruction as machines before sm_20 execute it: single precision is flushed, with or without .ftz. (Up to
+    PTX 1.4 not by cvt from or to 64 bits.)
+    """
+    types = instruction.types
+    if not target.startswith("sm_1") or instruction.opcode not in flushing_opcodes():
+        return instruction
+    single = Type.F32 in types if instruction.opcode == "cvt" else types[-1] is Type.F32
+    long_cvt = instruction.opcode == "cvt" and any(kind.bits == 64 for kind in types)
+    if not single or (long_cvt and version < _FIRST_OF_LONG_CVT):
+        return instruction
+    return replace(instruction, flush=True)
 
 
 def read_guard(guard: syntax.Guard | None, scope: Scope) -> Guard | None:

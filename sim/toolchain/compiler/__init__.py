@@ -9,6 +9,7 @@ instructions        how each operation is printed, and what it can encode
 builder, select_*   instruction selection, by groups of PTX opcodes (with special, long_division)
 abi, layout         how functions are called; where variables are
 dataflow            liveness, names of their own for each meaning of a register
+graphs              dominators and strongly connected components of any graph
 dominance, loops    what is passed on every way to what; natural loops
 cleanup             blocks that do nothing
 carry               carries that outlive the condition code

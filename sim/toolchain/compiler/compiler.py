@@ -1,7 +1,5 @@
 """From a PTX module to assembly text."""
 
-import networkx as nx
-
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.module import Linkage, PtxModule
 
@@ -14,6 +12,7 @@ from .convergence import plan
 from .dataflow import reaching_webs
 from .double_division import DOUBLE_DIVISIONS
 from .expand import expand
+from .graphs import strongly_connected_components
 from .hoist import hoist
 from .ir import Function
 from .layout import Layout
@@ -22,7 +21,7 @@ from .long_division import DIVIDE, division_function
 from .loops import add_preheaders
 from .optimise import optimise
 from .predicate import predicate
-from .program_text import kernel_lines, module_lines
+from .program_text import CallGraph, kernel_lines, module_lines
 from .select_flow import select_function
 from .single_division import DIVISIONS
 from .text import Finished
@@ -50,20 +49,19 @@ def _text(module: PtxModule, registers: int, library: bool) -> str:
     functions, copies = _selected(module, layout)
     for callee in sorted({callee for function in functions.values() for callee in function.calls if callee in _OURS}):
         functions[callee] = _OURS[callee]()
-    graph = nx.DiGraph()
-    graph.add_nodes_from(functions)
+    graph: CallGraph = {name: {} for name in functions}
     for function in functions.values():
         for callee in function.calls:
             if callee not in functions:
                 place = module.functions[function.name]
                 raise CompileError(place.line, place.column, f"{function.name} calls {callee}, which has no body here")
-            graph.add_edge(function.name, callee)
+            graph[function.name][callee] = None
     _find_standard(layout, functions, graph)
     for name, function in functions.items() if library else ():
         function.standard = not function.entry and module.functions[name].linkage is Linkage.VISIBLE
     finished: dict[str, Finished] = {}
     finished_copies: dict[str, dict[str, Finished]] = {}
-    for group in nx.strongly_connected_components(graph):
+    for group in strongly_connected_components(graph):
         for name in sorted(group):
             finished[name] = _compile(functions[name], finished, registers)
             for kernels, copy in copies.get(name, []):
@@ -98,13 +96,13 @@ def _selected(module: PtxModule, layout: Layout) -> tuple[dict[str, Function],
     return functions, copies
 
 
-def _find_standard(layout: Layout, functions: dict[str, Function], graph: nx.DiGraph) -> None:
+def _find_standard(layout: Layout, functions: dict[str, Function], graph: CallGraph) -> None:
     """Marks the functions that may be called by address or call themselves, by way of others or not."""
     if any(function.indirect for function in functions.values()):
         for name in layout.handles:
             functions[name].standard = True
-    for group in nx.strongly_connected_components(graph):
-        if len(group) > 1 or any(graph.has_edge(name, name) for name in group):
+    for group in strongly_connected_components(graph):
+        if len(group) > 1 or group[0] in graph[group[0]]:
             for name in group:
                 functions[name].standard = True
                 functions[name].circle = frozenset(group)

@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 
-import networkx as nx
-
 from sim.toolchain.operands import is_reserved
 from sim.toolchain.ptx.module import AddressOf, PtxModule, Variable, parameter_offsets
 
+from .graphs import reachable, strongly_connected_components
 from .layout import FUNCTION_TABLE, HANDLE_BYTES, TABLE_BANK, Layout
 from .text import Finished, function_lines
 
-__all__ = ["kernel_lines", "module_lines"]
+__all__ = ["CallGraph", "kernel_lines", "module_lines"]
+
+CallGraph = dict[str, dict[str, None]]
+"""The functions that each function calls by name, in order."""
 
 _DATA = {1: ".byte", 2: ".half", 4: ".word", 8: ".dword"}
 _NO_CODE = 1
@@ -55,7 +57,7 @@ def _data(variable: Variable, layout: Layout) -> list[str]:
 
 
 def kernel_lines(module: PtxModule, layout: Layout, name: str, finished: Mapping[str, Finished],
-                 graph: nx.DiGraph) -> list[str]:
+                 graph: CallGraph) -> list[str]:
     """A kernel with all functions that it may call."""
     prefix = f"${name}$"
     reached = _reached(name, finished, graph)
@@ -101,31 +103,30 @@ def _function_table(layout: Layout, prefix: str) -> list[str]:
     return lines + [f"    .dword {prefix}{name}" for name in layout.handles]
 
 
-def _reached(name: str, finished: Mapping[str, Finished], graph: nx.DiGraph) -> list[str]:
+def _reached(name: str, finished: Mapping[str, Finished], graph: CallGraph) -> list[str]:
     """The functions that a kernel may call, the kernel first."""
-    found = {name, *nx.descendants(graph, name)}
+    found = reachable([name], graph)
     if any(finished[other].function.indirect for other in found):
         for other in finished:
             if not finished[other].function.entry and finished[other].function.standard:
-                found |= {other, *nx.descendants(graph, other)}
+                found |= reachable([other], graph)
     return [name, *(other for other in finished if other in found and other != name)]
 
 
-def _depths(name: str, finished: Mapping[str, Finished], graph: nx.DiGraph, reached: list[str]) -> tuple[int, int]:
+def _depths(name: str, finished: Mapping[str, Finished], graph: CallGraph, reached: list[str]) -> tuple[int, int]:
     """Bytes of stack of the deepest calls, and tokens. Functions that call themselves, or one another, are all in it
     once, and the largest of them as often as a warp has lanes.
     """
-    calls = nx.DiGraph()
-    calls.add_nodes_from(reached)
     indirect = [other for other in reached if finished[other].function.standard]
+    calls: CallGraph = {}
     for caller in reached:
         called = indirect if finished[caller].function.indirect else []
-        calls.add_edges_from((caller, other) for other in (*graph.successors(caller), *called))
+        calls[caller] = dict.fromkeys((*graph[caller], *called))
     depths: dict[str, tuple[int, int]] = {}
-    for group in nx.strongly_connected_components(calls):       # callees first
-        below = [depths[other] for caller in group for other in calls.successors(caller) if other not in group]
-        again = _LANES - 1 if any(calls.has_edge(caller, other) for caller in group for other in group) else 0
-        own = [(finished[caller].frame, _tokens(finished[caller], bool(calls.out_degree(caller)))) for caller in group]
+    for group in strongly_connected_components(calls):       # callees first
+        below = [depths[other] for caller in group for other in calls[caller] if other not in group]
+        again = _LANES - 1 if any(other in calls[caller] for caller in group for other in group) else 0
+        own = [(finished[caller].frame, _tokens(finished[caller], bool(calls[caller]))) for caller in group]
         found = tuple(sum(column) + again * max(column) + max((item[at] for item in below), default=0)
                       for at, column in enumerate(zip(*own, strict=True)))
         depths |= dict.fromkeys(group, (found[0], found[1]))

@@ -22,7 +22,8 @@ compute         everything else, by the vector operations of ``vector``
 ==============  ======================================================================
 
 Choices of this project beyond those said at each instruction: errors are precise, an instruction that raises one
-changes nothing; an error that is not reported is no error, the instruction does nothing and the warp goes on.
+changes nothing; an error that is not reported is no error, the instruction does nothing and the warp goes on. Behind a
+reported error the warp comes back to the instruction, but one in the trap handler is left behind.
 Without a trap handler, a reported error or a BPT.TRAP ends with all warps paused.
 """
 
@@ -214,7 +215,8 @@ class Machine:
             instruction.action(self, warp, instruction.threads(warp), record)
         except WarpFaultError as fault:
             record.error, detail = fault.error, fault.detail
-            record.next_pc = warp.pc if self.reports(fault.error) else following
+            # In the trap handler it is left behind, and so is one whose error is not reported.
+            record.next_pc = warp.pc if self.reports(fault.error) and not warp.in_trap else following
         self._complete(warp, record, detail, following)
         return record
 
@@ -235,9 +237,7 @@ class Machine:
         if record.error is WarpError.NONE or record.terminated:
             self.instructions += 1
             self.clock += 1
-            warp.pc = record.next_pc
-        elif self._follows:
-            warp.pc = following
+        warp.pc = following if self._follows and record.error is not WarpError.NONE else record.next_pc
         if record.error is not WarpError.NONE:
             self.traps.fail(warp, record.error, record.pc, detail)
         if record.terminated:

@@ -29,6 +29,7 @@ from rtl.isa.syntax import PT
 from rtl.params import PRESETS, SmParams
 from sim.engine import choose
 from sim.launch import Argument, Buffer, Launch, Scalar, lacking, prepare
+from sim.launch.instructions import check_instructions
 from sim.launch.memory import Memory
 from sim.launch.programs import read_program
 from sim.machine.comparison import Difference
@@ -127,7 +128,9 @@ class Machine:
         """A kernel of a program: of a file (.cubin, .ptx, .sass, .cu) or a text. ``kernel`` is its name, not needed
         when there is only one."""
         module = supplied(_module(program))
-        return Kernel(self, module, module.kernel(kernel))
+        entry = module.kernel(kernel)
+        check_instructions(module, entry, self.name, self.params)
+        return Kernel(self, module, entry)
 
     def hardware(self, vcd: Path | None = None) -> Hardware | None:
         """What simulates it; made once, but for a waveform. None: the warp model does."""

@@ -5,10 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from rtl.isa.errors import WarpError
-from rtl.isa.legality import encoding_error, lacks
-from rtl.isa.syntax import RZ
-from rtl.isa.table import find
 from rtl.params import PRESETS, SmParams
 from sim.board.errors import BoardError
 from sim.board.link import BAUD, Link, open_port
@@ -19,12 +15,11 @@ from sim.engine import current_name
 from sim.engine.activity import activity
 from sim.launch import Launch, lacking, prepare
 from sim.launch.arguments import parse_arguments
+from sim.launch.instructions import check_instructions
 from sim.launch.memory import Memory
 from sim.launch.programs import SUFFIXES, read_program
 from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT
-from sim.toolchain.module import Module, ProgramError
-from sim.toolchain.reach import reached
-from sim.toolchain.refusals import refused_text
+from sim.toolchain.module import Module
 from sim.toolchain.runtime.supply import supplied
 
 __all__ = ["BOARD", "LaunchError", "LaunchOptions", "add_board_options", "add_launch_options", "check_size",
@@ -112,19 +107,6 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
                         f"(default: {HEAP_DEFAULT})")
 
 
-def _check_instructions(module: Module, entry: str | None, preset: str, floats: bool, doubles: bool) -> None:
-    """Refuses a kernel that may come to what is no instruction of this machine, which has floating point if ``floats``
-    and double precision if ``doubles``: ProgramError."""
-    for pc, word in reached(module, module.kernel(entry)):
-        if encoding_error(word, RZ, floats, doubles) is WarpError.ILLEGAL_INSTR_ENCODING:
-            form = find(word)
-            lack = None if form is None else lacks(form, form.values(word), floats, doubles)
-            why = "" if lack is None else f": {lack.why.replace('the machine', f'preset {preset}')}"
-            name = max((place, name) for name, place in module.code.symbols.items() if place <= pc)[1]
-            raise ProgramError(
-                f"{module.name}: {name}, {pc:#06x}: this machine has no instruction {refused_text(word, pc)}{why}")
-
-
 def add_board_options(parser: argparse.ArgumentParser) -> None:
     """Adds what says where a board is."""
     parser.add_argument("--port", metavar="DEVICE", help="the board's serial port, such as /dev/ttyUSB0")
@@ -155,7 +137,7 @@ def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board
     name, params = machine_of(options.preset, board)
     output, heap = (size if board is None or size is not None else min(default, board.size // _OF_BOARD)
                     for size, default in ((options.output, OUTPUT_DEFAULT), (options.heap, HEAP_DEFAULT)))
-    _check_instructions(module, options.entry, name, params.floats, params.doubles)
+    check_instructions(module, module.kernel(options.entry), name, params)
 
     def place(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, T]:
         made = finish(replace(prepare(

@@ -6,6 +6,7 @@ module          content
 memory          bytes by address, the pages of it that are mapped
 launch          a program placed in memory; its names are also those of this package
 arguments       arguments of kernels as commands spell them
+instructions    whether a machine has all the instructions of a kernel
 programs        programs by file name
 descriptor      a launch descriptor in memory beside the program
 ==============  =======================================================================================================

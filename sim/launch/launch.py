@@ -43,6 +43,10 @@ DRIVER_WORDS: Mapping[str, int] = MappingProxyType({
 """Offsets in constant bank 0 of what compiled code expects the driver to have written there."""
 
 
+_DATA_BYTES: Mapping[PatchKind, int] = {PatchKind.BYTE: 1, PatchKind.WORD: 4}
+"""Bytes that a patch completes, where they are not 8."""
+
+
 @dataclass(frozen=True)
 class Scalar:
     """A parameter passed by value: ``size`` bytes of ``value``."""
@@ -131,16 +135,17 @@ def _patched(name: str, data: Data, addresses: Mapping[str, int],
     """The data with its patches filled in. ``constants`` are the generic addresses of constants."""
     content = bytearray(data.content)
     for patch in data.patches:
+        if patch.kind is PatchKind.TEXTURE:
+            continue
         known = constants if patch.generic else addresses
         if patch.symbol not in known:
             raise ProgramError(f"{name}: symbol {patch.symbol} is not defined")
         value = known[patch.symbol] + patch.addend
-        place = slice(patch.offset, patch.offset + (4 if patch.kind is PatchKind.WORD else 8))
+        size = _DATA_BYTES.get(patch.kind, 8)
+        place = slice(patch.offset, patch.offset + size)
         match patch.kind:
-            case PatchKind.WORD:
-                content[place] = (value & 0xFFFF_FFFF).to_bytes(4, "little")
-            case PatchKind.DOUBLE_WORD:
-                content[place] = (value & (1 << 64) - 1).to_bytes(8, "little")
+            case PatchKind.BYTE | PatchKind.WORD | PatchKind.DOUBLE_WORD:
+                content[place] = (value >> patch.shift & (1 << 8 * size) - 1).to_bytes(size, "little")
             case PatchKind.CONSTANT_OFFSET:
                 content[place] = _with_constant_offset(name, bytes(content[place]), value)
             case PatchKind.IMMEDIATE_LOW | PatchKind.IMMEDIATE_HIGH:

@@ -43,7 +43,8 @@ who sees it. Numbers may be sums with names: a parameter, a constant, a shared v
 inside a kernel stand for their offsets; ``.next`` is the place behind the instruction (``BRX R0 -.next`` goes to
 R0 bytes into the code). A global variable or a function of its own has an address: ``32@lo(NAME)`` and
 ``32@hi(NAME)`` are its halves, ``.word`` and ``.dword`` take it whole, JMP and JCAL go there. ``generic(NAME)`` in
-data is the generic address of a variable or of a constant in bank 3.
+data is the generic address of a variable or of a constant in bank 3. In ``.byte``, ``8@N(NAME)`` and
+``8@N(generic(NAME))`` are the byte of an address that begins at bit N, a multiple of 8.
 
 Control codes may stand before an instruction, see :mod:`sim.toolchain.control_text`, ``.reuse`` behind a
 register. An instruction without them gets them from :mod:`sim.toolchain.schedule`. Behind an instruction

@@ -35,15 +35,18 @@ class PatchKind(Enum):
     IMMEDIATE_LOW = "bits 31:0 into the 32-bit immediate of an instruction"
     IMMEDIATE_HIGH = "bits 63:32 into the 32-bit immediate of an instruction"
     CONSTANT_OFFSET = "bits 15:0 into the offset of an instruction's c[bank][offset]"
+    BYTE = "bits 7:0 into a byte of data"
     WORD = "bits 31:0 into 4 bytes of data"
     DOUBLE_WORD = "bits 63:0 into 8 bytes of data"
+    TEXTURE = "nothing: a driver puts there what it knows of a texture, of which there are none"
 
 
 @dataclass(frozen=True)
 class Patch:
     """A place to complete: ``offset`` bytes into the section that carries the patch.
 
-    With ``generic`` the symbol is one of SHARED_BANK, and its address in global memory is meant.
+    Into data goes the value shifted right by ``shift``. With ``generic`` the symbol is one of SHARED_BANK, and its
+    address in global memory is meant.
     """
 
     offset: int
@@ -51,6 +54,7 @@ class Patch:
     symbol: str
     addend: int = 0
     generic: bool = False
+    shift: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,8 @@ class Kernel:
 
     ``entry`` is in the module's code. ``constants`` holds the kernel's banks (2 and so on) as the file has
     them; bank 0 is built at launch. Sizes are in bytes: ``shared`` per CTA, ``local`` per thread (its stack
-    with all it calls), ``crs`` per warp, the file's hint, 0 where it has none.
+    with all it calls), ``crs`` per warp, the file's hint, 0 where it has none. ``textures`` are the names of texture,
+    sampler and surface references that it uses.
     """
 
     name: str
@@ -82,6 +87,7 @@ class Kernel:
     parameter_base: int
     parameters: tuple[Parameter, ...]
     constants: Mapping[int, Data] = field(default_factory=dict)
+    textures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

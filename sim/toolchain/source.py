@@ -15,6 +15,7 @@ from .grammar import Leaf, Node, Number, Placed, SourceError, make_parser, parse
 
 __all__ = [
     "Absolute",
+    "AddressByte",
     "Amount",
     "Bank",
     "Brackets",
@@ -236,11 +237,23 @@ class Generic(Placed):
     inner: Sum
 
 
+class AddressByte(Placed):
+    """``8@16(name)``: the byte of an address that begins at bit 16."""
+
+    byte: Token
+    inner: Sum | Generic
+
+    @property
+    def shift(self) -> int:
+        """The lowest bit of the byte."""
+        return int(self.byte.split("@")[1])
+
+
 class Data(Node):
     """``.word`` and its like."""
 
     kind: Token
-    values: list[Sum | Generic]
+    values: list[Sum | Generic | AddressByte]
 
 
 class Info(Node):
@@ -297,6 +310,7 @@ _LISTS = ("data_values", "names", "operands", "places", "values")
 _PHRASES = {
     "AMOUNT": "a directive",
     "BINDING": "local, visible or weak",
+    "BYTE": "'8@0' to '8@56'",
     "CALL": "'call'",
     "CONTROL": "control codes",
     "DATA": "a directive",

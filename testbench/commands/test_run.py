@@ -227,7 +227,7 @@ def test_an_instruction_that_the_machine_does_not_have(tmp_path, capsys):
     assert code.count(exit_) >= 1
     path.write_bytes(code.replace(exit_, texture.to_bytes(8, "little")))
     assert refused(capsys, str(path), *MODEL) == (
-        f"{path}: k, 0x00f0: this machine has no instruction {texture:016x} TEX: there are no textures")
+        f"{path}: kernel k, 0x00f0: this machine has no instruction {texture:016x} TEX: there are no textures")
 
 
 def test_results_that_cannot_be_written_leave_nothing(tmp_path, capsys):

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 from sim.toolchain.ptx.module import PtxModule, Space, Variable
 
+from .abi import FRAME_ALIGNMENT
+
 __all__ = ["CONSTANT_BANK", "FUNCTION_TABLE", "HANDLE_BYTES", "PARAMETER_BANK", "PARAMETER_BASE", "TABLE_BANK",
            "DriverWord", "Layout", "aligned"]
 
@@ -45,7 +47,8 @@ def aligned(place: int, alignment: int) -> int:
 class Layout:
     """Places of constants in their bank, of entries' parameters in their block, of shared variables, in bytes. Shared
     variables whose size the launch decides are all behind the others. ``handles`` are places in the tables of
-    functions, where the first is nobody's.
+    functions, where the first is nobody's. ``locals`` are a module's variables in local space: offsets from
+    ``local_bytes`` below the place where a thread's stack begins.
     """
 
     constants: list[Variable] = field(default_factory=list)
@@ -55,6 +58,8 @@ class Layout:
     shared_bytes: int = 0
     constant_bytes: int = 0
     handles: dict[str, int] = field(default_factory=dict)
+    locals: dict[Variable, int] = field(default_factory=dict)
+    local_bytes: int = 0
 
     @classmethod
     def of(cls, module: PtxModule) -> "Layout":
@@ -79,6 +84,12 @@ class Layout:
             end = aligned(end, max(variable.alignment for variable in dynamic))
             found.places.update(dict.fromkeys(dynamic, end))
         found.shared_bytes = end
+        end = 0
+        for variable in module.variables:
+            if variable.space is Space.LOCAL:
+                found.locals[variable] = aligned(end, max(variable.alignment, 4))
+                end = found.locals[variable] + variable.size
+        found.local_bytes = aligned(end, FRAME_ALIGNMENT)
         named = [function.name for function in module.functions.values()
                  if not function.entry and function.body is not None]
         found.handles = {name: number * HANDLE_BYTES for number, name in enumerate(named, 1)}

@@ -1,5 +1,6 @@
 """From a PTX file to assembly text, an object file, a program: front end, compiler and assembler in a row."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from .assembler import assemble
@@ -24,4 +25,6 @@ def object_of_ptx(path: str | Path) -> ObjectFile:
 
 def read_ptx_program(path: str | Path) -> Module:
     """The program in a PTX file; ProgramError when there is none that can be compiled."""
-    return load(object_of_ptx(path))
+    module = read_ptx(path)
+    file = assemble(compile_module(module), f"{path}, compiled")
+    return replace(load(file), refused=module.refused)

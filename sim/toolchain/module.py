@@ -129,7 +129,8 @@ class Module:
 
     ``code`` is one block; ``code.symbols`` are the pcs of its functions. ``constants`` are banks that all
     kernels share (3), ``data`` the global variables. ``sections`` are the extents in the code of kernels, each with the
-    functions that are its own, and of functions that all may call.
+    functions that are its own, and of functions that all may call. ``refused`` are kernels that its source has and
+    that can't run, and the line that says why.
     """
 
     name: str
@@ -138,12 +139,15 @@ class Module:
     constants: Mapping[int, Data] = field(default_factory=dict)
     data: Data = field(default_factory=lambda: Data(b""))
     sections: tuple[range, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def kernel(self, name: str | None = None) -> Kernel:
         """The kernel called ``name``, or the only one."""
-        if name is None and len(self.kernels) == 1:
+        if name is None and len(self.kernels) == 1 and not self.refused:
             return next(iter(self.kernels.values()))
-        known = ", ".join(sorted(self.kernels)) or "none"
+        if name is not None and name in self.refused:
+            raise ProgramError(self.refused[name])
+        known = ", ".join(sorted({*self.kernels, *self.refused})) or "none"
         if name is None:
             raise ProgramError(f"{self.name}: which kernel? It has {known}; name one with --entry")
         if name not in self.kernels:

@@ -54,6 +54,17 @@ class PtxLaunch:
         return dict(zip(self.entry.parameters, parameter_offsets(self.entry.parameters)[0], strict=True))
 
     @cached_property
+    def local_offsets(self) -> tuple[Mapping[Variable, int], int]:
+        """Where the module's variables in local space are in each thread's, and their bytes."""
+        offsets: dict[Variable, int] = {}
+        end = 0
+        for variable in self.module.variables:
+            if variable.space is Space.LOCAL:
+                offsets[variable] = -(-end // variable.alignment) * variable.alignment
+                end = offsets[variable] + variable.size
+        return offsets, end
+
+    @cached_property
     def parameter_block(self) -> bytes:
         """The arguments as they lie in memory."""
         _, size = parameter_offsets(self.entry.parameters)
@@ -78,10 +89,12 @@ class PtxLaunch:
 def _entry(module: PtxModule, name: str | None) -> Function:
     entries = {function.name: function for function in module.functions.values()
                if function.entry and function.body is not None}
-    if name is None and len(entries) == 1:
-        return next(iter(entries.values()))
+    if name is None and len(entries) + len(module.refused) == 1:
+        name = next(iter([*entries, *module.refused]))
+    if name is not None and name in module.refused:
+        raise ProgramError(module.refused[name])
     if name not in entries:
-        known = ", ".join(sorted(entries)) or "none"
+        known = ", ".join(sorted({*entries, *module.refused})) or "none"
         raise ProgramError(f"{module.name}: no entry {name}; it has {known}" if name else
                            f"{module.name}: which entry? It has {known}")
     return entries[name]
@@ -119,7 +132,9 @@ def _content(variables: list[Variable], size: int, base: int, addresses: Mapping
         at, width = addresses[variable.name] - base, variable.type.size
         for number, value in enumerate(variable.initial):
             if isinstance(value, AddressOf):
+                byte = value.byte
                 value = addresses[value.symbol] + value.offset + (generic.get(value.symbol, 0) if value.generic else 0)
+                value = value if byte is None else value >> byte & 0xFF
             place = at + number * width
             content[place:place + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
     return bytes(content)

@@ -46,6 +46,8 @@ def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bo
 
 def _text(module: PtxModule, registers: int, library: bool) -> str:
     layout = Layout.of(module)
+    if module.refused and not any(function.entry for function in module.functions.values()):
+        raise ProgramError(next(iter(module.refused.values())))
     functions, copies = _selected(module, layout)
     for callee in sorted({callee for function in functions.values() for callee in function.calls if callee in _OURS}):
         functions[callee] = _OURS[callee]()

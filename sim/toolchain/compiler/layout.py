@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from sim.toolchain.ptx.module import PtxModule, Space, Variable
 from sim.toolchain.ptx.reach import Reach
 
+from .abi import FRAME_ALIGNMENT
+
 __all__ = ["CONSTANT_BANK", "FUNCTION_TABLE", "HANDLE_BYTES", "PARAMETER_BANK", "PARAMETER_BASE", "TABLE_BANK",
            "DriverWord", "Layout", "Shared", "aligned"]
 
@@ -82,7 +84,8 @@ class Layout:
     """Places of constants in their bank, of entries' parameters in their block, in bytes, and of shared variables in
     the layout of one function. ``handles`` are places in the tables of functions, where the first is nobody's.
     ``shared`` has the kernels' shared memories, ``shared_used`` the shared variables that each function names,
-    ``kernels`` the kernels that may call each function.
+    ``kernels`` the kernels that may call each function. ``locals`` are a module's variables in local space: offsets
+    from ``local_bytes`` below the place where a thread's stack begins.
     """
 
     constants: list[Variable] = field(default_factory=list)
@@ -93,6 +96,8 @@ class Layout:
     shared: dict[str, Shared] = field(default_factory=dict)
     shared_used: dict[str, list[Variable]] = field(default_factory=dict)
     kernels: dict[str, list[str]] = field(default_factory=dict)
+    locals: dict[Variable, int] = field(default_factory=dict)
+    local_bytes: int = 0
 
     @classmethod
     def of(cls, module: PtxModule) -> "Layout":
@@ -110,6 +115,12 @@ class Layout:
             end = found.places[variable] + variable.size
         found.constant_bytes = end
         found._lay_out_shared(module)
+        end = 0
+        for variable in module.variables:
+            if variable.space is Space.LOCAL:
+                found.locals[variable] = aligned(end, max(variable.alignment, 4))
+                end = found.locals[variable] + variable.size
+        found.local_bytes = aligned(end, FRAME_ALIGNMENT)
         named = [function.name for function in module.functions.values()
                  if not function.entry and function.body is not None]
         found.handles = {name: number * HANDLE_BYTES for number, name in enumerate(named, 1)}

@@ -41,17 +41,23 @@ def _data(variable: Variable, layout: Layout) -> list[str]:
     size = variable.type.size
     lines = []
     for value in variable.initial:
-        if isinstance(value, AddressOf) and value.symbol in constants and not value.generic:
-            text = f"{(constants[value.symbol] + value.offset) % (1 << 8 * size):#x}"
-        elif isinstance(value, AddressOf) and value.symbol in layout.handles:
-            text = f"{(layout.handles[value.symbol] + value.offset) % (1 << 8 * size):#x}"
-        elif isinstance(value, AddressOf):
-            text = f"{value.symbol}{value.offset:+#x}" if value.offset else value.symbol
-            if value.symbol in constants:
-                text = f"generic({text})"
+        if not isinstance(value, AddressOf):
+            lines.append(f"    {_DATA[size]} {value:#x}")
+            continue
+        known = {**constants, **layout.handles}.get(value.symbol)
+        if known is not None and not (value.generic and value.symbol in constants):
+            number = known + value.offset
+            part = number if value.byte is None else number >> value.byte & 0xFF
+            lines.append(f"    {_DATA[size]} {part % (1 << 8 * size):#x}")
+            continue
+        text = f"{value.symbol}{value.offset:+#x}" if value.offset else value.symbol
+        if value.symbol in constants:
+            text = f"generic({text})"
+        if value.byte is None:
+            lines.append(f"    {_DATA[size]} {text}")
         else:
-            text = f"{value:#x}"
-        lines.append(f"    {_DATA[size]} {text}")
+            lines.append(f"    .byte 8@{value.byte}({text})")
+            lines += [f"    .zero {size - 1}"] if size > 1 else []
     missing = variable.size - size * len(variable.initial)
     return lines + ([f"    .zero {missing}"] if missing else [])
 

@@ -162,6 +162,7 @@ def select_function(ptx: PtxFunction, layout: Layout) -> Function:
     b = Builder(function, layout, _frame(function, ptx), stack)
     b.begin(b.block)
     if ptx.entry:
+        function.reserved = layout.local_bytes
         offsets, _ = parameter_offsets(ptx.parameters)
         for parameter, offset in zip(ptx.parameters, offsets, strict=True):
             assert isinstance(parameter, Variable)

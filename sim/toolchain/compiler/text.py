@@ -35,7 +35,7 @@ class Finished:
             changed = used.union(*(op.clobbers for op in function.ops()))
             saved = sorted(changed - STANDARD_CLOBBERS - {STACK_POINTER})
         saves_at = aligned(function.frame, 4)
-        frame = aligned(saves_at + 4 * len(saved), FRAME_ALIGNMENT)
+        frame = aligned(saves_at + 4 * len(saved) + function.reserved, FRAME_ALIGNMENT)
         return cls(function, registers, plan, frame, saved, saves_at)
 
     @property

@@ -198,12 +198,14 @@ class Register:
 class AddressOf:
     """An address in an initialiser: of a function or variable, by its unique name, plus ``offset`` bytes.
 
-    ``generic``: the generic address rather than the one inside the variable's space.
+    ``generic``: the generic address rather than the one inside the variable's space. ``byte``: only the byte of it that
+    begins at this bit.
     """
 
     symbol: str
     offset: int = 0
     generic: bool = False
+    byte: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -444,13 +446,18 @@ class Function:
 
 @dataclass(frozen=True)
 class PtxModule:
-    """A PTX file. ``variables`` are those of module scope; ``functions`` by name, in the order of the text."""
+    """A PTX file. ``variables`` are those of module scope; ``functions`` by name, in the order of the text.
+
+    Those in local space belong to each thread, and all functions see them. ``refused`` are the entries that use
+    textures, which there are none of, and what says so: they are not among the functions.
+    """
 
     name: str
     version: tuple[int, int]
     target: str
     functions: Mapping[str, Function]
     variables: tuple[Variable, ...] = field(default=())
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 def parameter_offsets(parameters: tuple[Register | Variable, ...]) -> tuple[tuple[int, ...], int]:

@@ -55,7 +55,7 @@ class Result:
 
     ``status`` is ``ok`` when every CTA has ended, ``error`` when warps were paused for what ``error_status`` says, or
     ended with a warp error all the same, else ``timeout``: the limit of instructions was reached, or no live warp can
-    go on (``reason`` says which).
+    go on (``reason`` says which). Who interrupts a run calls it ``interrupted``.
     """
 
     status: str

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from .assembler import assemble
-from .compiler import compile_module
+from .assembler import assemble_statements
+from .compiler import compile_module, compile_statements
 from .cubin import load
 from .module import Module
 from .object_file import ObjectFile
@@ -19,7 +19,7 @@ def assembly_of_ptx(path: str | Path) -> str:
 
 def object_of_ptx(path: str | Path) -> ObjectFile:
     """The object file of a PTX file; ProgramError when there is no program in it that can be compiled."""
-    return assemble(assembly_of_ptx(path), f"{path}, compiled")
+    return assemble_statements(compile_statements(read_ptx(path)), f"{path}, compiled")
 
 
 def read_ptx_program(path: str | Path) -> Module:

@@ -1,7 +1,9 @@
-"""From a PTX module to assembly text."""
+"""From a PTX module to a program of the assembler."""
 
 from sim.toolchain.module import ProgramError
+from sim.toolchain.program import Line
 from sim.toolchain.ptx.module import Linkage, PtxModule
+from sim.toolchain.source import Label, Statement, parse
 
 from .abi import STANDARD_CLOBBERS
 from .allocate import REGISTERS, allocate
@@ -28,7 +30,7 @@ from .text import Finished
 from .turn_loops import rotate, write_out
 from .unroll import unroll
 
-__all__ = ["compile_module"]
+__all__ = ["compile_module", "compile_statements"]
 
 _OURS = {DIVIDE: division_function, **DIVISIONS, **DOUBLE_DIVISIONS}
 """Functions that instructions are translated to calls of."""
@@ -38,13 +40,35 @@ def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bo
     """Assembly text of a module, which uses at most so many registers. Others may call the visible functions of a
     ``library``. ProgramError says what it cannot translate, and where that stands.
     """
+    return "\n".join(map(str, _compiled(module, registers, library))) + "\n"
+
+
+def compile_statements(module: PtxModule, registers: int = REGISTERS, *,
+                       library: bool = False) -> list[Statement | Line]:
+    """The statements of the same text."""
+    found: list[Statement | Line] = []
+    directives: list[str] = []
+    for item in [*_compiled(module, registers, library), None]:
+        if isinstance(item, str):
+            directives.append(item)
+            continue
+        if directives:
+            found += parse("\n".join(directives))
+            directives = []
+        if item is not None:
+            found.append(item)
+    return found
+
+
+def _compiled(module: PtxModule, registers: int, library: bool) -> list[str | Label | Line]:
+    """The program: directives as text, code as statements."""
     try:
-        return _text(module, registers, library)
+        return _program(module, registers, library)
     except CompileError as error:
         raise ProgramError(f"{module.name}:{error.line}:{error.column}: {error}") from error
 
 
-def _text(module: PtxModule, registers: int, library: bool) -> str:
+def _program(module: PtxModule, registers: int, library: bool) -> list[str | Label | Line]:
     layout = Layout.of(module)
     functions = {name: select_function(function, layout) for name, function in module.functions.items()
                  if function.body is not None}
@@ -64,11 +88,11 @@ def _text(module: PtxModule, registers: int, library: bool) -> str:
     for group in strongly_connected_components(graph):
         for name in sorted(group):
             finished[name] = _compile(functions[name], finished, registers)
-    lines = module_lines(layout)
+    lines: list[str | Label | Line] = [*module_lines(layout)]
     for name, function in functions.items():
         if function.entry:
             lines += kernel_lines(module, layout, name, finished, graph)
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _find_standard(layout: Layout, functions: dict[str, Function], graph: CallGraph) -> None:

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from .assembler import assemble
-from .compiler import compile_module
+from .assembler import assemble_statements
+from .compiler import compile_module, compile_statements
 from .cubin import load
 from .module import Module
 from .object_file import ObjectFile
@@ -20,11 +20,11 @@ def assembly_of_ptx(path: str | Path) -> str:
 
 def object_of_ptx(path: str | Path) -> ObjectFile:
     """The object file of a PTX file; ProgramError when there is no program in it that can be compiled."""
-    return assemble(assembly_of_ptx(path), f"{path}, compiled")
+    return assemble_statements(compile_statements(read_ptx(path)), f"{path}, compiled")
 
 
 def read_ptx_program(path: str | Path) -> Module:
     """The program in a PTX file; ProgramError when there is none that can be compiled."""
     module = read_ptx(path)
-    file = assemble(compile_module(module), f"{path}, compiled")
+    file = assemble_statements(compile_statements(module), f"{path}, compiled")
     return replace(load(file), refused=module.refused)

@@ -56,6 +56,9 @@ class Minus(Placed):
 
     term: Leaf
 
+    def __str__(self) -> str:
+        return f"-{self.term}"
+
 
 class Sum(Placed, AsList):
     """Numbers and names, added and subtracted."""
@@ -68,11 +71,18 @@ class Sum(Placed, AsList):
         for item in self.items:
             yield (-1, item.term) if isinstance(item, Minus) else (1, item)
 
+    def __str__(self) -> str:
+        first, *rest = self.items
+        return f"{first}{''.join(str(item) if isinstance(item, Minus) else f'+{item}' for item in rest)}"
+
 
 class Brackets(Placed):
     """``[sum]``."""
 
     inner: Sum
+
+    def __str__(self) -> str:
+        return f"[{self.inner}]"
 
 
 class ConstantPlace(Placed):
@@ -81,11 +91,17 @@ class ConstantPlace(Placed):
     bank: Sum
     offset: Sum
 
+    def __str__(self) -> str:
+        return f"c[{self.bank}][{self.offset}]"
+
 
 class Set(Placed, AsList):
     """``{5,0}``."""
 
     members: list[Number]
+
+    def __str__(self) -> str:
+        return f"{{{','.join(map(str, self.members))}}}"
 
 
 class Half(Node):
@@ -94,11 +110,17 @@ class Half(Node):
     token: Token
     inner: Sum
 
+    def __str__(self) -> str:
+        return f"{self.token}({self.inner})"
+
 
 class Real(Node):
     """A floating-point number."""
 
     token: Token
+
+    def __str__(self) -> str:
+        return str(self.token)
 
 
 class Absolute(Placed):
@@ -106,11 +128,17 @@ class Absolute(Placed):
 
     inner: "Operand"
 
+    def __str__(self) -> str:
+        return f"|{self.inner}|"
+
 
 class Signs(Placed, AsList):
     """What stands before an operand: ``!``, ``~``, ``-``."""
 
     items: list[Token]
+
+    def __str__(self) -> str:
+        return "".join(self.items)
 
 
 class Operand(Placed):
@@ -120,6 +148,9 @@ class Operand(Placed):
     core: Sum | Brackets | ConstantPlace | Absolute | Set | Half | Real
     suffix: Token | None = None
 
+    def __str__(self) -> str:
+        return f"{self.signs}{self.core}{self.suffix or ''}"
+
 
 class Guard(Node):
     """``@!P0``."""
@@ -127,12 +158,18 @@ class Guard(Node):
     negated: Token | None
     predicate: Token
 
+    def __str__(self) -> str:
+        return f"@{self.negated or ''}{self.predicate}"
+
 
 class Targets(Node):
     """``-> L1, L2``: where an instruction may go, when it does not say so itself."""
 
     call: Token | None
     places: list[Leaf] | None
+
+    def __str__(self) -> str:
+        return " ".join(["->", *([self.call] if self.call else []), ", ".join(map(str, self.places or ()))]).rstrip()
 
 
 class Instruction(Node):
@@ -149,6 +186,10 @@ class Instruction(Node):
         """Where it stands."""
         return self.mnemonic
 
+    def __str__(self) -> str:
+        parts = (self.control, self.guard, self.mnemonic, ", ".join(map(str, self.operands or ())), self.targets)
+        return " ".join(str(part) for part in parts if part)
+
 
 class Raw(Node):
     """``.raw``: an instruction word as a number."""
@@ -161,11 +202,17 @@ class Raw(Node):
         """Where it stands."""
         return self.word
 
+    def __str__(self) -> str:
+        return f"{f'{self.control} ' if self.control else ''}.raw {self.word}"
+
 
 class Label(Node):
     """``name:``."""
 
     name: Token
+
+    def __str__(self) -> str:
+        return f"{self.name}:"
 
 
 class Kernel(Node):

@@ -1,7 +1,9 @@
-"""From a PTX module to assembly text."""
+"""From a PTX module to a program of the assembler."""
 
 from sim.toolchain.module import ProgramError
+from sim.toolchain.program import Line
 from sim.toolchain.ptx.module import Linkage, PtxModule
+from sim.toolchain.source import Label, Statement, parse
 
 from .abi import STANDARD_CLOBBERS
 from .allocate import REGISTERS, allocate
@@ -28,7 +30,7 @@ from .text import Finished
 from .turn_loops import rotate, write_out
 from .unroll import unroll
 
-__all__ = ["compile_module"]
+__all__ = ["compile_module", "compile_statements"]
 
 _OURS = {DIVIDE: division_function, **DIVISIONS, **DOUBLE_DIVISIONS}
 """Functions that instructions are translated to calls of."""
@@ -38,13 +40,35 @@ def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bo
     """Assembly text of a module, which uses at most so many registers. Others may call the visible functions of a
     ``library``. ProgramError says what it cannot translate, and where that stands.
     """
+    return "\n".join(map(str, _compiled(module, registers, library))) + "\n"
+
+
+def compile_statements(module: PtxModule, registers: int = REGISTERS, *,
+                       library: bool = False) -> list[Statement | Line]:
+    """The statements of the same text."""
+    found: list[Statement | Line] = []
+    directives: list[str] = []
+    for item in [*_compiled(module, registers, library), None]:
+        if isinstance(item, str):
+            directives.append(item)
+            continue
+        if directives:
+            found += parse("\n".join(directives))
+            directives = []
+        if item is not None:
+            found.append(item)
+    return found
+
+
+def _compiled(module: PtxModule, registers: int, library: bool) -> list[str | Label | Line]:
+    """The program: directives as text, code as statements."""
     try:
-        return _text(module, registers, library)
+        return _program(module, registers, library)
     except CompileError as error:
         raise ProgramError(f"{module.name}:{error.line}:{error.column}: {error}") from error
 
 
-def _text(module: PtxModule, registers: int, library: bool) -> str:
+def _program(module: PtxModule, registers: int, library: bool) -> list[str | Label | Line]:
     layout = Layout.of(module)
     if module.refused and not any(function.entry for function in module.functions.values()):
         raise ProgramError(next(iter(module.refused.values())))
@@ -74,11 +98,11 @@ def _text(module: PtxModule, registers: int, library: bool) -> str:
                 finished[name].needs_stack |= made.needs_stack
                 for kernel in kernels:
                     finished_copies.setdefault(kernel, {})[name] = made
-    lines = module_lines(layout)
+    lines: list[str | Label | Line] = [*module_lines(layout)]
     for name, function in functions.items():
         if function.entry:
             lines += kernel_lines(module, layout, name, {**finished, **finished_copies.get(name, {})}, graph)
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _selected(module: PtxModule, layout: Layout) -> tuple[dict[str, Function],

@@ -1,13 +1,15 @@
-"""The parts of assembly text around the code: variables, kernels, sizes."""
+"""What is around the code in an assembly program: variables, kernels, sizes. Directives are lines of text."""
 
 from collections.abc import Mapping
 
 from sim.toolchain.operands import is_reserved
+from sim.toolchain.program import Line
 from sim.toolchain.ptx.module import AddressOf, PtxModule, Variable, parameter_offsets
+from sim.toolchain.source import Label
 
 from .graphs import reachable, strongly_connected_components
 from .layout import FUNCTION_TABLE, HANDLE_BYTES, TABLE_BANK, Layout
-from .text import Finished, function_lines
+from .text import Finished
 
 __all__ = ["CallGraph", "kernel_lines", "module_lines"]
 
@@ -63,13 +65,13 @@ def _data(variable: Variable, layout: Layout) -> list[str]:
 
 
 def kernel_lines(module: PtxModule, layout: Layout, name: str, finished: Mapping[str, Finished],
-                 graph: CallGraph) -> list[str]:
+                 graph: CallGraph) -> list[str | Label | Line]:
     """A kernel with all functions that it may call."""
     prefix = f"${name}$"
     reached = _reached(name, finished, graph)
     own = finished[name]
-    bodies = [(other, function_lines(finished[other], prefix)) for other in reached]
-    lines = [f".kernel {name}"]
+    bodies = [(other, finished[other].code.statements(prefix)) for other in reached]
+    lines: list[str | Label | Line] = [f".kernel {name}"]
     function = module.functions[name]
     offsets, _ = parameter_offsets(function.parameters)
     for parameter, offset in zip(function.parameters, offsets, strict=True):

@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain
 
-from sim.toolchain.assembler import assemble
-from sim.toolchain.compiler import compile_module
+from sim.toolchain.assembler import assemble_statements
+from sim.toolchain.compiler import compile_statements
 from sim.toolchain.cubin import load
 from sim.toolchain.module import Data, Kernel, Module, Patch
 from sim.toolchain.object_file import CODE_GRANULE
@@ -46,7 +46,7 @@ def _addressed(module: Module) -> Iterator[str]:
 @cache
 def _runtime() -> Module:
     """The runtime as a program, whose functions have the names by which others call them."""
-    found = load(assemble(compile_module(parse_ptx(runtime_text(), _NAME), library=True), _NAME))
+    found = load(assemble_statements(compile_statements(parse_ptx(runtime_text(), _NAME), library=True), _NAME))
     prefix = f"${found.kernel().name}$"
     return replace(found, code=replace(
         found.code, symbols={name.removeprefix(prefix): place for name, place in found.code.symbols.items()},

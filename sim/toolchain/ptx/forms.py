@@ -61,6 +61,8 @@ div             | rounding:DIRECTIONS types:f64                           | >0 <
 rcp sqrt        | rounding:DIRECTIONS flush?:ftz types:f32                | >0 <0
 rcp sqrt        | rounding:DIRECTIONS types:f64                           | >0 <0
 rcp sqrt rsqrt sin cos lg2 ex2 | approximation:approx flush?:ftz types:f32 | >0 <0
+rcp rsqrt       | approximation:approx flush:ftz types:f64                | >0 <0
+rsqrt           | approximation:approx types:f64                          | >0 <0
 min max         | flush?:ftz types:f32                                    | >0 <0 <0
 min max         | types:f64                                               | >0 <0 <0
 abs neg         | flush?:ftz types:f32                                    | >0 <0
@@ -139,6 +141,13 @@ cvt             | rounding:WHOLE saturate?:sat types:BYTES types:f64      | >0~ 
 cvt             | rounding?:WHOLE flush?:ftz saturate?:sat types:f32 types:f32 | >0 <1
 cvt             | rounding?:WHOLE saturate?:sat types:f64 types:f64       | >0 <1
 cvt             | flush?:ftz saturate?:sat types:f64 types:f32            | >0 <1
+cvt             | rounding:DIRECTIONS flush?:ftz saturate?:sat types:f16 types:f32 | >0 <=1
+cvt             | rounding:DIRECTIONS saturate?:sat types:f16 types:BYTES | >0 <1~
+cvt             | rounding:DIRECTIONS saturate?:sat types:f16 types:f64   | >0 <=1
+cvt             | flush?:ftz saturate?:sat types:f32 types:f16            | >0 <=1
+cvt             | saturate?:sat types:f64 types:f16                       | >0 <=1
+cvt             | rounding:WHOLE saturate?:sat types:BYTES types:f16      | >0~ <=1
+cvt             | rounding?:WHOLE saturate?:sat types:f16 types:f16       | >0 <=1
 cvta            | to?:to space:const/global/local/shared types:u64              | >0 &0
 isspacep        | space:const/global/local/shared                         | >pred <=u64
 mov             | types:pred/VALUES/REALS                                       | M> M<
@@ -191,9 +200,10 @@ _SEVERAL = " ".join(f"v{name}{count}" for count in "24" for name in ("add", "sub
 _READ_AS = {"barrier": "bar"}
 """Opcodes that are only another spelling."""
 
-_SHORT = ("bf16", "bf16x2", "e4m3x2", "e5m2x2", "f16", "f16x2", "rna", "tf32")
+_SHORT = ("bf16", "bf16x2", "e4m3x2", "e5m2x2", "rna", "tf32")
 """Modifiers of formats of less than 32 bits, and their roundings."""
-_NEEDS = {"dp2a": 61, "dp4a": 61, "fence": 70, "match": 70, "nanosleep": 70, "redux": 80, "tanh": 75, "NaN": 80}
+_NEEDS = {"f16": 53, "f16x2": 53, "dp2a": 61, "dp4a": 61, "fence": 70, "match": 70, "nanosleep": 70, "redux": 80,
+          "tanh": 75, "NaN": 80}
 """Instructions and modifiers of later machines, and which."""
 
 

@@ -258,6 +258,7 @@ class Kind(Enum):
     LONGS = "double words"
     SINGLES = "single precision"
     DOUBLES = "double precision"
+    HALVES = "half precision"
 
 
 _handlers: dict[tuple[str, Kind], Handler] = {}
@@ -277,6 +278,8 @@ def handles(*opcodes: str, kind: Kind = Kind.WORDS) -> Callable[[Handler], Handl
 def _kind(i: Instruction) -> Kind:
     """What an instruction computes with: cvt with any of its types, others with that of what they compare."""
     kinds = i.types if i.opcode == "cvt" else i.types[-1:]
+    if Type.F16 in kinds:
+        return Kind.HALVES
     if Type.F64 in kinds:
         return Kind.DOUBLES
     if Type.F32 in kinds:

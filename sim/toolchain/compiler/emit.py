@@ -14,7 +14,7 @@ __all__ = ["InstructionWriter", "names_a_copy"]
 
 _MNEMONICS = {"LEA.HI.SHIFT": "LEA.HI", "LOP.TEST": "LOP", "BAR.REG": "BAR", "BAR.COUNT": "BAR", "BAR.PACKED": "BAR",
               "BAR.RED.REG": "BAR.RED", "BAR.RED.COUNT": "BAR.RED", "BAR.RED.PACKED": "BAR.RED",
-              "I2F.64": "I2F", "F2I.64": "F2I", "F2F.NARROW": "F2F", "F2F.WIDE": "F2F",
+              "I2F.64": "I2F", "F2I.64": "F2I", "F2F.NARROW": "F2F", "F2F.HALF": "F2F", "F2F.WIDE": "F2F",
               "F2F.DOUBLE": "F2F", "F2I.DOUBLE": "F2I", "F2I.DOUBLE.64": "F2I", "I2F.DOUBLE": "I2F",
               "I2F.DOUBLE.64": "I2F", "ATOM.CAS": "ATOM.E.CAS"}
 _LONG_NUMBER = 1 << 19

@@ -93,6 +93,7 @@ _SHAPES: dict[str, Shape] = {
     "FCHK": _real("p, s, s"),
     "RRO": Shape("d, s", (0,), (0,), real=True),
     "F2F": Shape("d, s", (0,), (0,), real=True),
+    "F2F.HALF": Shape("d, s"),
     "DADD": Shape("D, w, w"),
     "DMUL": Shape("D, w, w"),
     "DFMA": Shape("D, w, w, w"),

@@ -23,6 +23,7 @@ from . import (
     select_compare,
     select_convert,
     select_double,
+    select_half,
     select_integer,
     select_long,
     select_memory,
@@ -41,8 +42,8 @@ from .layout import FUNCTION_TABLE, TABLE_BANK, Layout, aligned
 __all__ = ["select_function"]
 
 _MODULES = (double_division, long_division, select_atomics, select_compare, select_convert, select_double,
-            select_integer, select_long, select_memory, select_single, select_spaces, select_system, select_video,
-            single_division)
+            select_half, select_integer, select_long, select_memory, select_single, select_spaces, select_system,
+            select_video, single_division)
 """Where the other handlers are."""
 
 

@@ -62,6 +62,8 @@ div             | rounding:DIRECTIONS types:f64                           | >0 <
 rcp sqrt        | rounding:DIRECTIONS flush?:ftz types:f32                | >0 <0
 rcp sqrt        | rounding:DIRECTIONS types:f64                           | >0 <0
 rcp sqrt rsqrt sin cos lg2 ex2 | approximation:approx flush?:ftz types:f32 | >0 <0
+rcp rsqrt       | approximation:approx flush:ftz types:f64                | >0 <0
+rsqrt           | approximation:approx types:f64                          | >0 <0
 min max         | flush?:ftz types:f32                                    | >0 <0 <0
 min max         | types:f64                                               | >0 <0 <0
 abs neg         | flush?:ftz types:f32                                    | >0 <0
@@ -140,6 +142,13 @@ cvt             | rounding:WHOLE saturate?:sat types:BYTES types:f64      | >0~ 
 cvt             | rounding?:WHOLE flush?:ftz saturate?:sat types:f32 types:f32 | >0 <1
 cvt             | rounding?:WHOLE saturate?:sat types:f64 types:f64       | >0 <1
 cvt             | flush?:ftz saturate?:sat types:f64 types:f32            | >0 <1
+cvt             | rounding:DIRECTIONS flush?:ftz saturate?:sat types:f16 types:f32 | >0 <=1
+cvt             | rounding:DIRECTIONS saturate?:sat types:f16 types:BYTES | >0 <1~
+cvt             | rounding:DIRECTIONS saturate?:sat types:f16 types:f64   | >0 <=1
+cvt             | flush?:ftz saturate?:sat types:f32 types:f16            | >0 <=1
+cvt             | saturate?:sat types:f64 types:f16                       | >0 <=1
+cvt             | rounding:WHOLE saturate?:sat types:BYTES types:f16      | >0~ <=1
+cvt             | rounding?:WHOLE saturate?:sat types:f16 types:f16       | >0 <=1
 cvta            | ^to?:to space:const/global/local/shared types:u64              | >0 &0
 isspacep        | space:const/global/local/shared                         | >pred <=u64
 mov             | vector?:v2/v4 types:pred/VALUES/REALS                         | M> M<
@@ -206,8 +215,8 @@ _OLD = """
 modifiers, what is meant where these are all. mad in single precision is what a machine from sm_20 on makes of it: one
 fused operation."""
 
-_SHORT = ("bf16", "bf16x2", "e4m3x2", "e5m2x2", "f16", "f16x2", "tf32")
-"""Types of less than 32 bits."""
+_SHORT = ("bf16", "bf16x2", "e4m3x2", "e5m2x2", "rna", "tf32")
+"""Modifiers of formats of less than 32 bits, and their roundings."""
 
 
 @dataclass(frozen=True)
@@ -290,4 +299,6 @@ def reason_refused(word: str) -> str | None:
     """Why a type that PTX has is not known here; None where no reason is known."""
     if word in _SHORT:
         return "floating point of less than 32 bits is not supported"
+    if word == "f16x2":
+        return "needs sm_53, and this machine is sm_50"
     return None

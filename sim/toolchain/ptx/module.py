@@ -82,6 +82,7 @@ class Type(Enum):
     S16 = "s16"
     S32 = "s32"
     S64 = "s64"
+    F16 = "f16"
     F32 = "f32"
     F64 = "f64"
     PRED = "pred"
@@ -107,8 +108,8 @@ class Type(Enum):
         return self.value[0] == "f"
 
     def agrees(self, other: "Type") -> bool:
-        """Whether a register of one type can be an operand of the other: bits can be any, others are floating-point
-        numbers or not."""
+        """Whether a register of one type, of the same size, can be an operand of the other: bits can be any, others are
+        floating-point numbers or not."""
         return self.floating == other.floating or "b" in (self.value[0], other.value[0])
 
     def holds(self, other: "Type") -> bool:

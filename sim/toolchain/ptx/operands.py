@@ -76,6 +76,8 @@ def describe(entity: Entity) -> str:
 def number_bits(place: Token, amount: Amount, kind: Type) -> int:
     """The bits of a constant that stands for a value of a type."""
     real = amount.real
+    if kind is Type.F16:
+        raise SourceError(place, "there are no constants of type .f16")
     if real is None:
         if kind.floating:
             raise SourceError(place, "expected a floating-point number, such as 1.0 or 0f3f800000")

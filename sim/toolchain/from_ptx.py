@@ -1,13 +1,15 @@
 """From a PTX file to assembly text, an object file, a program: front end, compiler and assembler in a row."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from .assembler import assemble
 from .compiler import compile_module
 from .cubin import load
-from .module import Module
+from .module import Kernel, Module
 from .object_file import ObjectFile
 from .ptx.front_end import read_ptx
+from .ptx.module import Function, Variable
 
 __all__ = ["assembly_of_ptx", "object_of_ptx", "read_ptx_program"]
 
@@ -24,4 +26,15 @@ def object_of_ptx(path: str | Path) -> ObjectFile:
 
 def read_ptx_program(path: str | Path) -> Module:
     """The program in a PTX file; ProgramError when there is none that can be compiled."""
-    return load(object_of_ptx(path))
+    ptx = read_ptx(path)
+    module = load(assemble(compile_module(ptx), f"{path}, compiled"))
+    kernels = {name: _typed(kernel, ptx.functions[name]) for name, kernel in module.kernels.items()}
+    return replace(module, kernels=kernels)
+
+
+def _typed(kernel: Kernel, function: Function) -> Kernel:
+    """The kernel with the types of its parameters, of which object files know the sizes only."""
+    types = [variable.type.value if isinstance(variable, Variable) and variable.count == 1 else None
+             for variable in function.parameters]
+    return replace(kernel, parameters=tuple(
+        replace(parameter, type=types[parameter.ordinal]) for parameter in kernel.parameters))

@@ -14,7 +14,7 @@ from sim.board.placing import fit
 from sim.command import CommandError, Parser, add_cache_option
 from sim.engine import current_name
 from sim.launch import Launch, lacking, prepare
-from sim.launch.arguments import parse_arguments
+from sim.launch.arguments import ARGUMENT_FORMS, parse_arguments
 from sim.launch.instructions import check_instructions
 from sim.launch.memory import Memory
 from sim.launch.programs import SUFFIXES, read_program
@@ -91,7 +91,7 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
     parser.add_argument("--block", metavar="X[,Y[,Z]]", type=_dimensions, default=(32, 1, 1),
                         help="threads of a CTA (default: 32)")
     parser.add_argument("--arg", metavar="SPEC", action="append", default=[],
-                        help="a parameter, in order: u32:V s32:V u64:V f32:V buf:NAME=u32[COUNT] buf:NAME=@FILE")
+                        help=f"a parameter, in order: {ARGUMENT_FORMS}")
     parser.add_argument("--preset", choices=PRESETS, default=DEFAULT_PRESET,
                         help=f"the machine (default: {DEFAULT_PRESET}; of a board: what it has)")
     parser.add_argument("--engine", type=current_name, choices=("auto", *engines, BOARD), default="auto",

@@ -14,6 +14,7 @@ from rtl.isa.tokens import CRS_GRANULE
 from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, SmParams
 from sim.launch.memory import Memory
+from sim.launch.parameters import Argument, parameter_block, place_buffers
 from sim.launch.runtime import allot
 from sim.toolchain.module import (
     BLOCK_LIMITS,
@@ -61,25 +62,6 @@ _DATA_BYTES: Mapping[PatchKind, int] = {PatchKind.BYTE: 1, PatchKind.WORD: 4}
 
 
 @dataclass(frozen=True)
-class Scalar:
-    """A parameter passed by value: ``size`` bytes of ``value``."""
-
-    value: int
-    size: int
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A global buffer; the parameter is its 64-bit address."""
-
-    name: str
-    content: bytes
-
-
-Argument = Scalar | Buffer
-
-
-@dataclass(frozen=True)
 class Launch:
     """Everything that the machine needs to know to run a grid. All sizes in bytes.
 
@@ -89,6 +71,7 @@ class Launch:
     ``buffers`` maps the names of the launch's buffers to address and size.
     ``trap_handler`` is the pc of a trap handler, None when there is none. ``floats``: the machine has floating point,
     ``doubles``: double precision, too.
+    ``buffer_types`` are the types of elements of those buffers of which somebody has said it.
     ``output`` is the address of the variable of what the kernel prints, None when it prints nothing.
     """
 
@@ -112,6 +95,7 @@ class Launch:
     floats: bool = True
     doubles: bool = True
     output: int | None = None
+    buffer_types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:
@@ -179,22 +163,6 @@ def _with_constant_offset(name: str, place: bytes, value: int) -> bytes:
     return field.put(word, field.get(word) + value).to_bytes(8, "little")
 
 
-def _parameters(module: Module, kernel: Kernel, arguments: list[Argument], addresses: Mapping[str, int]) -> bytes:
-    """The parameter block."""
-    if len(arguments) != len(kernel.parameters):
-        raise ProgramError(f"{module.name}: kernel {kernel.name} takes {len(kernel.parameters)} arguments, "
-                           f"not {len(arguments)}")
-    block = bytearray(max((p.offset + p.size for p in kernel.parameters), default=0))
-    ordered = sorted(kernel.parameters, key=lambda p: p.ordinal)
-    for number, (parameter, argument) in enumerate(zip(ordered, arguments, strict=True)):
-        value, size = (argument.value, argument.size) if isinstance(argument, Scalar) else (addresses[argument.name], 8)
-        if size != parameter.size:
-            raise ProgramError(f"{module.name}: argument {number} of kernel {kernel.name} has {parameter.size} bytes, "
-                               f"not {size}")
-        block[parameter.offset:parameter.offset + size] = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
-    return bytes(block)
-
-
 def _driver_words(grid: tuple[int, int, int], block: tuple[int, int, int], local: int, dynamic: int,
                   base: int, constants: int) -> bytes:
     """Constant bank 0 below the parameters. ``constants`` is the address of SHARED_BANK, 0 where there is none."""
@@ -240,7 +208,7 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
     _check_dimensions(module, kernel, grid, block)
     local = _round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
     crs = _round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
-    shared = _round_up(kernel.shared + dynamic_shared, SHARED_GRANULE)
+    shared = kernel.shared + dynamic_shared
     for what, size, limit in (("call/return stack", crs, CRS_LIMIT), ("local memory", local, WINDOW_BYTES),
                               ("shared memory", shared, SHARED_LIMIT)):
         if size > limit:
@@ -252,14 +220,9 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
     addresses |= {name: data_base + offset for name, offset in module.data.symbols.items()}
     for bank in (*module.constants.values(), *kernel.constants.values()):
         addresses |= bank.symbols
-    buffers: dict[str, tuple[int, int]] = {}
-    for argument in arguments:
-        if isinstance(argument, Buffer):
-            if argument.name in memory.regions:
-                raise ProgramError(f"{module.name}: two buffers are called {argument.name}")
-            base = memory.allocate(argument.name, len(argument.content))
-            memory.write(base, argument.content)
-            buffers[argument.name] = (base, len(argument.content))
+    placed = place_buffers(arguments, memory, module.name)
+    buffers = {name: (memory.regions[name][0], len(buffer.content)) for name, buffer in placed.items()}
+    types = {name: buffer.type for name, buffer in placed.items() if buffer.type is not None}
     bank_addresses: dict[int, int] = {}
     constants: dict[str, int] = {}
     if (shared_bank := module.constants.get(SHARED_BANK)) is not None:
@@ -274,14 +237,15 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
     for number, base in bank_addresses.items():
         memory.write(base, banks[number])
     output_variable = allot(memory, {name: addresses[name] for name in module.data.symbols}, output, heap)
-    parameters = _parameters(module, kernel, arguments, {name: base for name, (base, _) in buffers.items()})
+    parameters = parameter_block(arguments, kernel.parameters, {name: base for name, (base, _) in buffers.items()},
+                                 f"{module.name}: kernel {kernel.name}")
     banks[0] = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base,
                              bank_addresses.get(SHARED_BANK, 0)) + parameters
     banks = {number: content.ljust(_round_up(len(content), BANK_GRANULE), b"\0") for number, content in banks.items()}
     return Launch(kernel, memory, PROGRAM_BASE, len(module.code.content), kernel.entry, grid, block,
-                  MappingProxyType(banks), kernel.registers, kernel.barriers, shared, local,
+                  MappingProxyType(banks), kernel.registers, kernel.barriers, _round_up(shared, SHARED_GRANULE), local,
                   crs, MappingProxyType(buffers), bank_addresses=MappingProxyType(bank_addresses),
-                  output=output_variable)
+                  output=output_variable, buffer_types=MappingProxyType(types))
 
 
 def lacking(launch: Launch, params: SmParams) -> tuple[str, int] | None:

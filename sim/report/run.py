@@ -1,5 +1,7 @@
 """What a run came to, for people."""
 
+import numpy as np
+
 from rtl.isa.control_code import instruction_address
 from sim.launch import Launch
 from sim.launch.memory import Memory
@@ -13,18 +15,33 @@ from sim.report.surroundings import code_lines
 __all__ = ["buffer_lines", "describe", "error_lines"]
 
 _HEAD = 8
-"""Words of a buffer that are shown."""
+"""Elements of a buffer that are shown."""
+_WORD = "b32"
+"""The type of elements that nobody has said."""
 
 
 def buffer_lines(launch: Launch, memory: Memory) -> list[str]:
-    """The head of each buffer."""
+    """The head of each buffer: numbers of the type that it was declared with, else words in base 16."""
     lines = []
     for name, (base, size) in launch.buffers.items():
-        shown = memory.read(base, min(size, 4 * _HEAD))
-        words = [f"{int.from_bytes(shown[at:at + 4], 'little'):08x}" for at in range(0, len(shown), 4)]
-        more = " ..." if size > 4 * _HEAD else ""
-        lines.append(f"buffer        {name}, {size} bytes at {base:#x}: {' '.join(words)}{more}")
+        kind = launch.buffer_types.get(name, _WORD)
+        bytes_each = int(kind[1:]) // 8
+        shown = memory.read(base, min(size, bytes_each * _HEAD))
+        elements = [_element(shown[at:at + bytes_each], kind) for at in range(0, len(shown), bytes_each)]
+        more = " ..." if size > len(shown) else ""
+        lines.append(f"buffer        {name}, {size} bytes at {base:#x}: {' '.join(elements)}{more}")
     return lines
+
+
+def _element(content: bytes, kind: str) -> str:
+    """A number of a type; bits are shown in base 16."""
+    match kind[0]:
+        case "f":
+            return str(np.frombuffer(content, f"<{kind[0]}{len(content)}")[0])
+        case "b":
+            return f"{int.from_bytes(content, 'little'):0{int(kind[1:]) // 4}x}"
+        case sign:
+            return str(int.from_bytes(content, "little", signed=sign == "s"))
 
 
 def error_lines(status: DecodedStatus, launch: Launch, memory: Memory, warp: WarpState | None,

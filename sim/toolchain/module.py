@@ -24,11 +24,14 @@ class ProgramError(CommandError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A kernel parameter: where it is in constant bank 0 behind the parameter base, and its size in bytes."""
+    """A kernel parameter: where it is in constant bank 0 behind the parameter base, and its size in bytes. ``type`` is
+    that of its number (u32, f64, b16) if the program says it; binaries do not.
+    """
 
     ordinal: int
     offset: int
     size: int
+    type: str | None = None
 
 
 class PatchKind(Enum):

@@ -63,7 +63,7 @@ def test_shared_memory_is_a_multiple_of_256_bytes(static, dynamic, rounded):
 
 
 def test_48_kib_of_shared_memory_are_all(capsys, tmp_path):
-    with pytest.raises(ProgramError, match=r"^k\.sass: 49408 bytes of shared memory; there can be 49152$"):
+    with pytest.raises(ProgramError, match=r"^k\.sass: 49153 bytes of shared memory; there can be 49152$"):
         prepare(kernel_of(".shared 1"), dynamic_shared=48 << 10)
     path = tmp_path / "k.sass"
     path.write_text(".kernel k; .shared 1; EXIT")

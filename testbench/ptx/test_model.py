@@ -307,8 +307,8 @@ def test_a_trap_ends_the_run():
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ([], "t.ptx: entry k takes 1 arguments, not 0"),
-    ([Scalar(1, 4)], "t.ptx: argument 0 of entry k has 8 bytes, not 4"),
+    ([], "t.ptx: entry k takes 1 argument (8 bytes), not 0"),
+    ([Scalar(1, 4)], "t.ptx: entry k, argument 0: expected 8 bytes, got 4"),
     ([Buffer("globals", b"")], "t.ptx: two buffers are called globals")])
 def test_arguments_that_do_not_fit(arguments, message):
     with pytest.raises(ProgramError, match=f"^{re.escape(message)}$"):

@@ -1,4 +1,4 @@
-"""From a PTX file to assembly text, an object file, a program: front end, compiler and assembler in a row."""
+"""From a PTX file to an object file, a program: front end, compiler and assembler in a row."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,22 +9,21 @@ from .cubin import load
 from .module import Module
 from .object_file import ObjectFile
 from .ptx.front_end import read_ptx
+from .ptx.module import PtxModule
 
-__all__ = ["assembly_of_ptx", "object_of_ptx", "read_ptx_program"]
-
-
-def assembly_of_ptx(path: str | Path) -> str:
-    """The assembly text of a PTX file; ProgramError when there is no program in it that can be compiled."""
-    return compile_module(read_ptx(path))
+__all__ = ["object_of_ptx", "read_ptx_program"]
 
 
 def object_of_ptx(path: str | Path) -> ObjectFile:
     """The object file of a PTX file; ProgramError when there is no program in it that can be compiled."""
-    return assemble(assembly_of_ptx(path), f"{path}, compiled")
+    return _object(read_ptx(path), path)
 
 
 def read_ptx_program(path: str | Path) -> Module:
     """The program in a PTX file; ProgramError when there is none that can be compiled."""
     module = read_ptx(path)
-    file = assemble(compile_module(module), f"{path}, compiled")
-    return replace(load(file), refused=module.refused)
+    return replace(load(_object(module, path)), refused=module.refused)
+
+
+def _object(module: PtxModule, path: str | Path) -> ObjectFile:
+    return assemble(compile_module(module), f"{path}, compiled")

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from sim.toolchain.operands import escaped
+
 from .instructions import LONG_FORMS, LOWEST, shape
 from .ir import WORD, Constant, Global, Op, Source, Value
 
@@ -46,7 +48,7 @@ class Printer:
             case Constant(bank, offset):
                 text = f"c[{bank:#x}][{offset:#x}]"
             case Global(name, addend, upper):
-                place = name + (f"+{addend:#x}" if addend > 0 else f"-{-addend:#x}" if addend else "")
+                place = escaped(name) + (f"+{addend:#x}" if addend > 0 else f"-{-addend:#x}" if addend else "")
                 text = f"32@{'hi' if upper else 'lo'}({place})"
             case int(number):
                 text = f"{number:#x}" if number else "RZ"

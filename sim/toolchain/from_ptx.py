@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from .assembler import assemble_statements
-from .compiler import compile_module, compile_statements
+from .compiler import compile_statements
 from .compiler.allocate import REGISTERS
 from .cubin import load
 from .module import Kernel, Module
@@ -12,12 +12,7 @@ from .object_file import ObjectFile
 from .ptx.front_end import read_ptx
 from .ptx.module import Function, PtxModule, Variable
 
-__all__ = ["assembly_of_ptx", "compiled_object", "object_of_ptx", "program_of_ptx", "read_ptx_program"]
-
-
-def assembly_of_ptx(path: str | Path) -> str:
-    """The assembly text of a PTX file; ProgramError when there is no program in it that can be compiled."""
-    return compile_module(read_ptx(path))
+__all__ = ["compiled_object", "object_of_ptx", "program_of_ptx", "read_ptx_program"]
 
 
 def object_of_ptx(path: str | Path) -> ObjectFile:

@@ -35,8 +35,7 @@ from .relocation import RelocationKind, fit
 from .source import Absolute, Brackets, ConstantPlace, Half, Leaf, Number, Operand, Real, Set, SourceError, Sum
 
 __all__ = ["ESCAPE", "NEXT", "Kind", "Matcher", "MismatchError", "Reference", "Scope", "escaped", "fitting_kinds",
-           "is_reserved", "kind_of",
-           "predicate_number"]
+           "is_reserved", "kind_of", "predicate_number"]
 
 Core = TypeVar("Core")
 

@@ -5,9 +5,8 @@ from functools import cache
 
 from rtl.isa.syntax import PT, RZ
 from sim.toolchain import statements
-from sim.toolchain.source import Guard, Instruction, Operand
-
 from sim.toolchain.operands import escaped
+from sim.toolchain.source import Guard, Instruction, Operand
 
 from .instructions import LONG_FORMS, LOWEST, shape
 from .ir import WORD, Constant, Global, Op, Source, Value

@@ -224,7 +224,7 @@ def _verilog(options: Any) -> int:
     """Writes Verilog."""
     folder = options.build or Path("build", "fpga", f"verilog-{options.preset}")
     say = _Progress("verilog")
-    write_file(options.verilog, verilog_of(FlatSm(PRESETS[options.preset]), folder, say).encode(), folders=True)
+    write_file(options.verilog, verilog_of(FlatSm(PRESETS[options.preset]), folder, say).encode())
     return 0
 
 

@@ -17,6 +17,7 @@ traps           who enters the trap handler, pauses and leaves, by ``trap_state`
 error_status    what the host is told
 host            the registers by which a host sees and stops all this
 transfer        loads, stores, atomic operations, over the address spaces of ``spaces``
+bounds          accesses outside of what a program was given
 system          special registers, shuffles, breakpoints
 compute         everything else, by the vector operations of ``vector``
 ==============  ======================================================================
@@ -36,6 +37,7 @@ from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from sim.launch import Launch
 
 from .barriers import settle, withdraw
+from .bounds import Bounds
 from .decode import Instruction, decode
 from .error_status import ErrorLog, ErrorStatus
 from .faults import WarpFaultError, memory_faults
@@ -85,6 +87,7 @@ class Machine:
         log: What went wrong.
         raised: Bits of the global error status that are set, by name as in GlobalError.
         trap_reasons: Reasons of BPT.TRAP so far.
+        bounds: Looks at accesses of global memory, if it is set: whether they are in what the program was given.
         timeout: Whether TIMEOUT is raised when live warps can't go on though no trap holds all of them: a watchdog.
 
     Raises ValueError when a CTA has more warps than there are slots.
@@ -103,6 +106,7 @@ class Machine:
         self.instructions = 0
         self.log = ErrorLog()
         self.timeout = False
+        self.bounds: Bounds | None = None
         self.raised = self.log.raised
         self.trap_reasons = self.log.trap_reasons
         self.traps = Traps(self.warps, self.log, self.reports, self._end, launch.trap_handler)

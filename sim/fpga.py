@@ -32,7 +32,7 @@ from sim.verilog import verilog_of
 __all__ = ["Measurement", "main", "measure"]
 
 _SEEDS = [1, 2, 3]
-_KNOBS = ("warps", "lanes")
+_KNOBS = ("warps", "lanes", "stack_tokens")
 """Knobs of SmParams that the command can set."""
 COUNTED = {
     "lut4": ("LUT4", "after synthesis"),
@@ -150,7 +150,7 @@ def _parser() -> Parser:
     parser.add_argument("--verilog", type=Path, metavar="OUT", help="write the machine there as Verilog")
     parser.add_argument("--preset", help=f"of {', '.join(PRESETS)}; default default, of a board what it has room for")
     for knob in _KNOBS:
-        parser.add_argument(f"--{knob}", type=int, metavar="N", help=f"{knob}, instead of the preset's")
+        parser.add_argument(f"--{knob.replace('_', '-')}", type=int, metavar="N", help=f"{knob}, instead of the preset's")
     parser.add_argument("--small", action="store_true",
                         help="without the multiplexers between LUTs: smaller, and slower")
     parser.add_argument("--seeds", type=_seeds, metavar="N,N,...", help="of placement, default 1,2,3; of a "
@@ -180,7 +180,7 @@ def _check(options: Any) -> None:
             raise CommandError(f"--{flag} is for boards")
     for flag in (*_KNOBS, "small"):
         if getattr(options, flag) and options.unit is None:
-            raise CommandError(f"--{flag} is for units")
+            raise CommandError(f"--{flag.replace('_', '-')} is for units")
     if options.preset is None:
         options.preset = "default" if options.board is None else BOARDS[options.board].preset
     if options.preset not in PRESETS:

@@ -191,7 +191,8 @@ def _report(launch: Launch, memory: Memory, text: str) -> None:
 
 def _on_model(options: Options, launch: Launch) -> dict[str, object]:
     """Runs on the reference machine; prints what it came to."""
-    machine = Machine(launch, warps=PRESETS[options.preset].warps)
+    params = PRESETS[options.preset]
+    machine = Machine(launch, warps=params.warps, stack_tokens=params.stack_tokens)
     result = _run(machine, options.max_cycles)
     _report(launch, machine.memory, describe(machine, result))
     return results(launch, machine.memory, result.status, result.instructions, result.instructions,
@@ -210,7 +211,7 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
     """
     result, difference = _timed(board, launch, options), None
     if options.check and result.status == "ok":
-        reference = Machine(launch, warps=board.params.warps)
+        reference = Machine(launch, warps=board.params.warps, stack_tokens=board.params.stack_tokens)
         if _run(reference, _LIMIT).status == "ok":
             where = memory_difference(board.memory, reference.memory, (OUTPUT_MEMORY, HEAP_MEMORY))
             difference = None if where is None else f"difference    memory at the end: {where}"

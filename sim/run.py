@@ -204,7 +204,8 @@ def _report(launch: Launch, memory: Memory, text: str) -> None:
 def _on_model(options: Options, launch: Launch) -> dict[str, object]:
     """Runs on the reference machine; prints what it came to."""
     bounds = Bounds(launch) if options.bounds else None
-    machine = Machine(launch, warps=PRESETS[options.preset].warps)
+    params = PRESETS[options.preset]
+    machine = Machine(launch, warps=params.warps, stack_tokens=params.stack_tokens)
     machine.bounds = bounds
     try:
         result = _run(machine, options.max_cycles)
@@ -238,7 +239,7 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
         _report(launch, board.memory, describe_hardware(launch, board, request.result, None))
         raise
     if options.check and result.status == "ok":
-        reference = Machine(launch, warps=board.params.warps)
+        reference = Machine(launch, warps=board.params.warps, stack_tokens=board.params.stack_tokens)
         if _run(reference, _LIMIT).status == "ok":
             where = memory_difference(board.memory, reference.memory, (OUTPUT_MEMORY, HEAP_MEMORY))
             difference = None if where is None else f"difference    memory at the end: {where}"

@@ -34,6 +34,7 @@ from dataclasses import dataclass, replace
 
 from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address, next_address
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
+from rtl.isa.tokens import CACHED_TOKENS
 from sim.launch import Launch
 
 from .barriers import settle, withdraw
@@ -75,6 +76,7 @@ class Machine:
             lowest ones (ours).
         report_mask: Bit n: warp errors of code n are reported. May be changed while the machine runs.
         order: None: the ready warps take turns by slot. A number: the seed of a random order.
+        stack_tokens: Tokens of its call/return stack that a warp has on chip: all, if it has no region in memory.
         follows: Whether CTAs start only when :meth:`start` says so, and warps enter and leave the trap when
             :meth:`enter` and :meth:`leave` do, as another machine does it.
 
@@ -94,7 +96,7 @@ class Machine:
     """
 
     def __init__(self, launch: Launch, *, warps: int = _DEFAULT_SLOTS, report_mask: int = REPORT_MASK_RESET,
-                 order: int | None = None, follows: bool = False) -> None:
+                 order: int | None = None, stack_tokens: int = CACHED_TOKENS, follows: bool = False) -> None:
         if launch.warps > warps:
             raise ValueError(f"a CTA of {launch.threads} threads needs {launch.warps} warps, the machine has {warps}")
         self.launch = launch
@@ -111,6 +113,7 @@ class Machine:
         self.trap_reasons = self.log.trap_reasons
         self.traps = Traps(self.warps, self.log, self.reports, self._end, launch.trap_handler)
         self._follows = follows
+        self._stack_tokens = stack_tokens
         self._local_memory = launch.allocate_local(warps, launch.memory)
         self._decoded: dict[int, Instruction] = {}
         self._order = None if order is None else random.Random(order)
@@ -139,7 +142,8 @@ class Machine:
     def start(self, cta: Cta, slots: Sequence[int]) -> None:
         """Puts the warps of a CTA into free slots."""
         for number, slot in enumerate(slots):
-            warp = Warp(slot, number, cta, self.launch, self._local_memory + slot * self.launch.warp_block)
+            block = self._local_memory + slot * self.launch.warp_block
+            warp = Warp(slot, number, cta, self.launch, block, self._stack_tokens)
             self.warps[slot] = warp
             cta.warps.append(warp)
 

@@ -192,7 +192,8 @@ def _parser() -> Parser:
     parser.add_argument("--name", help="of the Verilog's top module, default the unit's, or sm")
     parser.add_argument("--preset", help=f"of {', '.join(PRESETS)}; default default, of a board what it has room for")
     for knob in _KNOBS:
-        parser.add_argument(f"--{knob.replace('_', '-')}", type=int, metavar="N", help=f"{knob}, instead of the preset's")
+        parser.add_argument(f"--{knob.replace('_', '-')}", type=int, metavar="N",
+                            help=f"{knob}, instead of the preset's")
     parser.add_argument("--small", action="store_true",
                         help="without the multiplexers between LUTs: smaller, and slower")
     parser.add_argument("--seeds", type=_seeds, metavar="N,N,...", help="of placement: for a unit all "

@@ -8,7 +8,7 @@ and those with ``^`` before the field follow the opcode. Operands, in written or
 ============ ==================================================================================================
 ``>T``       a register for a result of type T; ``>T~``: or a wider one; ``>T_``: or ``_``
 ``<T``       a register or number of type T; ``<T~``: or a wider register; ``<T!``: negated perhaps
-``<=a``      a register that has an address, of 32 or 64 bits
+``<=T``      a register of type T; ``<=a``: one that has an address, of 32 or 64 bits
 ``>|T``      a register of type T, and perhaps a predicate behind ``|``: two operands
 ``>*`` ``<*``  what ld and st move: a register, or a vector of as many as the modifier says
 ``[]``       an address

@@ -47,6 +47,8 @@ from .special import VECTOR_REGISTERS, WARP_SIZE, special_register, special_vect
 __all__ = ["OperandReader", "describe", "number_bits"]
 
 SINK = "_"
+_ADDRESS = "a"
+"""What stands for the type of an address in a pattern."""
 WARP_THREADS = WARP_SIZE
 _VECTOR_LIMIT = 128
 """The most bits that one ld or st moves."""
@@ -454,10 +456,15 @@ class OperandReader:
     def _typed(self, pattern: str, node: syntax.OperandNode) -> tuple[Operand, ...]:
         match = re.fullmatch(r"(>\||<=|[<>&])([a-z0-9]+)([~!_]?)\??", pattern)
         assert match is not None
-        if match[1] == "<=":
+        if match[1] == "<=" and match[2] == _ADDRESS:
             return (self._address_register(node),)
         kind = self._type(match[2])
         match match[1]:
+            case "<=":
+                found = self.source(node, kind)
+                if not isinstance(found, Register):
+                    raise SourceError(node.token, "expected a register")
+                return (found,)
             case ">|":
                 return self._pair(node, kind)
             case ">":

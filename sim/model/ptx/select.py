@@ -187,9 +187,10 @@ def _convert_address(site: Site) -> Operation:
     window = site.program.launch.windows.get(site.instruction.space, range(0))
     base = window.start * (-1 if site.instruction.to else 1)
     d, read = site.slots.of_operand(register), _reader(site, operand)
+    mask = (1 << site.instruction.type.bits) - 1
 
     def run(thread: Thread, values: list[int]) -> None:
-        values[d] = read(thread, values) + base & (1 << 64) - 1
+        values[d] = read(thread, values) + base & mask
     return run
 
 

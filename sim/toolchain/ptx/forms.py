@@ -8,7 +8,7 @@ and those with ``^`` before the field follow the opcode. Operands, in written or
 ============ ==================================================================================================
 ``>T``       a register for a result of type T; ``>T~``: or a wider one; ``>T_``: or ``_``
 ``<T``       a register or number of type T; ``<T~``: or a wider register; ``<T!``: negated perhaps
-``<=T``      a register of type T
+``<=T``      a register of type T; ``<=a``: one that has an address, of 32 or 64 bits
 ``>|T``      a register of type T, and perhaps a predicate behind ``|``: two operands
 ``>*`` ``<*``  what ld and st move: a register, or a vector of as many as the modifier says
 ``[]``       an address
@@ -149,8 +149,8 @@ cvt             | flush?:ftz saturate?:sat types:f32 types:f16            | >0 <
 cvt             | saturate?:sat types:f64 types:f16                       | >0 <=1
 cvt             | rounding:WHOLE saturate?:sat types:BYTES types:f16      | >0~ <=1
 cvt             | rounding?:WHOLE saturate?:sat types:f16 types:f16       | >0 <=1
-cvta            | ^to?:to space:const/global/local/shared types:u64              | >0 &0
-isspacep        | space:const/global/local/shared                         | >pred <=u64
+cvta            | ^to?:to space:const/global/local/shared types:u32/u64          | >0 &0
+isspacep        | space:const/global/local/shared                         | >pred <=a
 mov             | vector?:v2/v4 types:pred/VALUES/REALS                         | M> M<
 ld              | space?:const/global/local/param/shared cache?:ca/cg/cs/lu/cv vector?:v2/v4 types:ANY | >* []
 ld              | space:global cache:nc vector?:v2/v4 types:ANY           | >* []

@@ -47,6 +47,8 @@ from .special import VECTOR_REGISTERS, WARP_SIZE, special_register, special_vect
 __all__ = ["OperandReader", "describe", "number_bits"]
 
 SINK = "_"
+_ADDRESS = "a"
+"""What stands for the type of an address in a pattern."""
 WARP_THREADS = WARP_SIZE
 _VECTOR_LIMIT = 128
 """The most bits that one ld or st moves."""
@@ -426,7 +428,8 @@ class OperandReader:
         if variable.space is Space.PARAM and variable not in self.readonly and variable not in self.results:
             raise SourceError(node.token, f"{name} is no parameter of the function, and has no address: ld.param reads "
                                           "it")
-        if kind.bits != 64 and not (kind.bits == 32 and variable.space in _SHORT_SPACES):
+        short = variable.space in _SHORT_SPACES or self.instruction.opcode == "cvta"
+        if kind.bits != 64 and not (kind.bits == 32 and short):
             raise SourceError(node.token, f"the address of {name} does not fit {kind.bits} bits")
         return VariableRef(variable, amount.value)
 
@@ -455,23 +458,33 @@ class OperandReader:
     def _typed(self, pattern: str, node: syntax.OperandNode) -> tuple[Operand, ...]:
         match = re.fullmatch(r"(>\||<=|[<>&])([a-z0-9]+)([~!_]?)\??", pattern)
         assert match is not None
+        if match[1] == "<=" and match[2] == _ADDRESS:
+            return (self._address_register(node),)
         kind = self._type(match[2])
         match match[1]:
+            case "<=":
+                found = self.source(node, kind)
+                if not isinstance(found, Register):
+                    raise SourceError(node.token, "expected a register")
+                return (found,)
             case ">|":
                 return self._pair(node, kind)
             case ">":
                 return (self.destination(node, kind, wider=match[3] == "~", sink=match[3] == "_"),)
             case "&":
                 return (self._address_value(node, kind),)
-            case "<=":
-                found = self.source(node, kind)
-                if not isinstance(found, Register):
-                    raise SourceError(node.token, "expected a register")
-                return (found,)
             case _:
                 if match[3] == "~" and self._is_special(node):
                     return (self.value(node, kind),)
                 return (self.source(node, kind, wider=match[3] == "~", negated=match[3] == "!"),)
+
+    def _address_register(self, node: syntax.OperandNode) -> Register:
+        """A register of 32 or 64 bits."""
+        name = syntax.lone_name(node)
+        if name is None or not isinstance(self.entity(name.token), Register | RegisterVector):
+            raise SourceError(node.token, "expected a register")
+        register = self.register(name)
+        return self._fits(name.token, register, Type.U32 if register.type.bits == Type.U32.bits else Type.U64)
 
     def _is_special(self, node: syntax.OperandNode) -> bool:
         name = syntax.lone_name(node)

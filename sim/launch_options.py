@@ -10,13 +10,13 @@ from rtl.isa.legality import encoding_error, lacks
 from rtl.isa.syntax import RZ
 from rtl.isa.table import find
 from rtl.params import PRESETS, SmParams
+from sim.activity import activity
 from sim.board.errors import BoardError
 from sim.board.link import BAUD, Link, open_port
 from sim.board.machine import Board
 from sim.board.placing import fit
 from sim.command import CommandError, Parser, add_cache_option
 from sim.engine import current_name
-from sim.engine.activity import activity
 from sim.launch import Launch, lacking, prepare
 from sim.launch.arguments import parse_arguments
 from sim.launch.memory import Memory

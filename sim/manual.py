@@ -17,8 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from sim.activity import activity
 from sim.command import CommandError, Parser, make_folder
-from sim.engine.activity import activity
 from sim.report.ports import PORT_UNITS, port_table
 from sim.report.reference import reference_pages
 

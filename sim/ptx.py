@@ -9,9 +9,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from sim.collector import collector_off
+from sim.activity import activity
 from sim.command import Parser, write_file
-from sim.engine.activity import activity
 from sim.toolchain.elf_writer import write_object
 from sim.toolchain.from_ptx import assembly_of_ptx, object_of_ptx
 
@@ -29,7 +28,7 @@ def _parser() -> Parser:
 
 
 def _compile(options: Namespace) -> None:
-    with collector_off(), activity(f"compiling {options.input}"):
+    with activity(f"compiling {options.input}"):
         if Path(options.output).suffix == ".sass":
             content = assembly_of_ptx(options.input).encode()
         else:

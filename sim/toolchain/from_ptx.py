@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from sim.collector import collector_off
+
 from .assembler import assemble_statements
 from .compiler import compile_module, compile_statements
 from .cubin import load
@@ -14,12 +16,14 @@ __all__ = ["assembly_of_ptx", "object_of_ptx", "read_ptx_program"]
 
 def assembly_of_ptx(path: str | Path) -> str:
     """The assembly text of a PTX file; ProgramError when there is no program in it that can be compiled."""
-    return compile_module(read_ptx(path))
+    with collector_off():
+        return compile_module(read_ptx(path))
 
 
 def object_of_ptx(path: str | Path) -> ObjectFile:
     """The object file of a PTX file; ProgramError when there is no program in it that can be compiled."""
-    return assemble_statements(compile_statements(read_ptx(path)), f"{path}, compiled")
+    with collector_off():
+        return assemble_statements(compile_statements(read_ptx(path)), f"{path}, compiled")
 
 
 def read_ptx_program(path: str | Path) -> Module:

@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[2]
 UNITS = ("barrier", "convert", "crs", "execute", "fetch", "flow", "host", "issue", "launch", "memory", "trap")
 
 LAYERS = (
-    {"command"},
-    {"collector", "ecp5", "netlist", "toolchain", "workers"},
+    {"activity", "collector", "command"},
+    {"ecp5", "netlist", "toolchain", "workers"},
     {"engine", "launch", "bitstream", "verilog"},
     {"formal", "kernels", "model", "waves"},
     {"machine", "mutation"},

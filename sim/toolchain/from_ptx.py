@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+from sim.collector import collector_off
+
 from .assembler import assemble_statements
 from .compiler import compile_statements
 from .compiler.allocate import REGISTERS
@@ -17,7 +19,8 @@ __all__ = ["compiled_object", "object_of_ptx", "program_of_ptx", "read_ptx_progr
 
 def object_of_ptx(path: str | Path) -> ObjectFile:
     """The object file of a PTX file; ProgramError when there is no program in it that can be compiled."""
-    return compiled_object(read_ptx(path), str(path))
+    with collector_off():
+        return compiled_object(read_ptx(path), str(path))
 
 
 def compiled_object(ptx: PtxModule, name: str, registers: int = REGISTERS) -> ObjectFile:

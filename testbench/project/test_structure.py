@@ -11,10 +11,10 @@ ROOT = Path(__file__).parents[2]
 UNITS = ("barrier", "convert", "crs", "execute", "fetch", "flow", "host", "issue", "launch", "memory", "trap")
 
 LAYERS = (
-    {"activity", "interrupt", "scratch"},
+    {"activity", "collector", "interrupt", "scratch"},
     {"children", "entry"},
     {"command"},
-    {"collector", "ecp5", "netlist", "toolchain", "workers"},
+    {"ecp5", "netlist", "toolchain", "workers"},
     {"engine", "launch", "bitstream", "verilog"},
     {"formal", "kernels", "model", "waves"},
     {"machine", "mutation"},

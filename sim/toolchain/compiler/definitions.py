@@ -25,7 +25,9 @@ class Definitions:
                     if value in self.only or value.fixed is not None or not op.replaces:
                         again.add(value)
                     self.only[value] = op
-                uses += op.reads()
+                uses += [source.what for source in op.sources if isinstance(source.what, Value)]
+                if op.guard is not None and isinstance(op.guard.what, Value):
+                    uses.append(op.guard.what)
             if block.condition is not None and block.condition.value is not None:
                 uses.append(block.condition.value)
         for value in again:
@@ -42,8 +44,8 @@ class Definitions:
 
     def steady(self, source: Source, at: Op) -> bool:
         """Whether a source of an operation is the same wherever the operation's result is used."""
-        value = source.value
-        if value is None or value is self.function.stack:
+        value = source.what
+        if not isinstance(value, Value) or value is self.function.stack:
             return True
         op = self.only.get(value)
         return op is not None and self.places.dominates(op, *self.places.at[at])

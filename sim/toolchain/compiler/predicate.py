@@ -71,7 +71,7 @@ def _guarded(op: Op, guard: Source, live: Liveness, wanted: int) -> Op:
     """The operation for the threads of the guard. What nobody sees behind the body all threads may compute: the other
     body does not read it, as each meaning of a value has a name of its own.
     """
-    seen = live.mask(op.writes()) & wanted
+    seen = live.written_by(op) & wanted
     if not seen and (is_pure(op) or op.sets_carry):
         return op
     op.guard, op.fresh = guard, not seen

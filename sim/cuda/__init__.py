@@ -1,0 +1,1 @@
+"""CUDA programs on this machine."""

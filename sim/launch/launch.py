@@ -29,6 +29,8 @@ LOCAL_GRANULE = 16
 """Local memory per thread is a multiple of this many bytes."""
 CRS_LIMIT = 1 << 20
 """The largest call/return stack of a warp, in bytes: what its 16-bit entry numbers reach."""
+PROGRAM_ALIGNMENT = 256
+"""What the address of a program that is placed on the heap is a multiple of."""
 BANK_ALIGNMENT = 256
 """What the address of a constant bank in memory is a multiple of."""
 HANDLER_GAP = 256
@@ -112,6 +114,17 @@ class Launch:
         """
         return _round_up(self.local * 32 + self.crs, CRS_GRANULE)
 
+    def on(self, params: SmParams) -> "Launch":
+        """The launch for a machine: whether that has floating point."""
+        return replace(self, floats=params.floats, doubles=params.doubles)
+
+    def bank(self, number: int) -> bytes:
+        """The content of a constant bank: of one that lies in the memory already, as it is there now."""
+        content = self.banks[number]
+        if number in self.bank_addresses:
+            return self.memory.read(self.bank_addresses[number], len(content))
+        return content
+
     def allocate_local(self, slots: int, memory: Memory) -> int:
         """Maps the local memory of so many warp slots; returns its address. A memory serves one machine."""
         return memory.allocate(LOCAL_MEMORY, slots * self.warp_block, CRS_GRANULE)
@@ -190,36 +203,127 @@ def _driver_words(grid: tuple[int, int, int], block: tuple[int, int, int], local
     return bytes(bank)
 
 
+@dataclass(frozen=True)
+class Placement:
+    """A module in a memory, from which its kernels are launched any number of times.
+
+    ``program_base`` is the address of pc 0. ``variables`` maps the names of global variables and of constants in
+    SHARED_BANK to address and size; ``banks`` are the banks that all kernels share, ``kernel_banks`` those of each
+    kernel, as they were when the module was placed; ``bank_addresses`` says where the shared ones lie. ``output`` is
+    the address of the variable of what kernels print, None when they print nothing. ``regions`` are the first addresses
+    of what the module occupies.
+    """
+
+    module: Module
+    memory: Memory
+    program_base: int
+    variables: Mapping[str, tuple[int, int]]
+    banks: Mapping[int, bytes]
+    kernel_banks: Mapping[str, Mapping[int, bytes]]
+    bank_addresses: Mapping[int, int]
+    output: int | None
+    regions: tuple[int, ...]
+
+    def release(self) -> None:
+        """Frees what the module occupies."""
+        for base in self.regions:
+            self.memory.free(base)
+
+    def launch(self, kernel: Kernel, parameters: bytes, *, grid: tuple[int, int, int] = (1, 1, 1),
+               block: tuple[int, int, int] = (32, 1, 1), local: int | None = None, crs: int | None = None,
+               dynamic_shared: int = 0, buffers: Mapping[str, tuple[int, int]] = MappingProxyType({})) -> Launch:
+        """The launch of one grid. ``parameters`` is the kernel's parameter block.
+
+        ``local`` (bytes a thread) and ``crs`` (bytes a warp) default to the larger of what the binary asks for and
+        LOCAL_DEFAULT, CRS_DEFAULT. Raises ProgramError for sizes that can't be.
+        """
+        name = self.module.name
+        if min(*grid, *block) < 1:
+            raise ProgramError(f"{name}: grid {grid} and block {block} must be at least 1 in every dimension")
+        local = _round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
+        crs = _round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
+        shared = kernel.shared + dynamic_shared
+        for what, size, limit in (("call/return stack", crs, CRS_LIMIT), ("local memory", local, WINDOW_BYTES),
+                                  ("shared memory", shared, SHARED_LIMIT)):
+            if size > limit:
+                raise ProgramError(f"{name}: {size} bytes of {what}; there can be {limit}")
+        words = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base,
+                              self.bank_addresses.get(SHARED_BANK, 0))
+        banks = {0: words + parameters, **self.banks, **self.kernel_banks[kernel.name]}
+        return Launch(kernel, self.memory, self.program_base, len(self.module.code.content), kernel.entry, grid, block,
+                      MappingProxyType(banks), kernel.registers, kernel.barriers, shared, local, crs,
+                      MappingProxyType(dict(buffers)), bank_addresses=self.bank_addresses, output=self.output)
+
+
+def place(module: Module, memory: Memory, *, program_base: int | None = None, output: int | None = None,
+          heap: int | None = None) -> Placement:
+    """Places a module: its code at ``program_base`` or wherever there is room, its variables, the constant bank that
+    all its kernels share, and what its kernels print to and allocate from (``output`` and ``heap`` bytes; by default
+    as many as CUDA has). Raises ProgramError when a symbol is not defined.
+    """
+    module = supplied(module)
+    taken = set(memory.regions)
+    number = len(taken)
+
+    def region(name: str) -> str:
+        """A name of its own, also for the second module of a memory."""
+        return name if name not in taken else f"{name} {number}"
+
+    code_bytes = max(len(module.code.content), 1)
+    if program_base is None:
+        program_base = memory.allocate(region("program"), code_bytes, PROGRAM_ALIGNMENT)
+    else:
+        memory.map("program", program_base, code_bytes)
+    data_base = memory.allocate(region("globals"), len(module.data.content), max(module.data.alignment, 256))
+    addresses = dict(module.code.symbols)
+    addresses |= {name: data_base + offset for name, offset in module.data.symbols.items()}
+    for bank in (*module.constants.values(), *(bank for kernel in module.kernels.values()
+                                               for bank in kernel.constants.values())):
+        addresses |= bank.symbols
+    variables = {name: (data_base + offset, _size_of(module.data, name))
+                 for name, offset in module.data.symbols.items()}
+    bank_addresses: dict[int, int] = {}
+    constants: dict[str, int] = {}
+    if (shared_bank := module.constants.get(SHARED_BANK)) is not None:
+        base = memory.allocate(region(bank_name(SHARED_BANK)), len(shared_bank.content), BANK_ALIGNMENT)
+        bank_addresses = {SHARED_BANK: base}
+        constants = {name: base + offset for name, offset in shared_bank.symbols.items()}
+        variables |= {name: (address, _size_of(shared_bank, name)) for name, address in constants.items()}
+    memory.write(program_base, _patched(module.name, module.code, addresses, constants))
+    memory.write(data_base, _patched(module.name, module.data, addresses, constants))
+    banks = {bank: _patched(module.name, data, addresses, constants) for bank, data in module.constants.items()}
+    kernel_banks = {
+        kernel.name: {bank: _patched(module.name, data, addresses, constants)
+                      for bank, data in kernel.constants.items()}
+        for kernel in module.kernels.values()}
+    for bank, base in bank_addresses.items():
+        memory.write(base, banks[bank])
+    output_variable = allot(memory, {name: addresses[name] for name in module.data.symbols}, output, heap, region)
+    regions = tuple(base for name, (base, _) in memory.regions.items() if name not in taken)
+    return Placement(module, memory, program_base, variables, banks, kernel_banks, MappingProxyType(bank_addresses),
+                     output_variable, regions)
+
+
+def _size_of(data: Data, name: str) -> int:
+    """Bytes of a symbol: what the file says, else as far as the next symbol or the end."""
+    if name in data.sizes:
+        return data.sizes[name]
+    start = data.symbols[name]
+    return min((offset for offset in data.symbols.values() if offset > start), default=len(data.content)) - start
+
+
 def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | None = None,
             grid: tuple[int, int, int] = (1, 1, 1), block: tuple[int, int, int] = (32, 1, 1), local: int | None = None,
             crs: int | None = None, dynamic_shared: int = 0, memory: Memory | None = None, output: int | None = None,
             heap: int | None = None) -> Launch:
     """Places ``module`` and the arguments' buffers in a fresh memory, or in an empty one that is given, and makes the
-    launch of one grid.
-
-    ``local`` and ``crs`` default to the larger of what the binary asks for and LOCAL_DEFAULT, CRS_DEFAULT; ``output``
-    and ``heap``, of a program that has the runtime, to its own defaults. Raises ProgramError when the program or the
-    arguments do not fit.
+    launch of one grid; sizes as in :meth:`Placement.launch` and :func:`place`. Raises ProgramError when the program or
+    the arguments do not fit.
     """
-    module = supplied(module)
-    kernel = module.kernel(entry)
-    arguments = list(arguments)
-    if min(*grid, *block) < 1:
-        raise ProgramError(f"{module.name}: grid {grid} and block {block} must be at least 1 in every dimension")
-    local = _round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
-    crs = _round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
-    shared = kernel.shared + dynamic_shared
-    for what, size, limit in (("call/return stack", crs, CRS_LIMIT), ("local memory", local, WINDOW_BYTES),
-                              ("shared memory", shared, SHARED_LIMIT)):
-        if size > limit:
-            raise ProgramError(f"{module.name}: {size} bytes of {what}; there can be {limit}")
     memory = Memory() if memory is None else memory
-    memory.map("program", PROGRAM_BASE, max(len(module.code.content), 1))
-    data_base = memory.allocate("globals", len(module.data.content), max(module.data.alignment, 256))
-    addresses = dict(module.code.symbols)
-    addresses |= {name: data_base + offset for name, offset in module.data.symbols.items()}
-    for bank in (*module.constants.values(), *kernel.constants.values()):
-        addresses |= bank.symbols
+    placed = place(module, memory, program_base=PROGRAM_BASE, output=output, heap=heap)
+    kernel = placed.module.kernel(entry)
+    arguments = list(arguments)
     buffers: dict[str, tuple[int, int]] = {}
     for argument in arguments:
         if isinstance(argument, Buffer):
@@ -228,26 +332,9 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
             base = memory.allocate(argument.name, len(argument.content))
             memory.write(base, argument.content)
             buffers[argument.name] = (base, len(argument.content))
-    bank_addresses: dict[int, int] = {}
-    constants: dict[str, int] = {}
-    if (shared_bank := module.constants.get(SHARED_BANK)) is not None:
-        base = memory.allocate(bank_name(SHARED_BANK), len(shared_bank.content), BANK_ALIGNMENT)
-        bank_addresses = {SHARED_BANK: base}
-        constants = {name: base + offset for name, offset in shared_bank.symbols.items()}
-    memory.write(PROGRAM_BASE, _patched(module.name, module.code, addresses, constants))
-    memory.write(data_base, _patched(module.name, module.data, addresses, constants))
-    banks = {number: _patched(module.name, data, addresses, constants)
-             for number, data in (*module.constants.items(), *kernel.constants.items())}
-    for number, base in bank_addresses.items():
-        memory.write(base, banks[number])
-    output_variable = allot(memory, {name: addresses[name] for name in module.data.symbols}, output, heap)
     parameters = _parameters(module, kernel, arguments, {name: base for name, (base, _) in buffers.items()})
-    banks[0] = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base,
-                             bank_addresses.get(SHARED_BANK, 0)) + parameters
-    return Launch(kernel, memory, PROGRAM_BASE, len(module.code.content), kernel.entry, grid, block,
-                  MappingProxyType(banks), kernel.registers, kernel.barriers, shared, local,
-                  crs, MappingProxyType(buffers), bank_addresses=MappingProxyType(bank_addresses),
-                  output=output_variable)
+    return placed.launch(kernel, parameters, grid=grid, block=block, local=local, crs=crs,
+                         dynamic_shared=dynamic_shared, buffers=buffers)
 
 
 def lacking(launch: Launch, params: SmParams) -> tuple[str, int] | None:

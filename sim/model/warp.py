@@ -63,6 +63,11 @@ class Result:
     error_status: ErrorStatus | None = None
 
 
+def _whole_words(bank: bytes) -> bytes:
+    """A constant bank, which ends with a whole word."""
+    return bank + bytes(-len(bank) % 4)
+
+
 class Machine:
     """A streaming multiprocessor without time.
 
@@ -106,7 +111,7 @@ class Machine:
         self.trap_reasons = self.log.trap_reasons
         self.traps = Traps(self.warps, self.log, self.reports, self._end, launch.trap_handler)
         self._follows = follows
-        self._banks = {bank: content + bytes(-len(content) % 4) for bank, content in launch.banks.items()}
+        self._banks = {bank: _whole_words(launch.bank(bank)) for bank in launch.banks}
         self._local_memory = launch.allocate_local(warps, launch.memory)
         self._decoded: dict[int, Instruction] = {}
         self._order = None if order is None else random.Random(order)

@@ -4,6 +4,7 @@ Exit code: that of the program, or 1 where a launch failed and the program ended
 """
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -85,13 +86,28 @@ def _shape(sizes: tuple[int, int, int]) -> str:
     return ",".join(map(str, shown))
 
 
+_LONGEST_NAME = 40
+
+
+def readable(name: str) -> str:
+    """The name of a kernel for people: of a mangled one the names that it is nested in, joined by dots."""
+    if match := re.match(r"_ZN?(?=[0-9])", name):
+        parts, at = [], match.end()
+        while number := re.match(r"[0-9]+", name[at:]):
+            start = at + number.end()
+            at = start + int(number[0])
+            parts.append(re.sub(r"_(2[0-9a-f]|3[a-f]|5b|5d)", lambda found: chr(int(found[1], 16)), name[start:at]))
+        name = ".".join(part for part in parts if part not in ("cudapy", "<locals>"))
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME - 1]}…"
+
+
 def table(launches: Sequence[LaunchRecord]) -> list[str]:
     """Launches as a table: one line each."""
     rows = [("launch", "kernel", "grid", "block", "cycles", "instructions", "cycles/instr", "seconds", "status")]
     for number, one in enumerate(launches, 1):
         outcome = one.outcome
         each = f"{outcome.cycles / outcome.instructions:.2f}" if outcome.instructions else "-"
-        rows.append((str(number), one.kernel, _shape(one.grid), _shape(one.block), f"{outcome.cycles:,}",
+        rows.append((str(number), readable(one.kernel), _shape(one.grid), _shape(one.block), f"{outcome.cycles:,}",
                      f"{outcome.instructions:,}", each, f"{one.seconds:.3f}", outcome.status))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     left = {1, 8}

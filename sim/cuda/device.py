@@ -89,7 +89,6 @@ class Device:
         self.launches: list[LaunchRecord] = []
         self.lock = threading.RLock()
         self._numbers = iter(range(1, 1 << 62))
-        self._names = iter(range(1, 1 << 62))
         self.attributes = self._attributes()
 
     def _attributes(self) -> Mapping[int, int]:
@@ -110,7 +109,7 @@ class Device:
     def allocate(self, context: Context, size: int, kind: int) -> int:
         """Allocates zeroed memory."""
         try:
-            address = self.memory.allocate(f"allocation {next(self._names)}", size)
+            address = self.memory.allocate(self.memory.free_name("allocation"), size)
         except OutOfMemoryError as error:
             raise CudaError(_OUT_OF_MEMORY) from error
         context.allocations[address] = (size, kind)

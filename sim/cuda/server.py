@@ -147,6 +147,10 @@ class _Session:
                 result, answer = error.result, error.message.encode()
                 if error.message:
                     print(f"warpstack: {error.message}", file=sys.stderr, flush=True)
+            except Exception as error:  # a fault of this server must not end the program
+                result = _UNKNOWN
+                print(f"warpstack: the CUDA server failed at {name}: {type(error).__name__}: {error}", file=sys.stderr,
+                      flush=True)
             sticky = 0 if context is None else context.error
         self._send(REPLY_HEADER.pack(result=result, sticky=sticky, data_bytes=len(answer)) + reply + answer)
 

@@ -263,12 +263,7 @@ def place(module: Module, memory: Memory, *, program_base: int | None = None, ou
     """
     module = supplied(module)
     taken = set(memory.regions)
-    number = len(taken)
-
-    def region(name: str) -> str:
-        """A name of its own, also for the second module of a memory."""
-        return name if name not in taken else f"{name} {number}"
-
+    region = memory.free_name
     code_bytes = max(len(module.code.content), 1)
     if program_base is None:
         program_base = memory.allocate(region("program"), code_bytes, PROGRAM_ALIGNMENT)

@@ -54,6 +54,7 @@ class Memory:
         self._gap = gap
         self._limit = limit
         self._holes: list[tuple[int, int]] = []
+        self._last_number = 1
 
     def copy(self) -> "Memory":
         """Another memory with the same content."""
@@ -63,6 +64,7 @@ class Memory:
         other._ends = list(self._ends)
         other._names = dict(self._names)
         other._holes = list(self._holes)
+        other._last_number = self._last_number
         other._pages = {number: bytearray(page) for number, page in self._pages.items()}
         return other
 
@@ -103,6 +105,13 @@ class Memory:
         self.map(name, base, size)
         self._heap = base + size + self._gap
         return base
+
+    def free_name(self, name: str) -> str:
+        """The name, or where a range has it already, the name with a number behind it that none has."""
+        if name not in self.regions:
+            return name
+        self._last_number += 1
+        return f"{name} {self._last_number}"
 
     def free(self, base: int) -> None:
         """Frees the range that begins at ``base``: its addresses and its place on the heap. ValueError where none

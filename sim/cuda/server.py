@@ -60,19 +60,22 @@ class Server:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(f"\0{self.name}")
         self._listener.listen()
-        self._connections: set[socket.socket] = set()
+        self._connections: dict[threading.Thread, socket.socket] = {}
         self._modules: dict[tuple[bytes, int], Module] = {}
         self._closed = False
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Ends all connections."""
+        """Ends all connections; returns when nobody uses the device any more."""
         self._closed = True
-        for one in (self._listener, *self._connections):
+        connections = dict(self._connections)
+        for one in (self._listener, *connections.values()):
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-            one.close()
+        self._listener.close()
+        for thread in (self._thread, *connections):
+            thread.join()
 
     def _accept(self) -> None:
         while not self._closed:
@@ -84,8 +87,9 @@ class Server:
             if _CREDENTIALS.unpack(credentials)[1] != os.getuid():
                 connection.close()
                 continue
-            self._connections.add(connection)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
+            self._connections[thread] = connection
+            thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
         """All calls of one program; what it has not freed is freed when it ends."""
@@ -96,10 +100,15 @@ class Server:
         except (_EndOfConnectionError, OSError):
             pass
         finally:
-            self._connections.discard(connection)
-            connection.close()
             with self.device.lock:
                 session.release()
+            connection.close()
+            self._connections.pop(threading.current_thread(), None)
+
+    @property
+    def programs(self) -> int:
+        """How many connections there are."""
+        return len(self._connections)
 
     def module(self, content: bytes, max_registers: int) -> Module:
         """The program of an image; those that were loaded before are kept."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from sim.command import CALLED
+from sim.entry import begin
 
 __all__ = ["COMMANDS", "main"]
 
@@ -19,6 +20,8 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command with the arguments that follow its name; returns its exit code, 2 for one that does not exist."""
+    if arguments is None:
+        begin()
     name, *rest = [*(sys.argv[1:] if arguments is None else arguments), ""]
     if name in ("-h", "--help"):
         print("usage: warpstack COMMAND ...\n")

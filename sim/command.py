@@ -9,6 +9,10 @@ from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
+from weakref import finalize
+
+from sim.entry import why_missing
+from sim.interrupt import handled, interrupted
 
 __all__ = ["CALLED", "CommandError", "OutputError", "OutputFile", "Parser", "add_cache_option", "check_file",
            "is_whole", "make_folder", "print_text", "write_file"]
@@ -38,8 +42,25 @@ class Parser(argparse.ArgumentParser):
 
     def run(self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], *, bare: bool = False) -> int:
         """Does with the options what the body does; returns the exit code. A CommandError gets one line on stderr and
-        exit code 2, as wrong arguments do; a ``bare`` one, about a place in a file, without the command's name.
+        exit code 2, as wrong arguments do; a ``bare`` one, about a place in a file, without the command's name. So does
+        a module of an extra that is not installed.
+
+        After Ctrl-C there is one line, too, and exit code 130; see :mod:`sim.interrupt`. Called as a function, with
+        arguments, it leaves that to its caller.
         """
+        if arguments is not None and CALLED.get() is None:
+            return self._carry_out(arguments, body, bare)
+        try:
+            with handled():
+                return self._carry_out(arguments, body, bare)
+        except KeyboardInterrupt as request:
+            stopped = interrupted(request)
+            begin = "\r\x1b[K" if sys.stderr.isatty() else ""      # the terminal has shown ^C there
+            print(f"{begin}{self.prog}: {stopped.line}", file=sys.stderr)
+            return stopped.code
+
+    def _carry_out(self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], bare: bool) -> int:
+        """Does what the body does, or says why not."""
         options = self.parse_args(arguments)
         try:
             return body(options) or 0
@@ -48,6 +69,10 @@ class Parser(argparse.ArgumentParser):
                 self.error(str(error))
             print(error, file=sys.stderr)
             return 2
+        except ModuleNotFoundError as error:
+            if (why := why_missing(error.name)) is None:
+                raise
+            self.error(why)
 
     def error(self, message: str) -> NoReturn:
         """Ends the program."""
@@ -104,6 +129,7 @@ class OutputFile:
     def __init__(self, path: str | Path, *, folders: bool = False) -> None:
         self._path = Path(path)
         self._unfinished: Path | None = None
+        self._leftover: finalize[Any, Any] | None = None    # also of one that nobody closes or discards
         self._error: OutputError | None = None
         try:
             _prepare_place(self._path, folders)
@@ -114,6 +140,7 @@ class OutputFile:
     def _open(self) -> BinaryIO:
         if is_whole(self._path):
             self._unfinished = _beside(self._path)
+            self._leftover = finalize(self, _remove, self._unfinished)
             return self._unfinished.open("wb")
         if (stream := _stream(self._path)) is None:
             return self._path.open("wb")
@@ -136,8 +163,9 @@ class OutputFile:
             return
         try:
             self._file.close()
-            if self._unfinished is not None:
+            if self._unfinished is not None and self._leftover is not None:
                 self._unfinished.replace(os.path.realpath(self._path))
+                self._leftover.detach()
         except OSError as error:
             raise self._failed(error) from error
 
@@ -145,9 +173,8 @@ class OutputFile:
         """Leaves nothing, if the file was not closed."""
         with suppress(OSError):
             self._file.close()
-        if self._unfinished is not None:
-            with suppress(OSError):
-                self._unfinished.unlink()
+        if self._leftover is not None:
+            self._leftover()
 
     def _failed(self, error: OSError) -> OutputError:
         """What is to be raised, then and by whatever is written after it."""
@@ -177,6 +204,12 @@ def _prepare_place(target: Path, folders: bool) -> None:
         target.parent.mkdir(parents=True)
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+
+
+def _remove(path: Path) -> None:
+    """Removes a file, if it is there."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def _beside(target: Path) -> Path:

@@ -9,9 +9,9 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from sim.activity import activity
 from sim.collector import collector_off
 from sim.command import Parser, write_file
-from sim.engine.activity import activity
 from sim.toolchain.elf_writer import write_object
 from sim.toolchain.from_ptx import assembly_of_ptx, object_of_ptx
 

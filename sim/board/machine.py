@@ -9,6 +9,7 @@ from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, WORK_REGISTERS, HostRegister
 from rtl.layouts import Policy
 from rtl.params import PRESETS, SmParams
+from sim.interrupt import deferred, raise_noted
 from sim.launch import Launch
 from sim.machine.host import REGISTERS, Driver
 from sim.machine.hosted import HardwareResult, HostedMachine
@@ -92,7 +93,7 @@ class Board(HostedMachine):
     def run(self, launch: Launch, limit: int, progress: Callable[[int], object] = lambda _cycles: None, *,
             report_mask: int = REPORT_MASK_RESET, driver: Driver | None = None) -> HardwareResult:
         """Runs to the end of the grid, an error, a hang, or ``limit`` cycles; see HostedMachine. The launch's memory
-        must fit into the board's: BoardError.
+        must fit into the board's: BoardError. RunInterrupted after Ctrl-C.
         """
         self._reset()
         places = self.place(launch)
@@ -104,8 +105,12 @@ class Board(HostedMachine):
         self._began, self._levels = self._look()[1], 0
         self.cycles = 0
         result = HardwareResult("timeout", 0)
-        _carry_out(self.serve(launch, places, limit, result, report_mask=report_mask, driver=driver, progress=progress))
-        memory.forget()
+        try:
+            with deferred():
+                _carry_out(self.serve(launch, places, limit, result, report_mask=report_mask, driver=driver,
+                                      progress=progress))
+        finally:
+            memory.forget()
         return result
 
     def _reset(self) -> None:
@@ -153,6 +158,7 @@ class Board(HostedMachine):
         end = self.cycles + cycles
         self._forget()
         while True:
+            raise_noted()
             state, now = self._look()
             self.cycles = now - self._began
             idle = not _field(BOARD_REGISTERS["STATE"], "BUSY", state)

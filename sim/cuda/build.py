@@ -28,7 +28,8 @@ LIBRARIES = ("libcuda.so.1", "libcudart.so.11.0", "libcudart.so.12")
 """Names of the files."""
 _REASONS: Mapping[str, str] = {
     "cuTex": "there are no textures", "cuSurf": "there are no surfaces", "cuArray": "there are no arrays",
-    "cuMipmappedArray": "there are no arrays", "cuMemcpyA": "there are no arrays", "cuMemcpyHtoA": "there are no arrays",
+    "cuMipmappedArray": "there are no arrays", "cuMemcpyA": "there are no arrays",
+    "cuMemcpyHtoA": "there are no arrays",
     "cuMemcpyDtoA": "there are no arrays", "cuMemAddress": "there is no virtual memory management",
     "cuMemCreate": "there is no virtual memory management", "cuMemMap": "there is no virtual memory management",
     "cuMemUnmap": "there is no virtual memory management", "cuMemSetAccess": "there is no virtual memory management",

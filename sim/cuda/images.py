@@ -11,13 +11,15 @@ from importlib import import_module
 from typing import Any
 
 from sim.cuda.errors import CudaError
-from sim.toolchain.assembler import assemble
-from sim.toolchain.compiler import compile_module
+from sim.toolchain.assembler import assemble_statements
+from sim.toolchain.compiler import compile_statements
 from sim.toolchain.compiler.allocate import REGISTERS
 from sim.toolchain.cubin import load
 from sim.toolchain.elf_reader import read_object
 from sim.toolchain.elf_writer import write_object
+from sim.toolchain.from_ptx import program_of_ptx
 from sim.toolchain.module import Module, ProgramError
+from sim.toolchain.object_file import ObjectFile
 from sim.toolchain.ptx.front_end import parse_ptx
 
 __all__ = ["link_images", "module_of"]
@@ -96,10 +98,18 @@ def _registers(limit: int) -> int:
     return min(limit, REGISTERS) if limit else REGISTERS
 
 
-def _compiled(text: str, limit: int) -> Any:
+def _compiled(text: str, limit: int) -> ObjectFile:
     """The object file of PTX text."""
     try:
-        return assemble(compile_module(parse_ptx(text, "PTX"), _registers(limit)), "PTX, compiled")
+        return assemble_statements(compile_statements(parse_ptx(text, "PTX"), _registers(limit)), "PTX, compiled")
+    except ProgramError as error:
+        raise CudaError(_INVALID_PTX, str(error)) from error
+
+
+def _program(text: str, limit: int) -> Module:
+    """The program of PTX text."""
+    try:
+        return program_of_ptx(parse_ptx(text, "PTX"), "PTX", _registers(limit))
     except ProgramError as error:
         raise CudaError(_INVALID_PTX, str(error)) from error
 
@@ -113,7 +123,7 @@ def module_of(content: bytes, max_registers: int = 0) -> Module:
         if content.startswith(_ELF):
             return load(read_object(content, "cubin"))
         if (text := _text(content)) is not None:
-            return load(_compiled(text, max_registers))
+            return _program(text, max_registers)
     except ProgramError as error:
         raise CudaError(_INVALID_IMAGE, str(error)) from error
     raise CudaError(_INVALID_IMAGE, "the image is no PTX text, cubin or fatbin")

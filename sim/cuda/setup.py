@@ -58,7 +58,8 @@ def _targets(packages: Sequence[Path]) -> dict[str, Path]:
 
 def _cuda_home(targets: Mapping[str, Path], libraries: Path) -> Path:
     """A folder that looks like an installed CUDA; made once for the same links."""
-    links = {**targets, "lib64/libcudart.so": libraries / "libcudart.so", "lib64/libcuda.so": libraries / "libcuda.so.1"}
+    links = {**targets, "lib64/libcudart.so": libraries / "libcudart.so",
+             "lib64/libcuda.so": libraries / "libcuda.so.1"}
     digest = hashlib.sha256("\0".join(f"{link}={target}" for link, target in links.items()).encode())
     folder = cache_folder() / f"cuda-home-{digest.hexdigest()[:16]}"
     if folder.is_dir():

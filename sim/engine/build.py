@@ -8,14 +8,15 @@ import hashlib
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import PIPE, CompletedProcess
 from tempfile import TemporaryDirectory
 
+from sim.children import Children
 from sim.engine import cache
 from sim.engine.errors import EngineError
 
@@ -62,10 +63,15 @@ def compiler_identity() -> str:
     return "\0".join([*command, str(state and (Path(found or "").resolve(), state.st_size, state.st_mtime_ns))])
 
 
-def _compile(command: list[str], source: Path, folder: Path) -> Path:
+def _run(compilers: Children, command: list[str], work: Path, *arguments: str | Path) -> CompletedProcess[str]:
+    """Runs a compiler, whose temporary files go where it works."""
+    return compilers.run([*command, *arguments], stdout=PIPE, stderr=PIPE, env={**os.environ, "TMPDIR": str(work)})
+
+
+def _compile(compilers: Children, command: list[str], source: Path) -> Path:
     """The object file of a translation unit."""
     made = source.with_suffix(".o")
-    done = subprocess.run([*command, "-c", f"-I{folder}", "-o", made, source], capture_output=True, text=True)
+    done = _run(compilers, command, source.parent, "-c", f"-I{RUNTIME[0].parent}", "-o", made, source)
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()[-1:]
         raise EngineError(f"engine compiled: {command[0]} failed on the model: {' '.join(errors[:1])}")
@@ -78,10 +84,10 @@ def _link(command: list[str], units: Sequence[str]) -> bytes:
         sources = [Path(work, f"unit{number}.cc") for number in range(len(units))]
         for source, unit in zip(sources, units, strict=True):
             source.write_text(f'#include "runtime.h"\n{unit}')
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = list(pool.map(lambda source: _compile(command, source, RUNTIME[0].parent), sources))
-        linked = Path(work, "model.so")
-        done = subprocess.run([*command, "-shared", "-o", linked, *objects], capture_output=True, text=True)
+        with ThreadPoolExecutor(os.cpu_count()) as pool, Children() as compilers:
+            objects = list(pool.map(lambda source: _compile(compilers, command, source), sources))
+            linked = Path(work, "model.so")
+            done = _run(compilers, command, Path(work), "-shared", "-o", linked, *objects)
         if done.returncode:
             raise EngineError(f"engine compiled: {command[0]} can't link the model: {done.stderr.splitlines()[-1]}")
         return linked.read_bytes()

@@ -7,8 +7,8 @@ from typing import Any
 
 from amaranth.sim import Simulator
 
+from sim.activity import activity
 from sim.engine import cache
-from sim.engine.activity import activity
 from sim.engine.build import compiler_identity
 from sim.engine.errors import EngineError
 from sim.engine.identity import Identity, identify

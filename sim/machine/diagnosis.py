@@ -17,7 +17,7 @@ from sim.model.retirement import StackToken, WarpMasks
 from sim.model.stack import decode_token
 from sim.toolchain.spelling import spell
 
-__all__ = ["diagnose", "warp_states"]
+__all__ = ["diagnose", "instruction_text", "warp_states"]
 
 _WORDS = {
     WaitReason.FLOW: "its flow instruction has no result", WaitReason.DRAIN: "an instruction is not complete",
@@ -39,7 +39,7 @@ def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
             text = f"waits at barrier {ctx.get(core.front_end.barrier.arrivals.data[warp]).number}"
         lines.append(f"warp {warp}: {text}")
         last = ctx.get(core.front_end.issue.last.data[warp])
-        lines.append(f"  issued last {_instruction(launch, memory, last)}" if last else "  issued nothing")
+        lines.append(f"  issued last {instruction_text(launch, memory, last)}" if last else "  issued nothing")
         lines += [f"  {line}" for line in state.lines()]
     return lines
 
@@ -118,7 +118,7 @@ def _serial_on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
     return StackToken(TokenKind(mask.note), pc.bits, mask.bits, bool(pc.note))
 
 
-def _instruction(launch: Launch, memory: Memory, address: int) -> str:
+def instruction_text(launch: Launch, memory: Memory, address: int) -> str:
     """An instruction with its disassembly."""
     try:
         word = memory.read_number(launch.program_base + address, INSTRUCTION_BYTES)

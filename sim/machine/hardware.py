@@ -14,6 +14,7 @@ from rtl.params import SmParams
 from rtl.sm import Sm
 from sim.collector import collector_off
 from sim.engine import Engine, Sink, engine_of, make_simulator, observe_all, run_cycles
+from sim.interrupt import deferred
 from sim.launch import Launch
 from sim.machine.diagnosis import diagnose, warp_states
 from sim.machine.harness import Harness
@@ -91,7 +92,6 @@ class Hardware(HostedMachine):
         self.latency, self.disorder, self._vcd = latency, disorder, vcd
         self._simulator = make_simulator(harness, engine)
         self._simulator.add_clock(PERIOD)
-        self._simulator.add_testbench(self._host)
         self._now: _Run | None = None
         self.trouble: Callable[[int], Trouble] = lambda _number: ON_TIME
         self.told: Callable[[Warp, int], object] | None = None
@@ -113,9 +113,11 @@ class Hardware(HostedMachine):
         says that warp errors of code n are reported. The ``driver`` is the host while the grid runs; without one, a
         machine that is locked down stays so, which ends the run.
 
-        The launch's memory becomes the reference machine's, the hardware has a copy.
+        The launch's memory becomes the reference machine's, the hardware has a copy. RunInterrupted after Ctrl-C.
         """
-        if self._now is not None:
+        if self._now is None:
+            self._simulator.add_testbench(self._host)   # not before: one that never runs is a warning
+        else:
             self._simulator.reset()
             if self._observer is not None:
                 self._observer.restart()
@@ -129,10 +131,11 @@ class Hardware(HostedMachine):
             self.lockstep = Lockstep(reference, self.params, report_mask)
             self.lockstep.told, self.lockstep.entered = self.told, self.entered
             self._reader.begin(self.lockstep.take)
-        try:
-            self._simulator.run()
-        finally:
-            self._close()
+        with deferred():
+            try:
+                self._simulator.run()
+            finally:
+                self._close()
         return now.result
 
     @property

@@ -8,13 +8,14 @@ from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import CONTROL_RESET, COUNTER_BLOCK, COUNTERS, SM_REGISTERS, WORK_REGISTERS, counters_of
 from rtl.layouts import LaunchRejection, Policy
 from rtl.params import SmParams
+from sim.interrupt import Interrupted
 from sim.launch import Launch
 from sim.launch.descriptor import place_descriptor
 from sim.machine.host import REGISTERS, Driver, Host, HostAccess
 from sim.machine.lockstep import Lockstep
 from sim.machine.warp_state import WarpState
 
-__all__ = ["HardwareResult", "HostedMachine"]
+__all__ = ["HardwareResult", "HostedMachine", "RunInterrupted"]
 
 _CHUNK = 10_000
 """Cycles between two looks at how far it is."""
@@ -26,9 +27,10 @@ _QUIET = 3
 class HardwareResult:
     """How a run ended.
 
-    ``status`` is ``ok``, ``error`` or ``timeout``, ``reason`` what else is known, ``diagnosis`` what each warp waits
-    for when it is not ``ok``; then ``warps`` are masks and stacks of those that live, by slot. ``registers`` are the
-    SM's registers by name, ``counters`` all counters. ``rejection``: why the machine would not take the launch.
+    ``status`` is ``ok``, ``error``, ``timeout`` or ``interrupted``, ``reason`` what else is known, ``diagnosis`` what
+    each warp waits for when it is not ``ok``; then ``warps`` are masks and stacks of those that live, by slot.
+    ``registers`` are the SM's registers by name, ``counters`` all counters. ``rejection``: why the machine would not
+    take the launch.
     """
 
     status: str
@@ -44,6 +46,22 @@ class HardwareResult:
     def instructions(self) -> int:
         """Warp instructions."""
         return self.counters.get("instructions", 0)
+
+    @property
+    def outcome(self) -> str:
+        """Status and reason in one line."""
+        if self.status == "interrupted":
+            return f"interrupted after {self.cycles:,} cycles"
+        return self.status + (f": {self.reason}" if self.reason else "")
+
+
+class RunInterrupted(Interrupted):
+    """A request to end the program that came during a run. ``result``: what the run came to until then."""
+
+    def __init__(self, number: int, result: HardwareResult) -> None:
+        super().__init__(number)
+        self.result = result
+        self.after = f"after {result.cycles:,} cycles"
 
 
 class HostedMachine(HostAccess):
@@ -108,15 +126,26 @@ class HostedMachine(HostAccess):
                     report_mask: int = REPORT_MASK_RESET, driver: Driver | None = None,
                     progress: Callable[[int], object] = lambda _cycles: None) -> None:
         """Runs a launch that is in memory to the end of its grid, an error, a difference, a hang, or ``limit`` cycles;
-        ``result`` becomes what it came to. ``places`` are those of :meth:`place`.
+        ``result`` becomes what it came to. ``places`` are those of :meth:`place`. RunInterrupted after Ctrl-C, when all
+        there is to know was read.
         """
+        try:
+            await self._serve(launch, places, limit, result, report_mask, driver, progress)
+        except Interrupted as request:
+            result.status = "interrupted"
+            await self._finish(result)
+            raise RunInterrupted(request.number, result) from None
+        await self._finish(result)
+
+    async def _serve(self, launch: Launch, places: tuple[int, int], limit: int, result: HardwareResult,
+                     report_mask: int, driver: Driver | None, progress: Callable[[int], object]) -> None:
+        """Runs a launch; what is to be read at the end is not read."""
         await self._start(launch, places, report_mask, held=self.remote and driver is not None)
         if driver is not None:
             await driver(Host(self))
             self._outcome(result)
         else:
             await self._wait(limit, result, progress)
-        await self._finish(result)
 
     async def _start(self, launch: Launch, places: tuple[int, int], report_mask: int, *, held: bool) -> None:
         """Starts the grid, which waits for whoever lets it go, if it is ``held``."""

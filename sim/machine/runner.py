@@ -88,9 +88,6 @@ class Runner(ABC):
     def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:
         """Runs a launch to its end, an error, or ``limit`` cycles. ``progress`` is told of cycles as they pass."""
 
-    def close(self) -> None:
-        """Gives back what the runner holds."""
-
 
 class ModelRunner(Runner):
     """The warp model: no hardware, no time; its cycles are instructions."""

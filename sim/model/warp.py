@@ -22,7 +22,8 @@ compute         everything else, by the vector operations of ``vector``
 ==============  ======================================================================
 
 Choices of this project beyond those said at each instruction: errors are precise, an instruction that raises one
-changes nothing; an error that is not reported is no error, the instruction does nothing and the warp goes on.
+changes nothing; an error that is not reported is no error, the instruction does nothing and the warp goes on. Behind a
+reported error the warp comes back to the instruction, but one in the trap handler is left behind.
 Without a trap handler, a reported error or a BPT.TRAP ends with all warps paused.
 """
 
@@ -54,18 +55,13 @@ class Result:
 
     ``status`` is ``ok`` when every CTA has ended, ``error`` when warps were paused for what ``error_status`` says, or
     ended with a warp error all the same, else ``timeout``: the limit of instructions was reached, or no live warp can
-    go on (``reason`` says which).
+    go on (``reason`` says which). Who interrupts a run calls it ``interrupted``.
     """
 
     status: str
     instructions: int
     reason: str = ""
     error_status: ErrorStatus | None = None
-
-
-def _whole_words(bank: bytes) -> bytes:
-    """A constant bank, which ends with a whole word."""
-    return bank + bytes(-len(bank) % 4)
 
 
 class Machine:
@@ -111,7 +107,7 @@ class Machine:
         self.trap_reasons = self.log.trap_reasons
         self.traps = Traps(self.warps, self.log, self.reports, self._end, launch.trap_handler)
         self._follows = follows
-        self._banks = {bank: _whole_words(launch.bank(bank)) for bank in launch.banks}
+        self._banks = {bank: launch.bank(bank) for bank in launch.banks}
         self._local_memory = launch.allocate_local(warps, launch.memory)
         self._decoded: dict[int, Instruction] = {}
         self._order = None if order is None else random.Random(order)
@@ -145,7 +141,7 @@ class Machine:
             cta.warps.append(warp)
 
     def constant(self, bank: int, address: int, size: int, error: WarpError) -> int:
-        """``size`` bytes of a constant bank, little endian. Beyond its end, which is that of its last whole word:
+        """``size`` bytes of a constant bank, little endian. Beyond its end:
         WarpFaultError with ``error`` if that is reported, else 0.
         """
         content = self._banks.get(bank, b"")
@@ -220,7 +216,8 @@ class Machine:
             instruction.action(self, warp, instruction.threads(warp), record)
         except WarpFaultError as fault:
             record.error, detail = fault.error, fault.detail
-            record.next_pc = warp.pc if self.reports(fault.error) else following
+            # In the trap handler it is left behind, and so is one whose error is not reported.
+            record.next_pc = warp.pc if self.reports(fault.error) and not warp.in_trap else following
         self._complete(warp, record, detail, following)
         return record
 
@@ -241,9 +238,7 @@ class Machine:
         if record.error is WarpError.NONE or record.terminated:
             self.instructions += 1
             self.clock += 1
-            warp.pc = record.next_pc
-        elif self._follows:
-            warp.pc = following
+        warp.pc = following if self._follows and record.error is not WarpError.NONE else record.next_pc
         if record.error is not WarpError.NONE:
             self.traps.fail(warp, record.error, record.pc, detail)
         if record.terminated:

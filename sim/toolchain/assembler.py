@@ -43,7 +43,8 @@ who sees it. Numbers may be sums with names: a parameter, a constant, a shared v
 inside a kernel stand for their offsets; ``.next`` is the place behind the instruction (``BRX R0 -.next`` goes to
 R0 bytes into the code). A global variable or a function of its own has an address: ``32@lo(NAME)`` and
 ``32@hi(NAME)`` are its halves, ``.word`` and ``.dword`` take it whole, JMP and JCAL go there. ``generic(NAME)`` in
-data is the generic address of a variable or of a constant in bank 3.
+data is the generic address of a variable or of a constant in bank 3. In ``.byte``, ``8@N(NAME)`` and
+``8@N(generic(NAME))`` are the byte of an address that begins at bit N, a multiple of 8.
 
 Control codes may stand before an instruction, see :mod:`sim.toolchain.control_text`, ``.reuse`` behind a
 register. An instruction without them gets them from :mod:`sim.toolchain.schedule`. Behind an instruction
@@ -52,6 +53,7 @@ that it works across threads: records for NVIDIA's tools. Code ends in a branch 
 they are missing.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -80,13 +82,13 @@ from .object_file import (
     text_name,
 )
 from .operands import Reference
-from .program import Code, Memory, Program, collect, label_place
+from .program import Code, Line, Memory, Program, collect, label_place
 from .records import code_records, file_records
 from .relocation import GENERIC
 from .scope import CodeScope, FileScope
-from .source import SourceError, parse
+from .source import SourceError, Statement, parse
 
-__all__ = ["assemble", "read_sass"]
+__all__ = ["assemble", "assemble_statements", "read_sass"]
 
 _CONSTANT_FLAGS = SectionFlag.ALLOCATE
 _CODE_FLAGS = SectionFlag.ALLOCATE | SectionFlag.EXECUTE
@@ -102,8 +104,17 @@ def read_sass(path: str | Path) -> Module:
 
 def assemble(text: str, name: str) -> ObjectFile:
     """The object file of assembly text. ``name`` stands in messages; ProgramError says what is wrong, and where."""
+    return _assemble(lambda: parse(text), name)
+
+
+def assemble_statements(statements: Iterable[Statement | Line], name: str) -> ObjectFile:
+    """The object file of an assembly program that never was a text."""
+    return _assemble(lambda: statements, name)
+
+
+def _assemble(statements: Callable[[], Iterable[Statement | Line]], name: str) -> ObjectFile:
     try:
-        program = collect(parse(text))
+        program = collect(statements())
         if not any(code.kernel for code in program.codes):
             raise ProgramError(f"{name}: has no kernel")
         return _Assembler(program, name).object_file()

@@ -1,15 +1,18 @@
 """From a PTX file to assembly text, an object file, a program: front end, compiler and assembler in a row."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from .assembler import assemble
-from .compiler import compile_module
+from .assembler import assemble_statements
+from .compiler import compile_module, compile_statements
+from .compiler.allocate import REGISTERS
 from .cubin import load
-from .module import Module
+from .module import Kernel, Module
 from .object_file import ObjectFile
 from .ptx.front_end import read_ptx
+from .ptx.module import Function, PtxModule, Variable
 
-__all__ = ["assembly_of_ptx", "object_of_ptx", "read_ptx_program"]
+__all__ = ["assembly_of_ptx", "object_of_ptx", "program_of_ptx", "read_ptx_program"]
 
 
 def assembly_of_ptx(path: str | Path) -> str:
@@ -19,9 +22,25 @@ def assembly_of_ptx(path: str | Path) -> str:
 
 def object_of_ptx(path: str | Path) -> ObjectFile:
     """The object file of a PTX file; ProgramError when there is no program in it that can be compiled."""
-    return assemble(assembly_of_ptx(path), f"{path}, compiled")
+    return assemble_statements(compile_statements(read_ptx(path)), f"{path}, compiled")
 
 
 def read_ptx_program(path: str | Path) -> Module:
     """The program in a PTX file; ProgramError when there is none that can be compiled."""
-    return load(object_of_ptx(path))
+    return program_of_ptx(read_ptx(path), str(path))
+
+
+def program_of_ptx(ptx: PtxModule, name: str, registers: int = REGISTERS) -> Module:
+    """The program of a PTX module, whose threads have at most so many registers; ProgramError when it can't be
+    compiled."""
+    module = load(assemble_statements(compile_statements(ptx, registers), f"{name}, compiled"))
+    kernels = {kernel: _typed(found, ptx.functions[kernel]) for kernel, found in module.kernels.items()}
+    return replace(module, kernels=kernels, refused=ptx.refused)
+
+
+def _typed(kernel: Kernel, function: Function) -> Kernel:
+    """The kernel with the types of its parameters, of which object files know the sizes only."""
+    types = [variable.type.value if isinstance(variable, Variable) and variable.count == 1 else None
+             for variable in function.parameters]
+    return replace(kernel, parameters=tuple(
+        replace(parameter, type=types[parameter.ordinal]) for parameter in kernel.parameters))

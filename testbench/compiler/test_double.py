@@ -139,3 +139,32 @@ def test_quotients_and_roots_are_rounded_to_the_nearest():
     with np.errstate(all="ignore"):
         exact = np.array([a / b, 1 / b, np.sqrt(a)]).T.copy().view(np.uint64)
     check_same(operations, numbers, computed(operations, numbers, _DOUBLE), exact, any_nan=False, precision=_DOUBLE)
+
+
+_GROSS = ["rcp.approx.ftz.f64 d, a", "rsqrt.approx.ftz.f64 d, a", "abs.f64 d, a; rsqrt.approx.ftz.f64 d, d"]
+_INVERSE_ROOTS = ["rsqrt.approx.f64 d, a", "abs.f64 d, a; rsqrt.approx.f64 d, d", "neg.f64 d, b; rsqrt.approx.f64 d, d"]
+
+
+def test_gross_approximations_are_of_upper_words(tmp_path):
+    """They are the float unit's, as in NVIDIA's code, and beside the model's, which are the nearest."""
+    numbers = _numbers(3)
+    found = computed(_GROSS, numbers, _DOUBLE)
+    assert not (found & np.uint64(0xFFFF_FFFF)).any()
+    exact = meant(_GROSS, numbers, _DOUBLE)
+    assert np.abs((found >> np.uint64(32)).astype(np.int64) - (exact >> np.uint64(32)).astype(np.int64)).max() <= 1
+    with np.errstate(all="ignore"):
+        upper = (numbers[:, 0] & ~np.uint64(0xFFFF_FFFF)).view(np.float64)
+        normal = (np.abs(upper) >= 2.0 ** -1022) & (np.abs(upper) < 2.0 ** 1022)
+        error = found[:, 0].copy().view(np.float64) * upper - 1
+    assert normal.sum() > 50 and np.abs(error[normal]).max() < 2 ** -19.9
+    theirs = of_nvidia_if_there(_GROSS, numbers, tmp_path, _DOUBLE)
+    check_same(_GROSS, numbers, found, theirs, any_nan=False, precision=_DOUBLE)
+
+
+def test_inverse_roots_are_those_of_nvidias_assembler(tmp_path):
+    numbers = _numbers(4)
+    found, exact = (run(_INVERSE_ROOTS, numbers, _DOUBLE) for run in (computed, meant))
+    differ = np.abs(found.astype(np.int64) - exact.astype(np.int64))
+    assert differ.max() <= 1
+    theirs = of_nvidia_if_there(_INVERSE_ROOTS, numbers, tmp_path, _DOUBLE)
+    check_same(_INVERSE_ROOTS, numbers, found, theirs, any_nan=True, precision=_DOUBLE)

@@ -128,7 +128,8 @@ def test_a_server_that_ends_gives_the_program_an_error(client, server):
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_libraries_have_every_public_name(library):
     folder = library_folder()
-    listed = subprocess.run(["nm", "-D", "--defined-only", folder / library], capture_output=True, text=True, check=True)
+    listed = subprocess.run(["nm", "-D", "--defined-only", folder / library], capture_output=True, text=True,
+                            check=True)
     names = {line.split()[-1].partition("@")[0] for line in listed.stdout.splitlines()}
     source = Path(environment.__code__.co_filename).with_name("library")
     if library.startswith("libcuda.so"):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -57,11 +58,12 @@ def play(campaign: Campaign, store: Store, seconds: float, *, workers: int = 1, 
     """
     end, numbers = time.monotonic() + seconds, islice(store.missing(), cases)
     batches = iter(lambda: tuple(islice(numbers, _BATCH)), ())
-    for outcomes in results_of(_batch, ((campaign, batch) for batch in batches), lambda: time.monotonic() < end,
-                               workers=workers, scheduler=scheduler):
-        for outcome in outcomes:
-            store.add(outcome)
-            told(outcome)
+    with closing(results_of(_batch, ((campaign, batch) for batch in batches), lambda: time.monotonic() < end,
+                            workers=workers, scheduler=scheduler)) as results:
+        for outcomes in results:
+            for outcome in outcomes:
+                store.add(outcome)
+                told(outcome)
 
 
 def save(campaign: Campaign, number: int, folder: Path) -> Path:

@@ -176,6 +176,11 @@ WRONG_ARGUMENTS = [
     ("call (r0), r1, (t), tab;", "foo has 2 arguments, and the call 1"),
     ("call (r0), r1, (t, d0), tab;", "d0 has type .b64: expected 32 bits"),
     ("call (r0), r1, (t, t), odd;", "one has 1 argument, and the call 2"),
+    ("call (r0), r1, (5), M;", "one and wide, of one list, take or give something else"),
+    ("call (r0), r1, (1), L;", "one and sure, of one list, take or give something else"),
+    ("call (r0), sure, (long);", "the parameter is a predicate: expected a register of type .pred"),
+    ("call (r0), sure, (t);", "t has type .b32: expected a predicate"),
+    ("call (p), one, (t);", "p has type .pred: expected 32 bits"),
     ("call (r0), r1, (t, t), P;", "P has 1 argument, and the call 2"),
     ("call (r0), r1, (t), P;", "t has type .b32: expected 64 bits"),
     ("call r1, (d0), P;", "P has 1 result, and the call 0"),
@@ -185,10 +190,13 @@ WRONG_ARGUMENTS = [
 @pytest.mark.parametrize(("call", "message"), WRONG_ARGUMENTS)
 def test_arguments_and_results_agree_with_the_signature(call, message):
     before = FUNCTIONS + BY_VALUE + """.func (.reg .u32 r) one (.reg .u32 a) { mov.u32 r, a; ret; }
+        .func (.reg .u32 r) wide (.reg .u64 a) { cvt.u32.u64 r, a; ret; }
+        .func (.reg .u32 r) sure (.reg .pred q) { selp.u32 r, 1, 0, q; ret; }
         .global .u32 tab[5] = { foo, bar }; .global .u32 odd[2] = { foo, one };"""
     body = """.shared .u32 s; .param .u64 long; .param .align 4 .b8 some[12]; .param .align 4 .b8 more[16];
-        .param .align 8 .b8 strict[12]; T: .calltargets foo, bar; P: .callprototype (.reg .u32 _) _ (.reg .u64 _);\n"""
-    assert refused(f"{body}{call}", before) == f"3: {message}"
+        .param .align 8 .b8 strict[12]; T: .calltargets foo, bar;
+        M: .calltargets one, wide; L: .calltargets one, sure; P: .callprototype (.reg .u32 _) _ (.reg .u64 _);\n"""
+    assert refused(f"{body}{call}", before) == f"4: {message}"
 
 
 def test_signs_of_arguments_need_not_agree():

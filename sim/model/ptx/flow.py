@@ -64,7 +64,7 @@ def taker(slots: Slots, item: Register | Variable | Sink) -> Take:
         return store
     if isinstance(item, Sink):
         return lambda frame, content: None
-    place, width = slots.register(item), item.type.size
+    place, width = slots.register(item), -(-item.type.bits // 8)
 
     def put(frame: Frame, content: bytes) -> None:
         frame.values[place] = int.from_bytes(content[:width], "little")

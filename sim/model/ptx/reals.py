@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from sim.model.scalar.floats import (
     DOUBLE,
+    HALF,
     SINGLE,
     Format,
     Rounding,
@@ -28,7 +29,7 @@ from .numbers import Compute, number_of
 
 __all__ = ["REALS", "added", "compares", "converted"]
 
-_FORMATS = {Type.F32: SINGLE, Type.F64: DOUBLE}
+_FORMATS = {Type.F16: HALF, Type.F32: SINGLE, Type.F64: DOUBLE}
 _ROUNDINGS = {"": Rounding.NEAREST_EVEN, "rn": Rounding.NEAREST_EVEN, "rm": Rounding.DOWN, "rp": Rounding.UP,
               "rz": Rounding.ZERO}
 _HOLDS: Mapping[Comparison, str] = {
@@ -197,29 +198,56 @@ def _quotient(instruction: Instruction) -> Compute:
     return compute
 
 
+_UPPER_WORD = Format(20, 11)
+"""What the upper word of a number in double precision is."""
+
+
+def _gross(of_number: Callable[[_Real], _Real]) -> Compute:
+    """Of .approx.ftz in double precision: the upper word of a result is made of the operand's, the lower one is 0."""
+    how = _Arithmetic(_UPPER_WORD, Rounding.NEAREST_EVEN, flush=True, saturate=False)
+    return lambda a: how.write(of_number(how.read(a >> 32))) << 32
+
+
 def _reciprocal(instruction: Instruction) -> Compute:
+    if instruction.type is Type.F64 and instruction.approximation:
+        return _gross(lambda x: _divided(_ONE, x))
     how = _Arithmetic.of(instruction)
     return lambda a: how.write_quotient(_divided(_ONE, how.read(a)))
 
 
+def _root_of(x: _Real) -> _Real:
+    """The root, and a little more if it is not exact; of more bits than a result has."""
+    if not isinstance(x.size, Fraction) or not x.size:
+        return _NAN if x.negative and x.size != 0 else x
+    if x.negative:
+        return _NAN
+    scale = 2 * (DOUBLE.fraction + 4) + x.size.denominator.bit_length()
+    scale += scale & 1
+    whole = x.size.numerator * (1 << scale) // x.size.denominator
+    root = math.isqrt(whole)
+    exact = root * root * x.size.denominator == x.size.numerator << scale
+    return _Real(False, Fraction(2 * root + (not exact), 1 << scale // 2 + 1))
+
+
 def _root(instruction: Instruction) -> Compute:
     how = _Arithmetic.of(instruction)
-    places = 2 * (how.form.fraction + 4)
+    return lambda a: how.write(_root_of(how.read(a)))
 
-    def compute(a: int) -> int:
-        x = how.read(a)
-        if not isinstance(x.size, Fraction) or not x.size:
-            return how.write(_NAN if x.negative and x.size != 0 else x)
-        if x.negative:
-            return how.write(_NAN)
-        # The root of a large whole number, and a little more if it is not exact.
-        scale = places + max(x.size.denominator.bit_length(), 0)
-        scale += scale & 1
-        whole = x.size.numerator * (1 << scale) // x.size.denominator
-        root = math.isqrt(whole)
-        exact = root * root * x.size.denominator == x.size.numerator << scale
-        return how.write(_Real(False, Fraction(2 * root + (not exact), 1 << scale // 2 + 1)))
-    return compute
+
+def _inverse_root_of(x: _Real) -> _Real:
+    """Infinities of their sign of zeros."""
+    if x.negative and x.size != 0:
+        return _NAN
+    return _divided(_ONE, x) if x.size == 0 else _root_of(_divided(_ONE, x))
+
+
+def _inverse_root(instruction: Instruction) -> Compute:
+    if instruction.type is not Type.F64:
+        return _function(instruction)
+    if instruction.flush:
+        return _gross(_inverse_root_of)
+    how = _Arithmetic.of(instruction)
+    return lambda a: how.write(_inverse_root_of(how.read(a)))
 
 
 def _sign(change: Callable[[bool], bool]) -> Callable[[Instruction], Compute]:
@@ -296,7 +324,7 @@ REALS: Mapping[str, Callable[[Instruction], Compute]] = {
     "add": _sum(1), "sub": _sum(-1), "mul": _product, "fma": _product_and_sum, "mad": _product_and_sum,
     "div": _quotient, "rcp": _reciprocal, "sqrt": _root, "neg": _sign(lambda negative: not negative),
     "abs": _sign(lambda negative: False), "min": _extreme(False), "max": _extreme(True), "copysign": _with_sign,
-    "testp": _test, **dict.fromkeys(_FUNCTIONS, _function)}
+    "testp": _test, **dict.fromkeys(_FUNCTIONS, _function), "rsqrt": _inverse_root}
 """Makers of computations, by opcode."""
 
 

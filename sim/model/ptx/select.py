@@ -115,6 +115,9 @@ def _reader(site: Site, operand: Operand) -> Read:
         case FunctionRef(name):
             address = launch.addresses[name]
             return lambda thread, values: address
+        case VariableRef(variable, offset) if variable in launch.local_offsets[0]:
+            address = launch.local_offsets[0][variable] + offset
+            return lambda thread, values: address
         case VariableRef(variable, offset) if variable.space is Space.LOCAL:
             at = site.locals[variable] + offset
             return lambda thread, values: thread.frame.base + at

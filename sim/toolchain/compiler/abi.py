@@ -2,9 +2,9 @@
 
 Arguments are in R4 and up, double words in even registers, at most up to R15; those that find no place there are on
 the stack, the first at the caller's stack pointer. Results are in R4 and up likewise, and on the stack behind the
-arguments. R1 is the stack pointer, which points to the function's frame; the stack grows down. A function called by its
-address, by other files, or by itself keeps R2, R16 and up. Others keep nothing that they do not know to be needed:
-their callers know which registers they use.
+arguments. A predicate is a word: 1 where it holds, else 0. R1 is the stack pointer, which points to the function's
+frame; the stack grows down. A function called by its address, by other files, or by itself keeps R2, R16 and up.
+Others keep nothing that they do not know to be needed: their callers know which registers they use.
 """
 
 from dataclasses import dataclass

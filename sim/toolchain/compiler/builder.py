@@ -22,7 +22,7 @@ from sim.toolchain.ptx.module import (
 
 from .instructions import is_pure
 from .ir import PT, Block, Constant, Function, Global, Op, Source, Value, number
-from .layout import Layout
+from .layout import DriverWord, Layout
 
 __all__ = ["Builder", "CompileError", "Handler", "Kind", "handler_of", "handles"]
 
@@ -131,6 +131,9 @@ class Builder:
             low = self.temporary()
             self.op("IADD", [low], Source(self.stack), number(self.locals[variable] + offset))
             return [Source(low), number(0)]
+        if variable in self.layout.locals:
+            below = self.layout.locals[variable] - self.layout.local_bytes
+            return [self.compute("IADD", constant(0, DriverWord.STACK), number(below + offset)), number(0)]
         place = self.layout.places.get(variable)
         if place is None:
             return [Source(Global(variable.name, offset)), Source(Global(variable.name, offset, True))]
@@ -255,6 +258,7 @@ class Kind(Enum):
     LONGS = "double words"
     SINGLES = "single precision"
     DOUBLES = "double precision"
+    HALVES = "half precision"
 
 
 _handlers: dict[tuple[str, Kind], Handler] = {}
@@ -274,6 +278,8 @@ def handles(*opcodes: str, kind: Kind = Kind.WORDS) -> Callable[[Handler], Handl
 def _kind(i: Instruction) -> Kind:
     """What an instruction computes with: cvt with any of its types, others with that of what they compare."""
     kinds = i.types if i.opcode == "cvt" else i.types[-1:]
+    if Type.F16 in kinds:
+        return Kind.HALVES
     if Type.F64 in kinds:
         return Kind.DOUBLES
     if Type.F32 in kinds:

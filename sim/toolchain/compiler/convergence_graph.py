@@ -8,14 +8,15 @@ those that stay.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import networkx as nx
-
+from .graphs import immediate_dominators
 from .ir import Block, Function
 from .loops import Loop, find_loops, innermost
 
 __all__ = ["Level", "Shape"]
 
 _END = "end"
+_Backwards = dict[Block | str, list[Block | str]]
+"""A graph of blocks and the end, from each to what leads to it."""
 
 
 @dataclass(eq=False)
@@ -116,22 +117,20 @@ class Shape:
 
 
 def _loop_level(loop: Loop) -> Level:
-    graph = nx.DiGraph()
-    graph.add_node(_END)
+    backwards: _Backwards = {_END: [], **{block: [] for block in loop.blocks}}
     for block in loop.blocks:
         for successor in block.successors:
             if successor is loop.header:
-                graph.add_edge(_END, block)
+                backwards[_END].append(block)
             elif successor in loop.blocks:
-                graph.add_edge(successor, block)
-    return Level(loop, _parents(graph))
+                backwards[successor].append(block)
+    return Level(loop, _parents(backwards))
 
 
-def _parents(backwards: nx.DiGraph) -> dict[Block, Block | str]:
+def _parents(backwards: _Backwards) -> dict[Block, Block | str]:
     """The next meeting place of every block that gets to the end."""
-    found = nx.immediate_dominators(backwards, _END)
-    return {block: parent for block, parent in found.items()
-            if block != _END and parent is not None}
+    found = immediate_dominators(_END, backwards)
+    return {block: parent for block, parent in found.items() if isinstance(block, Block)}
 
 
 def _top_level(function: Function) -> Level:
@@ -141,11 +140,12 @@ def _top_level(function: Function) -> Level:
     for last in reversed(function.blocks):
         if last.successors or last not in remaining:
             continue
-        graph = nx.DiGraph([(_END, last)])
-        inside = set(remaining)
+        backwards: _Backwards = {_END: [last], **{block: [] for block in remaining}}
         for block in remaining:
-            graph.add_edges_from((successor, block) for successor in block.successors if successor in inside)
-        found = _parents(graph)
+            for successor in block.successors:
+                if successor in backwards:
+                    backwards[successor].append(block)
+        found = _parents(backwards)
         level.next.update(found)
         level.ends.update(dict.fromkeys(found, last))
         remaining = [block for block in remaining if block not in found]

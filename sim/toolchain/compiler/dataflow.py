@@ -3,23 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-import networkx as nx
 import numpy as np
 
 from .ir import Block, Function, Op, Value
 
-__all__ = ["Liveness", "ending_reads", "flow_graph", "reaching_webs"]
+__all__ = ["Liveness", "ending_reads", "reaching_webs"]
 
 _FEW = 16
 """Fewer bits than these are found one by one."""
-
-
-def flow_graph(function: Function) -> nx.DiGraph:
-    """The blocks and the ways between them."""
-    graph = nx.DiGraph()
-    graph.add_nodes_from(function.blocks)
-    graph.add_edges_from((block, successor) for block in function.blocks for successor in block.successors)
-    return graph
 
 
 def ending_reads(function: Function, block: Block) -> Iterator[Value]:

@@ -23,6 +23,8 @@ _REGISTERS = range(4, 8)
 """Where a function has dividend and divisor; the result is in the first two."""
 _HALF = [RZ, number(0x3FE0_0000)]
 _TWO_54 = [RZ, number(0x4350_0000)]
+_TWO_27 = [RZ, number(0x41A0_0000)]
+_THREE_EIGHTHS = [RZ, number(0x3FD8_0000)]
 _FIFTY_FOUR = 54
 _LARGE, _FOUR = 0x7FE0_0000, [RZ, number(0x4010_0000)]
 """Numbers whose product is beyond all: the upper word of one."""
@@ -199,9 +201,39 @@ DOUBLE_DIVISIONS: Mapping[str, Callable[[], Function]] = {
 """The functions by name."""
 
 
+def _gross(b: Builder, i: Instruction) -> Pair:
+    """What the float unit knows of the upper word; the lower one is zero."""
+    return _estimate(b, "RCP" if i.opcode == "rcp" else "RSQ", operand(b, i, 1))
+
+
+@double("rsqrt")
+def _inverse_root(b: Builder, i: Instruction) -> None:
+    if i.flush:
+        b.move(b.write(i.operands[0], 64), _gross(b, i))
+        return
+    x = operand(b, i, 1)
+    tiny = compared(b, ".LT", absolute(x), LEAST)
+    normal = _chosen(b, computed(b, "DMUL", x, _TWO_54), x, tiny)
+    first = _estimate(b, "RSQ", normal)
+    # r + r * e * (1/2 + 3/8 e), e = 1 - x * r * r
+    error = _fused(b, normal, negated(computed(b, "DMUL", first, first)), ONE)
+    slope = _fused(b, error, _THREE_EIGHTHS, _HALF)
+    found = _fused(b, slope, computed(b, "DMUL", first, error), first)
+    found = _chosen(b, computed(b, "DMUL", found, _TWO_27), found, tiny)
+    # Of zeros infinities of their signs, of infinity zero; other numbers that are not positive have none.
+    zero = compared(b, ".EQ", x, [RZ, RZ])
+    edge = _chosen(b, [RZ, _or(b, _and(b, x[1], SIGN), INFINITY[1])], computed(b, "DMUL", INFINITY, [RZ, RZ]), zero)
+    edge = _chosen(b, [RZ, RZ], edge, compared(b, ".EQ", x, INFINITY))
+    ordinary = compared(b, ".LT", x, INFINITY, compared(b, ".GT", x, [RZ, RZ]))
+    b.move(b.write(i.operands[0], 64), _chosen(b, found, edge, ordinary))
+
+
 @double("div", "rcp", "sqrt")
 def _divide(b: Builder, i: Instruction) -> None:
-    """A call."""
+    """A call, but for an approximation."""
+    if i.approximation:
+        b.move(b.write(i.operands[0], 64), _gross(b, i))
+        return
     x = operand(b, i, 1)
     numbers = [x, operand(b, i, 2)] if i.opcode == "div" else [ONE, x] if i.opcode == "rcp" else [x]
     name = f"__{'root' if i.opcode == 'sqrt' else 'divide'}_f64_{i.rounding}"

@@ -213,7 +213,8 @@ class Function:
     """A function on its way to code. ``blocks`` are in the order of the code, the first one is the entry.
 
     ``frame`` is in bytes; its variables are below ``spills``. ``circle`` has the functions that may call it again while
-    it runs, itself among them if it calls itself.
+    it runs, itself among them if it calls itself. ``reserved`` are bytes at the upper end of an entry's frame: the
+    module's variables in local space.
     """
 
     name: str
@@ -228,6 +229,7 @@ class Function:
     circle: frozenset[str] = frozenset()
     clobbers: frozenset[int] = frozenset()
     barriers: int = 0
+    reserved: int = 0
     stack: Value = field(default_factory=lambda: Value("stack", fixed=1))
 
     def ops(self) -> Iterator[Op]:

@@ -1,11 +1,14 @@
 """Where the variables of a module are."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sim.toolchain.ptx.module import PtxModule, Space, Variable
+from sim.toolchain.ptx.reach import Reach
+
+from .abi import FRAME_ALIGNMENT
 
 __all__ = ["CONSTANT_BANK", "FUNCTION_TABLE", "HANDLE_BYTES", "PARAMETER_BANK", "PARAMETER_BASE", "TABLE_BANK",
-           "DriverWord", "Layout", "aligned"]
+           "DriverWord", "Layout", "Shared", "aligned"]
 
 CONSTANT_BANK = 3
 """The bank of users' constants."""
@@ -17,6 +20,8 @@ HANDLE_BYTES = 8
 """Of a function in that table. As in NVIDIA's files the place there is what memory and registers hold of a function:
 every kernel has its own copies of functions, and the place is the same in all tables.
 """
+_DYNAMIC_ALIGNMENT = 16
+"""Where a kernel's shared memory of the launch's size begins, at least, as in NVIDIA's files."""
 PARAMETER_BANK = 0
 PARAMETER_BASE = 0x140
 """Where a kernel's parameters begin in their bank."""
@@ -41,20 +46,58 @@ def aligned(place: int, alignment: int) -> int:
     return -(-place // alignment) * alignment
 
 
+@dataclass(frozen=True)
+class Shared:
+    """A kernel's shared memory: places of the variables that it uses, its bytes, and its alignment.
+
+    Variables whose size the launch decides are all behind the others, at the same place.
+    """
+
+    places: dict[Variable, int]
+    size: int = 0
+    alignment: int = 1
+
+    @classmethod
+    def of(cls, variables: list[Variable]) -> "Shared":
+        """The variables behind one another."""
+        places = {}
+        end = 0
+        dynamic = [variable for variable in variables if variable.count is None]
+        for variable in variables:
+            if variable.count is not None:
+                places[variable] = aligned(end, variable.alignment)
+                end = places[variable] + variable.size
+        alignment = max((variable.alignment for variable in variables), default=1)
+        if dynamic:
+            alignment = max(alignment, _DYNAMIC_ALIGNMENT)
+            end = aligned(end, max(_DYNAMIC_ALIGNMENT, *(variable.alignment for variable in dynamic)))
+            places.update(dict.fromkeys(dynamic, end))
+        return cls(places, end, alignment)
+
+    def place(self, variable: Variable) -> int:
+        """Where a variable is; behind all others if the kernel does not use it."""
+        return self.places.get(variable, self.size)
+
+
 @dataclass
 class Layout:
-    """Places of constants in their bank, of entries' parameters in their block, of shared variables, in bytes. Shared
-    variables whose size the launch decides are all behind the others. ``handles`` are places in the tables of
-    functions, where the first is nobody's.
+    """Places of constants in their bank, of entries' parameters in their block, in bytes, and of shared variables in
+    the layout of one function. ``handles`` are places in the tables of functions, where the first is nobody's.
+    ``shared`` has the kernels' shared memories, ``shared_used`` the shared variables that each function names,
+    ``kernels`` the kernels that may call each function. ``locals`` are a module's variables in local space: offsets
+    from ``local_bytes`` below the place where a thread's stack begins.
     """
 
     constants: list[Variable] = field(default_factory=list)
-    shared: list[Variable] = field(default_factory=list)
     globals: list[Variable] = field(default_factory=list)
     places: dict[Variable, int] = field(default_factory=dict)
-    shared_bytes: int = 0
     constant_bytes: int = 0
     handles: dict[str, int] = field(default_factory=dict)
+    shared: dict[str, Shared] = field(default_factory=dict)
+    shared_used: dict[str, list[Variable]] = field(default_factory=dict)
+    kernels: dict[str, list[str]] = field(default_factory=dict)
+    locals: dict[Variable, int] = field(default_factory=dict)
+    local_bytes: int = 0
 
     @classmethod
     def of(cls, module: PtxModule) -> "Layout":
@@ -62,7 +105,7 @@ class Layout:
         found = cls()
         everything = [*module.variables, *(variable for function in module.functions.values()
                                            for variable in function.variables)]
-        kinds = {Space.CONST: found.constants, Space.SHARED: found.shared, Space.GLOBAL: found.globals}
+        kinds = {Space.CONST: found.constants, Space.GLOBAL: found.globals}
         for variable in everything:
             if variable.space in kinds and variable not in kinds[variable.space]:
                 kinds[variable.space].append(variable)
@@ -70,16 +113,43 @@ class Layout:
         for variable in found.constants:
             found.places[variable] = aligned(end, variable.alignment)
             end = found.places[variable] + variable.size
-        found.constant_bytes, end = end, 0
-        dynamic = [variable for variable in found.shared if variable.count is None]
-        for variable in [variable for variable in found.shared if variable.count is not None]:
-            found.places[variable] = aligned(end, variable.alignment)
-            end = found.places[variable] + variable.size
-        if dynamic:
-            end = aligned(end, max(variable.alignment for variable in dynamic))
-            found.places.update(dict.fromkeys(dynamic, end))
-        found.shared_bytes = end
+        found.constant_bytes = end
+        found._lay_out_shared(module)
+        end = 0
+        for variable in module.variables:
+            if variable.space is Space.LOCAL:
+                found.locals[variable] = aligned(end, max(variable.alignment, 4))
+                end = found.locals[variable] + variable.size
+        found.local_bytes = aligned(end, FRAME_ALIGNMENT)
         named = [function.name for function in module.functions.values()
                  if not function.entry and function.body is not None]
         found.handles = {name: number * HANDLE_BYTES for number, name in enumerate(named, 1)}
         return found
+
+    def _lay_out_shared(self, module: PtxModule) -> None:
+        """Every kernel has the shared variables that it and the functions it calls use, from its own first byte on."""
+        reach = Reach(module)
+        for function in module.functions.values():
+            used = [variable for variable in reach.used_variables(function.name) if variable.space is Space.SHARED]
+            self.shared_used[function.name] = sorted(used, key=lambda variable: variable.name)
+            self.kernels[function.name] = []
+        for entry in module.functions.values():
+            if entry.entry and entry.body is not None:
+                self.shared[entry.name] = Shared.of(reach.shared_variables(entry.name))
+                for function in reach.functions(entry.name):
+                    self.kernels[function.name].append(entry.name)
+
+    def versions(self, function: str) -> "list[tuple[list[str], Layout]]":
+        """The layouts that a function is compiled with: one for each choice of places that its shared variables have,
+        and the kernels in which they have these.
+        """
+        used = self.shared_used[function]
+        found: dict[tuple[int, ...], list[str]] = {}
+        for kernel in self.kernels[function]:
+            found.setdefault(tuple(map(self.shared[kernel].place, used)), []).append(kernel)
+        if not found:
+            found[(0,) * len(used)] = []
+        if not used:
+            return [(kernels, self) for kernels in found.values()]
+        return [(kernels, replace(self, places={**self.places, **dict(zip(used, places, strict=True))}))
+                for places, kernels in found.items()]

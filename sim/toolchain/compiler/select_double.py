@@ -13,7 +13,8 @@ from .ir import PT, RZ, SIGN, Source, number
 from .select_convert import upper
 from .special import special_words
 
-__all__ = ["INFINITY", "LEAST", "NOTHING", "ONE", "Pair", "absolute", "compared", "computed", "double", "negated"]
+__all__ = ["INFINITY", "LEAST", "NOTHING", "ONE", "Pair", "absolute", "compared", "computed", "double", "negated",
+           "saturated"]
 
 Pair = list[Source]
 
@@ -142,7 +143,7 @@ def _convert(b: Builder, i: Instruction) -> None:
             b.read(value, source.bits))
         name = "I2F.DOUBLE.64" if source.bits == 64 else "I2F.DOUBLE"
         found = computed(b, name, words, mods=f".F64.{source.value.upper()}{rounding}")
-        _give(b, i, _saturated(b, found) if i.saturate else found)
+        _give(b, i, saturated(b, found) if i.saturate else found)
     elif to is Type.F32:
         words = b.read(value, 64)
         if i.flush and not i.saturate:
@@ -156,11 +157,11 @@ def _convert(b: Builder, i: Instruction) -> None:
             b.op("F2F.NARROW", b.write(register), *words, mods=mods)
     elif source is Type.F32:
         found = computed(b, "F2F.WIDE", [b.word(value)], mods=f"{'.FTZ' * i.flush}.F64.F32")
-        _give(b, i, _saturated(b, found) if i.saturate else found)
+        _give(b, i, saturated(b, found) if i.saturate else found)
     elif to.floating:
         x = operand(b, i, 1)
         found = computed(b, "F2F.DOUBLE", x, mods=f".F64.F64{_WHOLE[i.rounding]}") if i.rounding else x
-        _give(b, i, _saturated(b, found) if i.saturate else found)
+        _give(b, i, saturated(b, found) if i.saturate else found)
     else:
         words = _to_integer(b, i, to)
         if register.type.bits == 64 and len(words) == 1:
@@ -168,7 +169,7 @@ def _convert(b: Builder, i: Instruction) -> None:
         b.move(b.write(register, register.type.bits), words)
 
 
-def _saturated(b: Builder, x: Pair) -> Pair:
+def saturated(b: Builder, x: Pair) -> Pair:
     """The nearest number from 0 to 1; 0 of a NaN."""
     return computed(b, "DMNMX", computed(b, "DMNMX", x, ZERO, more=(PT.invert(),)), ONE, more=(PT,))
 

@@ -11,6 +11,7 @@ from sim.toolchain.ptx.module import (
     Register,
     Sink,
     Space,
+    Type,
     Variable,
     parameter_offsets,
 )
@@ -22,6 +23,7 @@ from . import (
     select_compare,
     select_convert,
     select_double,
+    select_half,
     select_integer,
     select_long,
     select_memory,
@@ -34,14 +36,14 @@ from . import (
 from .abi import STACK_POINTER, STANDARD_CLOBBERS, Places
 from .builder import Builder, CompileError, handler_of, handles
 from .cleanup import drop_unreachable
-from .ir import Block, Function, JumpTable, Source, Value, number
+from .ir import RZ, Block, Function, JumpTable, Source, Value, number
 from .layout import FUNCTION_TABLE, TABLE_BANK, Layout, aligned
 
 __all__ = ["select_function"]
 
 _MODULES = (double_division, long_division, select_atomics, select_compare, select_convert, select_double,
-            select_integer, select_long, select_memory, select_single, select_spaces, select_system, select_video,
-            single_division)
+            select_half, select_integer, select_long, select_memory, select_single, select_spaces, select_system,
+            select_video, single_division)
 """Where the other handlers are."""
 
 
@@ -127,11 +129,26 @@ def _call(b: Builder, i: Instruction) -> None:
 def _argument_words(b: Builder, argument: Register | Immediate | Variable, count: int) -> list[Source]:
     if isinstance(argument, Variable):
         return [Source(word) for word in b.variable_words(argument)]
+    if isinstance(argument, Register) and argument.type is Type.PRED:
+        return [_word_of_predicate(b, Source(b.registers(argument)[0]))]
     return b.read(argument, 64 if count == 2 else 32)
+
+
+def _word_of_predicate(b: Builder, predicate: Source) -> Source:
+    """What calls pass of a predicate: 1 or 0."""
+    return b.compute("SEL", number(1), RZ, predicate)
+
+
+def _set_predicate(b: Builder, predicate: Value, word: Source) -> None:
+    """The predicate of such a word."""
+    b.compare(predicate, ".NE.AND", word, RZ)
 
 
 def _receive(b: Builder, result: Register | Variable | Sink, words: list[Source]) -> None:
     if isinstance(result, Sink):
+        return
+    if isinstance(result, Register) and result.type is Type.PRED:
+        _set_predicate(b, b.registers(result)[0], words[0])
         return
     to = b.variable_words(result) if isinstance(result, Variable) else b.registers(result)
     b.move(list(to), words)
@@ -146,6 +163,7 @@ def select_function(ptx: PtxFunction, layout: Layout) -> Function:
     b = Builder(function, layout, _frame(function, ptx), stack)
     b.begin(b.block)
     if ptx.entry:
+        function.reserved = layout.local_bytes
         offsets, _ = parameter_offsets(ptx.parameters)
         for parameter, offset in zip(ptx.parameters, offsets, strict=True):
             assert isinstance(parameter, Variable)
@@ -202,13 +220,17 @@ def _receive_parameters(b: Builder, ptx: PtxFunction) -> None:
         words = b.variable_words(parameter) if isinstance(parameter, Variable) else b.registers(parameter)
         for word, register in zip(words, registers, strict=True):
             if register < 0:
-                b.op("LDL", [word], Source(b.stack), offset=4 * ~register, text="caller")
+                value = b.temporary()
+                b.op("LDL", [value], Source(b.stack), offset=4 * ~register, text="caller")
             else:
                 value = b.temporary(fixed=register)
                 b.function.parameters.append(value)
-                pending.append((word, Source(value)))
+            pending.append((word, Source(value)))
     for word, source in pending:
-        b.op("MOV", [word], source)
+        if word.predicate:
+            _set_predicate(b, word, source)
+        else:
+            b.op("MOV", [word], source)
     for result in ptx.results:
         if isinstance(result, Variable):
             b.variable_words(result)
@@ -232,8 +254,12 @@ def _give_results(b: Builder, ptx: PtxFunction) -> None:
         returning = [last]
     for block in returning:
         b.block = block
-        for word, register in pairs:
+        given = []
+        for value, register in pairs:
+            word = _word_of_predicate(b, Source(value)) if value.predicate else Source(value)
             if register < 0:
-                b.op("STL", [], Source(b.stack), Source(word), offset=4 * ~register, text="caller")
-        for value, (word, _) in zip(b.function.results, [pair for pair in pairs if pair[1] >= 0], strict=True):
-            b.op("MOV", [value], Source(word))
+                b.op("STL", [], Source(b.stack), word, offset=4 * ~register, text="caller")
+            else:
+                given.append(word)
+        for result, word in zip(b.function.results, given, strict=True):
+            b.op("MOV", [result], word)

@@ -14,8 +14,8 @@ from .patterns import NOTHING
 from .select_convert import upper
 from .special import special_words
 
-__all__ = ["INFINITY", "LEAST", "ONE", "TWO_24", "approximated", "below", "compared", "operand", "quotient",
-           "scaled", "sign_changed", "single", "where"]
+__all__ = ["INFINITY", "LEAST", "ONE", "TWO_24", "WHOLE", "approximated", "below", "compared", "operand", "quotient",
+           "scaled", "sign_changed", "single", "to_integer", "where"]
 
 ONE, HALF, QUARTER = 0x3F80_0000, 0x3F00_0000, 0x3E80_0000
 TWO_24, TWO_12, TWO_MINUS_12 = 0x4B80_0000, 0x4580_0000, 0x3980_0000
@@ -27,7 +27,7 @@ _HUGE = 0x7E80_0000
 _MINUS_24 = 0xC1C0_0000
 _LEAST_EXPONENT = 0xC2FC_0000
 """-126."""
-_WHOLE = {"rni": ".ROUND", "rmi": ".FLOOR", "rpi": ".CEIL", "rzi": ".TRUNC"}
+WHOLE = {"rni": ".ROUND", "rmi": ".FLOOR", "rpi": ".CEIL", "rzi": ".TRUNC"}
 
 
 def single(*opcodes: str) -> Callable[[Handler], Handler]:
@@ -240,14 +240,14 @@ def _convert(b: Builder, i: Instruction) -> None:
     elif to.floating:
         x = operand(b, i, 1)
         if i.rounding:
-            mods = f"{'.FTZ' * i.flush}.F32.F32{_WHOLE[i.rounding]}{'.SAT' * i.saturate}"
+            mods = f"{'.FTZ' * i.flush}.F32.F32{WHOLE[i.rounding]}{'.SAT' * i.saturate}"
             b.op("F2F", b.write(register), x, mods=mods)
         elif i.flush or i.saturate:
             b.op("FADD", b.write(register), x, NOTHING, mods=mode(i))
         else:
             b.move(b.write(register), [x])
     else:
-        words = _to_integer(b, i, to)
+        words = to_integer(b, i, operand(b, i, 1), to)
         if register.type.bits == 64 and len(words) == 1:
             words.append(upper(b, words[0], to))
         b.move(b.write(register, register.type.bits), words)
@@ -260,12 +260,11 @@ def _of_integer(b: Builder, i: Instruction, words: list[Source], source: Type) -
     return b.compute("FADD", found, NOTHING, mods=".SAT") if i.saturate else found
 
 
-def _to_integer(b: Builder, i: Instruction, to: Type) -> list[Source]:
-    """An integer within its type: of 8 bits by way of 16."""
+def to_integer(b: Builder, i: Instruction, x: Source, to: Type) -> list[Source]:
+    """A number as an integer within its type: of 8 bits by way of 16."""
     letter, bits = to.value[0].upper(), max(to.bits, 16)
-    rounding = "" if i.rounding == "rni" else _WHOLE[i.rounding]
+    rounding = "" if i.rounding == "rni" else WHOLE[i.rounding]
     mods = f"{'.FTZ' * i.flush}.{letter}{bits}.F32{rounding}"
-    x = operand(b, i, 1)
     if to.bits == 64:
         low, high = b.pair()
         b.op("F2I.64", [low, high], x, mods=mods)

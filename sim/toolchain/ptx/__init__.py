@@ -12,5 +12,6 @@ forms               the table of instructions: their modifiers and operands
 instructions        modifiers decoded by that table
 operands, special   operands resolved and checked; special registers
 control             branches and calls
+reach               what a kernel may call, and the shared variables it uses
 =================== ===========================================================================================
 """

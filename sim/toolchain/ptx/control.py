@@ -23,7 +23,7 @@ from .module import (
     Type,
     Variable,
 )
-from .names import BranchTable, CallTable, Declared, Prototype, Scope
+from .names import BranchTable, CallTable, Declared, Prototype, RegisterVector, Scope
 from .operands import SINK, OperandReader, describe
 
 __all__ = ["CONTROL", "branch_table", "call_table", "find_label"]
@@ -104,6 +104,16 @@ def _group(node: syntax.OperandNode) -> list[syntax.OperandNode]:
     return group.operands
 
 
+def _parts(reader: OperandReader, node: syntax.OperandNode) -> list[syntax.OperandNode]:
+    """The elements of a vector of registers, each as if it stood in the text; anything else as it is."""
+    name = syntax.lone_name(node)
+    found = reader.scope.find(name.token) if name is not None and name.component is None else None
+    if name is None or not isinstance(found, RegisterVector):
+        return [node]
+    return [syntax.Expression([syntax.Name(name.token, Token("MODIFIER", f".{letter}"))])
+            for letter in "xyzw"[:len(found.elements)]]
+
+
 def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
     nodes = list(node.operands)
     results = _group(nodes.pop(0)) if nodes and _is_group(nodes[0]) else []
@@ -111,6 +121,7 @@ def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
         raise SourceError(node.opcode, "call needs a function to call")
     target = _one_name(nodes.pop(0), "a function, or a register with a function's address")
     arguments = _group(nodes.pop(0)) if nodes and _is_group(nodes[0]) else []
+    results, arguments = ([part for item in group for part in _parts(reader, item)] for group in (results, arguments))
     table = _one_name(nodes.pop(0), "a call table, or the label of a .calltargets or .callprototype") if nodes else None
     if nodes:
         raise SourceError(nodes[0].token, "call has no operand behind this: expected ;")
@@ -122,13 +133,17 @@ def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
     for name, signature in signatures:
         _check_count(node.opcode, name, "result", signature.results, results)
         _check_count(node.opcode, name, "argument", signature.parameters, arguments)
-    # Functions of one list agree in what they take and give, as far as a call that suits them all can tell.
-    signature = signatures[0][1]
+    first, signature = signatures[0]
     call = Call(called,
                 tuple(_result(reader, item, [other.results[at] for _, other in signatures])
                       for at, item in enumerate(results)),
                 tuple(_argument(reader, item, [other.parameters[at] for _, other in signatures])
                       for at, item in enumerate(arguments)), signature, candidates)
+    # Numbers and _ suit parameters of several sizes, which are passed in different places.
+    for name, other in signatures:
+        if _sizes(other.parameters) != _sizes(signature.parameters) or _sizes(other.results) != _sizes(
+                signature.results):
+            raise SourceError(node.opcode, f"{first} and {name}, of one list, take or give something else")
     return replace(reader.instruction, call=call)
 
 
@@ -179,6 +194,12 @@ def _check_count(place: Place, name: str, what: str, wanted: tuple[Register | Va
     if len(wanted) != len(given):
         plural = "s" if len(wanted) != 1 else ""
         raise SourceError(place, f"{name} has {len(wanted)} {what}{plural}, and the call {len(given)}")
+
+
+def _sizes(items: tuple[Register | Variable, ...]) -> list[tuple[int, int]]:
+    """Bits and alignment in bytes of parameters or results."""
+    return [(item.type.bits, item.type.size) if isinstance(item, Register) else (8 * item.size, item.alignment)
+            for item in items]
 
 
 def _argument(reader: OperandReader, node: syntax.OperandNode,
@@ -232,6 +253,8 @@ def _parameter_variable(reader: OperandReader, node: syntax.OperandNode) -> Vari
 def _agree(place: Token, variable: Variable, formal: Register | Variable, what: str) -> None:
     """Sizes and alignments must be the same; signs need not."""
     count, alignment = (1, formal.type.size) if isinstance(formal, Register) else (formal.count, formal.alignment)
+    if formal.type is Type.PRED:
+        raise SourceError(place, f"the {what} is a predicate: expected a register of type .pred")
     scalars = variable.count == count == 1
     same = (variable.type.size == formal.type.size if scalars else
             variable.count != 1 and count != 1 and variable.size == formal.type.size * (count or 0))

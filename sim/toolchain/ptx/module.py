@@ -34,6 +34,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from sim.toolchain.module import LaunchBounds
+
 __all__ = [
     "Address",
     "AddressOf",
@@ -80,6 +82,7 @@ class Type(Enum):
     S16 = "s16"
     S32 = "s32"
     S64 = "s64"
+    F16 = "f16"
     F32 = "f32"
     F64 = "f64"
     PRED = "pred"
@@ -105,8 +108,8 @@ class Type(Enum):
         return self.value[0] == "f"
 
     def agrees(self, other: "Type") -> bool:
-        """Whether a register of one type can be an operand of the other: bits can be any, others are floating-point
-        numbers or not."""
+        """Whether a register of one type, of the same size, can be an operand of the other: bits can be any, others are
+        floating-point numbers or not."""
         return self.floating == other.floating or "b" in (self.value[0], other.value[0])
 
     def holds(self, other: "Type") -> bool:
@@ -196,12 +199,14 @@ class Register:
 class AddressOf:
     """An address in an initialiser: of a function or variable, by its unique name, plus ``offset`` bytes.
 
-    ``generic``: the generic address rather than the one inside the variable's space.
+    ``generic``: the generic address rather than the one inside the variable's space. ``byte``: only the byte of it that
+    begins at this bit.
     """
 
     symbol: str
     offset: int = 0
     generic: bool = False
+    byte: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -419,7 +424,7 @@ class Function:
     ``parameters`` of an entry are Variables in param space, in the order of the launch's arguments. ``registers`` are
     those that the body declares and, of ranges, names (parameters in registers are not among them), ``variables`` all
     variables that it declares. ``body`` is flat: scopes are resolved, and its last item is a bra, brx, ret or exit
-    without guard. It is None for a function that is declared only.
+    without guard. It is None for a function that is declared only. ``bounds`` are an entry's.
     """
 
     name: str
@@ -432,6 +437,7 @@ class Function:
     body: tuple[Label | Instruction, ...] | None
     line: int
     column: int
+    bounds: LaunchBounds = field(default_factory=LaunchBounds)
 
     @property
     def signature(self) -> Signature:
@@ -441,13 +447,18 @@ class Function:
 
 @dataclass(frozen=True)
 class PtxModule:
-    """A PTX file. ``variables`` are those of module scope; ``functions`` by name, in the order of the text."""
+    """A PTX file. ``variables`` are those of module scope; ``functions`` by name, in the order of the text.
+
+    Those in local space belong to each thread, and all functions see them. ``refused`` are the entries that use
+    textures, which there are none of, and what says so: they are not among the functions.
+    """
 
     name: str
     version: tuple[int, int]
     target: str
     functions: Mapping[str, Function]
     variables: tuple[Variable, ...] = field(default=())
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 def parameter_offsets(parameters: tuple[Register | Variable, ...]) -> tuple[tuple[int, ...], int]:

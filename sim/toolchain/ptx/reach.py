@@ -1,0 +1,76 @@
+"""What a kernel may use: functions by its calls, and shared variables, of which it has those that it uses."""
+
+from functools import cached_property
+
+from .module import Address, AddressOf, Function, FunctionRef, Instruction, PtxModule, Space, Variable, VariableRef
+
+__all__ = ["Reach"]
+
+
+class Reach:
+    """What the functions of a module may call, and the variables that they use."""
+
+    def __init__(self, module: PtxModule) -> None:
+        self.module = module
+        self._used: dict[str, set[Variable]] = {}
+        self._called: dict[str, set[str]] = {}
+        self._by_address: set[str] = set()
+        self._taken: set[str] = set()
+        for function in module.functions.values():
+            self._read(function)
+
+    def _read(self, function: Function) -> None:
+        used = self._used[function.name] = set()
+        called = self._called[function.name] = set()
+        for instruction in function.body or ():
+            if not isinstance(instruction, Instruction):
+                continue
+            for operand in instruction.operands:
+                match operand:
+                    case VariableRef(variable) | Address(Variable() as variable):
+                        used.add(variable)
+                    case FunctionRef(name):
+                        self._taken.add(name)
+            if instruction.call is not None and instruction.call.candidates is not None:
+                called.update(instruction.call.candidates)
+            elif instruction.call is not None:
+                self._by_address.add(function.name)
+
+    @cached_property
+    def _addressed(self) -> set[str]:
+        """Functions whose address the program may have, from mov or a first value. All where it takes none: then an
+        address comes from outside.
+        """
+        functions = {name for name, function in self.module.functions.items() if not function.entry}
+        variables = [*self.module.variables,
+                     *(one for function in self.module.functions.values() for one in function.variables)]
+        initial = {value.symbol for variable in variables for value in variable.initial
+                   if isinstance(value, AddressOf)}
+        return (self._taken | initial) & functions or functions
+
+    def used_variables(self, function: str) -> set[Variable]:
+        """The variables that a function's own instructions name."""
+        return self._used[function]
+
+    def functions(self, entry: str) -> list[Function]:
+        """The entry, and the functions with a body that its calls may lead to, in the order of the text."""
+        reached, waiting = {entry}, [entry]
+        while waiting:
+            name = waiting.pop()
+            called = self._called[name] | (self._addressed if name in self._by_address else set())
+            waiting += called - reached
+            reached |= called
+        found = [function for function in self.module.functions.values()
+                 if function.name in reached and function.name != entry and function.body is not None]
+        return [self.module.functions[entry], *found]
+
+    def shared_variables(self, entry: str) -> list[Variable]:
+        """The shared variables that a kernel uses, in the order of their places: the entry's own, those of the module,
+        those of functions, each as they are declared. Those whose size the launch decides are behind all others.
+        """
+        first, *functions = self.functions(entry)
+        used = set().union(*(self._used[function.name] for function in (first, *functions)))
+        declared = [*first.variables, *self.module.variables,
+                    *(variable for function in functions for variable in function.variables)]
+        found = [variable for variable in declared if variable.space is Space.SHARED and variable in used]
+        return sorted(found, key=lambda variable: variable.count is None)

@@ -3,11 +3,14 @@
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
+
+from sim.scratch import cache_home
 
 __all__ = ["Children", "end_group", "run_child"]
 
@@ -29,11 +32,19 @@ def end_group(process: subprocess.Popen[Any], patience: float = _PATIENCE) -> No
             process.wait(seconds)
 
 
+def _environment(given: Mapping[str, str], temporary: str) -> dict[str, str]:
+    """The environment of a program, with its folder for temporary files, and one for its caches where the user has
+    none."""
+    home = cache_home()
+    return {**given, "TMPDIR": temporary, **({} if home is None else {"XDG_CACHE_HOME": str(home)})}
+
+
 class Children:
     """Programs, run from one thread or several. When this context is left by an exception, those that still run are
     ended, and no other one is started.
 
-    Each has a session of its own, so that Ctrl-C at a terminal reaches the command alone.
+    Each has a session of its own, so that Ctrl-C at a terminal reaches the command alone, and a folder for its
+    temporary files, which goes with it.
     """
 
     def __init__(self) -> None:
@@ -41,12 +52,17 @@ class Children:
         self._running: set[subprocess.Popen[Any]] = set()
         self._over = False
 
-    def run(self, command: Sequence[str | Path], *, text: bool = True, **how: Any) -> subprocess.CompletedProcess[Any]:
+    def run(self, command: Sequence[str | Path], *, text: bool = True, env: Mapping[str, str] = os.environ,
+            **how: Any) -> subprocess.CompletedProcess[Any]:
         """Runs a program to its end. ``how``: the arguments of Popen. OSError when it cannot be started."""
+        with TemporaryDirectory(prefix="warpstack-", ignore_cleanup_errors=True) as temporary:
+            return self._run(command, text=text, env=_environment(env, temporary), **how)
+
+    def _run(self, command: Sequence[str | Path], **how: Any) -> subprocess.CompletedProcess[Any]:
         with self._lock:
             if self._over:
                 raise ChildProcessError("the command is over")
-            process = subprocess.Popen(command, text=text, stdin=subprocess.DEVNULL, start_new_session=True, **how)
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **how)
             self._running.add(process)
         try:
             out, errors = process.communicate()

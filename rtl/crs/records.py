@@ -4,48 +4,41 @@ from functools import reduce
 from operator import xor
 from typing import Any
 
-from amaranth.hdl import Module, Signal, Value, unsigned
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, enum
 
 from rtl.layouts import BLOCK_ADDRESS_BITS, CRS_GRANULE_BITS, DEPTH_BITS, ThreadCodes
 from rtl.params import SmParams
 from rtl.words import Words
 
-from .tokens import CACHED_LINES
-
 __all__ = [
-    "COUNT_BITS", "FILLS_UP_TO", "SPILLS_FROM", "Origin", "Parking", "StackState", "StackStates", "commit_flags",
-    "stack_step"]
-
-FILLS_UP_TO = CACHED_LINES - 2
-"""Lines on chip, up to which the next is read. So what is installed never meets the next lines that are pushed."""
-SPILLS_FROM = CACHED_LINES - 1
-"""Dirty lines, from which on the oldest is written."""
-COUNT_BITS = 3
-"""Width of a count of a warp's lines on chip, 0 to 4, and of the counters modulo 8 of whose differences they are
-made."""
+    "Origin", "Parking", "StackStates", "commit_flags", "fills_up_to", "spills_from", "stack_state", "stack_step"]
 
 
-class StackState(data.Struct):
+def fills_up_to(params: SmParams) -> int:
+    """Lines on chip, up to which the next is read. So what is installed never meets the next lines that are pushed."""
+    return params.stack_lines - 2
+
+
+def spills_from(params: SmParams) -> int:
+    """Dirty lines, from which on the oldest is written: all but one, but at least two, since the topmost changes."""
+    return max(params.stack_lines - 1, 2)
+
+
+def stack_state(params: SmParams) -> data.StructLayout:
     """What the pipeline keeps of a warp's stack.
 
     The lines on chip are the topmost ones; of those the topmost are dirty: memory does not have them as they are. Both
-    are counted as differences modulo 8, so that each counter has one writer: the pipeline these, the spill and fill
-    engine ``below`` and ``cleaned``.
-    """
+    are counted as differences modulo twice the lines on chip, so that each counter has one writer: the pipeline these,
+    the spill and fill engine ``below`` and ``cleaned``.
 
-    last: unsigned(DEPTH_BITS)
-    """Number of the topmost token; all ones when the stack is empty."""
-    entered: unsigned(COUNT_BITS)
-    """``entered - below`` lines are on chip."""
-    dirtied: unsigned(COUNT_BITS)
-    """``dirtied - cleaned`` of them are dirty."""
-    calls: unsigned(8)
-    """API call depth."""
-    kill: unsigned(1)
-    """Whether limited branches are killed."""
-    sunk: unsigned(1)
-    """The unwind under way has left lines behind: the stack is as it was only in ``origins``."""
+    ``last`` is the number of the topmost token; all ones when the stack is empty. ``entered - below`` lines are on
+    chip, ``dirtied - cleaned`` of them are dirty. ``calls`` is the API call depth; ``kill``: limited branches are
+    killed. ``sunk``: the unwind under way has left lines behind, and the stack is as it was only in ``origins``.
+    """
+    count = params.stack_count_bits
+    return data.StructLayout({
+        "last": DEPTH_BITS, "entered": count, "dirtied": count, "calls": 8, "kill": 1, "sunk": 1})
 
 
 class Parking(enum.Enum, shape=2):
@@ -121,11 +114,12 @@ class StackStates:
 
     def __init__(self, params: SmParams) -> None:
         warps = params.warps
-        self.states = SharedWords(StackState, warps)
+        self.states = SharedWords(stack_state(params), warps)
         self.sizes, self.traps = Words(_Sizes, warps), Words(1, warps, **_IN_LUTS)
         self.bases, self.locals, self.regions = (Words(BLOCK_ADDRESS_BITS, warps) for _ in range(3))
         self.codes, self.seeks, self.origins = Words(ThreadCodes, warps), Words(_Seek, warps), Words(Origin, warps)
-        self.below, self.cleaned, self.acknowledged = (Words(COUNT_BITS, warps, **_IN_LUTS) for _ in range(3))
+        self.below, self.cleaned, self.acknowledged = (
+            Words(params.stack_count_bits, warps, **_IN_LUTS) for _ in range(3))
         self.filling, self.parking = (Words(shape, warps, **_IN_LUTS) for shape in (1, Parking))
         self.busy, self.parked, self.flushing, self.confirming = (SharedWords(1, warps) for _ in range(4))
 
@@ -168,5 +162,5 @@ def stack_step(params: SmParams) -> data.StructLayout:
     ``memory``: the stack has a region there. ``framed``: the tokens above in the line are MASKS tokens.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "step": _Step, "state": StackState, "lines": COUNT_BITS, "dropped": 1, "clean": 1,
-        "memory": 1, "framed": 1})
+        "warp": params.warp_bits, "step": _Step, "state": stack_state(params), "lines": params.stack_count_bits,
+        "dropped": 1, "clean": 1, "memory": 1, "framed": 1})

@@ -1,4 +1,4 @@
-"""The assembler: from text to an object file.
+r"""The assembler: from text to an object file.
 
 A program is lines; ``;`` ends a line, too. ``//`` and ``#`` begin a comment, ``/* */`` encloses one. Instructions
 are written as NVIDIA's disassembler prints them::
@@ -49,7 +49,8 @@ data is the generic address of a variable or of a constant in bank 3. In ``.byte
 Control codes may stand before an instruction, see :mod:`sim.toolchain.control_text`, ``.reuse`` behind a
 register. An instruction without them gets them from :mod:`sim.toolchain.schedule`. Behind an instruction
 ``-> L1, L2`` says where it may go and ``-> call`` that it calls, ``.coop_group`` and ``.warp_wide`` before it
-that it works across threads: records for NVIDIA's tools. Code ends in a branch to itself and NOPs, added where
+that it works across threads: records for NVIDIA's tools. A name that means something else, such as ``R5``, stands
+behind a backslash: ``.global \R5 4``. Code ends in a branch to itself and NOPs, added where
 they are missing.
 """
 
@@ -81,7 +82,7 @@ from .object_file import (
     shared_name,
     text_name,
 )
-from .operands import Reference
+from .operands import ESCAPE, Reference
 from .program import Code, Line, Memory, Program, collect, label_place
 from .records import code_records, file_records
 from .relocation import GENERIC
@@ -122,6 +123,11 @@ def _assemble(statements: Callable[[], Iterable[Statement | Line]], name: str) -
         raise ProgramError(f"{name}:{error.line}:{error.column}: {error}") from error
 
 
+def _plain(name: str) -> str:
+    """A name without the backslash that the text has before it."""
+    return name.replace(ESCAPE, "")
+
+
 @dataclass
 class _Open:
     """A section whose references are not relocations yet, and the code that names in them belong to."""
@@ -152,7 +158,10 @@ class _Assembler:
             relocations = tuple(self._relocation(offset, reference, entry.code, indices)
                                 for offset, reference in entry.references)
             sections[entry.section.name] = replace(entry.section, relocations=relocations)
-        return ObjectFile(self.name, sections, symbols)
+        named = {_plain(name): replace(section, name=_plain(name)) for name, section in sections.items()}
+        return ObjectFile(self.name, named, tuple(
+            replace(symbol, name=_plain(symbol.name), section=_plain(symbol.section) if symbol.section else None)
+            for symbol in symbols))
 
     def _add(self, section: Section, references: tuple[tuple[int, Reference], ...] = (),
              code: Code | None = None) -> None:

@@ -1,10 +1,10 @@
-"""From a PTX file to assembly text, an object file, a program: front end, compiler and assembler in a row."""
+"""From a PTX file to an object file, a program: front end, compiler and assembler in a row."""
 
 from dataclasses import replace
 from pathlib import Path
 
 from .assembler import assemble_statements
-from .compiler import compile_module, compile_statements
+from .compiler import compile_statements
 from .compiler.allocate import REGISTERS
 from .cubin import load
 from .module import Kernel, Module
@@ -12,17 +12,18 @@ from .object_file import ObjectFile
 from .ptx.front_end import read_ptx
 from .ptx.module import Function, PtxModule, Variable
 
-__all__ = ["assembly_of_ptx", "object_of_ptx", "program_of_ptx", "read_ptx_program"]
-
-
-def assembly_of_ptx(path: str | Path) -> str:
-    """The assembly text of a PTX file; ProgramError when there is no program in it that can be compiled."""
-    return compile_module(read_ptx(path))
+__all__ = ["compiled_object", "object_of_ptx", "program_of_ptx", "read_ptx_program"]
 
 
 def object_of_ptx(path: str | Path) -> ObjectFile:
     """The object file of a PTX file; ProgramError when there is no program in it that can be compiled."""
-    return assemble_statements(compile_statements(read_ptx(path)), f"{path}, compiled")
+    return compiled_object(read_ptx(path), str(path))
+
+
+def compiled_object(ptx: PtxModule, name: str, registers: int = REGISTERS) -> ObjectFile:
+    """The object file of a PTX module, whose threads have at most so many registers; ProgramError when it can't be
+    compiled."""
+    return assemble_statements(compile_statements(ptx, registers), f"{name}, compiled")
 
 
 def read_ptx_program(path: str | Path) -> Module:
@@ -31,9 +32,8 @@ def read_ptx_program(path: str | Path) -> Module:
 
 
 def program_of_ptx(ptx: PtxModule, name: str, registers: int = REGISTERS) -> Module:
-    """The program of a PTX module, whose threads have at most so many registers; ProgramError when it can't be
-    compiled."""
-    module = load(assemble_statements(compile_statements(ptx, registers), f"{name}, compiled"))
+    """The program of a PTX module; see :func:`compiled_object`."""
+    module = load(compiled_object(ptx, name, registers))
     kernels = {kernel: _typed(found, ptx.functions[kernel]) for kernel, found in module.kernels.items()}
     return replace(module, kernels=kernels, refused=ptx.refused)
 

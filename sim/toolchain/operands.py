@@ -34,14 +34,17 @@ from .reals import real_bits
 from .relocation import RelocationKind, fit
 from .source import Absolute, Brackets, ConstantPlace, Half, Leaf, Number, Operand, Real, Set, SourceError, Sum
 
-__all__ = ["NEXT", "Kind", "Matcher", "MismatchError", "Reference", "Scope", "fitting_kinds", "is_reserved", "kind_of",
-           "predicate_number"]
+__all__ = ["ESCAPE", "NEXT", "Kind", "Matcher", "MismatchError", "Reference", "Scope", "escaped", "fitting_kinds",
+           "is_reserved", "kind_of", "predicate_number"]
 
 Core = TypeVar("Core")
 
 NEXT = ".next"
 """The name of the place behind an instruction, from which relative targets count."""
 
+ESCAPE = "\\"
+"""What stands before a name that would mean something else."""
+_KEYWORDS = frozenset({"align", "at", "local", "visible", "weak"})
 _REGISTER = re.compile(r"R(?:Z|(\d+))((?:\.\w+)*)")
 _PREDICATE = re.compile(r"P(?:T|([0-6]))")
 _PLUS_ONE = 3
@@ -83,6 +86,11 @@ class MismatchError(Exception):
 def is_reserved(name: str) -> bool:
     """Whether a name is that of a register or predicate, so that nothing else may have it."""
     return bool(_REGISTER.fullmatch(name) or _PREDICATE.fullmatch(name))
+
+
+def escaped(name: str) -> str:
+    """A name as text has it: behind a backslash where it would mean something else."""
+    return f"{ESCAPE}{name}" if is_reserved(name) or name in _KEYWORDS else name
 
 
 def predicate_number(token: Token) -> int | None:

@@ -291,14 +291,15 @@ def test_an_interrupted_command_says_so_in_one_line_and_leaves_no_result(tmp_pat
     path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(command, cwd=tmp_path, env=environment | {"PYTHONPATH": path}, stderr=subprocess.PIPE,
                                text=True)
-    while not (tmp_path / "child").exists() and process.poll() is None:
+    child = tmp_path / "child"
+    while not (child.exists() and child.read_text()) and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(number)
     _, errors = process.communicate()
     assert (process.returncode, errors.splitlines()[-1]) == (128 + number, f"python -m sim.fpga: {line}")
     assert len(errors.splitlines()) == 3        # elaboration, Verilog
     assert not (tmp_path / "out.v").exists()
-    assert not Path("/proc", (tmp_path / "child").read_text().strip()).exists()
+    assert not Path("/proc", child.read_text().strip()).exists()
 
 
 def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):

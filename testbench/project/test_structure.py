@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[2]
 UNITS = ("barrier", "convert", "crs", "execute", "fetch", "flow", "host", "issue", "launch", "memory", "trap")
 
 LAYERS = (
-    {"activity", "children", "interrupt"},
-    {"entry"},
+    {"activity", "interrupt", "scratch"},
+    {"children", "entry"},
     {"command"},
     {"collector", "ecp5", "netlist", "toolchain", "workers"},
     {"engine", "launch", "bitstream", "verilog"},

@@ -1,6 +1,6 @@
 """What is known of values at every place: where they are live, which definitions reach a use."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -46,7 +46,7 @@ class Liveness:
         self.live_out = dict.fromkeys(function.blocks, 0)
         self._solve(used, defined)
 
-    def mask(self, values: Iterator[Value]) -> int:
+    def mask(self, values: Iterable[Value]) -> int:
         """The bits of some values."""
         found = 0
         for value in values:
@@ -77,10 +77,8 @@ class Liveness:
         for index in range(len(block.ops) - 1, -1, -1):
             op = block.ops[index]
             yield index, op, live
-            if op.replaces:
-                live &= ~self.mask(op.writes())
-            else:
-                live |= self.mask(op.writes())
+            written = self.mask(op.writes())
+            live = live & ~written if op.replaces else live | written
             live |= self.mask(op.reads())
 
     def members(self, mask: int) -> Iterator[Value]:

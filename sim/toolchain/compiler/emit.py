@@ -5,6 +5,7 @@ from functools import cache
 
 from rtl.isa.syntax import PT, RZ
 from sim.toolchain import statements
+from sim.toolchain.operands import escaped
 from sim.toolchain.source import Guard, Instruction, Operand
 
 from .instructions import LONG_FORMS, LOWEST, shape
@@ -68,7 +69,7 @@ class InstructionWriter:
             case Constant(bank, offset):
                 found = statements.with_suffix(statements.constant(bank, offset), source.part)
             case Global(name, addend, upper):
-                found = statements.half(name, addend, upper)
+                found = statements.half(escaped(name), addend, upper)
             case 0:
                 found = statements.register(RZ, source.part)
             case int(number):

@@ -152,19 +152,16 @@ class Op:
     column: int = 0
     clobbers: frozenset[int] = frozenset()
 
-    def reads(self) -> Iterator[Value]:
+    def reads(self) -> list[Value]:
         """All values that it reads, the guard's too."""
-        for source in self.sources:
-            if isinstance(source.what, Value):
-                yield source.what
+        found = [source.what for source in self.sources if isinstance(source.what, Value)]
         if self.guard is not None and isinstance(self.guard.what, Value):
-            yield self.guard.what
+            found.append(self.guard.what)
+        return found
 
-    def writes(self) -> Iterator[Value]:
+    def writes(self) -> list[Value]:
         """All values that it writes."""
-        for value in self.results:
-            if value is not None:
-                yield value
+        return [value for value in self.results if value is not None]
 
     @property
     def replaces(self) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from sim.toolchain.operands import is_reserved
+from sim.toolchain.operands import escaped
 from sim.toolchain.program import Line
 from sim.toolchain.ptx.module import AddressOf, PtxModule, Variable, parameter_offsets
 from sim.toolchain.source import Label
@@ -27,10 +27,10 @@ def module_lines(layout: Layout) -> list[str]:
     lines = []
     for variable in layout.globals:
         sized = "" if variable.initial else f" {max(variable.size, 1)}"
-        lines.append(f".global {variable.name}{sized} align {variable.alignment}")
+        lines.append(f".global {escaped(variable.name)}{sized} align {variable.alignment}")
         lines += _data(variable, layout)
     for variable in layout.constants:
-        lines.append(f".const 3 {variable.name} align {variable.alignment} at {layout.places[variable]}")
+        lines.append(f".const 3 {escaped(variable.name)} align {variable.alignment} at {layout.places[variable]}")
         lines += _data(variable, layout) or [f"    .zero {variable.size}"]
     return lines
 
@@ -52,7 +52,7 @@ def _data(variable: Variable, layout: Layout) -> list[str]:
             part = number if value.byte is None else number >> value.byte & 0xFF
             lines.append(f"    {_DATA[size]} {part % (1 << 8 * size):#x}")
             continue
-        text = f"{value.symbol}{value.offset:+#x}" if value.offset else value.symbol
+        text = escaped(value.symbol) + (f"{value.offset:+#x}" if value.offset else "")
         if value.symbol in constants:
             text = f"generic({text})"
         if value.byte is None:
@@ -71,13 +71,12 @@ def kernel_lines(module: PtxModule, layout: Layout, name: str, finished: Mapping
     reached = _reached(name, finished, graph)
     own = finished[name]
     bodies = [(other, finished[other].code.statements(prefix)) for other in reached]
-    lines: list[str | Label | Line] = [f".kernel {name}"]
+    lines: list[str | Label | Line] = [f".kernel {escaped(name)}"]
     function = module.functions[name]
     offsets, _ = parameter_offsets(function.parameters)
     for parameter, offset in zip(function.parameters, offsets, strict=True):
         assert isinstance(parameter, Variable)
-        shown = f"{parameter.name}_" if is_reserved(parameter.name) else parameter.name
-        lines.append(f".param {shown} {parameter.size} at {offset}")
+        lines.append(f".param {escaped(parameter.name)} {parameter.size} at {offset}")
     for attribute, sizes in (("MAX_THREADS", function.bounds.most), ("REQNTID", function.bounds.exact)):
         if sizes is not None:
             lines.append(f".info {attribute} {', '.join(map(str, sizes))}")

@@ -432,9 +432,10 @@ class _Body:
         try:
             found = read_instruction(node, scope, readonly, results, self.entry, self.module.dialect)
             self.items += [with_flush_of_target(instruction, self.module.dialect) for instruction in found]
-        except TextureError:
+        except TextureError as error:
             if self.refused is None:
-                self.refused = TextureError(node.opcode, spelled(node))
+                cause = f", as {error}," if str(error) else ""
+                self.refused = TextureError(node.opcode, spelled(node) + cause)
 
     def items_in_memory(self, scope: Scope) -> tuple[tuple[Label | Instruction, ...], tuple[Variable, ...]]:
         """The whole body and its variables. One that uses textures is a trap."""

@@ -203,7 +203,7 @@ def read_instruction(node: syntax.Instruction, scope: Scope, readonly: Set[Varia
     """
     opcode = node.opcode
     if is_texture(opcode):
-        raise TextureError(opcode, "it")
+        raise TextureError(opcode, "")
     state = _match(node, dialect)
     instruction = Instruction(opcode=state.form.opcode, line=opcode.line or 1, column=opcode.column or 1,
                               guard=read_guard(node.guard, scope), **_fields(state))

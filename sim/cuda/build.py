@@ -1,7 +1,7 @@
 """Builds the CUDA libraries that programs are given: libcuda.so.1 and libcudart.so.
 
-They are C of ``sim/cuda/library``, compiled at first use by the compiler that the compiled engine needs, and kept in the
-cache by the digest of their sources. Each library is one translation unit, so that the names which a function has
+They are C of ``sim/cuda/library``, compiled at first use by the compiler that the compiled engine needs, and kept in
+the cache by the digest of their sources. Each library is one translation unit, so that the names which a function has
 beside its own (``_ptds``, ``_ptsz``) can be aliases, and every public name that has no function here gets one that says
 so.
 """

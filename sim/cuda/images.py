@@ -4,20 +4,24 @@ A fatbin has several images of one program. Of those for sm_50 a cubin is taken,
 that is not newer than sm_50. Fields of its headers are from what NVIDIA's and LLVM's tools write.
 """
 
+import hashlib
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from sim.cuda.errors import CudaError
-from sim.toolchain.assembler import assemble_statements
-from sim.toolchain.compiler import compile_statements
+from sim.engine.cache import cache_folder, is_on, store
+from sim.engine.cache import load as load_kept
 from sim.toolchain.compiler.allocate import REGISTERS
 from sim.toolchain.cubin import load
 from sim.toolchain.elf_reader import read_object
 from sim.toolchain.elf_writer import write_object
-from sim.toolchain.from_ptx import program_of_ptx
+from sim.toolchain.from_ptx import compiled_object
 from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.object_file import ObjectFile
 from sim.toolchain.ptx.front_end import parse_ptx
@@ -101,17 +105,31 @@ def _registers(limit: int) -> int:
 def _compiled(text: str, limit: int) -> ObjectFile:
     """The object file of PTX text."""
     try:
-        return assemble_statements(compile_statements(parse_ptx(text, "PTX"), _registers(limit)), "PTX, compiled")
+        return compiled_object(parse_ptx(text, "PTX"), "PTX", _registers(limit))
     except ProgramError as error:
         raise CudaError(_INVALID_PTX, str(error)) from error
+
+
+@cache
+def _toolchain() -> bytes:
+    """A digest of the compiler: its sources, and those of the machine language."""
+    root = Path(__file__).parents[2]
+    files = [path for folder in ("sim/toolchain", "rtl/isa") for path in sorted((root / folder).rglob("*"))
+             if path.suffix in (".py", ".lark", ".ptx")]
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).digest()
 
 
 def _program(text: str, limit: int) -> Module:
-    """The program of PTX text."""
-    try:
-        return program_of_ptx(parse_ptx(text, "PTX"), "PTX", _registers(limit))
-    except ProgramError as error:
-        raise CudaError(_INVALID_PTX, str(error)) from error
+    """The program of PTX text. What was compiled once is kept in the cache, found by text and compiler."""
+    key = hashlib.sha256(b"\0".join((text.encode(), str(limit).encode(), _toolchain()))).hexdigest()
+    place = cache_folder() / f"{key[:24]}.cubin"
+    content = load_kept(place) if is_on() else None
+    if content is None:
+        content = write_object(_compiled(text, limit))
+        if is_on():
+            with suppress(OSError):     # a folder that can't be written: it is compiled again next time
+                store(place, content)
+    return load(read_object(content, "PTX"))
 
 
 def module_of(content: bytes, max_registers: int = 0) -> Module:

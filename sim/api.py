@@ -260,7 +260,7 @@ class Session:
 
     def __init__(self, launch: Launch, arguments: Sequence[Any], params: SmParams) -> None:
         self._launch, self._arguments = launch, arguments
-        self._model = WarpModel(launch, warps=params.warps)
+        self._model = WarpModel(launch, warps=params.warps, stack_tokens=params.stack_tokens)
 
     @property
     def warps(self) -> dict[int, WarpView]:

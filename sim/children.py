@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 
+from sim.interrupt import deferred
 from sim.scratch import cache_home
 
 __all__ = ["Children", "end_group", "run_child"]
@@ -59,19 +60,22 @@ class Children:
             return self._run(command, text=text, env=_environment(env, temporary), **how)
 
     def _run(self, command: Sequence[str | Path], **how: Any) -> subprocess.CompletedProcess[Any]:
-        with self._lock:
-            if self._over:
-                raise ChildProcessError("the command is over")
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **how)
-            self._running.add(process)
+        process: subprocess.Popen[Any] | None = None
         try:
+            # A signal between start and note would leave a program that nobody knows.
+            with self._lock, deferred():
+                if self._over:
+                    raise ChildProcessError("the command is over")
+                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **how)
+                self._running.add(process)
             out, errors = process.communicate()
             return subprocess.CompletedProcess(command, process.wait(), out, errors)
         finally:
-            if process.returncode is None:
-                end_group(process)
-            with self._lock:
-                self._running.discard(process)
+            if process is not None:
+                if process.returncode is None:
+                    end_group(process)
+                with self._lock:
+                    self._running.discard(process)
 
     def __enter__(self) -> "Children":
         return self

@@ -85,14 +85,14 @@ def add_cache_option(parser: argparse.ArgumentParser) -> None:
                         help="compile the hardware anew, and keep nothing of it for the next run")
 
 
-def check_file(path: str | Path, *, folders: bool = False) -> None:
-    """Finds out before long work whether a file can be written; OutputError when not. Leaves no file.
-
-    ``folders``: the folder that it goes to is made if need be.
+def check_file(path: str | Path) -> None:
+    """Finds out before long work whether a file can be written, and the folders that it goes to can be made. Leaves
+    neither; OutputError when they can't.
     """
     target = Path(path)
+    missing = [folder for folder in target.parents if not folder.exists()]
     try:
-        _prepare_place(target, folders)
+        _prepare_place(target)
         if is_whole(target):
             unfinished = _beside(target)
             unfinished.touch()
@@ -101,6 +101,10 @@ def check_file(path: str | Path, *, folders: bool = False) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
+    finally:
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def make_folder(path: str | Path) -> None:
@@ -121,18 +125,19 @@ def is_whole(path: str | Path) -> bool:
 
 class OutputFile:
     """A file that is written part by part and appears when it is closed, as a whole or not at all; see
-    :func:`is_whole` for what is no such file. OutputError when it can't be written. A link stays one.
+    :func:`is_whole` for what is no such file. Folders that it goes to are made. OutputError when it can't be written. A
+    link stays one.
 
     As a context it is closed, or discarded after an exception.
     """
 
-    def __init__(self, path: str | Path, *, folders: bool = False) -> None:
+    def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self._unfinished: Path | None = None
         self._leftover: finalize[Any, Any] | None = None    # also of one that nobody closes or discards
         self._error: OutputError | None = None
         try:
-            _prepare_place(self._path, folders)
+            _prepare_place(self._path)
             self._file = self._open()
         except OSError as error:
             raise OutputError(f"{path}: {error.strerror}") from error
@@ -192,16 +197,16 @@ class OutputFile:
             self.discard()
 
 
-def write_file(path: str | Path, content: bytes, *, folders: bool = False) -> None:
+def write_file(path: str | Path, content: bytes) -> None:
     """Writes a whole :class:`OutputFile`."""
-    with OutputFile(path, folders=folders) as file:
+    with OutputFile(path) as file:
         file.write(content)
 
 
-def _prepare_place(target: Path, folders: bool) -> None:
-    """Makes the folders of a file, if wanted; OSError for what is a folder itself."""
-    if folders and not target.parent.exists():
-        target.parent.mkdir(parents=True)
+def _prepare_place(target: Path) -> None:
+    """Makes the folders of a file; OSError for what is a folder itself."""
+    if not target.parent.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 

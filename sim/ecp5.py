@@ -15,14 +15,14 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from sim.children import run_child
 from sim.command import CommandError, write_file
 
 __all__ = ["BLOCK_TIMING", "DEVICE", "FOR_SIZE", "KEPT", "CriticalPath", "FpgaError", "Timing", "cells",
@@ -143,7 +143,7 @@ def run_tool(tool: str, arguments: Sequence[str], folder: Path, log: str, result
         for name in results:
             (folder / name).unlink(missing_ok=True)
         with (folder / log).open("w", encoding="utf-8") as output:
-            code = _exit_code([*command, *arguments], folder, output)
+            code = run_child([*command, *arguments], cwd=folder, stdout=output, stderr=subprocess.STDOUT).returncode
         if code:
             raise FpgaError(_failure(tool, code, folder / log))
         for name in results:
@@ -155,40 +155,6 @@ def run_tool(tool: str, arguments: Sequence[str], folder: Path, log: str, result
         for name in results:
             (folder / name).unlink(missing_ok=True)
         raise
-
-
-def _exit_code(command: Sequence[str], folder: Path, output: Any) -> int:
-    """Runs a command to its end; as a process group of its own, which ends with this command."""
-    process: subprocess.Popen[Any] | None = None
-    try:
-        with _signals_afterwards():
-            process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output,
-                                       stderr=subprocess.STDOUT, process_group=0)
-        return process.wait()
-    except BaseException:
-        if process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        raise
-
-
-@contextmanager
-def _signals_afterwards() -> Iterator[None]:
-    """A signal that comes meanwhile is handled at the end: it would leave a process behind that has just begun."""
-    noted: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, lambda number, _frame: noted.append(number))
-              for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if callable(signal.getsignal(number))}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    for number in noted:
-        signal.raise_signal(number)
 
 
 def _failure(tool: str, code: int, log: Path) -> str:

@@ -53,7 +53,7 @@ _MARGIN = 0.05
 """By how much a clock that is proposed is below the one that was reached."""
 _LOAD_KEEPS = ("board", "load")
 """Options that go with ``--load FILE``, which builds nothing."""
-_KNOBS = ("warps", "lanes")
+_KNOBS = ("warps", "lanes", "stack_tokens")
 """Knobs of SmParams that the command can set."""
 COUNTED = {
     "lut4": ("LUT4", "after synthesis"),
@@ -192,7 +192,8 @@ def _parser() -> Parser:
     parser.add_argument("--name", help="of the Verilog's top module, default the unit's, or sm")
     parser.add_argument("--preset", help=f"of {', '.join(PRESETS)}; default default, of a board what it has room for")
     for knob in _KNOBS:
-        parser.add_argument(f"--{knob}", type=int, metavar="N", help=f"{knob}, instead of the preset's")
+        parser.add_argument(f"--{knob.replace('_', '-')}", type=int, metavar="N",
+                            help=f"{knob}, instead of the preset's")
     parser.add_argument("--small", action="store_true",
                         help="without the multiplexers between LUTs: smaller, and slower")
     parser.add_argument("--seeds", type=_seeds, metavar="N,N,...", help="of placement: for a unit all "
@@ -226,7 +227,7 @@ def _check(options: Any) -> None:
             raise CommandError(f"--{flag} is for boards")
     for flag in (*_KNOBS, "small"):
         if getattr(options, flag) and options.unit is None:
-            raise CommandError(f"--{flag} is for units")
+            raise CommandError(f"--{flag.replace('_', '-')} is for units")
     for flag in ("small", "seeds", "json"):
         if getattr(options, flag) and options.verilog is not None:
             raise CommandError(f"--{flag} does not go with --verilog, which measures nothing")
@@ -237,7 +238,7 @@ def _check(options: Any) -> None:
     if isinstance(options.load, str):
         more = [name for name, value in vars(options).items() if name not in _LOAD_KEEPS and value not in (None, False)]
         if more:
-            raise CommandError(f"--{more[0]} does not go with --load FILE.bit, which builds nothing")
+            raise CommandError(f"--{more[0].replace('_', '-')} does not go with --load FILE.bit, which builds nothing")
     if options.preset is None:
         options.preset = "default" if options.board is None else BOARDS[options.board].preset
     if options.preset not in PRESETS:

@@ -8,7 +8,7 @@ results are written.
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -40,6 +40,7 @@ from sim.machine.host import Driver
 from sim.machine.hosted import HardwareResult, HostedMachine, RunInterrupted
 from sim.machine.timeline import Timeline
 from sim.machine.warp_state import WarpState, state_of
+from sim.model.bounds import Bounds
 from sim.model.warp import Machine, Result
 from sim.report.error_status import decode, registers_of
 from sim.report.hardware import describe_hardware
@@ -78,6 +79,7 @@ class Options(LaunchOptions):
     trace: str | None
     konata: str | None
     check: bool
+    bounds: bool
     switch: int | None
 
     @property
@@ -107,6 +109,9 @@ def _parser() -> Parser:
     parser.add_argument("--check", action="store_true",
                         help="compare every instruction with the reference machine, on a board memory at the end (not "
                              "with the engine model)")
+    parser.add_argument("--bounds", action="store_true",
+                        help="tell of accesses outside of all buffers, variables and constants, to the byte (exit code "
+                             "1; only with the engine model)")
     parser.add_argument("--switch", metavar="N", type=number_from_one,
                         help="take the grid off the machine after N cycles, all its warps saved to memory, and let it "
                              "go on from there (not with the engine model, on a board, with a handler or a timeline)")
@@ -126,6 +131,8 @@ def _check(options: Options) -> None:
     for flag in (*simulated, *switches):
         if options.engine == BOARD:
             raise RunError(f"--{flag} needs a simulation, which a board is not")
+    if options.bounds and options.engine != MODEL:
+        raise RunError("--bounds needs --engine model: the hardware's memory comes in lines of 64 bytes")
     for flag in (*timelines, *["handler"] * (options.handler is not None)):
         if switches:
             raise RunError(f"--switch and --{flag} do not go together")
@@ -134,7 +141,7 @@ def _check(options: Options) -> None:
     if options.fst is not None and not is_fst(Path(options.fst)):
         raise RunError(f"--fst {options.fst}: the name of an FST ends in {FST}")
     if (waveform := options.waveform) is not None:
-        check_file(waveform, folders=True)
+        check_file(waveform)
         check_fst(waveform)
 
 
@@ -196,16 +203,23 @@ def _report(launch: Launch, memory: Memory, text: str) -> None:
 
 def _on_model(options: Options, launch: Launch) -> dict[str, object]:
     """Runs on the reference machine; prints what it came to."""
-    machine = Machine(launch, warps=PRESETS[options.preset].warps)
+    bounds = Bounds(launch) if options.bounds else None
+    params = PRESETS[options.preset]
+    machine = Machine(launch, warps=params.warps, stack_tokens=params.stack_tokens)
+    machine.bounds = bounds
     try:
         result = _run(machine, options.max_cycles)
     except Interrupted as request:
         request.after = f"after {machine.instructions:,} instructions"
         _report(launch, machine.memory, describe(machine, Result("interrupted", machine.instructions)))
         raise
-    _report(launch, machine.memory, describe(machine, result))
-    return results(launch, machine.memory, result.status, result.instructions, result.instructions,
-                   _of_model(machine))
+    outside = [] if bounds is None else list(bounds.found.values())
+    if outside:
+        result = replace(result, status="error")
+    _report(launch, machine.memory, "\n".join([describe(machine, result), *(one.line() for one in outside)]))
+    written = results(launch, machine.memory, result.status, result.instructions, result.instructions,
+                      _of_model(machine))
+    return written | ({"outside": [one.decoded() for one in outside]} if bounds is not None else {})
 
 
 def _timed(machine: HostedMachine, launch: Launch, options: Options, driver: Driver | None = None) -> HardwareResult:
@@ -225,7 +239,7 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
         _report(launch, board.memory, describe_hardware(launch, board, request.result, None))
         raise
     if options.check and result.status == "ok":
-        reference = Machine(launch, warps=board.params.warps)
+        reference = Machine(launch, warps=board.params.warps, stack_tokens=board.params.stack_tokens)
         if _run(reference, _LIMIT).status == "ok":
             where = memory_difference(board.memory, reference.memory, (OUTPUT_MEMORY, HEAP_MEMORY))
             difference = None if where is None else f"difference    memory at the end: {where}"

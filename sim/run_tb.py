@@ -102,7 +102,7 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
     for unit in [options.unit] if options.unit else known:
         vcd = None if options.no_vcd else options.vcd or ROOT / "waveforms" / f"{unit}{FST if options.fst else '.vcd'}"
         if vcd is not None:
-            check_file(vcd, folders=True)
+            check_file(vcd)
             check_fst(vcd)
         report = execute(unit, engine, seed=options.seed, thorough=options.all, vcd=vcd, folder=folder,
                          part="record" if options.record else "run")

@@ -88,6 +88,10 @@ class SpillFillEngine(Component):
         """Who is looked at."""
         self.stale = Signal(params.warps)
         """Whose line that is on its way is of no use any more."""
+        self._hints = Signal(params.warps, name="hints")
+        """Who has something to look at."""
+        self._urgent = Signal(params.warps, name="urgent")
+        """Who is looked at before others."""
         self._view: Any = Signal(_view(params))
         self._confirmed = Signal()
         """Memory takes the last line of a write-back."""
@@ -252,7 +256,7 @@ class SpillFillEngine(Component):
         is preferred in turn, so that none waits for ever."""
         states, change, commit, told, spilled, size = (
             self._states, self.change, self.commit, self.lines.acknowledged, self.lines.spilled, self._warps)
-        hints, urgent, some_urgent, turn = Signal(size), Signal(size), Signal(), Signal.like(self.warp)
+        hints, urgent, some_urgent, turn = self._hints, self._urgent, Signal(), Signal.like(self.warp)
         kept = ~one_hot(self.warp, size, looks)
         m.d.sync += [
             turn.eq(turn + looks), some_urgent.eq(change.urges | (urgent & kept).any()),

@@ -4,11 +4,13 @@ from functools import reduce
 from operator import xor
 from typing import Any
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Assert, Module, Signal, Value
 from amaranth.lib import data, enum
 
 from rtl.layouts import BLOCK_ADDRESS_BITS, CRS_GRANULE_BITS, DEPTH_BITS, ThreadCodes
 from rtl.params import SmParams
+from rtl.sweep import Sweep
+from rtl.wires import SWEPT
 from rtl.words import Words
 
 __all__ = [
@@ -65,12 +67,15 @@ class SharedWords:
     """Words that two places write, never of the same warp in the same cycle.
 
     Each place writes a memory of its own (``parts``), and a word is what the two differ in, so that none needs to say
-    which is newer. The first call of ``write`` is that of the first place.
+    which is newer. The first call of ``write`` is that of the first place. After a reset the words become 0: its part
+    becomes the same as the other one.
     """
 
-    def __init__(self, shape: Any, warps: int) -> None:
-        self._shape, self.parts = shape, [Words(shape, warps, **_IN_LUTS) for _ in range(2)]
-        self._left = list(self.parts)
+    def __init__(self, shape: Any, warps: int, sweep: Sweep) -> None:
+        self._shape, self.parts = shape, [Words(shape, warps, **_IN_LUTS, **SWEPT) for _ in range(2)]
+        self._left, self._sweep = list(self.parts), sweep
+        self._writes: list[tuple[Value, Value]] = []
+        """When each place writes, and of which warp."""
 
     def read(self, m: Module, warp: Any) -> Any:
         """The warp's word."""
@@ -82,7 +87,19 @@ class SharedWords:
         """Writes the warp's word, from one of the two places."""
         part = self._left.pop(0)
         other, = (each for each in self.parts if each is not part)
-        part.write(m, when, warp, Value.cast(word) ^ Value.cast(other.read(m, warp)))
+        self._writes.append((Value.cast(when), Value.cast(warp)))
+        m.d.sync += Assert(~(self._sweep.active & when), "a word is written during the sweep")
+        if self._left:
+            self._write(m, part, other, *self._sweep.over(m, when, warp, word))
+        else:
+            (first, first_warp), (second, second_warp) = self._writes
+            m.d.sync += Assert(~(first & second & (first_warp == second_warp)),
+                               "two places write the word of a warp in one cycle")
+            self._write(m, part, other, when, warp, Value.cast(word))
+
+    def _write(self, m: Module, part: Words, other: Words, when: Any, warp: Any, word: Value) -> None:
+        """Writes one part, so that the word is what it differs in from the other."""
+        part.write(m, when, warp, word ^ Value.cast(other.read(m, warp)))
 
 
 class StackStates:
@@ -91,6 +108,8 @@ class StackStates:
 
     Attributes
     ----------
+    sweep
+        What all of them that a launch does not write are given by after a reset.
     states
         Written by a push in the second stage while another warp's unwind is over in the fourth.
     sizes, traps
@@ -114,18 +133,22 @@ class StackStates:
 
     def __init__(self, params: SmParams) -> None:
         warps = params.warps
-        self.states = SharedWords(stack_state(params), warps)
+        self.sweep = sweep = Sweep(warps)
+        self.states = SharedWords(stack_state(params), warps, sweep)
         self.sizes, self.traps = Words(_Sizes, warps), Words(1, warps, **_IN_LUTS)
         self.bases, self.locals, self.regions = (Words(BLOCK_ADDRESS_BITS, warps) for _ in range(3))
         self.codes, self.seeks, self.origins = Words(ThreadCodes, warps), Words(_Seek, warps), Words(Origin, warps)
         self.below, self.cleaned, self.acknowledged = (
-            Words(params.stack_count_bits, warps, **_IN_LUTS) for _ in range(3))
-        self.filling, self.parking = (Words(shape, warps, **_IN_LUTS) for shape in (1, Parking))
-        self.busy, self.parked, self.flushing, self.confirming = (SharedWords(1, warps) for _ in range(4))
+            Words(params.stack_count_bits, warps, sweep, **_IN_LUTS) for _ in range(3))
+        self.filling, self.parking = Words(1, warps, sweep, **_IN_LUTS), Words(Parking, warps, **_IN_LUTS)
+        self.busy, self.parked, self.flushing, self.confirming = (SharedWords(1, warps, sweep) for _ in range(4))
 
     def add(self, m: Module) -> None:
         """Makes the memories submodules, when all who use them are: no port can be added to them after that."""
+        m.submodules.sweep = self.sweep
         for name, words in vars(self).items():
+            if words is self.sweep:
+                continue
             for place, part in enumerate(words.parts if isinstance(words, SharedWords) else [words]):
                 m.submodules[f"{name}{place}"] = part
 

@@ -147,8 +147,8 @@ class CallReturnStack(Component):
         of an unwind; that goes first if its unwind has come back before.
 
         A request waits while its warp is busy, if it is a push also while the warp's lines are all dirty, and in the
-        cycle after a request of the same warp, whose state is being written then. An unwind whose warp was busy waits
-        one cycle more, since its token is not read before.
+        cycle after a request of the same warp, whose state is being written then; and during the sweep after a reset.
+        An unwind whose warp was busy waits one cycle more, since its token is not read before.
         """
         request, asked, engine, judge, access, change, returns, back = (
             self.request, self.request.payload, self.engine, self._judge, self._access, self._change,
@@ -163,7 +163,7 @@ class CallReturnStack(Component):
                 judge.stage.run.step.prior | ~(asks | returns))),
             self.events.full.eq(request.valid & ~busy & pushes & engine.full.bit_select(asked.warp, 1)),
             request.ready.eq(~(busy | (was_busy & unwinds) | self.events.full | returns | self._follows
-                               | (change.valid & (change.run.warp == asked.warp)))),
+                               | (change.valid & (change.run.warp == asked.warp)) | self.states.sweep.active)),
             self.events.taken.eq(request.valid & ~request.ready & (returns | self._follows)),
             access.valid.eq((returns & ~self._follows) | (request.valid & request.ready)),
             access.run.warp.eq(Mux(returns, back.warp, asked.warp)),

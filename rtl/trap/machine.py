@@ -23,6 +23,7 @@ from rtl.layouts import (
 )
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.sweep import Sweep
 from rtl.wires import KEEP
 from rtl.words import Words
 
@@ -101,7 +102,8 @@ class WarpTraps(Component):
 
         self.waits, self.bare = Signal(params.warps), Signal(params.warps)
         if not params.serial:
-            self.entries, self.results = Words(1, params.warps), Words(1, params.warps)
+            self.sweep = sweep = Sweep(params.warps)
+            self.entries, self.results = Words(1, params.warps, sweep), Words(1, params.warps, sweep)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -207,6 +209,7 @@ class WarpTraps(Component):
             with m.Elif(self.result.valid & self.inside.bit_select(result.warp, 1)):
                 m.d.sync += entering.eq(0)
             return entering & self.inside.bit_select(result.warp, 1)
+        m.submodules.sweep = self.sweep
         m.submodules.entries, m.submodules.results = entries, results = self.entries, self.results
         last = entries.read(m, result.warp)
         entries.write(m, enters, step.warp, ~results.read(m, step.warp))

@@ -7,6 +7,7 @@ from rtl.fpga.machine import MEMORY_BASE
 from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS, IDENTITY, PARTS, SIZES
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, WORK_REGISTERS, HostRegister
+from rtl.isa.tokens import CACHED_TOKENS
 from rtl.layouts import Policy
 from rtl.params import PRESETS, SmParams
 from sim.interrupt import deferred, raise_noted
@@ -38,7 +39,9 @@ def _field(register: HostRegister, name: str, value: int) -> int:
 def _machine(size: int, parts: int) -> SmParams:
     """The machine that the registers SIZE and PARTS tell of."""
     sizes, others = BOARD_REGISTERS["SIZE"], BOARD_REGISTERS["PARTS"]
-    return SmParams(**{name: 1 << _field(sizes, name.upper(), size) for name in SIZES},
+    tokens = _field(others, "STACK_TOKENS", parts)
+    return SmParams(stack_tokens=1 << tokens if tokens else CACHED_TOKENS,
+                    **{name: 1 << _field(sizes, name.upper(), size) for name in SIZES},
                     **{name: bool(_field(others, name.upper(), parts)) for name in PARTS})
 
 

@@ -54,8 +54,7 @@ def _decompressed(content: bytes, flags: int, size: int) -> bytes:
     try:
         library: Any = import_module(name)
     except ImportError:
-        package = name.partition(".")[0]
-        raise CudaError(_INVALID_IMAGE, f"the fatbin is compressed: pip install {package}") from None
+        raise CudaError(_INVALID_IMAGE, "the fatbin is compressed: pip install -e '.[fatbin]'") from None
     if flags & _LZ4:
         return library.decompress(content, uncompressed_size=size)
     return library.ZstdDecompressor().decompress(content, max_output_size=size)

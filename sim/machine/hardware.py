@@ -72,6 +72,7 @@ class Hardware(HostedMachine):
             :class:`~sim.machine.memory_service.MemoryService`.
         watched (Callable[[Sm], sequence]): Signals of the machine that are observed in each cycle, and who is told: see
             :func:`~sim.engine.observe_all`.
+        reader: What reads the events that are compared.
 
     Attributes:
         policy, latency, disorder: As above; of the next run.
@@ -85,7 +86,8 @@ class Hardware(HostedMachine):
 
     def __init__(self, params: SmParams, engine: type[Engine], *, check: bool = False, vcd: Path | None = None,
                  policy: Policy = Policy.GREEDY_THEN_OLDEST, latency: int = LATENCY, disorder: int | None = None,
-                 watched: Callable[[Sm], Sequence[Watched]] = lambda _sm: ()) -> None:
+                 watched: Callable[[Sm], Sequence[Watched]] = lambda _sm: (),
+                 reader: type[EventReader] = EventReader) -> None:
         super().__init__(params, policy)
         with collector_off():
             self.harness = harness = Harness(params)
@@ -96,7 +98,7 @@ class Hardware(HostedMachine):
         self.trouble: Callable[[int], Trouble] = lambda _number: ON_TIME
         self.told: Callable[[Warp, int], object] | None = None
         self.entered: Callable[[Warp, bool, bool], object] | None = None
-        self._reader = EventReader(harness.sm.retired) if check else None
+        self._reader = reader(harness.sm.retired) if check else None
         observed = list(watched(harness.sm))
         if self._reader is not None:
             observed.append((self._reader.signals, self._reader.changes))
@@ -118,9 +120,7 @@ class Hardware(HostedMachine):
         if self._now is None:
             self._simulator.add_testbench(self._host)   # not before: one that never runs is a warning
         else:
-            self._simulator.reset()
-            if self._observer is not None:
-                self._observer.restart()
+            self._restart()
         reference = replace(launch, memory=launch.memory.copy()) if self.in_place and self._reader else launch
         self.cycles, self.lockstep, places = 0, None, self.place(launch)
         service = MemoryService(self.harness.latch, self.memory, self.latency,
@@ -133,10 +133,20 @@ class Hardware(HostedMachine):
             self._reader.begin(self.lockstep.take)
         with deferred():
             try:
-                self._simulator.run()
+                self._simulate()
             finally:
                 self._close()
         return now.result
+
+    def _restart(self) -> None:
+        """Back to power-up."""
+        self._simulator.reset()
+        if self._observer is not None:
+            self._observer.restart()
+
+    def _simulate(self) -> None:
+        """Until the run is over."""
+        self._simulator.run()
 
     @property
     def _run(self) -> _Run:

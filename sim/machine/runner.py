@@ -102,7 +102,7 @@ class ModelRunner(Runner):
         memory = launch.memory
         before = set(memory.regions)
         try:
-            machine = WarpModel(launch, warps=self.params.warps)
+            machine = WarpModel(launch, warps=self.params.warps, stack_tokens=self.params.stack_tokens)
             while True:
                 done = machine.instructions
                 result = machine.run(min(self._STEP, limit - done))

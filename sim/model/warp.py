@@ -17,6 +17,7 @@ traps           who enters the trap handler, pauses and leaves, by ``trap_state`
 error_status    what the host is told
 host            the registers by which a host sees and stops all this
 transfer        loads, stores, atomic operations, over the address spaces of ``spaces``
+bounds          accesses outside of what a program was given
 system          special registers, shuffles, breakpoints
 compute         everything else, by the vector operations of ``vector``
 ==============  ======================================================================
@@ -33,9 +34,11 @@ from dataclasses import dataclass, replace
 
 from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address, next_address
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
+from rtl.isa.tokens import CACHED_TOKENS
 from sim.launch import Launch
 
 from .barriers import settle, withdraw
+from .bounds import Bounds
 from .decode import Instruction, decode
 from .error_status import ErrorLog, ErrorStatus
 from .faults import WarpFaultError, memory_faults
@@ -73,6 +76,7 @@ class Machine:
             lowest ones (ours).
         report_mask: Bit n: warp errors of code n are reported. May be changed while the machine runs.
         order: None: the ready warps take turns by slot. A number: the seed of a random order.
+        stack_tokens: Tokens of its call/return stack that a warp has on chip: all, if it has no region in memory.
         follows: Whether CTAs start only when :meth:`start` says so, and warps enter and leave the trap when
             :meth:`enter` and :meth:`leave` do, as another machine does it.
 
@@ -85,13 +89,14 @@ class Machine:
         log: What went wrong.
         raised: Bits of the global error status that are set, by name as in GlobalError.
         trap_reasons: Reasons of BPT.TRAP so far.
+        bounds: Looks at accesses of global memory, if it is set: whether they are in what the program was given.
         timeout: Whether TIMEOUT is raised when live warps can't go on though no trap holds all of them: a watchdog.
 
     Raises ValueError when a CTA has more warps than there are slots.
     """
 
     def __init__(self, launch: Launch, *, warps: int = _DEFAULT_SLOTS, report_mask: int = REPORT_MASK_RESET,
-                 order: int | None = None, follows: bool = False) -> None:
+                 order: int | None = None, stack_tokens: int = CACHED_TOKENS, follows: bool = False) -> None:
         if launch.warps > warps:
             raise ValueError(f"a CTA of {launch.threads} threads needs {launch.warps} warps, the machine has {warps}")
         self.launch = launch
@@ -103,10 +108,12 @@ class Machine:
         self.instructions = 0
         self.log = ErrorLog()
         self.timeout = False
+        self.bounds: Bounds | None = None
         self.raised = self.log.raised
         self.trap_reasons = self.log.trap_reasons
         self.traps = Traps(self.warps, self.log, self.reports, self._end, launch.trap_handler)
         self._follows = follows
+        self._stack_tokens = stack_tokens
         self._banks = {bank: launch.bank(bank) for bank in launch.banks}
         self._local_memory = launch.allocate_local(warps, launch.memory)
         self._decoded: dict[int, Instruction] = {}
@@ -136,7 +143,8 @@ class Machine:
     def start(self, cta: Cta, slots: Sequence[int]) -> None:
         """Puts the warps of a CTA into free slots."""
         for number, slot in enumerate(slots):
-            warp = Warp(slot, number, cta, self.launch, self._local_memory + slot * self.launch.warp_block)
+            block = self._local_memory + slot * self.launch.warp_block
+            warp = Warp(slot, number, cta, self.launch, block, self._stack_tokens)
             self.warps[slot] = warp
             cta.warps.append(warp)
 

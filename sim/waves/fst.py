@@ -33,7 +33,7 @@ class FstFile:
 
     def __init__(self, path: Path) -> None:
         check_fst(path)
-        self._path, self._target = path, OutputFile(path, folders=True)
+        self._path, self._target = path, OutputFile(path)
         self._made = path.with_name(f".{path.name}.made")
         self._tool = subprocess.Popen([_TOOL, "-", str(self._made)], stdin=subprocess.PIPE,
                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

@@ -60,8 +60,8 @@ def test_a_file_is_written_and_replaced(tmp_path):
 
 
 @pytest.mark.parametrize(("path", "reason"), [
-    ("folder", "Is a directory"), ("none/out", "No such file or directory"), ("file/out", "Not a directory"),
-    ("n" * 300, "File name too long")], ids=["folder", "nowhere", "below a file", "long name"])
+    ("folder", "Is a directory"), ("file/in/out", "Not a directory"), ("file/out", "Not a directory"),
+    ("n" * 300, "File name too long")], ids=["folder", "deep below a file", "below a file", "long name"])
 def test_what_cannot_be_written_is_left_as_it_was(path, reason, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_bytes(b"kept")
@@ -88,8 +88,20 @@ def test_a_check_leaves_all_as_it_was(tmp_path):
     check_file(path)
     assert path.read_bytes() == b"kept" and names(tmp_path) == ["out"]
     check_file("/dev/null")
-    check_file(tmp_path / "a" / "b" / "out", folders=True)
-    assert names(tmp_path / "a" / "b") == []
+    check_file(tmp_path / "a" / "b" / "out")
+    (tmp_path / "a").mkdir()
+    check_file(tmp_path / "a" / "b" / "out")
+    assert names(tmp_path) == ["a", "out"] and names(tmp_path / "a") == []
+
+
+@pytest.mark.parametrize("command", [
+    [asm.main, "{source}", "-o", "{out}"], [run.main, "{source}", "--engine", "model", "--json", "{out}"]])
+def test_all_commands_make_the_folders_of_what_they_write(tmp_path, command):
+    (tmp_path / "k.sass").write_text(SOURCE)
+    main, *arguments = command
+    out = tmp_path / "a" / "b" / "out"
+    assert main([word.format(source=tmp_path / "k.sass", out=out) for word in arguments]) == 0
+    assert names(out.parent) == ["out"]
 
 
 def test_a_write_that_breaks_off_leaves_the_old_file(tmp_path, monkeypatch):
@@ -155,7 +167,7 @@ def test_what_was_not_written_is_told_again(full_device):
 
 def test_a_file_appears_when_it_is_closed(tmp_path):
     path = tmp_path / "a" / "out"
-    with OutputFile(path, folders=True) as file:
+    with OutputFile(path) as file:
         file.write(b"one ")
         file.write(b"two")
         assert not path.exists()

@@ -380,8 +380,8 @@ def test_verilog_is_there_as_a_whole_or_not_at_all(tools, monkeypatch, capsys):
     monkeypatch.setenv("YOSYS", f"{sys.executable} {tools / 'fake.py'} broken")
     assert "yosys failed" in failure(capsys, "--unit", "total", "--verilog", "out.v")
     assert (tools / "out.v").read_text() == "before"
-    assert failure(capsys, "--unit", "total", "--verilog", "no/out.v") == (
-        "python -m sim.fpga: no/out.v: No such file or directory\n")
+    assert failure(capsys, "--unit", "total", "--verilog", "out.v/out.v") == (
+        "python -m sim.fpga: out.v/out.v: Not a directory\n")
 
 
 @pytest.mark.parametrize("preset", ["least", "tiny"])

@@ -90,7 +90,7 @@ def check_serial(bench: Bench) -> StackStatistics:
 
 def check_sizes(bench: Bench) -> StackStatistics:
     """Stacks of which fewer tokens are on chip, or more, in both forms: directed cases but those that count on what is
-    in memory behind sixteen, then random operations."""
+    in memory behind sixteen, then random operations; and recursion with the fewest."""
     def start(cases: Sequence[Start], seed: int, count: int, stack: WarpStack) -> Source:
         yield from _directed(cases, bench, stack)
         yield from operations(stack, Random(seed), count, faults=False)
@@ -104,8 +104,13 @@ def check_sizes(bench: Bench) -> StackStatistics:
         return driver.run([partial(start, cases[warp::params.warps], bench.random.getrandbits(32), count)
                            for warp in range(params.warps)])
 
+    def recursion(tokens: int) -> StackStatistics:
+        driver = Driver(bench, replace(PRESETS["small"], stack_tokens=tokens), Random(0), UNRULY)
+        _play(bench, ((name, build(RUNS[name], "O3")) for name in RECURSIVE), driver, _RECURSION_REQUESTS)
+        return driver.statistics
+
     machines = [("small", tokens) for tokens in _SIZES] + [("least", tokens) for tokens in _SIZES[::2]]
-    parts = [measured(*machine) for machine in machines]
+    parts = [recursion(_SIZES[0]), *(measured(*machine) for machine in machines)]
     if bench.thorough:
         parts += [random_run(bench, replace(PRESETS[preset], stack_tokens=tokens), 2000, 0.02)
                   for preset, tokens in machines]
@@ -167,7 +172,8 @@ def random_run(bench: Bench, params: SmParams, count: int, failures: float) -> S
 
 
 def _check_random(bench: Bench, what: str, preset: str, count: int, failures: float, checked: str) -> StackStatistics:
-    statistics = StackStatistics.of(random_run(bench, PRESETS[preset], count if bench.thorough else count // 2, failures)
+    count //= 1 if bench.thorough else 2
+    statistics = StackStatistics.of(random_run(bench, PRESETS[preset], count, failures)
                                     for _ in bench.progress(range(30 if bench.thorough else 1), what))
     bench.checked(checked, statistics.operations)
     return statistics

@@ -57,9 +57,11 @@ class _Spec(Elaboratable):
             m.d.comb += [warp.eq(0), Assume(~dut.engine.again.valid, "nothing comes back")]
         else:
             for words in (states.below, states.cleaned, states.acknowledged):
-                words.write(m, AnySeq(1), AnySeq(_PARAMS.warp_bits), AnySeq(COUNT_BITS))
+                words.write(m, AnySeq(1) & ~states.sweep.active, AnySeq(_PARAMS.warp_bits), AnySeq(COUNT_BITS))
         sizes, state, origin, traps = (words.read(m, warp) for words in (
             states.sizes, states.states, states.origins, states.traps))
+        m.d.comb += Assume(past.begun | ~Cat(Value.cast(sizes), traps).any(),
+                           "what only a launch writes is that of a launch without a region")
         memory, granules = sizes.memory, sizes.granules
 
         def within(last: Value, reserve: Any = 1) -> Value:
@@ -96,7 +98,8 @@ class _Spec(Elaboratable):
                    "a warp is launched alone")]
 
         # 1
-        claim(m, within(state.last), "in its region", when=~launching)
+        restored = ~states.sweep.active
+        claim(m, within(state.last), "in its region", when=restored & ~launching)
         claim(m, within(change.run.state.last), "in its region, changed", when=change.valid & here & (
             step.push | step.walk | step.load) & ~launching)
         claim(m, within(judge.run.state.last), "in its region, judged", when=judge.valid & judged & ~launching & (
@@ -104,7 +107,8 @@ class _Spec(Elaboratable):
         claim(m, within(left.run.state.last), "in its region, left", when=left.write & leaves & ~left.back & (
             starting != 2))
         claim(m, within(left.origin.last), "where it began", when=left.write & leaves & left.back)
-        for name, sunk in (("kept", state.sunk & ~launching), ("changed", change.valid & here & change.run.state.sunk),
+        for name, sunk in (("kept", restored & state.sunk & ~launching),
+                           ("changed", change.valid & here & change.run.state.sunk),
                            ("judged", judge.valid & judged & judge.run.state.sunk)):
             claim(m, within(origin.last), f"where it began, {name}", when=sunk & ~launching)
 

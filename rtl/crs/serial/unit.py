@@ -516,9 +516,9 @@ class SerialStack(Component):
                 m.next = "RECEIVE"
         with m.State("RECEIVE"):
             m.d.comb += port.response.ready.eq(~answer.beat[0])
-            with m.If(~answer.beat[0]):
+            with m.If(port.response.valid & ~answer.beat[0]):
                 m.d.sync += came.eq(answer.data)
-            with m.If(port.response.valid & answer.beat[0]):
+            with m.Elif(port.response.valid):
                 self._write_token(m, number, 1, token.pc, token.counted)
                 m.next = "RECEIVE_MASK"
         with m.State("RECEIVE_MASK"):

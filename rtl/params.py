@@ -173,7 +173,8 @@ PRESETS: dict[str, SmParams] = {
     "default": SmParams(warps=8, lanes=8),
     "compact": SmParams(warps=8, lanes=4, floats=False, doubles=False),
     "integer": SmParams(warps=8, lanes=8, floats=False, doubles=False),
+    "programs": SmParams(warps=32, lanes=8, registers=2048, shared_bytes=65536),
     "full": SmParams(warps=64, lanes=32, registers=2048, shared_bytes=65536),
 }
-"""Named machines: for proofs and tests of parts, the smallest one, for tests of all, for boards, and the real one's
-size."""
+"""Named machines: for proofs and tests of parts, the smallest one, for tests of all, for boards, for whole
+CUDA programs with blocks of up to 1,024 threads, and the real one's size."""

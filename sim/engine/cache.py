@@ -22,8 +22,8 @@ __all__ = ["cache_folder", "is_on", "is_sealed", "keep", "load", "model_folder",
 _VARIABLE = "WARPSTACK_CACHE"
 LIMIT_MIB = 1024
 """What the folder holds unless the environment says otherwise."""
-SUFFIXES = (".so", ".json")
-"""What is kept: libraries, and records of what is in them."""
+SUFFIXES = (".so", ".json", ".cubin")
+"""What is kept: libraries, records of what is in them, and compiled PTX of CUDA programs."""
 _SEAL = hashlib.sha256().digest_size
 
 

@@ -22,16 +22,20 @@ from sim.launch.launch import (
     LOCAL_MEMORY,
     LOCAL_WINDOW,
     PROGRAM_BASE,
+    SHARED_LIMIT,
     SHARED_WINDOW,
     WINDOW_BYTES,
     Launch,
+    Placement,
     bank_name,
     lacking,
+    place,
     prepare,
     with_trap_handler,
 )
 from sim.launch.parameters import Argument, Buffer, Scalar, Structure
 
 __all__ = ["BANK_ALIGNMENT", "CRS_DEFAULT", "DRIVER_WORDS", "LOCAL_DEFAULT", "LOCAL_GRANULE",
-           "LOCAL_MEMORY", "LOCAL_WINDOW", "PROGRAM_BASE", "SHARED_WINDOW", "WINDOW_BYTES", "Argument",
-           "Buffer", "Launch", "Scalar", "Structure", "bank_name", "lacking", "prepare", "with_trap_handler"]
+           "LOCAL_MEMORY", "LOCAL_WINDOW", "PROGRAM_BASE", "SHARED_LIMIT", "SHARED_WINDOW", "WINDOW_BYTES", "Argument",
+           "Buffer", "Launch", "Placement", "Scalar", "Structure", "bank_name", "lacking", "place", "prepare",
+           "with_trap_handler"]

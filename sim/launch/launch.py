@@ -41,6 +41,8 @@ LOCAL_GRANULE = 16
 """Local memory per thread is a multiple of this many bytes, as drivers make it."""
 CRS_LIMIT = 1 << 20
 """The largest call/return stack of a warp, in bytes: what its 16-bit entry numbers reach."""
+PROGRAM_ALIGNMENT = 256
+"""What the address of a program that is placed on the heap is a multiple of."""
 BANK_ALIGNMENT = 256
 """What the address of a constant bank in memory is a multiple of."""
 BANK_GRANULE = 256
@@ -114,6 +116,17 @@ class Launch:
         """
         return _round_up(self.local * 32 + self.crs, CRS_GRANULE)
 
+    def on(self, params: SmParams) -> "Launch":
+        """The launch for a machine: whether that has floating point."""
+        return replace(self, floats=params.floats, doubles=params.doubles)
+
+    def bank(self, number: int) -> bytes:
+        """The content of a constant bank: of one that lies in the memory already, as it is there now."""
+        content = self.banks[number]
+        if number in self.bank_addresses:
+            return self.memory.read(self.bank_addresses[number], len(content))
+        return content
+
     def allocate_local(self, slots: int, memory: Memory) -> int:
         """Maps the local memory of so many warp slots; returns its address. A memory serves one machine."""
         return memory.allocate(LOCAL_MEMORY, slots * self.warp_block, CRS_GRANULE)
@@ -177,6 +190,118 @@ def _driver_words(grid: tuple[int, int, int], block: tuple[int, int, int], local
     return bytes(bank)
 
 
+@dataclass(frozen=True)
+class Placement:
+    """A module in a memory, from which its kernels are launched any number of times.
+
+    ``program_base`` is the address of pc 0. ``variables`` maps the names of global variables and of constants in
+    SHARED_BANK to address and size; ``banks`` are the banks that all kernels share, ``kernel_banks`` those of each
+    kernel, as they were when the module was placed; ``bank_addresses`` says where the shared ones lie. ``output`` is
+    the address of the variable of what kernels print, None when they print nothing. ``regions`` are the first addresses
+    of what the module occupies.
+    """
+
+    module: Module
+    memory: Memory
+    program_base: int
+    variables: Mapping[str, tuple[int, int]]
+    banks: Mapping[int, bytes]
+    kernel_banks: Mapping[str, Mapping[int, bytes]]
+    bank_addresses: Mapping[int, int]
+    output: int | None
+    regions: tuple[int, ...]
+
+    def release(self) -> None:
+        """Frees what the module occupies."""
+        for base in self.regions:
+            self.memory.free(base)
+
+    def launch(self, kernel: Kernel, parameters: bytes, *, grid: tuple[int, int, int] = (1, 1, 1),
+               block: tuple[int, int, int] = (32, 1, 1), local: int | None = None, crs: int | None = None,
+               dynamic_shared: int = 0, buffers: Mapping[str, tuple[int, int]] = MappingProxyType({}),
+               types: Mapping[str, str] = MappingProxyType({})) -> Launch:
+        """The launch of one grid. ``parameters`` is the kernel's parameter block.
+
+        ``local`` (bytes a thread) and ``crs`` (bytes a warp) default to the larger of what the binary asks for and
+        LOCAL_DEFAULT, CRS_DEFAULT. Raises ProgramError for sizes that can't be.
+        """
+        name = self.module.name
+        _check_dimensions(self.module, kernel, grid, block)
+        local = _round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
+        crs = _round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
+        shared = kernel.shared + dynamic_shared
+        for what, size, limit in (("call/return stack", crs, CRS_LIMIT), ("local memory", local, WINDOW_BYTES),
+                                  ("shared memory", shared, SHARED_LIMIT)):
+            if size > limit:
+                raise ProgramError(f"{name}: {size} bytes of {what}; there can be {limit}")
+        words = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base,
+                              self.bank_addresses.get(SHARED_BANK, 0))
+        banks = {0: _whole_bank(words + parameters), **self.banks, **self.kernel_banks[kernel.name]}
+        return Launch(kernel, self.memory, self.program_base, len(self.module.code.content), kernel.entry, grid, block,
+                      MappingProxyType(banks), kernel.registers, kernel.barriers, _round_up(shared, SHARED_GRANULE),
+                      local, crs, MappingProxyType(dict(buffers)), bank_addresses=self.bank_addresses,
+                      output=self.output, buffer_types=MappingProxyType(dict(types)))
+
+
+def place(module: Module, memory: Memory, *, program_base: int | None = None, output: int | None = None,
+          heap: int | None = None) -> Placement:
+    """Places a module: its code at ``program_base`` or wherever there is room, its variables, the constant bank that
+    all its kernels share, and what its kernels print to and allocate from (``output`` and ``heap`` bytes; by default
+    as many as CUDA has). Raises ProgramError when a symbol is not defined.
+    """
+    module = supplied(module)
+    taken = set(memory.regions)
+    region = memory.free_name
+    code_bytes = max(len(module.code.content), 1)
+    if program_base is None:
+        program_base = memory.allocate(region("program"), code_bytes, PROGRAM_ALIGNMENT)
+    else:
+        memory.map("program", program_base, code_bytes)
+    data_base = memory.allocate(region("globals"), len(module.data.content), max(module.data.alignment, 256))
+    addresses = dict(module.code.symbols)
+    addresses |= {name: data_base + offset for name, offset in module.data.symbols.items()}
+    for bank in (*module.constants.values(), *(bank for kernel in module.kernels.values()
+                                               for bank in kernel.constants.values())):
+        addresses |= bank.symbols
+    variables = {name: (data_base + offset, _size_of(module.data, name))
+                 for name, offset in module.data.symbols.items()}
+    bank_addresses: dict[int, int] = {}
+    constants: dict[str, int] = {}
+    if (shared_bank := module.constants.get(SHARED_BANK)) is not None:
+        size = _round_up(len(shared_bank.content), BANK_GRANULE)
+        base = memory.allocate(region(bank_name(SHARED_BANK)), size, BANK_ALIGNMENT)
+        bank_addresses = {SHARED_BANK: base}
+        constants = {name: base + offset for name, offset in shared_bank.symbols.items()}
+        variables |= {name: (address, _size_of(shared_bank, name)) for name, address in constants.items()}
+    memory.write(program_base, _patched(module.name, module.code, addresses, constants))
+    memory.write(data_base, _patched(module.name, module.data, addresses, constants))
+    banks = {bank: _whole_bank(_patched(module.name, data, addresses, constants))
+             for bank, data in module.constants.items()}
+    kernel_banks = {
+        kernel.name: {bank: _whole_bank(_patched(module.name, data, addresses, constants))
+                      for bank, data in kernel.constants.items()}
+        for kernel in module.kernels.values()}
+    for bank, base in bank_addresses.items():
+        memory.write(base, banks[bank])
+    output_variable = allot(memory, {name: addresses[name] for name in module.data.symbols}, output, heap, region)
+    regions = tuple(base for name, (base, _) in memory.regions.items() if name not in taken)
+    return Placement(module, memory, program_base, variables, banks, kernel_banks, MappingProxyType(bank_addresses),
+                     output_variable, regions)
+
+
+def _size_of(data: Data, name: str) -> int:
+    """Bytes of a symbol: what the file says, else as far as the next symbol or the end."""
+    if name in data.sizes:
+        return data.sizes[name]
+    start = data.symbols[name]
+    return min((offset for offset in data.symbols.values() if offset > start), default=len(data.content)) - start
+
+
+def _whole_bank(content: bytes) -> bytes:
+    """A constant bank with the zeros that drivers put behind its content."""
+    return content.ljust(_round_up(len(content), BANK_GRANULE), b"\0")
+
+
 def _check_dimensions(module: Module, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
     """Refuses what a driver does not launch: ProgramError."""
     if min(*grid, *block) < 1:
@@ -196,56 +321,20 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
             crs: int | None = None, dynamic_shared: int = 0, memory: Memory | None = None, output: int | None = None,
             heap: int | None = None) -> Launch:
     """Places ``module`` and the arguments' buffers in a fresh memory, or in an empty one that is given, and makes the
-    launch of one grid.
-
-    ``local`` and ``crs`` default to the larger of what the binary asks for and LOCAL_DEFAULT, CRS_DEFAULT; ``output``
-    and ``heap``, of a program that has the runtime, to its own defaults. Raises ProgramError when the program or the
-    arguments do not fit.
+    launch of one grid; sizes as in :meth:`Placement.launch` and :func:`place`. Raises ProgramError when the program or
+    the arguments do not fit.
     """
-    module = supplied(module)
-    kernel = module.kernel(entry)
-    arguments = list(arguments)
-    _check_dimensions(module, kernel, grid, block)
-    local = _round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
-    crs = _round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
-    shared = kernel.shared + dynamic_shared
-    for what, size, limit in (("call/return stack", crs, CRS_LIMIT), ("local memory", local, WINDOW_BYTES),
-                              ("shared memory", shared, SHARED_LIMIT)):
-        if size > limit:
-            raise ProgramError(f"{module.name}: {size} bytes of {what}; there can be {limit}")
     memory = Memory() if memory is None else memory
-    memory.map("program", PROGRAM_BASE, max(len(module.code.content), 1))
-    data_base = memory.allocate("globals", len(module.data.content), max(module.data.alignment, 256))
-    addresses = dict(module.code.symbols)
-    addresses |= {name: data_base + offset for name, offset in module.data.symbols.items()}
-    for bank in (*module.constants.values(), *kernel.constants.values()):
-        addresses |= bank.symbols
-    placed = place_buffers(arguments, memory, module.name)
-    buffers = {name: (memory.regions[name][0], len(buffer.content)) for name, buffer in placed.items()}
-    types = {name: buffer.type for name, buffer in placed.items() if buffer.type is not None}
-    bank_addresses: dict[int, int] = {}
-    constants: dict[str, int] = {}
-    if (shared_bank := module.constants.get(SHARED_BANK)) is not None:
-        size = _round_up(len(shared_bank.content), BANK_GRANULE)
-        base = memory.allocate(bank_name(SHARED_BANK), size, BANK_ALIGNMENT)
-        bank_addresses = {SHARED_BANK: base}
-        constants = {name: base + offset for name, offset in shared_bank.symbols.items()}
-    memory.write(PROGRAM_BASE, _patched(module.name, module.code, addresses, constants))
-    memory.write(data_base, _patched(module.name, module.data, addresses, constants))
-    banks = {number: _patched(module.name, data, addresses, constants)
-             for number, data in (*module.constants.items(), *kernel.constants.items())}
-    for number, base in bank_addresses.items():
-        memory.write(base, banks[number])
-    output_variable = allot(memory, {name: addresses[name] for name in module.data.symbols}, output, heap)
+    placed = place(module, memory, program_base=PROGRAM_BASE, output=output, heap=heap)
+    kernel = placed.module.kernel(entry)
+    arguments = list(arguments)
+    found = place_buffers(arguments, memory, module.name)
+    buffers = {name: (memory.regions[name][0], len(buffer.content)) for name, buffer in found.items()}
+    types = {name: buffer.type for name, buffer in found.items() if buffer.type is not None}
     parameters = parameter_block(arguments, kernel.parameters, {name: base for name, (base, _) in buffers.items()},
                                  f"{module.name}: kernel {kernel.name}")
-    banks[0] = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base,
-                             bank_addresses.get(SHARED_BANK, 0)) + parameters
-    banks = {number: content.ljust(_round_up(len(content), BANK_GRANULE), b"\0") for number, content in banks.items()}
-    return Launch(kernel, memory, PROGRAM_BASE, len(module.code.content), kernel.entry, grid, block,
-                  MappingProxyType(banks), kernel.registers, kernel.barriers, _round_up(shared, SHARED_GRANULE), local,
-                  crs, MappingProxyType(buffers), bank_addresses=MappingProxyType(bank_addresses),
-                  output=output_variable, buffer_types=MappingProxyType(types))
+    return placed.launch(kernel, parameters, grid=grid, block=block, local=local, crs=crs,
+                         dynamic_shared=dynamic_shared, buffers=buffers, types=types)
 
 
 def lacking(launch: Launch, params: SmParams) -> tuple[str, int] | None:

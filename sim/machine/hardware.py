@@ -1,7 +1,7 @@
 """The whole machine in simulation, driven as a host drives it: registers, a launch descriptor, memory."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -121,13 +121,14 @@ class Hardware(HostedMachine):
             self._simulator.add_testbench(self._host)   # not before: one that never runs is a warning
         else:
             self._restart()
+        reference = replace(launch, memory=launch.memory.copy()) if self.in_place and self._reader else launch
         self.cycles, self.lockstep, places = 0, None, self.place(launch)
         service = MemoryService(self.harness.latch, self.memory, self.latency,
                                 None if self.disorder is None else Random(self.disorder), self.trouble)
         self._now = now = _Run(launch, places, limit, progress, report_mask, driver, service,
                                HardwareResult("timeout", 0))
         if self._reader is not None:
-            self.lockstep = Lockstep(launch, self.params, report_mask)
+            self.lockstep = Lockstep(reference, self.params, report_mask)
             self.lockstep.told, self.lockstep.entered = self.told, self.entered
             self._reader.begin(self.lockstep.take)
         with deferred():

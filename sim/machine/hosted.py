@@ -73,10 +73,12 @@ class HostedMachine(HostAccess):
         memory: The machine's memory, in the last run.
         lockstep: The comparison of the last run, if there is one.
         cycles: Of the last run, so far.
+        in_place: Whether launches run on their own memory, which then holds what they leave; otherwise on a copy.
     """
 
     def __init__(self, params: SmParams, policy: Policy = Policy.GREEDY_THEN_OLDEST) -> None:
         self.params, self.policy = params, policy
+        self.in_place = False
         self.lockstep: Lockstep | None = None
         self.cycles = 0
 
@@ -104,9 +106,16 @@ class HostedMachine(HostAccess):
     # A run.
 
     def place(self, launch: Launch) -> tuple[int, int]:
-        """Copies a launch's memory, and adds local memory and a descriptor: the addresses of these."""
-        self.memory = launch.memory.copy()
+        """Adds local memory and a descriptor to a copy of the launch's memory, or to that memory itself if the machine
+        works in place: the addresses of these."""
+        self.memory = launch.memory if self.in_place else launch.memory.copy()
+        self._before = set(self.memory.regions)
         return launch.allocate_local(self.params.warps, self.memory), place_descriptor(launch, self.memory)
+
+    def clear(self) -> None:
+        """Frees what :meth:`place` has added to the memory."""
+        for name in [name for name in self.memory.regions if name not in self._before]:
+            self.memory.free(self.memory.regions[name][0])
 
     @property
     def differs(self) -> bool:

@@ -114,6 +114,7 @@ class Machine:
         self.traps = Traps(self.warps, self.log, self.reports, self._end, launch.trap_handler)
         self._follows = follows
         self._stack_tokens = stack_tokens
+        self._banks = {bank: launch.bank(bank) for bank in launch.banks}
         self._local_memory = launch.allocate_local(warps, launch.memory)
         self._decoded: dict[int, Instruction] = {}
         self._order = None if order is None else random.Random(order)
@@ -151,7 +152,7 @@ class Machine:
         """``size`` bytes of a constant bank, little endian. Beyond its end:
         WarpFaultError with ``error`` if that is reported, else 0.
         """
-        content = self.launch.banks.get(bank, b"")
+        content = self._banks.get(bank, b"")
         if address + size > len(content):
             if self.reports(error):
                 raise WarpFaultError(error)

@@ -125,7 +125,11 @@ class _Loader:
                         if relocation.kind not in NO_ADDRESS]
             symbols |= self._symbols(section, base)
         patches.sort(key=lambda patch: patch.offset)
-        return Data(content, max((granule, *(section.alignment for section in sections))), symbols, tuple(patches))
+        names = {section.name for section in sections}
+        sizes = {symbol.name: symbol.size for symbol in self.file.symbols
+                 if symbol.section in names and symbol.kind == SymbolKind.OBJECT and symbol.size}
+        return Data(content, max((granule, *(section.alignment for section in sections))), symbols, tuple(patches),
+                    sizes)
 
     def _symbols(self, section: Section, base: int) -> dict[str, int]:
         """Offsets of the functions and variables in a section, and of the section where a relocation names it."""

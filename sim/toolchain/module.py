@@ -64,12 +64,14 @@ class Patch:
 
 @dataclass(frozen=True)
 class Data:
-    """Initialised or zeroed bytes, and the patches in them. ``symbols`` are offsets into it by name."""
+    """Initialised or zeroed bytes, and the patches in them. ``symbols`` are offsets into it by name, ``sizes`` are the
+    bytes of those whose size the file tells."""
 
     content: bytes
     alignment: int = 8
     symbols: Mapping[str, int] = field(default_factory=dict)
     patches: tuple[Patch, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 BLOCK_LIMITS = (1024, 1024, 64)

@@ -63,7 +63,8 @@ def _joined(first: Data, second: Data, granule: int) -> Data:
     return Data(
         first.content.ljust(at, b"\0") + second.content, max(first.alignment, second.alignment),
         {**{name: at + place for name, place in second.symbols.items()}, **first.symbols},
-        (*first.patches, *(replace(patch, offset=at + patch.offset) for patch in second.patches)))
+        (*first.patches, *(replace(patch, offset=at + patch.offset) for patch in second.patches)),
+        {**second.sizes, **first.sizes})
 
 
 def _with(kernel: Kernel, runtime: Kernel) -> Kernel:

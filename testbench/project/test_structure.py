@@ -20,7 +20,7 @@ LAYERS = (
     {"machine", "mutation"},
     {"board", "firmware", "report"},
     {"benchmarks", "debugger", "launch_options", "testbench"},
-    {"api", "demo"},
+    {"api", "cuda", "demo"},
     {"asm", "bench", "debug", "dis", "fpga", "fuzz", "manual", "mutate", "profile", "prove", "ptx", "run", "run_tb"},
     {"__main__"},
 )

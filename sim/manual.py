@@ -39,8 +39,8 @@ _PORTS = re.compile(r"(<!-- ports -->\n).*?(<!-- end of ports -->\n)", re.DOTALL
 NAVIGATION: tuple[tuple[str, Sequence[str]], ...] = (
     ("Begin", ("docs/tour.md", "docs/examples/README.md", "waveforms/README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     ("The hardware", ("rtl/README.md", "docs/front_end.md", "docs/lanes.md", "docs/control_flow.md", "docs/memory.md",
-                      "docs/serial.md", "docs/barriers_traps.md", "docs/traps.md", "docs/host.md", "docs/choices.md",
-                      "docs/proofs.md", "docs/mutation.md", "docs/benchmarks.md")),
+                      "docs/reset.md", "docs/serial.md", "docs/barriers_traps.md", "docs/traps.md", "docs/host.md",
+                      "docs/choices.md", "docs/proofs.md", "docs/mutation.md", "docs/benchmarks.md")),
     ("Units", tuple(f"docs/units/{unit}.md" for unit in PORT_UNITS)),
     ("Reference", ("reference/instructions.md", "docs/refused.md", "reference/registers.md", "reference/errors.md")),
     ("Programs", ("sim/README.md", "docs/cuda.md", "docs/python.md", "docs/debugger.md", "docs/profile.md", "docs/ptx.md",

@@ -261,8 +261,10 @@ class _Spec(Elaboratable):
         can_happen(m, self.alive & past(self.soiled) & ~self.soiled & ~self.flushing, "it is spilled")
         can_happen(m, self.alive & past(self.soiled) & ~self.soiled & self.flushing, "it is written back")
 
-        self._claim(self.launched, "it was launched", when=self.known | self.pushing | self.in_change | self.in_judge
-                    | self.in_left | self.returns | self.parked | self.flushing | self.commits)
+        claim(m, self.launched, "it was launched", when=self.known | self.pushing | self.in_change | self.in_judge
+              | self.in_left | self.returns | self.commits)
+        claim(m, ~self.launched, "nothing is launched in the sweep", when=self.dut.states.sweep.active)
+        self._claim(self.launched, "it was launched that waits", when=self.parked | self.flushing | self.filling)
         self._claim((on_chip <= CACHED_LINES) & (dirty <= on_chip), "lines")
         self._claim(on_chip <= (self.top + 1)[:LINE_BITS], "lines that there are")
         self._claim(state.last.all(), "the empty stack", when=state.last[-1])
@@ -428,9 +430,10 @@ class _Spec(Elaboratable):
         self.writes = self._let("under_way", self.owed + (self.asks & out.payload.write) + heard, 5)
         self._claim((self.cleaned - self.acknowledged)[:3] == self.writes[:3], "writes are counted")
         self._claim(self.writes + self.leaving <= _WRITES, "so many writes")
-        self._claim(~Cat(self._of(engine._hints), self._of(engine._urgent), here & (engine._state != VisitStep.SELECT),
-                         self.filling, self.works, self.came, self.writes).any(), "nothing moves before its launch",
-                    when=~self.launched)
+        claim(self.m, ~Cat(self._of(engine._hints), self._of(engine._urgent),
+                           here & (engine._state != VisitStep.SELECT),
+                           self.works, self.came, self.writes).any(), "nothing moves before its launch",
+              when=~self.launched)
         self._claim(self.writes + self.leaving <= view.writes, "writes, as read", when=self.visits)
         self._claim(self.memory, "who flushes has a region", when=self.flushing)
         self._claim(self.dirty == self.leaving, "who waits for memory has given it all", when=self.confirming)

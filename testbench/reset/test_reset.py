@@ -5,6 +5,9 @@ from random import Random
 import pytest
 from amaranth.hdl import Fragment
 
+from rtl.fpga.machine import BoardMachine
+from rtl.fpga.sdram import SdramController
+from rtl.fpga.video import Video
 from rtl.params import PRESETS
 from rtl.sm import Sm
 from rtl.sweep import LONGEST_SWEEP
@@ -14,6 +17,7 @@ from testbench.reset.memories import described, memories_of
 from testbench.simulation import ENGINE, passes
 
 PRESETS_OF_ALL_FORMS = ("default", "least")
+CLOCK_HZ = 50e6
 fast = pytest.mark.skipif(ENGINE is PysimEngine, reason="takes minutes without a C++ compiler")
 
 
@@ -38,8 +42,12 @@ def test_a_sweep_gives_words_their_first_content():
 
 @pytest.fixture(scope="module")
 def memories():
-    return [memory for preset in PRESETS_OF_ALL_FORMS
-            for memory in memories_of(Fragment.get(Sm(PRESETS[preset]), platform=None))]
+    """Those of the machine in both forms, and those of a board."""
+    board = BoardMachine(PRESETS["least"], int(CLOCK_HZ), int(CLOCK_HZ) // 16,
+                         lambda bits: SdramController(bits, CLOCK_HZ), video=Video)
+    found = [*memories_of(Fragment.get(Sm(PRESETS["default"]), platform=None)),
+             *memories_of(Fragment.get(board, platform=None))]
+    return [memory._replace(path=memory.path.removeprefix("sm.")) for memory in found]
 
 
 def test_every_memory_is_swept_or_the_manual_says_why_not(memories):

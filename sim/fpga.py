@@ -150,7 +150,8 @@ def _parser() -> Parser:
     parser.add_argument("--verilog", type=Path, metavar="OUT", help="write the machine there as Verilog")
     parser.add_argument("--preset", help=f"of {', '.join(PRESETS)}; default default, of a board what it has room for")
     for knob in _KNOBS:
-        parser.add_argument(f"--{knob.replace('_', '-')}", type=int, metavar="N", help=f"{knob}, instead of the preset's")
+        parser.add_argument(f"--{knob.replace('_', '-')}", type=int, metavar="N",
+                            help=f"{knob}, instead of the preset's")
     parser.add_argument("--small", action="store_true",
                         help="without the multiplexers between LUTs: smaller, and slower")
     parser.add_argument("--seeds", type=_seeds, metavar="N,N,...", help="of placement, default 1,2,3; of a "

@@ -52,6 +52,8 @@ def error_lines(status: DecodedStatus, launch: Launch, memory: Memory, warp: War
     lines = status.log_lines()
     if status.exception is not None:
         lines.append(f"exception     {status.exception.symbol}, {status.exception.meaning}")
+    if status.handled:
+        lines.append(f"traps         {status.handled}")
     if not status.stopped:
         return lines
     lines += [f"error         {status.cause()}{f': {detail}' if detail else ''}",
@@ -82,7 +84,7 @@ def describe(machine: Machine, result: Result) -> str:
              f"instructions  {result.instructions}"]
     if machine.raised:
         lines.append(f"events        {' '.join(sorted(machine.raised))}")
-    decoded, found = decode(registers_of(machine)), machine.error_status
+    decoded, found = decode(registers_of(machine), ended=result.status == "ok"), machine.error_status
     warp = None if found is None else machine.warps[found.warp]
     lines += error_lines(decoded, machine.launch, machine.memory, None if warp is None else state_of(warp),
                          "" if found is None else found.detail)

@@ -4,10 +4,11 @@ import re
 from functools import partial
 
 import pytest
+import pywellen
 
 from sim.run import main
 from testbench.engine.designs import needs_compiled
-from testbench.programs import ADD, BUFFERS, RECURSION, TRAP
+from testbench.programs import ADD, BUFFERS, PROGRAMS, RECURSION, TRAP
 from testbench.refusal import refused
 
 HARDWARE = ["--engine", "compiled", "--preset", "tiny"]
@@ -40,6 +41,16 @@ def test_a_waveform_with_a_save_file_beside_it(run, tmp_path, capsys):
     assert code == 0
     assert {path.name for path in tmp_path.iterdir()} == {"out.json", "run.gtkw", "run.vcd"}
     assert f"waveform      {waveform}\n" in capsys.readouterr().out
+
+
+def test_a_waveform_shows_the_depth_of_a_stack_token_by_token(run, tmp_path):
+    """28 calls are open at most: the first one, and the 27 of thread 7 by itself."""
+    waveform = tmp_path / "run.vcd"
+    code, _ = run(PROGRAMS / "tour" / "recursion.sass", "--block", "8", "--arg", "buf:o=u32[8]", "--vcd", str(waveform))
+    assert code == 0
+    variables = pywellen.Waveform(str(waveform)).all_vars()  # pyright: ignore
+    depths = [text for variable in variables if variable.full_name == "sm.warp0.depth" for _, text in variable.tv]
+    assert depths == [str(depth) for depth in (*range(28), *range(28, -1, -1))]
 
 
 def test_an_error_is_shown_with_its_place(run, capsys):

@@ -15,7 +15,7 @@ from rtl.crs.records import stack_state
 from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import DEPTH_BITS, StackOperation
 from rtl.params import WARP_THREADS, SmParams
-from sim.waves import Mark, Trace, View
+from sim.waves import Mark, Trace, View, error_text
 from testbench.crs.driver import WarpSignals
 from testbench.crs.steps import PUSHES
 
@@ -95,7 +95,8 @@ class TracedStack(Elaboratable):
                 "operation": asked.operation, "kind": asked.kind, "pc": asked.operand, "mask": asked.mask},
             "result": {
                 "valid": stack.result_valid, "warp": Trace(told.warp, "dec"), "resume": told.resume,
-                "empty": told.empty, "error": told.error, "kind": told.kind, "pc": told.pc, "mask": told.mask},
+                "empty": told.empty, "error": error_text(stack.result_valid, told.error), "kind": told.kind,
+                "pc": told.pc, "mask": told.mask},
             "memory": {
                 "request": stack.port.request.valid, "taken": stack.port.request.ready, "write": line.write,
                 "warp": Trace(line.tag, "dec"), "line": line.address, "answer": stack.port.response.valid},

@@ -8,7 +8,8 @@ refuse. Lines are spilled, filled and written back meanwhile. Of one warp and on
    it has looked at those above; but for the holes under a trap frame, and for an operation that empties the stack.
 3. Memory has the token, unless its line is one of those that count as dirty. A dirty line leaves for its own place in
    the warp's region.
-4. Four lines are on chip at most, one is on its way from memory, seven are on their way to it.
+4. Four lines are on chip at most, one is on its way from memory, seven are on their way to it: or, with another number
+   of tokens on chip, n, one, 2n - 1.
 5. A write-back is answered when memory has taken all lines.
 6. What the engine and the pipeline promise each other, the assertions of the hardware, is so.
 7. All of this is so from the end of the sweep after a reset on, whatever the memories of the stack held.
@@ -31,21 +32,18 @@ from amaranth.lib import data
 
 from rtl.crs import CallReturnStack
 from rtl.crs.engine import VisitStep
-from rtl.crs.records import FILLS_UP_TO, Parking
-from rtl.crs.tokens import CACHED_LINES, PLACE_BITS, SLOT_BITS, StoredToken, role_of
+from rtl.crs.records import Parking, fills_up_to
+from rtl.crs.tokens import PLACE_BITS, StoredToken, role_of
 from rtl.crs.unit import STEP_FLAGS
-from rtl.isa.tokens import CACHED_TOKENS, CRS_GRANULE, LINE_BYTES, TOKEN_BYTES, TOKENS_PER_LINE, MemoryToken, TokenKind
+from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES, TOKEN_BYTES, TOKENS_PER_LINE, MemoryToken, TokenKind
 from rtl.layouts import DEPTH_BITS, LINE_BITS, StackOperation, TokenLine
-from rtl.params import PRESETS
+from rtl.params import SmParams
 from sim.formal.fault import Fault
 from sim.formal.surroundings import Anything, Past, can_happen, claim, ever, free, no_reset, silenced
 from sim.formal.theorem import Theorem
 
-_PARAMS = PRESETS["tiny"]
 _SHARED = ("pc", "mask", "kind", "counted")
 _LAST_PLACE = TOKENS_PER_LINE - 1
-_WRITES = 7
-"""Lines that may be on their way to memory."""
 _GRANULE = CRS_GRANULE // TOKEN_BYTES
 """Tokens of a granule."""
 _GRANULES = 1 << DEPTH_BITS - 1 - (_GRANULE - 1).bit_length()
@@ -54,13 +52,15 @@ _LINES_PER_GRANULE_BITS = (CRS_GRANULE // LINE_BYTES - 1).bit_length()
 _UNWINDS = (Parking.WALK, Parking.SINK)
 
 
-class _Spec(Elaboratable):
+class StackSpec(Elaboratable):
     """The call/return stack; its tokens on chip are anything that is read as it was written. In examples one warp does
     what ``_do`` says, and memory is fast."""
 
-    def __init__(self, examples: bool = False) -> None:
-        self._examples = examples
-        self.dut: Any = CallReturnStack(_PARAMS)
+    def __init__(self, params: SmParams, examples: bool = False) -> None:
+        self._params, self._examples = params, examples
+        self._count, self._slot, self._most = params.stack_count_bits, params.stack_slot_bits, params.stack_lines
+        self._few, self._most_writes = fills_up_to(params), (1 << params.stack_count_bits) - 1
+        self.dut: Any = CallReturnStack(params)
         if not examples:
             self.dut.tokens = Anything(self.dut.tokens)
 
@@ -73,7 +73,7 @@ class _Spec(Elaboratable):
         no_reset(m)
         self.engine, self.lines, self.judge, self.change = dut.engine, dut.engine.lines, dut._judge, dut._change
         self.left, self.stage = dut._judge._left, dut._judge.stage
-        self.warp, self.depth = Signal(_PARAMS.warp_bits), Signal(DEPTH_BITS - 1)
+        self.warp, self.depth = Signal(self._params.warp_bits), Signal(DEPTH_BITS - 1)
         m.d.comb += [self.warp.eq(AnyConst(len(self.warp))), self.depth.eq(AnyConst(len(self.depth)))]
         self._read()
         self._surround()
@@ -118,8 +118,8 @@ class _Spec(Elaboratable):
             words.read(m, warp) for words in (states.filling, states.parked, states.parking, states.flushing,
                                               states.confirming, states.busy))
         self.memory, state = self.sizes.memory, self.state
-        self.on_chip = self._let("on_chip", state.entered - self.below, 3)
-        self.dirty = self._let("dirty", state.dirtied - self.cleaned, 3)
+        self.on_chip = self._let("on_chip", state.entered - self.below, self._count)
+        self.dirty = self._let("dirty", state.dirtied - self.cleaned, self._count)
         self.top = self._let("top", state.last[PLACE_BITS:], LINE_BITS)
         self.beneath = self._let("beneath", self.top - self.on_chip, LINE_BITS)
         self.clean = self._let("clean", self.top - self.dirty, LINE_BITS)
@@ -163,13 +163,13 @@ class _Spec(Elaboratable):
             Assume(Cat(asked.kind == kind for kind in TokenKind).any(), "there are such tokens"),
             Assume(self.dut.configuration.size <= _GRANULES, "a region has so many granules at most"),
             Assume(~ever(m, self.pushed & (self.state.last == Mux(
-                self.memory, _GRANULES * _GRANULE - 1, CACHED_TOKENS - 1))), "no push went beyond")]
+                self.memory, _GRANULES * _GRANULE - 1, self._params.stack_tokens - 1))), "no push went beyond")]
 
     def _keep_tokens(self) -> None:
         """The token of the depth on chip, as it was written last."""
         m, past, pipeline, other = self.m, self.past, self.dut.tokens.pipeline, self.dut.tokens.lines
         self.chip: Any = Signal(StoredToken, name="chip")
-        slot = self.depth[PLACE_BITS:PLACE_BITS + SLOT_BITS]
+        slot = self.depth[PLACE_BITS:PLACE_BITS + self._slot]
         bits, here = len(Value.cast(self.chip)), Cat(slot, self.warp)
 
         def token_of(line: Any) -> Value:
@@ -265,13 +265,13 @@ class _Spec(Elaboratable):
               | self.in_left | self.returns | self.commits)
         claim(m, ~self.launched, "nothing is launched in the sweep", when=self.dut.states.sweep.active)
         self._claim(self.launched, "it was launched that waits", when=self.parked | self.flushing | self.filling)
-        self._claim((on_chip <= CACHED_LINES) & (dirty <= on_chip), "lines")
+        self._claim((on_chip <= self._most) & (dirty <= on_chip), "lines")
         self._claim(on_chip <= (self.top + 1)[:LINE_BITS], "lines that there are")
         self._claim(state.last.all(), "the empty stack", when=state.last[-1])
         self._claim(((self.top + 1)[:LINE_BITS] == on_chip) & (dirty == on_chip), "without a region",
                     when=self.launched & ~memory & ~self.launching & ~(self.begins & step.launch))
         self._claim(~self.sizes.granules[-1], "sizes", when=self.launched & ~(self.begins & step.launch))
-        self._claim(self._of(engine.full), "who is full", when=memory & ~self.launching & (dirty == CACHED_LINES)
+        self._claim(self._of(engine.full), "who is full", when=memory & ~self.launching & (dirty == self._most)
                     & (state.last[:PLACE_BITS] == _LAST_PLACE))
 
     def _show_steps(self) -> None:
@@ -309,7 +309,7 @@ class _Spec(Elaboratable):
         self._claim(run.memory == memory, "whether there is a region", when=self.first & ~step.launch & ~self.launching)
         self._claim((run.lines <= on_chip) & (on_chip <= run.lines + 1) & (dirty <= run.lines), "lines, as read",
                     when=self.first)
-        self._claim((run.lines == on_chip) | (on_chip < CACHED_LINES), "none comes when it is full", when=self.pushing)
+        self._claim((run.lines == on_chip) | (on_chip < self._most), "none comes when it is full", when=self.pushing)
         self._claim((change.dirty >= dirty) & (change.dirty <= dirty + 1), "dirty lines, as read", when=self.first)
         self._claim((change.top == state.last[:PLACE_BITS]) & (change.free == (state.last + 1)[:len(change.free)]),
                     "where a token goes", when=self.pushing)
@@ -317,7 +317,7 @@ class _Spec(Elaboratable):
         self._claim(run.clean | (state.last[:PLACE_BITS] == _LAST_PLACE) | (dirty != 0), "a topmost line with room",
                     when=self.pushing)
         self._claim((change.dirty != 0) | run.clean, "no dirty line", when=self.first)
-        self._claim((dirty < CACHED_LINES) | (state.last[:PLACE_BITS] != _LAST_PLACE) | ~memory, "a line for a push",
+        self._claim((dirty < self._most) | (state.last[:PLACE_BITS] != _LAST_PLACE) | ~memory, "a line for a push",
                     when=self.pushing)
         self._claim(~change.run.dropped, "nothing is left yet", when=self.first)
         self._claim(~change.limit[-1], "the limit", when=self.in_change & step.set)
@@ -329,9 +329,10 @@ class _Spec(Elaboratable):
         """The state of a step that has gone down by some lines of those on chip."""
         state, last = self.state, run.state.last
         back = self._let(f"back_{name}", self.top - last[PLACE_BITS:], LINE_BITS)
-        self._claim(Cat((state[each] - run.state[each])[:3] == back[:3] for each in ("entered", "dirtied")).all(),
-                    f"counters, {name}", when=when)
-        self._claim((back + run.lines <= self.on_chip) & (back <= CACHED_LINES) & (self.dirty <= back + run.lines),
+        counted = back[:self._count]
+        self._claim(Cat((state[each] - run.state[each])[:self._count] == counted
+                        for each in ("entered", "dirtied")).all(), f"counters, {name}", when=when)
+        self._claim((back + run.lines <= self.on_chip) & (back <= self._most) & (self.dirty <= back + run.lines),
                     f"lines, {name}", when=when)
         self._claim(run.dropped == (back != 0), f"lines are left, {name}", when=when)
         self._claim(last[-1] <= last.all(), f"the empty stack, {name}", when=when)
@@ -404,7 +405,7 @@ class _Spec(Elaboratable):
         self.acts = self._let("acts", here & (engine._state == VisitStep.ACT))
         self.visits = self._let("visits", here & (engine._state == VisitStep.DECIDE)) | self.acts
         self.calm = self._let("calm", self.visits & ~engine._stirred)
-        self.stale, few = self._of(engine.stale), self.calm & (view.lines <= FILLS_UP_TO)
+        self.stale, few = self._of(engine.stale), self.calm & (view.lines <= self._few)
         self._claim((view.below == self.below) & (view.filling == self.filling), "its words, as read", when=self.visits)
         self._claim((view.last[PLACE_BITS:] - view.lines)[:LINE_BITS] == self.beneath, "the line below, as read",
                     when=few)
@@ -428,8 +429,8 @@ class _Spec(Elaboratable):
             self.lowered, 0, Mux(self.works & lines._job.spill, lines._job.more + 1, 0) + self.came), 4)
         heard = lines.acknowledged.valid & (lines.acknowledged.payload == self.warp)
         self.writes = self._let("under_way", self.owed + (self.asks & out.payload.write) + heard, 5)
-        self._claim((self.cleaned - self.acknowledged)[:3] == self.writes[:3], "writes are counted")
-        self._claim(self.writes + self.leaving <= _WRITES, "so many writes")
+        self._claim((self.cleaned - self.acknowledged)[:self._count] == self.writes[:self._count], "writes are counted")
+        self._claim(self.writes + self.leaving <= self._most_writes, "so many writes")
         claim(self.m, ~Cat(self._of(engine._hints), self._of(engine._urgent),
                            here & (engine._state != VisitStep.SELECT),
                            self.works, self.came, self.writes).any(), "nothing moves before its launch",
@@ -468,8 +469,8 @@ class _Spec(Elaboratable):
         # A line is put in, or asked for.
         install, ask = acts & calm & actions.install, acts & calm & actions.ask
         self._claim(~self.stale & self.filling, "which is put in", when=install)
-        self._claim(self.on_chip <= FILLS_UP_TO, "there is room", when=install & ~engine._begun)
-        self._claim((self.on_chip < CACHED_LINES) & ~self.filling & (self.memory | self.launching),
+        self._claim(self.on_chip <= self._few, "there is room", when=install & ~engine._begun)
+        self._claim((self.on_chip < self._most) & ~self.filling & (self.memory | self.launching),
                     "there will be room",
                     when=ask)
         self._claim(engine._number == self.beneath, "it is the one below", when=ask | install)
@@ -481,9 +482,10 @@ class _Spec(Elaboratable):
                     "the oldest dirty line", when=spill)
         self._claim(rest <= dirty, "so many are dirty", when=spill)
         self._claim((rest < dirty) & (engine._more == 0), "one that has others above it", when=spill & ~self.drains)
-        self._claim(engine._view.next_cleaned == (self.cleaned + leaving + 1)[:3], "their counter", when=spill)
+        self._claim(engine._view.next_cleaned == (self.cleaned + leaving + 1)[:self._count], "their counter",
+                    when=spill)
         self._claim(self._keeps(engine._keep, rest == dirty), "their tokens", when=spill)
-        self._claim(self.writes + rest <= _WRITES, "so many writes, to be", when=spill)
+        self._claim(self.writes + rest <= self._most_writes, "so many writes, to be", when=spill)
         self._claim(rest == dirty, "a write-back takes all", when=spill & actions.flush)
 
     def _keeps(self, keep: Any, topmost: Any) -> Value:
@@ -500,16 +502,17 @@ class _Spec(Elaboratable):
         self._claim(read.warp == job.warp, "it is the same warp", when=lines._came)
         self._claim(self.memory | self.launching, "there is a region", when=jobs | came)
         self._claim((leaving < dirty) | self.drains, "others are above", when=jobs | came)
-        self._claim(dirty < CACHED_LINES, "one is out", when=lines.spilled.valid & done.done & (done.warp == self.warp))
+        self._claim(dirty < self._most, "one is out", when=lines.spilled.valid & done.done & (done.warp == self.warp))
 
-        self._claim((read.cleaned == (self.cleaned + 1)[:3]) & (dirty != 0), "the counter of what is out", when=came)
+        self._claim((read.cleaned == (self.cleaned + 1)[:self._count]) & (dirty != 0), "the counter of what is out",
+                    when=came)
         self._claim(read.address == (self.base + (clean + 1)[:LINE_BITS])[:len(self.base)], "its address",
                     when=came & ~self.moving)
         self._claim(self.shown & (self.seen == self.chip.as_value()), "its tokens", when=came & (
             (clean + 1)[:LINE_BITS] == self.line))
         self._claim(self._keeps(read.keep, dirty == 1), "which of them", when=came)
 
-        self._claim((job.cleaned == (self.cleaned + 1 + came)[:3]) & (leaving <= dirty), "the counter of the next",
+        self._claim((job.cleaned == (self.cleaned + 1 + came)[:self._count]) & (leaving <= dirty), "the counter of the next",
                     when=jobs)
         self._claim((job.more == 0) | self.drains, "how many follow", when=jobs)
         self._claim(job.address == (self.base + (clean + 1 + came)[:LINE_BITS])[:len(self.base)],
@@ -536,7 +539,7 @@ class _Spec(Elaboratable):
         """The assertions of the hardware, as far as they are about the warp."""
         change, engine, lines, left, dut = self.change, self.engine, self.lines, self.left, self.dut
         run, told, again, out = change.run, engine.lines.acknowledged, engine.again, dut.port.request
-        self._claim((run.lines <= CACHED_LINES) & (change.dirty <= run.lines), "more lines than there are",
+        self._claim((run.lines <= self._most) & (change.dirty <= run.lines), "more lines than there are",
                     when=change.valid & self.changes & ~change.follows)
         self._claim(~engine.commit.writes | (engine.commit.warp != self.warp), "a push of a warp that is over as well",
                     when=self.pushing)

@@ -250,6 +250,14 @@ def test_before_version_1_4_the_body_declares_an_entrys_parameters():
     assert "parameters of an entry stand in its list" in complaint(one.replace("1.3", "1.4"), header="")
 
 
+def test_before_version_2_2_const_space_is_bank_0():
+    text = """.const[0] .u32 c[3] = {5, 6, 7};
+.entry k(.param .u64 o) { .reg .u64 a; .reg .u32 r; ld.param.u64 a, [o]; ld.const[0].u32 r, [c+4];
+st.global.u32 [a], r; exit; }\n"""
+    assert left_everywhere(f".version 2.1\n.target sm_20\n{text}", 1) == [6]
+    assert complaint(text, header=".version 2.2\n.target sm_20\n").startswith("1:1: .const[0]: only before PTX 2.2")
+
+
 @pytest.mark.parametrize(("version", "target", "old", "means"), [
     ("1.3", "sm_13", "div.f32 f, f, f", "div.approx.ftz.f32 f, f, f"),
     ("1.3", "sm_13", "rcp.f32 f, f", "rcp.approx.ftz.f32 f, f"),

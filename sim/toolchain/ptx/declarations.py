@@ -9,7 +9,7 @@ from sim.toolchain.grammar import Place, SourceError
 
 from . import syntax
 from .expressions import evaluate
-from .forms import reason_refused
+from .forms import FIRST_BANK, reason_refused
 from .module import AddressOf, FunctionRef, Linkage, Register, Signature, Space, Type, Variable
 from .names import Declared, Namer, Opaque, RegisterVector, Scope, TextureError
 from .operands import describe, number_bits
@@ -103,11 +103,12 @@ def _no_name(name: Token) -> int:
 
 
 def declare(node: syntax.Variable, scope: Scope, names: Namer, owner: str | None, *,
-            old: bool = False) -> list[Variable]:
+            old: bool = False, banks: bool = False) -> list[Variable]:
     """Declares what a declaration declares in a scope, and returns its variables.
 
     ``owner`` is the function it stands in, None for the module; ``names`` gives out names of the module.
-    With ``old``, as before PTX 3.0, a module may have registers and variables in local space.
+    With ``old``, as before PTX 3.0, a module may have registers and variables in local space; with ``banks``, as before
+    2.2, const space may be called ``.const[0]``.
     """
     found = _opaque_kind(node.traits)
     opaque = found[1:] if found is not None else "texref" if node.space == ".tex" else None
@@ -124,7 +125,10 @@ def declare(node: syntax.Variable, scope: Scope, names: Namer, owner: str | None
         for declarator in node.declarators:
             _declare_registers(node, declarator, shape, scope, old)
         return []
-    space = Space(node.space[1:])
+    if "[" in node.space and not (banks and node.space[1:] == FIRST_BANK):
+        raise SourceError(node.space, f"{node.space}: only before PTX 2.2 there was .const[0], and other banks are a "
+                                      "driver's")
+    space = Space(node.space[1:].partition("[")[0])
     if shape.type is Type.PRED:
         raise SourceError(node.space, f"a predicate has no place in {space.value} space")
     if owner is None and (space is Space.PARAM or (space is Space.LOCAL and not old)):

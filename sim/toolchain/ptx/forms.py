@@ -30,7 +30,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-__all__ = ["Dialect", "Form", "ModifierItem", "flushing_opcodes", "forms", "opcodes", "reason_refused"]
+__all__ = ["BANKS_UNTIL", "FIRST_BANK", "Dialect", "Form", "ModifierItem", "flushing_opcodes", "forms", "opcodes",
+           "reason_refused"]
 
 _CLASSES = {
     "INTEGER": "u16/u32/u64/s16/s32/s64",
@@ -214,6 +215,9 @@ _OLD = """
 """Forms of older texts: the first version of PTX that has them no more, the first target that never had them, their
 modifiers, what is meant where these are all. mad in single precision is what a machine from sm_20 on makes of it: one
 fused operation."""
+
+FIRST_BANK, BANKS_UNTIL = "const[0]", (2, 2)
+"""What const space was called, too, before a version of PTX; other banks were filled by drivers."""
 
 _SHORT = ("bf16", "bf16x2", "e4m3x2", "e5m2x2", "rna", "tf32")
 """Modifiers of formats of less than 32 bits, and their roundings."""

@@ -26,7 +26,7 @@ from . import syntax
 from .control import branch_table, call_table
 from .copies import in_memory, memory_of, with_module_registers
 from .declarations import declare, linkage, parameters, signature
-from .forms import Dialect
+from .forms import BANKS_UNTIL, Dialect
 from .instructions import read_guard, read_instruction, spelled, with_flush_of_target
 from .module import (
     Function,
@@ -157,7 +157,8 @@ class _Module:
 
     def _declare(self, node: syntax.Variable) -> None:
         old = self.dialect.version < _MODULE_REGISTERS
-        self.variables += declare(node, self.scope, self.names, None, old=old)
+        self.variables += declare(node, self.scope, self.names, None, old=old,
+                                  banks=self.dialect.version < BANKS_UNTIL)
 
     def _is_defined(self, node: syntax.Variable, name: Token) -> bool:
         """Whether a declaration defined a variable already, where the text declared it extern before."""

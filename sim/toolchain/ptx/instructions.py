@@ -5,11 +5,13 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from lark import Token
+
 from sim.toolchain.grammar import SourceError
 
 from . import syntax
 from .control import CONTROL
-from .forms import Dialect, Form, ModifierItem, flushing_opcodes, forms, reason_refused
+from .forms import BANKS_UNTIL, FIRST_BANK, Dialect, Form, ModifierItem, flushing_opcodes, forms, reason_refused
 from .machines import first_machine, is_texture
 from .module import (
     Boolean,
@@ -94,7 +96,7 @@ def _matched(opcode: str, words: tuple[str, ...], dialect: Dialect) -> _State | 
 def _match(node: syntax.Instruction, dialect: Dialect) -> _State:
     """The form of an instruction, with its modifiers."""
     opcode = node.opcode
-    words = tuple(_SAME.get(token[1:], token[1:]) for token in node.modifiers)
+    words = tuple(_plain(token, dialect) for token in node.modifiers)
     found = _matched(str(opcode), words, dialect)
     if found is not None:
         return found
@@ -102,6 +104,14 @@ def _match(node: syntax.Instruction, dialect: Dialect) -> _State:
     if machine is not None:
         raise SourceError(opcode, f"{spelled(node)}: needs {machine}, and this machine is sm_50")
     raise _mismatch(node, words, dialect)
+
+
+def _plain(token: Token, dialect: Dialect) -> str:
+    """A modifier without its dot, as forms have it."""
+    word = token[1:]
+    if word == FIRST_BANK and dialect.version < BANKS_UNTIL:
+        return "const"
+    return _SAME.get(word, word)
 
 
 def _mismatch(node: syntax.Instruction, words: Sequence[str], dialect: Dialect) -> SourceError:

@@ -35,6 +35,6 @@ Ours, where neither PTX nor the machine decides:
 """
 
 from .builder import CompileError
-from .compiler import compile_module
+from .compiler import Assembly, compile_module
 
-__all__ = ["CompileError", "compile_module"]
+__all__ = ["Assembly", "CompileError", "compile_module"]

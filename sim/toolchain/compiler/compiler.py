@@ -25,17 +25,39 @@ from .predicate import predicate
 from .program_text import kernel_lines, module_lines
 from .select_flow import select_function
 from .single_division import DIVISIONS
-from .text import Finished
+from .text import CodeLine, Finished
 from .turn_loops import rotate, write_out
 from .unroll import unroll
 
-__all__ = ["compile_module"]
+__all__ = ["Assembly", "compile_module"]
 
 _OURS = {DIVIDE: division_function, **DIVISIONS, **DOUBLE_DIVISIONS}
 """Functions that instructions are translated to calls of."""
 
 
-def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bool = False) -> str:
+class Assembly(str):
+    """Assembly text that knows the PTX of its lines."""
+
+    __slots__ = ("_lines",)
+    _lines: list[str]
+
+    @classmethod
+    def of(cls, lines: list[str]) -> "Assembly":
+        """The text of some lines."""
+        made = cls("\n".join(lines) + "\n")
+        made._lines = lines
+        return made
+
+    def origin(self, line: int) -> tuple[int, int]:
+        """Line and column in the PTX of a line of the text, all from 1 on: of the next line that has them, or of one
+        before.
+        """
+        places = [(one.line, one.column) for one in (*self._lines[line - 1:], *self._lines[line - 2::-1])
+                  if isinstance(one, CodeLine) and one.line]
+        return places[0] if places else (1, 1)
+
+
+def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bool = False) -> Assembly:
     """Assembly text of a module, which uses at most so many registers. Others may call the visible functions of a
     ``library``. ProgramError says what it cannot translate, and where that stands.
     """
@@ -45,7 +67,7 @@ def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bo
         raise ProgramError(f"{module.name}:{error.line}:{error.column}: {error}") from error
 
 
-def _text(module: PtxModule, registers: int, library: bool) -> str:
+def _text(module: PtxModule, registers: int, library: bool) -> Assembly:
     layout = Layout.of(module)
     functions, copies = _selected(module, layout)
     for callee in sorted({callee for function in functions.values() for callee in function.calls if callee in _OURS}):
@@ -78,7 +100,7 @@ def _text(module: PtxModule, registers: int, library: bool) -> str:
     for name, function in functions.items():
         if function.entry:
             lines += kernel_lines(module, layout, name, {**finished, **finished_copies.get(name, {})}, graph)
-    return "\n".join(lines) + "\n"
+    return Assembly.of(lines)
 
 
 def _selected(module: PtxModule, layout: Layout) -> tuple[dict[str, Function],

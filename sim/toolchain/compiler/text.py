@@ -9,7 +9,22 @@ from .emit import Printer
 from .ir import Block, Function, Op, Source, Value
 from .layout import DriverWord, aligned
 
-__all__ = ["Finished", "function_lines"]
+__all__ = ["CodeLine", "Finished", "function_lines"]
+
+
+class CodeLine(str):
+    """A line of assembly text, and the line and column of the PTX that it was made of, 0 where there is none."""
+
+    __slots__ = ("column", "line")
+    line: int
+    column: int
+
+    def __new__(cls, text: str, line: int, column: int) -> "CodeLine":
+        """The line."""
+        made = super().__new__(cls, text)
+        made.line = line
+        made.column = column
+        return made
 
 
 @dataclass
@@ -78,8 +93,10 @@ class _Writer:
             self.stubs = []
         return [line for line in self.written if not line.endswith(":") or line[:-1] in self.used]
 
-    def _add(self, line: str) -> None:
-        self.written.append(f"        {line}")
+    def _add(self, line: str, op: Op | None = None) -> None:
+        """Adds a line, of an operation or of what is between them."""
+        place = (op.line, op.column) if op is not None else (0, 0)
+        self.written.append(CodeLine(f"        {line}", *place))
 
     def _label(self, block: Block) -> str:
         self.used.add(self.names[block])
@@ -101,7 +118,7 @@ class _Writer:
 
     def _operation(self, op: Op) -> None:
         if op.name == "CAL":
-            self._add(f"CAL {self.prefix}{op.text}")
+            self._add(f"CAL {self.prefix}{op.text}", op)
         elif op.name == "ICAL":
             label = f"{self.own}.call{len(self.written)}"
             self.used.add(label)
@@ -109,7 +126,7 @@ class _Writer:
             self._add(f"BRX {self.printer.source(op.sources[0])} -.next -> call")
             self.written.append(f"{label}:")
         else:
-            self._add(self.printer.line(op))
+            self._add(self.printer.line(op), op)
 
     def _ending(self, block: Block, following: Block | None) -> None:
         match block.ending:

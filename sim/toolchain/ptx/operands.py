@@ -224,6 +224,9 @@ class OperandReader:
                 raise SourceError(name, f"{name} is in {base.space.value} space, not in {space.value} space")
             space = base.space
         self._check_space(name, base, space, store)
+        if self.instruction.opcode in ("atom", "red") and space not in (None, Space.GLOBAL, Space.SHARED):
+            raise SourceError(name, f"{name} is in {space.value} space: atomic operations are in global and shared "
+                                    "space")
         if amount.real is not None:
             raise SourceError(node.token, "an address is a whole number")
         if amount.value not in _OFFSETS:

@@ -9,24 +9,41 @@ from .assembler import assemble_statements
 from .compiler import compile_statements
 from .compiler.allocate import REGISTERS
 from .cubin import load
-from .module import Kernel, Module
+from .grammar import SourceError
+from .module import Kernel, Module, ProgramError
 from .object_file import ObjectFile
 from .ptx.front_end import read_ptx
 from .ptx.module import Function, PtxModule, Variable
 
-__all__ = ["compiled_object", "object_of_ptx", "program_of_ptx", "read_ptx_program"]
+__all__ = ["CompilerFaultError", "compiled_object", "object_of_ptx", "program_of_ptx", "read_ptx_program"]
+
+
+class CompilerFaultError(ProgramError):
+    """The compiler made code that the assembler refuses: an error of this project, whatever the PTX."""
+
+
+def compiled_object(ptx: PtxModule, name: str, registers: int = REGISTERS) -> ObjectFile:
+    """The object file of a PTX module, whose threads have at most so many registers. ProgramError says what of it
+    cannot be compiled, and where in the PTX that stands; a CompilerFaultError does so for what is the compiler's fault.
+    """
+    if not any(function.entry and function.body is not None for function in ptx.functions.values()) \
+            and not ptx.refused:
+        raise ProgramError(f"{name}: has no entry")
+    statements = compile_statements(ptx, registers)
+    try:
+        return assemble_statements(statements, name)
+    except ProgramError as error:
+        if not isinstance(error.__cause__, SourceError):
+            raise
+        place = error.__cause__
+        raise CompilerFaultError(f"{name}:{place.line}:{place.column}: this is compiled wrong, which is an error of "
+                                 f"this project: {place}") from error
 
 
 def object_of_ptx(path: str | Path) -> ObjectFile:
     """The object file of a PTX file; ProgramError when there is no program in it that can be compiled."""
     with collector_off():
         return compiled_object(read_ptx(path), str(path))
-
-
-def compiled_object(ptx: PtxModule, name: str, registers: int = REGISTERS) -> ObjectFile:
-    """The object file of a PTX module, whose threads have at most so many registers; ProgramError when it can't be
-    compiled."""
-    return assemble_statements(compile_statements(ptx, registers), f"{name}, compiled")
 
 
 def read_ptx_program(path: str | Path) -> Module:

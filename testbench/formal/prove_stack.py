@@ -37,7 +37,7 @@ from rtl.crs.tokens import PLACE_BITS, StoredToken, role_of
 from rtl.crs.unit import STEP_FLAGS
 from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES, TOKEN_BYTES, TOKENS_PER_LINE, MemoryToken, TokenKind
 from rtl.layouts import DEPTH_BITS, LINE_BITS, StackOperation, TokenLine
-from rtl.params import SmParams
+from rtl.params import PRESETS, SmParams
 from sim.formal.fault import Fault
 from sim.formal.surroundings import Anything, Past, can_happen, claim, ever, free, no_reset, silenced
 from sim.formal.theorem import Theorem
@@ -512,13 +512,13 @@ class StackSpec(Elaboratable):
             (clean + 1)[:LINE_BITS] == self.line))
         self._claim(self._keeps(read.keep, dirty == 1), "which of them", when=came)
 
-        self._claim((job.cleaned == (self.cleaned + 1 + came)[:self._count]) & (leaving <= dirty), "the counter of the next",
-                    when=jobs)
+        self._claim((job.cleaned == (self.cleaned + 1 + came)[:self._count]) & (leaving <= dirty),
+                    "the counter of the next", when=jobs)
         self._claim((job.more == 0) | self.drains, "how many follow", when=jobs)
         self._claim(job.address == (self.base + (clean + 1 + came)[:LINE_BITS])[:len(self.base)],
                     "the next one's address",
                     when=jobs & ~self.moving)
-        self._claim(job.slot == (clean + 1 + came)[:SLOT_BITS], "the next one's slot", when=jobs)
+        self._claim(job.slot == (clean + 1 + came)[:self._slot], "the next one's slot", when=jobs)
         self._claim(self._keeps(job.keep, leaving == dirty), "which of the next one's tokens", when=jobs)
 
     def _show_coming(self) -> None:
@@ -582,18 +582,26 @@ class StackSpec(Elaboratable):
             Assume((self.warp == 0) & (self.depth == _LAST_PLACE) & ~self.refused, "an example")]
 
 
-THEOREM = Theorem(
-    _Spec, depth=3, reach=50, long=True, examples=partial(_Spec, examples=True), split=True,
-    faults=(
-        Fault("rtl.crs.records", "self._write(m, part, other, *self._sweep.over(m, when, warp, word))",
-              "self._write(m, part, other, when, warp, Value.cast(word))"),
-        Fault("rtl.crs.engine", "(view.last[:PLACE_BITS] >= place)", "(view.last[:PLACE_BITS] > place)"),
-        Fault("rtl.crs.lines", "Mux(came, read.address, job.address)", "job.address"),
-        Fault("rtl.crs.engine", "& (next_count == given)", ""),
-        Fault("rtl.crs.lines", "Mux(stays, 0, Mux(spills", "Mux(0, 0, Mux(spills"),
-        Fault("rtl.crs.engine", "begun.eq(visits & (begun | disturbed))", "begun.eq(0)"),
-        Fault("rtl.crs.engine", "popped | (commits & commit.writes)", "popped | (commits & commit.lowers)"),
-        Fault("rtl.crs.engine", "~view.parked | flushes, view", "~view.parked, view"),
-        Fault("rtl.crs.unit", "flags.drops.eq(stores & topmost & full)", "flags.drops.eq(0)"),
-        Fault("rtl.crs.judge", "stage.empties | (run.dropped & difference[-1])", "stage.empties"),
-        Fault("rtl.crs.judge", "~stage.more & stage.seen & run.clean", "~stage.more & stage.seen")))
+FAULTS = (
+    Fault("rtl.crs.records", "self._write(m, part, other, *self._sweep.over(m, when, warp, word))",
+          "self._write(m, part, other, when, warp, Value.cast(word))"),
+    Fault("rtl.crs.engine", "(view.last[:PLACE_BITS] >= place)", "(view.last[:PLACE_BITS] > place)"),
+    Fault("rtl.crs.lines", "Mux(came, read.address, job.address)", "job.address"),
+    Fault("rtl.crs.engine", "& (next_count == given)", ""),
+    Fault("rtl.crs.lines", "Mux(stays, 0, Mux(spills", "Mux(0, 0, Mux(spills"),
+    Fault("rtl.crs.engine", "begun.eq(visits & (begun | disturbed))", "begun.eq(0)"),
+    Fault("rtl.crs.engine", "popped | (commits & commit.writes)", "popped | (commits & commit.lowers)"),
+    Fault("rtl.crs.engine", "~view.parked | flushes, view", "~view.parked, view"),
+    Fault("rtl.crs.unit", "flags.drops.eq(stores & topmost & full)", "flags.drops.eq(0)"),
+    Fault("rtl.crs.judge", "stage.empties | (run.dropped & difference[-1])", "stage.empties"),
+    Fault("rtl.crs.judge", "~stage.more & stage.seen & run.clean", "~stage.more & stage.seen"))
+"""Changes of the hardware that the theorem must notice."""
+
+
+def theorem(params: SmParams) -> Theorem:
+    """The theorem of the stack of a machine."""
+    spec = partial(StackSpec, params)
+    return Theorem(spec, depth=3, reach=50, long=True, examples=partial(spec, examples=True), split=True, faults=FAULTS)
+
+
+THEOREM = theorem(PRESETS["tiny"])

@@ -48,8 +48,6 @@ INSTRUCTIONS = [
     ("vadd2.u32.u32.u32.sat.add r0, r1, r2, r3;", "vadd2.u32.u32.u32.sat has no modifier .add here: expected none"),
     ("vadd.u32.u32 r0, r1, r2;", "vadd.u32.u32 lacks a modifier: expected .s32, .u32"),
     ("vadd.u32.u32.u32 r0.b1, r1, r2;", "vadd into .b1 takes a third number, which has the other bits"),
-    ("vadd.u32.u32.u32 r0, r1, r2, r3;", "vadd has no use for a third number: its result is a whole register, and "
-                                         "there is no second operation"),
     ("vadd.u32.u32.u32.add r0.b1, r1, r2, r3;", "r0 is a register of type .b32: it has no .b1"),
     ("vadd.u32.u32.u32 r0, r1.b4, r2;", "r1 is a register of type .b32: it has no .b4"),
     ("vadd.u32.u32.u32 r0, -r1, r2;", "- can't stand before this"),

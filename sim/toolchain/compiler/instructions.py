@@ -18,8 +18,8 @@ from functools import cached_property
 
 from .ir import WORD, Constant, Global, Op, Source, Value
 
-__all__ = ["ARRIVALS", "LONG_FORMS", "LOWEST", "TOGETHER", "Shape", "fits", "groups", "has_offset", "is_needless",
-           "is_pure", "needs_slot", "offset_fits", "predicate_sources", "shape", "slot_takes"]
+__all__ = ["ARRIVALS", "LONG_FORMS", "LOWEST", "MASKS", "TOGETHER", "Shape", "fits", "groups", "has_offset",
+           "is_needless", "is_pure", "needs_slot", "offset_fits", "predicate_sources", "shape", "slot_takes"]
 
 
 @dataclass(frozen=True)
@@ -158,11 +158,13 @@ _SHAPES: dict[str, Shape] = {
 _OFFSETS = {"LDG": 24, "STG": 24, "LDL": 24, "STL": 24, "LDS": 24, "STS": 24, "LD": 24, "ST": 24, "LDC": 16,
             "ATOM": 20, "ATOM.CAS": 20, "ATOMS": 22, "ATOMS.CAS": 22, "RED": 20, "CCTL": 24, "CCTLL": 24}
 """How many bits the number in an address has, its sign among them."""
-_WORD_OFFSETS = frozenset({"CCTL", "CCTLL"})
+_WORD_OFFSETS = frozenset({"ATOMS", "ATOMS.CAS", "CCTL", "CCTLL"})
 """Instructions in whose addresses the number is a multiple of a word."""
 _WORD_BYTES = 4
 LONG_FORMS = {"FADD": "FADD32I", "FMUL": "FMUL32I", "IADD": "IADD32I", "LOP": "LOP32I", "MOV": "MOV32I"}
 """Instructions for numbers of 32 bits."""
+MASKS: dict[tuple[str, int], int] = {("SHFL", 1): 0x1F, ("SHFL", 2): 0x1F1F}
+"""Sources of which the instruction reads some bits alone, by its name and their index, and these bits."""
 ARRIVALS = frozenset(name for name in _SHAPES if name.split(".")[0] == "BAR")
 """All forms of BAR: barrier and count in the text, the barrier in a register, the count in one, or both in the same."""
 TOGETHER = ARRIVALS | {"VOTE", "SHFL", "B2R", "CAL", "ICAL", "BPT", "MEMBAR", "PRET"}
@@ -251,6 +253,8 @@ def slot_takes(op: Op, index: int, source: Source) -> bool:
         return False
     if form.bits == 32 or (op.name in LONG_FORMS and _long_form_fits(op)):
         return True
+    if (op.name, index) in MASKS:
+        return not value & ~MASKS[op.name, index]
     if form.unsigned:
         return value < 1 << form.bits
     return value < 1 << form.bits - 1 or value > WORD - (1 << form.bits - 1)

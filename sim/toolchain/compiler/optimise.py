@@ -12,7 +12,7 @@ from functools import cached_property
 from .cleanup import drop_unreachable
 from .dataflow import Liveness, ending_reads
 from .definitions import Definitions
-from .instructions import fits, is_needless, is_pure, shape
+from .instructions import MASKS, fits, is_needless, is_pure, shape
 from .ir import PT, RZ, WORD, Block, Function, Op, Source, Value, number, real
 from .patterns import combine
 
@@ -122,6 +122,8 @@ def _compose(op: Op | None, at: int, outer: Source, inner: Source) -> Source | N
         if ".MRG" in op.mods or ".CBCC" in op.mods:
             return None
         return number(inner.what >> 16 if outer.part else inner.what & 0xFFFF)
+    if isinstance(inner.what, int) and op is not None and (op.name, at) in MASKS:
+        return number(inner.what & MASKS[op.name, at])
     new = replace(outer, what=inner.what)
     if op is not None and shape(op).real and not _is_predicate(outer):
         return real(new)

@@ -47,7 +47,10 @@ def address_words(b: Builder, address: Operand, name: str, wide: bool) -> tuple[
         base = sum_with(b, base, offset)
         offset = 0
     if name in ("LDC", "LDS", "STS", "ATOMS", "ATOMS.CAS", "LDL", "STL") and isinstance(base[0].what, int):
-        offset, base = base[0].what + offset, [RZ]
+        # Constants are read from their places, as sources of MOV, up to the end of the bank.
+        total = base[0].what + offset
+        if offset_fits(name, total) or (name == "LDC" and total in range(BANK_BYTES)):
+            offset, base = total, [RZ]
     return base, offset
 
 

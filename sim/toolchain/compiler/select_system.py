@@ -14,6 +14,7 @@ from sim.toolchain.ptx.module import (
 )
 
 from .builder import Builder, handles
+from .instructions import MASKS
 from .ir import PT, RZ, WORD, Source, Value, number
 from .special import special_words
 
@@ -119,9 +120,9 @@ def _shuffle(b: Builder, i: Instruction) -> None:
     result, p = b.write(i.operands[0])[0], b.write(i.operands[1])[0]
     x, by, limits = (b.word(operand) for operand in i.operands[2:5])
     if isinstance(by.what, int):
-        by = number(by.what & 0x1F)
+        by = number(by.what & MASKS["SHFL", 1])
     if isinstance(limits.what, int):
-        limits = number(limits.what & 0x1F1F)
+        limits = number(limits.what & MASKS["SHFL", 2])
     b.op("SHFL", [p, result], x, by, limits, mods=f".{i.operation.upper()}")
 
 

@@ -37,7 +37,8 @@ def _sources(b: Builder, i: Instruction) -> list[Source]:
 
 def _finish(b: Builder, i: Instruction, name: str, sources: Sequence[Source], mods: str) -> None:
     """The instruction with its second operation."""
-    *_, third = RZ, *map(b.word, i.operands[3:])
+    merges = bool(i.parts[0] or i.operation)
+    *_, third = RZ, *(b.word(operand) for operand in i.operands[3:] if merges)
     _merged(b, b.write(i.operands[0]), i.parts[0], name, [*sources, third], mods, _SECOND[i.operation])
 
 

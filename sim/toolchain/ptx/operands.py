@@ -277,6 +277,9 @@ class OperandReader:
         self._check_space(name, base, space, store)
         if space is Space.PARAM and isinstance(base, Register) and not self.entry:
             space = Space.LOCAL         # where parameters are whose addresses are taken
+        if self.instruction.opcode in ("atom", "red") and space not in (None, Space.GLOBAL, Space.SHARED):
+            raise SourceError(name, f"{name} is in {space.value} space: atomic operations are in global and shared "
+                                    "space")
         if amount.real is not None:
             raise SourceError(node.token, "an address is a whole number")
         if amount.value not in _OFFSETS:

@@ -34,8 +34,8 @@ def with_parts(instruction: Instruction, patterns: Sequence[str], nodes: Sequenc
 
 
 def check_parts(instruction: Instruction, node: syntax.Instruction) -> None:
-    """Refuses a result that is part of a register of which the rest is not told, and the opposite; two negations that
-    cannot be at once."""
+    """Refuses a result that is part of a register of which the rest is not told, and two negations that cannot be at
+    once. A third number that nothing is done with is left alone, as NVIDIA's assembler does."""
     opcode, merges, third = node.opcode, bool(instruction.parts[0]), len(instruction.parts) > _THIRD
     if instruction.opcode[-1] in _SEVERAL:
         return
@@ -45,9 +45,6 @@ def check_parts(instruction: Instruction, node: syntax.Instruction) -> None:
     elif merges and not third:
         raise SourceError(opcode, f"{opcode} into .{instruction.parts[0]} takes a third number, which has the "
                                   "other bits")
-    elif third and not merges and not instruction.operation:
-        raise SourceError(opcode, f"{opcode} has no use for a third number: its result is a whole register, and there "
-                                  "is no second operation")
 
 
 def _split(pattern: str, node: syntax.OperandNode) -> tuple[syntax.OperandNode, str, bool]:

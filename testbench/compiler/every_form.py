@@ -1,0 +1,602 @@
+"""Random PTX of every instruction that the front end knows, with every kind of operand.
+
+``python -m testbench.compiler.every_form --programs 1000`` compiles programs, one after the other. With ``--nvidia``
+each instruction that NVIDIA's assembler takes must be taken. Exit code 1 where the compiler fails.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+from sim.toolchain.cuda import CompilerError, cubin_of_ptx
+from sim.toolchain.from_ptx import CompilerFaultError, compiled_object
+from sim.toolchain.module import ProgramError
+from sim.toolchain.ptx.forms import Form, forms, opcodes
+from sim.toolchain.ptx.front_end import parse_ptx
+from sim.toolchain.ptx.special import VECTOR_REGISTERS
+from testbench.ptx.text import HEADER
+
+WHOLE = sorted(
+    {
+        sign * (1 << bits) + near
+        for bits in (0, 1, 2, 3, 5, 6, 8, 11, 12, 13, 16, 19, 20, 22, 23, 24, 31, 32, 63)
+        for near in (-1, 0, 1)
+        for sign in (1, -1)
+    }
+    | {
+        0,
+        33,
+        100,
+        255 << 8,
+        0x1F1F,
+        0x3210,
+        0x8765_4321,
+        0xFFFF_FFFF_FFFF_FFFF,
+        0x0001_0000_0001_0000,
+    }
+)
+"""Whole numbers at the ends of fields."""
+_SINGLE = (
+    "0f00000000",
+    "0f80000000",
+    "0f3f800000",
+    "0fbf800000",
+    "0f7f800000",
+    "0fff800000",
+    "0f7fc00000",
+    "0f00000001",
+    "0f3f801234",
+    "0f7f7fffff",
+    "1.0",
+    "0.1",
+    "-3.5",
+    "0f3f000fff",
+    "0f3f001000",
+    "0f7f801000",
+)
+_DOUBLE = (
+    "0d0000000000000000",
+    "0d8000000000000000",
+    "0d3ff0000000000000",
+    "0d7ff0000000000000",
+    "0d7ff8000000000000",
+    "0d3ff0000000000001",
+    "0d0000000000000001",
+    "1.0",
+    "-0.1",
+    "0d3ff1000000000000",
+    "0d3ff0100000000000",
+)
+_OFFSETS = (
+    0,
+    4,
+    8,
+    16,
+    -4,
+    -16,
+    2044,
+    2048,
+    0x7FFFF0,
+    0x800000,
+    -0x800000,
+    -0x800010,
+    0x7FFFC,
+    0x80000,
+    -0x80000,
+    0x1FFFFC,
+    0x200000,
+    0xFFF0,
+    0x10000,
+    0x7FFFFFF0,
+    -0x7FFFFFF0,
+    0xFFFFFFF0,
+    1,
+    3,
+)
+_FILES = {"b16": "h", "b32": "r", "b64": "d", "f16": "g", "f32": "f", "f64": "e", "pred": "p"}
+"""Registers of each kind."""
+_PER_FILE = 6
+_KNOWN = 3
+"""How many of them have numbers, which no instruction changes."""
+_VARIABLES = {
+    "global": ("gv", "gs"),
+    "shared": ("sv", "ss"),
+    "local": ("lv",),
+    "const": ("cv",),
+    "param": ("out", "pa"),
+}
+_MODULE = """.global .align 16 .b8 gv[4096]; .global .u32 gs; .const .align 16 .b8 cv[1024];
+.shared .align 16 .b8 sv[1024]; .shared .u32 ss;
+.func (.reg .b32 r) plain(.reg .b32 a) { add.u32 r, a, 1; ret; }
+"""
+_TEXTUAL = ("bra", "brx", "call")
+_VECTOR = {"v2": 2, "v4": 4}
+
+
+def _register_kind(kind: str) -> str:
+    if kind in _FILES:
+        return kind
+    return f"b{max(int(kind[1:]), 16)}" if kind[1:].isdigit() else kind
+
+
+@dataclass
+class Writer:
+    """Writes instructions. ``numbers`` says how often a number stands where one may, of ten."""
+
+    source: Random
+    numbers: int = 4
+    types: list[str] = field(default_factory=list)
+
+    def instruction(self, opcode: str, form: Form) -> str | None:
+        """An instruction of a form, or None for one that has operands of its own."""
+        if form.operands and form.operands[0] in _TEXTUAL:
+            return None
+        self.types, vector, space, to = [], 1, "", False
+        mnemonic = opcode
+        for item in form.modifiers:
+            if item.optional and self.source.random() < 0.6:
+                continue
+            word = self.source.choice(item.words)
+            mnemonic += f".{word}"
+            match item.field:
+                case "types":
+                    self.types.append(word)
+                case "vector":
+                    vector = _VECTOR[word]
+                case "space":
+                    space = word
+                case "to":
+                    to = True
+        operands = [self._operand(pattern, opcode, vector, space, to) for pattern in form.operands]
+        guard = self.source.choice(
+            [
+                "",
+                "",
+                "",
+                "",
+                f"@p{self.source.randrange(_PER_FILE)} ",
+                f"@!p{self.source.randrange(_PER_FILE)} ",
+            ]
+        )
+        given = [operand for operand in operands if operand is not None]
+        return f"{guard}{mnemonic} {', '.join(given)}".rstrip() + ";"
+
+    def _operand(self, pattern: str, opcode: str, vector: int, space: str, to: bool) -> str | None:
+        """An operand of a pattern of the table; None for one that is left out."""
+        match pattern:
+            case "[]":
+                return f"[{self.address(space, opcode)}]"
+            case ">*" | "<*":
+                elements = [
+                    self.value(self.types[0], number=True, result=pattern == ">*")
+                    for _ in range(vector)
+                ]
+                return f"{{{', '.join(elements)}}}" if vector > 1 else elements[0]
+            case "M>":
+                self.moved = self.move(self.types[0], vector)
+                return self.moved[0]
+            case "M<":
+                return self.moved[1]
+            case "barrier":
+                return self.source.choice([str(self.source.randrange(16)), self.register("b32")])
+            case "threads" | "threads?":
+                if pattern[-1] == "?" and self.source.random() < 0.5:
+                    return None
+                return self.source.choice(
+                    [str(32 * self.source.randrange(1, 33)), self.register("b32")]
+                )
+        if pattern[0] == "#":
+            return str(self.source.randrange(int(pattern[1:])))
+        return self._typed(pattern, space, to)
+
+    def _typed(self, pattern: str, space: str, to: bool) -> str | None:
+        """An operand of a type."""
+        if pattern[-1] == "?":
+            if self.source.random() < 0.5:
+                return None
+            pattern = pattern[:-1]
+        result = pattern[0] == ">"
+        part = ""
+        negated = False
+        while pattern[-1] in ".-%~!_":
+            match pattern[-1]:
+                case ".":
+                    part = self.source.choice(
+                        ["", "", "", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1"]
+                    )
+                case "-" | "!":
+                    negated = self.source.random() < 0.3
+                case "_" if self.source.random() < 0.3:
+                    return "_"
+            pattern = pattern[:-1]
+        name = pattern.lstrip("><|=&")
+        kind = self.types[int(name)] if name in "012" else self._wide() if name == "w" else name
+        if pattern[0] == "&":
+            names = _VARIABLES[space]
+            if not to and space not in ("param", "") and self.source.random() < 0.5:
+                return self.source.choice(names)
+            return self.value(kind, number=True)
+        if pattern[:2] == ">|":
+            text = self.register(_register_kind(kind), result=True)
+            return (
+                f"{text}|{self.register('pred', result=True)}"
+                if self.source.random() < 0.5
+                else text
+            )
+        wants_register = result or pattern[:2] == "<=" or part or (negated and kind != "pred")
+        text = self.value(kind, number=not wants_register, result=result)
+        if part and text[0] in "rhd":
+            text += part
+        if negated and text[0] in "rp":
+            text = ("!" if kind == "pred" else "-") + text
+        return text
+
+    def _wide(self) -> str:
+        return f"{self.types[0][0]}{2 * int(self.types[0][1:])}"
+
+    def register(self, kind: str, result: bool = False) -> str:
+        """A register of a kind."""
+        return f"{_FILES[kind]}{self.source.randrange(_KNOWN if result else 0, _PER_FILE)}"
+
+    def value(self, kind: str, number: bool, result: bool = False) -> str:
+        """A register or number of a type."""
+        if result or not number or self.source.randrange(10) >= self.numbers:
+            return self.register(_register_kind(kind), result)
+        match kind:
+            case "f16":
+                return self.register(kind)
+            case "f32":
+                return self.source.choice(_SINGLE)
+            case "f64":
+                return self.source.choice(_DOUBLE)
+            case "pred":
+                return self.source.choice(["0", "1"])
+        return str(self.source.choice(WHOLE))
+
+    def move(self, kind: str, vector: int) -> tuple[str, str]:
+        """Both operands of mov."""
+        to = self.register(_register_kind(kind), result=True)
+        width = int(kind[1:]) if kind[0] == "b" else 0
+        choice = self.source.random()
+        if vector > 1:
+            return self._elements(_register_kind(kind), vector, True), self._elements(
+                _register_kind(kind), vector, False
+            )
+        for count, limit in ((2, 0.3), (4, 0.4)):
+            if width // count in (16, 32) and choice < limit:
+                unpacks = self.source.random() < 0.5
+                parts = self._elements(f"b{width // count}", count, unpacks)
+                return (parts, self.register(_register_kind(kind))) if unpacks else (to, parts)
+        if kind in ("u32", "b32", "s32") and choice < 0.5:
+            name = self.source.choice(
+                [
+                    *(f"{name}.{axis}" for name in VECTOR_REGISTERS for axis in "xyz"),
+                    "%laneid",
+                    "%warpid",
+                    "%clock",
+                    "%lanemask_lt",
+                    "%dynamic_smem_size",
+                    "%envreg3",
+                    "%smid",
+                ]
+            )
+            return to, name
+        if kind in ("u64", "b64", "s64") and choice < 0.6:
+            return to, self.source.choice(
+                ["%clock64", "%globaltimer", "plain", "gv", "sv", "lv", "cv", "gs+8", "out"]
+            )
+        return to, self.value(kind, number=True)
+
+    def _elements(self, kind: str, count: int, result: bool) -> str:
+        """A vector of registers."""
+        return "{" + ", ".join(self.register(kind, result) for _ in range(count)) + "}"
+
+    def address(self, space: str, opcode: str) -> str:
+        """An address without its brackets."""
+        offset = self.source.choice(_OFFSETS)
+        names = _VARIABLES.get(space or self.source.choice(["global", "shared", "local"]), ())
+        store = opcode in ("st", "atom", "red")
+        kind = self.source.random()
+        if names and kind < 0.4 and not (space == "param" and store):
+            return self.source.choice(names) + (
+                f"{offset % 1024:+}" if self.source.random() < 0.6 else ""
+            )
+        if kind < 0.5 and space != "param":
+            return str(
+                self.source.choice([64, 1024, 0x10000, 0x7FFF_FFF0, 0xFFFF_FFF0, -16, 1 << 24])
+            )
+        base = self.register(
+            "b32" if space in ("shared", "local", "const") and self.source.random() < 0.5 else "b64"
+        )
+        return f"{base}{offset:+}" if self.source.random() < 0.7 else base
+
+
+def all_forms() -> list[tuple[str, Form]]:
+    """Every form with the opcode that it is written with."""
+    return [(opcode, form) for opcode in opcodes() for form in forms(opcode)]
+
+
+def constants(source: Random) -> Iterator[str]:
+    """Numbers in some registers of each kind, which the compiler passes on to who reads them."""
+    for kind, letter in _FILES.items():
+        for at in range(_KNOWN):
+            match kind:
+                case "pred":
+                    yield f"setp.ne.u32 {letter}{at}, {source.randrange(2)}, 0;"
+                case "f16":
+                    yield f"mov.b16 {letter}{at}, {source.choice(WHOLE)};"
+                case "f32" | "f64":
+                    yield f"mov.{kind} {letter}{at}, {source.choice(_SINGLE if kind == 'f32' else _DOUBLE)};"
+                case _:
+                    yield f"mov.{kind} {letter}{at}, {source.choice(WHOLE)};"
+
+
+def program(source: Random, instructions: list[str]) -> list[str]:
+    """The lines of a program with some instructions; what they leave in registers is stored."""
+    lines = [
+        *HEADER.splitlines(),
+        *_MODULE.splitlines(),
+        ".visible .entry k(.param .u64 out, .param .u32 pa)",
+        "{",
+        ".local .align 16 .b8 lv[512];",
+    ]
+    lines += [f".reg .{kind} {letter}<{_PER_FILE}>;" for kind, letter in _FILES.items()]
+    lines += [
+        "ld.param.u64 d3, [out]; ld.global.b32 r3, [d3]; ld.global.b32 r4, [d3+4]; ld.global.b64 d4, [d3+8];",
+        "ld.global.f32 f3, [d3+16]; ld.global.f64 e3, [d3+24]; ld.global.b16 h3, [d3+32]; mov.b16 g3, h3;",
+        "mov.b64 d5, d3; mov.b32 r5, %tid.x; setp.lt.u32 p3, r5, 7;",
+        *constants(source),
+    ]
+    for instruction in instructions:
+        lines.append(instruction)
+        if source.random() < 0.5:
+            kind = source.choice([kind for kind in _FILES if kind != "pred"])
+            store = "b16" if kind == "f16" else kind
+            lines.append(
+                f"st.volatile.global.{store} [d3+64], {_FILES[kind]}{source.randrange(_PER_FILE)};"
+            )
+    for kind, letter in _FILES.items():
+        for at in range(_PER_FILE):
+            if kind == "pred":
+                lines.append(f"selp.b32 r0, 1, 0, p{at}; st.volatile.global.b32 [d3+64], r0;")
+            else:
+                store = "b16" if kind == "f16" else kind
+                lines.append(f"st.volatile.global.{store} [d3+64], {letter}{at};")
+    return [*lines, "ret;", "}"]
+
+
+_COMPUTING = frozenset(
+    [
+        "add",
+        "sub",
+        "mul",
+        "mad",
+        "mul24",
+        "mad24",
+        "sad",
+        "div",
+        "rem",
+        "min",
+        "max",
+        "abs",
+        "neg",
+        "fma",
+        "rcp",
+        "sqrt",
+        "copysign",
+        "testp",
+        "popc",
+        "clz",
+        "bfind",
+        "brev",
+        "bfe",
+        "bfi",
+        "and",
+        "or",
+        "xor",
+        "not",
+        "cnot",
+        "lop3",
+        "shl",
+        "shr",
+        "shf",
+        "prmt",
+        "setp",
+        "set",
+        "selp",
+        "slct",
+        "cvt",
+        "vadd",
+        "vsub",
+        "vabsdiff",
+        "vmin",
+        "vmax",
+        "vshl",
+        "vshr",
+        "vset",
+        "vmad",
+        "shfl",
+        "vote",
+    ]
+)
+_STORED = {"b16": 2, "b32": 4, "b64": 8, "f32": 4, "f64": 8}
+THREAD_BYTES = 8 * _PER_FILE * len(_STORED) + 16
+"""What each thread of a program that computes stores."""
+
+
+def computing_forms() -> list[tuple[str, Form]]:
+    """Forms whose results are defined to the last bit: no memory, no approximations, no carries that were left before,
+    no lanes that are not there.
+    """
+    return [
+        (opcode, form)
+        for opcode, form in all_forms()
+        if opcode.rstrip("24") in _COMPUTING | {"mul", "mad"}
+        and not any(item.field == "approximation" for item in form.modifiers)
+    ]
+
+
+def computing_program(seed: int, count: int) -> str:
+    """A program of instructions with defined results: each thread stores all its registers. Its parameter is a buffer
+    of THREAD_BYTES for each thread, which begins with 8 bytes to compute with.
+    """
+    source = Random(seed)
+    writer = Writer(source)
+    known = computing_forms()
+    Random(seed * count // len(known)).shuffle(known)
+    lines = [f".reg .{kind} {letter}<{_PER_FILE}>;" for kind, letter in _FILES.items()]
+    lines += [
+        ".reg .b64 x; .reg .b32 t; mov.u32 t, %tid.x; ld.param.u64 x, [out];",
+        f"mul.wide.u32 d3, t, {THREAD_BYTES}; add.u64 x, x, d3; ld.global.b64 d3, [x]; mov.b64 {{r3, r4}}, d3;",
+        "mov.b32 {h3, h4}, r3; mov.b64 d5, 5; mov.b32 r5, t; mov.b16 h5, 9;",
+        "mov.b32 f3, r3; mov.b32 f4, r4; mov.b32 f5, t; mov.b64 e3, d3; mov.f64 e4, 1.5; mov.f64 e5, 0.3;",
+        "mov.b64 d4, d3; mov.b16 g3, h3; mov.b16 g4, h4; mov.b16 g5, h5;",
+        "setp.lt.u32 p3, r3, r4; setp.lt.u32 p4, t, 9; setp.gt.s32 p5, r3, r4;",
+        *constants(source),
+    ]
+    for at in range(count):
+        instruction = writer.instruction(*known[(seed * count + at) % len(known)])
+        if instruction is not None:
+            # Threads are together where they see one another.
+            apart = instruction.startswith("@") and any(
+                name in instruction for name in ("shfl", "vote")
+            )
+            lines.append(instruction.split(" ", 1)[1] if apart else instruction)
+    place = 8
+    for kind in _STORED:
+        for at in range(_PER_FILE):
+            lines.append(f"st.global.{kind} [x+{place}], {_FILES[kind]}{at};")
+            place += 8
+    lines += [
+        f"selp.b32 r0, {1 << at}, 0, p{at}; or.b32 t, t, r0;" for at in range(_KNOWN, _PER_FILE)
+    ]
+    return (
+        "\n".join(
+            [
+                HEADER,
+                ".visible .entry k(.param .u64 out) {",
+                *lines,
+                "st.global.b32 [x+248], t;",
+                "ret;",
+                "}",
+            ]
+        )
+        + "\n"
+    )
+
+
+class WrongRefusalError(Exception):
+    """A refusal that names no line of the text, or a failure that is none."""
+
+
+def refused_line(lines: list[str]) -> tuple[int, str] | None:
+    """The line that is refused, from 1 on, and why; None for a program that is compiled. WrongRefusalError where the
+    compiler fails.
+    """
+    name = "random.ptx"
+    try:
+        compiled_object(parse_ptx("\n".join(lines) + "\n", name), name)
+    except CompilerFaultError as error:
+        raise WrongRefusalError(str(error)) from error
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise WrongRefusalError(f"{type(error).__name__}: {error}") from error
+    except ProgramError as error:
+        file, line, column, message = [*str(error).split(":", 3), "", "", ""][:4]
+        if file != name or not line.isdigit() or not column.isdigit() or not message:
+            raise WrongRefusalError(str(error)) from error
+        return int(line), message.strip()
+    return None
+
+
+def check(lines: list[str]) -> list[tuple[str, str]]:
+    """Compiles a program without the lines that are refused; returns these, and why."""
+    found = []
+    lines = list(lines)
+    while (refused := refused_line(lines)) is not None:
+        line, why = refused
+        found.append((lines[line - 1], why))
+        lines[line - 1] = ""
+    return found
+
+
+def shrunk(lines: list[str]) -> list[str]:
+    """The lines of a program on which the compiler fails that it needs for that."""
+    first = lines.index("{") + 1
+    at, size = first, len(lines) // 2
+    while size:
+        fewer = [*lines[:at], *lines[at + size :]]
+        try:
+            check(fewer)
+        except WrongRefusalError:
+            lines = fewer
+        else:
+            at += size
+        if at + size >= len(lines) - 1:
+            at, size = first, size // 2
+    return lines[first:-1]
+
+
+def random_program(seed: int, count: int) -> list[str]:
+    """A program of some instructions of random forms."""
+    source = Random(seed)
+    writer = Writer(source)
+    known = all_forms()
+    Random(seed * count // len(known)).shuffle(known)
+    chosen = [known[(seed * count + at) % len(known)] for at in range(count)]
+    wanted = [writer.instruction(*form) for form in chosen]
+    return program(source, [instruction for instruction in wanted if instruction is not None])
+
+
+def taken_by_nvidia(instruction: str) -> bool:
+    """Whether NVIDIA's assembler takes an instruction."""
+    try:
+        cubin_of_ptx("\n".join(program(Random(1), [instruction])) + "\n")
+    except CompilerError as error:
+        if "is not there" in str(error):
+            raise
+        return False
+    return True
+
+
+def main() -> int:
+    """The command; returns its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--programs", type=int, default=100)
+    parser.add_argument("--count", type=int, default=60, help="instructions of each")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--nvidia", action="store_true", help="compare refusals with NVIDIA's assembler"
+    )
+    options = parser.parse_args()
+    failed = 0
+    refusals: dict[str, str] = {}
+    for seed in range(options.seed, options.seed + options.programs):
+        try:
+            refusals.update(check(random_program(seed, options.count)))
+        except WrongRefusalError as error:
+            failed += 1
+            print(
+                f"seed {seed}: {error}",
+                *shrunk(random_program(seed, options.count)),
+                sep="\n    ",
+                flush=True,
+            )
+    print(f"{len(refusals)} instructions refused")
+    for instruction, why in refusals.items() if options.nvidia else ():
+        if taken_by_nvidia(instruction):
+            failed += 1
+            print(f"NVIDIA's assembler takes {instruction} which is refused: {why}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,7 +3,7 @@
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.registers import GLOBAL_ERROR_MASK_RESET, GlobalError
 from rtl.isa.tokens import API_CALL_LIMIT
-from testbench.trap.case import ADDRESS, BUSY, COUNT, DELAY, LOG, Cases, Debugger
+from testbench.trap.case import ADDRESS, BUSY, COUNT, DELAY, LOG, PATIENCE, Cases, Debugger
 from testbench.words import address
 
 RETURNS = Cases()
@@ -129,6 +129,25 @@ async def terminate_does_not_wait(d: Debugger) -> None:
     if await d.host.read("WARP_VALID_MASK"):
         await d.run_trigger()
     await d.end(words=[0] * 32 + list(range(32, 64)))
+
+
+@case((*ADDRESS, "BPT.TRAP 0x1", "STG.E [R2], R0", "EXIT"),
+      (*COUNT, "GETLMEMBASE R6", "MOV32I R7, 0x1234567", "@!P5 BRA late", "SETLMEMBASE R7", *["SSY late"] * 5,
+       "BAR.SYNCALL", "SETLMEMBASE R6", "LDG.E R22, [R18+0x14]", "STG.E [R18+0x8], R22", "RTT",
+       "late:", "MOV32I R21, 0x100", *DELAY[1:], "MOV32I R22, 0x5", "STG.E [R18+0x4], R22", "MEMBAR.GL", "BAR.SYNCALL",
+       "RTT"), warps=2, ends="error")
+async def who_is_woken_at_syncall_still_waits_there(d: Debugger) -> None:
+    """Memory does not take a line of the stack: that is an error of no instruction."""
+    for _ in range(PATIENCE // 10):
+        if await d.host.read("BPT_PAUSE_MASK"):
+            break
+        await d.run(10)
+    await d.see("BPT_PAUSE_MASK", 1)
+    await d.see_error(WarpError.MMU_FAULT, 0, 0)
+    await d.wake(1)
+    d.expect("the other one is not there yet", d.log(1)[1], 0)
+    await d.end()
+    d.expect("what the first saw behind it", d.log(0)[2], 5)
 
 
 @case(_FIRST_TRAPS, (*LOG, "@!P5 BRA late", "RTT.TERMINATE", "late:", *DELAY, "S2R R20, SR_GLOBALERRORSTATUS",

@@ -225,15 +225,7 @@ class Placement:
         ``local`` (bytes a thread) and ``crs`` (bytes a warp) default to the larger of what the binary asks for and
         LOCAL_DEFAULT, CRS_DEFAULT. Raises ProgramError for sizes that can't be.
         """
-        name = self.module.name
-        _check_dimensions(self.module, kernel, grid, block)
-        local = _round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
-        crs = _round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
-        shared = kernel.shared + dynamic_shared
-        for what, size, limit in (("call/return stack", crs, CRS_LIMIT), ("local memory", local, WINDOW_BYTES),
-                                  ("shared memory", shared, SHARED_LIMIT)):
-            if size > limit:
-                raise ProgramError(f"{name}: {size} bytes of {what}; there can be {limit}")
+        local, crs, shared = _sizes(self.module, kernel, grid, block, local, crs, dynamic_shared)
         words = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base,
                               self.bank_addresses.get(SHARED_BANK, 0))
         banks = {0: _whole_bank(words + parameters), **self.banks, **self.kernel_banks[kernel.name]}
@@ -316,6 +308,20 @@ def _check_dimensions(module: Module, kernel: Kernel, grid: tuple[int, int, int]
         raise ProgramError(f"{module.name}: kernel {kernel.name} {why}")
 
 
+def _sizes(module: Module, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], local: int | None,
+           crs: int | None, dynamic_shared: int) -> tuple[int, int, int]:
+    """Bytes of local memory a thread, of stack a warp, of shared memory a CTA; ProgramError for what can't be."""
+    _check_dimensions(module, kernel, grid, block)
+    local = _round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
+    crs = _round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
+    shared = kernel.shared + dynamic_shared
+    for what, size, limit in (("call/return stack", crs, CRS_LIMIT), ("local memory", local, WINDOW_BYTES),
+                              ("shared memory", shared, SHARED_LIMIT)):
+        if size > limit:
+            raise ProgramError(f"{module.name}: {size} bytes of {what}; there can be {limit}")
+    return local, crs, shared
+
+
 def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | None = None,
             grid: tuple[int, int, int] = (1, 1, 1), block: tuple[int, int, int] = (32, 1, 1), local: int | None = None,
             crs: int | None = None, dynamic_shared: int = 0, memory: Memory | None = None, output: int | None = None,
@@ -324,6 +330,8 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
     launch of one grid; sizes as in :meth:`Placement.launch` and :func:`place`. Raises ProgramError when the program or
     the arguments do not fit.
     """
+    module = supplied(module)
+    _sizes(module, module.kernel(entry), grid, block, local, crs, dynamic_shared)
     memory = Memory() if memory is None else memory
     placed = place(module, memory, program_base=PROGRAM_BASE, output=output, heap=heap)
     kernel = placed.module.kernel(entry)

@@ -313,7 +313,7 @@ def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):
     ([], "one of BOARD, --unit and --verilog is wanted"),
     (["--unit", "gpu"], "no unit gpu; there are total"),
     (["--unit", "total", "--preset", "huge"],
-     "no preset huge; there are tiny, least, small, default, compact, integer, full"),
+     "no preset huge; there are tiny, least, small, default, compact, integer, programs, full"),
     (["--unit", "total", "--seeds", "1,b"], "argument --seeds: '1,b' is not a list of numbers such as 1,2,3"),
     (["--unit", "total", "--name", "x"], "--name is for --verilog"),
     (["--verilog", "out.v", "--name", "9x"], "'9x' is no name of a Verilog module"),

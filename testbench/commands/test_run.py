@@ -193,7 +193,7 @@ def test_the_command_itself():
     ((ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--handler", "none.sass"), "none.sass: No such file or directory"),
     ((WIDE, *BUFFERS, "--block", "256"),
      "a block of 8 warps with 67 registers a thread needs 576 warp registers, preset default has 512; "
-     "preset full has enough"),
+     "preset programs has enough"),
     ((ADD, *MODEL, "--check"), "--check needs hardware, which the engine model does not have"),
     ((ADD, *MODEL, "--switch", "9"), "--switch needs hardware, which the engine model does not have"),
     ((ADD, "--switch", "9", "--handler", "none.sass"), "--switch and --handler do not go together"),
@@ -201,9 +201,9 @@ def test_the_command_itself():
     ((ADD, "--switch", "0"), "argument --switch: '0' is not a number from 1 on"),
     ((ADD, "--nonsense"), "unrecognized arguments: --nonsense"),
     ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "512"),
-     "a block of 512 threads needs 16 warps, preset default has 8; preset full has enough"),
+     "a block of 512 threads needs 16 warps, preset default has 8; preset programs has enough"),
     ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "1024"),
-     "a block of 1024 threads needs 32 warps, preset default has 8; preset full has enough"),
+     "a block of 1024 threads needs 32 warps, preset default has 8; preset programs has enough"),
     ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "4096"), f"{ADD}: a block of 4096 in x; there can be 1024"),
     ((ADD, "--arg", "7"), "argument '7' is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "
      "struct:ITEM,... nor bytes:@FILE"),
@@ -347,7 +347,7 @@ def test_types_and_sizes_of_parameters_are_checked(tmp_path, capsys, number, tex
     if message is None:
         assert main(arguments) == 0
     else:
-        assert refused(capsys, *arguments) == f"{path}, compiled: kernel k, argument {number}: {message}"
+        assert refused(capsys, *arguments) == f"{path}: kernel k, argument {number}: {message}"
 
 
 def test_buffers_are_printed_in_their_types(tmp_path, capsys):

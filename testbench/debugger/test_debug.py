@@ -358,7 +358,7 @@ def test_a_batch_is_read_before_anything_runs(tmp_path, capsys, script, complain
 @pytest.mark.parametrize(("arguments", "complaint"), [
     (["--batch", "nowhere"], "nowhere: No such file or directory"),
     (["--crs", "0"], "a debugger needs call/return stacks in memory: --crs 512 or more"),
-    (["--block", "1024"], "a block of 1024 threads needs 32 warps, preset default has 8; preset full has enough"),
+    (["--block", "1024"], "a block of 1024 threads needs 32 warps, preset default has 8; preset programs has enough"),
     (["--engine", "model"], "argument --engine: invalid choice: 'model'"),
     (["--arg", "u32:1"], RECURSION),
 ])

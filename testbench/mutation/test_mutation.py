@@ -154,7 +154,7 @@ def test_units_have_their_tests_and_theorems():
         assert all((mutate.ROOT / test.partition("::")[0]).exists() for tests in unit.stages.values() for test in tests)
     theorems = {name: set(unit.theorems) for name, unit in units_of(
         mutate.ROOT, mutate.FOLDER, theorems="all").items()}
-    assert theorems["crs"] == {"conservation", "stack", "stack_limit", "tokens"}
+    assert theorems["crs"] == {"conservation", "stack", "stack_8", "stack_limit", "stack_limit_8", "tokens"}
     assert theorems["barrier"] == {"barrier"}
     assert theorems["issue"] >= {"order"}
     assert theorems["flow"] == {"conservation"}

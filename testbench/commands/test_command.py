@@ -32,6 +32,7 @@ MODULES = {name: module.removesuffix(".command").removesuffix(".__main__")
 """Command -> what ``python -m`` calls it by."""
 NOWHERE = "No such file or directory"
 BAD = {
+    "cuda": (["--engine", "model"], "PROGRAM: no program: "),
     "run": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"), "debug": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"),
     "run_tb": (["none"], "PROGRAM: no testbench none; there are "), "bench": (["none"], "PROGRAM: no benchmark none; "),
     "ptx": (["none.ptx", "-o", "out"], f"none.ptx: {NOWHERE}"), "asm": (["none", "-o", "out"], f"none: {NOWHERE}"),

@@ -154,7 +154,7 @@ def _work(options: Options) -> int:
     if options.check_setup:
         return _print_setup()
     if not options.command and not options.shell:
-        raise CommandError("no program: python -m sim.cuda -- COMMAND")
+        raise CommandError("no program: a command follows --")
     with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False, delay=1) as bar:
         def progress(launch: int, cycles: int) -> None:
             bar.set_description_str(f"launch {launch}", refresh=False)

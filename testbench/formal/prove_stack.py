@@ -91,6 +91,11 @@ class _Spec(Elaboratable):
         if self._examples:
             self._do()
         m.submodules.dut = silenced(dut)
+        states = dut.states
+        for name in ("states", "busy", "parked", "flushing", "confirming"):
+            words = getattr(states, name)
+            self._claim(~words.collides | ~Cat(warp == self.warp for _, warp in words.writes).all(),
+                        f"one place writes, {name}")
         return m
 
     def _claim(self, what: Any, message: str, *, when: Any = 1) -> None:

@@ -585,7 +585,7 @@ class _Spec(Elaboratable):
 
 
 THEOREM = Theorem(
-    _Spec, depth=3, reach=50, long=True, examples=partial(_Spec, examples=True), split=True,
+    _Spec, depth=3, reach=54, long=True, examples=partial(_Spec, examples=True), split=True,
     faults=(
         Fault("rtl.crs.records", "self._write(m, part, other, *self._sweep.over(m, when, warp, word))",
               "self._write(m, part, other, when, warp, Value.cast(word))"),

@@ -74,7 +74,7 @@ class SharedWords:
     def __init__(self, shape: Any, warps: int, sweep: Sweep) -> None:
         self._shape, self.parts = shape, [Words(shape, warps, **_IN_LUTS, **SWEPT) for _ in range(2)]
         self._left, self._sweep = list(self.parts), sweep
-        self._writes: list[tuple[Value, Value]] = []
+        self.writes: list[tuple[Value, Value]] = []
         """When each place writes, and of which warp."""
 
     def read(self, m: Module, warp: Any) -> Any:
@@ -87,15 +87,19 @@ class SharedWords:
         """Writes the warp's word, from one of the two places."""
         part = self._left.pop(0)
         other, = (each for each in self.parts if each is not part)
-        self._writes.append((Value.cast(when), Value.cast(warp)))
+        self.writes.append((Value.cast(when), Value.cast(warp)))
         m.d.sync += Assert(~(self._sweep.active & when), "a word is written during the sweep")
         if self._left:
             self._write(m, part, other, *self._sweep.over(m, when, warp, word))
         else:
-            (first, first_warp), (second, second_warp) = self._writes
-            m.d.sync += Assert(~(first & second & (first_warp == second_warp)),
-                               "two places write the word of a warp in one cycle")
+            m.d.sync += Assert(~self.collides, "two places write the word of a warp in one cycle")
             self._write(m, part, other, when, warp, Value.cast(word))
+
+    @property
+    def collides(self) -> Value:
+        """Both places write the word of one warp; known when both have their ports."""
+        (first, first_warp), (second, second_warp) = self.writes
+        return first & second & (first_warp == second_warp)
 
     def _write(self, m: Module, part: Words, other: Words, when: Any, warp: Any, word: Value) -> None:
         """Writes one part, so that the word is what it differs in from the other."""

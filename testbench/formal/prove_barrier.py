@@ -267,9 +267,17 @@ class _Spec(Elaboratable):
 
         # Of the barrier, and who waits at each.
         # What is kept of a CTA means nothing before its slot has had one.
-        first = dut.launch.valid & (dut.launch.payload.number == 0)
-        had = Cat(ever(m, first & (dut.launch.payload.cta == cta)) for cta in range(_WARPS))
+        launch = dut.launch.payload
+        first = dut.launch.valid & (launch.number == 0)
+        had = Cat(ever(m, first & (launch.cta == cta)) for cta in range(_WARPS))
         begun = had.bit_select(self.cta, 1)
+        m.d.comb += Assume(~dut.launch.valid | first | had.bit_select(launch.cta, 1), "a CTA begins with its warp 0")
+        for warp, place in enumerate(self.places):
+            claim(m, had.bit_select(self.ctas[warp], 1), f"it is of a CTA that has begun, {warp}",
+                  when=place != _Place.DEAD)
+        claim(m, ~(dut.lost & ~had).any(), "a CTA has lost a warp that has begun")
+        claim(m, had.bit_select(dut._lowest_lost, 1), "the next one that has lost a warp", when=dut._some_lost)
+        claim(m, had.bit_select(dut._cta, 1), "what is worked on", when=looked | at("USED", "PICK", "FETCH"))
         claim(m, ~had.any() & Cat(place == _Place.DEAD for place in self.places).all(), "nothing in the sweep",
               when=dut.sweep.active)
         claim(m, begun, "a CTA has begun", when=(self.live != 0) | (came != 0))

@@ -91,6 +91,11 @@ class StackSpec(Elaboratable):
         if self._examples:
             self._do()
         m.submodules.dut = silenced(dut)
+        states = dut.states
+        for name in ("states", "busy", "parked", "flushing", "confirming"):
+            words = getattr(states, name)
+            self._claim(~words.collides | ~Cat(warp == self.warp for _, warp in words.writes).all(),
+                        f"one place writes, {name}")
         return m
 
     def _claim(self, what: Any, message: str, *, when: Any = 1) -> None:
@@ -601,7 +606,7 @@ FAULTS = (
 def theorem(params: SmParams) -> Theorem:
     """The theorem of the stack of a machine."""
     spec = partial(StackSpec, params)
-    return Theorem(spec, depth=3, reach=50, long=True, examples=partial(spec, examples=True), split=True, faults=FAULTS)
+    return Theorem(spec, depth=3, reach=54, long=True, examples=partial(spec, examples=True), split=True, faults=FAULTS)
 
 
 THEOREM = theorem(PRESETS["tiny"])

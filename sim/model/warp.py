@@ -110,6 +110,7 @@ class Machine:
         self.trap_reasons = self.log.trap_reasons
         self.traps = Traps(self.warps, self.log, self.reports, self._end, launch.trap_handler)
         self._follows = follows
+        self._banks = {bank: content + bytes(-len(content) % 4) for bank, content in launch.banks.items()}
         self._local_memory = launch.allocate_local(warps, launch.memory)
         self._decoded: dict[int, Instruction] = {}
         self._order = None if order is None else random.Random(order)
@@ -143,10 +144,10 @@ class Machine:
             cta.warps.append(warp)
 
     def constant(self, bank: int, address: int, size: int, error: WarpError) -> int:
-        """``size`` bytes of a constant bank, little endian. Beyond its end:
+        """``size`` bytes of a constant bank, little endian. Beyond its end, which is that of its last whole word:
         WarpFaultError with ``error`` if that is reported, else 0.
         """
-        content = self.launch.banks.get(bank, b"")
+        content = self._banks.get(bank, b"")
         if address + size > len(content):
             if self.reports(error):
                 raise WarpFaultError(error)

@@ -60,8 +60,8 @@ def test_every_kind_of_access_is_looked_at(tmp_path, capsys, body, told):
     found = lines(capsys)
     assert code == (told is not None)
     if told is not None:
-        offset = int(re.search(r"\+(0x\w+)", body)[1], 16)
-        buffer = int(re.search(r"bytes at (0x\w+)\)", found[0])[1], 16)
+        offset = int(re.findall(r"\+(0x\w+)", body)[0], 16)
+        buffer = int(re.findall(r"bytes at (0x\w+)\)", found[0])[0], 16)
         assert found[0].endswith(told.format(buffer + offset, buffer)), found
 
 

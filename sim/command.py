@@ -86,13 +86,12 @@ def add_cache_option(parser: argparse.ArgumentParser) -> None:
 
 
 def check_file(path: str | Path) -> None:
-    """Finds out before long work whether a file can be written, and the folders that it goes to can be made. Leaves
-    neither; OutputError when they can't.
+    """Finds out before long work whether a file can be written; OutputError when not, also where its folder is missing.
+    Leaves no file.
     """
     target = Path(path)
-    missing = [folder for folder in target.parents if not folder.exists()]
     try:
-        _prepare_place(target)
+        _check_place(target)
         if is_whole(target):
             unfinished = _beside(target)
             unfinished.touch()
@@ -101,10 +100,6 @@ def check_file(path: str | Path) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
-    finally:
-        for folder in missing:
-            with suppress(OSError):
-                folder.rmdir()
 
 
 def make_folder(path: str | Path) -> None:
@@ -125,8 +120,7 @@ def is_whole(path: str | Path) -> bool:
 
 class OutputFile:
     """A file that is written part by part and appears when it is closed, as a whole or not at all; see
-    :func:`is_whole` for what is no such file. Folders that it goes to are made. OutputError when it can't be written. A
-    link stays one.
+    :func:`is_whole` for what is no such file. OutputError when it can't be written. A link stays one.
 
     As a context it is closed, or discarded after an exception.
     """
@@ -137,7 +131,7 @@ class OutputFile:
         self._leftover: finalize[Any, Any] | None = None    # also of one that nobody closes or discards
         self._error: OutputError | None = None
         try:
-            _prepare_place(self._path)
+            _check_place(self._path)
             self._file = self._open()
         except OSError as error:
             raise OutputError(f"{path}: {error.strerror}") from error
@@ -203,10 +197,8 @@ def write_file(path: str | Path, content: bytes) -> None:
         file.write(content)
 
 
-def _prepare_place(target: Path) -> None:
-    """Makes the folders of a file; OSError for what is a folder itself."""
-    if not target.parent.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
+def _check_place(target: Path) -> None:
+    """OSError for what is a folder itself."""
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 

@@ -20,6 +20,7 @@ def place_descriptor(launch: Launch, memory: Memory) -> int:
                            f"{CONSTANT_BANKS}")
     addresses, sizes = [0] * CONSTANT_BANKS, [0] * CONSTANT_BANKS
     for number, content in launch.banks.items():
+        content += bytes(-len(content) % 4)
         sizes[number] = len(content)
         if number in launch.bank_addresses:
             addresses[number] = launch.bank_addresses[number]

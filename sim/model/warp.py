@@ -67,6 +67,11 @@ class Result:
     error_status: ErrorStatus | None = None
 
 
+def _whole_words(bank: bytes) -> bytes:
+    """A constant bank, which ends with a whole word."""
+    return bank + bytes(-len(bank) % 4)
+
+
 class Machine:
     """A streaming multiprocessor without time.
 
@@ -114,7 +119,7 @@ class Machine:
         self.traps = Traps(self.warps, self.log, self.reports, self._end, launch.trap_handler)
         self._follows = follows
         self._stack_tokens = stack_tokens
-        self._banks = {bank: launch.bank(bank) for bank in launch.banks}
+        self._banks = {bank: _whole_words(launch.bank(bank)) for bank in launch.banks}
         self._local_memory = launch.allocate_local(warps, launch.memory)
         self._decoded: dict[int, Instruction] = {}
         self._order = None if order is None else random.Random(order)
@@ -149,7 +154,7 @@ class Machine:
             cta.warps.append(warp)
 
     def constant(self, bank: int, address: int, size: int, error: WarpError) -> int:
-        """``size`` bytes of a constant bank, little endian. Beyond its end:
+        """``size`` bytes of a constant bank, little endian. Beyond its end, which is that of its last whole word:
         WarpFaultError with ``error`` if that is reported, else 0.
         """
         content = self._banks.get(bank, b"")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sim import __main__ as warpstack
-from sim import asm, ptx, run
+from sim import asm, ptx, run, run_tb
 from sim.command import OutputError, OutputFile, Parser, check_file, is_whole, make_folder, write_file
 from testbench.programs import PROGRAMS, RECURSION
 from testbench.refusal import refused
@@ -61,8 +61,8 @@ def test_a_file_is_written_and_replaced(tmp_path):
 
 
 @pytest.mark.parametrize(("path", "reason"), [
-    ("folder", "Is a directory"), ("file/in/out", "Not a directory"), ("file/out", "Not a directory"),
-    ("n" * 300, "File name too long")], ids=["folder", "deep below a file", "below a file", "long name"])
+    ("folder", "Is a directory"), ("none/out", "No such file or directory"), ("file/out", "Not a directory"),
+    ("n" * 300, "File name too long")], ids=["folder", "nowhere", "below a file", "long name"])
 def test_what_cannot_be_written_is_left_as_it_was(path, reason, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_bytes(b"kept")
@@ -89,20 +89,23 @@ def test_a_check_leaves_all_as_it_was(tmp_path):
     check_file(path)
     assert path.read_bytes() == b"kept" and names(tmp_path) == ["out"]
     check_file("/dev/null")
-    check_file(tmp_path / "a" / "b" / "out")
-    (tmp_path / "a").mkdir()
-    check_file(tmp_path / "a" / "b" / "out")
-    assert names(tmp_path) == ["a", "out"] and names(tmp_path / "a") == []
 
 
-@pytest.mark.parametrize("command", [
-    [asm.main, "{source}", "-o", "{out}"], [run.main, "{source}", "--engine", "model", "--json", "{out}"]])
-def test_all_commands_make_the_folders_of_what_they_write(tmp_path, command):
+@pytest.mark.parametrize(("main", "arguments"), [
+    (asm.main, ["{source}", "-o", "{out}"]), (run.main, ["{source}", "--engine", "model", "--json", "{out}"]),
+    (run.main, ["{source}", "--vcd", "{out}"]), (run.main, ["{source}", "--timeline", "{out}"]),
+    (run_tb.main, ["crs", "--vcd", "{out}"])])
+def test_no_command_makes_the_folder_of_what_it_writes(tmp_path, capsys, main, arguments):
+    """One rule for all options, so a name that is mistyped gets a line and no folder."""
     (tmp_path / "k.sass").write_text(SOURCE)
-    main, *arguments = command
-    out = tmp_path / "a" / "b" / "out"
-    assert main([word.format(source=tmp_path / "k.sass", out=out) for word in arguments]) == 0
-    assert names(out.parent) == ["out"]
+    out = tmp_path / "none" / "out.vcd"
+    given = [word.format(source=tmp_path / "k.sass", out=out) for word in arguments]
+    try:
+        code = main(given)
+    except SystemExit as ended:
+        code = ended.code
+    assert (code, names(tmp_path)) == (2, ["k.sass"])
+    assert capsys.readouterr().err.endswith(f"{out}: No such file or directory\n")
 
 
 def test_a_write_that_breaks_off_leaves_the_old_file(tmp_path, monkeypatch):
@@ -167,7 +170,7 @@ def test_what_was_not_written_is_told_again(full_device):
 
 
 def test_a_file_appears_when_it_is_closed(tmp_path):
-    path = tmp_path / "a" / "out"
+    path = tmp_path / "out"
     with OutputFile(path) as file:
         file.write(b"one ")
         file.write(b"two")

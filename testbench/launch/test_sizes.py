@@ -183,3 +183,36 @@ def test_wrong_launch_bounds_are_refused(text, message):
     """As ptxas refuses them."""
     with pytest.raises(ProgramError, match=f"^t:{message}$"):
         parse_ptx(text, "t")
+
+
+BY_VALUE = """.version 7.0
+.target sm_50
+.address_size 64
+.visible .entry k(.param .u64 out, .param .f32 factor, .param .align 4 .b8 pair[8])
+{
+    .reg .u64 to;
+    .reg .u32 word;
+    ld.param.u64 to, [out];
+    ld.param.b32 word, [factor];
+    st.global.u32 [to], word;
+    ld.param.u32 word, [pair+4];
+    st.global.u32 [to+4], word;
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize("pair", [b"\1\0\0\0\2\0\0\0", np.void(b"\1\0\0\0\2\0\0\0")])
+@pytest.mark.parametrize("factor", [2, 2.0, np.float32(2)])
+def test_numbers_and_structures_from_python_become_what_ptx_says(factor, pair):
+    out = np.zeros(2, np.uint32)
+    assert Machine(engine="model").load(BY_VALUE)(out, factor, pair, block=1).status == "ok"
+    assert out.tolist() == [0x4000_0000, 2]
+
+
+def test_wrong_numbers_and_structures_from_python_are_refused():
+    kernel, out = Machine(engine="model").load(BY_VALUE), np.zeros(2, np.uint32)
+    with pytest.raises(ProgramError, match=r"argument 1: expected f32, got u32 \(bits"):
+        kernel(out, np.uint32(2), bytes(8))
+    with pytest.raises(ProgramError, match=r"^argument 2: 4 bytes are given, the parameter has 8$"):
+        kernel(out, 2, bytes(4))

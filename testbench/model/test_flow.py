@@ -127,7 +127,7 @@ def test_pushed_targets_come_from_constants_too():
     (encode("JMP", "c", bank=2, offset=2), WarpError.MISALIGNED_IMMC_ADDR),
     (encode("JMX", "c", bank=2, offset=2, Ra=3), WarpError.MISALIGNED_ADDR),
     (encode("JMP", "c", bank=3, offset=0), WarpError.INVALID_CONST_ADDR),
-    (encode("JMP", "c", bank=2, offset=256), WarpError.INVALID_CONST_ADDR),
+    (encode("JMP", "c", bank=2, offset=8), WarpError.INVALID_CONST_ADDR),
 ])
 def test_targets_that_are_no_pc(word, error):
     _, warp, record = step(word, constants={2: bytes(8)}, registers={4: 0xFFFFFFF8})

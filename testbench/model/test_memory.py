@@ -361,7 +361,7 @@ def test_the_sum_of_a_constant_address_has_32_bits():
     assert vector(warp, 4) == [0x0B0A0908] * 32
 
 
-@pytest.mark.parametrize("index,error", [(256, WarpError.INVALID_CONST_ADDR_LDC), (2, WarpError.MISALIGNED_ADDR),
+@pytest.mark.parametrize("index,error", [(64, WarpError.INVALID_CONST_ADDR_LDC), (2, WarpError.MISALIGNED_ADDR),
                                          (0xFFFFFFFC, WarpError.INVALID_CONST_ADDR_LDC)])
 def test_constants_end(index, error):
     word = encode("LDC", Rd=4, Ra=1, bank=3, size=4)
@@ -377,7 +377,7 @@ def test_constants_end(index, error):
 
 
 def test_a_constant_operand_beyond_the_end():
-    word = encode("IADD", "c", Rd=4, Ra=1, bank=3, offset=256)
+    word = encode("IADD", "c", Rd=4, Ra=1, bank=3, offset=64)
     for report_mask, error, value in ((ALL, WarpError.INVALID_CONST_ADDR, 5), (0, WarpError.NONE, 7)):
         made, warp, _ = prepared(word, constants={3: BANK}, report_mask=report_mask)
         warp.registers[1], warp.registers[4] = 7, 5

@@ -219,7 +219,7 @@ def test_beyond_a_constant_bank_there_are_zeros(bank, place):
 @pytest.mark.parametrize(("register", "expected"), [
     (SpecialRegister.LANEID, 1), (SpecialRegister.TID_X, 1), (SpecialRegister.TID_Y, 2), (SpecialRegister.TID_Z, 3),
     (SpecialRegister.TID, 1 | 2 << 16 | 3 << 26), (SpecialRegister.NTID, 4 | 3 << 16 | 4 << 26),
-    (SpecialRegister.CTAID_X, 1), (SpecialRegister.CTAID_Y, 0), (SpecialRegister.SMEMSZ, 256),
+    (SpecialRegister.CTAID_X, 1), (SpecialRegister.CTAID_Y, 0), (SpecialRegister.SMEMSZ, 48),
     (SpecialRegister.EQMASK, 0x2000), (SpecialRegister.LTMASK, 0x1FFF), (SpecialRegister.LEMASK, 0x3FFF),
     (SpecialRegister.GTMASK, 0xFFFFC000), (SpecialRegister.GEMASK, 0xFFFFE000), (SpecialRegister.LMEMHIOFF, 0),
     (SpecialRegister.SWINLO, SHARED_WINDOW), (SpecialRegister.LWINLO, LOCAL_WINDOW), (255, 0)])

@@ -249,7 +249,7 @@ def test_lanes_and_their_masks():
 
 @pytest.mark.parametrize("register,value", [
     (SpecialRegister.SWINLO, SHARED_WINDOW), (SpecialRegister.LWINLO, LOCAL_WINDOW), (SpecialRegister.SWINSZ, 1 << 24),
-    (SpecialRegister.LWINSZ, 1 << 24), (SpecialRegister.SMEMSZ, 256), (SpecialRegister.SMEMBANKS, 32),
+    (SpecialRegister.LWINSZ, 1 << 24), (SpecialRegister.SMEMSZ, 96), (SpecialRegister.SMEMBANKS, 32),
     (SpecialRegister.LMEMLOSZ, 64), (SpecialRegister.LMEMHIOFF, 0), (SpecialRegister.REGALLOC, 32),
     (SpecialRegister.NTID, 32 | 2 << 16 | 3 << 26), (SpecialRegister.VIRTCFG, 8 << 8 | 1 << 20), (5, 0), (255, 0)])
 def test_special_registers(register, value):

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from sim.interrupt import interrupted
 
-__all__ = ["EXTRAS", "begin", "missing_extra", "why_missing"]
+__all__ = ["EXTRAS", "begin", "missing_extra", "missing_of", "why_missing"]
 
 EXTRAS = {
     "PIL": "picture", "amaranth_boards": "fpga", "atheris": "guided", "cocotb": "cocotb", "distributed": "cluster",
@@ -26,6 +26,11 @@ def missing_extra(module: str) -> str | None:
     if find_spec(module) is not None:
         return None
     return f"the extra '{EXTRAS[module]}' is not installed: pip install -e '.[{EXTRAS[module]}]'"
+
+
+def missing_of(extra: str) -> str | None:
+    """What has to be installed for all modules of an extra, None when they are there."""
+    return next((why for module, of in EXTRAS.items() if of == extra and (why := missing_extra(module))), None)
 
 
 def why_missing(module: str | None) -> str | None:

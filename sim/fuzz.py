@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tqdm import tqdm
 from rtl.params import PRESETS
 from sim.command import CommandError, Parser, add_cache_option, check_file, make_folder, print_text, write_file
 from sim.engine import ENGINES, chosen_engine
+from sim.entry import missing_of
 from sim.interrupt import telling
 
 __all__ = ["FuzzError", "main"]
@@ -81,8 +81,8 @@ def _check(options: Options) -> None:
             raise FuzzError(f"--{name} has to be {least} at least, not {value}")
     if not (options.minutes > 0 and math.isfinite(options.minutes)):
         raise FuzzError(f"--minutes has to be more than 0, not {options.minutes:g}")
-    if options.scheduler is not None and find_spec("distributed") is None:
-        raise FuzzError("the extra 'cluster' is not installed: pip install -e '.[cluster]'")
+    if options.scheduler is not None and (missing := missing_of("cluster")) is not None:
+        raise FuzzError(missing)
     if options.html is not None:
         check_file(options.html)
     make_folder(options.folder)

@@ -15,12 +15,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from tqdm import tqdm
 
 from sim.command import CommandError, Parser, print_text
+from sim.entry import missing_of
 from sim.formal.prover import missing_prover
 from sim.interrupt import telling
 from sim.mutation.mutants import OPERATORS, Mutant
@@ -103,10 +103,9 @@ def _check(options: Options) -> None:
         raise MutateError(f"--minutes has to be more than 0, not {options.minutes:g}")
     if not 0 <= options.least <= 100:
         raise MutateError(f"--least has to be 0 to 100, not {options.least:g}")
-    if find_spec("pytest") is None:
-        raise MutateError("the extra 'test' is not installed: pip install -e '.[test]'")
-    if options.scheduler is not None and find_spec("distributed") is None:
-        raise MutateError("the extra 'cluster' is not installed: pip install -e '.[cluster]'")
+    for extra in (["test"] * (not options.list) + ["cluster"] * (options.scheduler is not None)):
+        if (missing := missing_of(extra)) is not None:
+            raise MutateError(missing)
 
 
 def _units(options: Options) -> list[Unit]:

@@ -297,7 +297,7 @@ def _tell(options: Options, launch: Launch, hardware: Hardware, result: Hardware
     if options.waveform is not None:
         print_text(f"waveform      {options.waveform}{_UNTIL_THEN * (result.status == 'interrupted')}\n")
     if timeline is not None:
-        timeline.finish(hardware.cycles)
+        timeline.finish(hardware.cycles, result.cycles)
         _write_timelines(options, timeline, _UNTIL_THEN * (result.status == "interrupted"))
     return difference
 

@@ -194,7 +194,10 @@ class HostedMachine(HostAccess):
         return low | await self.read(address + 4) << 32
 
     async def _finish(self, result: HardwareResult) -> None:
-        """Reads what there is to know."""
+        """Reads what there is to know. A machine that is not done counts on while it is asked: the cycles are those up
+        to here, and the idle ones are some of them.
+        """
+        idle = await self._counter("idle")
         result.cycles = await self._counter("cycles")
         await self.settle()
         status = await self.read(REGISTERS["STATUS"])
@@ -211,5 +214,7 @@ class HostedMachine(HostAccess):
         halves = await self.read_all(range(COUNTER_BLOCK, COUNTER_BLOCK + 8 * len(names), 4))
         result.counters.update(
             (name, low | high << 32) for name, low, high in zip(names, halves[::2], halves[1::2], strict=True))
+        result.counters.update((name, value) for name, value in (("cycles", result.cycles), ("idle", idle))
+                               if name in names)
         if result.status != "ok":
             self.examine(result)

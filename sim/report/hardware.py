@@ -8,7 +8,8 @@ from sim.report.run import buffer_lines, error_lines
 
 __all__ = ["describe_hardware"]
 
-_SHOWN = {"instructions": "instructions", "lane_operations": "lane ops", "idle": "idle", "divergences": "divergences",
+_SHOWN = {"instructions": "instructions", "lane_operations": "lane ops", "idle": "idle cycles",
+          "divergences": "divergences",
           "pushes": "pushes", "spills": "spills", "fills": "fills", "memory_lines": "memory lines"}
 """What is shown of the counters, and how it is called there."""
 

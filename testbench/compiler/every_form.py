@@ -18,12 +18,12 @@ from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.special import VECTOR_REGISTERS
 from testbench.ptx.text import HEADER
 
-WHOLE = sorted({sign * (1 << bits) + near for bits in (0, 1, 2, 3, 5, 6, 8, 11, 12, 13, 16, 19, 20, 22, 23, 24, 31, 32, 63)
-                for near in (-1, 0, 1) for sign in (1, -1)} | {0, 33, 100, 255 << 8, 0x1F1F, 0x3210, 0x8765_4321,
-                                                               0xFFFF_FFFF_FFFF_FFFF, 0x0001_0000_0001_0000})
+_WIDTHS = (0, 1, 2, 3, 5, 6, 8, 11, 12, 13, 16, 19, 20, 22, 23, 24, 31, 32, 63)
+WHOLE = sorted({sign * (1 << bits) + near for bits in _WIDTHS for near in (-1, 0, 1) for sign in (1, -1)} | {
+    0, 33, 100, 255 << 8, 0x1F1F, 0x3210, 0x8765_4321, 0xFFFF_FFFF_FFFF_FFFF, 0x0001_0000_0001_0000})
 """Whole numbers at the ends of fields."""
-_SINGLE = ("0f00000000", "0f80000000", "0f3f800000", "0fbf800000", "0f7f800000", "0fff800000", "0f7fc00000", "0f00000001",
-           "0f3f801234", "0f7f7fffff", "1.0", "0.1", "-3.5", "0f3f000fff", "0f3f001000", "0f7f801000")
+_SINGLE = ("0f00000000", "0f80000000", "0f3f800000", "0fbf800000", "0f7f800000", "0fff800000", "0f7fc00000",
+           "0f00000001", "0f3f801234", "0f7f7fffff", "1.0", "0.1", "-3.5", "0f3f000fff", "0f3f001000", "0f7f801000")
 _DOUBLE = ("0d0000000000000000", "0d8000000000000000", "0d3ff0000000000000", "0d7ff0000000000000", "0d7ff8000000000000",
            "0d3ff0000000000001", "0d0000000000000001", "1.0", "-0.1", "0d3ff1000000000000", "0d3ff0100000000000")
 _OFFSETS = (0, 4, 8, 16, -4, -16, 2044, 2048, 0x7FFFF0, 0x800000, -0x800000, -0x800010, 0x7FFFC, 0x80000, -0x80000,
@@ -33,7 +33,8 @@ _FILES = {"b16": "h", "b32": "r", "b64": "d", "f16": "g", "f32": "f", "f64": "e"
 _PER_FILE = 6
 _KNOWN = 3
 """How many of them have numbers, which no instruction changes."""
-_VARIABLES = {"global": ("gv", "gs"), "shared": ("sv", "ss"), "local": ("lv",), "const": ("cv",), "param": ("out", "pa")}
+_VARIABLES = {"global": ("gv", "gs"), "shared": ("sv", "ss"), "local": ("lv",), "const": ("cv",),
+              "param": ("out", "pa")}
 _MODULE = """.global .align 16 .b8 gv[4096]; .global .u32 gs; .const .align 16 .b8 cv[1024];
 .shared .align 16 .b8 sv[1024]; .shared .u32 ss;
 .func (.reg .b32 r) plain(.reg .b32 a) { add.u32 r, a, 1; ret; }
@@ -112,13 +113,14 @@ class Writer:
                 return None
             pattern = pattern[:-1]
         result = pattern[0] == ">"
-        part = ""
+        part = sign = ""
         negated = False
         while pattern[-1] in ".-%~!_":
             match pattern[-1]:
                 case ".":
                     part = self.source.choice(["", "", "", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1"])
                 case "-" | "!":
+                    sign = pattern[-1]
                     negated = self.source.random() < 0.3
                 case "_" if self.source.random() < 0.3:
                     return "_"
@@ -133,12 +135,13 @@ class Writer:
         if pattern[:2] == ">|":
             text = self.register(_register_kind(kind), result=True)
             return f"{text}|{self.register('pred', result=True)}" if self.source.random() < 0.5 else text
+        negated &= (sign == "!") == (kind == "pred")
         wants_register = result or pattern[:2] == "<=" or part or (negated and kind != "pred")
         text = self.value(kind, number=not wants_register, result=result)
         if part and text[0] in "rhd":
             text += part
         if negated and text[0] in "rp":
-            text = ("!" if kind == "pred" else "-") + text
+            text = sign + text
         return text
 
     def _wide(self) -> str:
@@ -169,7 +172,8 @@ class Writer:
         width = int(kind[1:]) if kind[0] == "b" else 0
         choice = self.source.random()
         if vector > 1:
-            return self._elements(_register_kind(kind), vector, True), self._elements(_register_kind(kind), vector, False)
+            to, found = (self._elements(_register_kind(kind), vector, result) for result in (True, False))
+            return to, found
         for count, limit in ((2, 0.3), (4, 0.4)):
             if width // count in (16, 32) and choice < limit:
                 unpacks = self.source.random() < 0.5
@@ -245,10 +249,11 @@ def program(source: Random, instructions: list[str]) -> list[str]:
     return [*lines, "ret;", "}"]
 
 
-_COMPUTING = frozenset("""add sub mul mad mul24 mad24 sad div rem min max abs neg fma rcp sqrt copysign testp
-    popc clz bfind brev bfe bfi and or xor not cnot lop3 shl shr shf prmt setp set selp slct cvt
-    vadd vsub vabsdiff vmin vmax vshl vshr vset vmad shfl vote""".split())
-_STORED = {"b16": 2, "b32": 4, "b64": 8, "f32": 4, "f64": 8}
+_OTHERS = frozenset((
+    "activemask", "addc", "atom", "bar", "barrier", "brkpt", "cvta", "exit", "isspacep", "ld", "ldu", "madc", "membar",
+    "mov", "pmevent", "prefetch", "prefetchu", "red", "ret", "st", "subc", "trap"))
+"""What is done elsewhere than in registers, and what takes a carry that may not be there."""
+_STORED = ("b16", "b32", "b64", "f32", "f64")
 THREAD_BYTES = 8 * _PER_FILE * len(_STORED) + 16
 """What each thread of a program that computes stores."""
 
@@ -258,8 +263,7 @@ def computing_forms() -> list[tuple[str, Form]]:
     no lanes that are not there.
     """
     return [(opcode, form) for opcode, form in all_forms()
-            if opcode.rstrip("24") in _COMPUTING | {"mul", "mad"}
-            and not any(item.field == "approximation" for item in form.modifiers)]
+            if opcode not in _OTHERS and not any(item.field == "approximation" for item in form.modifiers)]
 
 
 def computing_program(seed: int, count: int) -> str:
@@ -284,12 +288,13 @@ def computing_program(seed: int, count: int) -> str:
             apart = instruction.startswith("@") and any(name in instruction for name in ("shfl", "vote"))
             lines.append(instruction.split(" ", 1)[1] if apart else instruction)
     place = 8
-    for kind, size in _STORED.items():
+    for kind in _STORED:
         for at in range(_PER_FILE):
             lines.append(f"st.global.{kind} [x+{place}], {_FILES[kind]}{at};")
             place += 8
     lines += [f"selp.b32 r0, {1 << at}, 0, p{at}; or.b32 t, t, r0;" for at in range(_KNOWN, _PER_FILE)]
-    return "\n".join([HEADER, ".visible .entry k(.param .u64 out) {", *lines, "st.global.b32 [x+248], t;", "ret;", "}"]) + "\n"
+    return "\n".join([HEADER, ".visible .entry k(.param .u64 out) {", *lines, f"st.global.b32 [x+{place}], t;", "ret;",
+                      "}\n"])
 
 
 class WrongRefusalError(Exception):

@@ -129,7 +129,7 @@ class Printer:
         base = self.source(op.sources[read])
         if letter == "k" and ":" in op.text:
             bank, table = op.text.split(":")
-            return f"c[{int(bank):#x}][{base}+{self.prefix}{table}{f'+{op.offset:#x}' * bool(op.offset)}]"
+            return f"c[{int(bank):#x}][{base}+{self.prefix}{table}{f'{op.offset:+#x}' * bool(op.offset)}]"
         offset = op.offset + (self.frame if op.text == "caller" else 0)
         if base == "RZ":
             inner = f"{offset:#x}" if offset else "RZ"

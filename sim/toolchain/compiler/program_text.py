@@ -5,8 +5,10 @@ from collections.abc import Mapping
 import networkx as nx
 
 from sim.toolchain.operands import is_reserved
+from sim.toolchain.program import BANK_BYTES
 from sim.toolchain.ptx.module import AddressOf, PtxModule, Variable, parameter_offsets
 
+from .builder import CompileError
 from .layout import FUNCTION_TABLE, HANDLE_BYTES, TABLE_BANK, Layout
 from .text import Finished, function_lines
 
@@ -16,6 +18,10 @@ _DATA = {1: ".byte", 2: ".half", 4: ".word", 8: ".dword"}
 _NO_CODE = 1
 _TOKEN_BYTES = 16
 _LANES = 32
+_WORD_BYTES = 4
+_LARGEST_SHARED = 1 << 28
+_LARGEST_STACK = 0xFFFF_FFF0
+"""Bytes that a file can tell; a launch of less is refused."""
 
 
 def module_lines(layout: Layout) -> list[str]:
@@ -69,22 +75,32 @@ def kernel_lines(module: PtxModule, layout: Layout, name: str, finished: Mapping
         shown = f"{parameter.name}_" if is_reserved(parameter.name) else parameter.name
         lines.append(f".param {shown} {parameter.size} at {offset}")
     shared = layout.shared[name]
+    if shared.size > _LARGEST_SHARED:
+        raise CompileError(function.line, function.column, f"{name} has {shared.size} bytes of shared variables: "
+                                                           f"{_LARGEST_SHARED} at most")
     if shared.size:
         lines.append(f".shared {shared.size} align {shared.alignment}")
     barriers = max(finished[other].function.barriers for other in reached)
     if barriers:
         lines.append(f".barriers {barriers}")
     stack, tokens = _depths(name, finished, graph, reached)
-    lines += [f".frame {own.frame}", f".local {stack}"]
+    lines += [f".frame {own.frame}", f".local {min(stack, _LARGEST_STACK)}"]
     if tokens:
         lines.append(f".crs {tokens * _TOKEN_BYTES}")
+    tables = []
+    if any(finished[other].function.indirect for other in reached):
+        tables += _function_table(layout, prefix)
+    size = HANDLE_BYTES * len(tables)
     for other in reached:
         for block in finished[other].function.blocks:
             if block.table is not None:
-                lines.append(f".const {TABLE_BANK} {prefix}{block.table.name} align 4")
-                lines += [f"    .word {label}" for label in block.table.labels]
-    if any(finished[other].function.indirect for other in reached):
-        lines += _function_table(layout, prefix)
+                tables.append(f".const {TABLE_BANK} {prefix}{block.table.name} align 4")
+                tables += [f"    .word {label}" for label in block.table.labels]
+                size += _WORD_BYTES * len(block.table.labels)
+    if size > BANK_BYTES:
+        raise CompileError(function.line, function.column, f"{name} and the functions it calls have {size} bytes of "
+                                                           f"branch targets and functions: {BANK_BYTES} at most")
+    lines += tables
     for other, body in bodies:
         if other != name:
             lines.append(f".function {prefix}{other}")

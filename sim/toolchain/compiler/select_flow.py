@@ -37,7 +37,7 @@ from .abi import STACK_POINTER, STANDARD_CLOBBERS, Places
 from .builder import Builder, CompileError, handler_of, handles
 from .cleanup import drop_unreachable
 from .ir import RZ, Block, Function, JumpTable, Source, Value, number
-from .layout import FUNCTION_TABLE, TABLE_BANK, Layout, aligned
+from .layout import FAR_TABLE, FUNCTION_TABLE, TABLE_BANK, Layout, aligned
 
 __all__ = ["select_function"]
 
@@ -45,6 +45,10 @@ _MODULES = (double_division, long_division, select_atomics, select_compare, sele
             select_half, select_integer, select_long, select_memory, select_single, select_spaces, select_system,
             select_video, single_division)
 """Where the other handlers are."""
+
+
+_LARGEST_FRAME = 1 << 24
+"""Bytes of the window of local memory."""
 
 
 @handles("bra")
@@ -65,7 +69,11 @@ def _branch_by_index(b: Builder, i: Instruction) -> None:
     scaled = b.compute("SHL", b.word(i.operands[0]), number(2))
     table = JumpTable(f"{b.function.name}.table{b.temporaries}", [b.label(label) for label in i.targets])
     place = b.temporary()
-    b.op("LDC", [place], scaled, text=f"{TABLE_BANK}:{table.name}")
+    offset = 0
+    if b.layout.far_tables:
+        scaled = b.compute("IADD", scaled, number(FAR_TABLE))
+        offset = -FAR_TABLE
+    b.op("LDC", [place], scaled, text=f"{TABLE_BANK}:{table.name}", offset=offset)
     b.end("switch", *table.targets, condition=Source(place), uniform=i.uniform)
     b.block.table = table
     b.begin(behind or b.new_block("next"))
@@ -207,6 +215,9 @@ def _frame(function: Function, ptx: PtxFunction) -> dict[Variable, int]:
         if variable.space is Space.LOCAL:
             places[variable] = end = aligned(end, max(variable.alignment, 4))
             end += variable.size
+    if end > _LARGEST_FRAME:
+        raise CompileError(ptx.line, ptx.column, f"{ptx.name} has {end} bytes of local variables: {_LARGEST_FRAME} at "
+                                                 "most")
     function.frame = end
     return places
 

@@ -33,12 +33,15 @@ from .module import (
     Register,
     Signature,
     Variable,
+    parameter_offsets,
 )
 from .names import Declared, Namer, Prototype, Scope
 
 __all__ = ["parse_ptx", "read_ptx"]
 
 _TARGETS = ("sm_10", "sm_11", "sm_12", "sm_13", "sm_20", "sm_21", "sm_30", "sm_32", "sm_35", "sm_37", "sm_50")
+_LARGEST_BLOCK = 4352
+"""Bytes of an entry's parameters, as for NVIDIA's assembler."""
 _LEAVING = ("bra", "brx", "exit", "ret")
 """Instructions that nothing runs behind, without a guard."""
 
@@ -143,6 +146,8 @@ class _Module:
         namer = Namer()
         scope = Scope(namer, self.scope)
         found = signature(node.results, node.parameters, scope, entry)
+        if entry and (size := parameter_offsets(found.parameters)[1]) > _LARGEST_BLOCK:
+            raise SourceError(node.name, f"{node.name} has {size} bytes of parameters: {_LARGEST_BLOCK} at most")
         declared = self._declared(node, found, entry)
         if node.body is None:
             self.functions.setdefault(node.name, Function(

@@ -7,7 +7,7 @@ from amaranth.lib import memory, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import EventLayout
+from rtl.layouts import UNDER_WAY, EventLayout
 
 __all__ = ["DispatchQueue"]
 
@@ -46,7 +46,7 @@ class DispatchQueue(Component):
         The place of the head, if anything waits; how many wait, in this and the next places; the place behind these.
     """
 
-    def __init__(self, layout: ShapeLike, *, places: int = 16, under_way: int = 6, decoding: int = 0,
+    def __init__(self, layout: ShapeLike, *, places: int = 16, under_way: int = UNDER_WAY, decoding: int = 0,
                  bypass: bool = False) -> None:
         self._places, self.bypass = places, bypass
         self._enough = places - under_way - decoding

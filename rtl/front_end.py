@@ -210,9 +210,9 @@ class FrontEnd(Component):
         still on its way to where it goes on."""
         flow, status, layout = self.control_flow, self.status, error_event(self._params)
         failed, fault, result, written = Signal(layout), Signal(layout), flow.result, flow.write_fault
-        pass_on(m, result.payload, failed, "warp", "pc", "error")
+        pass_on(m, result.payload, failed, "warp", "error")
         m.d.comb += [
-            failed.valid.eq(result.valid & (result.payload.error != WarpError.NONE)),
+            failed.pc.eq(result.payload.own), failed.valid.eq(result.valid & (result.payload.error != WarpError.NONE)),
             fault.valid.eq(written.valid & status.report_mask[WarpError.MMU_FAULT.value]),
             fault.warp.eq(written.payload), fault.error.eq(WarpError.MMU_FAULT)]
         errors = {name: getattr(self, f"{name}_error") for name in _OUTSIDE} | {

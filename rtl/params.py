@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from amaranth.utils import ceil_log2
 
-from rtl.isa.tokens import LINE_BYTES
+from rtl.isa.tokens import CACHED_TOKENS, LINE_BYTES, TOKENS_PER_LINE
 
 __all__ = [
     "ADDRESS_BITS",
@@ -66,6 +66,8 @@ class SmParams:
         Whether there is a unit for double precision, beside single precision; the same.
     counters : bool
         Whether all counters are there; without them only those of cycles and instructions, and the others read as 0.
+    stack_tokens : int
+        Tokens of its call/return stack that a warp has on chip: a power of two from 8 to 64.
     """
 
     warps: int = 8
@@ -77,6 +79,7 @@ class SmParams:
     floats: bool = True
     doubles: bool = True
     counters: bool = True
+    stack_tokens: int = CACHED_TOKENS
 
     def __post_init__(self) -> None:
         if self.warps not in (1, 2, 4, 8, 16, 32, 64):
@@ -84,7 +87,8 @@ class SmParams:
         if self.lanes not in (1, 2, 4, 8, 16, 32):
             raise ValueError(f"lanes must be a power of two from 1 to 32, not {self.lanes!r}")
         for name, least, most in (("registers", 64, 4096), ("shared_bytes", 1 << 12, 1 << 16),
-                                  ("instruction_groups", 16, 1 << 16), ("constant_words", 64, 1 << 16)):
+                                  ("instruction_groups", 16, 1 << 16), ("constant_words", 64, 1 << 16),
+                                  ("stack_tokens", 8, 64)):
             value = getattr(self, name)
             if not (isinstance(value, int) and least <= value <= most and value & value - 1 == 0):
                 raise ValueError(f"{name} must be a power of two from {least} to {most}, not {value!r}")
@@ -139,6 +143,21 @@ class SmParams:
         return ceil_log2(self.registers)
 
     @property
+    def stack_lines(self) -> int:
+        """Lines of a warp's call/return stack on chip."""
+        return self.stack_tokens // TOKENS_PER_LINE
+
+    @property
+    def stack_slot_bits(self) -> int:
+        """Width of such a line's slot: its number modulo the lines on chip."""
+        return ceil_log2(self.stack_lines)
+
+    @property
+    def stack_count_bits(self) -> int:
+        """Width of a count of lines on chip, from none to all."""
+        return self.stack_slot_bits + 1
+
+    @property
     def shared_bits(self) -> int:
         """Width of a byte address in shared memory."""
         return ceil_log2(self.shared_bytes)
@@ -154,7 +173,8 @@ PRESETS: dict[str, SmParams] = {
     "default": SmParams(warps=8, lanes=8),
     "compact": SmParams(warps=8, lanes=4, floats=False, doubles=False),
     "integer": SmParams(warps=8, lanes=8, floats=False, doubles=False),
+    "programs": SmParams(warps=32, lanes=8, registers=2048, shared_bytes=65536),
     "full": SmParams(warps=64, lanes=32, registers=2048, shared_bytes=65536),
 }
-"""Named machines: for proofs and tests of parts, the smallest one, for tests of all, for boards, and the real one's
-size."""
+"""Named machines: for proofs and tests of parts, the smallest one, for tests of all, for boards, for whole
+CUDA programs with blocks of up to 1,024 threads, and the real one's size."""

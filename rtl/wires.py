@@ -2,13 +2,15 @@
 
 from typing import Any
 
-__all__ = ["IN_BLOCKS", "KEEP", "ONE_HOT", "for_depth"]
+__all__ = ["IN_BLOCKS", "KEEP", "ONE_HOT", "SWEPT", "for_depth"]
 
 KEEP = {"keep": 1}
 """Attributes of a wire across which synthesis does not rearrange logic: the few levels that were meant stay few."""
 
 IN_BLOCKS: dict[str, Any] = {"ram_style": "block", "no_rw_check": 1}
 """Attributes of a memory in block RAM whose word counts for nothing when it is read in the cycle of a write to it."""
+SWEPT: dict[str, Any] = {"swept": 1}
+"""Attribute of a memory that gets its first content after a reset, see :mod:`rtl.sweep`. It tells synthesis nothing."""
 ONE_HOT = {"fsm_encoding": "one-hot"}
 """Attributes of the state of a state machine that synthesis gives a flip-flop a state, so that none is decoded."""
 _IN_REGISTERS = 2

@@ -2,18 +2,20 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, ShapeLike, Value
+from amaranth.hdl import Assert, Module, ShapeLike, Signal, Value
 from amaranth.lib import memory
 
-from rtl.wires import for_depth
+from rtl.sweep import Sweep
+from rtl.wires import SWEPT, for_depth
 
 __all__ = ["Words"]
 
 
 class Words(memory.Memory):
-    """Words that all begin alike, each of which is read in the cycle in which its number is known.
+    """Words, each of which is read in the cycle in which its number is known.
 
-    Each call of ``read`` and ``write`` makes a port. A word that is written is read from the next cycle on.
+    Each call of ``read`` and ``write`` makes a port. A word that is written is read from the next cycle on. Without a
+    sweep, a word has to be written after a reset before anything depends on it.
 
     Parameters
     ----------
@@ -21,15 +23,21 @@ class Words(memory.Memory):
         Of a word.
     depth
         How many there are.
+    sweep
+        What gives all words their first content after a reset, by the port that ``write`` makes.
     initial
-        What all begin as.
+        That content.
     attributes
         Of the memory, for synthesis: which RAM it becomes, where that must not be its own choice.
     """
 
-    def __init__(self, shape: ShapeLike, depth: int, initial: int = 0, **attributes: Any) -> None:
-        super().__init__(shape=shape, depth=depth, init=[initial] * depth if initial else [],
-                         attrs=attributes if "no_rw_check" in attributes else for_depth(depth, **attributes))
+    def __init__(self, shape: ShapeLike, depth: int, sweep: Sweep | None = None, initial: int = 0,
+                 **attributes: Any) -> None:
+        attributes = attributes if "no_rw_check" in attributes else for_depth(depth, **attributes)
+        if sweep is not None:
+            attributes = attributes | SWEPT
+        super().__init__(shape=shape, depth=depth, init=[], attrs=attributes)
+        self.sweep, self.initial = sweep, initial
 
     def read(self, m: Module, number: Any) -> Any:
         """The word of that number."""
@@ -38,10 +46,17 @@ class Words(memory.Memory):
         return port.data
 
     def write(self, m: Module, when: Any, number: Any, word: Any) -> None:
-        """Writes a word, ``when`` that is 1: a value, or fields of it by name."""
+        """Writes a word, ``when`` that is 1: a value, or fields of it by name. Of words with a sweep there is one such
+        port, and it is not used during the sweep."""
         port = self.write_port()
-        m.d.comb += [port.en.eq(when), port.addr.eq(number)]
         if isinstance(word, dict):
-            m.d.comb += [port.data[name].eq(value) for name, value in word.items()]
+            content: Any = Signal(self.shape, name="word")
+            m.d.comb += [content[name].eq(value) for name, value in word.items()]
         else:
-            m.d.comb += port.data.eq(Value.cast(word))
+            content = word
+        if self.sweep is not None:
+            m.d.sync += Assert(~(self.sweep.active & when), "a word is written during the sweep")
+            written = self.sweep.over(m, when, number, content, self.initial)
+            m.d.comb += [port.en.eq(written.enable), port.addr.eq(written.number), port.data.eq(written.word)]
+        else:
+            m.d.comb += [port.en.eq(when), port.addr.eq(number), port.data.eq(Value.cast(content))]

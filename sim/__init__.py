@@ -1,11 +1,20 @@
 """Everything that runs the hardware: engines, models, toolchain, waveforms, the commands; from Python, ``Machine``."""
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sim.api import Machine
 
 __all__ = ["Machine"]
+
+if sys.argv[:1] == ["-m"]:      # that is what it is while ``python -m`` imports the package of a module
+    if sys.version_info < (3, 11):      # noqa: UP036
+        sys.exit(f"this project needs Python 3.11 or newer, this is {sys.version_info[0]}.{sys.version_info[1]}")
+
+    from sim.entry import begin
+
+    begin()
 
 
 def __getattr__(name: str) -> Any:

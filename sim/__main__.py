@@ -5,13 +5,15 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from sim.command import CALLED
+from sim.entry import begin
 
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
-    "run": "sim.run", "debug": "sim.debug", "run_tb": "sim.run_tb", "profile": "sim.profile", "bench": "sim.bench",
-    "ptx": "sim.ptx", "asm": "sim.asm", "dis": "sim.dis", "demo": "sim.demo.command", "fpga": "sim.fpga",
-    "board": "sim.board.__main__", "prove": "sim.prove", "fuzz": "sim.fuzz", "mutate": "sim.mutate",
+    "run": "sim.run", "cuda": "sim.cuda.command", "debug": "sim.debug", "run_tb": "sim.run_tb",
+    "profile": "sim.profile", "bench": "sim.bench", "ptx": "sim.ptx", "asm": "sim.asm", "dis": "sim.dis",
+    "demo": "sim.demo.command", "fpga": "sim.fpga", "board": "sim.board.__main__", "prove": "sim.prove",
+    "fuzz": "sim.fuzz", "mutate": "sim.mutate",
     "waves": "sim.waves.__main__", "picture": "sim.waves.picture", "sequence": "sim.waves.sequence",
     "manual": "sim.manual"}
 """Command -> the module whose ``main`` it is."""
@@ -19,6 +21,8 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command with the arguments that follow its name; returns its exit code, 2 for one that does not exist."""
+    if arguments is None:
+        begin()
     name, *rest = [*(sys.argv[1:] if arguments is None else arguments), ""]
     if name in ("-h", "--help"):
         print("usage: warpstack COMMAND ...\n")

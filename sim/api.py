@@ -28,7 +28,9 @@ from rtl.isa.control_code import instruction_address
 from rtl.isa.syntax import PT
 from rtl.params import PRESETS, SmParams
 from sim.engine import choose
-from sim.launch import Argument, Buffer, Launch, Scalar, lacking, prepare
+from sim.launch import Argument, Buffer, Launch, Scalar, Structure, lacking, prepare
+from sim.launch.arguments import TYPE_BYTES
+from sim.launch.instructions import check_instructions
 from sim.launch.memory import Memory
 from sim.launch.programs import read_program
 from sim.machine.comparison import Difference
@@ -41,7 +43,7 @@ from sim.report.hardware import describe_hardware
 from sim.report.output import output_of
 from sim.report.run import describe
 from sim.toolchain.module import Kernel as Entry
-from sim.toolchain.module import Module, ProgramError
+from sim.toolchain.module import Module, Parameter, ProgramError
 from sim.toolchain.runtime.supply import supplied
 from sim.toolchain.spelling import spell
 from sim.waves.picture import Row, draw
@@ -54,6 +56,8 @@ _LIMIT = 10_000_000
 _KINDS = {"__global__": ".cu", ".version": ".ptx", ".kernel": ".sass"}
 """What a program's text has in it, and the suffix of such a file."""
 _FLOATS = {4: "<f", 8: "<d"}
+_KINDS_OF_NUMBERS = {"u": "u", "i": "s", "f": "f"}
+"""Letters of types by those of numpy."""
 _Dimensions = int | Sequence[int]
 
 
@@ -127,7 +131,9 @@ class Machine:
         """A kernel of a program: of a file (.cubin, .ptx, .sass, .cu) or a text. ``kernel`` is its name, not needed
         when there is only one."""
         module = supplied(_module(program))
-        return Kernel(self, module, module.kernel(kernel))
+        entry = module.kernel(kernel)
+        check_instructions(module, entry, self.name, self.params)
+        return Kernel(self, module, entry)
 
     def hardware(self, vcd: Path | None = None) -> Hardware | None:
         """What simulates it; made once, but for a waveform. None: the warp model does."""
@@ -155,7 +161,8 @@ class Kernel:
     def __init__(self, machine: Machine, module: Module, entry: Entry) -> None:
         self._machine, self._module, self._entry = machine, module, entry
         self.name = entry.name
-        self.sizes = tuple(one.size for one in sorted(entry.parameters, key=lambda one: one.ordinal))
+        self._parameters = sorted(entry.parameters, key=lambda one: one.ordinal)
+        self.sizes = tuple(one.size for one in self._parameters)
 
     def __call__(self, *arguments: Any, grid: _Dimensions = 1, block: _Dimensions = 32, shared: int = 0,
                  vcd: str | Path | None = None, limit: int = _LIMIT,
@@ -195,8 +202,8 @@ class Kernel:
     def _launch(self, arguments: Sequence[Any], grid: _Dimensions, block: _Dimensions, shared: int) -> Launch:
         if len(arguments) != len(self.sizes):
             raise ProgramError(f"kernel {self.name} takes {len(self.sizes)} arguments, not {len(arguments)}")
-        given = [_argument(number, value, size)
-                 for number, (value, size) in enumerate(zip(arguments, self.sizes, strict=True))]
+        given = [_argument(value, parameter)
+                 for value, parameter in zip(arguments, self._parameters, strict=True)]
         launch = replace(prepare(self._module, given, entry=self.name, grid=_three(grid), block=_three(block),
                                  dynamic_shared=shared), floats=self._machine.params.floats,
                          doubles=self._machine.params.doubles)
@@ -253,7 +260,7 @@ class Session:
 
     def __init__(self, launch: Launch, arguments: Sequence[Any], params: SmParams) -> None:
         self._launch, self._arguments = launch, arguments
-        self._model = WarpModel(launch, warps=params.warps)
+        self._model = WarpModel(launch, warps=params.warps, stack_tokens=params.stack_tokens)
 
     @property
     def warps(self) -> dict[int, WarpView]:
@@ -305,8 +312,10 @@ def _buffer_name(number: int) -> str:
     return f"argument {number}"
 
 
-def _argument(number: int, value: Any, size: int) -> Argument:
-    """What a parameter of so many bytes gets."""
+def _argument(value: Any, parameter: Parameter) -> Argument:
+    """What a parameter gets."""
+    number, size = parameter.ordinal, parameter.size
+
     def wrong(why: str) -> ProgramError:
         return ProgramError(f"{_buffer_name(number)}: {why}")
 
@@ -315,24 +324,37 @@ def _argument(number: int, value: Any, size: int) -> Argument:
             raise wrong(f"an array of {value.dtype} has no bytes")
         if size != 8:
             raise wrong(f"an array's address has 8 bytes, the parameter {size}")
-        return Buffer(_buffer_name(number), value.tobytes() or b"\0")
+        return Buffer(_buffer_name(number), value.tobytes() or b"\0", _type_name(value.dtype))
+    if isinstance(value, bytes | np.void):
+        content = value if isinstance(value, bytes) else value.tobytes()
+        if len(content) != size:
+            raise wrong(f"{len(content)} bytes are given, the parameter has {size}")
+        return Structure(content)
     if isinstance(value, np.generic):
         content = value.tobytes()
         if len(content) != size:
             raise wrong(f"{value.dtype} has {len(content)} bytes, the parameter {size}")
-        return Scalar(int.from_bytes(content, "little"), size)
+        return Scalar(int.from_bytes(content, "little"), size, _type_name(value.dtype))
+    if isinstance(value, int) and parameter.type in ("f32", "f64"):
+        value = float(value)
     if isinstance(value, float):
         if size not in _FLOATS:
             raise wrong(f"no floating-point number has {size} bytes")
         try:
-            return Scalar(int.from_bytes(struct.pack(_FLOATS[size], value), "little"), size)
+            return Scalar(int.from_bytes(struct.pack(_FLOATS[size], value), "little"), size, f"f{8 * size}")
         except OverflowError:
             raise wrong(f"{value} is too large for {size} bytes") from None
     if isinstance(value, int):
         if not -1 << 8 * size - 1 <= value < 1 << 8 * size:
             raise wrong(f"{value} does not fit into {size} bytes")
-        return Scalar(int(value), size)
+        return Scalar(int(value), size, f"s{8 * size}")
     raise wrong(f"{type(value).__name__} is neither an array nor a number")
+
+
+def _type_name(dtype: np.dtype[Any]) -> str | None:
+    """The type of numbers, None where there is no such one."""
+    name = f"{_KINDS_OF_NUMBERS.get(dtype.kind, '')}{8 * dtype.itemsize}"
+    return name if name in TYPE_BYTES else None
 
 
 def _take_back(arguments: Sequence[Any], launch: Launch, memory: Memory) -> None:

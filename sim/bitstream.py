@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from amaranth.build.run import LocalBuildProducts
@@ -21,7 +22,18 @@ from rtl.component import Component
 from rtl.fpga.boards import Board, BoardTop, board_top
 from rtl.params import SmParams
 from sim.command import make_folder
-from sim.ecp5 import BLOCK_TIMING, FOR_SIZE, FpgaError, Timing, critical_path, missing_tool, run_tool, versions
+from sim.ecp5 import (
+    BLOCK_TIMING,
+    FOR_SIZE,
+    KEPT,
+    FpgaError,
+    Timing,
+    critical_path,
+    missing_tool,
+    run_tool,
+    run_tool_once,
+    versions,
+)
 from sim.netlist import names_of
 
 __all__ = ["COLUMNS", "Bitstream", "PadsAlone", "build", "check_loader", "constraints", "load", "missing_boards"]
@@ -55,6 +67,9 @@ _GLOBAL = "$glbnet$"
 _SAME = 0.01
 """MHz by which a clock that was asked for and what nextpnr says of it may differ."""
 _LOADER = ("OPENFPGALOADER", "openFPGALoader")
+_PART = re.compile(rb"Part: ([\w-]+)")
+_HEADER_BYTES = 1024
+"""Of a bitstream: where it says in text what it is for."""
 
 
 @dataclass
@@ -81,16 +96,20 @@ class Bitstream:
     clocks: dict[int, dict[str, tuple[float, float]]] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
 
+    def slow_clocks(self, timing: Timing) -> dict[str, tuple[float, float]]:
+        """The clocks that are not met with a seed: MHz that are reached, and that are wanted."""
+        return {name: (reached, wanted) for name, (reached, wanted) in self.clocks[timing.seed].items()
+                if reached < wanted}
+
     @property
     def best(self) -> Timing:
-        """The fastest, whose bitstream it is."""
-        return max(self.timings, key=lambda timing: timing.fmax)
+        """Whose bitstream it is: the fastest of those that meet all clocks, or else of all."""
+        return max(self.timings, key=lambda timing: (not self.slow_clocks(timing), timing.fmax))
 
     @property
     def met(self) -> bool:
         """Whether all of it is as fast as it has to be."""
-        return self.best.fmax >= self.wanted and all(
-            reached >= wanted for reached, wanted in self.clocks[self.best.seed].values())
+        return not self.slow_clocks(self.best)
 
     def text(self) -> str:
         """It for people."""
@@ -125,7 +144,8 @@ class Bitstream:
 def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[int],
           say: Callable[[str], None]) -> tuple[Bitstream, Any]:
     """Builds the bitstream of a top with the first seed that is fast enough, or the best; also what its platform
-    programs it from. The tools' files are left in ``folder``. FpgaError when a tool fails.
+    programs it from. The tools' files are left in ``folder``, and the netlist is taken from there if an earlier run
+    made it of the same design. FpgaError when a tool fails.
     """
     folder = folder.resolve()
     make_folder(folder)
@@ -136,11 +156,14 @@ def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[
                             nextpnr_opts=f"--timing-allow-fail --placer {_PLACER} --router {_ROUTER} "
                                          f"--report {_REPORT}")
     plan.extract(folder)
+    tools = versions(folder, say, "ecppack")
     commands = dict(_commands(plan.files[f"build_{_NAME}.sh"]))
     result = Bitstream(board, preset, f"{platform.device}, {platform.package}, speed grade {platform.speed}",
-                       top.frequency / 1e6, folder / f"{_NAME}.bit", tools=versions(folder))
+                       top.frequency / 1e6, folder / f"{_NAME}.bit", tools=tools)
     say("synthesis")
-    run_tool("yosys", commands["yosys"], folder, "yosys.log")
+    if not run_tool_once("yosys", commands["yosys"], folder, "yosys.log", tools["yosys"],
+                         [f"{_NAME}.il", f"{_NAME}.ys"], [f"{_NAME}.json"]):
+        say(KEPT)
     netlist = json.loads((folder / f"{_NAME}.json").read_text(encoding="utf-8"))["modules"][_NAME]
     names = names_of(netlist)
     result.units = _units(netlist, names)
@@ -148,16 +171,19 @@ def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[
     config = folder / f"{_NAME}.config"
     for seed in seeds:
         say(f"placement and routing, seed {seed}")
-        run_tool("nextpnr-ecp5", [*commands["nextpnr-ecp5"], "--seed", str(seed)], folder, f"seed{seed}.log")
+        run_tool("nextpnr-ecp5", [*commands["nextpnr-ecp5"], "--seed", str(seed)], folder, f"seed{seed}.log",
+                 [_REPORT, config.name])
         timing = _read_report(result, json.loads((folder / _REPORT).read_text(encoding="utf-8")), seed, names)
-        say(f"{timing.fmax:.1f} MHz")
+        say(", ".join([f"{timing.fmax:.1f} MHz", *(
+            f"{name} {reached:.1f} of {wanted:g} MHz" for name, (reached, wanted) in result.slow_clocks(timing).items()
+            if reached != timing.fmax)]))
         if timing is result.best:
             config.replace(folder / "best.config")
         if result.met:
             break
     (folder / "best.config").replace(config)
     say("bitstream")
-    run_tool("ecppack", commands["ecppack"], folder, "ecppack.log")
+    run_tool("ecppack", commands["ecppack"], folder, "ecppack.log", [result.path.name])
     return result, LocalBuildProducts(str(folder))
 
 
@@ -237,23 +263,43 @@ def _read_report(result: Bitstream, report: dict[str, Any], seed: int, names: Ma
     return timing
 
 
-def missing_boards() -> str | None:
-    """What has to be installed for boards, None when it is there."""
+def missing_boards(*, tools: bool = True) -> str | None:
+    """What is missing for boards, in one line: what knows them and, if wanted, the ``tools`` that make bitstreams; None
+    when all is there.
+    """
     if find_spec("amaranth_boards") is None:
         return "the extra 'fpga' is not installed: pip install -e '.[fpga]'"
-    return missing_tool("ecppack")
+    return missing_tool("yosys", "nextpnr-ecp5", "ecppack") if tools else None
 
 
 def check_loader() -> None:
     """FpgaError where there is nothing that programs boards."""
-    tool = os.environ.get(*_LOADER)
-    if shutil.which(tool) is None:
-        raise FpgaError(f"{tool} is not installed: it programs boards (https://trabucayre.github.io/openFPGALoader)")
+    variable, program = _LOADER
+    named = os.environ.get(variable)
+    if shutil.which(program if named is None else named) is None:
+        missing = f"{program} is not installed" if named is None else f"{variable}={named}: there is no such program"
+        raise FpgaError(f"{missing}; it programs boards: apt install openfpgaloader, brew install openfpgaloader, or "
+                        f"see https://trabucayre.github.io/openFPGALoader")
 
 
-def load(platform: Any, products: Any) -> None:
-    """Programs a board, as its platform does it. FpgaError when that fails."""
+def load(platform: Any, bitstream: Path) -> None:
+    """Programs a board with the bitstream in a file, as its platform does it. FpgaError when that fails, or when the
+    bitstream says that it is for another device.
+    """
+    content = _read_bitstream(bitstream)
+    part = _PART.search(content[:_HEADER_BYTES])
+    if part is not None and not part[1].decode().startswith(f"{platform.device}-"):
+        raise FpgaError(f"{bitstream}: for {part[1].decode()}, and the board has {platform.device}")
+    with TemporaryDirectory() as folder:
+        (Path(folder) / f"{_NAME}.bit").write_bytes(content)
+        try:
+            platform.toolchain_program(LocalBuildProducts(folder), _NAME)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise FpgaError(f"the board could not be programmed: {error}") from error
+
+
+def _read_bitstream(path: Path) -> bytes:
     try:
-        platform.toolchain_program(products, _NAME)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise FpgaError(f"the board could not be programmed: {error}") from error
+        return path.read_bytes()
+    except OSError as error:
+        raise FpgaError(f"{path}: {error.strerror}") from error

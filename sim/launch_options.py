@@ -5,26 +5,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from rtl.isa.errors import WarpError
-from rtl.isa.legality import encoding_error, lacks
-from rtl.isa.syntax import RZ
-from rtl.isa.table import find
 from rtl.params import PRESETS, SmParams
+from sim.activity import activity
 from sim.board.errors import BoardError
 from sim.board.link import BAUD, Link, open_port
 from sim.board.machine import Board
 from sim.board.placing import fit
 from sim.command import CommandError, Parser, add_cache_option
 from sim.engine import current_name
-from sim.engine.activity import activity
 from sim.launch import Launch, lacking, prepare
-from sim.launch.arguments import parse_arguments
+from sim.launch.arguments import ARGUMENT_FORMS, parse_arguments
+from sim.launch.instructions import check_instructions
 from sim.launch.memory import Memory
 from sim.launch.programs import SUFFIXES, read_program
 from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT
-from sim.toolchain.module import Module, ProgramError
-from sim.toolchain.reach import reached
-from sim.toolchain.refusals import refused_text
+from sim.toolchain.module import Module
 from sim.toolchain.runtime.supply import supplied
 
 __all__ = ["BOARD", "LaunchError", "LaunchOptions", "add_board_options", "add_launch_options", "check_size",
@@ -96,7 +91,7 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
     parser.add_argument("--block", metavar="X[,Y[,Z]]", type=_dimensions, default=(32, 1, 1),
                         help="threads of a CTA (default: 32)")
     parser.add_argument("--arg", metavar="SPEC", action="append", default=[],
-                        help="a parameter, in order: u32:V s32:V u64:V f32:V buf:NAME=u32[COUNT] buf:NAME=@FILE")
+                        help=f"a parameter, in order: {ARGUMENT_FORMS}")
     parser.add_argument("--preset", choices=PRESETS, default=DEFAULT_PRESET,
                         help=f"the machine (default: {DEFAULT_PRESET}; of a board: what it has)")
     parser.add_argument("--engine", type=current_name, choices=("auto", *engines, BOARD), default="auto",
@@ -110,19 +105,6 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
                         f"(default: {OUTPUT_DEFAULT})")
     parser.add_argument("--heap", metavar="BYTES", type=_bytes, help="room for what a kernel allocates "
                         f"(default: {HEAP_DEFAULT})")
-
-
-def _check_instructions(module: Module, entry: str | None, preset: str, floats: bool, doubles: bool) -> None:
-    """Refuses a kernel that may come to what is no instruction of this machine, which has floating point if ``floats``
-    and double precision if ``doubles``: ProgramError."""
-    for pc, word in reached(module, module.kernel(entry)):
-        if encoding_error(word, RZ, floats, doubles) is WarpError.ILLEGAL_INSTR_ENCODING:
-            form = find(word)
-            lack = None if form is None else lacks(form, form.values(word), floats, doubles)
-            why = "" if lack is None else f": {lack.why.replace('the machine', f'preset {preset}')}"
-            name = max((place, name) for name, place in module.code.symbols.items() if place <= pc)[1]
-            raise ProgramError(
-                f"{module.name}: {name}, {pc:#06x}: this machine has no instruction {refused_text(word, pc)}{why}")
 
 
 def add_board_options(parser: argparse.ArgumentParser) -> None:
@@ -155,7 +137,7 @@ def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board
     name, params = machine_of(options.preset, board)
     output, heap = (size if board is None or size is not None else min(default, board.size // _OF_BOARD)
                     for size, default in ((options.output, OUTPUT_DEFAULT), (options.heap, HEAP_DEFAULT)))
-    _check_instructions(module, options.entry, name, params.floats, params.doubles)
+    check_instructions(module, module.kernel(options.entry), name, params)
 
     def place(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, T]:
         made = finish(replace(prepare(

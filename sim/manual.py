@@ -8,17 +8,18 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
+from sim.activity import activity
+from sim.children import run_child
 from sim.command import CommandError, Parser, make_folder
-from sim.engine.activity import activity
 from sim.report.ports import PORT_UNITS, port_table
 from sim.report.reference import reference_pages
 
@@ -38,13 +39,13 @@ _PORTS = re.compile(r"(<!-- ports -->\n).*?(<!-- end of ports -->\n)", re.DOTALL
 NAVIGATION: tuple[tuple[str, Sequence[str]], ...] = (
     ("Begin", ("docs/tour.md", "docs/examples/README.md", "waveforms/README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     ("The hardware", ("rtl/README.md", "docs/front_end.md", "docs/lanes.md", "docs/control_flow.md", "docs/memory.md",
-                      "docs/serial.md", "docs/barriers_traps.md", "docs/traps.md", "docs/host.md", "docs/choices.md",
-                      "docs/proofs.md", "docs/mutation.md", "docs/benchmarks.md")),
+                      "docs/reset.md", "docs/serial.md", "docs/barriers_traps.md", "docs/traps.md", "docs/host.md",
+                      "docs/choices.md", "docs/proofs.md", "docs/mutation.md", "docs/benchmarks.md")),
     ("Units", tuple(f"docs/units/{unit}.md" for unit in PORT_UNITS)),
     ("Reference", ("reference/instructions.md", "docs/refused.md", "reference/registers.md", "reference/errors.md")),
-    ("Programs", ("sim/README.md", "docs/python.md", "docs/debugger.md", "docs/profile.md", "docs/ptx.md",
-                  "docs/runtime.md", "docs/fuzz.md")),
-    ("Boards", ("docs/board.md", "docs/board_video.md", "constraints/README.md")),
+    ("Programs", ("sim/README.md", "docs/cuda.md", "docs/python.md", "docs/debugger.md", "docs/profile.md",
+                  "docs/ptx.md", "docs/runtime.md", "docs/fuzz.md")),
+    ("Boards", ("docs/board.md", "docs/board_video.md", "docs/board_measurements.md", "constraints/README.md")),
     ("Tests", ("testbench/README.md", "testbench/programs/README.md", "testbench/programs/cuda/README.md")))
 """Pages by section; the home page goes before."""
 _STYLE = """\
@@ -138,8 +139,7 @@ class Pages:
 def _draw(root: Path, stage: Path, say: Callable[[str], None]) -> None:
     """Draws the pictures of waveforms that pages say how to draw; records each testbench once."""
     def run(what: str, module: str, *arguments: str) -> None:
-        done = subprocess.run([sys.executable, "-m", module, *arguments], cwd=root, text=True, capture_output=True,
-                              check=False)
+        done = run_child([sys.executable, "-m", module, *arguments], cwd=root, stdout=PIPE, stderr=PIPE)
         if done.returncode:
             raise CommandError(f"{what}: {(done.stderr or done.stdout).strip()}")
 

@@ -15,13 +15,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from tqdm import tqdm
 
 from sim.command import CommandError, Parser, print_text
+from sim.entry import missing_of
 from sim.formal.prover import missing_prover
+from sim.interrupt import telling
 from sim.mutation.mutants import OPERATORS, Mutant
 from sim.mutation.store import Store, digest_of
 from sim.mutation.trial import Plan, baseline, trial
@@ -102,10 +103,9 @@ def _check(options: Options) -> None:
         raise MutateError(f"--minutes has to be more than 0, not {options.minutes:g}")
     if not 0 <= options.least <= 100:
         raise MutateError(f"--least has to be 0 to 100, not {options.least:g}")
-    if find_spec("pytest") is None:
-        raise MutateError("the extra 'test' is not installed: pip install -e '.[test]'")
-    if options.scheduler is not None and find_spec("distributed") is None:
-        raise MutateError("the extra 'cluster' is not installed: pip install -e '.[cluster]'")
+    for extra in (["test"] * (not options.list) + ["cluster"] * (options.scheduler is not None)):
+        if (missing := missing_of(extra)) is not None:
+            raise MutateError(missing)
 
 
 def _units(options: Options) -> list[Unit]:
@@ -141,9 +141,10 @@ def _measure(options: Options, store: Store, units: Sequence[Unit]) -> dict[str,
     these."""
     sources = {unit.name: digest_of([*(ROOT / "rtl").rglob("*.py"), *unit.test_files(ROOT)]) for unit in units}
     missing = [unit for unit in units if store.netlists(unit, sources[unit.name]) is None]
-    with tqdm(total=len(missing), desc="tests without mutants", unit=" units", disable=None, leave=False) as bar:
-        for found in results_of(baseline, ((ROOT, unit) for unit in missing), lambda: True, workers=options.workers,
-                                scheduler=options.scheduler):
+    with (tqdm(total=len(missing), desc="tests without mutants", unit=" units", disable=None, leave=False) as bar,
+          closing(results_of(baseline, ((ROOT, unit) for unit in missing), lambda: True, workers=options.workers,
+                             scheduler=options.scheduler)) as results):
+        for found in results:
             if found.failed:
                 raise MutateError(f"{found.unit}: without a mutant there fails {', '.join(found.failed)}")
             store.add_baseline(found, sources[found.unit])
@@ -154,7 +155,7 @@ def _measure(options: Options, store: Store, units: Sequence[Unit]) -> dict[str,
 def _try(options: Options, store: Store, cases: Sequence[_Case]) -> None:
     """Tries mutants."""
     sources = _measure(options, store, list({case.unit.name: case.unit for case in cases}.values()))
-    of_key = {case.mutant.key: case for case in cases}
+    of_key, tried = {case.mutant.key: case for case in cases}, 0
     end = time.monotonic() + 60 * options.minutes
 
     def tasks() -> Iterator[tuple[Path, Unit, Mutant, Plan]]:
@@ -162,9 +163,12 @@ def _try(options: Options, store: Store, cases: Sequence[_Case]) -> None:
             # With what is known of the tests by then.
             yield ROOT, case.unit, case.mutant, store.plan(case.unit, sources[case.unit.name])
 
-    with tqdm(total=len(cases), unit=" mutants", disable=None, leave=False) as bar:
-        for found in results_of(trial, tasks(), lambda: time.monotonic() < end, workers=options.workers,
-                                scheduler=options.scheduler, ahead=1):
+    with (tqdm(total=len(cases), unit=" mutants", disable=None, leave=False) as bar,
+          telling(lambda: f"after {tried} mutants, kept in {options.store}"),
+          closing(results_of(trial, tasks(), lambda: time.monotonic() < end, workers=options.workers,
+                             scheduler=options.scheduler, ahead=1)) as results):
+        for found in results:
+            tried += 1
             case = of_key[found.mutant.key]
             store.add(case.unit, case.source, found)
             bar.update()

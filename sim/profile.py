@@ -68,7 +68,7 @@ def _work(options: Namespace) -> int:
     profile = Profile(params)
     hardware = Hardware(params, chosen_engine(options), watched=profile.watched)
     result = hardware.run(launch, options.max_cycles)
-    profile.finish(hardware.cycles)
+    profile.finish(hardware.cycles, result.cycles)
     print_text(f"kernel        {launch.kernel.name}\nstatus        {result.status}\ncycles        {result.cycles}\n\n"
                + text(profile, options.lines))
     lines = source_lines(options.program, module)

@@ -12,7 +12,7 @@ import ast
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +22,7 @@ from tqdm import tqdm
 from sim.command import Parser, make_folder, print_text
 from sim.formal.prover import ProofError, answer, missing_prover, questions
 from sim.formal.theorem import load
+from sim.interrupt import telling
 from sim.workers import results_of
 
 __all__ = ["main", "theorems"]
@@ -71,8 +72,11 @@ def _prove(options: Options, folder: Path, paths: Iterable[Path]) -> bool:
     asked = [(question,) for path, theorem in loaded if not (options.short and theorem.long)
              for question in questions(path, theorem, folder / path.stem, options.depth)]
     right = True
-    with tqdm(total=len(asked), desc="questions", disable=None, leave=False) as bar:
-        for each in results_of(answer, iter(asked), lambda: True, workers=options.workers):
+    with ExitStack() as stack:
+        bar = stack.enter_context(tqdm(total=len(asked), desc="questions", disable=None, leave=False))
+        stack.enter_context(telling(lambda: f"after {bar.n} of {len(asked)} questions"))
+        found = stack.enter_context(closing(results_of(answer, iter(asked), lambda: True, workers=options.workers)))
+        for each in found:
             right &= each.right
             bar.clear()
             print_text(f"{each.question.theorem:16} {each.seconds:6.1f} s  {'yes' if each.right else 'NO '}  "

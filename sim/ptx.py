@@ -1,7 +1,8 @@
 """Compiles a program: ``python -m sim.ptx IN.ptx -o OUT.cubin``.
 
 ``docs/ptx.md`` tells the language. With ``-o OUT.sass`` the assembly text is written. Exit code 2: there is an error in
-the text or with a file; one line on stderr says what and where, and no file is written.
+the text or with a file; one line on stderr says what and where, and no file is written. A kernel that uses textures is
+left out, which a line on stderr says, unless the file has no other.
 """
 
 import sys
@@ -9,11 +10,13 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from sim.activity import activity
 from sim.collector import collector_off
 from sim.command import Parser, write_file
-from sim.engine.activity import activity
+from sim.toolchain.compiler import compile_module
 from sim.toolchain.elf_writer import write_object
-from sim.toolchain.from_ptx import assembly_of_ptx, object_of_ptx
+from sim.toolchain.from_ptx import compiled_object
+from sim.toolchain.ptx.front_end import read_ptx
 
 __all__ = ["main"]
 
@@ -30,11 +33,14 @@ def _parser() -> Parser:
 
 def _compile(options: Namespace) -> None:
     with collector_off(), activity(f"compiling {options.input}"):
+        module = read_ptx(options.input)
         if Path(options.output).suffix == ".sass":
-            content = assembly_of_ptx(options.input).encode()
+            content = compile_module(module).encode()
         else:
-            content = write_object(object_of_ptx(options.input))
+            content = write_object(compiled_object(module, options.input))
     write_file(options.output, content)
+    for reason in module.refused.values():
+        print(f"left out: {reason}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

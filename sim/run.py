@@ -1,13 +1,14 @@
 """Runs a kernel: ``python -m sim.run PROGRAM ...``.
 
 Exit code 0: the kernel ended. 1: an error, a trap or the limit stopped it. 2: it could not be run; one line on
-stderr says why.
+stderr says why. 130: Ctrl-C has stopped it; where its warps were is printed, waveform and timelines end there, and no
+results are written.
 """
 
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -18,6 +19,7 @@ from sim.board.machine import Board
 from sim.command import CommandError, Parser, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, chosen_engine
 from sim.firmware.switching import GridSwitch
+from sim.interrupt import Interrupted, deferred, raise_noted
 from sim.launch import Launch, with_trap_handler
 from sim.launch.memory import Memory
 from sim.launch.programs import SUFFIXES, read_program
@@ -35,9 +37,10 @@ from sim.launch_options import (
 from sim.machine.comparison import memory_difference
 from sim.machine.hardware import Hardware
 from sim.machine.host import Driver
-from sim.machine.hosted import HardwareResult, HostedMachine
+from sim.machine.hosted import HardwareResult, HostedMachine, RunInterrupted
 from sim.machine.timeline import Timeline
 from sim.machine.warp_state import WarpState, state_of
+from sim.model.bounds import Bounds
 from sim.model.warp import Machine, Result
 from sim.report.error_status import decode, registers_of
 from sim.report.hardware import describe_hardware
@@ -55,6 +58,7 @@ _STEP = 10_000
 """Instructions of the reference machine between two moves of the progress bar."""
 
 
+_UNTIL_THEN = ", up to the interruption"
 _TIMELINES = {"timeline": "a page of HTML", "trace": "a trace for Perfetto (JSON)", "konata": "a log for Konata"}
 
 
@@ -75,6 +79,7 @@ class Options(LaunchOptions):
     trace: str | None
     konata: str | None
     check: bool
+    bounds: bool
     switch: int | None
 
     @property
@@ -104,6 +109,9 @@ def _parser() -> Parser:
     parser.add_argument("--check", action="store_true",
                         help="compare every instruction with the reference machine, on a board memory at the end (not "
                              "with the engine model)")
+    parser.add_argument("--bounds", action="store_true",
+                        help="tell of accesses outside of all buffers, variables and constants, to the byte (exit code "
+                             "1; only with the engine model)")
     parser.add_argument("--switch", metavar="N", type=number_from_one,
                         help="take the grid off the machine after N cycles, all its warps saved to memory, and let it "
                              "go on from there (not with the engine model, on a board, with a handler or a timeline)")
@@ -123,6 +131,8 @@ def _check(options: Options) -> None:
     for flag in (*simulated, *switches):
         if options.engine == BOARD:
             raise RunError(f"--{flag} needs a simulation, which a board is not")
+    if options.bounds and options.engine != MODEL:
+        raise RunError("--bounds needs --engine model: the hardware's memory comes in lines of 64 bytes")
     for flag in (*timelines, *["handler"] * (options.handler is not None)):
         if switches:
             raise RunError(f"--switch and --{flag} do not go together")
@@ -131,14 +141,16 @@ def _check(options: Options) -> None:
     if options.fst is not None and not is_fst(Path(options.fst)):
         raise RunError(f"--fst {options.fst}: the name of an FST ends in {FST}")
     if (waveform := options.waveform) is not None:
-        check_file(waveform, folders=True)
+        check_file(waveform)
         check_fst(waveform)
 
 
 def _run(machine: Machine, limit: int) -> Result:
-    """Runs to the end or the limit, with a progress bar on a terminal."""
-    with tqdm(unit=" instructions", disable=None, leave=False) as bar:
+    """Runs to the end or the limit, with a progress bar on a terminal. Interrupted after Ctrl-C, between two
+    instructions."""
+    with deferred(), tqdm(unit=" instructions", disable=None, leave=False) as bar:
         while True:
+            raise_noted()
             before = machine.instructions
             result = machine.run(min(_STEP, limit - before))
             bar.update(machine.instructions - before)
@@ -191,11 +203,23 @@ def _report(launch: Launch, memory: Memory, text: str) -> None:
 
 def _on_model(options: Options, launch: Launch) -> dict[str, object]:
     """Runs on the reference machine; prints what it came to."""
-    machine = Machine(launch, warps=PRESETS[options.preset].warps)
-    result = _run(machine, options.max_cycles)
-    _report(launch, machine.memory, describe(machine, result))
-    return results(launch, machine.memory, result.status, result.instructions, result.instructions,
-                   _of_model(machine))
+    bounds = Bounds(launch) if options.bounds else None
+    params = PRESETS[options.preset]
+    machine = Machine(launch, warps=params.warps, stack_tokens=params.stack_tokens)
+    machine.bounds = bounds
+    try:
+        result = _run(machine, options.max_cycles)
+    except Interrupted as request:
+        request.after = f"after {machine.instructions:,} instructions"
+        _report(launch, machine.memory, describe(machine, Result("interrupted", machine.instructions)))
+        raise
+    outside = [] if bounds is None else list(bounds.found.values())
+    if outside:
+        result = replace(result, status="error")
+    _report(launch, machine.memory, "\n".join([describe(machine, result), *(one.line() for one in outside)]))
+    written = results(launch, machine.memory, result.status, result.instructions, result.instructions,
+                      _of_model(machine))
+    return written | ({"outside": [one.decoded() for one in outside]} if bounds is not None else {})
 
 
 def _timed(machine: HostedMachine, launch: Launch, options: Options, driver: Driver | None = None) -> HardwareResult:
@@ -208,9 +232,14 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
     """Runs on a board; prints what it came to. With ``--check``, memory at the end is compared with what the reference
     machine leaves there.
     """
-    result, difference = _timed(board, launch, options), None
+    difference = None
+    try:
+        result = _timed(board, launch, options)
+    except RunInterrupted as request:
+        _report(launch, board.memory, describe_hardware(launch, board, request.result, None))
+        raise
     if options.check and result.status == "ok":
-        reference = Machine(launch, warps=board.params.warps)
+        reference = Machine(launch, warps=board.params.warps, stack_tokens=board.params.stack_tokens)
         if _run(reference, _LIMIT).status == "ok":
             where = memory_difference(board.memory, reference.memory, (OUTPUT_MEMORY, HEAP_MEMORY))
             difference = None if where is None else f"difference    memory at the end: {where}"
@@ -225,53 +254,63 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
 
 def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict[str, object]:
     """Runs on the hardware; prints what it came to."""
-    vcd = options.waveform
     timeline = Timeline(PRESETS[options.preset]) if any(getattr(options, name) for name in _TIMELINES) else None
-    hardware = Hardware(PRESETS[options.preset], engine, check=options.check, vcd=vcd,
+    hardware = Hardware(PRESETS[options.preset], engine, check=options.check, vcd=options.waveform,
                         watched=(lambda _sm: ()) if timeline is None else timeline.watched)
     switch = None
     if options.switch is not None:
         switch = GridSwitch(launch, options.switch, options.max_cycles)
         launch = switch.launch
-    result = _timed(hardware, launch, options, None if switch is None else switch.drive)
-    if switch is not None and not hardware.differs:
-        if switch.failure:
-            raise RunError(f"--switch {options.switch}: {switch.failure}")
-        if not switch.left:
-            print_text(f"switched      not: the grid has ended before, after {hardware.cycles:,} cycles\n")
-        else:
-            print_text(f"switched      the grid is off the machine after {switch.cycles:,} cycles, and goes on\n")
-            print_text("".join(f"saved         {line}\n" for line in switch.lines(hardware.memory)))
-            launch = switch.resumed(hardware.memory)
-            hardware = Hardware(PRESETS[options.preset], engine, check=options.check)
-            result = _timed(hardware, launch, options)
+    try:
+        result = _timed(hardware, launch, options, None if switch is None else switch.drive)
+        if switch is not None and not hardware.differs:
+            if switch.failure:
+                raise RunError(f"--switch {options.switch}: {switch.failure}")
+            if not switch.left:
+                print_text(f"switched      not: the grid has ended before, after {hardware.cycles:,} cycles\n")
+            else:
+                print_text(f"switched      the grid is off the machine after {switch.cycles:,} cycles, and goes on\n")
+                print_text("".join(f"saved         {line}\n" for line in switch.lines(hardware.memory)))
+                launch = switch.resumed(hardware.memory)
+                hardware = Hardware(PRESETS[options.preset], engine, check=options.check)
+                result = _timed(hardware, launch, options)
+    except RunInterrupted as request:
+        _tell(options, launch, hardware, request.result, timeline)
+        raise
+    difference = _tell(options, launch, hardware, result, timeline)
+    written = results(launch, hardware.memory, result.status, result.cycles, result.instructions, _of_hardware(result))
+    return written | ({"difference": difference} if difference is not None else {})
+
+
+def _tell(options: Options, launch: Launch, hardware: Hardware, result: HardwareResult,
+          timeline: Timeline | None) -> str | None:
+    """Prints what a run came to, and writes its timelines; returns how it differs from the warp model, if it does."""
     difference = None
     if hardware.lockstep is not None:
         if hardware.lockstep.difference is not None:
             difference = str(hardware.lockstep.difference)
         elif result.status == "ok" and (where := hardware.lockstep.compare_memory(hardware.memory)) is not None:
             difference = f"difference    memory at the end: {where}"
-        if difference is not None:
+        if difference is not None and result.status != "interrupted":
             result.status = "error"
     _report(launch, hardware.memory, describe_hardware(launch, hardware, result, difference))
-    if vcd is not None:
-        print_text(f"waveform      {vcd}\n")
+    if options.waveform is not None:
+        print_text(f"waveform      {options.waveform}{_UNTIL_THEN * (result.status == 'interrupted')}\n")
     if timeline is not None:
-        timeline.finish(hardware.cycles)
-        _write_timelines(options, timeline)
-    written = results(launch, hardware.memory, result.status, result.cycles, result.instructions, _of_hardware(result))
-    return written | ({"difference": difference} if difference is not None else {})
+        timeline.finish(hardware.cycles, result.cycles)
+        _write_timelines(options, timeline, _UNTIL_THEN * (result.status == "interrupted"))
+    return difference
 
 
-def _write_timelines(options: Options, timeline: Timeline) -> None:
-    """Writes the files that were asked for."""
+def _write_timelines(options: Options, timeline: Timeline, note: str) -> None:
+    """Writes the files that were asked for, and says so, with a note behind their names."""
     title = f"{Path(options.program).name}, preset {options.preset}"
     for name, path, write in (
             ("timeline", options.timeline, lambda: page(timeline, title)),
             ("trace", options.trace, lambda: trace(timeline)), ("konata", options.konata, lambda: konata(timeline))):
         if path is not None:
             write_file(path, write().encode())
-            print_text(f"{name:13} {path}\n")
+            print_text(f"{name:13} {path}{note}\n")
 
 
 def _work(options: Options) -> int:

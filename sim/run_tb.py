@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from sim.command import CommandError, Parser, add_cache_option, check_file, print_text
+from sim.command import CommandError, Parser, add_cache_option, check_file, make_folder, print_text
 from sim.engine import ENGINES, Engine, chosen_engine
 from sim.report.testbench import Report
 from sim.testbench import Bench, run
@@ -101,8 +101,10 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
     failed, engine = False, chosen_engine(options, sys.stderr.write)
     for unit in [options.unit] if options.unit else known:
         vcd = None if options.no_vcd else options.vcd or ROOT / "waveforms" / f"{unit}{FST if options.fst else '.vcd'}"
+        if vcd is not None and options.vcd is None:
+            make_folder(vcd.parent)
         if vcd is not None:
-            check_file(vcd, folders=True)
+            check_file(vcd)
             check_fst(vcd)
         report = execute(unit, engine, seed=options.seed, thorough=options.all, vcd=vcd, folder=folder,
                          part="record" if options.record else "run")

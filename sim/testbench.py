@@ -31,7 +31,8 @@ from amaranth.sim import Simulator
 from tqdm import tqdm
 
 from sim.engine import CombinationalCycle, Engine, engine_of, make_simulator, stop
-from sim.report.testbench import Report
+from sim.interrupt import Interrupted, deferred, raise_noted, telling
+from sim.report.testbench import Report, near
 from sim.waves import Tracer, Traces, View, save_file_of, write_save_file
 
 __all__ = ["Bench", "CheckError", "run"]
@@ -101,8 +102,13 @@ class Bench:
         for testbench in testbenches:
             simulator.add_testbench(testbench)
         period = int(clock * 1e15)      # in femtoseconds, as the simulator counts
+        is_whole = True
         try:
-            self._advance(simulator, period, limit, name)
+            with deferred():
+                self._advance(simulator, period, limit, name)
+        except Interrupted:
+            is_whole = False
+            raise
         except Exception as error:
             edge = _edges(simulator, period)
             error.add_note(f"at clock edge {edge} ({edge * clock * 1e9:g} ns)" + (f" of {name}" if name else ""))
@@ -113,7 +119,7 @@ class Bench:
             stop(simulator)
             if tracer is not None and path is not None and traces is not None:
                 tracer.close()
-                if (save := save_file_of(path)) is not None:
+                if (save := save_file_of(path)) is not None and (is_whole or not save.exists()):
                     write_save_file(save, path, traces, period=clock, root=self.report.name, found=tracer.found)
                 self.report.add_waveform(path, save)
         return cycles
@@ -126,6 +132,7 @@ class Bench:
             going = True
             while going:
                 for _ in range(BAR_STEP):
+                    raise_noted()
                     going = simulator.advance()
                     if not going or engine.now >= deadline:
                         break
@@ -188,9 +195,16 @@ def _difference(error: BaseException) -> str:
     return ", ".join([message.strip(), *getattr(error, "__notes__", ())])
 
 
+def _how_far(report: Report) -> str:
+    """What an interrupted testbench has done until then."""
+    waveforms = "".join(f"; {near(vcd)} goes up to there" for vcd, _ in report.waveforms)
+    return f"after {report.cycles:,} cycles{waveforms}"
+
+
 def run(name: str, body: Callable[[Bench], None], engine: type[Engine], *, seed: int = 0, thorough: bool = False,
         vcd: Path | None = None, title: str = "") -> Report:
     """Runs a testbench. Failed checks and assertions, in it or in the hardware, are reported; other errors are raised.
+    So is Interrupted after Ctrl-C, when the waveform was written up to there.
 
     Parameters:
         name: The unit, as it is called on the command line.
@@ -204,7 +218,8 @@ def run(name: str, body: Callable[[Bench], None], engine: type[Engine], *, seed:
     bench = Bench(name, engine, seed=seed, thorough=thorough, vcd=vcd, title=title)
     start = time.monotonic()
     try:
-        body(bench)
+        with telling(lambda: _how_far(bench.report)):
+            body(bench)
     except (CheckError, AssertionError, CombinationalCycle) as error:
         bench.report.failure = _difference(error)
     bench.report.seconds = time.monotonic() - start

@@ -7,10 +7,10 @@ from typing import Any
 
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
-from sim.command import make_folder
+from sim.command import CommandError, make_folder
 from sim.ecp5 import run_tool
 
-__all__ = ["through_yosys", "verilog_of"]
+__all__ = ["check_name", "through_yosys", "verilog_of"]
 
 _BEGIN = "read_rtlil top.il\nchformal -remove\ndelete t:$print\n"
 _SCRIPT = """\
@@ -28,24 +28,59 @@ _WARNINGS = ("WIDTH", "CASEINCOMPLETE", "CASEOVERLAP", "UNOPTFLAT", "UNSIGNED", 
 """Of Verilator: what is usual in Verilog that a program has written."""
 
 
-def through_yosys(component: Any, script: str, folder: Path, say: Callable[[str], None], what: str) -> Path:
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = frozenset((
+    "alias", "always", "always_comb", "always_ff", "always_latch", "and", "assert", "assign", "assume", "automatic",
+    "before", "begin", "bind", "bins", "binsof", "bit", "break", "buf", "bufif0", "bufif1", "byte", "case", "casex",
+    "casez", "cell", "chandle", "class", "clocking", "cmos", "config", "const", "constraint", "context", "continue",
+    "cover", "covergroup", "coverpoint", "cross", "deassign", "default", "defparam", "design", "disable", "dist",
+    "do", "edge", "else", "end", "endcase", "endclass", "endclocking", "endconfig", "endfunction", "endgenerate",
+    "endgroup", "endinterface", "endmodule", "endpackage", "endprimitive", "endprogram", "endproperty", "endsequence",
+    "endspecify", "endtable", "endtask", "enum", "event", "expect", "export", "extends", "extern", "final",
+    "first_match", "for", "force", "foreach", "forever", "fork", "forkjoin", "function", "generate", "genvar",
+    "highz0", "highz1", "if", "iff", "ifnone", "ignore_bins", "illegal_bins", "import", "incdir", "include",
+    "initial", "inout", "input", "inside", "instance", "int", "integer", "interface", "intersect", "join", "join_any",
+    "join_none", "large", "liblist", "library", "local", "localparam", "logic", "longint", "macromodule", "matches",
+    "medium", "modport", "module", "nand", "negedge", "new", "nmos", "nor", "noshowcancelled", "not", "notif0",
+    "notif1", "null", "or", "output", "package", "packed", "parameter", "pmos", "posedge", "primitive", "priority",
+    "program", "property", "protected", "pull0", "pull1", "pulldown", "pullup", "pulsestyle_ondetect",
+    "pulsestyle_onevent", "pure", "rand", "randc", "randcase", "randsequence", "rcmos", "real", "realtime", "ref",
+    "reg", "release", "repeat", "return", "rnmos", "rpmos", "rtran", "rtranif0", "rtranif1", "scalared", "sequence",
+    "shortint", "shortreal", "showcancelled", "signed", "small", "solve", "specify", "specparam", "static", "string",
+    "strong0", "strong1", "struct", "super", "supply0", "supply1", "table", "tagged", "task", "this", "throughout",
+    "time", "timeprecision", "timeunit", "tran", "tranif0", "tranif1", "tri", "tri0", "tri1", "triand", "trior",
+    "trireg", "type", "typedef", "union", "unique", "unsigned", "use", "uwire", "var", "vectored", "virtual", "void",
+    "wait", "wait_order", "wand", "weak0", "weak1", "while", "wildcard", "wire", "with", "within", "wor", "xnor",
+    "xor"))
+"""Words of Verilog (IEEE 1364-2005, annex B) and SystemVerilog (IEEE 1800-2005, annex B)."""
+
+
+def check_name(name: str) -> None:
+    """CommandError for what is no name of a module."""
+    if _NAME.fullmatch(name) is None or name in _RESERVED:
+        raise CommandError(f"{name!r} is no name of a Verilog module")
+
+
+def through_yosys(component: Any, script: str, folder: Path, say: Callable[[str], None], what: str,
+                  name: str = "top") -> Path:
     """Has Yosys make what a script makes of ``top.il``, the component as Amaranth has it, without what is for
-    simulation; the folder, resolved, with all files. FpgaError when Yosys fails.
+    simulation, as the module ``name``; the folder, resolved, with all files. FpgaError when Yosys fails.
     """
     folder = folder.resolve()
     make_folder(folder)
     say("elaboration")
-    (folder / "top.il").write_text(rtlil.convert(component, emit_src=False), encoding="utf-8")
+    (folder / "top.il").write_text(rtlil.convert(component, name=name, emit_src=False), encoding="utf-8")
     (folder / "top.ys").write_text(_BEGIN + script, encoding="utf-8")
     say(what)
     run_tool("yosys", ["-q", "-s", "top.ys"], folder, "yosys.log")
     return folder
 
 
-def verilog_of(component: Any, folder: Path, say: Callable[[str], None]) -> str:
-    """A component as Verilog, its top module ``top`` with the component's ports, ``clk`` and ``rst``; the tools' files
-    are left in ``folder``. FpgaError when a tool fails.
+def verilog_of(component: Any, folder: Path, say: Callable[[str], None], name: str = "top") -> str:
+    """A component as Verilog, its top module with the ``name``, the component's ports, ``clk`` and ``rst``; the names
+    of all other modules begin with that of the top. The tools' files are left in ``folder``. FpgaError when a tool
+    fails.
     """
-    folder = through_yosys(component, _SCRIPT, folder, say, "Verilog")
+    folder = through_yosys(component, _SCRIPT, folder, say, "Verilog", name)
     text = _NEVER.sub("initial", (folder / "top.v").read_text(encoding="utf-8"))
     return "".join(f"/* verilator lint_off {warning} */\n" for warning in _WARNINGS) + text

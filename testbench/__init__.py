@@ -1,1 +1,8 @@
 """Testbenches: tb_<unit>.py for ``python -m sim.run_tb <unit>``, test_*.py for pytest, programs/ that both run."""
+
+import sys
+
+if sys.argv[:1] == ["-m"]:      # as in sim
+    from sim.entry import begin
+
+    begin()

@@ -90,13 +90,18 @@ def launch(words: Sequence[int], arguments: Sequence[Argument] = (), *, register
            shared: int = 0, constants: Mapping[int, bytes] | None = None, grid: tuple[int, int, int] = (1, 1, 1),
            block: tuple[int, int, int] = (1, 1, 1), crs: int | None = None, local: int | None = None,
            check_calls: bool = False) -> Launch:
-    """A launch of these instructions. Every argument is 8 bytes."""
+    """A launch of these instructions. Every argument is 8 bytes. Shared memory and constant banks are as large as it is
+    said here, where a driver would round them up: for tests of what is at their ends.
+    """
     kernel = Kernel("k", 0, registers, barriers, shared, 0, 0, PARAMETER_BASE,
                     tuple(Parameter(number, 8 * number, 8) for number in range(len(arguments))),
                     {number: Data(content) for number, content in (constants or {}).items()})
     prepared = prepare(Module("test", Data(code(words)), {"k": kernel}), arguments, grid=grid, block=block, crs=crs,
                        local=local)
-    return replace(prepared, check_api_calls=check_calls)
+    sizes = {bank: len(data.content) for bank, data in kernel.constants.items()}
+    sizes[0] = PARAMETER_BASE + 8 * len(arguments)
+    banks = {bank: content[:sizes[bank]] for bank, content in prepared.banks.items()}
+    return replace(prepared, check_api_calls=check_calls, shared=shared, banks=banks)
 
 
 NOP = encode("NOP")

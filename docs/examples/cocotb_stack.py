@@ -1,7 +1,7 @@
 """The call/return stack as Verilog under cocotb: for those whose testbenches, or whose designs, are not in Amaranth.
 
-Yosys writes the Verilog, Icarus Verilog or Verilator simulates it. Ports that are structures are vectors there; what
-lies where in them is said by the layouts, which this testbench packs and unpacks them by.
+Yosys writes the Verilog, as ``python -m sim.fpga --unit crs --warps 2 --lanes 4 --verilog crs.v`` does; Icarus Verilog
+or Verilator simulates it. What each port means is said at the beginning of the Verilog.
 
     pip install -e '.[cocotb]'
     python docs/examples/cocotb_stack.py
@@ -10,12 +10,12 @@ lies where in them is said by the layouts, which this testbench packs and unpack
 
 import os
 import random
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-
-from amaranth.lib import data
 
 try:
     import cocotb
@@ -26,31 +26,19 @@ try:
 except ModuleNotFoundError:
     sys.exit("cocotb is not installed: pip install -e '.[cocotb]'")
 
-from rtl.crs import CallReturnStack
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
-from rtl.layouts import (
-    StackConfiguration,
-    StackOperation,
-    ThreadCode,
-    memory_request,
-    memory_response,
-    stack_request,
-    stack_result,
-)
-from rtl.params import SmParams
-from sim.verilog import verilog_of
+from rtl.layouts import StackOperation, ThreadCode
+from sim import fpga
 
-PARAMS = SmParams(warps=2, lanes=4)
-REQUEST, RESULT = stack_request(PARAMS), stack_result(PARAMS)
-TO_MEMORY, FROM_MEMORY = memory_request(PARAMS.warp_bits), memory_response(PARAMS.warp_bits)
+STACK_GRANULES = 4
+"""Of warp 0, each of 512 bytes; the field ``size`` of the port ``configuration`` begins with bit 62."""
+CONFIGURATION = STACK_GRANULES << 62
+ALL_EXITED = sum(ThreadCode.EXIT.value << 3 * thread for thread in range(32))
 SIMULATORS = {"icarus": "iverilog", "verilator": "verilator"}
 """Name -> its program."""
-
-
-def packed(layout: Any, **fields: Any) -> int:
-    """The bits of a structure; fields that are not given are 0."""
-    return data.Layout.cast(layout).const(fields).as_bits()
+OLDEST_VERILATOR = (5, 36)
+"""That cocotb 2.1 takes."""
 
 
 class Memory:
@@ -66,51 +54,58 @@ class Memory:
 
     async def serve(self) -> None:
         """Serves requests, in their order."""
-        dut, due, cycle = self.dut, list[tuple[int, int]](), 0
-        dut.port__request__ready.value = 1
+        dut, due, cycle = self.dut, list[tuple[int, dict[str, int]]](), 0
+        dut.port_request_ready.value = 1
         while True:
-            dut.port__response__valid.value = int(bool(due) and due[0][0] <= cycle)
-            dut.port__response__payload.value = due[0][1] if due else 0
+            dut.port_response_valid.value = int(bool(due) and due[0][0] <= cycle)
+            for name, value in (due[0][1] if due else {}).items():
+                getattr(dut, f"port_response_{name}").value = value
             await FallingEdge(dut.clk)
-            if dut.port__response__valid.value == 1 and dut.port__response__ready.value == 1:
+            if dut.port_response_valid.value == 1 and dut.port_response_ready.value == 1:
                 due.pop(0)
-            if dut.port__request__valid.value == 1:
-                asked = data.Layout.cast(TO_MEMORY).from_bits(int(dut.port__request__payload.value))
-                if asked.write:
-                    self.lines[asked.address] = asked.data
-                self.writes += asked.write
-                self.reads += 1 - asked.write
-                answer = packed(FROM_MEMORY, write=asked.write, tag=asked.tag, data=self.lines.get(asked.address, 0))
+            if dut.port_request_valid.value == 1:
+                write, tag, address = (int(getattr(dut, f"port_request_{name}").value)
+                                       for name in ("write", "tag", "address"))
+                if write:
+                    self.lines[address] = int(dut.port_request_data.value)
+                self.writes += write
+                self.reads += 1 - write
+                answer = {"write": write, "tag": tag, "error": 0, "data": self.lines.get(address, 0)}
                 due.append((cycle + self.latency, answer))
             await RisingEdge(dut.clk)
             cycle += 1
 
 
-async def ask(dut: Any, operation: StackOperation, **fields: Any) -> Any:
-    """Asks the stack for something, and waits for what has become of it."""
-    dut.request__payload.value = packed(REQUEST, operation=operation, enable=1, **fields)
-    dut.request__valid.value = 1
+async def ask(dut: Any, operation: StackOperation, **fields: int) -> dict[str, int]:
+    """Asks the stack for something, and waits for what has become of it: the fields of its result."""
+    for name, value in {"operand": 0, "mask": 0, "kind": 0, "codes": 0, "enable": 1, **fields}.items():
+        getattr(dut, f"request_{name}").value = value
+    dut.request_operation.value = operation.value
+    dut.request_valid.value = 1
     while True:
         await FallingEdge(dut.clk)
-        taken = dut.request__ready.value == 1
+        taken = dut.request_ready.value == 1
         await RisingEdge(dut.clk)
         if taken:
             break
-    dut.request__valid.value = 0
+    dut.request_valid.value = 0
     while True:
         await FallingEdge(dut.clk)
         if dut.result_valid.value == 1:
-            result = data.Layout.cast(RESULT).from_bits(int(dut.result.value))
+            result = {name: int(getattr(dut, f"result_{name}").value)
+                      for name in ("resume", "empty", "error", "kind", "pc", "mask")}
             await RisingEdge(dut.clk)
             return result
         await RisingEdge(dut.clk)
 
 
 async def begin(dut: Any) -> Memory:
-    """Starts the clock, resets the stack, and gives warp 0 a region of 4 granules."""
-    for name in ("request__valid", "request__payload", "port__response__valid", "port__response__payload"):
-        getattr(dut, name).value = 0
-    dut.configuration.value = packed(StackConfiguration, size=4)
+    """Starts the clock, resets the stack, and gives warp 0 a region of memory."""
+    for name in ("valid", "warp", "pair"):
+        getattr(dut, f"request_{name}").value = 0
+    for name in ("valid", "write", "tag", "error", "data"):
+        getattr(dut, f"port_response_{name}").value = 0
+    dut.configuration.value = CONFIGURATION
     dut.rst.value = 1
     cocotb.start_soon(Clock(dut.clk, 10, "ns").start())
     for _ in range(3):
@@ -118,7 +113,7 @@ async def begin(dut: Any) -> Memory:
     dut.rst.value = 0
     memory = Memory(dut)
     cocotb.start_soon(memory.serve())
-    assert (await ask(dut, StackOperation.LAUNCH)).error == WarpError.NONE
+    assert (await ask(dut, StackOperation.LAUNCH))["error"] == WarpError.NONE.value
     return memory
 
 
@@ -128,12 +123,12 @@ async def tokens_come_back_in_reverse(dut: Any) -> None:
     memory, source = await begin(dut), random.Random(1)
     pushed = [(8 * source.randrange(1 << 20), 1 << number) for number in range(32)]
     for pc, mask in pushed:
-        await ask(dut, StackOperation.PUSH, kind=TokenKind.DIVERGE, operand=pc, mask=mask)
+        await ask(dut, StackOperation.PUSH, kind=TokenKind.DIVERGE.value, operand=pc, mask=mask)
     assert memory.writes > 0
     for pc, mask in reversed(pushed):
         result = await ask(dut, StackOperation.UNWIND)
-        assert (result.resume, result.pc, result.mask) == (1, pc, mask)
-        assert result.kind == TokenKind.DIVERGE
+        assert (result["resume"], result["pc"], result["mask"]) == (1, pc, mask)
+        assert result["kind"] == TokenKind.DIVERGE.value
     assert memory.reads > 0
     dut._log.info("%d lines spilled, %d filled", memory.writes, memory.reads)
 
@@ -142,8 +137,23 @@ async def tokens_come_back_in_reverse(dut: Any) -> None:
 async def an_empty_stack_ends_the_warp(dut: Any) -> None:
     """All threads have exited, and nobody waits."""
     await begin(dut)
-    result = await ask(dut, StackOperation.UNWIND, codes=[ThreadCode.EXIT] * 32)
-    assert (result.resume, result.empty) == (0, 1)
+    result = await ask(dut, StackOperation.UNWIND, codes=ALL_EXITED)
+    assert (result["resume"], result["empty"]) == (0, 1)
+
+
+def unusable(simulator: str) -> str | None:
+    """Why a simulator cannot be used, in one line; None when it can be."""
+    if shutil.which(SIMULATORS[simulator]) is None:
+        return f"{SIMULATORS[simulator]} is not installed"
+    if simulator != "verilator":
+        return None
+    said = subprocess.run(["verilator", "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.match(r"Verilator (\d+)\.(\d+)", said)
+    if found is not None and (int(found[1]), int(found[2])) < OLDEST_VERILATOR:
+        oldest = "{}.{:03}".format(*OLDEST_VERILATOR)
+        return (f"Verilator {found[1]}.{found[2]} is too old: cocotb takes {oldest} and later; SIM=icarus takes "
+                f"Icarus Verilog")
+    return None
 
 
 def main(folder: str = "build/cocotb") -> None:
@@ -152,17 +162,19 @@ def main(folder: str = "build/cocotb") -> None:
     wanted = [os.environ["SIM"]] if os.environ.get("SIM") else list(SIMULATORS)
     if unknown := set(wanted) - SIMULATORS.keys():
         sys.exit(f"SIM={unknown.pop()}: there are {', '.join(SIMULATORS)}")
-    simulator = next((name for name in wanted if shutil.which(SIMULATORS[name])), None)
+    reasons = {name: unusable(name) for name in wanted}
+    simulator = next((name for name in wanted if reasons[name] is None), None)
     if simulator is None:
-        sys.exit(f"not installed: {', '.join(wanted)}")
+        sys.exit("; ".join(filter(None, reasons.values())))
     build = Path(folder).resolve()
-    source = build / "stack.v"
+    source = build / "crs.v"
     build.mkdir(parents=True, exist_ok=True)
-    source.write_text(verilog_of(CallReturnStack(PARAMS), build / "yosys", lambda _step: None))
+    fpga.main(["--unit", "crs", "--warps", "2", "--lanes", "4", "--verilog", str(source), "--build",
+               str(build / "yosys")])
     runner = get_runner(simulator)
-    runner.build(sources=[source], hdl_toplevel="top", build_dir=build, timescale=("1ns", "1ps"))
+    runner.build(sources=[source], hdl_toplevel="crs", build_dir=build, timescale=("1ns", "1ps"))
     here = Path(__file__)
-    results = runner.test(hdl_toplevel="top", test_module=here.stem, build_dir=build, test_dir=here.parent,
+    results = runner.test(hdl_toplevel="crs", test_module=here.stem, build_dir=build, test_dir=here.parent,
                           results_xml=str(build / "results.xml"))
     tests, failed = get_results(results)
     print(f"{simulator}: {tests - failed} of {tests} tests passed")

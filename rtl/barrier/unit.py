@@ -24,6 +24,7 @@ from rtl.layouts import (
 )
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
+from rtl.sweep import Sweep
 from rtl.wires import IN_BLOCKS
 from rtl.words import Words
 
@@ -97,7 +98,8 @@ class BarrierUnit(Component):
             "number": range(_PLACES), "reduces": 1, "reduction": BarrierReduction,
             "population": range(WARP_THREADS + 1), "some_false": 1, "some_true": 1}), warps)
         """What each warp came for last, and what it gave to that: so its arrival can be taken back."""
-        self.ctas, self.gone, self.whole = (Words(shape, warps) for shape in (bits, count, count))
+        self.sweep = Sweep(warps)
+        self.ctas, self.gone, self.whole = Words(bits, warps), Words(count, warps, self.sweep), Words(count, warps)
         if not params.serial:
             self.used = Words(_PLACES, warps)
         """The CTA slot of each warp. Of each CTA slot: the barriers that are used; warps that it has lost, and as many
@@ -342,6 +344,7 @@ class BarrierUnit(Component):
         in this slot, less those that it has lost."""
         warps, begun, cta = self._params.warps, self.launch.payload, self._asked_cta
         ctas, gone, whole = self.ctas, self.gone, self.whole
+        m.submodules.sweep = self.sweep
         m.submodules.ctas, m.submodules.gone, m.submodules.whole = ctas, gone, whole
         begins, terminated_cta = self.launch.valid & (begun.number == 0), ctas.read(m, self.terminated_warp)
         ctas.write(m, self.launch.valid, begun.warp, begun.cta)

@@ -13,15 +13,13 @@ from rtl.one_hot import one_hot
 from rtl.params import SmParams
 
 from .lines import LineTransfer
-from .records import COUNT_BITS, FILLS_UP_TO, SPILLS_FROM, Parking, StackStates, commit_flags
-from .tokens import CACHED_LINES, PLACE_BITS, SLOT_BITS
+from .records import Parking, StackStates, commit_flags, fills_up_to, spills_from
+from .tokens import PLACE_BITS
 
 __all__ = ["SpillFillEngine", "VisitStep"]
 
 _LINES_PER_GRANULE_BITS = (CRS_GRANULE // LINE_BYTES - 1).bit_length()
 _OF_LINES = ("tokens", "write_fault", "spill", "fill", "port")
-_WRITES = 7
-"""Lines of a warp that may be on their way to memory: they are counted modulo 8."""
 
 
 class VisitStep(enum.Enum, shape=2):
@@ -33,12 +31,17 @@ class VisitStep(enum.Enum, shape=2):
     ACT = 3
 
 
-_VIEW = data.StructLayout({
-    "last": DEPTH_BITS, "lines": COUNT_BITS, "dirty": COUNT_BITS, "below": COUNT_BITS, "next_cleaned": COUNT_BITS,
-    "leaving": 1, "writes": COUNT_BITS, "parked": 1, "flushing": 1, "parking": Parking, "memory": 1, "filling": 1,
-    "stale": 1, "region": BLOCK_ADDRESS_BITS})
-"""A warp, as it is read: ``lines`` on chip, ``dirty`` ones that are not about to be written; what ``cleaned`` is when
-the next line is written; some are about to be (``leaving``); ``writes`` are on their way to memory, or about to be."""
+def _view(params: SmParams) -> data.StructLayout:
+    """A warp, as it is read: ``lines`` on chip, ``dirty`` ones that are not about to be written; what ``cleaned`` is
+    when the next line is written; some are about to be (``leaving``); ``writes`` are on their way to memory, or about
+    to be."""
+    count = params.stack_count_bits
+    return data.StructLayout({
+        "last": DEPTH_BITS, "lines": count, "dirty": count, "below": count, "next_cleaned": count, "leaving": 1,
+        "writes": count, "parked": 1, "flushing": 1, "parking": Parking, "memory": 1, "filling": 1, "stale": 1,
+        "region": BLOCK_ADDRESS_BITS})
+
+
 _ACTIONS = data.StructLayout(dict.fromkeys((
     "discard", "fail", "install", "spill", "wake", "ask", "poll", "flush"), 1))
 """What is to be done: a line that has come is thrown away (``discard``), an error that an operation has waited for
@@ -60,7 +63,7 @@ class SpillFillEngine(Component):
         first of its line (``begins_line``). It has left so many dirty lines that one is to be written to memory, or
         could not be pushed, since the topmost line is not on chip: that ``urges``, as a write-back does.
     commit : In(commit_flags)
-    below, cleaned : Out(COUNT_BITS), Out(COUNT_BITS)
+    below, cleaned : Out
         The counters of the warp of ``commit``, as they are with what is written in this cycle.
     full : Out(warps)
         Whose lines are all dirty, and the last one full.
@@ -71,20 +74,25 @@ class SpillFillEngine(Component):
     """
 
     def __init__(self, params: SmParams, states: StackStates) -> None:
-        self._states, self._warps = states, params.warps
+        self._states, self._params, self._warps = states, params, params.warps
+        count = params.stack_count_bits
         self.lines = LineTransfer(params)
         super().__init__({
             "change": In(data.StructLayout({
                 "warp": params.warp_bits, "flushes": 1, "fills": 1, "drops": 1, "begins_line": 1, "urges": 1})),
-            "commit": In(commit_flags(params)), "below": Out(COUNT_BITS),
-            "cleaned": Out(COUNT_BITS), "full": Out(params.warps), "again_free": In(1), "waking": Out(1),
+            "commit": In(commit_flags(params)), "below": Out(count), "cleaned": Out(count),
+            "full": Out(params.warps), "again_free": In(1), "waking": Out(1),
             "again": Out(Event(data.StructLayout({"warp": params.warp_bits, "parking": Parking, "fault": 1}))),
             **members_of(self.lines, *_OF_LINES)})
         self.warp = Signal(params.warp_bits)
         """Who is looked at."""
         self.stale = Signal(params.warps)
         """Whose line that is on its way is of no use any more."""
-        self._view: Any = Signal(_VIEW)
+        self._hints = Signal(params.warps, name="hints")
+        """Who has something to look at."""
+        self._urgent = Signal(params.warps, name="urgent")
+        """Who is looked at before others."""
+        self._view: Any = Signal(_view(params))
         self._confirmed = Signal()
         """Memory takes the last line of a write-back."""
         self._state, self._actions, self._arrival = Signal(VisitStep), Signal(_ACTIONS), Signal()
@@ -93,7 +101,7 @@ class SpillFillEngine(Component):
         """What the warp's commits and pushes have done since the visit began."""
         self._number, self._more, self._keep = (
             Signal(bits, name=name) for name, bits in (
-                ("number", LINE_BITS), ("more", SLOT_BITS), ("keep", TOKENS_PER_LINE)))
+                ("number", LINE_BITS), ("more", params.stack_slot_bits), ("keep", TOKENS_PER_LINE)))
         """The line that moves, how many are written behind it, and which tokens of the last one are on the stack."""
 
     def elaborate(self, platform: object) -> Module:
@@ -107,22 +115,23 @@ class SpillFillEngine(Component):
         change, commit, arrived, installed = self.change, self.commit, lines.arrived, lines.install.valid
         state, arrival, actions = self._state, self._arrival, self._actions
 
-        # What is to be done.
+        # What is to be done. As many lines may be on their way to memory as can be counted.
+        few, most, all_lines = fills_up_to(self._params), (1 << len(view.writes)) - 1, self._params.stack_lines
         number, more, keep = self._number, self._more, self._keep
         flushes, waits = view.flushing | (view.parked & (view.parking == Parking.SINK)), view.flushing | view.parked
-        some = view.memory & Mux(waits, flushes & (view.dirty != 0), view.dirty >= SPILLS_FROM)
+        some = view.memory & Mux(waits, flushes & (view.dirty != 0), view.dirty >= spills_from(self._params))
         over = waits & Mux(flushes, ~view.memory | ((view.dirty == 0) & ~view.leaving & (
             ~view.flushing | (view.writes == 0))), view.lines != 0)
         # A line that memory refuses fails no operation whose dirty lines are still to leave: it asks once more.
-        useless = view.stale | Mux(arrived.payload.error, ~view.parked | flushes, view.lines > FILLS_UP_TO)
+        useless = view.stale | Mux(arrived.payload.error, ~view.parked | flushes, view.lines > few)
         with m.If(state == VisitStep.DECIDE):
             m.d.sync += [
                 actions.discard.eq(arrival & useless), actions.fail.eq(arrival & ~useless & arrived.payload.error),
                 actions.install.eq(arrival & ~useless & ~arrived.payload.error),
                 actions.spill.eq(~arrival & some & (
-                    view.writes <= Mux(flushes, _WRITES - CACHED_LINES, _WRITES - 1))),
+                    view.writes <= Mux(flushes, most - all_lines, most - 1))),
                 actions.flush.eq(view.flushing), actions.poll.eq(some), actions.wake.eq(~arrival & over & ~some),
-                actions.ask.eq(view.memory & ~flushes & ~view.filling & (view.lines <= FILLS_UP_TO) & ~some & ~arrival),
+                actions.ask.eq(view.memory & ~flushes & ~view.filling & (view.lines <= few) & ~some & ~arrival),
                 more.eq(Mux(flushes, view.dirty - 1, 0)),
                 keep.eq(Cat((view.last[:PLACE_BITS] >= place) | ~flushes for place in range(TOKENS_PER_LINE))),
                 number.eq(view.last[PLACE_BITS:] - Mux(some & ~arrival, view.dirty - 1, view.lines))]
@@ -146,7 +155,7 @@ class SpillFillEngine(Component):
         m.d.comb += [
             acts.eq((state == VisitStep.ACT) & ~given_up),
             installed.eq(acts & actions.install & ~begun & lines.install_free),
-            lines.install.payload.eq(Cat(number[:SLOT_BITS], self.warp)),
+            lines.install.payload.eq(Cat(number[:self._params.stack_slot_bits], self.warp)),
             job.valid.eq(acts & (actions.spill | fills) & lines.free),
             job.payload.warp.eq(self.warp), job.payload.spill.eq(actions.spill), job.payload.slot.eq(number),
             job.payload.more.eq(more), job.payload.keep.eq(keep), job.payload.cleaned.eq(view.next_cleaned),
@@ -210,7 +219,7 @@ class SpillFillEngine(Component):
         one of a warp that has given it all."""
         lines, states, told, left = self.lines, self._states, self.lines.acknowledged, self.lines.left
         count, given = (words.read(m, told.payload) for words in (states.acknowledged, states.cleaned))
-        next_count, warp = Signal(COUNT_BITS), self.commit.warp
+        next_count, warp = Signal(self._params.stack_count_bits), self.commit.warp
         m.d.comb += [
             next_count.eq(count + 1),
             self._confirmed.eq(told.valid & states.confirming.read(m, told.payload) & (next_count == given)
@@ -247,7 +256,7 @@ class SpillFillEngine(Component):
         is preferred in turn, so that none waits for ever."""
         states, change, commit, told, spilled, size = (
             self._states, self.change, self.commit, self.lines.acknowledged, self.lines.spilled, self._warps)
-        hints, urgent, some_urgent, turn = Signal(size), Signal(size), Signal(), Signal.like(self.warp)
+        hints, urgent, some_urgent, turn = self._hints, self._urgent, Signal(), Signal.like(self.warp)
         kept = ~one_hot(self.warp, size, looks)
         m.d.sync += [
             turn.eq(turn + looks), some_urgent.eq(change.urges | (urgent & kept).any()),

@@ -14,7 +14,7 @@ from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import DEPTH_BITS, Event, ThreadCode, ThreadCodes, stack_result
 from rtl.params import WARP_THREADS, SmParams
 
-from .records import COUNT_BITS, FILLS_UP_TO, Origin, Parking, StackStates, commit_flags, stack_step
+from .records import Origin, Parking, StackStates, commit_flags, fills_up_to, stack_step
 from .tokens import PLACE_BITS, StoredToken
 
 __all__ = ["TokenJudge"]
@@ -55,13 +55,13 @@ class TokenJudge(Component):
     result_valid, result, committed
         See CallReturnStack.
     flags : Out(commit_flags)
-    below, cleaned : In(COUNT_BITS), In(COUNT_BITS)
+    below, cleaned : In
         The engine's counters of the warp of ``flags`` as they are now: lines may have come and gone since the step was
         in the first stage.
     """
 
     def __init__(self, params: SmParams, states: StackStates) -> None:
-        self._states = states
+        self._states, self._few = states, fills_up_to(params)
         super().__init__({
             "stage": In(data.StructLayout({
                 "valid": 1, "run": stack_step(params), "seen": 1, "more": 1, "bottom": 1, "onward": 1,
@@ -71,7 +71,8 @@ class TokenJudge(Component):
             "codes": Out(ThreadCodes), "stops": Out(1), "goes_on": Out(1), "result_valid": Out(1),
             "result": Out(stack_result(params)),
             "committed": Out(Event(data.StructLayout({"warp": params.warp_bits, "last": DEPTH_BITS}))),
-            "flags": Out(commit_flags(params)), "below": In(COUNT_BITS), "cleaned": In(COUNT_BITS)})
+            "flags": Out(commit_flags(params)), "below": In(params.stack_count_bits),
+            "cleaned": In(params.stack_count_bits)})
         self._left: Any = Signal(data.StructLayout({
             "run": stack_step(params), "write": 1, "back": 1, "origin": Origin, "ends": 1, "empties": 1, "moves": 1,
             "done": 1, "parks": 1, "parking": Parking}))
@@ -151,12 +152,12 @@ class TokenJudge(Component):
     def _commit(self, m: Module) -> None:
         """The fourth stage. A topmost line that has room is dirty, whatever memory has behind its tokens."""
         stage, run, flags, state = self._left, self._left.run, self.flags, Signal.like(self._left.run.state)
-        lines, difference = Signal(COUNT_BITS), Signal(COUNT_BITS)
+        lines, difference = Signal.like(run.lines), Signal.like(run.lines)
         none, room, waits, top_line = Signal(), Signal(), Signal(), state.last[PLACE_BITS:]
-        bottom = Mux(lines == 0, state.last[-1], ~top_line[1:].any() & (top_line[0] == lines[1]))
+        bottom = Mux(lines == 0, state.last[-1], top_line == (lines - 1)[:len(lines)])
         m.d.comb += [
             lines.eq(Mux(stage.empties, 0, run.lines)), difference.eq(run.state.dirtied - self.cleaned),
-            # From -4 to 4, and never 4 if lines were dropped.
+            # As many of both signs as there are lines on chip, but not all of them if lines were dropped.
             none.eq(stage.empties | (run.dropped & difference[-1]) | (difference == 0)),
             room.eq(state.last[:PLACE_BITS] != TOKENS_PER_LINE - 1),
             waits.eq(stage.write & stage.done & room & (lines == 0)), state.eq(run.state)]
@@ -176,7 +177,7 @@ class TokenJudge(Component):
             flags.warp.eq(run.warp), flags.writes.eq(stage.write), flags.empties.eq(stage.write & stage.empties),
             flags.parks.eq(stage.parks | waits),
             flags.parking.eq(Mux(waits, Parking.LOAD, stage.parking)),
-            flags.lacks.eq(stage.write & run.memory & (lines <= FILLS_UP_TO) & ~bottom),
+            flags.lacks.eq(stage.write & run.memory & (lines <= self._few) & ~bottom),
             flags.stirs.eq(stage.moves | flags.empties),
             flags.lowers.eq(flags.stirs | (stage.write & (none | (difference == 1))))]
         m.d.sync += [

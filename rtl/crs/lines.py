@@ -11,8 +11,7 @@ from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import Event, MemoryPort, TokenLine
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 
-from .records import COUNT_BITS
-from .tokens import SLOT_BITS, TokenPort, role_of
+from .tokens import TokenPort, role_of
 
 __all__ = ["LineTransfer"]
 
@@ -49,18 +48,18 @@ class LineTransfer(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        bits = params.warp_bits
+        bits, slot, count = params.warp_bits, params.stack_slot_bits, params.stack_count_bits
 
         def of_warp(**fields: Any) -> data.StructLayout:
             return data.StructLayout({"warp": bits, **fields})
 
         super().__init__({
-            "job": In(Event(of_warp(spill=1, address=LINE_ADDRESS_BITS, slot=SLOT_BITS, more=SLOT_BITS,
-                                    keep=TOKENS_PER_LINE, cleaned=COUNT_BITS))),
-            "free": Out(1), "leaving": Out(of_warp(lines=COUNT_BITS)),
-            "lowered": In(Event(bits)), "left": Out(Event(of_warp(cleaned=COUNT_BITS))),
+            "job": In(Event(of_warp(spill=1, address=LINE_ADDRESS_BITS, slot=slot, more=slot,
+                                    keep=TOKENS_PER_LINE, cleaned=count))),
+            "free": Out(1), "leaving": Out(of_warp(lines=count)),
+            "lowered": In(Event(bits)), "left": Out(Event(of_warp(cleaned=count))),
             "spilled": Out(Event(of_warp(done=1))), "acknowledged": Out(Event(bits)), "write_fault": Out(Event(bits)),
-            "arrived": Out(stream.Signature(of_warp(error=1))), "install": In(Event(bits + SLOT_BITS)),
+            "arrived": Out(stream.Signature(of_warp(error=1))), "install": In(Event(bits + slot)),
             "install_free": Out(1), "spill": Out(1), "fill": Out(1), "tokens": Out(TokenPort(params)),
             "port": Out(MemoryPort(bits))})
         self._job, self._read = (Signal.like(self.job.payload, name=name) for name in ("job", "read"))

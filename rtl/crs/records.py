@@ -4,48 +4,43 @@ from functools import reduce
 from operator import xor
 from typing import Any
 
-from amaranth.hdl import Module, Signal, Value, unsigned
+from amaranth.hdl import Assert, Module, Signal, Value
 from amaranth.lib import data, enum
 
 from rtl.layouts import BLOCK_ADDRESS_BITS, CRS_GRANULE_BITS, DEPTH_BITS, ThreadCodes
 from rtl.params import SmParams
+from rtl.sweep import Sweep
+from rtl.wires import SWEPT
 from rtl.words import Words
 
-from .tokens import CACHED_LINES
-
 __all__ = [
-    "COUNT_BITS", "FILLS_UP_TO", "SPILLS_FROM", "Origin", "Parking", "StackState", "StackStates", "commit_flags",
-    "stack_step"]
-
-FILLS_UP_TO = CACHED_LINES - 2
-"""Lines on chip, up to which the next is read. So what is installed never meets the next lines that are pushed."""
-SPILLS_FROM = CACHED_LINES - 1
-"""Dirty lines, from which on the oldest is written."""
-COUNT_BITS = 3
-"""Width of a count of a warp's lines on chip, 0 to 4, and of the counters modulo 8 of whose differences they are
-made."""
+    "Origin", "Parking", "StackStates", "commit_flags", "fills_up_to", "spills_from", "stack_state", "stack_step"]
 
 
-class StackState(data.Struct):
+def fills_up_to(params: SmParams) -> int:
+    """Lines on chip, up to which the next is read. So what is installed never meets the next lines that are pushed."""
+    return params.stack_lines - 2
+
+
+def spills_from(params: SmParams) -> int:
+    """Dirty lines, from which on the oldest is written: all but one, but at least two, since the topmost changes."""
+    return max(params.stack_lines - 1, 2)
+
+
+def stack_state(params: SmParams) -> data.StructLayout:
     """What the pipeline keeps of a warp's stack.
 
     The lines on chip are the topmost ones; of those the topmost are dirty: memory does not have them as they are. Both
-    are counted as differences modulo 8, so that each counter has one writer: the pipeline these, the spill and fill
-    engine ``below`` and ``cleaned``.
-    """
+    are counted as differences modulo twice the lines on chip, so that each counter has one writer: the pipeline these,
+    the spill and fill engine ``below`` and ``cleaned``.
 
-    last: unsigned(DEPTH_BITS)
-    """Number of the topmost token; all ones when the stack is empty."""
-    entered: unsigned(COUNT_BITS)
-    """``entered - below`` lines are on chip."""
-    dirtied: unsigned(COUNT_BITS)
-    """``dirtied - cleaned`` of them are dirty."""
-    calls: unsigned(8)
-    """API call depth."""
-    kill: unsigned(1)
-    """Whether limited branches are killed."""
-    sunk: unsigned(1)
-    """The unwind under way has left lines behind: the stack is as it was only in ``origins``."""
+    ``last`` is the number of the topmost token; all ones when the stack is empty. ``entered - below`` lines are on
+    chip, ``dirtied - cleaned`` of them are dirty. ``calls`` is the API call depth; ``kill``: limited branches are
+    killed. ``sunk``: the unwind under way has left lines behind, and the stack is as it was only in ``origins``.
+    """
+    count = params.stack_count_bits
+    return data.StructLayout({
+        "last": DEPTH_BITS, "entered": count, "dirtied": count, "calls": 8, "kill": 1, "sunk": 1})
 
 
 class Parking(enum.Enum, shape=2):
@@ -72,12 +67,15 @@ class SharedWords:
     """Words that two places write, never of the same warp in the same cycle.
 
     Each place writes a memory of its own (``parts``), and a word is what the two differ in, so that none needs to say
-    which is newer. The first call of ``write`` is that of the first place.
+    which is newer. The first call of ``write`` is that of the first place. After a reset the words become 0: its part
+    becomes the same as the other one.
     """
 
-    def __init__(self, shape: Any, warps: int) -> None:
-        self._shape, self.parts = shape, [Words(shape, warps, **_IN_LUTS) for _ in range(2)]
-        self._left = list(self.parts)
+    def __init__(self, shape: Any, warps: int, sweep: Sweep) -> None:
+        self._shape, self.parts = shape, [Words(shape, warps, **_IN_LUTS, **SWEPT) for _ in range(2)]
+        self._left, self._sweep = list(self.parts), sweep
+        self.writes: list[tuple[Value, Value]] = []
+        """When each place writes, and of which warp."""
 
     def read(self, m: Module, warp: Any) -> Any:
         """The warp's word."""
@@ -89,7 +87,23 @@ class SharedWords:
         """Writes the warp's word, from one of the two places."""
         part = self._left.pop(0)
         other, = (each for each in self.parts if each is not part)
-        part.write(m, when, warp, Value.cast(word) ^ Value.cast(other.read(m, warp)))
+        self.writes.append((Value.cast(when), Value.cast(warp)))
+        m.d.sync += Assert(~(self._sweep.active & when), "a word is written during the sweep")
+        if self._left:
+            self._write(m, part, other, *self._sweep.over(m, when, warp, word))
+        else:
+            m.d.sync += Assert(~self.collides, "two places write the word of a warp in one cycle")
+            self._write(m, part, other, when, warp, Value.cast(word))
+
+    @property
+    def collides(self) -> Value:
+        """Both places write the word of one warp; known when both have their ports."""
+        (first, first_warp), (second, second_warp) = self.writes
+        return first & second & (first_warp == second_warp)
+
+    def _write(self, m: Module, part: Words, other: Words, when: Any, warp: Any, word: Value) -> None:
+        """Writes one part, so that the word is what it differs in from the other."""
+        part.write(m, when, warp, word ^ Value.cast(other.read(m, warp)))
 
 
 class StackStates:
@@ -98,6 +112,8 @@ class StackStates:
 
     Attributes
     ----------
+    sweep
+        What all of them that a launch does not write are given by after a reset.
     states
         Written by a push in the second stage while another warp's unwind is over in the fourth.
     sizes, traps
@@ -121,17 +137,22 @@ class StackStates:
 
     def __init__(self, params: SmParams) -> None:
         warps = params.warps
-        self.states = SharedWords(StackState, warps)
+        self.sweep = sweep = Sweep(warps)
+        self.states = SharedWords(stack_state(params), warps, sweep)
         self.sizes, self.traps = Words(_Sizes, warps), Words(1, warps, **_IN_LUTS)
         self.bases, self.locals, self.regions = (Words(BLOCK_ADDRESS_BITS, warps) for _ in range(3))
         self.codes, self.seeks, self.origins = Words(ThreadCodes, warps), Words(_Seek, warps), Words(Origin, warps)
-        self.below, self.cleaned, self.acknowledged = (Words(COUNT_BITS, warps, **_IN_LUTS) for _ in range(3))
-        self.filling, self.parking = (Words(shape, warps, **_IN_LUTS) for shape in (1, Parking))
-        self.busy, self.parked, self.flushing, self.confirming = (SharedWords(1, warps) for _ in range(4))
+        self.below, self.cleaned, self.acknowledged = (
+            Words(params.stack_count_bits, warps, sweep, **_IN_LUTS) for _ in range(3))
+        self.filling, self.parking = Words(1, warps, sweep, **_IN_LUTS), Words(Parking, warps, **_IN_LUTS)
+        self.busy, self.parked, self.flushing, self.confirming = (SharedWords(1, warps, sweep) for _ in range(4))
 
     def add(self, m: Module) -> None:
         """Makes the memories submodules, when all who use them are: no port can be added to them after that."""
+        m.submodules.sweep = self.sweep
         for name, words in vars(self).items():
+            if words is self.sweep:
+                continue
             for place, part in enumerate(words.parts if isinstance(words, SharedWords) else [words]):
                 m.submodules[f"{name}{place}"] = part
 
@@ -168,5 +189,5 @@ def stack_step(params: SmParams) -> data.StructLayout:
     ``memory``: the stack has a region there. ``framed``: the tokens above in the line are MASKS tokens.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "step": _Step, "state": StackState, "lines": COUNT_BITS, "dropped": 1, "clean": 1,
-        "memory": 1, "framed": 1})
+        "warp": params.warp_bits, "step": _Step, "state": stack_state(params), "lines": params.stack_count_bits,
+        "dropped": 1, "clean": 1, "memory": 1, "framed": 1})

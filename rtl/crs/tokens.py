@@ -5,24 +5,23 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from rtl.component import Component
-from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE, TokenKind
+from rtl.isa.tokens import TOKENS_PER_LINE, TRAP_RESERVE, TokenKind
 from rtl.layouts import Event, ThreadCode
 from rtl.params import SmParams
 from rtl.wires import IN_BLOCKS
 
-__all__ = ["BODY_BITS", "CACHED_LINES", "LAST_PLACE", "PLACE_BITS", "POINTER_CALLS", "SLOT_BITS", "STUCK",
-           "StoredToken", "TokenPort", "TokenStore", "role_of"]
+__all__ = ["BODY_BITS", "LAST_PLACE", "PLACE_BITS", "POINTER_CALLS", "STEP_BITS", "STUCK", "StoredToken", "TokenPort",
+           "TokenStore", "role_of", "steps_on_chip"]
 
 _WAITED_FOR = (TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.EXIT, TokenKind.LONGJMP)
-CACHED_LINES = CACHED_TOKENS // TOKENS_PER_LINE
-"""Lines of a warp that fit on chip."""
-SLOT_BITS = (CACHED_LINES - 1).bit_length()
-"""Width of a line's slot: its number modulo CACHED_LINES."""
 PLACE_BITS = (TOKENS_PER_LINE - 1).bit_length()
 """Width of a token's place in its line."""
 LAST_PLACE = TOKENS_PER_LINE - 1
+STEP_BITS = ceil_log2(TRAP_RESERVE)
+"""Limits count steps of so many tokens, as a power of two: what is kept for the trap handler, half a granule."""
 POINTER_CALLS = 23
 """Place of the API call depth in the format of GETCRSPTR and SETCRSPTR; the kill bit is the highest, the depth the
 lowest."""
@@ -48,6 +47,12 @@ _KIND_BITS = StoredToken.as_shape().size - BODY_BITS
 _Line = data.ArrayLayout(StoredToken, TOKENS_PER_LINE)
 
 
+def steps_on_chip(params: SmParams) -> int:
+    """Steps of the limit of a stack without a region, which has the tokens on chip alone. Less than one is one; then
+    the stack is full when its number of tokens is that of those on chip."""
+    return max(params.stack_tokens >> STEP_BITS, 1)
+
+
 def role_of(kind: Any) -> Value:
     """The role of a token of that kind."""
     waited_for = kind.as_value().matches(*(each.value for each in _WAITED_FOR))
@@ -66,14 +71,14 @@ class TokenPort(wiring.Signature):
     """
 
     def __init__(self, params: SmParams) -> None:
-        slot = params.warp_bits + SLOT_BITS
+        slot = params.warp_bits + params.stack_slot_bits
         super().__init__({
             "read": Out(Event(slot)), "read_free": In(1), "line": In(_Line), "write_free": In(1),
             "write": Out(Event(data.StructLayout({"slot": slot, "places": TOKENS_PER_LINE, "tokens": _Line})))})
 
 
 class TokenStore(Component):
-    """CACHED_TOKENS tokens a warp. In every cycle a line is read, and any tokens of a line are written; an unwind and a
+    """The tokens of all warps. In every cycle a line is read, and any tokens of a line are written; an unwind and a
     push go before lines that move.
 
     A line is read two cycles after it was written at the earliest; what is read in the cycle in which it is written is
@@ -86,7 +91,7 @@ class TokenStore(Component):
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({"pipeline": In(TokenPort(params)), "lines": In(TokenPort(params))})
-        depth = params.warps * CACHED_LINES
+        depth = params.warps * params.stack_lines
         self.bodies, self.kinds = (
             [memory.Memory(shape=bits, depth=depth, init=[], attrs=attributes) for _ in range(TOKENS_PER_LINE)]
             for bits, attributes in ((BODY_BITS, IN_BLOCKS),

@@ -8,24 +8,24 @@ from amaranth.lib.wiring import Out, connect
 
 from rtl.component import Component, members_of, pass_on
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import API_CALL_LIMIT, CRS_GRANULE, TOKEN_BYTES, TOKENS_PER_LINE, TRAP_RESERVE, TokenKind
+from rtl.isa.tokens import API_CALL_LIMIT, CRS_GRANULE, TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import DEPTH_BITS, TRAP_FRAME, StackEvents, StackOperation, StackPort, ThreadCode
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 
 from .engine import SpillFillEngine
 from .judge import TokenJudge
-from .records import COUNT_BITS, SPILLS_FROM, Parking, StackStates, stack_step
+from .records import Parking, StackStates, spills_from, stack_step
 from .tokens import (
-    CACHED_LINES,
     LAST_PLACE,
     PLACE_BITS,
     POINTER_CALLS,
-    SLOT_BITS,
+    STEP_BITS,
     STUCK,
     StoredToken,
     TokenStore,
     role_of,
+    steps_on_chip,
 )
 
 __all__ = ["STEP_FLAGS", "CallReturnStack"]
@@ -42,17 +42,15 @@ STEP_FLAGS = {
     StackOperation.SET_MODE: ("mode",)}
 """The flags of a step that are set for an operation."""
 _OF_ENGINE = ("write_fault", "port")
-_TOP_STEP = SLOT_BITS + PLACE_BITS
-"""Limits count steps of so many tokens, as a power of two."""
 _NEAR_BITS = 3
 """Parts in which a number is held against a limit."""
-assert CRS_GRANULE // TOKEN_BYTES == 2 * TRAP_RESERVE == 2 << _TOP_STEP, "a granule is two of the steps of limits"
+assert CRS_GRANULE // TOKEN_BYTES == 2 << STEP_BITS, "a granule is two of the steps of limits"
 _BY_MASK, _BY_PC = ([ThreadCode.NONE.value, *(code.value for code in codes)] for codes in zip(*TRAP_FRAME, strict=True))
 """The codes that the threads of a frame's token get, by its place in the line."""
 
 
 class CallReturnStack(Component):
-    """The call/return stacks of all warps: 16 tokens of each on chip, the rest in memory.
+    """The call/return stacks of all warps: the topmost tokens of each on chip, the rest in memory.
 
     A warp has one operation at a time, except that anything may follow a push, a SET_MODE or a GET, two cycles later.
     Warps take turns in any order, one request a cycle. What is done for a warp is a step of four stages, from the
@@ -76,16 +74,17 @@ class CallReturnStack(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.states = states = StackStates(params)
+        self.params, self.states = params, (states := StackStates(params))
+        self._free_bits = PLACE_BITS + params.stack_slot_bits
         self.tokens, self.engine = TokenStore(params), SpillFillEngine(params, states)
         self._judge = TokenJudge(params, states)
         super().__init__({
             **StackPort(params).flip().members, **members_of(self._judge, "committed"),
             **members_of(self.engine, *_OF_ENGINE), "events": Out(StackEvents)})
         self._access: Any = Signal(data.StructLayout({
-            "valid": 1, "run": stack_step(params), "follows": 1, "sees": 1, "top": PLACE_BITS, "dirty": COUNT_BITS,
-            "free": _TOP_STEP, "near": _NEAR_BITS, "limit": DEPTH_BITS - _TOP_STEP, "calls_full": 1,
-            "token": StoredToken}))
+            "valid": 1, "run": stack_step(params), "follows": 1, "sees": 1, "top": PLACE_BITS,
+            "dirty": params.stack_count_bits, "free": self._free_bits, "near": _NEAR_BITS,
+            "limit": DEPTH_BITS - STEP_BITS, "calls_full": 1, "token": StoredToken}))
         """A step and what is known of its warp. ``follows``: it is an unwind's that goes on, of which only ``sees`` is
         known besides: there is a token to look at, and on chip. ``top`` is the topmost token's place in its line;
         ``free`` is where the next one lies on chip. ``dirty`` lines are dirty. ``limit`` is the highest number that a
@@ -133,8 +132,8 @@ class CallReturnStack(Component):
         pass_on(m, engine, self.events, "spill", "fill")
         run, busy = change.run, self.states.busy
         m.d.sync += [
-            Assert(~change.valid | change.follows | ((run.lines <= CACHED_LINES) & (change.dirty <= run.lines)),
-                   "more lines than there are"),
+            Assert(~change.valid | change.follows | (
+                (run.lines <= self.params.stack_lines) & (change.dirty <= run.lines)), "more lines than there are"),
             Assert(~(change.valid & run.step.push & engine.commit.writes & (run.warp == engine.commit.warp)),
                    "a push of a warp that is over as well"),
             Assert(~(change.follows & run.step.push), "a push is done twice"),
@@ -148,8 +147,8 @@ class CallReturnStack(Component):
         of an unwind; that goes first if its unwind has come back before.
 
         A request waits while its warp is busy, if it is a push also while the warp's lines are all dirty, and in the
-        cycle after a request of the same warp, whose state is being written then. An unwind whose warp was busy waits
-        one cycle more, since its token is not read before.
+        cycle after a request of the same warp, whose state is being written then; and during the sweep after a reset.
+        An unwind whose warp was busy waits one cycle more, since its token is not read before.
         """
         request, asked, engine, judge, access, change, returns, back = (
             self.request, self.request.payload, self.engine, self._judge, self._access, self._change,
@@ -164,7 +163,7 @@ class CallReturnStack(Component):
                 judge.stage.run.step.prior | ~(asks | returns))),
             self.events.full.eq(request.valid & ~busy & pushes & engine.full.bit_select(asked.warp, 1)),
             request.ready.eq(~(busy | (was_busy & unwinds) | self.events.full | returns | self._follows
-                               | (change.valid & (change.run.warp == asked.warp)))),
+                               | (change.valid & (change.run.warp == asked.warp)) | self.states.sweep.active)),
             self.events.taken.eq(request.valid & ~request.ready & (returns | self._follows)),
             access.valid.eq((returns & ~self._follows) | (request.valid & request.ready)),
             access.run.warp.eq(Mux(returns, back.warp, asked.warp)),
@@ -203,9 +202,9 @@ class CallReturnStack(Component):
             self.killed.eq(known.kill), state.eq(known), run.memory.eq(sizes.memory),
             run.lines.eq(known.entered - below), run.clean.eq(known.dirtied == cleaned),
             access.top.eq(known.last), access.dirty.eq(known.dirtied - cleaned),
-            access.free.eq(Cat(known.last[bit] ^ known.last[:bit].all() for bit in range(_TOP_STEP))),
-            access.limit.eq(Cat((traps | enters) & sizes.memory, sizes.granules)),
-            access.near.eq(Cat((known.last[_TOP_STEP + 1:] ^ sizes.granules)[part::_NEAR_BITS] == 0
+            access.free.eq(Cat(known.last[bit] ^ known.last[:bit].all() for bit in range(self._free_bits))),
+            access.limit.eq(Cat(Mux(sizes.memory, traps | enters, steps_on_chip(self.params) > 1), sizes.granules)),
+            access.near.eq(Cat((known.last[STEP_BITS + 1:] ^ sizes.granules)[part::_NEAR_BITS] == 0
                                for part in range(_NEAR_BITS))),
             access.sees.eq(run.step.walk & ~run.step.clear & ~run.step.fault & ~known.last[-1]
                            & (known.entered != below)),
@@ -224,7 +223,7 @@ class CallReturnStack(Component):
         # The line of the token that is looked at. Where an unwind begins is the last thing to be known: so the state is
         # read for this once more, by a number that is known early.
         back, onward = self._back, self._judge.next
-        returning, requested, follows = (Cat(state.last[PLACE_BITS:_TOP_STEP], warp) for state, warp in (
+        returning, requested, follows = (Cat(state.last[PLACE_BITS:self._free_bits], warp) for state, warp in (
             (states.states.read(m, back.warp), back.warp), (states.states.read(m, asked.warp), asked.warp),
             (onward.state, onward.warp)))
         m.d.comb += self.tokens.pipeline.read.payload.eq(Mux(
@@ -239,17 +238,21 @@ class CallReturnStack(Component):
         change, run, step, changed, flags, written = (
             self._change, self._change.run, self._change.run.step, self._changed, self.engine.change,
             self.tokens.pipeline.write)
-        before, after, low, limit = run.state, changed.run.state, run.state.last[:_TOP_STEP], change.limit
+        before, after, low, limit = run.state, changed.run.state, run.state.last[:STEP_BITS], change.limit
         refused, rises, number = Signal(), Signal(), Signal(DEPTH_BITS)
-        place, full, stores = low[:PLACE_BITS], run.lines == CACHED_LINES, self.pushed.valid
+        all_lines = self.params.stack_lines
+        place, full, stores = low[:PLACE_BITS], run.lines == all_lines, self.pushed.valid
         up, down = rises | step.get | (step.mode & ~step.walk), step.walk | step.set
         topmost, crosses = place == LAST_PLACE, step.walk & change.sees & (place == 0)
         ends, limited, missing = Signal(), Signal(), Signal()
-        adds, dirty = topmost | run.clean, Signal(COUNT_BITS)
+        # Without a region the tokens on chip may be a part of a step.
+        part = low[self._free_bits:]
+        alone = (~run.memory).replicate(len(part))
+        adds, dirty = topmost | run.clean, Signal.like(run.lines)
         m.d.comb += [
             refused.eq(step.counts & change.calls_full), rises.eq(step.push & ~refused),
-            ends.eq(low[1:].all() & (low[0] | step.pair)),
-            limited.eq(change.near.all() & Mux(before.last[_TOP_STEP], ends | ~limit[0], ends & ~limit[0])),
+            ends.eq(low[1:self._free_bits].all() & (part | alone).all() & (low[0] | step.pair)),
+            limited.eq(change.near.all() & Mux(before.last[STEP_BITS], ends | ~limit[0], ends & ~limit[0])),
             missing.eq((run.lines == 0) & (change.top != LAST_PLACE)),
             self.entry.eq(Mux(missing, WarpError.MMU_FAULT,
                               Mux(limited, WarpError.STACK_OVERFLOW, WarpError.NONE))),
@@ -257,12 +260,12 @@ class CallReturnStack(Component):
             number.eq(before.last + Cat(up | down, down.replicate(DEPTH_BITS - 1)))]
 
         # The state that the step leaves. A pointer that is set stays in the region.
-        clamps = step.set & (before.last[_TOP_STEP:] > limit)
+        clamps = step.set & (before.last[STEP_BITS:] > limit)
         m.d.comb += [
-            changed.run.eq(run), after.last.eq(Mux(clamps, Cat(Const(~0, _TOP_STEP), limit), number)),
+            changed.run.eq(run), after.last.eq(Mux(clamps, Cat(Const(~0, STEP_BITS), limit), number)),
             after.entered.eq(before.entered + Cat(
-                (rises & topmost & ~full) | crosses, crosses.replicate(COUNT_BITS - 1))),
-            after.dirtied.eq(before.dirtied + Cat((rises & adds) | crosses, crosses.replicate(COUNT_BITS - 1))),
+                (rises & topmost & ~full) | crosses, crosses.replicate(len(run.lines) - 1))),
+            after.dirtied.eq(before.dirtied + Cat((rises & adds) | crosses, crosses.replicate(len(run.lines) - 1))),
             changed.run.lines.eq(run.lines - crosses), changed.run.dropped.eq(run.dropped | crosses)]
         with m.If(step.push):
             m.d.comb += [after.calls.eq(before.calls + (step.counts & ~refused)),
@@ -276,9 +279,9 @@ class CallReturnStack(Component):
             *(token.eq(change.token) for token in written.payload.tokens),
             flags.warp.eq(run.warp), flags.flushes.eq(change.valid & step.write_back),
             flags.drops.eq(stores & topmost & full),
-            flags.fills.eq(stores & run.memory & (place == LAST_PLACE - 1) & (dirty == CACHED_LINES)),
+            flags.fills.eq(stores & run.memory & (place == LAST_PLACE - 1) & (dirty == all_lines)),
             flags.begins_line.eq(change.valid & step.push & topmost),
-            flags.urges.eq(flags.flushes | (stores & run.memory & (dirty >= SPILLS_FROM))
+            flags.urges.eq(flags.flushes | (stores & run.memory & (dirty >= spills_from(self.params)))
                            | (change.valid & rises & missing))]
         self.states.busy.write(m, change.valid & ~change.follows & step.holds, run.warp, 1)
 
@@ -340,7 +343,7 @@ class CallReturnStack(Component):
         behind = Mux(step.launch, asked.local, states.locals.read(m, run.warp))
         # A SET_MODE to the trap handler if its frame has room has 2 in its operand, too.
         enters = pc[0] & ~step.leave & ~(pc[1] & (self.entry != WarpError.NONE))
-        m.d.comb += less.eq(Mux(sized, asked.size - 1, 0))
+        m.d.comb += less.eq(Mux(sized, asked.size - 1, (steps_on_chip(self.params) - 1) // 2))
         for words, enable, value in (
                 (states.sizes, launches, Cat(less, sized, asked.check_calls)),
                 (states.traps, begins & (step.launch | step.mode), enters & ~step.launch),

@@ -54,7 +54,8 @@ def outcome_stage(params: SmParams) -> data.StructLayout:
 
     ``moves``: the active threads become those of ``active``, unless the stack refuses. ``marks``: the threads' codes
     become those that the stack was given. The warp goes on at ``target`` if it ``jumps``, at ``pc`` if it ``stays``, or
-    else at ``following``; ``near``: it jumps there. ``mute``: another request of the same instruction tells everything.
+    else at ``following``; ``near``: ``target`` is ``following``. It ``stays`` where the trap unit makes it do something
+    that may fail. ``mute``: another request of the same instruction tells everything.
     ``loud``: an error is told whether it is reported or not; behind the wait, also one of the decision that is
     reported.
     """
@@ -206,7 +207,8 @@ class FlowDecision(Component):
         right = wrong == WarpError.NONE
         takes, strays = some & ~(instruction.limited & self.stack.killed), instruction.uniform & stay
         m.d.comb += [request.enable.eq(1), outcome.active.eq(stage.left), outcome.quad.eq(
-            self._does(FlowOperation.POP_QUAD)), outcome.stays.eq(self._does(FlowOperation.LEAVE_TRAP))]
+            self._does(FlowOperation.POP_QUAD)), outcome.stays.eq(self._does(
+                FlowOperation.ENTER_TRAP, FlowOperation.LEAVE_TRAP, FlowOperation.RESTORE))]
         with m.Switch(instruction.operation):
             with m.Case(FlowOperation.BRANCH):
                 goes = takes & right & ~strays

@@ -65,13 +65,13 @@ class SerialFlowUnit(Component):
     Members
     -------
     request : In(stream of flow_request)
-        Taken when it is done.
+        Taken beside its result.
     launch : In(stream of flow_launch)
         A new warp; goes before ``request``. Its result tells where it begins.
     report_mask : In(32)
         See FlowUnit.
     result : Out(Event of flow_result)
-        Two cycles after the request was taken.
+        Of a launch: two cycles after it was taken.
     stack : Out(SerialStackPort)
     """
 
@@ -313,7 +313,8 @@ class SerialFlowUnit(Component):
         branches, enters = self._does(FlowOperation.BRANCH), self._does(FlowOperation.ENTER_TRAP)
         takes, strays = self._some & ~(instruction.limited & stack.killed), instruction.uniform & self._stay
         unwound = told.resume & ~self._does(FlowOperation.POP_QUAD)
-        stays = self._does(FlowOperation.LEAVE_TRAP, FlowOperation.LAUNCH)
+        stays = self._does(
+            FlowOperation.ENTER_TRAP, FlowOperation.LEAVE_TRAP, FlowOperation.RESTORE, FlowOperation.LAUNCH)
         jumps = self._goes | self._does(FlowOperation.CALL, FlowOperation.ENTER_TRAP)
         m.d.comb += self._goes.eq(branches & takes & ~strays & (self._wrong == WarpError.NONE))
         with m.If(branches), m.If(takes):
@@ -333,14 +334,20 @@ class SerialFlowUnit(Component):
                 result.pc.eq(Mux(~fails & unwound, told.pc, self._chosen)),
                 result.error.eq(Mux(tells, error, WarpError.NONE)),
                 result.warp.eq(stack.request.payload.warp), result.value.eq(told.value),
-                result.terminated.eq(told.empty), result.behind.eq(~(fails | stays | enters)),
+                result.terminated.eq(told.empty), result.behind.eq(~(fails | stays)),
                 result.kept.eq(self._does(FlowOperation.LEAVE) & self._some & instruction.keep_reference
                                & (told.empty | ~fails)),
                 self._marks.eq(leaves | self._launches | (enters & ~fails)),
                 self._moves.eq(right & (self._goes | leaves | self._launches | (enters & ~fails)
                                         | self._does(FlowOperation.PUSH_QUAD)))]
-        m.d.comb += self._goes_on.eq(Mux(
-            Mux(fails, tells, stays), _Place.OWN, Mux(jumps & ~fails, _Place.TARGET, _Place.FOLLOWING)))
+        # An instruction that failed is left behind, whether that is told or not.
+        with m.If(jumps & ~fails):
+            m.d.comb += self._goes_on.eq(_Place.TARGET)
+        with m.Elif(stays):
+            m.d.comb += self._goes_on.eq(_Place.OWN)
+        with m.Else():
+            m.d.comb += self._goes_on.eq(_Place.FOLLOWING)
+        m.d.comb += result.own.eq(self._pc)
 
     def _sequence(self, m: Module) -> None:
         """The passes, one after the other."""
@@ -400,12 +407,12 @@ class SerialFlowUnit(Component):
                         m.d.sync += self._word.eq(Mux(self._word == 0, 2, self._word + 1))
                         m.next = "LAST"
             with m.State("DONE"):
-                m.d.comb += [launch.ready.eq(self._launches), request.ready.eq(~self._launches)]
+                m.d.comb += launch.ready.eq(self._launches)
                 m.d.sync += result.payload.behind.eq(result.payload.behind & (
                     instruction_address(result.payload.pc) == instruction_address(self._following)))
                 m.next = "REST"
             with m.State("REST"):
                 m.next = "TELL"
             with m.State("TELL"):
-                m.d.comb += result.valid.eq(1)
+                m.d.comb += [result.valid.eq(1), request.ready.eq(~self._launches)]
                 m.next = "IDLE"

@@ -32,11 +32,11 @@ from .decide import FlowDecision, TargetResolver, outcome_stage
 
 __all__ = ["FlowUnit"]
 
-_KEPT = {"pc": 32, "following": 32, "quad": 1, "kept": 1}
+_KEPT = {"pc": 32, "following": 32, "stays": 1, "quad": 1, "kept": 1}
 """What is kept of an outcome while the stack needs more steps than usual."""
 _LAUNCHED = FlowInstruction.const({
     "operation": FlowOperation.LAUNCH, "asked": StackOperation.LAUNCH, "code": ThreadCode.KILLED, "constant": 1})
-_NOTHING = ("jumps", "stays", "moves", "marks", "mute", "loud")
+_NOTHING = ("jumps", "moves", "marks", "mute", "loud")
 
 
 class FlowUnit(Component):
@@ -132,8 +132,8 @@ class FlowUnit(Component):
             m.d.sync += [next_valid.eq(valid), next_outcome.eq(outcome)]
             if later is self.beside[-1]:
                 m.d.sync += [
-                    next_outcome.near.eq(~outcome.loud & (
-                        instruction_address(outcome.target) == instruction_address(outcome.following))),
+                    next_outcome.near.eq(
+                        instruction_address(outcome.target) == instruction_address(outcome.following)),
                     next_outcome.loud.eq(outcome.loud | reported(self.report_mask, outcome.error))]
                 with m.If(~valid):
                     m.d.sync += [next_outcome[name].eq(0) for name in _NOTHING]
@@ -160,17 +160,17 @@ class FlowUnit(Component):
             result.kept.eq(outcome.kept & (stack.empty | ~failed)),
             result.error.eq(Mux(tells, error, WarpError.NONE))]
 
-        # Where to go on.
-        with m.If(Mux(failed, tells, outcome.stays)):
-            m.d.comb += result.pc.eq(outcome.pc)
-        with m.Elif(~failed & unwound):
+        # Where to go on. An instruction that failed is left behind, whether that is told or not.
+        with m.If(~failed & unwound):
             m.d.comb += result.pc.eq(stack.pc)
         with m.Elif(~failed & outcome.jumps):
             m.d.comb += result.pc.eq(outcome.target)
+        with m.Elif(outcome.stays):
+            m.d.comb += result.pc.eq(outcome.pc)
         with m.Else():
             m.d.comb += result.pc.eq(outcome.following)
-        m.d.comb += result.behind.eq(
-            ~failed & Mux(unwound, self._back, Mux(outcome.jumps, outcome.near, ~outcome.stays)))
+        near = Mux(unwound, self._back, ~outcome.jumps | outcome.near)
+        m.d.comb += [result.own.eq(outcome.pc), result.behind.eq(~failed & ~outcome.stays & near)]
 
         # Who goes on. What marks threads can't fail, nor asks it the stack for more than to remember their codes.
         # Threads that wanted to return when the warp ends have exited.

@@ -13,7 +13,13 @@ PORTS = ("host", "interrupt", "busy", "policy", "memory")
 
 
 class BareSm(Component):
-    """An :class:`~rtl.sm.Sm` without its retirement interface, and so without what only that needs."""
+    """An :class:`~rtl.sm.Sm` without its retirement interface, and so without what only that needs.
+
+    Members
+    -------
+    host, interrupt, busy, policy, memory
+        See Sm.
+    """
 
     def __init__(self, params: SmParams) -> None:
         self.sm = Sm(params)

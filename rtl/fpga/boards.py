@@ -80,8 +80,8 @@ class Board:
 
 
 BOARDS: Mapping[str, Board] = MappingProxyType({
-    "ulx3s-85f": Board("ulx3s.ULX3S_85F_Platform", "compact", memory=SDRAM, video=True),
-    "ulx3s-25f": Board("ulx3s.ULX3S_25F_Platform", "least", clock=50_000_000, memory=SDRAM),
+    "ulx3s-85f": Board("ulx3s.ULX3S_85F_Platform", "compact", clock=40_000_000, memory=SDRAM, video=True),
+    "ulx3s-25f": Board("ulx3s.ULX3S_25F_Platform", "least", clock=45_000_000, memory=SDRAM),
     "ecpix5-85f": Board("ecpix5.ECPIX585Platform", "compact", lamps=4, coloured=True),
 })
 """Those that there are tops for, by name."""

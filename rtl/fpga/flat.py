@@ -1,6 +1,7 @@
 """A component with plain ports, for tools and languages that know no structures."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +16,37 @@ from .bare import BareSm
 
 __all__ = ["Flat", "FlatSm", "PlainPort", "plain_ports"]
 
+_CLOCK_PORTS = ("clk", "rst")
+"""Of every module that Amaranth writes."""
+
 
 @dataclass(frozen=True)
 class PlainPort:
-    """A port without structure: its name and direction, the shape of its value, and where in a signal it lies."""
+    """A port without structure.
+
+    Attributes
+    ----------
+    name : str
+    flow : wiring.Flow
+        Its direction.
+    shape : Shape
+        Of its value.
+    signal : Signal
+        Where it lies, from bit ``offset`` on.
+    offset : int
+    path : tuple of str and int
+        The way to it: the component's member, parts of interfaces and dimensions, the field of a structure.
+    kind : ShapeLike
+        What its value is: an enumeration, a structure, or ``shape`` again.
+    """
 
     name: str
     flow: wiring.Flow
     shape: Shape
     signal: Signal
     offset: int
+    path: tuple[str | int, ...]
+    kind: Any
 
     @property
     def value(self) -> Value:
@@ -34,18 +56,33 @@ class PlainPort:
 
 def plain_ports(component: wiring.Component, members: Sequence[str] = ()) -> Iterator[PlainPort]:
     """The ports of a component, or those of some members, fields of structures one by one. A name is the way through
-    interfaces and structures, with ``_`` between the parts; ``payload`` is left out.
+    interfaces and structures, with ``_`` between the parts; ``payload`` is left out, unless two ports would have the
+    same name then. ValueError when they have it all the same.
     """
+    parts: list[tuple[tuple[str | int, ...], wiring.Flow, Any, Any, int]] = []
     for path, member, port in component.signature.flatten(component):
         if members and path[0] not in members:
             continue
         signal: Any = Value.cast(port)
-        fields: list[tuple[str, int, Any]] = [("", 0, signal.shape())]
         if isinstance(port, data.View) and isinstance(layout := port.shape(), data.StructLayout):
-            fields = [(str(name), layout[name].offset, layout[name].shape) for name, _ in layout]
-        for field, offset, shape in fields:
-            name = "_".join(str(step) for step in (*path, field) if step not in ("payload", ""))
-            yield PlainPort(name, member.flow, Shape.cast(shape), signal, offset)
+            parts += (((*path, str(name)), member.flow, layout[name].shape, signal, layout[name].offset)
+                      for name, _ in layout)
+        else:
+            parts.append((path, member.flow, member.shape, signal, 0))
+    short: Counter[str] = Counter(_joined(step for step in path if step != "payload") for path, *_ in parts)
+    names: Counter[str] = Counter(_CLOCK_PORTS)
+    for path, flow, shape, signal, offset in parts:
+        name = _joined(step for step in path if step != "payload")
+        if short[name] > 1:
+            name = _joined(path)
+        names[name] += 1
+        if names[name] > 1:
+            raise ValueError(f"two ports of {type(component).__name__} would have the name {name}")
+        yield PlainPort(name, flow, Shape.cast(shape), signal, offset, path, shape)
+
+
+def _joined(steps: Iterable[str | int]) -> str:
+    return "_".join(map(str, steps))
 
 
 class Flat(Component):

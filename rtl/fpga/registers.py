@@ -10,6 +10,7 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.registers import BLOCK_BYTES, Access, HostRegister
+from rtl.isa.tokens import CACHED_TOKENS
 from rtl.layouts import HostBus, Policy, place_of
 from rtl.params import ADDRESS_BITS, SmParams
 
@@ -48,8 +49,9 @@ BOARD_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
         " read: UNDERRUN: memory was too slow for a pixel, VIDEO: the board has video",
         {"ENABLE": (0, 0), "SCALE": (5, 4), "UNDERRUN": (8, 8), "VIDEO": (9, 9)}),
     "PARTS": HostRegister(
-        0x28, Access.READ, "the machine's other knobs: whether it has floating point, double precision, all counters",
-        {name.upper(): (place, place) for place, name in enumerate(PARTS)}),
+        0x28, Access.READ, "the machine's other knobs: whether it has floating point, double precision, all counters;"
+        " the logarithm of the tokens of a stack that are on chip, 0 for 16",
+        {**{name.upper(): (place, place) for place, name in enumerate(PARTS)}, "STACK_TOKENS": (10, 8)}),
 })
 """Registers of the board's block."""
 _PLACES = {name: place_of(register) for name, register in BOARD_REGISTERS.items()}
@@ -100,6 +102,8 @@ class BoardRegisters(Component):
     def __init__(self, params: SmParams, clock: int, memory: int) -> None:
         size = sum(ceil_log2(getattr(params, name)) << _SIZE_BITS * place for place, name in enumerate(SIZES))
         parts = sum(getattr(params, name) << place for place, name in enumerate(PARTS))
+        if params.stack_tokens != CACHED_TOKENS:
+            parts |= ceil_log2(params.stack_tokens) << BOARD_REGISTERS["PARTS"].fields["STACK_TOKENS"][1]
         self._constants = {"IDENTITY": IDENTITY, "SIZE": size, "PARTS": parts, "CLOCK": clock, "MEMORY": memory}
         super().__init__({
             "bus": In(HostBus()), "state": In(MachineState), "reset": Out(1), "resetting": In(1),

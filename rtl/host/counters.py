@@ -17,7 +17,8 @@ writes may take some."""
 
 
 class Counters(Component):
-    """64-bit counters in LUT memory. Each adds what it has counted there when it is its turn, one in a cycle.
+    """64-bit counters in LUT memory. Each adds what it has counted there when it is its turn, one in a cycle. In the
+    first round of turns after a reset it writes 0 instead; until that is over all of them read as 0.
 
     Parameters
     ----------
@@ -47,18 +48,22 @@ class Counters(Component):
         clears = access.write & there
 
         # Take turns; the host's write takes one.
+        first_round = Signal(init=1)
         m.d.comb += [
             turn_read.addr.eq(turn), write.en.eq(1), write.addr.eq(Mux(clears, number, turn)),
-            write.data.eq(Mux(clears, 0, turn_read.data + recent[turn]))]
+            write.data.eq(Mux(clears | first_round, 0, turn_read.data + recent[turn]))]
         with m.If(~clears):
-            m.d.sync += turn.eq(Mux(turn == count - 1, 0, turn + 1))
+            m.d.sync += turn.eq(turn + 1)
+            with m.If(turn == count - 1):
+                m.d.sync += [turn.eq(0), first_round.eq(0)]
         for index, name in enumerate(names):
-            taken = Mux(clears, number == index, turn == index)
+            taken = Mux(clears, number == index, (turn == index) & ~first_round)
             m.d.sync += recent[index].eq(Mux(taken, 0, recent[index]) + self.events[name])
 
         # Read.
         total = Signal(_BITS)
-        m.d.comb += [host_read.addr.eq(number), total.eq(Mux(there, host_read.data + recent[number], 0))]
+        m.d.comb += [
+            host_read.addr.eq(number), total.eq(Mux(there & ~first_round, host_read.data + recent[number], 0))]
         m.d.comb += access.value.eq(Mux(access.place[0], high, total[:_BITS // 2]))
         with m.If(access.read & ~access.place[0]):
             m.d.sync += high.eq(total[_BITS // 2:])
@@ -96,7 +101,7 @@ class WordCounters(Component):
         # Of each counter: what has happened since its last turn; what its low word has carried, which waits for the
         # host, or for the turn of its high word; which words count for nothing.
         recent = Array(Signal(_RECENT_BITS, name=f"recent_{name}") for name in self._names)
-        late, carried, cleared = Signal(count), Signal(count), Signal(2 * count)
+        late, carried, cleared = Signal(count), Signal(count), Signal(2 * count, init=-1)
         turn, place, keeps, there = Signal(range(2 * count)), Signal(range(2 * count)), Signal(), Signal()
         m.d.comb += [place.eq(Mux(access.read, access.place, turn)), there.eq(access.place < 2 * count)]
         number, is_high, sum_ = place[1:], place[0], Signal(_BITS // 2 + 1)

@@ -40,7 +40,7 @@ HOLE_BITS = 2
 LINE_BYTES = TOKEN_BYTES * TOKENS_PER_LINE
 """Bytes of a line: the unit of the memory port."""
 CACHED_TOKENS = 16
-"""Tokens of a warp that fit on chip."""
+"""Tokens of a warp that fit on chip, unless the machine has another number of them."""
 TRAP_RESERVE = 16
 """Tokens at the end of a warp's region that user mode may not fill."""
 CRS_GRANULE = 512

@@ -8,6 +8,7 @@ from rtl.component import Component
 from rtl.layouts import Event, flow_result, redirect
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.sweep import Sweep
 from rtl.words import Words
 
 from .records import COUNTER_BITS
@@ -47,9 +48,10 @@ class FlowResults(Component):
         m = Module()
         warps, issued, result = self._params.warps, self.issued, self.result.payload
         held = data.StructLayout({"holds": 1, "count": COUNTER_BITS})
-        m.submodules.issues = issues = Words(held, warps)
+        m.submodules.sweep = sweep = Sweep(warps)
+        m.submodules.issues = issues = Words(held, warps, sweep)
         # How often results have come, and one more: when that is how often something was issued, the next is the last.
-        m.submodules.answers = answers = Words(COUNTER_BITS, warps, initial=1)
+        m.submodules.answers = answers = Words(COUNTER_BITS, warps, sweep, initial=1)
         begins, counts, equal, last = Signal(), Signal(), Signal(), Signal.like(result.warp)
 
         # Counters. A warp that waits has nothing on the way that could be counted later.

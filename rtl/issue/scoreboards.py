@@ -14,6 +14,7 @@ from rtl.isa.control_code import NO_BARRIER, SCOREBOARDS
 from rtl.layouts import Event, operands_read, scoreboard_event
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.sweep import Sweep
 from rtl.words import Words
 
 from .records import COMPLETE, COUNTER_BITS, TIME_BITS, counted
@@ -64,6 +65,7 @@ class Scoreboards(Component):
             "gathered": In(Event(operands_read(params))), "units": In(Event(scoreboard_event(params))).array(units),
             "room": Out(1), "zero": Out(SCOREBOARDS),
             **{name: Out(params.warps) for name in ("lowered", "complete", "low", "full")}})
+        self.sweep = Sweep(params.warps)
         self.ups = [self._counter((1 << COUNTER_BITS) - 1) for _ in range(SCOREBOARDS)] + [self._counter()]
         """How often each scoreboard was raised, less one; instructions that may be not complete."""
         self.downs = [self._counter() for _ in range(SCOREBOARDS)]
@@ -77,6 +79,7 @@ class Scoreboards(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         warps, bits, up, up_valid = self._params.warps, self._params.warp_bits, self.counted.payload, self.counted.valid
+        m.submodules.sweep = self.sweep
 
         # C0: what lowers, or whom to look at.
         looks, other, fresh, turn = Signal(bits), Signal(bits), Signal(), self.time[:_TURN_BITS] == 0
@@ -150,7 +153,7 @@ class Scoreboards(Component):
 
     def _counter(self, initial: int = 0) -> Words:
         """A number for each warp."""
-        return Words(COUNTER_BITS, self._params.warps, initial)
+        return Words(COUNTER_BITS, self._params.warps, self.sweep, initial)
 
     def _count(self, m: Module, name: str, counter: Words, warp: Any, steps: Any) -> Words:
         """The number of a warp goes up by one."""

@@ -31,6 +31,7 @@ from rtl.layouts import (
 )
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.sweep import Sweep
 from rtl.wires import IN_BLOCKS
 from rtl.word import instruction_address
 from rtl.words import Words
@@ -79,7 +80,8 @@ class SerialIssue(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         warps = params.warps
-        self.last = Words(32, warps)
+        self.sweep = Sweep(warps)
+        self.last = Words(32, warps, self.sweep)
         self.reasons = [Signal(WaitReason, name=f"reason_{warp}") for warp in range(warps)]
         self._pcs = memory.Memory(shape=32 - _AT, depth=max(warps, 2), init=[], attrs=IN_BLOCKS)
         self._runs, self._waits = Signal(warps), Signal(warps)
@@ -110,7 +112,7 @@ class SerialIssue(Component):
         warp, by_result, leaves = self._warp, Signal(), Signal()
         m.d.comb += by_result.eq(is_kind(self._under_way, lambda rule: rule.silent and rule.unit is not None))
         self._follow_warps(m)
-        m.submodules.last = self.last
+        m.submodules.sweep, m.submodules.last = self.sweep, self.last
         self._issue(m, self._keep_pcs(m), leaves)
         self._operate(m)
 

@@ -16,6 +16,7 @@ from rtl.isa.syntax import WORD_BITS, Form
 from rtl.isa.table import BY_NAME
 from rtl.layouts import UNITS, ControlBits, Event, InstructionKind, fetched_group, is_kind
 from rtl.params import SmParams
+from rtl.sweep import Sweep
 from rtl.word import field_of
 from rtl.words import Words
 
@@ -78,7 +79,8 @@ class InstructionStore(Component):
             "group": In(Event(fetched_group(params))), "warp": In(params.warp_bits), "control": Out(Control),
             "injected": In(1), "leaves": In(1), "last": Out(1), "instruction": Out(StoredInstruction), "pc": Out(32),
             "next_warp": In(params.warp_bits), "behind": Out(Head), "busy": In(1), "bus": Out(Head), "brings": In(1)})
-        self.entries = Words(1, params.warps)
+        self.sweep = Sweep(params.warps)
+        self.entries = Words(1, params.warps, self.sweep)
         """Of each warp, where its next group goes."""
         self.places = Words(data.StructLayout({"here": Place, "next": Place}), params.warps)
         """Where the last instruction is that was brought to it, and the one behind."""
@@ -97,6 +99,7 @@ class InstructionStore(Component):
             self._arrive(m, number, fetched) for number, fetched in enumerate(group.instructions)), strict=True)
 
         # Where: groups of a warp go to one entry and the other in turn.
+        m.submodules.sweep = self.sweep
         m.submodules.entries, m.submodules.places = entries, places = self.entries, self.places
         here, behind = places.read(m, self.warp).here, places.read(m, self.next_warp).next
         entry, brought = entries.read(m, group.warp), Signal.like(here)

@@ -11,6 +11,7 @@ from rtl.isa.control_code import NO_BARRIER
 from rtl.layouts import COMPLETING, UNITS, Event, InstructionKind, IssueEvents, Policy, completion, issued, unit_rooms
 from rtl.one_hot import number_of, one_hot
 from rtl.params import SmParams
+from rtl.sweep import Sweep
 from rtl.wires import KEEP
 from rtl.word import field_of
 from rtl.words import Words
@@ -57,7 +58,7 @@ class IssueUnit(Component):
     gather_0.., write_0..
         See OperationChooser.
     rooms : In(unit_rooms)
-        Each unit can take 6 instructions more than it was given.
+        Each unit can take UNDER_WAY instructions more than it was given.
     collecting : In(1)
         Operands of a FLOW_INDEXED or BARRIER_INDEXED instruction are collected: from 4 cycles after its selection at
         the latest, until it is given to its unit.
@@ -89,7 +90,8 @@ class IssueUnit(Component):
         self.chooser = OperationChooser(params)
         self.behind = DispatchQueue(params.warp_bits, under_way=2, bypass=True)
         """Warps that have issued, and wait for what is behind that."""
-        self.last = Words(32, warps)
+        self.sweep = Sweep(warps)
+        self.last = Words(32, warps, self.sweep)
         """For whoever looks on: of each warp, the address of the instruction that it issued last."""
         self.reasons = [warp.reason for warp in self.warps]
         """The same: why it does not issue."""
@@ -113,7 +115,7 @@ class IssueUnit(Component):
         m = Module()
         for number, warp in enumerate(self.warps):
             m.submodules[f"warp_{number}"] = warp
-        for name in (*_PORTS, "behind", "last"):
+        for name in (*_PORTS, "behind", "sweep", "last"):
             m.submodules[name] = getattr(self, name)
             self.join(m, getattr(self, name), *_PORTS.get(name, ()))
         warps, told = self._params.warps, Signal(OfAll)

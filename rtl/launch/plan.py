@@ -21,7 +21,8 @@ __all__ = ["ROW_GRANULE", "SHARED_GRANULE", "GridPlan", "warp_place"]
 ROW_GRANULE = 8
 """Registers of a thread are counted in multiples of this (ours)."""
 SHARED_GRANULE = 256
-"""A CTA's piece of shared memory is a multiple of so many bytes (ours)."""
+"""A CTA's piece of shared memory is a multiple of so many bytes: the allocation unit of sm_5x in the PTX manual
+(%total_smem_size), to which drivers round up the descriptor's size, too."""
 _STACK_LIMIT = (1 << DEPTH_BITS - 1) * TOKEN_BYTES
 """The largest region of a call/return stack, in bytes."""
 

@@ -1,7 +1,6 @@
 """The reference counters that throttle CTAs."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -9,7 +8,9 @@ from rtl.isa.qmd import QMD
 from rtl.isa.registers import REFERENCE_COUNTERS
 from rtl.layouts import REFERENCE_BITS, ReferenceAccess
 from rtl.params import SmParams
+from rtl.sweep import Sweep
 from rtl.wires import IN_BLOCKS
+from rtl.words import Words
 
 __all__ = ["ReferenceCounters", "SlowReferenceCounters"]
 
@@ -17,7 +18,8 @@ _MOST = (1 << REFERENCE_BITS) - 1
 
 
 class ReferenceCounters(Component):
-    """One grid adds to a counter and takes from it; the host reads and sets all of them.
+    """One grid adds to a counter and takes from it; the host reads and sets all of them. After a reset they become 0,
+    one after the other; until that is over they read as 0, none allows anything, and what the host sets waits.
 
     Members
     -------
@@ -38,19 +40,19 @@ class ReferenceCounters(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.counts = counts = memory.Memory(shape=REFERENCE_BITS, depth=REFERENCE_COUNTERS, init=[])
-        own, host, write = counts.read_port(domain="comb"), counts.read_port(domain="comb"), counts.write_port()
+        m.submodules.sweep = sweep = Sweep(REFERENCE_COUNTERS)
+        m.submodules.counts = counts = Words(REFERENCE_BITS, REFERENCE_COUNTERS, sweep)
         access = self.host
+        own, held = counts.read(m, self.number), counts.read(m, access.number)
         pending, place, value = Signal(), Signal.like(access.number), Signal.like(access.value)
         more, less = Signal(REFERENCE_BITS + 1), Signal(REFERENCE_BITS + 1)
         changes = self.add ^ self.take
+        counts.write(m, (changes | pending) & ~sweep.active, Mux(changes, self.number, place),
+                     Mux(changes, Mux(self.add, more, less), value))
         m.d.comb += [
-            own.addr.eq(self.number), host.addr.eq(access.number), access.count.eq(host.data),
-            more.eq(own.data + self.delta), self.allows.eq(more <= _MOST),
-            less.eq(Mux(own.data > self.delta, own.data - self.delta, 0)),
-            write.en.eq(changes | pending), write.addr.eq(Mux(changes, self.number, place)),
-            write.data.eq(Mux(changes, Mux(self.add, more, less), value))]
-        with m.If(~changes):
+            access.count.eq(Mux(sweep.active, 0, held)), more.eq(own + self.delta),
+            self.allows.eq((more <= _MOST) & ~sweep.active), less.eq(Mux(own > self.delta, own - self.delta, 0))]
+        with m.If(~changes & ~sweep.active):
             m.d.sync += pending.eq(0)
         with m.If(access.set):
             m.d.sync += [pending.eq(1), place.eq(access.number), value.eq(access.value)]
@@ -77,24 +79,26 @@ class SlowReferenceCounters(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         access = self.host
-        m.submodules.counts = counts = memory.Memory(
-            shape=REFERENCE_BITS, depth=REFERENCE_COUNTERS, init=[], attrs=IN_BLOCKS)
-        read, write = counts.read_port(), counts.write_port()
+        m.submodules.sweep = sweep = Sweep(REFERENCE_COUNTERS)
+        m.submodules.counts = counts = Words(REFERENCE_BITS, REFERENCE_COUNTERS, sweep, **IN_BLOCKS)
+        read, writes = counts.read_port(), Signal()
         adds, takes, known, changes = Signal(), Signal(range(self._warps + 1)), Signal(), Signal()
         place, value, sets = Signal.like(access.number), Signal.like(access.value), Signal()
         # Adds, or takes if that is all that is owed: adds the complement, so that a carry means that enough was there.
         less = takes.any() & ~adds
         sum_ = Signal(REFERENCE_BITS + 1)
+        counts.write(m, writes, Mux(changes, self.number, place),
+                     Mux(changes, Mux(less & ~sum_[-1], 0, sum_[:-1]), value))
         m.d.comb += [
-            read.addr.eq(Mux(access.read, access.number, self.number)), access.count.eq(read.data),
+            writes.eq((changes | sets) & ~sweep.active),
+            read.addr.eq(Mux(access.read, access.number, self.number)),
+            access.count.eq(Mux(sweep.active, 0, read.data)),
             sum_.eq(read.data + (self.delta ^ less.replicate(REFERENCE_BITS)) + less),
-            changes.eq(known & (adds | less)), self.allows.eq(known & ~adds & ~less & ~sum_[-1]),
-            write.en.eq(changes | sets), write.addr.eq(Mux(changes, self.number, place)),
-            write.data.eq(Mux(changes, Mux(less & ~sum_[-1], 0, sum_[:-1]), value))]
+            changes.eq(known & (adds | less)), self.allows.eq(known & ~adds & ~less & ~sum_[-1])]
         m.d.sync += [
-            known.eq(~access.read & ~write.en & ~access.set), adds.eq(self.add | adds & ~changes),
+            known.eq(~access.read & ~writes & ~access.set & ~sweep.active), adds.eq(self.add | adds & ~changes),
             takes.eq(takes + self.take - (changes & less))]
-        with m.If(~changes):
+        with m.If(~changes & ~sweep.active):
             m.d.sync += sets.eq(0)
         with m.If(access.set):
             m.d.sync += [sets.eq(1), place.eq(access.number), value.eq(access.value)]

@@ -24,6 +24,7 @@ from rtl.layouts import (
     warp_launch,
 )
 from rtl.params import SmParams
+from rtl.sweep import Sweep
 
 from .descriptor import LAUNCH_TAG_BITS, DescriptorMemory
 from .plan import GridPlan
@@ -92,11 +93,14 @@ class Distributor(Component):
         self._cta = Signal(params.warp_bits)
         self._all_started = Signal()
         self._begin = Signal()
+        self.sweep = Sweep(params.warps)
+        """As long as it is active, so are the sweeps of units: no CTA begins."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.memory, m.submodules.plan, m.submodules.slots = self.memory, self.plan, self.slots
         m.submodules.starter, m.submodules.references = self.starter, self.references
+        m.submodules.sweep = self.sweep
         self.join(m, self.memory, "port", *(["bank"] if self._params.serial else []))
         self.join(m, self.slots, "exit", "drained", "occupied", "running")
         self.join(m, self.starter, "launch", "thread", "clear_rows", "clear", "flow")
@@ -180,7 +184,7 @@ class Distributor(Component):
                 m.next = "FETCH"
                 with m.If(plan.rejection != LaunchRejection.NONE):
                     self._end(m, plan.rejection)
-            with m.State("FETCH"), m.If(~self.fetch_busy):
+            with m.State("FETCH"), m.If(~self.fetch_busy & ~self.sweep.active):
                 m.next = "NEXT"
             with m.State("NEXT"):
                 with m.If(self._all_started & ~slots.active.any()):

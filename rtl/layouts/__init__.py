@@ -22,7 +22,7 @@ from .instruction import (
     redirect,
     scoreboard_event,
 )
-from .issue import COMPLETING, IssueEvents, Policy, WaitReason, unit_rooms
+from .issue import COMPLETING, UNDER_WAY, IssueEvents, Policy, WaitReason, unit_rooms
 from .kinds import KIND_RULES, UNITS, InstructionKind, KindRule, is_kind, kinds_where
 from .lanes import (
     GATHER_REGISTERS,
@@ -108,6 +108,7 @@ __all__ = [
     "STACK_RESULT_CYCLES",
     "TIMEOUT_BITS",
     "TRAP_FRAME",
+    "UNDER_WAY",
     "UNITS",
     "BeatPort",
     "ConstantBank",

@@ -107,12 +107,14 @@ def flow_launch(params: SmParams) -> data.StructLayout:
 def flow_result(params: SmParams) -> data.StructLayout:
     """What a flow instruction has come to: the warp goes on at ``pc`` with the threads of ``active``.
 
-    ``codes`` tells why the others are not active. With a reported ``error`` nothing has happened, and ``pc`` is
-    the instruction's own; only RET_EMPTY_STACK_ERROR ends the warp too, and a RESTORE leaves the handler all the same.
-    An error of ENTER_TRAP is told whatever the report mask says. ``behind``: ``pc`` is that of the instruction behind
-    this one; never when something has failed, or a trap is entered. ``value`` is for the destination
-    register of an instruction that has one. ``kept``: threads have executed EXIT.KEEPREFCOUNT.
+    ``codes`` tells why the others are not active. With an ``error`` nothing has happened, and ``pc`` is that of the
+    instruction behind this one (ours); only RET_EMPTY_STACK_ERROR ends the warp too, and a RESTORE leaves the mode of
+    the handler all the same. What the trap unit makes a warp do is no instruction: if that fails, ``pc`` is that of the
+    request. An error of ENTER_TRAP is told whatever the report mask says. ``own`` is the pc of the request: with an
+    error, that of the instruction that failed. ``behind``: ``pc`` is that of the instruction behind this one; never
+    when something has failed, or a trap is entered or left. ``value`` is for the destination register of an instruction
+    that has one. ``kept``: threads have executed EXIT.KEEPREFCOUNT.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "pc": 32, "active": WARP_THREADS, "codes": ThreadCodes, "terminated": 1,
-        "error": WarpError, "value": 32, "kept": 1, "behind": 1})
+        "error": WarpError, "own": 32, "value": 32, "kept": 1, "behind": 1})

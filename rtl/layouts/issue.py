@@ -5,15 +5,18 @@ from amaranth.lib import data, enum
 
 from .kinds import UNITS
 
-__all__ = ["COMPLETING", "IssueEvents", "Policy", "WaitReason", "unit_rooms"]
+__all__ = ["COMPLETING", "UNDER_WAY", "IssueEvents", "Policy", "WaitReason", "unit_rooms"]
 
 COMPLETING = ("conversion", "memory", "barrier")
 """Units that tell of completions beside the lanes. A conversion may complete every two cycles, a memory instruction
 every three, one of the barrier unit every six."""
+UNDER_WAY = 6
+"""Instructions that may still come to a unit after it has told that it has no room: those between selection and
+dispatch."""
 
 
 def unit_rooms() -> data.StructLayout:
-    """The room of each unit beside the lanes."""
+    """The room of each unit beside the lanes: it can take UNDER_WAY instructions more than it was given."""
     return data.StructLayout(dict.fromkeys(UNITS, 1))
 
 

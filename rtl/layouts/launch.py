@@ -134,7 +134,8 @@ class ReferenceAccess(wiring.Signature):
     number, read, count : Out, Out(1), In(16)
         A counter, and what it is at: in the same cycle, in a machine of one lane in the cycle after ``read``.
     set, value : Out(1), Out(16)
-        The counter gets this value; done within two cycles, or after the grid's next changes of a counter.
+        The counter gets this value; done within two cycles, or after the grid's next changes of a counter. Until a
+        reset is over, the last one of several waits.
     """
 
     def __init__(self) -> None:

@@ -23,10 +23,15 @@ from rtl.layouts import (
 )
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.sweep import Sweep
 from rtl.wires import KEEP
 from rtl.words import Words
 
 __all__ = ["SmTrap", "TrapOperation", "WarpTraps"]
+
+
+_KEEPING = ("barrier", "trap")
+"""Sources of errors whose instructions keep their warp until it is let go, by them or when it is woken."""
 
 
 class TrapOperation(enum.Enum, shape=4):
@@ -78,8 +83,9 @@ class WarpTraps(Component):
 
     Attributes
     ----------
-    waits, bare : Signal(warps)
-        It waits at RTT; it has no trap frame and runs no handler.
+    waits, bare, halted : Signal(warps)
+        It waits at RTT; it has no trap frame and runs no handler; it is paused by an instruction that keeps it until it
+        is let go, as others that fail do not.
     entries, results : Words
         By turns they tell whether a flow result is that of an ENTER: they differ from its dispatch to its result. Where
         only one instruction is under way, a register tells that.
@@ -99,22 +105,24 @@ class WarpTraps(Component):
             "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))),
             "command": In(TrapCommand(params)), **{name: member for member, names in ports for name in names.split()}})
 
-        self.waits, self.bare = Signal(params.warps), Signal(params.warps)
+        self.waits, self.bare, self.halted = (
+            Signal(params.warps, name=name) for name in ("waits", "bare", "halted"))
         if not params.serial:
-            self.entries, self.results = Words(1, params.warps), Words(1, params.warps)
+            self.sweep = sweep = Sweep(params.warps)
+            self.entries, self.results = Words(1, params.warps, sweep), Words(1, params.warps, sweep)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         count, step, result, command = self._params.warps, self.dispatched.payload, self.result.payload, self.command
         inside, paused, masked, leaving = self.inside, self.paused, self.masked, self.leaving
         # One instruction is left to it; it has issued that one, a cause.
-        waits, bare, stepping, done = self.waits, self.bare, Signal(count), Signal(count)
+        waits, bare, halted, stepping, done = self.waits, self.bare, self.halted, Signal(count), Signal(count)
         # What happens to whom, and what one warp is asked to do, a bit for all.
         ended, entered, keeps = self.ended, self.entered, {} if self._params.serial else KEEP
-        here, answered, left, gone, clear, failing, fails, newly, pauses, woken, freed = (
+        here, answered, left, gone, clear, failing, fails, newly, pauses, halts, woken, freed = (
             Signal(count, name=name, attrs=keeps) for name in (
                 "here", "answered", "left", "gone", "clear", "failing", "failing_inside",
-                "newly_failed", "pausing", "woken", "freed"))
+                "newly_failed", "pausing", "halting", "woken", "freed"))
         goes_on, refused, asked = Signal(attrs=KEEP), Signal(), Signal()
         does = {kind: Signal(name=f"does_{kind.name.lower()}", attrs=KEEP) for kind in TrapOperation}
         m.d.comb += [wire.eq(self.dispatched.valid & (step.operation == kind)) for kind, wire in does.items()]
@@ -126,6 +134,7 @@ class WarpTraps(Component):
 
         no_frame = self.result.valid & refused & self._answers_entry(m, does[TrapOperation.ENTER])
         errors = (of_instruction(self.errors), of_stack(self.errors)) if self._params.serial else self.errors
+        keeping = [event for event, name in zip(self.errors, ERROR_SOURCES, strict=True) if name in _KEEPING]
 
         # What happens, to whom.
         m.d.comb += [
@@ -140,6 +149,8 @@ class WarpTraps(Component):
             clear.eq(gone | one(self.clears_status.payload, when=self.clears_status.valid)),
             entered.eq(asks(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED)),
             woken.eq(paused & Mux(self.trapping, command.wake, 0)),
+            halts.eq(asks(TrapOperation.FAIL, TrapOperation.PAUSE, TrapOperation.PAUSE_QUIET) | (
+                inside & reduce(or_, (one(event.warp, when=event.valid) for event in keeping)))),
             pauses.eq(fails | asks(TrapOperation.FAIL, TrapOperation.PAUSE, TrapOperation.PAUSE_QUIET,
                                    TrapOperation.ENTER_PAUSED))]
 
@@ -149,6 +160,7 @@ class WarpTraps(Component):
                 (inside, gone, entered, ones),
                 (bare, gone, asks(TrapOperation.ENTER_PAUSED) | one(result.warp, when=no_frame), ones),
                 (paused, ended, always, (paused | pauses) & ~woken),
+                (halted, ended, always, (halted | halts) & ~woken),
                 (self.quiet, ended, pauses, asks(TrapOperation.PAUSE_QUIET) & ~fails),
                 (waits, self.release.replicate(count), asks(TrapOperation.WAIT), ones),
                 (leaving, answered, asks(TrapOperation.TERMINATE) | Mux(self.release, waits, 0), ones),
@@ -173,7 +185,7 @@ class WarpTraps(Component):
             asked.eq(self.error_in_trap | (does[TrapOperation.TRAP] & ~is_masked)
                      | (does[TrapOperation.UNMASK] & self.trapped.bit_select(step.warp, 1)
                         & ~inside.bit_select(step.warp, 1))),
-            self.resume.eq(Mux(goes_on, here, 0) | (woken & ~bare))]
+            self.resume.eq(Mux(goes_on, here, 0) | (woken & (halted | halts)))]
         m.d.comb += [
             unfinished.eq((stepping | (stops & ~self.drained)).any()),
             self.cause.eq(self.insisting | asked | (stops.any() & ~unfinished)),
@@ -207,6 +219,7 @@ class WarpTraps(Component):
             with m.Elif(self.result.valid & self.inside.bit_select(result.warp, 1)):
                 m.d.sync += entering.eq(0)
             return entering & self.inside.bit_select(result.warp, 1)
+        m.submodules.sweep = self.sweep
         m.submodules.entries, m.submodules.results = entries, results = self.entries, self.results
         last = entries.read(m, result.warp)
         entries.write(m, enters, step.warp, ~results.read(m, step.warp))

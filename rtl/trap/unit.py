@@ -34,6 +34,7 @@ from rtl.layouts import (
     reported,
 )
 from rtl.params import SmParams
+from rtl.sweep import Sweep
 from rtl.word import field_of, pattern_of
 from rtl.words import Words
 
@@ -172,7 +173,7 @@ class TrapUnit(Component):
         """What S2R reads. One warp after the other is looked at: for its reasons, of which all are collected; and
         whether its arrival at a barrier is to be taken back, which keeps the place until it is."""
         warps, status, trapping, asked = self.warps, self.status, self.dispatch.payload.warp, self.status_warp
-        reasons = self._words(m, len(reason))
+        reasons = self._words(m, "reasons", len(reason))
         looked, found, collected, all_reasons, new = (
             Signal(self._params.warp_bits), *(Signal(reason.shape(), name=name) for name in (
                 "found", "collected", "all_reasons", "new")))
@@ -203,8 +204,9 @@ class TrapUnit(Component):
             return
         moved, withdrawn = self.dispatch.payload, self.withdrawn
         enters, saved = self.dispatch.valid & (moved.kind == InstructionKind.ENTER), Signal(32)
-        modes, withdrawals, entries = (
-            self._words(m, shape) for shape in (ReturnFromTrapMode, unsigned(1), unsigned(1)))
+        m.submodules.sweep = sweep = Sweep(self._params.warps)
+        modes = self._words(m, "modes", ReturnFromTrapMode)
+        withdrawals, entries = (self._words(m, name, unsigned(1), sweep) for name in ("withdrawals", "entries"))
         modes.write(m, self.dispatch.valid & (moved.kind == InstructionKind.TRAP), moved.warp,
                     field_of(moved.word, _RTT.fields["mode"]))
         withdrawals.write(m, withdrawn.valid, withdrawn.warp, ~entries.read(m, withdrawn.warp))
@@ -258,7 +260,7 @@ class TrapUnit(Component):
         moved, launched, overtaken, pc, code = (
             self.dispatch.payload.warp, self.launch.payload.warp, Signal(), Signal(32), Signal(_ERROR_BITS))
         moves = enters | (self.dispatch.valid & (self.dispatch.payload.kind == InstructionKind.LEAVE))
-        at_moves, at_launches = (self._words(m, len(ERROR_SOURCES)) for _ in range(2))
+        at_moves, at_launches = (self._words(m, name, len(ERROR_SOURCES)) for name in ("at_moves", "at_launches"))
 
         def seen(warp: Any) -> Any:
             """Of each source, how often what it told of the warp was seen to, modulo 2."""
@@ -266,7 +268,7 @@ class TrapUnit(Component):
 
         before, failures, at_launched = seen(moved), [], []
         for place, (event, origin) in enumerate(zip(self.errors, ERROR_SOURCES.values(), strict=True)):
-            table = self._words(m, data.StructLayout({
+            table = self._words(m, f"errors_{place}", data.StructLayout({
                 "told": 1, "error": _ERROR_BITS, "pc": 32 if origin in _OVERTAKEN else 0}))
             told, failure = table.read(m, event.warp).told, table.read(m, moved)
             counts = ~self.inside.bit_select(event.warp, 1) if origin is Origin.FLOW else 1
@@ -281,7 +283,7 @@ class TrapUnit(Component):
                 m.d.sync += code.eq(failure.error)
                 if origin in _OVERTAKEN:
                     m.d.comb += [overtaken.eq(1), pc.eq(failure.pc)]
-        codes, entered, entering = self._words(m, _ERROR_BITS), Signal.like(moved), Signal()
+        codes, entered, entering = self._words(m, "codes", _ERROR_BITS), Signal.like(moved), Signal()
         codes.write(m, entering, entered, code)
         m.d.sync += [entering.eq(enters), entered.eq(moved)]
         m.d.comb += self.status.error.as_value().eq(Mux(self.status.failed, codes.read(m, self.status_warp), 0))
@@ -291,10 +293,10 @@ class TrapUnit(Component):
             for (one, _), (two, _) in combinations(last, 2)]
         return overtaken, pc, Cat(pending for _, pending in last).any()
 
-    def _words(self, m: Module, shape: Any) -> Words:
+    def _words(self, m: Module, name: str, shape: Any, sweep: Sweep | None = None) -> Words:
         """A word a warp; in LUT memory for few warps, too, where synthesis would take registers and multiplexers."""
-        words = Words(shape, self._params.warps, ram_style="distributed")
-        m.submodules += words
+        words = Words(shape, self._params.warps, sweep, ram_style="distributed")
+        m.submodules[name] = words
         return words
 
     def _watch(self, m: Module) -> None:

@@ -2,11 +2,12 @@
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
+from subprocess import PIPE
 from tempfile import TemporaryDirectory
 
 from sim.benchmarks.machine import BenchmarkError
+from sim.children import run_child
 from sim.engine.tape import Tape, build_replay
 
 __all__ = ["can_count", "instructions_per_cycle"]
@@ -25,8 +26,8 @@ def can_count() -> bool:
 def _total(replay: Path, library: Path, tape: Path, cycles: int) -> int:
     """All instructions of a run of so many cycles."""
     counts = tape.with_suffix(".callgrind")
-    done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}", replay, library, tape,
-                           str(cycles)], capture_output=True, text=True)
+    done = run_child(["valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}", replay, library, tape,
+                      str(cycles)], stdout=PIPE, stderr=PIPE)
     if done.returncode:
         raise BenchmarkError(f"valgrind: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
     found = re.search(r"^summary: (\d+)", counts.read_text(errors="replace"), re.MULTILINE)

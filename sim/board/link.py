@@ -3,13 +3,13 @@
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from importlib.util import find_spec
 from typing import Protocol
 
 from rtl.fpga.link import ANSWER, VERSION, LinkCommand, LinkStatus
 from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import HOST_ADDRESS_BITS
 from rtl.params import ADDRESS_BITS
+from sim.entry import missing_extra
 
 from .errors import BoardError
 from .frames import Frame, FrameFinder
@@ -71,8 +71,8 @@ class _Port:
 
 def open_port(name: str, baud: int = BAUD) -> Serial:
     """Opens a serial port by its name; BoardError when that can't be done."""
-    if find_spec("serial") is None:
-        raise BoardError("pyserial is not installed: pip install -e '.[fpga]'")
+    if (missing := missing_extra("serial")) is not None:
+        raise BoardError(missing)
     try:
         return _Port(name, baud)
     except (OSError, ValueError) as error:

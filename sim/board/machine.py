@@ -7,8 +7,10 @@ from rtl.fpga.machine import MEMORY_BASE
 from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS, IDENTITY, PARTS, SIZES
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, WORK_REGISTERS, HostRegister
+from rtl.isa.tokens import CACHED_TOKENS
 from rtl.layouts import Policy
 from rtl.params import PRESETS, SmParams
+from sim.interrupt import deferred, raise_noted
 from sim.launch import Launch
 from sim.machine.host import REGISTERS, Driver
 from sim.machine.hosted import HardwareResult, HostedMachine
@@ -37,7 +39,9 @@ def _field(register: HostRegister, name: str, value: int) -> int:
 def _machine(size: int, parts: int) -> SmParams:
     """The machine that the registers SIZE and PARTS tell of."""
     sizes, others = BOARD_REGISTERS["SIZE"], BOARD_REGISTERS["PARTS"]
-    return SmParams(**{name: 1 << _field(sizes, name.upper(), size) for name in SIZES},
+    tokens = _field(others, "STACK_TOKENS", parts)
+    return SmParams(stack_tokens=1 << tokens if tokens else CACHED_TOKENS,
+                    **{name: 1 << _field(sizes, name.upper(), size) for name in SIZES},
                     **{name: bool(_field(others, name.upper(), parts)) for name in PARTS})
 
 
@@ -92,7 +96,7 @@ class Board(HostedMachine):
     def run(self, launch: Launch, limit: int, progress: Callable[[int], object] = lambda _cycles: None, *,
             report_mask: int = REPORT_MASK_RESET, driver: Driver | None = None) -> HardwareResult:
         """Runs to the end of the grid, an error, a hang, or ``limit`` cycles; see HostedMachine. The launch's memory
-        must fit into the board's: BoardError.
+        must fit into the board's: BoardError. RunInterrupted after Ctrl-C.
         """
         self._reset()
         places = self.place(launch)
@@ -104,8 +108,12 @@ class Board(HostedMachine):
         self._began, self._levels = self._look()[1], 0
         self.cycles = 0
         result = HardwareResult("timeout", 0)
-        _carry_out(self.serve(launch, places, limit, result, report_mask=report_mask, driver=driver, progress=progress))
-        memory.forget()
+        try:
+            with deferred():
+                _carry_out(self.serve(launch, places, limit, result, report_mask=report_mask, driver=driver,
+                                      progress=progress))
+        finally:
+            memory.forget()
         return result
 
     def _reset(self) -> None:
@@ -153,6 +161,7 @@ class Board(HostedMachine):
         end = self.cycles + cycles
         self._forget()
         while True:
+            raise_noted()
             state, now = self._look()
             self.cycles = now - self._began
             idle = not _field(BOARD_REGISTERS["STATE"], "BUSY", state)

@@ -91,7 +91,6 @@ class StandIn:
         design = self._cable if video is None else DomainRenamer({"pixel": "sync", "shift": "sync"})(self._cable)
         self.simulator: Any = make_simulator(design, engine)
         self.simulator.add_clock(1 / clock)
-        self.simulator.add_testbench(self._serve)
         self._line, self._far = pty.openpty()       # the far end stays open when a host leaves
         tty.setraw(self._far)
         self.port = os.ttyname(self._far)
@@ -99,6 +98,7 @@ class StandIn:
 
     def serve(self) -> None:
         """Simulates until :meth:`end`."""
+        self.simulator.add_testbench(self._serve)
         self.simulator.run()
 
     def end(self) -> None:

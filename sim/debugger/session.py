@@ -162,7 +162,8 @@ class Session:
             return [f"the machine does not take the launch: {rejection.name}"]
         lines = [f"the grid is over, {await machine.host.read('instructions'):,} instructions in "
                  f"{await machine.host.read('cycles'):,} cycles"]
-        lines += [line for line in error_lines(await machine.registers(), self.code) if line != "no errors"]
+        told = error_lines(await machine.registers(), self.code, ended=True)
+        lines += [line for line in told if line != "no errors"]
         return lines + buffer_lines(self.area.launch, machine.memory)
 
 

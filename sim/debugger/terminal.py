@@ -1,16 +1,17 @@
 """Where commands come from: a person at a terminal, or a file."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from sim.command import CommandError, print_text
+from sim.interrupt import Interrupted, at_once
 
 from .commands import COMMANDS, command_of, execute
 from .errors import DebuggerError
 from .session import Session
 
-__all__ = ["PROMPT", "Batch", "BatchError", "Terminal", "read_batch"]
+__all__ = ["PROMPT", "Batch", "BatchError", "Terminal", "read_batch", "words_after"]
 
 PROMPT = "(warpstack) "
 
@@ -57,27 +58,49 @@ def read_batch(path: str) -> Batch:
     return Batch(path, lines)
 
 
+def words_after(session: Session, words: Sequence[str]) -> Sequence[str]:
+    """What a person may want to type behind the words that stand there already."""
+    if not words:
+        return list(COMMANDS)
+    try:
+        command = command_of(words[0])
+    except DebuggerError:
+        return ()
+    if len(words) > command.most:
+        return ()
+    if command.places:
+        return session.places.names
+    return {"memory": list(session.area.launch.buffers), "help": list(COMMANDS)}.get(command.name, ())
+
+
 class Terminal:
     """Commands from a person, with editing, history and completion. An empty line repeats a step."""
 
     def __init__(self, session: Session) -> None:
         # Imported here: batches need no terminal.
         from prompt_toolkit import PromptSession
-        from prompt_toolkit.completion import NestedCompleter
+        from prompt_toolkit.completion import Completer, Completion
+        from prompt_toolkit.document import Document
 
-        functions = dict.fromkeys(session.places.names)
-        words = {name: functions if command.places else None for name, command in COMMANDS.items()}
-        words["memory"] = dict.fromkeys(session.area.launch.buffers)
-        words["help"] = dict.fromkeys(COMMANDS)
-        self._prompt: PromptSession[str] = PromptSession(
-            PROMPT, completer=NestedCompleter.from_nested_dict(words), complete_while_typing=False)
+        class Words(Completer):
+            """Completes commands, and names of functions with all that is in them, such as ``$`` and ``.``."""
+
+            def get_completions(self, document: Document, complete_event: object) -> Iterable[Completion]:
+                *before, begun = document.text_before_cursor.lstrip().split(" ")
+                return [Completion(word, -len(begun)) for word in words_after(session, [*filter(None, before)])
+                        if word.startswith(begun)]
+
+        self._prompt: PromptSession[str] = PromptSession(PROMPT, completer=Words(), complete_while_typing=False)
         self._last = ""
 
     async def serve(self, session: Session) -> None:
         """Carries out commands until the session starts a grid or the user leaves."""
         while not (session.starts or session.leaves):
             try:
-                line = self._prompt.prompt()
+                with at_once():
+                    line = self._prompt.prompt()
+            except Interrupted:
+                raise
             except KeyboardInterrupt:
                 continue
             except EOFError:

@@ -169,12 +169,14 @@ def memory_lines(memory: Memory, address: int, count: int) -> list[str]:
             for at in range(0, count, _IN_ROW)]
 
 
-def error_lines(registers: Mapping[str, int], code: Code) -> list[str]:
-    """The error status, decoded."""
-    status = decode(registers)
+def error_lines(registers: Mapping[str, int], code: Code, *, ended: bool = False) -> list[str]:
+    """The error status, decoded, of a grid that has ``ended`` or not."""
+    status = decode(registers, ended=ended)
     lines = status.log_lines()
     if status.exception is not None:
         lines.append(f"{status.exception.symbol}, {status.exception.meaning}")
+    if status.handled:
+        lines.append(status.handled)
     if status.stopped:
         lines += [f"{status.cause()}, warp {status.warp} at {code.place(status.pc)}", code.line(status.pc, "->")]
     if status.events:

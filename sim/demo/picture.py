@@ -3,7 +3,6 @@
 import io
 import os
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import TextIO
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from sim.command import CommandError
 from sim.demo.scenes import Picture
+from sim.entry import missing_of
 
 __all__ = ["PictureError", "Style", "as_text", "colours", "png", "style_of"]
 
@@ -77,8 +77,8 @@ def _code(layer: int, colour: tuple[int, int, int], style: str) -> str:
 
 def check_png() -> None:
     """PictureError where PNGs can't be written."""
-    if find_spec("PIL") is None:
-        raise PictureError("the extra 'picture' is not installed: pip install -e '.[picture]'")
+    if (missing := missing_of("picture")) is not None:
+        raise PictureError(missing)
 
 
 def png(rgb: NDArray[np.uint8]) -> bytes:

@@ -8,14 +8,15 @@ import hashlib
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import PIPE
 from tempfile import TemporaryDirectory
 
+from sim.children import Children
 from sim.engine import cache
 from sim.engine.errors import EngineError
 
@@ -62,10 +63,10 @@ def compiler_identity() -> str:
     return "\0".join([*command, str(state and (Path(found or "").resolve(), state.st_size, state.st_mtime_ns))])
 
 
-def _compile(command: list[str], source: Path, folder: Path) -> Path:
+def _compile(compilers: Children, command: list[str], source: Path) -> Path:
     """The object file of a translation unit."""
     made = source.with_suffix(".o")
-    done = subprocess.run([*command, "-c", f"-I{folder}", "-o", made, source], capture_output=True, text=True)
+    done = compilers.run([*command, "-c", f"-I{RUNTIME[0].parent}", "-o", made, source], stdout=PIPE, stderr=PIPE)
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()[-1:]
         raise EngineError(f"engine compiled: {command[0]} failed on the model: {' '.join(errors[:1])}")
@@ -78,10 +79,10 @@ def _link(command: list[str], units: Sequence[str]) -> bytes:
         sources = [Path(work, f"unit{number}.cc") for number in range(len(units))]
         for source, unit in zip(sources, units, strict=True):
             source.write_text(f'#include "runtime.h"\n{unit}')
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = list(pool.map(lambda source: _compile(command, source, RUNTIME[0].parent), sources))
-        linked = Path(work, "model.so")
-        done = subprocess.run([*command, "-shared", "-o", linked, *objects], capture_output=True, text=True)
+        with ThreadPoolExecutor(os.cpu_count()) as pool, Children() as compilers:
+            objects = list(pool.map(lambda source: _compile(compilers, command, source), sources))
+            linked = Path(work, "model.so")
+            done = compilers.run([*command, "-shared", "-o", linked, *objects], stdout=PIPE, stderr=PIPE)
         if done.returncode:
             raise EngineError(f"engine compiled: {command[0]} can't link the model: {done.stderr.splitlines()[-1]}")
         return linked.read_bytes()
@@ -95,6 +96,6 @@ def shared_object(units: Sequence[str], folder: Path) -> Path:
     made_by = [compiler_identity(), *(path.read_text() for path in RUNTIME), Path(__file__).read_text()]
     key = hashlib.sha256("\0".join([*units, *made_by]).encode())
     target = folder / f"{key.hexdigest()[:24]}.so"
-    if not cache.is_sealed(target):
-        cache.store(target, _link(command, units))
-    return target
+    if cache.is_sealed(target):
+        return target
+    return cache.keep(target, _link(command, units))

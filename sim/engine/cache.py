@@ -1,31 +1,62 @@
 """The folder of what was compiled, so that it is compiled once.
 
 It is the one named by the environment variable ``WARPSTACK_CACHE``, or ``~/.cache/warpstack``; ``WARPSTACK_CACHE_MIB``
-is how much it may hold, 1024 unless said otherwise. Each file ends in a digest of what is before it: one that is
-damaged counts as missing. Files come into their place as a whole, so that many processes can share the folder.
+is how much it may hold, 1024 unless said otherwise. Where it cannot be written a temporary folder takes its place, for
+this process and those that it starts, and one line says so before anything is compiled. Each file ends in a digest of
+what is before it: one that is damaged counts as missing. Files come into their place as a whole, so that many processes
+can share the folder.
 """
 
 import hashlib
 import os
+import sys
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryDirectory
+from tempfile import NamedTemporaryFile
 
 from sim.engine.errors import EngineError
+from sim.scratch import scratch, why_unwritable
 
-__all__ = ["cache_folder", "is_on", "is_sealed", "load", "model_folder", "store", "switch", "trim"]
+__all__ = ["cache_folder", "is_on", "is_sealed", "keep", "load", "model_folder", "prepare", "store", "switch", "trim"]
 
+_VARIABLE = "WARPSTACK_CACHE"
 LIMIT_MIB = 1024
 """What the folder holds unless the environment says otherwise."""
-SUFFIXES = (".so", ".json")
-"""What is kept: libraries, and records of what is in them."""
+SUFFIXES = (".so", ".json", ".cubin")
+"""What is kept: libraries, records of what is in them, and compiled PTX of CUDA programs."""
 _SEAL = hashlib.sha256().digest_size
 
 
 def cache_folder() -> Path:
     """Where models are kept."""
-    return Path(os.environ.get("WARPSTACK_CACHE") or "~/.cache/warpstack").expanduser()
+    named = os.environ.get(_VARIABLE)
+    try:
+        return Path(named or "~/.cache/warpstack").expanduser()
+    except RuntimeError:        # there is no home
+        return _instead(named or "the folder of the user", "there is no home folder")
+
+
+def prepare() -> None:
+    """Called before something is compiled: has a temporary folder take the place of one that cannot be written.
+    EngineError when there is none, or when the limit is no number."""
+    _limit()
+    folder = cache_folder()
+    if is_on() and (why := why_unwritable(folder)) is not None:
+        _instead(folder, why)
+
+
+def _instead(folder: Path | str, why: str) -> Path:
+    """The temporary folder that takes the place of another one from now on; says so."""
+    try:
+        place = scratch() / "models"
+        place.mkdir(exist_ok=True)
+    except OSError as error:
+        raise EngineError(f"engine compiled: no place for models: {folder}: {why}; nor a temporary folder: "
+                          f"{error.strerror or error}") from error
+    os.environ[_VARIABLE] = str(place)      # also of the processes that this one starts
+    print(f"warning: {folder} cannot be written ({why}): models are kept for this run alone; {_VARIABLE} names another "
+          "folder", file=sys.stderr)
+    return place
 
 
 _switch = {"on": True}
@@ -41,15 +72,14 @@ def is_on() -> bool:
     return _switch["on"]
 
 
-@cache
-def _scratch() -> TemporaryDirectory[str]:
-    """A folder for this process alone, which goes with it."""
-    return TemporaryDirectory(prefix="warpstack-")
-
-
 def model_folder() -> Path:
     """Where models go that are compiled now."""
-    return cache_folder() if is_on() else Path(_scratch().name)
+    if is_on():
+        return cache_folder()
+    try:
+        return scratch()
+    except OSError as error:
+        raise EngineError(f"engine compiled: no temporary folder: {error.strerror or error}") from error
 
 
 def _limit() -> int:
@@ -75,15 +105,16 @@ def load(path: Path) -> bytes | None:
     """The content of a file of the folder, None when it is missing or damaged."""
     try:
         content = _unsealed(path.read_bytes())
-        if content is not None:
-            os.utime(path)
     except OSError:
         return None
+    if content is not None:
+        with suppress(OSError):     # a folder that can only be read serves as well
+            os.utime(path)
     return content
 
 
 def store(path: Path, content: bytes) -> None:
-    """Puts a file into its place, with its seal."""
+    """Puts a file into its place, with its seal. OSError when it can't be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
         try:
@@ -92,6 +123,21 @@ def store(path: Path, content: bytes) -> None:
             Path(file.name).replace(path)
         finally:
             Path(file.name).unlink(missing_ok=True)
+
+
+def keep(path: Path, content: bytes) -> Path:
+    """Puts a file into its place, or where that fails into the temporary folder; where it is. EngineError when it is
+    nowhere."""
+    try:
+        store(path, content)
+        return path
+    except OSError as error:
+        place = _instead(path.parent, error.strerror or str(error)) / path.name
+    try:
+        store(place, content)
+    except OSError as error:
+        raise EngineError(f"engine compiled: {place}: {error.strerror or error}") from error
+    return place
 
 
 def trim() -> None:
@@ -105,5 +151,6 @@ def trim() -> None:
     left = sum(size for _, size, _ in files) - _limit()
     for _, size, path in sorted(files)[:-1]:
         if left > 0:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
             left -= size

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from amaranth.hdl import Signal
 
 from sim.engine.base import Change, Engine, Observer, Sink
+from sim.interrupt import raise_noted
 
 __all__ = ["Ran", "engine_of", "observe", "observe_all", "run_cycles", "stop"]
 
@@ -46,6 +47,10 @@ def observe_all(simulator: Any, observed: Sequence[tuple[Sequence[Signal], Sink]
     return observe(simulator, signals, sort, domain=domain)
 
 
+_LEAP = 1000
+"""Cycles that an engine runs at once at most: after them there may be a signal to raise."""
+
+
 class Ran(NamedTuple):
     """How far :func:`run_cycles` came: the cycles that passed, and whether the last edge found ``until`` at 1."""
 
@@ -66,16 +71,18 @@ async def run_cycles(ctx: Any, count: int, *, until: Signal | None = None, domai
     """Lets ``count`` clock cycles pass, or fewer: up to the edge that finds the one-bit signal ``until`` at 1.
 
     The same as ``await ctx.tick()`` in a loop. Where the engine can, and while nothing else waits for the clock (other
-    testbenches may wait for a delay, and traces are recorded), the whole loop runs in the compiled model.
+    testbenches may wait for a delay, and traces are recorded), the whole loop runs in the compiled model. A signal that
+    was noted (:mod:`sim.interrupt`) is raised between two cycles.
     """
     if until is not None and len(until) != 1:
         raise ValueError(f"until must have one bit, signal {until.name} has {len(until)}")
     tick = ctx.tick(domain)
     engine, passed, hit = ctx._engine, 0, False
     while passed < count and not hit:
+        raise_noted()
         cycles = 0
         if isinstance(engine, Engine):
-            cycles, hit = engine.leap(ctx._process, tick._domain, count - passed, until)
+            cycles, hit = engine.leap(ctx._process, tick._domain, min(count - passed, _LEAP), until)
         if not cycles:
             _, _, *values = await (tick if until is None else tick.sample(until))
             cycles, hit = 1, until is not None and bool(values[0])

@@ -7,8 +7,8 @@ from typing import Any
 
 from amaranth.sim import Simulator
 
+from sim.activity import activity
 from sim.engine import cache
-from sim.engine.activity import activity
 from sim.engine.build import compiler_identity
 from sim.engine.errors import EngineError
 from sim.engine.identity import Identity, identify
@@ -45,21 +45,26 @@ class _Simulator(Simulator):
 def simulator(engine: Callable[[Any, Layout], Any], design: Any) -> Simulator:
     """A simulator of a design that was not elaborated yet; ``engine`` makes one of a design and what is known of it."""
     identity = identify(design, compiler_identity())
-    record = None if identity is None else cache.cache_folder() / f"{identity.digest[:24]}.json"
-    if identity is not None and record is not None and cache.is_on():
-        layout = _known(identity, record)
+    if identity is not None and cache.is_on():
+        layout = _known(identity, _record_of(identity))
         if layout is not None:
             for part in identity.elaboratables:
                 part._MustUse__used = True      # Amaranth warns of what nobody has elaborated
             return _Simulator(_Restored(layout.domains), engine(_Restored(layout.domains), layout))
     from sim.engine.translate import compiled  # most starts do without the translator
+    cache.prepare()
     with activity("elaborating the design"):
         elaborated = Fragment.get(design, platform=None).prepare()
     layout = compiled(elaborated, cache.model_folder())
-    if identity is not None and record is not None and cache.is_on():
-        cache.store(record, json.dumps(layout.record(identity)).encode())
+    if identity is not None and cache.is_on():
+        cache.keep(_record_of(identity), json.dumps(layout.record(identity)).encode())
         cache.trim()
     return _Simulator(elaborated, engine(elaborated, layout))
+
+
+def _record_of(identity: Identity) -> Path:
+    """The file of what is known of a design."""
+    return cache.cache_folder() / f"{identity.digest[:24]}.json"
 
 
 def _known(identity: Identity, record: Path) -> Layout | None:

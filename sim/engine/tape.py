@@ -1,11 +1,12 @@
 """What was done to a compiled model, to be done to it once more by a program that is nothing but the model."""
 
 import shlex
-import subprocess
 from array import array
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
+from sim.children import run_child
 from sim.engine.build import compiler
 from sim.engine.errors import EngineError
 
@@ -66,7 +67,6 @@ class Tape:
 def build_replay(target: Path) -> None:
     """Compiles the program that plays tapes: ``target LIBRARY TAPE CYCLES``. EngineError when that fails."""
     command = compiler() or []
-    done = subprocess.run([*command, "-O1", "-std=c++17", "-o", target, _REPLAY, "-ldl"], capture_output=True,
-                          text=True)
+    done = run_child([*command, "-O1", "-std=c++17", "-o", target, _REPLAY, "-ldl"], stdout=PIPE, stderr=PIPE)
     if done.returncode:
         raise EngineError(f"{shlex.join(command)} failed on {_REPLAY.name}: {done.stderr.splitlines()[-1]}")

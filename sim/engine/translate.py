@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from sim.engine.activity import activity
+from sim.activity import activity
 from sim.engine.build import shared_object
 from sim.engine.emit import emit
 from sim.engine.internals import MemoryInstance, SignalSet

@@ -109,7 +109,6 @@ def install_context_switch(launch: Launch) -> ContextImage:
         raise ProgramError(f"kernel {launch.kernel.name}: a context switch takes grids of up to {_MOST_CTAS} CTAs, not "
                            f"{_cta_count(launch)}")
     launch, threads = ThreadArea.reserved(launch, _REGISTERS)
-    launch = replace(launch, shared=-(-launch.shared // _QUAD_BYTES) * _QUAD_BYTES)     # it is moved in quads of words
     cta_bytes = _CTA["SHARED"] + launch.shared
     header = launch.memory.allocate("context", _WORD_BYTES)
     records = launch.memory.allocate("context of warps", _cta_count(launch) * launch.warps * RECORD_BYTES)

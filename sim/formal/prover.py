@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 import sysconfig
 import time
@@ -10,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import PIPE
 
+from sim.children import run_child
 from sim.command import CommandError
 from sim.formal.fault import Fault
 from sim.formal.step import unreached, untrue
@@ -99,7 +100,7 @@ def _convert(path: Path, folder: Path, which: str, fault: Fault | None) -> None:
     """Writes what sby reads, of "all" or of "examples", in a process of its own."""
     more = [] if fault is None else [fault.module, fault.old, fault.new]
     command = [sys.executable, "-m", "sim.formal.convert", str(path), str(folder / "theorem.il"), which, *more]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_child(command, stdout=PIPE, stderr=PIPE)
     if done.returncode:
         raise ProofError(f"{path}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
 
@@ -108,7 +109,7 @@ def _run(folder: Path, mode: str, depth: int) -> tuple[int, str]:
     """Lets sby work; returns its exit code and what it says is wrong."""
     (folder / "task.sby").write_text(_CONFIGURATION.format(mode=mode, depth=depth), encoding="utf-8")
     command = [str(Path(sysconfig.get_path("scripts"), "yowasp-sby")), "-f", "task.sby"]
-    done = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, text=True, check=False)
+    done = run_child(command, cwd=folder, env=_environment(), stdout=PIPE, stderr=PIPE)
     if done.returncode not in (_DONE, _WRONG, _UNKNOWN):
         raise ProofError(f"sby failed, see {folder / 'task' / 'logfile.txt'}")
     found = [match[1] for line in done.stdout.splitlines() if (match := _PLACE.search(line))]

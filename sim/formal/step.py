@@ -5,11 +5,13 @@ Memories are made registers, and all parts are one: Z3 is quicker so. Functions 
 """
 
 import re
-import subprocess
 import sysconfig
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from subprocess import PIPE
+
+from sim.children import run_child
 
 __all__ = ["unreached", "untrue"]
 
@@ -23,7 +25,7 @@ _COVER = re.compile(r"^; yosys-smt2-cover (\d+) .*?([^/ ]+\.py:\d+)", re.MULTILI
 
 
 def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> str:
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = run_child(command, cwd=folder, env=environment, stdout=PIPE, stderr=PIPE)
     if done.returncode:
         raise RuntimeError(f"{command[0]} failed: {(done.stdout + done.stderr).strip()[-200:]}")
     return done.stdout

@@ -39,9 +39,9 @@ class Past:
         return before
 
 
-def claim(m: Module, what: Any, message: str, *, when: Any = 1) -> None:
+def claim(m: Module, what: Any, message: str, *, when: Any = 1, src_loc_at: int = 0) -> None:
     """Something holds, in every cycle, or in those in which something else is true."""
-    m.d.comb += Assert(~Value.cast(when).any() | Value.cast(what).any(), message, src_loc_at=1)
+    m.d.comb += Assert(~Value.cast(when).any() | Value.cast(what).any(), message, src_loc_at=1 + src_loc_at)
 
 
 def can_happen(m: Module, what: Any, message: str) -> None:

@@ -6,6 +6,7 @@ directly; for hardware it is turned into a launch descriptor.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from types import MappingProxyType
 
 from rtl.isa.table import find
@@ -13,8 +14,19 @@ from rtl.isa.tokens import CRS_GRANULE
 from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, SmParams
 from sim.launch.memory import Memory
+from sim.launch.parameters import Argument, parameter_block, place_buffers
 from sim.launch.runtime import allot
-from sim.toolchain.module import SHARED_BANK, Data, Kernel, Module, PatchKind, ProgramError
+from sim.toolchain.module import (
+    BLOCK_LIMITS,
+    BLOCK_THREADS,
+    GRID_LIMITS,
+    SHARED_BANK,
+    Data,
+    Kernel,
+    Module,
+    PatchKind,
+    ProgramError,
+)
 from sim.toolchain.runtime.supply import supplied
 
 PROGRAM_BASE = 0x1_0000_0000
@@ -26,11 +38,15 @@ CRS_DEFAULT = 4096
 LOCAL_DEFAULT = 4096
 """Bytes of local memory per thread, unless the binary asks for more."""
 LOCAL_GRANULE = 16
-"""Local memory per thread is a multiple of this many bytes."""
+"""Local memory per thread is a multiple of this many bytes, as drivers make it."""
 CRS_LIMIT = 1 << 20
 """The largest call/return stack of a warp, in bytes: what its 16-bit entry numbers reach."""
+PROGRAM_ALIGNMENT = 256
+"""What the address of a program that is placed on the heap is a multiple of."""
 BANK_ALIGNMENT = 256
 """What the address of a constant bank in memory is a multiple of."""
+BANK_GRANULE = 256
+"""Constant banks have a multiple of so many bytes, as drivers make them for this class: zeros behind their content."""
 HANDLER_GAP = 256
 """Bytes behind a program, and what the offset of a trap handler behind it is a multiple of: a program that runs off its
 end shall fault, and not trap (ours)."""
@@ -43,23 +59,8 @@ DRIVER_WORDS: Mapping[str, int] = MappingProxyType({
 """Offsets in constant bank 0 of what compiled code expects the driver to have written there."""
 
 
-@dataclass(frozen=True)
-class Scalar:
-    """A parameter passed by value: ``size`` bytes of ``value``."""
-
-    value: int
-    size: int
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A global buffer; the parameter is its 64-bit address."""
-
-    name: str
-    content: bytes
-
-
-Argument = Scalar | Buffer
+_DATA_BYTES: Mapping[PatchKind, int] = {PatchKind.BYTE: 1, PatchKind.WORD: 4}
+"""Bytes that a patch completes, where they are not 8."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,12 @@ class Launch:
     """Everything that the machine needs to know to run a grid. All sizes in bytes.
 
     ``entry`` is a pc: an offset from ``program_base``. ``shared`` is per CTA (static and dynamic), ``local``
-    per thread, ``crs`` per warp. ``banks`` are the constant banks, ``bank_addresses`` says where those are that have a
-    place in the memory already. ``buffers`` maps the names of the launch's buffers to address and size.
+    per thread, ``crs`` per warp, all of them and the banks rounded up as a driver does (docs/choices.md).
+    ``banks`` are the constant banks, ``bank_addresses`` says where those are that have a place in the memory already.
+    ``buffers`` maps the names of the launch's buffers to address and size.
     ``trap_handler`` is the pc of a trap handler, None when there is none. ``floats``: the machine has floating point,
     ``doubles``: double precision, too.
+    ``buffer_types`` are the types of elements of those buffers of which somebody has said it.
     ``output`` is the address of the variable of what the kernel prints, None when it prints nothing.
     """
 
@@ -94,6 +97,7 @@ class Launch:
     floats: bool = True
     doubles: bool = True
     output: int | None = None
+    buffer_types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:
@@ -111,6 +115,17 @@ class Launch:
         granule. The blocks of the warp slots lie one after the other.
         """
         return _round_up(self.local * 32 + self.crs, CRS_GRANULE)
+
+    def on(self, params: SmParams) -> "Launch":
+        """The launch for a machine: whether that has floating point."""
+        return replace(self, floats=params.floats, doubles=params.doubles)
+
+    def bank(self, number: int) -> bytes:
+        """The content of a constant bank: of one that lies in the memory already, as it is there now."""
+        content = self.banks[number]
+        if number in self.bank_addresses:
+            return self.memory.read(self.bank_addresses[number], len(content))
+        return content
 
     def allocate_local(self, slots: int, memory: Memory) -> int:
         """Maps the local memory of so many warp slots; returns its address. A memory serves one machine."""
@@ -131,16 +146,17 @@ def _patched(name: str, data: Data, addresses: Mapping[str, int],
     """The data with its patches filled in. ``constants`` are the generic addresses of constants."""
     content = bytearray(data.content)
     for patch in data.patches:
+        if patch.kind is PatchKind.TEXTURE:
+            continue
         known = constants if patch.generic else addresses
         if patch.symbol not in known:
             raise ProgramError(f"{name}: symbol {patch.symbol} is not defined")
         value = known[patch.symbol] + patch.addend
-        place = slice(patch.offset, patch.offset + (4 if patch.kind is PatchKind.WORD else 8))
+        size = _DATA_BYTES.get(patch.kind, 8)
+        place = slice(patch.offset, patch.offset + size)
         match patch.kind:
-            case PatchKind.WORD:
-                content[place] = (value & 0xFFFF_FFFF).to_bytes(4, "little")
-            case PatchKind.DOUBLE_WORD:
-                content[place] = (value & (1 << 64) - 1).to_bytes(8, "little")
+            case PatchKind.BYTE | PatchKind.WORD | PatchKind.DOUBLE_WORD:
+                content[place] = (value >> patch.shift & (1 << 8 * size) - 1).to_bytes(size, "little")
             case PatchKind.CONSTANT_OFFSET:
                 content[place] = _with_constant_offset(name, bytes(content[place]), value)
             case PatchKind.IMMEDIATE_LOW | PatchKind.IMMEDIATE_HIGH:
@@ -160,22 +176,6 @@ def _with_constant_offset(name: str, place: bytes, value: int) -> bytes:
     return field.put(word, field.get(word) + value).to_bytes(8, "little")
 
 
-def _parameters(module: Module, kernel: Kernel, arguments: list[Argument], addresses: Mapping[str, int]) -> bytes:
-    """The parameter block."""
-    if len(arguments) != len(kernel.parameters):
-        raise ProgramError(f"{module.name}: kernel {kernel.name} takes {len(kernel.parameters)} arguments, "
-                           f"not {len(arguments)}")
-    block = bytearray(max((p.offset + p.size for p in kernel.parameters), default=0))
-    ordered = sorted(kernel.parameters, key=lambda p: p.ordinal)
-    for number, (parameter, argument) in enumerate(zip(ordered, arguments, strict=True)):
-        value, size = (argument.value, argument.size) if isinstance(argument, Scalar) else (addresses[argument.name], 8)
-        if size != parameter.size:
-            raise ProgramError(f"{module.name}: argument {number} of kernel {kernel.name} has {parameter.size} bytes, "
-                               f"not {size}")
-        block[parameter.offset:parameter.offset + size] = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
-    return bytes(block)
-
-
 def _driver_words(grid: tuple[int, int, int], block: tuple[int, int, int], local: int, dynamic: int,
                   base: int, constants: int) -> bytes:
     """Constant bank 0 below the parameters. ``constants`` is the address of SHARED_BANK, 0 where there is none."""
@@ -190,22 +190,128 @@ def _driver_words(grid: tuple[int, int, int], block: tuple[int, int, int], local
     return bytes(bank)
 
 
-def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | None = None,
-            grid: tuple[int, int, int] = (1, 1, 1), block: tuple[int, int, int] = (32, 1, 1), local: int | None = None,
-            crs: int | None = None, dynamic_shared: int = 0, memory: Memory | None = None, output: int | None = None,
-            heap: int | None = None) -> Launch:
-    """Places ``module`` and the arguments' buffers in a fresh memory, or in an empty one that is given, and makes the
-    launch of one grid.
+@dataclass(frozen=True)
+class Placement:
+    """A module in a memory, from which its kernels are launched any number of times.
 
-    ``local`` and ``crs`` default to the larger of what the binary asks for and LOCAL_DEFAULT, CRS_DEFAULT; ``output``
-    and ``heap``, of a program that has the runtime, to its own defaults. Raises ProgramError when the program or the
-    arguments do not fit.
+    ``program_base`` is the address of pc 0. ``variables`` maps the names of global variables and of constants in
+    SHARED_BANK to address and size; ``banks`` are the banks that all kernels share, ``kernel_banks`` those of each
+    kernel, as they were when the module was placed; ``bank_addresses`` says where the shared ones lie. ``output`` is
+    the address of the variable of what kernels print, None when they print nothing. ``regions`` are the first addresses
+    of what the module occupies.
+    """
+
+    module: Module
+    memory: Memory
+    program_base: int
+    variables: Mapping[str, tuple[int, int]]
+    banks: Mapping[int, bytes]
+    kernel_banks: Mapping[str, Mapping[int, bytes]]
+    bank_addresses: Mapping[int, int]
+    output: int | None
+    regions: tuple[int, ...]
+
+    def release(self) -> None:
+        """Frees what the module occupies."""
+        for base in self.regions:
+            self.memory.free(base)
+
+    def launch(self, kernel: Kernel, parameters: bytes, *, grid: tuple[int, int, int] = (1, 1, 1),
+               block: tuple[int, int, int] = (32, 1, 1), local: int | None = None, crs: int | None = None,
+               dynamic_shared: int = 0, buffers: Mapping[str, tuple[int, int]] = MappingProxyType({}),
+               types: Mapping[str, str] = MappingProxyType({})) -> Launch:
+        """The launch of one grid. ``parameters`` is the kernel's parameter block.
+
+        ``local`` (bytes a thread) and ``crs`` (bytes a warp) default to the larger of what the binary asks for and
+        LOCAL_DEFAULT, CRS_DEFAULT. Raises ProgramError for sizes that can't be.
+        """
+        local, crs, shared = _sizes(self.module, kernel, grid, block, local, crs, dynamic_shared)
+        words = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base,
+                              self.bank_addresses.get(SHARED_BANK, 0))
+        banks = {0: _whole_bank(words + parameters), **self.banks, **self.kernel_banks[kernel.name]}
+        return Launch(kernel, self.memory, self.program_base, len(self.module.code.content), kernel.entry, grid, block,
+                      MappingProxyType(banks), kernel.registers, kernel.barriers, _round_up(shared, SHARED_GRANULE),
+                      local, crs, MappingProxyType(dict(buffers)), bank_addresses=self.bank_addresses,
+                      output=self.output, buffer_types=MappingProxyType(dict(types)))
+
+
+def place(module: Module, memory: Memory, *, program_base: int | None = None, output: int | None = None,
+          heap: int | None = None) -> Placement:
+    """Places a module: its code at ``program_base`` or wherever there is room, its variables, the constant bank that
+    all its kernels share, and what its kernels print to and allocate from (``output`` and ``heap`` bytes; by default
+    as many as CUDA has). Raises ProgramError when a symbol is not defined.
     """
     module = supplied(module)
-    kernel = module.kernel(entry)
-    arguments = list(arguments)
+    taken = set(memory.regions)
+    region = memory.free_name
+    code_bytes = max(len(module.code.content), 1)
+    if program_base is None:
+        program_base = memory.allocate(region("program"), code_bytes, PROGRAM_ALIGNMENT)
+    else:
+        memory.map("program", program_base, code_bytes)
+    data_base = memory.allocate(region("globals"), len(module.data.content), max(module.data.alignment, 256))
+    addresses = dict(module.code.symbols)
+    addresses |= {name: data_base + offset for name, offset in module.data.symbols.items()}
+    for bank in (*module.constants.values(), *(bank for kernel in module.kernels.values()
+                                               for bank in kernel.constants.values())):
+        addresses |= bank.symbols
+    variables = {name: (data_base + offset, _size_of(module.data, name))
+                 for name, offset in module.data.symbols.items()}
+    bank_addresses: dict[int, int] = {}
+    constants: dict[str, int] = {}
+    if (shared_bank := module.constants.get(SHARED_BANK)) is not None:
+        size = _round_up(len(shared_bank.content), BANK_GRANULE)
+        base = memory.allocate(region(bank_name(SHARED_BANK)), size, BANK_ALIGNMENT)
+        bank_addresses = {SHARED_BANK: base}
+        constants = {name: base + offset for name, offset in shared_bank.symbols.items()}
+        variables |= {name: (address, _size_of(shared_bank, name)) for name, address in constants.items()}
+    memory.write(program_base, _patched(module.name, module.code, addresses, constants))
+    memory.write(data_base, _patched(module.name, module.data, addresses, constants))
+    banks = {bank: _whole_bank(_patched(module.name, data, addresses, constants))
+             for bank, data in module.constants.items()}
+    kernel_banks = {
+        kernel.name: {bank: _whole_bank(_patched(module.name, data, addresses, constants))
+                      for bank, data in kernel.constants.items()}
+        for kernel in module.kernels.values()}
+    for bank, base in bank_addresses.items():
+        memory.write(base, banks[bank])
+    output_variable = allot(memory, {name: addresses[name] for name in module.data.symbols}, output, heap, region)
+    regions = tuple(base for name, (base, _) in memory.regions.items() if name not in taken)
+    return Placement(module, memory, program_base, variables, banks, kernel_banks, MappingProxyType(bank_addresses),
+                     output_variable, regions)
+
+
+def _size_of(data: Data, name: str) -> int:
+    """Bytes of a symbol: what the file says, else as far as the next symbol or the end."""
+    if name in data.sizes:
+        return data.sizes[name]
+    start = data.symbols[name]
+    return min((offset for offset in data.symbols.values() if offset > start), default=len(data.content)) - start
+
+
+def _whole_bank(content: bytes) -> bytes:
+    """A constant bank with the zeros that drivers put behind its content."""
+    return content.ljust(_round_up(len(content), BANK_GRANULE), b"\0")
+
+
+def _check_dimensions(module: Module, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
+    """Refuses what a driver does not launch: ProgramError."""
     if min(*grid, *block) < 1:
         raise ProgramError(f"{module.name}: grid {grid} and block {block} must be at least 1 in every dimension")
+    for what, sizes, limits in (("grid", grid, GRID_LIMITS), ("block", block, BLOCK_LIMITS)):
+        for dimension, size, limit in zip("xyz", sizes, limits, strict=True):
+            if size > limit:
+                raise ProgramError(f"{module.name}: a {what} of {size} in {dimension}; there can be {limit}")
+    if prod(block) > BLOCK_THREADS:
+        raise ProgramError(f"{module.name}: a block of {prod(block)} threads; there can be {BLOCK_THREADS}")
+    if (why := kernel.bounds.refusal(block)) is not None:
+        raise ProgramError(f"{module.name}: kernel {kernel.name} {why}")
+
+
+def _sizes(module: Module, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], local: int | None,
+           crs: int | None, dynamic_shared: int) -> tuple[int, int, int]:
+    """Bytes of local memory a thread, of stack a warp, of shared memory a CTA; ProgramError for what can't be."""
+    _check_dimensions(module, kernel, grid, block)
     local = _round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
     crs = _round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
     shared = kernel.shared + dynamic_shared
@@ -213,41 +319,30 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
                               ("shared memory", shared, SHARED_LIMIT)):
         if size > limit:
             raise ProgramError(f"{module.name}: {size} bytes of {what}; there can be {limit}")
+    return local, crs, shared
+
+
+def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | None = None,
+            grid: tuple[int, int, int] = (1, 1, 1), block: tuple[int, int, int] = (32, 1, 1), local: int | None = None,
+            crs: int | None = None, dynamic_shared: int = 0, memory: Memory | None = None, output: int | None = None,
+            heap: int | None = None) -> Launch:
+    """Places ``module`` and the arguments' buffers in a fresh memory, or in an empty one that is given, and makes the
+    launch of one grid; sizes as in :meth:`Placement.launch` and :func:`place`. Raises ProgramError when the program or
+    the arguments do not fit.
+    """
+    module = supplied(module)
+    _sizes(module, module.kernel(entry), grid, block, local, crs, dynamic_shared)
     memory = Memory() if memory is None else memory
-    memory.map("program", PROGRAM_BASE, max(len(module.code.content), 1))
-    data_base = memory.allocate("globals", len(module.data.content), max(module.data.alignment, 256))
-    addresses = dict(module.code.symbols)
-    addresses |= {name: data_base + offset for name, offset in module.data.symbols.items()}
-    for bank in (*module.constants.values(), *kernel.constants.values()):
-        addresses |= bank.symbols
-    buffers: dict[str, tuple[int, int]] = {}
-    for argument in arguments:
-        if isinstance(argument, Buffer):
-            if argument.name in memory.regions:
-                raise ProgramError(f"{module.name}: two buffers are called {argument.name}")
-            base = memory.allocate(argument.name, len(argument.content))
-            memory.write(base, argument.content)
-            buffers[argument.name] = (base, len(argument.content))
-    bank_addresses: dict[int, int] = {}
-    constants: dict[str, int] = {}
-    if (shared_bank := module.constants.get(SHARED_BANK)) is not None:
-        base = memory.allocate(bank_name(SHARED_BANK), len(shared_bank.content), BANK_ALIGNMENT)
-        bank_addresses = {SHARED_BANK: base}
-        constants = {name: base + offset for name, offset in shared_bank.symbols.items()}
-    memory.write(PROGRAM_BASE, _patched(module.name, module.code, addresses, constants))
-    memory.write(data_base, _patched(module.name, module.data, addresses, constants))
-    banks = {number: _patched(module.name, data, addresses, constants)
-             for number, data in (*module.constants.items(), *kernel.constants.items())}
-    for number, base in bank_addresses.items():
-        memory.write(base, banks[number])
-    output_variable = allot(memory, {name: addresses[name] for name in module.data.symbols}, output, heap)
-    parameters = _parameters(module, kernel, arguments, {name: base for name, (base, _) in buffers.items()})
-    banks[0] = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base,
-                             bank_addresses.get(SHARED_BANK, 0)) + parameters
-    return Launch(kernel, memory, PROGRAM_BASE, len(module.code.content), kernel.entry, grid, block,
-                  MappingProxyType(banks), kernel.registers, kernel.barriers, shared, local,
-                  crs, MappingProxyType(buffers), bank_addresses=MappingProxyType(bank_addresses),
-                  output=output_variable)
+    placed = place(module, memory, program_base=PROGRAM_BASE, output=output, heap=heap)
+    kernel = placed.module.kernel(entry)
+    arguments = list(arguments)
+    found = place_buffers(arguments, memory, module.name)
+    buffers = {name: (memory.regions[name][0], len(buffer.content)) for name, buffer in found.items()}
+    types = {name: buffer.type for name, buffer in found.items() if buffer.type is not None}
+    parameters = parameter_block(arguments, kernel.parameters, {name: base for name, (base, _) in buffers.items()},
+                                 f"{module.name}: kernel {kernel.name}")
+    return placed.launch(kernel, parameters, grid=grid, block=block, local=local, crs=crs,
+                         dynamic_shared=dynamic_shared, buffers=buffers, types=types)
 
 
 def lacking(launch: Launch, params: SmParams) -> tuple[str, int] | None:

@@ -1,15 +1,21 @@
 """The memory behind the machine: sparse, byte addressed, with bounds."""
 
-from bisect import bisect_right
+import mmap
+import os
+from bisect import bisect_right, insort
 
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import ADDRESS_BITS
 
-__all__ = ["Memory", "MemoryFaultError"]
+__all__ = ["Memory", "MemoryFaultError", "OutOfMemoryError", "SharedMemory"]
 
 _PAGE_BITS = 12
 _PAGE_BYTES = 1 << _PAGE_BITS
 _WHOLE_LINE = (1 << LINE_BYTES) - 1
+_COPIED_BYTES = 1 << 16
+"""Of shared memory, in one piece."""
+_PUNCHED_BYTES = 1 << 16
+"""From so many bytes on, freed memory goes back to the system."""
 
 
 class MemoryFaultError(Exception):
@@ -20,6 +26,10 @@ class MemoryFaultError(Exception):
         self.address = address
 
 
+class OutOfMemoryError(Exception):
+    """An allocation that the memory has no room for."""
+
+
 class Memory:
     """Bytes at 40-bit addresses. Only mapped lines exist; they start as zeros.
 
@@ -28,22 +38,33 @@ class Memory:
     Parameters:
         heap: Where the ranges that are allocated begin.
         gap: Bytes between them, so that what runs off one of them faults.
+        limit: The first address that no allocation reaches.
 
     Attributes:
         regions: Name, first address and size in bytes of every range that was allocated.
     """
 
-    def __init__(self, heap: int = 0x2_0000_0000, gap: int = _PAGE_BYTES) -> None:
+    def __init__(self, heap: int = 0x2_0000_0000, gap: int = _PAGE_BYTES, limit: int = 1 << ADDRESS_BITS) -> None:
         self.regions: dict[str, tuple[int, int]] = {}
         self._pages: dict[int, bytearray] = {}
         self._starts: list[int] = []
         self._ends: list[int] = []
-        self._heap, self._gap = heap, gap
+        self._names: dict[int, str] = {}
+        self._heap = heap
+        self._gap = gap
+        self._limit = limit
+        self._holes: list[tuple[int, int]] = []
+        self._last_number = 1
 
     def copy(self) -> "Memory":
         """Another memory with the same content."""
-        other = Memory(self._heap, self._gap)
-        other.regions, other._starts, other._ends = dict(self.regions), list(self._starts), list(self._ends)
+        other = Memory(self._heap, self._gap, self._limit)
+        other.regions = dict(self.regions)
+        other._starts = list(self._starts)
+        other._ends = list(self._ends)
+        other._names = dict(self._names)
+        other._holes = list(self._holes)
+        other._last_number = self._last_number
         other._pages = {number: bytearray(page) for number, page in self._pages.items()}
         return other
 
@@ -61,14 +82,91 @@ class Memory:
             raise ValueError(f"{name} is mapped already")
         self._starts.insert(at, first)
         self._ends.insert(at, end)
+        self._names[first] = name
         self.regions[name] = (base, size)
 
     def allocate(self, name: str, size: int, alignment: int = 256) -> int:
-        """Maps ``size`` bytes (at least one) somewhere on the heap, a gap behind the last; returns the address."""
-        base = -(-self._heap // alignment) * alignment
-        self.map(name, base, max(size, 1))
-        self._heap = base + max(size, 1) + self._gap
+        """Maps ``size`` bytes (at least one) on the heap, in the first hole between others with room for it, or a gap
+        behind the last; returns the address. OutOfMemoryError where that is beyond the limit.
+        """
+        size = max(size, 1)
+        for number, (start, end) in enumerate(self._holes):
+            base = _round_up(start, alignment)
+            if base + size + self._gap <= end:
+                self.map(name, base, size)
+                self._holes[number:number + 1] = [
+                    hole for hole in ((start, base), (base + size + self._gap, end)) if hole[0] < hole[1]]
+                return base
+        base = _round_up(self._heap, alignment)
+        if base + size > self._limit:
+            raise OutOfMemoryError(f"{name}: no room for {size} bytes")
+        if base > self._heap:
+            insort(self._holes, (self._heap, base))
+        self.map(name, base, size)
+        self._heap = base + size + self._gap
         return base
+
+    def free_name(self, name: str) -> str:
+        """The name, or where a range has it already, the name with a number behind it that none has."""
+        if name not in self.regions:
+            return name
+        self._last_number += 1
+        return f"{name} {self._last_number}"
+
+    def free(self, base: int) -> None:
+        """Frees the range that begins at ``base``: its addresses and its place on the heap. ValueError where none
+        does."""
+        at = bisect_right(self._starts, base) - 1
+        name = self._names.get(self._starts[at]) if at >= 0 else None
+        if name is None or self.regions[name][0] != base:
+            raise ValueError(f"no range begins at {base:#x}")
+        size = self.regions.pop(name)[1]
+        first, end = self._starts.pop(at), self._ends.pop(at)
+        del self._names[first]
+        self._forget(first, end)
+        self._release(base, base + max(size, 1) + self._gap)
+
+    def _release(self, start: int, end: int) -> None:
+        """Addresses of the heap can be allocated again; holes that touch become one, and the last one the heap's
+        end."""
+        at = bisect_right(self._holes, (start, end))
+        if at < len(self._holes) and self._holes[at][0] == end:
+            end = self._holes.pop(at)[1]
+        if at and self._holes[at - 1][1] == start:
+            at -= 1
+            start = self._holes.pop(at)[0]
+        if end == self._heap:
+            self._heap = start
+        else:
+            self._holes.insert(at, (start, end))
+
+    def _forget(self, first: int, end: int) -> None:
+        """The bytes of these lines are zeros from now on."""
+        for number in range(first >> _PAGE_BITS, (end - 1 >> _PAGE_BITS) + 1):
+            page = self._pages.get(number)
+            if page is None:
+                continue
+            start, stop = max(first - (number << _PAGE_BITS), 0), min(end - (number << _PAGE_BITS), _PAGE_BYTES)
+            if stop - start == _PAGE_BYTES:
+                del self._pages[number]
+            else:
+                page[start:stop] = bytes(stop - start)
+
+    def range_of(self, address: int, size: int = 1) -> tuple[int, int] | None:
+        """First address and size of the range that has all of ``size`` bytes from ``address``; None where none has."""
+        at = bisect_right(self._starts, address) - 1
+        if at < 0:
+            return None
+        base, length = self.regions[self._names[self._starts[at]]]
+        return (base, length) if base <= address and address + size <= base + length else None
+
+    def fill(self, address: int, size: int, byte: int = 0) -> None:
+        """Writes ``size`` times a byte; MemoryFaultError, and nothing written, where nothing is mapped."""
+        self.write(address, bytes([byte]) * size)
+
+    def copy_range(self, target: int, source: int, size: int) -> None:
+        """Copies bytes from one place to another; the ranges may overlap. MemoryFaultError where nothing is mapped."""
+        self.write(target, self.read(source, size))
 
     @property
     def end(self) -> int:
@@ -121,3 +219,71 @@ class Memory:
     def write_number(self, address: int, size: int, value: int) -> None:
         """Writes the low ``size`` bytes of ``value`` at ``address``, little endian."""
         self.write(address, (value & (1 << 8 * size) - 1).to_bytes(size, "little"))
+
+
+class SharedMemory(Memory):
+    """Memory that other processes can map: the addresses of its heap are a file that exists in main memory only.
+
+    Parameters:
+        size: Bytes of the heap. Those that nobody has written take no room.
+        heap, gap: As those of Memory.
+
+    Attributes:
+        first: The first address of the heap.
+        file: The file's descriptor; offset 0 is that address. Closed by :meth:`close`.
+    """
+
+    def __init__(self, size: int, heap: int = 0x2_0000_0000, gap: int = _PAGE_BYTES) -> None:
+        super().__init__(heap, gap, heap + size)
+        self.file = os.memfd_create("warpstack device memory")
+        os.ftruncate(self.file, size)
+        self.first = heap
+        self._bytes = mmap.mmap(self.file, size)
+
+    def close(self) -> None:
+        """Gives the memory back."""
+        self._bytes.close()
+        os.close(self.file)
+
+    def map(self, name: str, base: int, size: int) -> None:
+        """As that of Memory, for addresses of the heap."""
+        if not self.first <= base < base + size <= self._limit:
+            raise ValueError(f"{name}: {size} bytes at {base:#x} do not lie on the heap")
+        super().map(name, base, size)
+
+    def read(self, address: int, size: int) -> bytes:
+        """``size`` bytes from ``address``; MemoryFaultError where nothing is mapped."""
+        self._check(address, size)
+        at = address - self.first
+        return self._bytes[at:at + size]
+
+    def write(self, address: int, content: bytes | bytearray | memoryview) -> None:
+        """Writes ``content`` at ``address``; MemoryFaultError, and nothing written, where nothing is mapped."""
+        self._check(address, len(content))
+        at = address - self.first
+        self._bytes[at:at + len(content)] = bytes(content)
+
+    def copy(self) -> Memory:
+        """A memory of this process alone with the same content."""
+        other = super().copy()
+        for start, end in zip(self._starts, self._ends, strict=True):
+            for at in range(start, end, _COPIED_BYTES):
+                content = self.read(at, min(_COPIED_BYTES, end - at))
+                if content.count(0) != len(content):
+                    other.write(at, content)
+        return other
+
+    def _forget(self, first: int, end: int) -> None:
+        """Zeros; whole pages of large ranges go back to the system."""
+        start, stop = first - self.first, end - self.first
+        whole_start, whole_stop = _round_up(start, mmap.PAGESIZE), stop - stop % mmap.PAGESIZE
+        if whole_stop - whole_start < _PUNCHED_BYTES:
+            self._bytes[start:stop] = bytes(stop - start)
+            return
+        self._bytes[start:whole_start] = bytes(whole_start - start)
+        self._bytes[whole_stop:stop] = bytes(stop - whole_stop)
+        self._bytes.madvise(mmap.MADV_REMOVE, whole_start, whole_stop - whole_start)
+
+
+def _round_up(value: int, granule: int) -> int:
+    return -(-value // granule) * granule

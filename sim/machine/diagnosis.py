@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from rtl.crs.records import COUNT_BITS, StackState
-from rtl.crs.serial import SerialStackState
+from rtl.crs.records import stack_state
+from rtl.crs.serial import serial_stack_state
 from rtl.crs.tokens import BODY_BITS, StoredToken
 from rtl.isa.control_code import INSTRUCTION_BYTES
-from rtl.isa.tokens import CACHED_TOKENS, TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
+from rtl.isa.tokens import TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import DEPTH_BITS, ThreadCode, WaitReason
 from rtl.params import WARP_THREADS
 from sim.launch import LOCAL_MEMORY, Launch
@@ -17,7 +17,7 @@ from sim.model.retirement import StackToken, WarpMasks
 from sim.model.stack import decode_token
 from sim.toolchain.spelling import spell
 
-__all__ = ["diagnose", "warp_states"]
+__all__ = ["diagnose", "instruction_text", "warp_states"]
 
 _WORDS = {
     WaitReason.FLOW: "its flow instruction has no result", WaitReason.DRAIN: "an instruction is not complete",
@@ -39,7 +39,7 @@ def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
             text = f"waits at barrier {ctx.get(core.front_end.barrier.arrivals.data[warp]).number}"
         lines.append(f"warp {warp}: {text}")
         last = ctx.get(core.front_end.issue.last.data[warp])
-        lines.append(f"  issued last {_instruction(launch, memory, last)}" if last else "  issued nothing")
+        lines.append(f"  issued last {instruction_text(launch, memory, last)}" if last else "  issued nothing")
         lines += [f"  {line}" for line in state.lines()]
     return lines
 
@@ -91,21 +91,27 @@ def _serial_threads(ctx: Any, flow: Any, warp: int) -> tuple[int, list[int]]:
 def _stack(ctx: Any, stack: Any, warp: int) -> tuple[int, int, int, _Reader]:
     """A stack's depth, its counted calls, its lines on chip, and what reads a token there."""
     pushed, committed = (ctx.get(part.data[warp]) for part in stack.states.states.parts)
-    latest = StackState.from_bits(pushed.as_bits() ^ committed.as_bits())
-    lines = (latest.entered - ctx.get(stack.states.below.data[warp])) % (1 << COUNT_BITS)
+    latest = stack_state(stack.params).from_bits(pushed.as_bits() ^ committed.as_bits())
+    lines = (latest.entered - ctx.get(stack.states.below.data[warp])) % (1 << stack.params.stack_count_bits)
     return (latest.last + 1) % (1 << DEPTH_BITS), latest.calls, lines, _on_chip
 
 
 def _serial_stack(ctx: Any, stack: Any, warp: int) -> tuple[int, int, int, _Reader]:
     """The same of a serial machine."""
-    latest = SerialStackState.from_bits(
-        ctx.get(stack.states.memory.data[2 * warp]) & (1 << SerialStackState.as_shape().size) - 1)
+    layout = serial_stack_state(stack.params)
+    latest = layout.from_bits(ctx.get(stack.states.memory.data[2 * warp]) & (1 << layout.size) - 1)
     return latest.depth, latest.calls, latest.lines, _serial_on_chip
+
+
+def _place(stack: Any, warp: int, index: int) -> int:
+    """Where a token lies among all on chip."""
+    tokens = stack.params.stack_tokens
+    return warp * tokens + index % tokens
 
 
 def _on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
     """A token in the cache."""
-    line, place = divmod(warp * CACHED_TOKENS + index % CACHED_TOKENS, TOKENS_PER_LINE)
+    line, place = divmod(_place(stack, warp, index), TOKENS_PER_LINE)
     body, kind = (ctx.get(stored[place].data[line]) for stored in (stack.tokens.bodies, stack.tokens.kinds))
     token = StoredToken.from_bits(body | kind << BODY_BITS)
     return StackToken(TokenKind(token.kind), token.pc, token.mask, bool(token.counted))
@@ -113,12 +119,12 @@ def _on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
 
 def _serial_on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
     """The same of a serial machine."""
-    place = warp * CACHED_TOKENS + index % CACHED_TOKENS
+    place = _place(stack, warp, index)
     mask, pc = (ctx.get(stack.tokens.memory.data[2 * place + half]) for half in range(2))
     return StackToken(TokenKind(mask.note), pc.bits, mask.bits, bool(pc.note))
 
 
-def _instruction(launch: Launch, memory: Memory, address: int) -> str:
+def instruction_text(launch: Launch, memory: Memory, address: int) -> str:
     """An instruction with its disassembly."""
     try:
         word = memory.read_number(launch.program_base + address, INSTRUCTION_BYTES)

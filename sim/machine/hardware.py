@@ -1,7 +1,7 @@
 """The whole machine in simulation, driven as a host drives it: registers, a launch descriptor, memory."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +14,7 @@ from rtl.params import SmParams
 from rtl.sm import Sm
 from sim.collector import collector_off
 from sim.engine import Engine, Sink, engine_of, make_simulator, observe_all, run_cycles
+from sim.interrupt import deferred
 from sim.launch import Launch
 from sim.machine.diagnosis import diagnose, warp_states
 from sim.machine.harness import Harness
@@ -71,6 +72,7 @@ class Hardware(HostedMachine):
             :class:`~sim.machine.memory_service.MemoryService`.
         watched (Callable[[Sm], sequence]): Signals of the machine that are observed in each cycle, and who is told: see
             :func:`~sim.engine.observe_all`.
+        reader: What reads the events that are compared.
 
     Attributes:
         policy, latency, disorder: As above; of the next run.
@@ -84,19 +86,19 @@ class Hardware(HostedMachine):
 
     def __init__(self, params: SmParams, engine: type[Engine], *, check: bool = False, vcd: Path | None = None,
                  policy: Policy = Policy.GREEDY_THEN_OLDEST, latency: int = LATENCY, disorder: int | None = None,
-                 watched: Callable[[Sm], Sequence[Watched]] = lambda _sm: ()) -> None:
+                 watched: Callable[[Sm], Sequence[Watched]] = lambda _sm: (),
+                 reader: type[EventReader] = EventReader) -> None:
         super().__init__(params, policy)
         with collector_off():
             self.harness = harness = Harness(params)
         self.latency, self.disorder, self._vcd = latency, disorder, vcd
         self._simulator = make_simulator(harness, engine)
         self._simulator.add_clock(PERIOD)
-        self._simulator.add_testbench(self._host)
         self._now: _Run | None = None
         self.trouble: Callable[[int], Trouble] = lambda _number: ON_TIME
         self.told: Callable[[Warp, int], object] | None = None
         self.entered: Callable[[Warp, bool, bool], object] | None = None
-        self._reader = EventReader(harness.sm.retired) if check else None
+        self._reader = reader(harness.sm.retired) if check else None
         observed = list(watched(harness.sm))
         if self._reader is not None:
             observed.append((self._reader.signals, self._reader.changes))
@@ -113,26 +115,38 @@ class Hardware(HostedMachine):
         says that warp errors of code n are reported. The ``driver`` is the host while the grid runs; without one, a
         machine that is locked down stays so, which ends the run.
 
-        The launch's memory becomes the reference machine's, the hardware has a copy.
+        The launch's memory becomes the reference machine's, the hardware has a copy. RunInterrupted after Ctrl-C.
         """
-        if self._now is not None:
-            self._simulator.reset()
-            if self._observer is not None:
-                self._observer.restart()
+        if self._now is None:
+            self._simulator.add_testbench(self._host)   # not before: one that never runs is a warning
+        else:
+            self._restart()
+        reference = replace(launch, memory=launch.memory.copy()) if self.in_place and self._reader else launch
         self.cycles, self.lockstep, places = 0, None, self.place(launch)
         service = MemoryService(self.harness.latch, self.memory, self.latency,
                                 None if self.disorder is None else Random(self.disorder), self.trouble)
         self._now = now = _Run(launch, places, limit, progress, report_mask, driver, service,
                                HardwareResult("timeout", 0))
         if self._reader is not None:
-            self.lockstep = Lockstep(launch, self.params, report_mask)
+            self.lockstep = Lockstep(reference, self.params, report_mask)
             self.lockstep.told, self.lockstep.entered = self.told, self.entered
             self._reader.begin(self.lockstep.take)
-        try:
-            self._simulator.run()
-        finally:
-            self._close()
+        with deferred():
+            try:
+                self._simulate()
+            finally:
+                self._close()
         return now.result
+
+    def _restart(self) -> None:
+        """Back to power-up."""
+        self._simulator.reset()
+        if self._observer is not None:
+            self._observer.restart()
+
+    def _simulate(self) -> None:
+        """Until the run is over."""
+        self._simulator.run()
 
     @property
     def _run(self) -> _Run:

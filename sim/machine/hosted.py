@@ -8,13 +8,14 @@ from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import CONTROL_RESET, COUNTER_BLOCK, COUNTERS, SM_REGISTERS, WORK_REGISTERS, counters_of
 from rtl.layouts import LaunchRejection, Policy
 from rtl.params import SmParams
+from sim.interrupt import Interrupted
 from sim.launch import Launch
 from sim.launch.descriptor import place_descriptor
 from sim.machine.host import REGISTERS, Driver, Host, HostAccess
 from sim.machine.lockstep import Lockstep
 from sim.machine.warp_state import WarpState
 
-__all__ = ["HardwareResult", "HostedMachine"]
+__all__ = ["HardwareResult", "HostedMachine", "RunInterrupted"]
 
 _CHUNK = 10_000
 """Cycles between two looks at how far it is."""
@@ -26,9 +27,10 @@ _QUIET = 3
 class HardwareResult:
     """How a run ended.
 
-    ``status`` is ``ok``, ``error`` or ``timeout``, ``reason`` what else is known, ``diagnosis`` what each warp waits
-    for when it is not ``ok``; then ``warps`` are masks and stacks of those that live, by slot. ``registers`` are the
-    SM's registers by name, ``counters`` all counters. ``rejection``: why the machine would not take the launch.
+    ``status`` is ``ok``, ``error``, ``timeout`` or ``interrupted``, ``reason`` what else is known, ``diagnosis`` what
+    each warp waits for when it is not ``ok``; then ``warps`` are masks and stacks of those that live, by slot.
+    ``registers`` are the SM's registers by name, ``counters`` all counters. ``rejection``: why the machine would not
+    take the launch.
     """
 
     status: str
@@ -45,6 +47,22 @@ class HardwareResult:
         """Warp instructions."""
         return self.counters.get("instructions", 0)
 
+    @property
+    def outcome(self) -> str:
+        """Status and reason in one line."""
+        if self.status == "interrupted":
+            return f"interrupted after {self.cycles:,} cycles"
+        return self.status + (f": {self.reason}" if self.reason else "")
+
+
+class RunInterrupted(Interrupted):
+    """A request to end the program that came during a run. ``result``: what the run came to until then."""
+
+    def __init__(self, number: int, result: HardwareResult) -> None:
+        super().__init__(number)
+        self.result = result
+        self.after = f"after {result.cycles:,} cycles"
+
 
 class HostedMachine(HostAccess):
     """What runs launches, one after the other, each from the machine's reset.
@@ -55,10 +73,12 @@ class HostedMachine(HostAccess):
         memory: The machine's memory, in the last run.
         lockstep: The comparison of the last run, if there is one.
         cycles: Of the last run, so far.
+        in_place: Whether launches run on their own memory, which then holds what they leave; otherwise on a copy.
     """
 
     def __init__(self, params: SmParams, policy: Policy = Policy.GREEDY_THEN_OLDEST) -> None:
         self.params, self.policy = params, policy
+        self.in_place = False
         self.lockstep: Lockstep | None = None
         self.cycles = 0
 
@@ -86,9 +106,16 @@ class HostedMachine(HostAccess):
     # A run.
 
     def place(self, launch: Launch) -> tuple[int, int]:
-        """Copies a launch's memory, and adds local memory and a descriptor: the addresses of these."""
-        self.memory = launch.memory.copy()
+        """Adds local memory and a descriptor to a copy of the launch's memory, or to that memory itself if the machine
+        works in place: the addresses of these."""
+        self.memory = launch.memory if self.in_place else launch.memory.copy()
+        self._before = set(self.memory.regions)
         return launch.allocate_local(self.params.warps, self.memory), place_descriptor(launch, self.memory)
+
+    def clear(self) -> None:
+        """Frees what :meth:`place` has added to the memory."""
+        for name in [name for name in self.memory.regions if name not in self._before]:
+            self.memory.free(self.memory.regions[name][0])
 
     @property
     def differs(self) -> bool:
@@ -99,15 +126,26 @@ class HostedMachine(HostAccess):
                     report_mask: int = REPORT_MASK_RESET, driver: Driver | None = None,
                     progress: Callable[[int], object] = lambda _cycles: None) -> None:
         """Runs a launch that is in memory to the end of its grid, an error, a difference, a hang, or ``limit`` cycles;
-        ``result`` becomes what it came to. ``places`` are those of :meth:`place`.
+        ``result`` becomes what it came to. ``places`` are those of :meth:`place`. RunInterrupted after Ctrl-C, when all
+        there is to know was read.
         """
+        try:
+            await self._serve(launch, places, limit, result, report_mask, driver, progress)
+        except Interrupted as request:
+            result.status = "interrupted"
+            await self._finish(result)
+            raise RunInterrupted(request.number, result) from None
+        await self._finish(result)
+
+    async def _serve(self, launch: Launch, places: tuple[int, int], limit: int, result: HardwareResult,
+                     report_mask: int, driver: Driver | None, progress: Callable[[int], object]) -> None:
+        """Runs a launch; what is to be read at the end is not read."""
         await self._start(launch, places, report_mask, held=self.remote and driver is not None)
         if driver is not None:
             await driver(Host(self))
             self._outcome(result)
         else:
             await self._wait(limit, result, progress)
-        await self._finish(result)
 
     async def _start(self, launch: Launch, places: tuple[int, int], report_mask: int, *, held: bool) -> None:
         """Starts the grid, which waits for whoever lets it go, if it is ``held``."""
@@ -156,7 +194,10 @@ class HostedMachine(HostAccess):
         return low | await self.read(address + 4) << 32
 
     async def _finish(self, result: HardwareResult) -> None:
-        """Reads what there is to know."""
+        """Reads what there is to know. A machine that is not done counts on while it is asked: the cycles are those up
+        to here, and the idle ones are some of them.
+        """
+        idle = await self._counter("idle")
         result.cycles = await self._counter("cycles")
         await self.settle()
         status = await self.read(REGISTERS["STATUS"])
@@ -173,5 +214,7 @@ class HostedMachine(HostAccess):
         halves = await self.read_all(range(COUNTER_BLOCK, COUNTER_BLOCK + 8 * len(names), 4))
         result.counters.update(
             (name, low | high << 32) for name, low, high in zip(names, halves[::2], halves[1::2], strict=True))
+        result.counters.update((name, value) for name, value in (("cycles", result.cycles), ("idle", idle))
+                               if name in names)
         if result.status != "ok":
             self.examine(result)

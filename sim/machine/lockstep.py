@@ -99,7 +99,7 @@ class Lockstep:
     def __init__(self, launch: Launch, params: SmParams, report_mask: int = REPORT_MASK_RESET) -> None:
         self.machine = Machine(
             replace(launch, floats=params.floats, doubles=params.doubles), warps=params.warps, report_mask=report_mask,
-            follows=True)
+            stack_tokens=params.stack_tokens, follows=True)
         self.host = Host(self.machine)
         self.difference: Difference | None = None
         self.compared = self.moved = 0

@@ -172,9 +172,9 @@ class Profile:
         self._memory: _MemoryWatch = watch(sm.core.memory, self.timeline.params)
         return [*self.timeline.watched(sm), (self._memory.signals, self._memory.changes)]
 
-    def finish(self, cycles: int) -> None:
-        """Nothing more comes."""
-        self.timeline.finish(cycles)
+    def finish(self, cycles: int, ran: int) -> None:
+        """Nothing more comes; see :class:`Timeline`."""
+        self.timeline.finish(cycles, ran)
         self._memory.finish(cycles)
         warps: list[list[Executed]] = [[] for _ in range(self.timeline.params.warps)]
         for one in self.timeline.executed:

@@ -54,14 +54,15 @@ class Timeline:
     Attributes:
         spans: What warps were at, in the order in which it ended; nothing of slots without a warp.
         executed: Instructions, in the order in which they were issued.
-        cycles: How long all of it was; known in the end.
+        cycles: How long all of it was, from the reset on, as a waveform counts; known in the end.
+        ran: For how many of them the grid ran; known in the end.
     """
 
     def __init__(self, params: SmParams) -> None:
         self.params = params
         self.spans: list[Span] = []
         self.executed: list[Executed] = []
-        self.cycles = 0
+        self.cycles = self.ran = 0
         self._states = [(0, WaitReason.NOT_LIVE)] * params.warps
         self._active = [0] * params.warps
         self._open: dict[tuple[int, int], Executed] = {}
@@ -75,10 +76,15 @@ class Timeline:
         return [([reason.as_value() for reason in sm.core.reasons], self._reasons),
                 (self._reader.signals, self._reader.changes)]
 
-    def finish(self, cycles: int) -> None:
-        """Nothing more comes."""
+    @property
+    def end(self) -> int:
+        """The cycle in which the last warp has ended, as far as that was watched."""
+        return max((span.end for span in self.spans), default=self.cycles)
+
+    def finish(self, cycles: int, ran: int) -> None:
+        """Nothing more comes; see ``cycles`` and ``ran``."""
         self._reader.finish(cycles)
-        self.cycles = cycles
+        self.cycles, self.ran = cycles, ran
         for warp in range(self.params.warps):
             self._change(cycles, warp, WaitReason.NOT_LIVE)
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rtl.isa.tokens import TokenKind
-from rtl.layouts import InstructionKind
-from sim.waves import Mark, Text, Trace, View, instruction_text
+from rtl.layouts import DEPTH_BITS, InstructionKind
+from sim.waves import Mark, Text, Trace, View, error_text, instruction_text
 
 __all__ = ["machine_traces"]
 
@@ -43,6 +43,20 @@ def _token(warp: int) -> Callable[..., str | None]:
     return decode
 
 
+class _Depth:
+    """Tokens on the stack of a warp: a push is told by itself, any other change with the token that is left on top."""
+
+    def __init__(self, warp: int) -> None:
+        self._warp, self._tokens = warp, 0
+
+    def __call__(self, pushed: int, pusher: int, committed: int, whose: int, last: int) -> str:
+        if committed and whose == self._warp:
+            self._tokens = (last + 1) % (1 << DEPTH_BITS)
+        if pushed and pusher == self._warp:
+            self._tokens += 1
+        return str(self._tokens)
+
+
 def _trap(inside: int, paused: int) -> str:
     """Where a warp is."""
     return "paused" if paused else "in the handler" if inside else "outside"
@@ -56,7 +70,7 @@ def _machine_trap(trapping: int, locked_down: int) -> str:
 def _warp(core: Any, warp: int) -> dict[str, Any]:
     """The story of a warp."""
     issued, flow, state = core.retired.issued, core.retired.flow, core.trap_state
-    stack = core.front_end.control_flow.flow.stack
+    stack, committed = core.front_end.control_flow.flow.stack, core.front_end.control_flow.stack.committed
     pushed, told = stack.pushed, stack.result
     found = (stack.request.ready, stack.request.payload.warp) if core.serial else (
         stack.result_valid, told.warp)
@@ -67,6 +81,8 @@ def _warp(core: Any, warp: int) -> dict[str, Any]:
         "active": Text(_active(warp), (flow.valid, flow.payload.warp, flow.payload.active, flow.payload.terminated)),
         "token": Text(_token(warp), (pushed.valid, pushed.payload.warp, pushed.payload.kind, *found,
                                      told.resume, told.kind)),
+        "depth": Text(_Depth(warp), (pushed.valid, pushed.payload.warp, committed.valid, committed.payload.warp,
+                                     committed.payload.last)),
         "trap": Text(_trap, (core.front_end.trap.inside[warp], state.paused[warp]))}
 
 
@@ -91,7 +107,8 @@ def machine_traces(harness: Any) -> View:
                   "lanes": Trace(written.lanes, "bin"), "register": Trace(written.register, "dec"),
                   "values": written.values},
         "flow": {"valid": flow.valid, "warp": Trace(flow.payload.warp, "dec"), "pc": flow.payload.pc,
-                 "active": flow.payload.active, "terminated": flow.payload.terminated, "error": flow.payload.error},
+                 "active": flow.payload.active, "terminated": flow.payload.terminated,
+                 "error": error_text(flow.valid, flow.payload.error)},
         "memory": {"request": core.unit_memory.request.valid, "address": core.unit_memory.request.payload.address,
                    "write": core.unit_memory.request.payload.write},
         "stack": {"request": core.stack_memory.request.valid, "address": core.stack_memory.request.payload.address,

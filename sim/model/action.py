@@ -8,6 +8,7 @@ from rtl.isa.syntax import RZ, Constant, Form, Values
 from sim.launch import Launch
 from sim.launch.memory import Memory
 
+from .bounds import Bounds
 from .retirement import Retirement
 from .state import Warp
 from .traps import Traps
@@ -25,6 +26,7 @@ class Core(Protocol):
         raised: Events for the global error status.
         slots: Warp slots.
         traps: Who traps, and what became of it.
+        bounds: Looks at accesses of memory; None: nobody does.
     """
 
     launch: Launch
@@ -33,6 +35,7 @@ class Core(Protocol):
     raised: set[str]
     slots: int
     traps: Traps
+    bounds: Bounds | None
 
     def constant(self, bank: int, address: int, size: int, error: WarpError) -> int:
         """``size`` bytes of a constant bank; beyond its end WarpFaultError with ``error`` if that is reported,

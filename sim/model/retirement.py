@@ -63,7 +63,8 @@ class Retirement:
     group's last instruction the next group's address; it means nothing once the warp has ``terminated``.
 
     ``error`` is what was reported; an error that is not is ``unreported``, of an instruction that did nothing. Other
-    than NONE: the instruction did nothing and the warp stays at it. Two errors leave a trace:
+    than NONE: the instruction did nothing and the warp stays at it, or in the trap handler, is behind it. Two errors
+    leave a trace:
     RET_EMPTY_STACK_ERROR comes with the end of the warp, SETCRSPTR's STACK_ERROR with an empty stack.
     """
 

@@ -9,7 +9,6 @@ from amaranth.lib import data
 
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import (
-    CACHED_TOKENS,
     LINE_BYTES,
     TOKEN_BYTES,
     TOKENS_PER_LINE,
@@ -50,6 +49,7 @@ class CallReturnStack:
     Parameters:
         memory: Where the lines that leave the chip go.
         size: Bytes of the region in memory; 0 for a stack that exists on chip alone.
+        on_chip: Tokens that fit on chip.
         region: Address of the region.
 
     Attributes:
@@ -57,8 +57,9 @@ class CallReturnStack:
         in_trap: The trap handler runs, which may fill the reserved tokens.
     """
 
-    def __init__(self, memory: Memory, size: int, region: int) -> None:
+    def __init__(self, memory: Memory, size: int, region: int, on_chip: int) -> None:
         self.memory = memory
+        self._on_chip = on_chip
         self.size = size
         self.region = region
         self.depth = 0
@@ -71,7 +72,7 @@ class CallReturnStack:
     def limit(self) -> int:
         """Tokens that the stack may hold in its mode."""
         if not self.size:
-            return CACHED_TOKENS
+            return self._on_chip
         return self.size // TOKEN_BYTES - (0 if self.in_trap else TRAP_RESERVE)
 
     def token(self, index: int) -> StackToken:
@@ -90,7 +91,7 @@ class CallReturnStack:
         depth = self.depth + len(tokens)
         if tokens and depth > self.limit:       # a handler may leave more than user mode can push
             raise WarpFaultError(WarpError.STACK_OVERFLOW)
-        while depth - self._first > CACHED_TOKENS:
+        while depth - self._first > self._on_chip:
             if (line := self._first // TOKENS_PER_LINE) in self._dirty:
                 self._write_line(line)
             del self._cached[:TOKENS_PER_LINE]

@@ -10,6 +10,7 @@ import numpy as np
 from rtl.isa.barriers import SYNCALL_BARRIER, BarrierState
 from rtl.isa.kinds import BarrierReduction
 from rtl.isa.syntax import PT, RZ
+from rtl.isa.tokens import CACHED_TOKENS
 from rtl.params import WARP_THREADS
 from sim.launch import Launch
 
@@ -106,7 +107,8 @@ class Warp:
         terminated: It has ended.
     """
 
-    def __init__(self, slot: int, number: int, cta: Cta, launch: Launch, local_base: int) -> None:
+    def __init__(self, slot: int, number: int, cta: Cta, launch: Launch, local_base: int,
+                 stack_tokens: int = CACHED_TOKENS) -> None:
         self.slot = slot
         self.number = number
         self.cta = cta
@@ -122,7 +124,7 @@ class Warp:
         self.rows[RZ].flags.writeable = False
         self.predicates = [0] * PT + [TRUE_PREDICATE]
         self.condition = Condition()
-        self.stack = CallReturnStack(launch.memory, launch.crs, 0)
+        self.stack = CallReturnStack(launch.memory, launch.crs, 0, stack_tokens)
         self.local_base = local_base
         self.api_call_depth = 0
         self.kill_future_branch = False

@@ -158,7 +158,8 @@ def run(launch: Launch, *, max_instructions: int = MAX_INSTRUCTIONS) -> ThreadRe
     more than ``max_instructions`` have been executed (give or take a turn).
     """
     code = launch.memory.read(launch.program_base, launch.program_size)
-    program = Program(code, launch.banks, launch.registers, launch.floats, launch.doubles)
+    banks = {bank: launch.bank(bank) for bank in launch.banks}
+    program = Program(code, banks, launch.registers, launch.floats, launch.doubles)
     state = _Run(launch, program, max_instructions, executed=[0] * (len(program.words) + 1))
     width, height, depth = launch.grid
     for z, y, x in product(range(depth), range(height), range(width)):

@@ -33,10 +33,19 @@ _SPACES = {"LDG": "global", "STG": "global", "LDL": "local", "STL": "local", "LD
 
 def _place_of(form: Form) -> _PlaceOf:
     """How the addresses of an instruction are resolved."""
-    if form.name in _SPACES:
-        return lambda core, warp, access: place(_SPACES[form.name], core.memory, warp, access)
+    space = _SPACES.get(form.name)
     windows = form.name in ("LD", "ST")  # an atomic operation through a window is an error
-    return lambda core, warp, access: place_generic(core.memory, warp, access, windows=windows)
+
+    def resolved(core: Core, warp: Warp, access: Access) -> Accesses:
+        if space is not None:
+            parts = place(space, core.memory, warp, access)
+        else:
+            parts = place_generic(core.memory, warp, access, windows=windows)
+        if core.bounds is not None:
+            core.bounds.note(warp, parts)
+        return parts
+
+    return resolved
 
 
 def thread_addresses(form: Form, values: Values) -> Callable[[Warp], NDArray[np.uint64]]:

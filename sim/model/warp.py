@@ -17,12 +17,14 @@ traps           who enters the trap handler, pauses and leaves, by ``trap_state`
 error_status    what the host is told
 host            the registers by which a host sees and stops all this
 transfer        loads, stores, atomic operations, over the address spaces of ``spaces``
+bounds          accesses outside of what a program was given
 system          special registers, shuffles, breakpoints
 compute         everything else, by the vector operations of ``vector``
 ==============  ======================================================================
 
 Choices of this project beyond those said at each instruction: errors are precise, an instruction that raises one
-changes nothing; an error that is not reported is no error, the instruction does nothing and the warp goes on.
+changes nothing; an error that is not reported is no error, the instruction does nothing and the warp goes on. Behind a
+reported error the warp comes back to the instruction, but one in the trap handler is left behind.
 Without a trap handler, a reported error or a BPT.TRAP ends with all warps paused.
 """
 
@@ -32,9 +34,11 @@ from dataclasses import dataclass, replace
 
 from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address, next_address
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
+from rtl.isa.tokens import CACHED_TOKENS
 from sim.launch import Launch
 
 from .barriers import settle, withdraw
+from .bounds import Bounds
 from .decode import Instruction, decode
 from .error_status import ErrorLog, ErrorStatus
 from .faults import WarpFaultError, memory_faults
@@ -54,13 +58,18 @@ class Result:
 
     ``status`` is ``ok`` when every CTA has ended, ``error`` when warps were paused for what ``error_status`` says, or
     ended with a warp error all the same, else ``timeout``: the limit of instructions was reached, or no live warp can
-    go on (``reason`` says which).
+    go on (``reason`` says which). Who interrupts a run calls it ``interrupted``.
     """
 
     status: str
     instructions: int
     reason: str = ""
     error_status: ErrorStatus | None = None
+
+
+def _whole_words(bank: bytes) -> bytes:
+    """A constant bank, which ends with a whole word."""
+    return bank + bytes(-len(bank) % 4)
 
 
 class Machine:
@@ -72,6 +81,7 @@ class Machine:
             lowest ones (ours).
         report_mask: Bit n: warp errors of code n are reported. May be changed while the machine runs.
         order: None: the ready warps take turns by slot. A number: the seed of a random order.
+        stack_tokens: Tokens of its call/return stack that a warp has on chip: all, if it has no region in memory.
         follows: Whether CTAs start only when :meth:`start` says so, and warps enter and leave the trap when
             :meth:`enter` and :meth:`leave` do, as another machine does it.
 
@@ -84,13 +94,14 @@ class Machine:
         log: What went wrong.
         raised: Bits of the global error status that are set, by name as in GlobalError.
         trap_reasons: Reasons of BPT.TRAP so far.
+        bounds: Looks at accesses of global memory, if it is set: whether they are in what the program was given.
         timeout: Whether TIMEOUT is raised when live warps can't go on though no trap holds all of them: a watchdog.
 
     Raises ValueError when a CTA has more warps than there are slots.
     """
 
     def __init__(self, launch: Launch, *, warps: int = _DEFAULT_SLOTS, report_mask: int = REPORT_MASK_RESET,
-                 order: int | None = None, follows: bool = False) -> None:
+                 order: int | None = None, stack_tokens: int = CACHED_TOKENS, follows: bool = False) -> None:
         if launch.warps > warps:
             raise ValueError(f"a CTA of {launch.threads} threads needs {launch.warps} warps, the machine has {warps}")
         self.launch = launch
@@ -102,11 +113,13 @@ class Machine:
         self.instructions = 0
         self.log = ErrorLog()
         self.timeout = False
+        self.bounds: Bounds | None = None
         self.raised = self.log.raised
         self.trap_reasons = self.log.trap_reasons
         self.traps = Traps(self.warps, self.log, self.reports, self._end, launch.trap_handler)
         self._follows = follows
-        self._banks = {bank: content + bytes(-len(content) % 4) for bank, content in launch.banks.items()}
+        self._stack_tokens = stack_tokens
+        self._banks = {bank: _whole_words(launch.bank(bank)) for bank in launch.banks}
         self._local_memory = launch.allocate_local(warps, launch.memory)
         self._decoded: dict[int, Instruction] = {}
         self._order = None if order is None else random.Random(order)
@@ -135,7 +148,8 @@ class Machine:
     def start(self, cta: Cta, slots: Sequence[int]) -> None:
         """Puts the warps of a CTA into free slots."""
         for number, slot in enumerate(slots):
-            warp = Warp(slot, number, cta, self.launch, self._local_memory + slot * self.launch.warp_block)
+            block = self._local_memory + slot * self.launch.warp_block
+            warp = Warp(slot, number, cta, self.launch, block, self._stack_tokens)
             self.warps[slot] = warp
             cta.warps.append(warp)
 
@@ -215,7 +229,8 @@ class Machine:
             instruction.action(self, warp, instruction.threads(warp), record)
         except WarpFaultError as fault:
             record.error, detail = fault.error, fault.detail
-            record.next_pc = warp.pc if self.reports(fault.error) else following
+            # In the trap handler it is left behind, and so is one whose error is not reported.
+            record.next_pc = warp.pc if self.reports(fault.error) and not warp.in_trap else following
         self._complete(warp, record, detail, following)
         return record
 
@@ -236,9 +251,7 @@ class Machine:
         if record.error is WarpError.NONE or record.terminated:
             self.instructions += 1
             self.clock += 1
-            warp.pc = record.next_pc
-        elif self._follows:
-            warp.pc = following
+        warp.pc = following if self._follows and record.error is not WarpError.NONE else record.next_pc
         if record.error is not WarpError.NONE:
             self.traps.fail(warp, record.error, record.pc, detail)
         if record.terminated:

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sim.children import end_group
 from sim.mutation.mutants import Mutant
 from sim.mutation.units import Unit
 
@@ -131,8 +132,7 @@ def _ask(what: str, plan: dict[str, Any], copy: Path, limit: float | None, *, ke
                     code = process.wait(limit)
             finally:
                 if code != 0:       # what it began goes with it
-                    with suppress(ProcessLookupError):
-                        os.killpg(process.pid, signal.SIGKILL)
+                    end_group(process, patience=0)
         return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines() if line.endswith("}")], code
 
 

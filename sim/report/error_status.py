@@ -28,7 +28,8 @@ class DecodedStatus:
     """What the registers say.
 
     ``error`` is NONE for a BPT.TRAP, whose ``reasons`` are those so far; ``pc`` is the instruction's own. ``events``
-    are the global bits by name. ``registers`` are those that were decoded, by name.
+    are the global bits by name. ``registers`` are those that were decoded, by name. ``ended``: the grid is over, so
+    that every BPT.TRAP was handled.
     """
 
     error: WarpError
@@ -37,11 +38,19 @@ class DecodedStatus:
     reasons: tuple[int, ...]
     events: tuple[str, ...]
     registers: Mapping[str, int]
+    ended: bool = False
 
     @property
     def stopped(self) -> bool:
-        """Whether an instruction did it: an error or BPT.TRAP."""
-        return self.error is not WarpError.NONE or bool(self.reasons)
+        """Whether an instruction did it: an error, or a BPT.TRAP that nobody has handled."""
+        return self.error is not WarpError.NONE or (bool(self.reasons) and not self.ended)
+
+    @property
+    def handled(self) -> str:
+        """What is said of traps that were handled, if there were any."""
+        if not self.ended or not self.reasons:
+            return ""
+        return f"BPT.TRAP, reason{'s' * (len(self.reasons) > 1)} {' '.join(map(str, self.reasons))}: handled"
 
     @property
     def exception(self) -> CudaException | None:
@@ -90,8 +99,8 @@ def _field(registers: Mapping[str, int], register: str, name: str) -> int:
     return registers[register] >> low & (1 << high - low + 1) - 1
 
 
-def decode(registers: Mapping[str, int]) -> DecodedStatus:
-    """The status in the SM's registers, by name as SM_REGISTERS has them."""
+def decode(registers: Mapping[str, int], *, ended: bool = False) -> DecodedStatus:
+    """The status in the SM's registers, by name as SM_REGISTERS has them, of a grid that has ``ended`` or not."""
     error = WarpError(_field(registers, "HWW_WARP_ESR", "ERROR"))
     traps = _field(registers, "HWW_GLOBAL_ESR", "TRAP_REASONS")
     reasons = tuple(reason + 1 for reason in range(traps.bit_length()) if traps >> reason & 1)
@@ -99,7 +108,7 @@ def decode(registers: Mapping[str, int]) -> DecodedStatus:
     pc = registers[_PLACE_REGISTER]
     kept = {name: registers[name] for name in (*_LOGGED, _PLACE_REGISTER)}
     return DecodedStatus(error, _field(registers, "HWW_WARP_ESR", "WARP_ID"),
-                         before(pc) if error is WarpError.NONE and reasons else pc, reasons, events, kept)
+                         before(pc) if error is WarpError.NONE and reasons else pc, reasons, events, kept, ended)
 
 
 def registers_of(machine: Machine) -> dict[str, int]:

@@ -8,20 +8,21 @@ from sim.report.run import buffer_lines, error_lines
 
 __all__ = ["describe_hardware"]
 
-_SHOWN = {"instructions": "instructions", "lane_operations": "lane ops", "idle": "idle", "divergences": "divergences",
+_SHOWN = {"instructions": "instructions", "lane_operations": "lane ops", "idle": "idle cycles",
+          "divergences": "divergences",
           "pushes": "pushes", "spills": "spills", "fills": "fills", "memory_lines": "memory lines"}
 """What is shown of the counters, and how it is called there."""
 
 
 def describe_hardware(launch: Launch, hardware: HostedMachine, result: HardwareResult, difference: str | None) -> str:
     """A run as text: status, cycles, instructions, what there was of divergence, spills and so on; after an error what
-    it was, after a hang what each warp waits for; the head of each buffer."""
-    status = result.status + (f": {result.reason}" if result.reason else "")
-    lines = [f"kernel        {launch.kernel.name}", f"status        {status}", f"cycles        {result.cycles}"]
+    it was, after a hang or Ctrl-C what each warp waits for; the head of each buffer."""
+    lines = [f"kernel        {launch.kernel.name}", f"status        {result.outcome}",
+             f"cycles        {result.cycles}"]
     lines += [f"{label:13} {result.counters[name]}" for name, label in _SHOWN.items() if name in result.counters]
     if hardware.lockstep is not None:
         lines.append(f"compared      {hardware.lockstep.compared} instructions with the reference machine")
-    errors = decode(result.registers)
+    errors = decode(result.registers, ended=result.status == "ok")
     if errors.events:
         lines.append(f"events        {' '.join(errors.events)}")
     if difference is not None:
@@ -30,6 +31,6 @@ def describe_hardware(launch: Launch, hardware: HostedMachine, result: HardwareR
         lines.append(f"rejected      {result.rejection.name}")
     else:
         lines += error_lines(errors, launch, hardware.memory, result.warps.get(errors.warp))
-    if result.status == "timeout":
+    if result.status in ("timeout", "interrupted"):
         lines += result.diagnosis
     return "\n".join(lines + buffer_lines(launch, hardware.memory))

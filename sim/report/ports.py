@@ -1,15 +1,22 @@
 """Tables of units' ports for the manual: names, widths and fields from their signatures, meanings from docstrings."""
 
+import enum
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from amaranth.hdl import Shape
+from amaranth.hdl import Const, Shape
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In
 
+from rtl.convert.unit import ConversionUnit
+from rtl.crs import CallReturnStack
 from rtl.fetch import FetchUnit
+from rtl.fetch.serial import SerialFetch
+from rtl.flow.unit import FlowUnit
+from rtl.fpga.flat import plain_ports
 from rtl.fpga.units import UNITS
 from rtl.host.debugger import DebuggerRegisters
 from rtl.issue import IssueUnit
@@ -21,7 +28,7 @@ from rtl.trap import TrapUnit
 from sim.engine.identity import identify
 from sim.report.reference import markdown_table
 
-__all__ = ["PORT_UNITS", "PRESET", "described_members", "port_table", "ports_of"]
+__all__ = ["PORT_UNITS", "PRESET", "described_members", "port_comments", "port_table", "ports_of"]
 
 PRESET = "default"
 """Of the widths."""
@@ -30,17 +37,20 @@ PRESET = "default"
 PORT_UNITS = ("fetch", "issue", "execute", "convert", "double", "flow", "crs", "memory", "memory_arbiter", "barrier",
               "trap", "error_status", "launch", "host")
 """The units that have a page in the manual."""
+_WIDTH = 110
+"""Of a line of text about ports."""
 _HEAD = re.compile(r"(?P<names>\w+(?:\.\.)?(?:, \w+(?:\.\.)?)*)(?: : .*)?$")
 _ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
 _SEE = re.compile(r"See (\w+)\.(?: |$)")
 _ELSEWHERE: dict[str, type] = {part.__name__: part for part in (
-    FetchUnit, IssueUnit, OperationChooser, TrapUnit, DebuggerRegisters, StackPort, LaneWriterPort)}
+    CallReturnStack, ConversionUnit, DebuggerRegisters, FetchUnit, FlowUnit, IssueUnit, LaneWriterPort,
+    OperationChooser, SerialFetch, Sm, StackPort, TrapUnit)}
 """Where docstrings say that ports are described."""
 
 
-def ports_of(unit: str) -> wiring.Component:
-    """A unit in the preset, for its signature alone: nobody elaborates it."""
-    whole: Any = UNITS.get(unit, Sm)(PRESETS[PRESET])
+def ports_of(unit: str, preset: str = PRESET) -> wiring.Component:
+    """A unit in a preset, for its signature alone: nobody elaborates it."""
+    whole: Any = UNITS.get(unit, Sm)(PRESETS[preset])
     identity = identify(whole)
     for part in identity.elaboratables if identity is not None else ():
         part._MustUse__used = True      # Amaranth would warn
@@ -86,6 +96,62 @@ def port_table(unit: str) -> str:
             rows += _rows(name, members.pop(name), text)
             text = ""
     return markdown_table(("port", "", "", "bits", "fields", "meaning"), rows)
+
+
+def port_comments(component: wiring.Component) -> Iterator[str]:
+    """The plain ports of a component in lines of text: of each member what it means, then direction, name, bits and
+    parts of its ports; at the end the words of the enumerations. Whoever reads only Verilog has no layouts.
+    """
+    told = described_members(type(component))
+    words: dict[str, type[enum.Enum]] = {}
+    before: tuple[Any, ...] = (None,)
+    for port in plain_ports(component):
+        member, *rest = port.path
+        if member != before[0]:
+            meaning = next((text for given, text in told.items() if _means(given, str(member))), "")
+            yield from _wrapped(": ".join(filter(None, (str(member), meaning))), 4)
+        parts = _described_parts(component.signature.members[str(member)])
+        if rest and port.path[:2] != before[:2] and (meaning := parts.get(str(rest[0]))):
+            yield from _wrapped(f"  {member}.{rest[0]}: {meaning}", 4)
+        before = port.path
+        direction = "in " if port.flow is In else "out"
+        inside = _inside(port.kind, words)
+        yield from _wrapped(f"  {direction} {port.name}, {port.shape.width}{f': {inside}' if inside else ''}", 8)
+    for name, each in words.items():
+        line = f"{name}: {', '.join(f'{Const.cast(word).value}={word.name}' for word in each)}"
+        yield from _wrapped(line, 4)
+
+
+def _described_parts(member: Any) -> dict[str, str]:
+    """What the parts of an interface mean; nothing of a port, and of what Amaranth describes."""
+    if member.is_port or isinstance(signature := _upright(member.signature), (stream.Signature, Event)):
+        return {}
+    return described_members(type(signature))
+
+
+def _wrapped(line: str, indent: int) -> list[str]:
+    return textwrap.wrap(line, _WIDTH, subsequent_indent=" " * indent)
+
+
+def _inside(kind: Any, words: dict[str, type[enum.Enum]]) -> str:
+    """The name of an enumeration, which is added to ``words``; the fields of a structure, the parts of an array; "" of
+    a number.
+    """
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        words[kind.__name__] = kind
+        return kind.__name__
+    if Shape.cast(kind).width == 0:
+        return ""
+    layout: Any = kind.as_shape() if isinstance(kind, type) and issubclass(kind, (data.Struct, data.Union)) else kind
+    if isinstance(layout, data.ArrayLayout):
+        part = _inside(layout.elem_shape, words)
+        bits = Shape.cast(layout.elem_shape).width
+        return f"{layout.length} of {bits}, the first one lowest" + (f" ({part})" if part else "")
+    if not isinstance(layout, data.Layout):
+        return ""
+    fields = [(name, field, _inside(field.shape, words)) for name, field in layout if field.width]
+    return ", ".join(f"[{field.offset + field.width - 1}:{field.offset}] {name}" + (f" ({part})" if part else "")
+                     for name, field, part in fields)
 
 
 def _means(given: str, name: str) -> bool:

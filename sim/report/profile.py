@@ -55,7 +55,7 @@ def text(profile: Profile, count: int | None = None) -> str:
 
 def content(profile: Profile, lines: Lines) -> dict[str, Any]:
     """All of it, for JSON; in the order of the program."""
-    return {"cycles": profile.timeline.cycles, "instructions": [
+    return {"cycles": profile.timeline.ran, "instructions": [
         {"pc": cost.pc, "text": cost.text, "issues": cost.issues, "threads": cost.threads, "cycles": cost.cycles,
          "waits": {reason.name.lower(): cycles for reason, cycles in cost.waits.items()},
          "latency": cost.latency, "ended": cost.ended, "lines": cost.lines, "passes": cost.passes,
@@ -84,8 +84,9 @@ def page(profile: Profile, title: str, lines: Lines, sources: Mapping[str, Seque
     whole, costs = _whole(profile), profile.hottest
     most = costs[0].cycles if costs else 1
     parts = [f"<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{html.escape(title)}</title>"
-             f"<style>{_STYLE}</style>\n<h1>{html.escape(title)}</h1>\n<p>{profile.timeline.cycles} cycles of the "
-             f"machine, {whole} of its warps.</p>\n<p class=\"key\">"
+             f"<style>{_STYLE}</style>\n<h1>{html.escape(title)}</h1>\n<p>The grid ran {profile.timeline.ran:,} cycles; "
+             f"its warps lived {whole:,} all together, of which each instruction below has its share. Point at a bar: "
+             f"how many cycles went by for each reason.</p>\n<p class=\"key\">"
              + "".join(f'<i style="background:{colour}"></i>{reason.name.lower()}: {meaning}'
                        for reason, (colour, meaning) in REASONS.items()) + "</p>\n"]
     for name, source in sources.items():

@@ -1,8 +1,13 @@
 """What a run came to, for people."""
 
+import numpy as np
+
+from rtl.isa.control_code import instruction_address
 from sim.launch import Launch
 from sim.launch.memory import Memory
+from sim.machine.diagnosis import instruction_text
 from sim.machine.warp_state import WarpState, state_of
+from sim.model.state import Warp
 from sim.model.warp import Machine, Result
 from sim.report.error_status import DecodedStatus, decode, registers_of
 from sim.report.surroundings import code_lines
@@ -10,18 +15,33 @@ from sim.report.surroundings import code_lines
 __all__ = ["buffer_lines", "describe", "error_lines"]
 
 _HEAD = 8
-"""Words of a buffer that are shown."""
+"""Elements of a buffer that are shown."""
+_WORD = "b32"
+"""The type of elements that nobody has said."""
 
 
 def buffer_lines(launch: Launch, memory: Memory) -> list[str]:
-    """The head of each buffer."""
+    """The head of each buffer: numbers of the type that it was declared with, else words in base 16."""
     lines = []
     for name, (base, size) in launch.buffers.items():
-        shown = memory.read(base, min(size, 4 * _HEAD))
-        words = [f"{int.from_bytes(shown[at:at + 4], 'little'):08x}" for at in range(0, len(shown), 4)]
-        more = " ..." if size > 4 * _HEAD else ""
-        lines.append(f"buffer        {name}, {size} bytes at {base:#x}: {' '.join(words)}{more}")
+        kind = launch.buffer_types.get(name, _WORD)
+        bytes_each = int(kind[1:]) // 8
+        shown = memory.read(base, min(size, bytes_each * _HEAD))
+        elements = [_element(shown[at:at + bytes_each], kind) for at in range(0, len(shown), bytes_each)]
+        more = " ..." if size > len(shown) else ""
+        lines.append(f"buffer        {name}, {size} bytes at {base:#x}: {' '.join(elements)}{more}")
     return lines
+
+
+def _element(content: bytes, kind: str) -> str:
+    """A number of a type; bits are shown in base 16."""
+    match kind[0]:
+        case "f":
+            return str(np.frombuffer(content, f"<{kind[0]}{len(content)}")[0])
+        case "b":
+            return f"{int.from_bytes(content, 'little'):0{int(kind[1:]) // 4}x}"
+        case sign:
+            return str(int.from_bytes(content, "little", signed=sign == "s"))
 
 
 def error_lines(status: DecodedStatus, launch: Launch, memory: Memory, warp: WarpState | None,
@@ -32,6 +52,8 @@ def error_lines(status: DecodedStatus, launch: Launch, memory: Memory, warp: War
     lines = status.log_lines()
     if status.exception is not None:
         lines.append(f"exception     {status.exception.symbol}, {status.exception.meaning}")
+    if status.handled:
+        lines.append(f"traps         {status.handled}")
     if not status.stopped:
         return lines
     lines += [f"error         {status.cause()}{f': {detail}' if detail else ''}",
@@ -39,17 +61,33 @@ def error_lines(status: DecodedStatus, launch: Launch, memory: Memory, warp: War
     return lines + code_lines(launch, memory, status.pc) + (warp.lines() if warp is not None else [])
 
 
+def _where(machine: Machine, warp: Warp) -> list[str]:
+    """What a warp that has not ended waits for, its next instruction, its masks and its stack."""
+    waits = "it can go on"
+    if warp.trap.paused:
+        waits = "it is paused"
+    elif warp.barrier is not None:
+        waits = f"waits at barrier {warp.barrier}"
+    return [f"warp {warp.slot}: {waits}",
+            f"  comes to {instruction_text(machine.launch, machine.memory, instruction_address(warp.pc))}",
+            *(f"  {line}" for line in state_of(warp).lines())]
+
+
 def describe(machine: Machine, result: Result) -> str:
     """A run's result as text: status, instructions, the head of each buffer; after an error, what it was, the code
-    around it, and the warp's masks and stack.
+    around it, and the warp's masks and stack; where the run was given up, what each warp is at.
     """
     status = result.status + (f": {result.reason}" if result.reason else "")
+    if result.status == "interrupted":
+        status = f"interrupted after {result.instructions:,} instructions"
     lines = [f"kernel        {machine.launch.kernel.name}", f"status        {status}",
              f"instructions  {result.instructions}"]
     if machine.raised:
         lines.append(f"events        {' '.join(sorted(machine.raised))}")
-    decoded, found = decode(registers_of(machine)), machine.error_status
+    decoded, found = decode(registers_of(machine), ended=result.status == "ok"), machine.error_status
     warp = None if found is None else machine.warps[found.warp]
     lines += error_lines(decoded, machine.launch, machine.memory, None if warp is None else state_of(warp),
                          "" if found is None else found.detail)
+    if result.status in ("timeout", "interrupted"):
+        lines += [line for live in machine.live for line in _where(machine, live)]
     return "\n".join(lines + buffer_lines(machine.launch, machine.memory))

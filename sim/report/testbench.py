@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Report"]
+__all__ = ["Report", "near"]
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Report:
             cells = [[cell if isinstance(cell, str) else _number(cell) for cell in row] for row in rows]
             lines += ["", title, *_aligned(cells, "<" + ">" * (len(rows[0]) - 1))]
         lines += ["", f"PASS in {self.seconds:.1f} s" if self.passed else f"FAIL {self.failure}"]
-        lines += [f"waveform {_near(vcd)}" + (f", shown by: gtkwave {_near(save)}" if save is not None else "")
+        lines += [f"waveform {near(vcd)}" + (f", shown by: gtkwave {near(save)}" if save is not None else "")
                   for vcd, save in self.waveforms]
         return "\n".join(lines) + "\n"
 
@@ -69,7 +69,7 @@ def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
-def _near(path: Path) -> str:
+def near(path: Path) -> str:
     """A path as one would type it here."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative

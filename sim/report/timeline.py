@@ -13,13 +13,13 @@ __all__ = ["REASONS", "konata", "page", "trace"]
 _TEMPLATE = Path(__file__).with_name("timeline.html")
 REASONS = {
     WaitReason.READY: ("#2e7d32", "it can issue: it does, or another warp goes first"),
-    WaitReason.STALL: ("#cfd8dc", "its stall count runs"), WaitReason.SCOREBOARD: ("#ef9a9a", "scoreboards are up"),
-    WaitReason.LANES: ("#90caf9", "others have the lanes"), WaitReason.UNIT: ("#5c6bc0", "its unit has no room"),
-    WaitReason.FLOW: ("#ffcc80", "its flow instruction has no result"),
-    WaitReason.FETCH: ("#bcaaa4", "its instructions have not come"),
-    WaitReason.DRAIN: ("#b0bec5", "what it issued is not complete"),
-    WaitReason.RESUME: ("#ce93d8", "the barrier or the trap unit has not let it go"),
-    WaitReason.TRAP: ("#f06292", "the trap holds it")}
+    WaitReason.STALL: ("#d5d8da", "its stall count runs"), WaitReason.SCOREBOARD: ("#e57373", "scoreboards are up"),
+    WaitReason.LANES: ("#81c8f7", "others have the lanes"), WaitReason.UNIT: ("#3f51b5", "its unit has no room"),
+    WaitReason.FLOW: ("#ffb300", "its flow instruction has no result"),
+    WaitReason.FETCH: ("#8d6e63", "its instructions have not come"),
+    WaitReason.DRAIN: ("#00a99d", "what it issued is not complete"),
+    WaitReason.RESUME: ("#b57edc", "the barrier or the trap unit has not let it go"),
+    WaitReason.TRAP: ("#d5007f", "the trap holds it")}
 """Colour and meaning of what a warp is at."""
 
 
@@ -33,9 +33,9 @@ def page(timeline: Timeline, title: str) -> str:
         spans[span.warp] += [span.begin, span.end, reasons.index(span.reason)]
     for one in timeline.executed:
         text = texts.setdefault(one.text, len(texts))
-        end = timeline.cycles if one.end is None else one.end
+        end = timeline.end if one.end is None else one.end
         executed[one.warp] += [one.cycle, end, one.pc, text, one.active, one.error.value]
-    content = {"title": title, "cycles": timeline.cycles, "texts": list(texts), "spans": spans, "executed": executed,
+    content = {"title": title, "cycles": timeline.end, "ran": timeline.ran, "texts": list(texts), "spans": spans, "executed": executed,
                "reasons": [[reason.name.lower(), *REASONS[reason]] for reason in reasons]}
     written = json.dumps(content, separators=(",", ":")).replace("</", "<\\/")
     return _TEMPLATE.read_text(encoding="utf-8").replace("TIMELINE_CONTENT", written)

@@ -1,4 +1,4 @@
-"""The assembler: from text to an object file.
+r"""The assembler: from text to an object file.
 
 A program is lines; ``;`` ends a line, too. ``//`` and ``#`` begin a comment, ``/* */`` encloses one. Instructions
 are written as NVIDIA's disassembler prints them::
@@ -43,15 +43,18 @@ who sees it. Numbers may be sums with names: a parameter, a constant, a shared v
 inside a kernel stand for their offsets; ``.next`` is the place behind the instruction (``BRX R0 -.next`` goes to
 R0 bytes into the code). A global variable or a function of its own has an address: ``32@lo(NAME)`` and
 ``32@hi(NAME)`` are its halves, ``.word`` and ``.dword`` take it whole, JMP and JCAL go there. ``generic(NAME)`` in
-data is the generic address of a variable or of a constant in bank 3.
+data is the generic address of a variable or of a constant in bank 3. In ``.byte``, ``8@N(NAME)`` and
+``8@N(generic(NAME))`` are the byte of an address that begins at bit N, a multiple of 8.
 
 Control codes may stand before an instruction, see :mod:`sim.toolchain.control_text`, ``.reuse`` behind a
 register. An instruction without them gets them from :mod:`sim.toolchain.schedule`. Behind an instruction
 ``-> L1, L2`` says where it may go and ``-> call`` that it calls, ``.coop_group`` and ``.warp_wide`` before it
-that it works across threads: records for NVIDIA's tools. Code ends in a branch to itself and NOPs, added where
+that it works across threads: records for NVIDIA's tools. A name that means something else, such as ``R5``, stands
+behind a backslash: ``.global \R5 4``. Code ends in a branch to itself and NOPs, added where
 they are missing.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -79,14 +82,14 @@ from .object_file import (
     shared_name,
     text_name,
 )
-from .operands import Reference
-from .program import Code, Memory, Program, collect, label_place
+from .operands import ESCAPE, Reference
+from .program import Code, Line, Memory, Program, collect, label_place
 from .records import code_records, file_records
 from .relocation import GENERIC
 from .scope import CodeScope, FileScope
-from .source import SourceError, parse
+from .source import SourceError, Statement, parse
 
-__all__ = ["assemble", "read_sass"]
+__all__ = ["assemble", "assemble_statements", "read_sass"]
 
 _CONSTANT_FLAGS = SectionFlag.ALLOCATE
 _CODE_FLAGS = SectionFlag.ALLOCATE | SectionFlag.EXECUTE
@@ -102,13 +105,27 @@ def read_sass(path: str | Path) -> Module:
 
 def assemble(text: str, name: str) -> ObjectFile:
     """The object file of assembly text. ``name`` stands in messages; ProgramError says what is wrong, and where."""
+    return _assemble(lambda: parse(text), name)
+
+
+def assemble_statements(statements: Iterable[Statement | Line], name: str) -> ObjectFile:
+    """The object file of an assembly program that never was a text."""
+    return _assemble(lambda: statements, name)
+
+
+def _assemble(statements: Callable[[], Iterable[Statement | Line]], name: str) -> ObjectFile:
     try:
-        program = collect(parse(text))
+        program = collect(statements())
         if not any(code.kernel for code in program.codes):
             raise ProgramError(f"{name}: has no kernel")
         return _Assembler(program, name).object_file()
     except SourceError as error:
         raise ProgramError(f"{name}:{error.line}:{error.column}: {error}") from error
+
+
+def _plain(name: str) -> str:
+    """A name without the backslash that the text has before it."""
+    return name.replace(ESCAPE, "")
 
 
 @dataclass
@@ -141,7 +158,10 @@ class _Assembler:
             relocations = tuple(self._relocation(offset, reference, entry.code, indices)
                                 for offset, reference in entry.references)
             sections[entry.section.name] = replace(entry.section, relocations=relocations)
-        return ObjectFile(self.name, sections, symbols)
+        named = {_plain(name): replace(section, name=_plain(name)) for name, section in sections.items()}
+        return ObjectFile(self.name, named, tuple(
+            replace(symbol, name=_plain(symbol.name), section=_plain(symbol.section) if symbol.section else None)
+            for symbol in symbols))
 
     def _add(self, section: Section, references: tuple[tuple[int, Reference], ...] = (),
              code: Code | None = None) -> None:

@@ -97,7 +97,11 @@ def _word(line: Line, address: int, scope: CodeScope, references: list[tuple[int
         if word >> WORD_BITS:
             raise SourceError(word, f"{word} does not fit {WORD_BITS} bits")
         return int(word), 0
-    encoded = encode(line.node, address, scope)
+    encoded = line.encoded
+    if encoded is None:
+        encoded = encode(line.node, address, scope)
+        if encoded.settled:
+            line.encoded = encoded
     if encoded.reference is not None:
         references.append((address, encoded.reference))
     return encoded.word, encoded.reuse

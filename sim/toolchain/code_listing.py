@@ -123,6 +123,8 @@ class CodeLister:
     def _number_text(self, address: int, word: int) -> str | None:
         """What stands for the number of an instruction: an address, or the place of the next instruction."""
         relocation = self.relocations.get(address)
+        if relocation is not None and self.file.symbols[relocation.symbol].is_texture:
+            return None
         if relocation is not None:
             return self._address_text(relocation, word)
         form = find(word)
@@ -137,7 +139,7 @@ class CodeLister:
         form = find(word)
         if form is not None and any(isinstance(operand, Target) for operand in form.operands.values()):
             return name
-        half = _HALVES.get(PATCHES[relocation.kind])
+        half = _HALVES.get(PATCHES[relocation.kind].kind)
         if half is None:
             raise ProgramError(f"{self.file.name}: {self.section.name}+{relocation.offset:#x}: a relocation of kind "
                                f"{relocation.kind:#x}, which is for data")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from .elf_reader import read_object
 from .linking import link
-from .module import Data, Kernel, Module, Parameter, Patch, PatchKind, ProgramError
+from .module import Data, Kernel, LaunchBounds, Module, Parameter, Patch, PatchKind, ProgramError
 from .nvinfo import UNKNOWN_SIZE, Attribute, KernelParameter, Record, decode
 from .object_file import (
     CODE_GRANULE,
@@ -37,7 +37,7 @@ from .object_file import (
     shared_name,
     text_name,
 )
-from .relocation import GENERIC, PATCHES, held_number, place_bytes
+from .relocation import CLEARED, GENERIC, NO_ADDRESS, PATCHES, REFUSED, held_number, place_bytes
 
 __all__ = ["load", "read_cubin", "records_of"]
 
@@ -72,6 +72,16 @@ def records_of(file: ObjectFile, name: str) -> Mapping[int, list[Record]]:
 
 def _round_up(value: int, granule: int) -> int:
     return -(-value // granule) * granule
+
+
+def _cleared(section: Section) -> bytes:
+    """The content of a section, without what nobody uses."""
+    content = bytearray(section.content)
+    for relocation in section.relocations:
+        if relocation.kind in CLEARED:
+            size = place_bytes(relocation.kind)
+            content[relocation.offset:relocation.offset + size] = bytes(size)
+    return bytes(content)
 
 
 class _Loader:
@@ -110,11 +120,16 @@ class _Loader:
         for section in sections:
             base = _round_up(len(content), max(granule, section.alignment))
             self.bases[section.name] = base
-            content = content.ljust(base, b"\0") + (section.content or bytes(section.size))
-            patches += [self._patch(section, base, relocation) for relocation in section.relocations]
+            content = content.ljust(base, b"\0") + (_cleared(section) or bytes(section.size))
+            patches += [self._patch(section, base, relocation) for relocation in section.relocations
+                        if relocation.kind not in NO_ADDRESS]
             symbols |= self._symbols(section, base)
         patches.sort(key=lambda patch: patch.offset)
-        return Data(content, max((granule, *(section.alignment for section in sections))), symbols, tuple(patches))
+        names = {section.name for section in sections}
+        sizes = {symbol.name: symbol.size for symbol in self.file.symbols
+                 if symbol.section in names and symbol.kind == SymbolKind.OBJECT and symbol.size}
+        return Data(content, max((granule, *(section.alignment for section in sections))), symbols, tuple(patches),
+                    sizes)
 
     def _symbols(self, section: Section, base: int) -> dict[str, int]:
         """Offsets of the functions and variables in a section, and of the section where a relocation names it."""
@@ -130,24 +145,29 @@ class _Loader:
     def _patch(self, section: Section, base: int, relocation: Relocation) -> Patch:
         symbol = self.file.symbols[relocation.symbol]
         where = f"{self.file.name}: {section.name}+{relocation.offset:#x}"
+        if symbol.is_texture:
+            return Patch(base + relocation.offset, PatchKind.TEXTURE, symbol.name)
         if relocation.kind not in PATCHES:
-            raise ProgramError(f"{where}: relocation of kind {relocation.kind:#x}, which is unknown")
+            raise ProgramError(f"{where}: relocation of kind {relocation.kind:#x}: "
+                               f"{REFUSED.get(relocation.kind, 'unknown, or of no complete file')}")
+        filling = PATCHES[relocation.kind]
         try:
             addend = self._held_addend(section, relocation) if relocation.addend is None else relocation.addend
         except ValueError as error:
             raise ProgramError(f"{where}: relocation to {symbol.name}: {error}") from error
-        return Patch(base + relocation.offset, PATCHES[relocation.kind], _linked_name(symbol), addend,
-                     relocation.kind in GENERIC and self.file.is_constant(symbol))
+        return Patch(base + relocation.offset, filling.kind, _linked_name(symbol), addend,
+                     relocation.kind in GENERIC and self.file.is_constant(symbol), filling.shift)
 
     @staticmethod
     def _held_addend(section: Section, relocation: Relocation) -> int:
         """The addend that the place itself holds."""
         place = section.content[relocation.offset:relocation.offset + place_bytes(relocation.kind)]
         word = int.from_bytes(place, "little")
-        if PATCHES[relocation.kind] in (PatchKind.WORD, PatchKind.DOUBLE_WORD):
-            return word
+        filling = PATCHES[relocation.kind]
+        if filling.kind in (PatchKind.BYTE, PatchKind.WORD, PatchKind.DOUBLE_WORD):
+            return word << filling.shift
         number = held_number(word)
-        return number << 32 if PATCHES[relocation.kind] is PatchKind.IMMEDIATE_HIGH else number
+        return number << 32 if filling.kind is PatchKind.IMMEDIATE_HIGH else number
 
     def _kernel(self, symbol: Symbol, constants: Mapping[int, Data]) -> Kernel:
         """One kernel: what its code needs, with the functions of other sections that it may call."""
@@ -165,7 +185,14 @@ class _Loader:
             symbol.name, self.bases[code.name] + symbol.value, max(section.registers for section in reached),
             max(section.barriers for section in reached), shared.size if shared is not None else 0,
             self._stack(symbol, reached), _crs(records), _parameter_base(records, bank0), _parameters(records),
-            constants)
+            constants, self._textures(bank0), _bounds(records))
+
+    def _textures(self, bank0: Section | None) -> tuple[str, ...]:
+        """Names of the textures of which bank 0 of a kernel holds what a driver knows."""
+        if bank0 is None:
+            return ()
+        symbols = [self.file.symbols[relocation.symbol] for relocation in bank0.relocations]
+        return tuple(dict.fromkeys(symbol.name for symbol in symbols if symbol.is_texture))
 
     def _section(self, name: str) -> Section | None:
         return self.file.sections.get(name)
@@ -199,6 +226,17 @@ def _parameter_base(records: Mapping[int, list[Record]], bank0: Section | None) 
     for record in records.get(Attribute.PARAM_CBANK, ()):
         return record.words[1] & 0xFFFF
     return bank0.size if bank0 is not None else PARAMETER_BASE
+
+
+def _bounds(records: Mapping[int, list[Record]]) -> LaunchBounds:
+    """What blocks a kernel may be launched with."""
+    def dimensions(attribute: Attribute) -> tuple[int, int, int] | None:
+        for record in records.get(attribute, ()):
+            x, y, z = record.words
+            return x, y, z
+        return None
+
+    return LaunchBounds(dimensions(Attribute.MAX_THREADS), dimensions(Attribute.REQNTID))
 
 
 def _parameters(records: Mapping[int, list[Record]]) -> tuple[Parameter, ...]:

@@ -7,8 +7,8 @@ from lark import Token
 
 from .operands import Reference
 from .program import ELEMENT_BYTES, ZERO, Memory, Piece
-from .relocation import RelocationKind
-from .source import Generic, Number, SourceError, Sum
+from .relocation import GENERIC_BYTES, RelocationKind
+from .source import AddressByte, Generic, Number, SourceError, Sum
 
 __all__ = ["build_memory"]
 
@@ -43,11 +43,15 @@ def _piece(piece: Piece, scope: _Scope, addressed: set[str], references: list[tu
             if line.kind == ZERO:
                 data += bytes(value.token)
                 continue
-            generic = isinstance(value, Generic)
-            terms, kinds = (value.inner, _GENERIC_ADDRESSES) if generic else (value, _ADDRESSES)
+            address = value.inner if isinstance(value, AddressByte) else value
+            generic = isinstance(address, Generic)
+            terms = address.inner if isinstance(address, Generic) else address
+            kinds: Mapping[str, RelocationKind] = _GENERIC_ADDRESSES if generic else _ADDRESSES
+            if isinstance(value, AddressByte):
+                kinds = {".byte": GENERIC_BYTES[value.shift]}
             names = [token for _, token in terms.terms
                      if isinstance(token, Token) and (generic or token in addressed)]
-            if generic and not names:
+            if (generic or isinstance(value, AddressByte)) and not names:
                 raise SourceError(terms.token, "expected one address, and numbers added to it")
             if names:
                 references.append((piece.place + len(data), _reference(line.kind, terms, names, kinds)))

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from .module import ProgramError
+from .module import PatchKind, ProgramError
 from .object_file import Binding, ObjectFile, Relocation, Role, Section, SymbolKind
 from .program import BINDINGS, ELEMENT_BYTES, ZERO, natural_alignment
-from .relocation import GENERIC, place_bytes
+from .relocation import GENERIC, PATCHES, place_bytes
 
 __all__ = ["address_text", "binding_text", "data_lines", "memory_lines", "shared_line"]
 
@@ -79,8 +79,14 @@ def data_lines(file: ObjectFile, section: Section, place: int, size: int,
     addresses = {}
     for relocation in section.relocations:
         width = place_bytes(relocation.kind)
-        held = int.from_bytes(section.content[relocation.offset:relocation.offset + width], "little")
-        addresses[relocation.offset] = width, address_text(file, relocation, held)
+        filling = PATCHES.get(relocation.kind)
+        if filling is None or file.symbols[relocation.symbol].is_texture:
+            continue
+        held = int.from_bytes(section.content[relocation.offset:relocation.offset + width], "little") << filling.shift
+        text = address_text(file, relocation, held)
+        if filling.kind is PatchKind.BYTE:
+            text = f"8@{filling.shift}({text})"
+        addresses[relocation.offset] = width, text
     unit = _SHORTEST_ALIGNMENT if size % _SHORTEST_ALIGNMENT == 0 else 1
     values: list[str] = []
     kind = _DIRECTIVES[unit]

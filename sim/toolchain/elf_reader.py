@@ -20,6 +20,8 @@ __all__ = ["ARCHITECTURE", "MAGIC", "RELOCATION_ENTRY", "SYMBOL_ENTRY", "read_ob
 MAGIC = b"\x7fELF"
 ARCHITECTURE = 50
 """The SM version that files are for."""
+_WIDE_ADDRESSES = 0x400
+"""The flag of files whose addresses have 64 bits."""
 _EMPTY_LIMIT = 1 << 30
 _BINDINGS = frozenset(Binding)
 SYMBOL_ENTRY = struct.Struct("<IBBHQQ")
@@ -49,11 +51,13 @@ def read_object(content: bytes, name: str) -> ObjectFile:
 
 def _check_target(elf: ELFFile, name: str) -> None:
     """Refuses what isn't a 64-bit little-endian CUDA file for this architecture."""
-    if elf.elfclass != 64 or not elf.little_endian:
-        raise ProgramError(f"{name}: an ELF file of another kind, not a 64-bit little-endian one")
+    if not elf.little_endian:
+        raise ProgramError(f"{name}: an ELF file of another kind, not a little-endian one")
     machine = elf["e_machine"]
     if machine != "EM_CUDA":
         raise ProgramError(f"{name}: for machine {machine}, not EM_CUDA")
+    if elf.elfclass != 64 or not elf["e_flags"] & _WIDE_ADDRESSES:
+        raise ProgramError(f"{name}: for 32-bit addresses (-m32); there are only 64-bit ones")
     architecture = elf["e_flags"] & 0xFF
     if architecture != ARCHITECTURE:
         raise ProgramError(f"{name}: for sm_{architecture}, not sm_{ARCHITECTURE}")

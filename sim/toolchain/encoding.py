@@ -4,15 +4,17 @@ The opposite of :mod:`sim.toolchain.spelling`: what that prints is encoded to th
 nothing as the form's default has them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 from rtl.isa.syntax import Choice, ConditionTest, Form, Immediate, Operand, Predicate, Register, ScoreboardSet
 from rtl.isa.table import find
 
+from . import source
 from .mnemonics import candidates
-from .operands import Matcher, MismatchError, Reference, Scope, predicate_number
+from .operands import Kind, Matcher, MismatchError, Reference, Scope, fitting_kinds, kind_of, predicate_number
 from .source import Instruction, SourceError
 
 __all__ = ["Encoded", "encode"]
@@ -20,33 +22,70 @@ __all__ = ["Encoded", "encode"]
 
 @dataclass(frozen=True)
 class Encoded:
-    """An instruction word, the reuse bits for its control code, and the number in it that is not known yet."""
+    """An instruction word, the reuse bits for its control code, and the number in it that is not known yet.
+    ``settled``: it is the same wherever the instruction stands, as no name is in it.
+    """
 
     word: int
     reuse: int
     reference: Reference | None
+    settled: bool
 
 
 def encode(instruction: Instruction, address: int, scope: Scope) -> Encoded:
     """The word of an instruction that stands at ``address``; SourceError when no form of it fits."""
+    given = instruction.operands or []
     try:
-        forms = candidates(str(instruction.mnemonic))
+        choices = _choices(str(instruction.mnemonic), len(given))
     except ValueError as error:
         raise SourceError(instruction.mnemonic, str(error)) from error
-    given = instruction.operands or []
-    mismatches: list[MismatchError] = []
-    for form, modifiers in forms:
-        for operands in _selections(form, len(given)):
-            matcher = Matcher(form, modifiers, address, scope)
-            try:
-                matcher.match(operands, given)
-            except MismatchError as error:
-                mismatches.append(error)
-                continue
-            _set_guard(matcher, instruction)
-            if find(matcher.word) is form and not form.refuses(form.values(matcher.word)):
-                return Encoded(matcher.word, matcher.reuse, matcher.reference)
-    raise _complaint(instruction, [form for form, _ in forms], len(given), mismatches)
+    kinds = [kind_of(operand) for operand in given]
+    settled = True
+    for choice in choices:
+        if not all(kind in fitting for kind, fitting in zip(kinds, choice.kinds, strict=True)):
+            continue
+        matcher = Matcher(choice.form, choice.word, address, scope)
+        try:
+            matcher.match(choice.operands, given)
+        except MismatchError:
+            settled &= matcher.settled
+            continue
+        _set_guard(matcher, instruction)
+        if _legal(matcher.word) is choice.form:
+            return Encoded(matcher.word, matcher.reuse, matcher.reference, settled and matcher.settled)
+    raise _complaint(instruction, given, address, scope)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """One way to read an instruction: the form, its word with all modifiers, which of its operands the text has, and of
+    which kinds these are.
+    """
+
+    form: Form
+    word: int
+    operands: tuple[Operand, ...]
+    kinds: tuple[frozenset[Kind], ...]
+
+
+@lru_cache(maxsize=4096)
+def _choices(mnemonic: str, count: int) -> tuple[_Choice, ...]:
+    """The ways to read a mnemonic with so many operands; ValueError says why it is none."""
+    found = []
+    for form, modifiers in candidates(mnemonic):
+        word = form.default
+        for field, value in modifiers.items():
+            word = form.fields[field].put(word, value)
+        found += [_Choice(form, word, tuple(operands), tuple(map(fitting_kinds, operands)))
+                  for operands in _selections(form, count)]
+    return tuple(found)
+
+
+@lru_cache(1 << 16)
+def _legal(word: int) -> Form | None:
+    """The form of a word that the machine does not refuse."""
+    form = find(word)
+    return None if form is None or form.refuses(form.values(word)) else form
 
 
 def _optional(operand: Operand) -> bool:
@@ -83,9 +122,17 @@ def _set_guard(matcher: Matcher, instruction: Instruction) -> None:
     matcher.put("guard_not", guard.negated is not None, guard.predicate)
 
 
-def _complaint(instruction: Instruction, forms: list[Form], count: int, mismatches: list[MismatchError]) -> SourceError:
+def _complaint(instruction: Instruction, given: Sequence[source.Operand], address: int, scope: Scope) -> SourceError:
     """What is wrong when no form fits: what those say that fit longest."""
+    count = len(given)
+    mismatches = []
+    for choice in _choices(str(instruction.mnemonic), count):
+        try:
+            Matcher(choice.form, choice.word, address, scope).match(choice.operands, given)
+        except MismatchError as error:
+            mismatches.append(error)
     if not mismatches:
+        forms = [form for form, _ in candidates(str(instruction.mnemonic))]
         counts = sorted({len(operands) - left_out for form in forms
                          for operands in [form.operands.values()]
                          for left_out in range(sum(map(_optional, operands)) + 1)})

@@ -1,51 +1,66 @@
-"""From a PTX file to assembly text, an object file, a program: front end, compiler and assembler in a row."""
+"""From a PTX file to an object file, a program: front end, compiler and assembler in a row."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from .assembler import assemble
-from .compiler import Assembly, compile_module
+from sim.collector import collector_off
+
+from .assembler import assemble_statements
+from .compiler import compile_statements
+from .compiler.allocate import REGISTERS
 from .cubin import load
 from .grammar import SourceError
-from .module import Module, ProgramError
+from .module import Kernel, Module, ProgramError
 from .object_file import ObjectFile
 from .ptx.front_end import read_ptx
-from .ptx.module import PtxModule
+from .ptx.module import Function, PtxModule, Variable
 
-__all__ = ["CompilerFaultError", "assembly_of_ptx", "object_of_module", "object_of_ptx", "read_ptx_program"]
+__all__ = ["CompilerFaultError", "compiled_object", "object_of_ptx", "program_of_ptx", "read_ptx_program"]
 
 
 class CompilerFaultError(ProgramError):
-    """The compiler made assembly text that the assembler refuses: an error of this project, whatever the PTX."""
+    """The compiler made code that the assembler refuses: an error of this project, whatever the PTX."""
 
 
-def assembly_of_ptx(path: str | Path) -> Assembly:
-    """The assembly text of a PTX file; ProgramError when there is no program in it that can be compiled."""
-    return compile_module(read_ptx(path))
-
-
-def object_of_module(module: PtxModule) -> ObjectFile:
-    """The object file of a PTX module. ProgramError says what of it cannot be compiled, and where in the PTX that
-    stands; a CompilerFaultError does so for what is the compiler's fault.
+def compiled_object(ptx: PtxModule, name: str, registers: int = REGISTERS) -> ObjectFile:
+    """The object file of a PTX module, whose threads have at most so many registers. ProgramError says what of it
+    cannot be compiled, and where in the PTX that stands; a CompilerFaultError does so for what is the compiler's fault.
     """
-    if not any(function.entry and function.body is not None for function in module.functions.values()):
-        raise ProgramError(f"{module.name}: has no entry")
-    text = compile_module(module)
+    if not any(function.entry and function.body is not None for function in ptx.functions.values()) \
+            and not ptx.refused:
+        raise ProgramError(f"{name}: has no entry")
+    statements = compile_statements(ptx, registers)
     try:
-        return assemble(text, module.name)
+        return assemble_statements(statements, name)
     except ProgramError as error:
         if not isinstance(error.__cause__, SourceError):
             raise
-        made = error.__cause__.line
-        line, column = text.origin(made)
-        raise CompilerFaultError(f"{module.name}:{line}:{column}: this is compiled wrong, which is an error of this "
-                                 f"project: {text.splitlines()[made - 1].strip()}: {error.__cause__}") from error
+        place = error.__cause__
+        raise CompilerFaultError(f"{name}:{place.line}:{place.column}: this is compiled wrong, which is an error of "
+                                 f"this project: {place}") from error
 
 
 def object_of_ptx(path: str | Path) -> ObjectFile:
     """The object file of a PTX file; ProgramError when there is no program in it that can be compiled."""
-    return object_of_module(read_ptx(path))
+    with collector_off():
+        return compiled_object(read_ptx(path), str(path))
 
 
 def read_ptx_program(path: str | Path) -> Module:
     """The program in a PTX file; ProgramError when there is none that can be compiled."""
-    return load(object_of_ptx(path))
+    return program_of_ptx(read_ptx(path), str(path))
+
+
+def program_of_ptx(ptx: PtxModule, name: str, registers: int = REGISTERS) -> Module:
+    """The program of a PTX module; see :func:`compiled_object`."""
+    module = load(compiled_object(ptx, name, registers))
+    kernels = {kernel: _typed(found, ptx.functions[kernel]) for kernel, found in module.kernels.items()}
+    return replace(module, kernels=kernels, refused=ptx.refused)
+
+
+def _typed(kernel: Kernel, function: Function) -> Kernel:
+    """The kernel with the types of its parameters, of which object files know the sizes only."""
+    types = [variable.type.value if isinstance(variable, Variable) and variable.count == 1 else None
+             for variable in function.parameters]
+    return replace(kernel, parameters=tuple(
+        replace(parameter, type=types[parameter.ordinal]) for parameter in kernel.parameters))

@@ -21,7 +21,16 @@ from .object_file import (
     constant_name,
     shared_name,
 )
-from .relocation import GENERIC, PATCHES, place_bytes, with_constant, with_number
+from .relocation import (
+    GENERIC,
+    NO_ADDRESS,
+    PATCHES,
+    REFUSED,
+    Filling,
+    place_bytes,
+    with_constant,
+    with_number,
+)
 
 __all__ = ["link"]
 
@@ -147,7 +156,7 @@ class _Linker:
                 if found is None:
                     kept.append(relocation)
                 else:
-                    content[place] = _filled(bytes(content[place]), section, *found)
+                    content[place] = _filled(bytes(content[place]), section, relocation, *found)
             except (ValueError, OverflowError) as error:
                 raise ProgramError(f"{self.file.name}: {section.name}+{relocation.offset:#x}: relocation to "
                                    f"{symbol.name}: {error}") from error
@@ -156,6 +165,8 @@ class _Linker:
     def _place(self, section: Section, relocation: Relocation, symbol: Symbol) -> tuple[int, int | None] | None:
         """What the relocation's symbol is worth, and its constant bank; None when that waits for an address."""
         addend = relocation.addend or 0
+        if symbol.is_texture or relocation.kind in NO_ADDRESS:
+            return None
         if symbol.is_shared:
             place = self.places.get(relocation.symbol)
             return (self._open_array(section, symbol) if place is None else place) + addend, None
@@ -167,9 +178,10 @@ class _Linker:
         home = self.file.sections.get(symbol.section or "")
         if home is not None and home.role is Role.CONSTANT:
             return self.places[relocation.symbol] + addend, home.bank
-        if relocation.kind not in PATCHES:
-            raise ValueError(f"its kind {relocation.kind:#x} is unknown")
-        return None
+        if relocation.kind in PATCHES:
+            return None
+        why = REFUSED.get(relocation.kind, "unknown, or not what such a symbol can have")
+        raise ValueError(f"its kind {relocation.kind:#x}: {why}")
 
     def _open_array(self, section: Section, symbol: Symbol) -> int:
         """Where a shared array without a size begins: behind the kernel's other variables."""
@@ -181,11 +193,14 @@ class _Linker:
         return places.pop()
 
 
-def _filled(place: bytes, section: Section, value: int, bank: int | None) -> bytes:
+def _filled(place: bytes, section: Section, relocation: Relocation, value: int, bank: int | None) -> bytes:
     """A place with a value in it, and with its bank where an instruction names one."""
     word = int.from_bytes(place, "little")
     if section.role is not Role.CODE:
-        word = value
+        filling: Filling | None = PATCHES.get(relocation.kind)
+        if filling is None:
+            raise ValueError(f"its kind {relocation.kind:#x} is not for data")
+        word = value >> filling.shift & (1 << 8 * len(place)) - 1
     elif bank is None:
         word = with_number(word, value)
     else:

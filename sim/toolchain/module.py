@@ -6,10 +6,12 @@ The cubin reader and the assembler make a :class:`Module`; :mod:`sim.launch` pla
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from math import prod
 
 from sim.command import CommandError
 
-__all__ = ["SHARED_BANK", "Data", "Kernel", "Module", "Parameter", "Patch", "PatchKind", "ProgramError"]
+__all__ = ["BLOCK_LIMITS", "BLOCK_THREADS", "GRID_LIMITS", "SHARED_BANK", "Data", "Kernel", "LaunchBounds", "Module",
+           "Parameter", "Patch", "PatchKind", "ProgramError"]
 
 
 SHARED_BANK = 3
@@ -22,11 +24,14 @@ class ProgramError(CommandError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A kernel parameter: where it is in constant bank 0 behind the parameter base, and its size in bytes."""
+    """A kernel parameter: where it is in constant bank 0 behind the parameter base, and its size in bytes. ``type`` is
+    that of its number (u32, f64, b16) if the program says it; binaries do not.
+    """
 
     ordinal: int
     offset: int
     size: int
+    type: str | None = None
 
 
 class PatchKind(Enum):
@@ -35,15 +40,18 @@ class PatchKind(Enum):
     IMMEDIATE_LOW = "bits 31:0 into the 32-bit immediate of an instruction"
     IMMEDIATE_HIGH = "bits 63:32 into the 32-bit immediate of an instruction"
     CONSTANT_OFFSET = "bits 15:0 into the offset of an instruction's c[bank][offset]"
+    BYTE = "bits 7:0 into a byte of data"
     WORD = "bits 31:0 into 4 bytes of data"
     DOUBLE_WORD = "bits 63:0 into 8 bytes of data"
+    TEXTURE = "nothing: a driver puts there what it knows of a texture, of which there are none"
 
 
 @dataclass(frozen=True)
 class Patch:
     """A place to complete: ``offset`` bytes into the section that carries the patch.
 
-    With ``generic`` the symbol is one of SHARED_BANK, and its address in global memory is meant.
+    Into data goes the value shifted right by ``shift``. With ``generic`` the symbol is one of SHARED_BANK, and its
+    address in global memory is meant.
     """
 
     offset: int
@@ -51,16 +59,49 @@ class Patch:
     symbol: str
     addend: int = 0
     generic: bool = False
+    shift: int = 0
 
 
 @dataclass(frozen=True)
 class Data:
-    """Initialised or zeroed bytes, and the patches in them. ``symbols`` are offsets into it by name."""
+    """Initialised or zeroed bytes, and the patches in them. ``symbols`` are offsets into it by name, ``sizes`` are the
+    bytes of those whose size the file tells."""
 
     content: bytes
     alignment: int = 8
     symbols: Mapping[str, int] = field(default_factory=dict)
     patches: tuple[Patch, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+BLOCK_LIMITS = (1024, 1024, 64)
+"""The most threads of a block in each dimension, on sm_50."""
+BLOCK_THREADS = 1024
+"""The most threads of a block, on sm_50."""
+GRID_LIMITS = (0x7FFF_FFFF, 0xFFFF, 0xFFFF)
+"""The most blocks of a grid in each dimension, on sm_50."""
+
+
+@dataclass(frozen=True)
+class LaunchBounds:
+    """What an entry says of the blocks that it is launched with: ``most`` is what their dimensions have at most in
+    threads, multiplied (.maxntid), ``exact`` what they are (.reqntid). None: nothing.
+    """
+
+    most: tuple[int, int, int] | None = None
+    exact: tuple[int, int, int] | None = None
+
+    def refusal(self, block: tuple[int, int, int]) -> str | None:
+        """Why a driver does not launch such blocks; None when it does."""
+        if self.exact is not None and block != self.exact:
+            return f"needs blocks of {_times(self.exact)} threads (.reqntid), not {_times(block)}"
+        if self.most is not None and prod(block) > prod(self.most):
+            return f"takes blocks of at most {prod(self.most)} threads (.maxntid), not {prod(block)}"
+        return None
+
+
+def _times(sizes: tuple[int, int, int]) -> str:
+    return " x ".join(map(str, sizes))
 
 
 @dataclass(frozen=True)
@@ -69,7 +110,8 @@ class Kernel:
 
     ``entry`` is in the module's code. ``constants`` holds the kernel's banks (2 and so on) as the file has
     them; bank 0 is built at launch. Sizes are in bytes: ``shared`` per CTA, ``local`` per thread (its stack
-    with all it calls), ``crs`` per warp, the file's hint, 0 where it has none.
+    with all it calls), ``crs`` per warp, the file's hint, 0 where it has none. ``textures`` are the names of texture,
+    sampler and surface references that it uses.
     """
 
     name: str
@@ -82,6 +124,8 @@ class Kernel:
     parameter_base: int
     parameters: tuple[Parameter, ...]
     constants: Mapping[int, Data] = field(default_factory=dict)
+    textures: tuple[str, ...] = ()
+    bounds: LaunchBounds = field(default_factory=LaunchBounds)
 
 
 @dataclass(frozen=True)
@@ -90,7 +134,8 @@ class Module:
 
     ``code`` is one block; ``code.symbols`` are the pcs of its functions. ``constants`` are banks that all
     kernels share (3), ``data`` the global variables. ``sections`` are the extents in the code of kernels, each with the
-    functions that are its own, and of functions that all may call.
+    functions that are its own, and of functions that all may call. ``refused`` are kernels that its source has and
+    that can't run, and the line that says why.
     """
 
     name: str
@@ -99,12 +144,15 @@ class Module:
     constants: Mapping[int, Data] = field(default_factory=dict)
     data: Data = field(default_factory=lambda: Data(b""))
     sections: tuple[range, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def kernel(self, name: str | None = None) -> Kernel:
         """The kernel called ``name``, or the only one."""
-        if name is None and len(self.kernels) == 1:
+        if name is None and len(self.kernels) == 1 and not self.refused:
             return next(iter(self.kernels.values()))
-        known = ", ".join(sorted(self.kernels)) or "none"
+        if name is not None and name in self.refused:
+            raise ProgramError(self.refused[name])
+        known = ", ".join(sorted({*self.kernels, *self.refused})) or "none"
         if name is None:
             raise ProgramError(f"{self.name}: which kernel? It has {known}; name one with --entry")
         if name not in self.kernels:

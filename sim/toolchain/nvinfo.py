@@ -59,8 +59,12 @@ class Attribute(IntEnum):
     """
 
     CTAIDZ_USED = 0x04
+    MAX_THREADS = 0x05
+    """Three dimensions of a block that has at most their product of threads: .maxntid."""
     PARAM_CBANK = 0x0A
     """{symbol of bank 0, place and size of the parameters as two halves}"""
+    REQNTID = 0x10
+    """The three dimensions of every block: .reqntid."""
     FRAME_SIZE = 0x11
     """Bytes of stack of the function alone, a thread."""
     MIN_STACK_SIZE = 0x12
@@ -85,9 +89,9 @@ class Attribute(IntEnum):
     CUDA_API_VERSION = 0x37
 
 
-_WORDS = {Attribute.PARAM_CBANK: 2, Attribute.FRAME_SIZE: 2, Attribute.MIN_STACK_SIZE: 2, Attribute.KPARAM_INFO: 3,
-          Attribute.CRS_STACK_SIZE: 1, Attribute.MAX_STACK_SIZE: 2, Attribute.REGCOUNT: 2,
-          Attribute.CUDA_API_VERSION: 1}
+_WORDS = {Attribute.MAX_THREADS: 3, Attribute.PARAM_CBANK: 2, Attribute.REQNTID: 3, Attribute.FRAME_SIZE: 2,
+          Attribute.MIN_STACK_SIZE: 2, Attribute.KPARAM_INFO: 3, Attribute.CRS_STACK_SIZE: 1,
+          Attribute.MAX_STACK_SIZE: 2, Attribute.REGCOUNT: 2, Attribute.CUDA_API_VERSION: 1}
 """Words in the payload of records that are always alike."""
 
 

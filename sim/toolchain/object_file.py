@@ -107,6 +107,9 @@ class SymbolKind(IntEnum):
     OBJECT = 1
     FUNCTION = 2
     SECTION = 3
+    TEXTURE = 10
+    SAMPLER = 11
+    SURFACE = 12
     CUDA_OBJECT = 13
 
 
@@ -220,6 +223,11 @@ class Symbol:
     def is_kernel(self) -> bool:
         """Whether a grid can start here."""
         return self.kind == SymbolKind.FUNCTION and bool(self.other & self.ENTRY) and self.section is not None
+
+    @property
+    def is_texture(self) -> bool:
+        """Whether it is a texture, sampler or surface reference, to which a driver binds an image."""
+        return self.kind in (SymbolKind.TEXTURE, SymbolKind.SAMPLER, SymbolKind.SURFACE)
 
     @property
     def is_shared(self) -> bool:

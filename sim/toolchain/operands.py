@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
 from typing import Protocol, TypeVar
 
 from lark import Token
@@ -32,13 +34,17 @@ from .reals import real_bits
 from .relocation import RelocationKind, fit
 from .source import Absolute, Brackets, ConstantPlace, Half, Leaf, Number, Operand, Real, Set, SourceError, Sum
 
-__all__ = ["NEXT", "Matcher", "MismatchError", "Reference", "Scope", "is_reserved", "predicate_number"]
+__all__ = ["ESCAPE", "NEXT", "Kind", "Matcher", "MismatchError", "Reference", "Scope", "escaped", "fitting_kinds",
+           "is_reserved", "kind_of", "predicate_number"]
 
 Core = TypeVar("Core")
 
 NEXT = ".next"
 """The name of the place behind an instruction, from which relative targets count."""
 
+ESCAPE = "\\"
+"""What stands before a name that would mean something else."""
+_KEYWORDS = frozenset({"align", "at", "local", "visible", "weak"})
 _REGISTER = re.compile(r"R(?:Z|(\d+))((?:\.\w+)*)")
 _PREDICATE = re.compile(r"P(?:T|([0-6]))")
 _PLUS_ONE = 3
@@ -82,6 +88,11 @@ def is_reserved(name: str) -> bool:
     return bool(_REGISTER.fullmatch(name) or _PREDICATE.fullmatch(name))
 
 
+def escaped(name: str) -> str:
+    """A name as text has it: behind a backslash where it would mean something else."""
+    return f"{ESCAPE}{name}" if is_reserved(name) or name in _KEYWORDS else name
+
+
 def predicate_number(token: Token) -> int | None:
     """The number of the predicate with this name, None when it's another name."""
     match = _PREDICATE.fullmatch(token)
@@ -89,30 +100,32 @@ def predicate_number(token: Token) -> int | None:
 
 
 class Matcher:
-    """One form being filled in from text: its ``word``, its ``reuse`` bits, and the ``reference`` in it.
+    """One form being filled in from text: its ``word``, which has the modifiers, its ``reuse`` bits, and the
+    ``reference`` in it. ``settled``: nothing that was looked at depends on where the instruction stands.
 
-    ``address`` is where the instruction stands in its code.
+    ``address`` is where that is in its code.
     """
 
-    def __init__(self, form: Form, modifiers: Mapping[str, int], address: int, scope: Scope) -> None:
+    def __init__(self, form: Form, word: int, address: int, scope: Scope) -> None:
         self.form = form
-        self.word = form.default
+        self.word = word
         self.reuse = 0
         self.reference: Reference | None = None
+        self.settled = True
         self._address = address
         self._scope = scope
         self._set: dict[str, int] = {}
-        for field, value in modifiers.items():
-            self.word = form.fields[field].put(self.word, value)
 
     def match(self, expected: Iterable[FormOperand], given: Iterable[Operand]) -> None:
         """Fills in the operands, one for one; MismatchError where that can't be."""
-        for index, (operand, node) in enumerate(zip(expected, given, strict=True)):
-            try:
+        index = 0
+        try:
+            for operand, node in zip(expected, given, strict=True):
                 self._operand(operand, node)
-            except MismatchError as error:
-                error.index = index
-                raise
+                index += 1
+        except MismatchError as error:
+            error.index = index
+            raise
 
     def put(self, field: str, value: int, token: Leaf) -> None:
         """Sets a field. One that several operands share must be the same in all of them."""
@@ -165,13 +178,15 @@ class Matcher:
     @staticmethod
     def _name(node: Operand, phrase: str) -> Token:
         """The name that an operand is, whatever signs it has."""
-        terms = list(node.core.terms) if isinstance(node.core, Sum) else []
-        if len(terms) != 1 or terms[0][0] < 0 or isinstance(name := terms[0][1], Number) or node.suffix:
+        name = _lone_name(node.core)
+        if name is None or node.suffix:
             raise MismatchError(node.token, f"expected {phrase}")
         return name
 
     def _adjusted(self, adjust: Adjust, node: Operand, phrase: str) -> Operand:
         """Sets what the signs of a register or constant say; the operand inside of them."""
+        if not node.signs.items and not isinstance(node.core, Absolute):
+            return node
         fields = {"-": adjust.negate, "~": adjust.invert}
         for sign in node.signs.items:
             field = fields.get(sign)
@@ -192,7 +207,11 @@ class Matcher:
 
     def _part(self, adjust: Adjust, suffix: str, token: Leaf) -> None:
         """Sets the part of a source that a suffix names."""
-        texts = adjust.part_texts(self.form.values(self.word)) if adjust.select is not None else {0: ""}
+        if adjust.select is None and not suffix:
+            return
+        texts: Mapping[int, str] = {0: ""}
+        if adjust.select is not None:
+            texts = adjust.part_texts(self.form.values(self.word) if callable(adjust.parts) else {})
         codes = {text: code for code, text in texts.items()}
         if suffix not in codes:
             known = ", ".join(text for text in codes if text)
@@ -221,7 +240,7 @@ class Matcher:
     def _predicate(self, field: str, negate: str | None, node: Operand) -> None:
         token = self._name(node, "a predicate")
         index = predicate_number(token)
-        signs = [str(sign) for sign in node.signs.items]
+        signs = node.signs.items
         if index is None or signs not in ([], ["!"]):
             raise MismatchError(node.token, "expected a predicate")
         if signs and negate is None:
@@ -238,10 +257,12 @@ class Matcher:
             if isinstance(token, Number):
                 value = token
             elif token == NEXT:
+                self.settled = False
                 value = self._address + INSTRUCTION_BYTES
             elif is_reserved(token.split(".")[0]):
                 raise MismatchError(token, "expected a number" if meaning == self._scope.value else "expected a label")
             else:
+                self.settled = False
                 try:
                     value = meaning(token)
                 except SourceError as error:
@@ -339,6 +360,7 @@ class Matcher:
             raise MismatchError(node.token, "expected a label or an offset")
         negative = bool(node.signs.items)
         if operand.relative:
+            self.settled = False
             target = self._number(place, negative, self._scope.target)
             offset = target - self._address - INSTRUCTION_BYTES
             if offset not in self.form.fields[operand.field].bounds:
@@ -366,6 +388,60 @@ class Matcher:
                 raise MismatchError(token, f"there is no scoreboard {token}", close=True)
             mask |= 1 << token
         self.put(field, mask, node.token)
+
+
+class Kind(Enum):
+    """What an operand looks like, its signs aside."""
+
+    REGISTER = "a register"
+    PREDICATE = "a predicate"
+    NAME = "another name"
+    NUMBER = "a sum, a number, half of an address"
+    CONSTANT = "c[bank][offset]"
+    BRACKETS = "[register+offset]"
+    SET = "a set"
+
+    __hash__ = object.__hash__  # one of them is one object: kinds are looked up for every operand
+
+
+_NAMES = frozenset({Kind.REGISTER, Kind.PREDICATE, Kind.NAME})
+_NUMBERS = frozenset({Kind.NAME, Kind.NUMBER})
+_CORES = {Sum: Kind.NUMBER, Real: Kind.NUMBER, Half: Kind.NUMBER, ConstantPlace: Kind.CONSTANT,
+          Brackets: Kind.BRACKETS, Set: Kind.SET}
+_FITTING: dict[type[FormOperand], frozenset[Kind]] = {
+    Register: frozenset({Kind.REGISTER}), Predicate: frozenset({Kind.PREDICATE}),
+    Constant: frozenset({Kind.CONSTANT}), Address: frozenset({Kind.BRACKETS}), Immediate: _NUMBERS,
+    Choice: _NAMES, ConditionTest: _NAMES, Literal: _NAMES, ScoreboardSet: frozenset({Kind.SET})}
+
+
+def kind_of(node: Operand) -> Kind:
+    """What an operand of a text looks like."""
+    core = node.core.inner.core if isinstance(node.core, Absolute) else node.core
+    name = _lone_name(core)
+    if name is None:
+        return _CORES.get(type(core), Kind.NUMBER)
+    return _kind_of_name(str(name))
+
+
+@lru_cache(1 << 12)
+def _kind_of_name(name: str) -> Kind:
+    if _REGISTER.fullmatch(name):
+        return Kind.REGISTER
+    return Kind.PREDICATE if _PREDICATE.fullmatch(name) else Kind.NAME
+
+
+def fitting_kinds(operand: FormOperand) -> frozenset[Kind]:
+    """What an operand of a form may look like in a text. That it does not look like anything else it need not say."""
+    if isinstance(operand, Target):
+        return _NUMBERS if operand.index is None else frozenset({Kind.REGISTER, Kind.NUMBER})
+    return _FITTING[type(operand)]
+
+
+def _lone_name(core: object) -> Token | None:
+    """The name that the core of an operand is; None where it is something else."""
+    if isinstance(core, Sum) and len(core.items) == 1 and isinstance(core.items[0], Token):
+        return core.items[0]
+    return None
 
 
 def _register_number(token: Leaf) -> tuple[int, list[str]] | None:

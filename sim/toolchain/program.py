@@ -12,6 +12,7 @@ from lark import Token
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
 
 from . import source
+from .encoding import Encoded
 from .module import SHARED_BANK
 from .nvinfo import LARGEST_PARAMETER, LARGEST_WORD
 from .object_file import ALIGNMENTS, PARAMETER_BASE, Binding, Role, Section, SectionKind
@@ -67,12 +68,17 @@ def label_place(index: int) -> int:
     return line_address(index) - (0 if index % GROUP_INSTRUCTIONS else INSTRUCTION_BYTES)
 
 
-@dataclass
+@dataclass(eq=False)
 class Line:
     """An instruction and what is known of it beside its text."""
 
     node: Instruction | Raw
     marks: frozenset[str] = frozenset()
+    encoded: Encoded | None = None
+    """What it is encoded to wherever it stands, once that is known: several kernels may share a line."""
+
+    def __str__(self) -> str:
+        return f"        {self.node}"
 
 
 @dataclass
@@ -182,7 +188,7 @@ class Program:
     symbol_order: list[Token] = field(default_factory=list)
 
 
-def collect(statements: Iterable[Statement]) -> Program:
+def collect(statements: Iterable[Statement | Line]) -> Program:
     """The statements sorted; SourceError for one that can't stand where it does."""
     collector = _Collector()
     for statement in statements:
@@ -201,9 +207,11 @@ class _Collector:
         self.variables: list[Piece] = []
         self.names: dict[tuple[Token | None, str], Token] = {}
 
-    def take(self, statement: Statement) -> None:
+    def take(self, statement: Statement | Line) -> None:
         """Puts one statement where it belongs."""
         match statement:
+            case Line():
+                self._open(statement.node.token).lines.append(statement)
             case Instruction() | Raw():
                 self._line(statement)
             case source.Label(name):

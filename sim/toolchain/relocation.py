@@ -2,52 +2,191 @@
 
 A place is either data or an instruction. Into an instruction the value goes through the field of its form that
 is a target, an immediate, an address or a constant, so no bit position is told here again.
+
+Numbers and names are those of NVIDIA's files (its disassembler lists them): R_CUDA_32 is DATA_32 here, R_CUDA_G64
+GENERIC_64; the other names only lack R_CUDA.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import IntEnum
+from types import MappingProxyType
 
 from rtl.isa.syntax import Address, Constant, Field, Form, Immediate, Target
 from rtl.isa.table import find
 
 from .module import PatchKind
 
-__all__ = ["GENERIC", "PATCHES", "RelocationKind", "fit", "held_number", "place_bytes", "with_constant", "with_number"]
+__all__ = ["CLEARED", "GENERIC", "GENERIC_BYTES", "NO_ADDRESS", "PATCHES", "REFUSED", "Filling", "RelocationKind",
+           "fit", "held_number", "place_bytes", "with_constant", "with_number"]
 
 
 class RelocationKind(IntEnum):
-    """The kinds that code for sm_50 has, by their names in NVIDIA's files without the prefix."""
+    """The kinds that code for sm_50 has."""
 
+    NONE = 0x00
     DATA_32 = 0x01
     DATA_64 = 0x02
     GENERIC_32 = 0x03
     GENERIC_64 = 0x04
+    TEX_HEADER_INDEX = 0x06
+    SAMP_HEADER_INDEX = 0x07
+    SURF_HW_DESC = 0x08
+    SURF_HW_SW_DESC = 0x09
     ABS32_20 = 0x2A
     ABS32_LO_20 = 0x2B
     ABS32_HI_20 = 0x2C
     ABS24_20 = 0x2D
     ABS16_20 = 0x2E
     CONST_FIELD19_20 = 0x32
+    BINDLESSOFF13_36 = 0x33
+    SURF_HEADER_INDEX = 0x34
     CONST_FIELD21_20 = 0x36
+    DATA_32_LO = 0x46
+    DATA_32_HI = 0x47
+    UNUSED_CLEAR32 = 0x48
+    UNUSED_CLEAR64 = 0x49
+    DATA_8_0 = 0x4C
+    DATA_8_8 = 0x4D
+    DATA_8_16 = 0x4E
+    DATA_8_24 = 0x4F
+    DATA_8_32 = 0x50
+    DATA_8_40 = 0x51
+    DATA_8_48 = 0x52
+    DATA_8_56 = 0x53
+    GENERIC_8_0 = 0x54
+    GENERIC_8_8 = 0x55
+    GENERIC_8_16 = 0x56
+    GENERIC_8_24 = 0x57
+    GENERIC_8_32 = 0x58
+    GENERIC_8_40 = 0x59
+    GENERIC_8_48 = 0x5A
+    GENERIC_8_56 = 0x5B
+    SAMP_HEADER_INDEX_0 = 0x65
 
 
-GENERIC = frozenset({RelocationKind.GENERIC_32, RelocationKind.GENERIC_64})
+@dataclass(frozen=True)
+class Filling:
+    """What a relocation fills in: ``kind`` is the place, which takes the value shifted right by ``shift``."""
+
+    kind: PatchKind
+    shift: int = 0
+
+
+_BYTES = range(0, 64, 8)
+"""Where the bytes of an address begin."""
+_DATA_BYTES = [RelocationKind[f"DATA_8_{shift}"] for shift in _BYTES]
+GENERIC_BYTES: Mapping[int, RelocationKind] = MappingProxyType(
+    {shift: RelocationKind[f"GENERIC_8_{shift}"] for shift in _BYTES})
+"""Relocations of single bytes of generic addresses, by the lowest bit of the byte."""
+
+GENERIC = frozenset({RelocationKind.GENERIC_32, RelocationKind.GENERIC_64, *GENERIC_BYTES.values()})
 """Relocations to generic addresses: of a constant they are its address in global memory, not its place in the bank."""
 
-PATCHES: dict[int, PatchKind] = {
-    RelocationKind.DATA_32: PatchKind.WORD,
-    RelocationKind.DATA_64: PatchKind.DOUBLE_WORD,
-    RelocationKind.GENERIC_32: PatchKind.WORD,
-    RelocationKind.GENERIC_64: PatchKind.DOUBLE_WORD,
-    RelocationKind.ABS32_20: PatchKind.IMMEDIATE_LOW,
-    RelocationKind.ABS32_LO_20: PatchKind.IMMEDIATE_LOW,
-    RelocationKind.ABS32_HI_20: PatchKind.IMMEDIATE_HIGH,
-}
+PATCHES: Mapping[int, Filling] = MappingProxyType({
+    RelocationKind.DATA_32: Filling(PatchKind.WORD),
+    RelocationKind.DATA_64: Filling(PatchKind.DOUBLE_WORD),
+    RelocationKind.GENERIC_32: Filling(PatchKind.WORD),
+    RelocationKind.GENERIC_64: Filling(PatchKind.DOUBLE_WORD),
+    RelocationKind.ABS32_20: Filling(PatchKind.IMMEDIATE_LOW),
+    RelocationKind.ABS32_LO_20: Filling(PatchKind.IMMEDIATE_LOW),
+    RelocationKind.ABS32_HI_20: Filling(PatchKind.IMMEDIATE_HIGH),
+    RelocationKind.DATA_32_LO: Filling(PatchKind.WORD),
+    RelocationKind.DATA_32_HI: Filling(PatchKind.WORD, 32),
+    **{kind: Filling(PatchKind.BYTE, shift) for shift, kind in zip(_BYTES, _DATA_BYTES, strict=True)},
+    **{kind: Filling(PatchKind.BYTE, shift) for shift, kind in GENERIC_BYTES.items()},
+})
 """Relocations whose value is an address, known when the program is placed in memory."""
+
+CLEARED = frozenset({RelocationKind.UNUSED_CLEAR32, RelocationKind.UNUSED_CLEAR64})
+"""Relocations of places that nobody uses: zeros."""
+NO_ADDRESS = frozenset({RelocationKind.NONE, *CLEARED})
+"""Relocations that need no address."""
+
+_BYTES_OF = {PatchKind.BYTE: 1, PatchKind.WORD: 4}
+_PLACES: Mapping[int, int] = {
+    RelocationKind.NONE: 0, RelocationKind.TEX_HEADER_INDEX: 4, RelocationKind.SAMP_HEADER_INDEX: 4,
+    RelocationKind.SURF_HW_DESC: 4, RelocationKind.SURF_HW_SW_DESC: 4, RelocationKind.SURF_HEADER_INDEX: 4,
+    RelocationKind.SAMP_HEADER_INDEX_0: 4, RelocationKind.UNUSED_CLEAR32: 4}
+"""Bytes of places that take no address, where they are not 8."""
+
+_OF_OTHER_MACHINES = "for instructions of another machine than sm_50"
+_TEXTURES = "for textures, which there are not"
+_DESCRIPTORS = "for function descriptors, which code for sm_50 does not have"
+REFUSED: Mapping[int, str] = MappingProxyType({
+    0x05: f"ABS32_26, {_OF_OTHER_MACHINES}",
+    0x0A: f"ABS32_LO_26, {_OF_OTHER_MACHINES}",
+    0x0B: f"ABS32_HI_26, {_OF_OTHER_MACHINES}",
+    0x0C: f"ABS32_23, {_OF_OTHER_MACHINES}",
+    0x0D: f"ABS32_LO_23, {_OF_OTHER_MACHINES}",
+    0x0E: f"ABS32_HI_23, {_OF_OTHER_MACHINES}",
+    0x0F: f"ABS24_26, {_OF_OTHER_MACHINES}",
+    0x10: f"ABS24_23, {_OF_OTHER_MACHINES}",
+    0x11: f"ABS16_26, {_OF_OTHER_MACHINES}",
+    0x12: f"ABS16_23, {_OF_OTHER_MACHINES}",
+    0x13: f"TEX_SLOT, {_TEXTURES}",
+    0x14: f"SAMP_SLOT, {_TEXTURES}",
+    0x15: f"SURF_SLOT, {_TEXTURES}",
+    0x16: f"TEX_BINDLESSOFF13_32, {_TEXTURES}",
+    0x17: f"TEX_BINDLESSOFF13_47, {_TEXTURES}",
+    0x18: f"CONST_FIELD19_28, {_OF_OTHER_MACHINES}",
+    0x19: f"CONST_FIELD19_23, {_OF_OTHER_MACHINES}",
+    0x1A: f"TEX_SLOT9_49, {_TEXTURES}",
+    0x1B: f"6_31, {_OF_OTHER_MACHINES}",
+    0x1C: f"2_47, {_OF_OTHER_MACHINES}",
+    0x1D: f"TEX_BINDLESSOFF13_41, {_TEXTURES}",
+    0x1E: f"TEX_BINDLESSOFF13_45, {_TEXTURES}",
+    0x1F: f"FUNC_DESC32_23, {_DESCRIPTORS}",
+    0x20: f"FUNC_DESC32_LO_23, {_DESCRIPTORS}",
+    0x21: f"FUNC_DESC32_HI_23, {_DESCRIPTORS}",
+    0x22: f"FUNC_DESC_32, {_DESCRIPTORS}",
+    0x23: f"FUNC_DESC_64, {_DESCRIPTORS}",
+    0x24: f"CONST_FIELD21_26, {_OF_OTHER_MACHINES}",
+    0x25: f"QUERY_DESC21_37, {_OF_OTHER_MACHINES}",
+    0x26: f"CONST_FIELD19_26, {_OF_OTHER_MACHINES}",
+    0x27: f"CONST_FIELD21_23, {_OF_OTHER_MACHINES}",
+    0x28: f"PCREL_IMM24_26, {_OF_OTHER_MACHINES}",
+    0x29: f"PCREL_IMM24_23, {_OF_OTHER_MACHINES}",
+    0x2F: f"FUNC_DESC32_20, {_DESCRIPTORS}",
+    0x30: f"FUNC_DESC32_LO_20, {_DESCRIPTORS}",
+    0x31: f"FUNC_DESC32_HI_20, {_DESCRIPTORS}",
+    0x35: "INSTRUCTION64, an instruction that NVIDIA's driver has",
+    0x37: f"ABS32_32, {_OF_OTHER_MACHINES}",
+    0x38: f"ABS32_LO_32, {_OF_OTHER_MACHINES}",
+    0x39: f"ABS32_HI_32, {_OF_OTHER_MACHINES}",
+    0x3A: f"ABS47_34, {_OF_OTHER_MACHINES}",
+    0x3B: f"ABS16_32, {_OF_OTHER_MACHINES}",
+    0x3C: f"ABS24_32, {_OF_OTHER_MACHINES}",
+    0x3D: f"FUNC_DESC32_32, {_DESCRIPTORS}",
+    0x3E: f"FUNC_DESC32_LO_32, {_DESCRIPTORS}",
+    0x3F: f"FUNC_DESC32_HI_32, {_DESCRIPTORS}",
+    0x40: f"CONST_FIELD19_40, {_OF_OTHER_MACHINES}",
+    0x41: f"BINDLESSOFF14_40, {_TEXTURES}",
+    0x42: f"CONST_FIELD21_38, {_OF_OTHER_MACHINES}",
+    0x43: f"INSTRUCTION128, {_OF_OTHER_MACHINES}",
+    0x44: f"YIELD_OPCODE9_0, {_OF_OTHER_MACHINES}",
+    0x45: f"YIELD_CLEAR_PRED4_87, {_OF_OTHER_MACHINES}",
+    0x4A: f"ABS24_40, {_OF_OTHER_MACHINES}",
+    0x4B: f"ABS55_16_34, {_OF_OTHER_MACHINES}",
+    **{0x5C + place: f"FUNC_DESC_8_{shift}, {_DESCRIPTORS}" for place, shift in enumerate(_BYTES)},
+    0x64: f"ABS20_44, {_OF_OTHER_MACHINES}",
+    0x66: f"UNIFIED, {_DESCRIPTORS}",
+    0x67: f"UNIFIED_32, {_DESCRIPTORS}",
+    **{0x68 + place: f"UNIFIED_8_{shift}, {_DESCRIPTORS}" for place, shift in enumerate(_BYTES)},
+    0x70: f"UNIFIED32_LO_32, {_DESCRIPTORS}",
+    0x71: f"UNIFIED32_HI_32, {_DESCRIPTORS}",
+    0x72: f"ABS56_16_34, {_OF_OTHER_MACHINES}",
+    0x73: f"CONST_FIELD22_37, {_OF_OTHER_MACHINES}",
+})
+"""Names of the kinds that no file for sm_50 has, and why they are refused."""
 
 
 def place_bytes(kind: int) -> int:
-    """Bytes of the place that a relocation completes."""
-    return 4 if PATCHES.get(kind) is PatchKind.WORD else 8
+    """Bytes of the place that a relocation completes; one where nobody looks, because the kind is refused."""
+    filling = PATCHES.get(kind)
+    if filling is not None:
+        return _BYTES_OF.get(filling.kind, 8)
+    return 1 if kind in REFUSED else _PLACES.get(kind, 8)
 
 
 def fit(field: Field, value: int) -> int:

@@ -15,6 +15,7 @@ from .grammar import Leaf, Node, Number, Placed, SourceError, make_parser, parse
 
 __all__ = [
     "Absolute",
+    "AddressByte",
     "Amount",
     "Bank",
     "Brackets",
@@ -55,6 +56,9 @@ class Minus(Placed):
 
     term: Leaf
 
+    def __str__(self) -> str:
+        return f"-{self.term}"
+
 
 class Sum(Placed, AsList):
     """Numbers and names, added and subtracted."""
@@ -67,11 +71,18 @@ class Sum(Placed, AsList):
         for item in self.items:
             yield (-1, item.term) if isinstance(item, Minus) else (1, item)
 
+    def __str__(self) -> str:
+        first, *rest = self.items
+        return f"{first}{''.join(str(item) if isinstance(item, Minus) else f'+{item}' for item in rest)}"
+
 
 class Brackets(Placed):
     """``[sum]``."""
 
     inner: Sum
+
+    def __str__(self) -> str:
+        return f"[{self.inner}]"
 
 
 class ConstantPlace(Placed):
@@ -80,11 +91,17 @@ class ConstantPlace(Placed):
     bank: Sum
     offset: Sum
 
+    def __str__(self) -> str:
+        return f"c[{self.bank}][{self.offset}]"
+
 
 class Set(Placed, AsList):
     """``{5,0}``."""
 
     members: list[Number]
+
+    def __str__(self) -> str:
+        return f"{{{','.join(map(str, self.members))}}}"
 
 
 class Half(Node):
@@ -93,11 +110,17 @@ class Half(Node):
     token: Token
     inner: Sum
 
+    def __str__(self) -> str:
+        return f"{self.token}({self.inner})"
+
 
 class Real(Node):
     """A floating-point number."""
 
     token: Token
+
+    def __str__(self) -> str:
+        return str(self.token)
 
 
 class Absolute(Placed):
@@ -105,11 +128,17 @@ class Absolute(Placed):
 
     inner: "Operand"
 
+    def __str__(self) -> str:
+        return f"|{self.inner}|"
+
 
 class Signs(Placed, AsList):
     """What stands before an operand: ``!``, ``~``, ``-``."""
 
     items: list[Token]
+
+    def __str__(self) -> str:
+        return "".join(self.items)
 
 
 class Operand(Placed):
@@ -119,6 +148,9 @@ class Operand(Placed):
     core: Sum | Brackets | ConstantPlace | Absolute | Set | Half | Real
     suffix: Token | None = None
 
+    def __str__(self) -> str:
+        return f"{self.signs}{self.core}{self.suffix or ''}"
+
 
 class Guard(Node):
     """``@!P0``."""
@@ -126,12 +158,18 @@ class Guard(Node):
     negated: Token | None
     predicate: Token
 
+    def __str__(self) -> str:
+        return f"@{self.negated or ''}{self.predicate}"
+
 
 class Targets(Node):
     """``-> L1, L2``: where an instruction may go, when it does not say so itself."""
 
     call: Token | None
     places: list[Leaf] | None
+
+    def __str__(self) -> str:
+        return " ".join(["->", *([self.call] if self.call else []), ", ".join(map(str, self.places or ()))]).rstrip()
 
 
 class Instruction(Node):
@@ -148,6 +186,10 @@ class Instruction(Node):
         """Where it stands."""
         return self.mnemonic
 
+    def __str__(self) -> str:
+        parts = (self.control, self.guard, self.mnemonic, ", ".join(map(str, self.operands or ())), self.targets)
+        return " ".join(str(part) for part in parts if part)
+
 
 class Raw(Node):
     """``.raw``: an instruction word as a number."""
@@ -160,11 +202,17 @@ class Raw(Node):
         """Where it stands."""
         return self.word
 
+    def __str__(self) -> str:
+        return f"{f'{self.control} ' if self.control else ''}.raw {self.word}"
+
 
 class Label(Node):
     """``name:``."""
 
     name: Token
+
+    def __str__(self) -> str:
+        return f"{self.name}:"
 
 
 class Kernel(Node):
@@ -236,11 +284,23 @@ class Generic(Placed):
     inner: Sum
 
 
+class AddressByte(Placed):
+    """``8@16(name)``: the byte of an address that begins at bit 16."""
+
+    byte: Token
+    inner: Sum | Generic
+
+    @property
+    def shift(self) -> int:
+        """The lowest bit of the byte."""
+        return int(self.byte.split("@")[1])
+
+
 class Data(Node):
     """``.word`` and its like."""
 
     kind: Token
-    values: list[Sum | Generic]
+    values: list[Sum | Generic | AddressByte]
 
 
 class Info(Node):
@@ -297,6 +357,7 @@ _LISTS = ("data_values", "names", "operands", "places", "values")
 _PHRASES = {
     "AMOUNT": "a directive",
     "BINDING": "local, visible or weak",
+    "BYTE": "'8@0' to '8@56'",
     "CALL": "'call'",
     "CONTROL": "control codes",
     "DATA": "a directive",

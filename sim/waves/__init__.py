@@ -6,11 +6,12 @@ A testbench says what it wants to see as a tree of names, and what tells the sto
 by byte, so that two can be compared with ``cmp``. ``python -m sim.waves UNIT --open`` records one and opens it.
 """
 
+from sim.waves.errors import error_text
 from sim.waves.fst import check_fst
 from sim.waves.instructions import instruction, instruction_text
 from sim.waves.save_file import save_file_of, write_save_file
 from sim.waves.tracer import Tracer
 from sim.waves.traces import Mark, Text, Trace, Traces, View
 
-__all__ = ["Mark", "Text", "Trace", "Tracer", "Traces", "View", "check_fst", "instruction", "instruction_text",
-           "save_file_of", "write_save_file"]
+__all__ = ["Mark", "Text", "Trace", "Tracer", "Traces", "View", "check_fst", "error_text", "instruction",
+           "instruction_text", "save_file_of", "write_save_file"]

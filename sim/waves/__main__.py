@@ -5,6 +5,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from sim.command import CommandError, Parser
@@ -14,6 +15,8 @@ from sim.waves.save_file import save_file_of
 __all__ = ["main"]
 
 _FOLDER = Path(__file__).resolve().parents[2] / "waveforms"
+_RECORDER = "sim.run_tb"
+"""What records testbenches, which nothing here but its name knows."""
 _VIEWERS = ("gtkwave", "surfer")
 
 
@@ -33,8 +36,7 @@ def _file(options: Namespace) -> Path | None:
         if not waveform.is_file():
             raise CommandError(f"{waveform}: no such file")
         return waveform
-    recording = [sys.executable, "-m", "sim.run_tb", options.waveform, "--record", *["--fst"] * options.fst]
-    if subprocess.run(recording, check=False).returncode:
+    if import_module(_RECORDER).main([options.waveform, "--record", *["--fst"] * options.fst]):
         return None
     return _FOLDER / f"{options.waveform}{FST if options.fst else '.vcd'}"
 

@@ -33,10 +33,11 @@ class FstFile:
 
     def __init__(self, path: Path) -> None:
         check_fst(path)
-        self._path, self._target = path, OutputFile(path, folders=True)
+        self._path, self._target = path, OutputFile(path)
         self._made = path.with_name(f".{path.name}.made")
         self._tool = subprocess.Popen([_TOOL, "-", str(self._made)], stdin=subprocess.PIPE,
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                      start_new_session=True)       # Ctrl-C is not for it
         assert self._tool.stdin is not None
         self._input = self._tool.stdin
 

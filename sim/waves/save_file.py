@@ -67,7 +67,7 @@ def write_save_file(path: Path, waveform: Path, traces: Traces | View, *, period
     save.trace(f"{root}.{CLOCK}", alias=CLOCK)
     for part, closed in zip(view.ordered(), (False, True), strict=True):
         _group(save, root, flatten(part), 0, closed)
-    write_file(path, text.getvalue().encode(), folders=True)
+    write_file(path, text.getvalue().encode())
 
 
 def _group(save: GTKWSave, root: str, leaves: list[Leaf | TextLeaf], depth: int, closed: bool) -> None:

@@ -163,7 +163,7 @@ class Tracer:
         self._signals: list[_Signal] = []
         view = view_of(traces)
         unit, self._period = timescale(period)
-        self._file = FstFile(path) if is_fst(path) else OutputFile(path, folders=True)
+        self._file = FstFile(path) if is_fst(path) else OutputFile(path)
         # pyvcd writes the header and cycle 0; the rest, which is most of the work, is simple.
         self._beginning = StringIO()
         self._header = writer = VCDWriter(self._beginning, timescale=unit, date="", comment="", version="")

@@ -12,7 +12,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.params import PRESETS, WARP_THREADS, SmParams
 from sim.testbench import Bench
-from sim.waves import Mark, Trace, View
+from sim.waves import Mark, Trace, View, error_text
 from testbench.barrier.driver import BarrierDriver
 from testbench.barrier.warps import ModelWarp, Use
 from testbench.handmade import ALL, encode
@@ -207,7 +207,8 @@ def traces_of(driver: BarrierDriver) -> View:
             "inside": Trace(dut.inside, "bin"), "withdraw": dut.withdraw.valid,
             "warp": Trace(dut.withdraw.warp, "dec"), "withdrawn": dut.withdrawn.valid},
         "outcome": {
-            "complete": dut.completion.valid, "warp": Trace(dut.completion.warp, "dec"), "error": dut.error.error,
+            "complete": dut.completion.valid, "warp": Trace(dut.completion.warp, "dec"),
+            "error": error_text(dut.error.valid, dut.error.error),
             "failed": dut.error.valid}},
         ("instruction", "barrier", "warps"), [Mark("release", [barrier["release"]])])
 

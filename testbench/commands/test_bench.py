@@ -76,7 +76,7 @@ def test_quick_measurement(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("arguments, told", [
-    (["--preset", "huge"], "no preset huge; there are tiny, small, default, compact, integer, full, wide"),
+    (["--preset", "huge"], "no preset huge; there are tiny, small, default, compact, integer, programs, full, wide"),
     (["--engine", "verilator"], "no engine verilator"),
     (["sizes"], "no benchmark sizes; there are throughput, classes, roofline, floats, speed"),
     (["speed", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sim import __main__ as warpstack
-from sim import asm, ptx, run
+from sim import asm, ptx, run, run_tb
 from sim.command import OutputError, OutputFile, Parser, check_file, is_whole, make_folder, write_file
 from testbench.programs import PROGRAMS, RECURSION
 from testbench.refusal import refused
@@ -32,6 +32,7 @@ MODULES = {name: module.removesuffix(".command").removesuffix(".__main__")
 """Command -> what ``python -m`` calls it by."""
 NOWHERE = "No such file or directory"
 BAD = {
+    "cuda": (["--engine", "model"], "PROGRAM: no program: "),
     "run": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"), "debug": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"),
     "run_tb": (["none"], "PROGRAM: no testbench none; there are "), "bench": (["none"], "PROGRAM: no benchmark none; "),
     "ptx": (["none.ptx", "-o", "out"], f"none.ptx: {NOWHERE}"), "asm": (["none", "-o", "out"], f"none: {NOWHERE}"),
@@ -88,8 +89,23 @@ def test_a_check_leaves_all_as_it_was(tmp_path):
     check_file(path)
     assert path.read_bytes() == b"kept" and names(tmp_path) == ["out"]
     check_file("/dev/null")
-    check_file(tmp_path / "a" / "b" / "out", folders=True)
-    assert names(tmp_path / "a" / "b") == []
+
+
+@pytest.mark.parametrize(("main", "arguments"), [
+    (asm.main, ["{source}", "-o", "{out}"]), (run.main, ["{source}", "--engine", "model", "--json", "{out}"]),
+    (run.main, ["{source}", "--vcd", "{out}"]), (run.main, ["{source}", "--timeline", "{out}"]),
+    (run_tb.main, ["crs", "--vcd", "{out}"])])
+def test_no_command_makes_the_folder_of_what_it_writes(tmp_path, capsys, main, arguments):
+    """One rule for all options, so a name that is mistyped gets a line and no folder."""
+    (tmp_path / "k.sass").write_text(SOURCE)
+    out = tmp_path / "none" / "out.vcd"
+    given = [word.format(source=tmp_path / "k.sass", out=out) for word in arguments]
+    try:
+        code = main(given)
+    except SystemExit as ended:
+        code = ended.code
+    assert (code, names(tmp_path)) == (2, ["k.sass"])
+    assert capsys.readouterr().err.endswith(f"{out}: No such file or directory\n")
 
 
 def test_a_write_that_breaks_off_leaves_the_old_file(tmp_path, monkeypatch):
@@ -154,8 +170,8 @@ def test_what_was_not_written_is_told_again(full_device):
 
 
 def test_a_file_appears_when_it_is_closed(tmp_path):
-    path = tmp_path / "a" / "out"
-    with OutputFile(path, folders=True) as file:
+    path = tmp_path / "out"
+    with OutputFile(path) as file:
         file.write(b"one ")
         file.write(b"two")
         assert not path.exists()

@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from rtl.params import PRESETS
-from sim.demo import picture as shown
 from sim.demo.command import main
 from sim.demo.machine import DemoError, HardwareRunner, ModelRunner
 from sim.demo.picture import Style, as_text, colours, style_of
@@ -154,6 +153,6 @@ def test_bad_arguments_are_refused(capsys, arguments, line):
 
 
 def test_a_png_without_pillow_is_refused(capsys, monkeypatch):
-    monkeypatch.setattr(shown, "find_spec", lambda _: None)
+    monkeypatch.setattr("sim.entry.find_spec", lambda _: None)
     assert refused(capsys, "life", "--png", "life.png") == (
         "the extra 'picture' is not installed: pip install -e '.[picture]'")

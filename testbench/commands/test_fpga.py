@@ -1,19 +1,32 @@
-"""Measuring a unit on the FPGA: what the tools are asked, what is read from their answers, and what is said."""
+"""Measuring a unit on the FPGA: what the tools are asked, what is read from their answers, and what is said; a unit as
+Verilog."""
 
+import fcntl
 import json
+import os
+import shutil
+import signal
+import subprocess
 import sys
+import threading
+import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
-from amaranth.hdl import Assert, Module
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Assert, Module, Value
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from rtl.fpga.flat import Flat, plain_ports
 from rtl.fpga.harness import TimingHarness
+from rtl.fpga.units import UNITS
+from rtl.layouts import Event
 from sim import ecp5, fpga
 from sim.ecp5 import CriticalPath, Timing
 from sim.engine import PysimEngine, make_simulator
+from sim.report.ports import port_comments, ports_of
 
 MISSING = ecp5.missing_tool()
 
@@ -92,15 +105,18 @@ PATH = CriticalPath("q[5]", "level (reset)", 1, 1.0, 1.75)
 FAKE = f'''\
 import json, pathlib, sys
 arguments = sys.argv[1:]
-if "broken" in arguments:
-    print("Info: trying"); print("ERROR: no room for 7 cells"); sys.exit(1)
 if "-V" in arguments or "--version" in arguments:
     print("tool 1.2")
+elif "broken" in arguments:
+    print("Info: trying"); print("ERROR: no room for 7 cells"); sys.exit(1)
 elif "-s" in arguments:
     pathlib.Path("script").write_text(pathlib.Path(arguments[1]).read_text())
     cells = {{str(number): {{"type": kind}} for number, kind in enumerate(
         ["LUT4"] * 7 + ["CCU2C"] * 2 + ["TRELLIS_FF"] * 6 + ["TRELLIS_DPR16X4"] + ["$scopeinfo"])}}
     pathlib.Path("unit.json").write_text(json.dumps({{"modules": {{"top.unit": {{"cells": cells}}}}}}))
+    pathlib.Path("timing.json").write_text("{{}}")
+    with pathlib.Path("calls").open("a") as calls:
+        calls.write("synthesis\\n")
 else:
     report = arguments[arguments.index("--report") + 1]
     seed = int(arguments[arguments.index("--seed") + 1]) if "--seed" in arguments else 0
@@ -184,6 +200,108 @@ def test_the_parts_of_a_critical_path_have_the_names_of_the_design():
     assert ecp5.critical_path(steps) == CriticalPath("input.items__valid", "storage (write enable)", 1, 1.0, 1.75)
 
 
+def test_another_seed_takes_the_netlist_that_is_there(tools, capsys):
+    calls = tools / "build" / "fpga" / "total-tiny" / "calls"
+    arguments = ["--unit", "total", "--preset", "tiny", "--seeds"]
+    assert fpga.main([*arguments, "1"]) == 0
+    capsys.readouterr()
+    assert fpga.main([*arguments, "5"]) == 0
+    output, errors = capsys.readouterr()
+    assert "total: the netlist of an earlier run, which is of the same design\n" in errors
+    assert "  seed 5     125.0 MHz  " in output
+    assert calls.read_text() == "synthesis\n"
+    # Not one that somebody has changed, nor one of another script.
+    calls.with_name("timing.json").write_text("[]")
+    assert fpga.main([*arguments, "1"]) == 0
+    assert fpga.main([*arguments, "1", "--small"]) == 0
+    assert calls.read_text() == "synthesis\n" * 3
+
+
+def test_two_commands_do_not_work_in_one_folder(tools, capsys):
+    (tools / "work").mkdir()
+    with (tools / "work" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert failure(capsys, "--unit", "total", "--build", "work") == (
+            "python -m sim.fpga: work: another sim.fpga works there; --build names another folder\n")
+    assert fpga.main(["--unit", "total", "--build", "work", "--seeds", "1"]) == 0
+
+
+@pytest.mark.parametrize(("variable", "value", "message"), [
+    ("YOSYS", "/nonexistent", "YOSYS=/nonexistent: there is no such program"),
+    ("NEXTPNR_ECP5", "/nonexistent -x", "NEXTPNR_ECP5=/nonexistent -x: there is no such program"),
+    ("YOSYS", "'yosys", "YOSYS='yosys: No closing quotation"),
+    ("YOSYS", "/tmp", "YOSYS=/tmp: there is no such program")])
+def test_a_tool_that_is_not_there_is_named_before_any_work(tools, capsys, monkeypatch, variable, value, message):
+    monkeypatch.setenv(variable, value)
+    assert failure(capsys, "--unit", "total") == f"python -m sim.fpga: {message}\n"
+    assert not (tools / "build").exists()
+
+
+def test_a_tool_without_an_error_line_is_quoted_with_its_last_lines(tools, capsys, monkeypatch):
+    (tools / "failing").write_text("#!/bin/sh\nseq 1 9\nexit 3\n")
+    (tools / "failing").chmod(0o755)
+    monkeypatch.setenv("YOSYS", "./failing")
+    log = tools / "work" / "version.log"
+    assert failure(capsys, "--unit", "total", "--build", "work") == (
+        f"python -m sim.fpga: yosys failed (exit code 3), see {log}; its last lines:\n  5\n  6\n  7\n  8\n  9\n")
+    monkeypatch.setenv("YOSYS", "sh -c 'kill -9 $$'")
+    assert failure(capsys, "--unit", "total", "--build", "work") == (
+        "python -m sim.fpga: yosys failed (ended by SIGKILL, as the system does when memory runs out) without a word\n")
+    (tools / "failing").write_bytes(b"\x7fELF")
+    monkeypatch.setenv("YOSYS", "./failing")
+    assert failure(capsys, "--unit", "total", "--build", "work") == (
+        f"python -m sim.fpga: yosys cannot be run: {tools / 'failing'}: Exec format error\n")
+
+
+def test_a_tool_that_writes_nothing_is_named(tools, capsys, monkeypatch):
+    monkeypatch.setenv("YOSYS", "true")
+    assert failure(capsys, "--unit", "total", "--build", "work").splitlines()[1:] == [
+        f"python -m sim.fpga: yosys has not written {tools / 'work' / 'unit.json'}, see {tools / 'work' / 'yosys.log'}"]
+
+
+def test_an_interrupted_tool_ends_with_what_it_has_started_and_leaves_nothing(tmp_path, monkeypatch):
+    """The tool starts a program of its own, as Yosys does with ABC."""
+    monkeypatch.setenv("YOSYS", "sh -c 'echo half > result; sleep 60 & echo $! > child; wait'")
+
+    def interrupt():
+        while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        ecp5.run_tool("yosys", [], tmp_path, "log", ["result"])
+    thread.join()
+    assert not (tmp_path / "result").exists()
+    child = Path("/proc", (tmp_path / "child").read_text().strip(), "stat")
+    until = time.monotonic() + 10
+    while child.exists() and child.read_text().split()[2] != "Z" and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not child.exists() or child.read_text().split()[2] == "Z"
+
+
+@pytest.mark.skipif(find_spec("sim.interrupt") is None, reason="commands do not handle signals")
+@pytest.mark.parametrize(("number", "line"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
+def test_an_interrupted_command_says_so_in_one_line_and_leaves_no_result(tmp_path, number, line):
+    """As Ctrl-C does it in the midst of Yosys."""
+    environment = os.environ | {"YOSYS": "sh -c 'echo $$ > ../child; sleep 60; wait'"}
+    command = [sys.executable, "-m", "sim.fpga", "--unit", "error_status", "--preset", "tiny", "--verilog", "out.v",
+               "--build", "work"]
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment | {"PYTHONPATH": path}, stderr=subprocess.PIPE,
+                               text=True)
+    child = tmp_path / "child"
+    while not (child.exists() and child.read_text()) and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, errors = process.communicate()
+    assert (process.returncode, errors.splitlines()[-1]) == (128 + number, f"python -m sim.fpga: {line}")
+    assert len(errors.splitlines()) == 3        # elaboration, Verilog
+    assert not (tmp_path / "out.v").exists()
+    assert not Path("/proc", child.read_text().strip()).exists()
+
+
 def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):
     monkeypatch.setenv("NEXTPNR_ECP5", f"{sys.executable} {tools / 'fake.py'} broken")
     errors = failure(capsys, "--unit", "total", "--build", "work")
@@ -195,8 +313,13 @@ def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):
     ([], "one of BOARD, --unit and --verilog is wanted"),
     (["--unit", "gpu"], "no unit gpu; there are total"),
     (["--unit", "total", "--preset", "huge"],
-     "no preset huge; there are tiny, least, small, default, compact, integer, full"),
+     "no preset huge; there are tiny, least, small, default, compact, integer, programs, full"),
     (["--unit", "total", "--seeds", "1,b"], "argument --seeds: '1,b' is not a list of numbers such as 1,2,3"),
+    (["--unit", "total", "--name", "x"], "--name is for --verilog"),
+    (["--verilog", "out.v", "--name", "9x"], "'9x' is no name of a Verilog module"),
+    (["--verilog", "out.v", "--name", "module"], "'module' is no name of a Verilog module"),
+    (["--verilog", "out.v", "--json", "out.json"], "--json does not go with --verilog, which measures nothing"),
+    (["--verilog", "out.v", "--lanes", "4"], "--lanes is for units"),
 ])
 def test_bad_arguments_get_one_line(capsys, arguments, message):
     assert failure(capsys, *arguments) == f"python -m sim.fpga: {message}\n"
@@ -209,6 +332,82 @@ def test_missing_tools_are_named_with_what_to_install(monkeypatch, capsys, tmp_p
     assert failure(capsys, "--unit", "total") == (
         "python -m sim.fpga: the extra 'fpga' is not installed: pip install -e '.[fpga]'\n")
     assert not list(tmp_path.iterdir())
+
+
+# Verilog.
+
+VERILOG_BENCH = """\
+module bench;
+  reg clk = 0, rst = 1;
+  reg [3:0] payload = 5;
+  wire [5:0] total;
+  wire ready, odd;
+  sums sums(.clk(clk), .rst(rst), .items(payload), .items_valid(1'b1), .items_ready(ready), .total(total),
+            .mode_hold(1'b0), .mode_odd(odd));
+  always #5 clk = !clk;
+  initial begin
+    #20 rst = 0;
+    #30 $display("%0d %0d %b", total, odd, ready);
+    $finish;
+  end
+endmodule
+"""
+
+
+@pytest.mark.skipif(ecp5.missing_tool("yosys") is not None, reason=f"sim.fpga: {ecp5.missing_tool('yosys')}")
+def test_a_unit_becomes_verilog_under_a_name_of_its_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NEXTPNR_ECP5", "/nonexistent")       # is not needed
+    assert fpga.main(["--unit", "total", "--preset", "tiny", "--verilog", "sums.v", "--name", "sums"]) == 0
+    output = capsys.readouterr().out
+    assert output == "verilog       sums.v: module sums\n"
+    text = (tmp_path / "sums.v").read_text()
+    modules = [line.split()[1].partition("(")[0] for line in text.splitlines() if line.startswith("module ")]
+    assert modules == ["sums", "\\sums.inner"]
+    assert "//   in  items, 4\n" in text
+    assert "//   out total, 6\n" in text
+    # Three rising edges after the reset: 3 * 5.
+    if shutil.which("iverilog"):
+        (tmp_path / "bench.v").write_text(VERILOG_BENCH)
+        for command in (["iverilog", "-g2012", "-o", "bench", "bench.v", "sums.v"], ["vvp", "-n", "bench"]):
+            done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+            assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines()[0] == "15 1 1"
+
+
+def test_verilog_is_there_as_a_whole_or_not_at_all(tools, monkeypatch, capsys):
+    (tools / "out.v").write_text("before")
+    monkeypatch.setenv("YOSYS", f"{sys.executable} {tools / 'fake.py'} broken")
+    assert "yosys failed" in failure(capsys, "--unit", "total", "--verilog", "out.v")
+    assert (tools / "out.v").read_text() == "before"
+    assert failure(capsys, "--unit", "total", "--verilog", "out.v/out.v") == (
+        "python -m sim.fpga: out.v/out.v: Not a directory\n")
+
+
+@pytest.mark.parametrize("preset", ["least", "tiny"])
+def test_every_port_of_every_unit_has_a_plain_name_and_a_line_of_text(preset):
+    for name in UNITS:
+        component = ports_of(name, preset)
+        ports = list(plain_ports(component))
+        lines = [line.split() for line in port_comments(component)]
+        told = {line[1].rstrip(",") for line in lines if line[0] in ("in", "out") and len(line) > 1}
+        assert {port.name for port in ports} <= told, name
+        # All bits of the component are in them, each once.
+        bits = sum(len(Value.cast(value)) for _, _, value in component.signature.flatten(component))
+        assert sum(port.shape.width for port in ports) == bits, name
+
+
+def test_a_field_that_has_the_name_of_a_port_beside_it_has_a_longer_one():
+    class Announcer(wiring.Component):
+        told: Out(Event(data.StructLayout({"valid": 2, "number": 3})))
+
+        def elaborate(self, platform):
+            return Module()
+
+    flat = Flat(Announcer())
+    assert {name: len(getattr(flat, name)) for name in flat.signature.members} == {
+        "told_valid": 1, "told_payload_valid": 2, "told_number": 3}
+    rtlil.convert(flat)
 
 
 @pytest.mark.skipif(MISSING is not None, reason=f"sim.fpga: {MISSING}")

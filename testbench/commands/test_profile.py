@@ -67,8 +67,9 @@ def profile_on(preset, tmp_path_factory):
     profile = Profile(PRESETS[preset])
     hardware = Hardware(PRESETS[preset], ENGINE, watched=profile.watched)
     launch = prepare(read_program(str(program)), parse_arguments(["buf:OUT=u32[512]"]))
-    assert hardware.run(launch, 100_000).status == "ok"
-    profile.finish(hardware.cycles)
+    result = hardware.run(launch, 100_000)
+    assert result.status == "ok"
+    profile.finish(hardware.cycles, result.cycles)
     return profile
 
 
@@ -134,6 +135,9 @@ def test_the_command_prints_and_writes(tmp_path, capsys):
                  "buf:IN=u32[64]", "--lines", "3", "--html", str(page), "--json", str(file)]) == 0
     printed = capsys.readouterr().out
     rows = re.findall(r"^ *(\d+) +[\d.]+% +\d+ +[\d.]+ +\d+ +\d+  [0-9a-f]{4} \S.*$", printed, re.MULTILINE)
+    cycles = re.search(r"^cycles +(\d+)$", printed, re.MULTILINE)
+    assert cycles and int(cycles[1]) == json.loads(file.read_text())["cycles"]
+    assert f"The grid ran {int(cycles[1]):,} cycles" in page.read_text()
     written = json.loads(file.read_text())["instructions"]
     assert [int(row) for row in rows] == sorted((one["cycles"] for one in written), reverse=True)[:3]
     assert {one["source"][1] for one in written if "source" in one} <= set(range(3, 14))

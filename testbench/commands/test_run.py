@@ -1,5 +1,6 @@
 """The command ``python -m sim.run``: what it prints, writes and refuses."""
 
+import re
 import struct
 import subprocess
 import sys
@@ -8,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from rtl.isa.tokens import TokenKind
-from sim.launch import Buffer, Scalar
-from sim.launch.arguments import ArgumentError, parse_argument, parse_arguments
+from sim.launch import Buffer, Scalar, Structure
+from sim.launch.arguments import TYPE_BYTES, ArgumentError, parse_argument, parse_arguments
 from sim.model.retirement import StackToken
 from sim.report.run import describe
 from sim.run import main
-from sim.toolchain.cuda import CompilerError, cubin_of_cuda
+from sim.toolchain.cuda import CompilerError, cubin_of_cuda, cubin_of_ptx
 from testbench import refusal
 from testbench.handmade import encode, machine, warp_of
 from testbench.programs import ADD, BUFFERS, PROGRAMS, RECURSION, TRAP
@@ -41,7 +42,7 @@ def test_a_kernel_runs_and_its_buffers_are_written(run_program, tmp_path, capsys
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["kernel        k", "status        ok", "instructions  46"]
     assert lines[-1].startswith("buffer        c, 160 bytes at 0x2")
-    assert lines[-1].endswith(": 00000000 00000001 00000002 00000003 00000004 00000005 00000006 00000007 ...")
+    assert lines[-1].endswith(": 0 1 2 3 4 5 6 7 ...")
 
 
 def test_assembly_runs_too(run_program, tmp_path, capsys):
@@ -174,9 +175,9 @@ def test_the_command_itself():
     ((), "the following arguments are required: PROGRAM"),
     (("program",), "program: a program is a file with the suffix .cubin, .ptx, .sass or .cu"),
     (("k.txt",), "k.txt: a program is a file with the suffix .cubin, .ptx, .sass or .cu"),
-    ((ADD,), f"{ADD}: kernel k takes 4 arguments, not 0"),
+    ((ADD,), f"{ADD}: kernel k takes 4 arguments (8, 8, 8, 4 bytes), not 0"),
     ((ADD, "--entry", "main"), f"{ADD}: no kernel main; it has k"),
-    ((ADD, *BUFFERS, "--arg", "u64:1"), f"{ADD}: argument 3 of kernel k has 4 bytes, not 8"),
+    ((ADD, *BUFFERS, "--arg", "u64:1"), f"{ADD}: kernel k, argument 3: expected 4 bytes, got 8"),
     ((ADD, "--grid", "0"), "argument --grid: '0' is not X[,Y[,Z]] with numbers from 1 on"),
     ((ADD, "--grid", "1,2,3,4"), "argument --grid: '1,2,3,4' is not X[,Y[,Z]] with numbers from 1 on"),
     ((ADD, "--block", "x"), "argument --block: 'x' is not X[,Y[,Z]] with numbers from 1 on"),
@@ -192,7 +193,7 @@ def test_the_command_itself():
     ((ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--handler", "none.sass"), "none.sass: No such file or directory"),
     ((WIDE, *BUFFERS, "--block", "256"),
      "a block of 8 warps with 67 registers a thread needs 576 warp registers, preset default has 512; "
-     "preset full has enough"),
+     "preset programs has enough"),
     ((ADD, *MODEL, "--check"), "--check needs hardware, which the engine model does not have"),
     ((ADD, *MODEL, "--switch", "9"), "--switch needs hardware, which the engine model does not have"),
     ((ADD, "--switch", "9", "--handler", "none.sass"), "--switch and --handler do not go together"),
@@ -200,10 +201,12 @@ def test_the_command_itself():
     ((ADD, "--switch", "0"), "argument --switch: '0' is not a number from 1 on"),
     ((ADD, "--nonsense"), "unrecognized arguments: --nonsense"),
     ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "512"),
-     "a block of 512 threads needs 16 warps, preset default has 8; preset full has enough"),
-    ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "4096"),
-     "a block of 4096 threads needs 128 warps, preset default has 8"),
-    ((ADD, "--arg", "7"), "argument '7' is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE"),
+     "a block of 512 threads needs 16 warps, preset default has 8; preset programs has enough"),
+    ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "1024"),
+     "a block of 1024 threads needs 32 warps, preset default has 8; preset programs has enough"),
+    ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "4096"), f"{ADD}: a block of 4096 in x; there can be 1024"),
+    ((ADD, "--arg", "7"), "argument '7' is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "
+     "struct:ITEM,... nor bytes:@FILE"),
 ])
 def test_one_line_for_each_mistake(capsys, arguments, message):
     assert refused(capsys, *arguments) == message
@@ -227,7 +230,7 @@ def test_an_instruction_that_the_machine_does_not_have(tmp_path, capsys):
     assert code.count(exit_) >= 1
     path.write_bytes(code.replace(exit_, texture.to_bytes(8, "little")))
     assert refused(capsys, str(path), *MODEL) == (
-        f"{path}: k, 0x00f0: this machine has no instruction {texture:016x} TEX: there are no textures")
+        f"{path}: kernel k, 0x00f0: this machine has no instruction {texture:016x} TEX: there are no textures")
 
 
 def test_results_that_cannot_be_written_leave_nothing(tmp_path, capsys):
@@ -243,29 +246,144 @@ def test_results_that_cannot_be_written_leave_nothing(tmp_path, capsys):
 # Arguments
 
 @pytest.mark.parametrize("text,argument", [
-    ("u32:7", Scalar(7, 4)), ("u32:0xFFFFFFFF", Scalar(0xFFFFFFFF, 4)), ("s32:-1", Scalar(-1, 4)),
-    ("f32:-2.5", Scalar(0xC0200000, 4)), ("f32:1e60", Scalar(0x7F800000, 4)), ("f32:nan", Scalar(0x7FC00000, 4)),
-    ("f64:0.1", Scalar(0x3FB999999999999A, 8)), ("f32:1", Scalar(0x3F800000, 4)),
-    ("s32:-0x80000000", Scalar(-1 << 31, 4)), ("u64:0x100000000", Scalar(1 << 32, 8)), ("u8:255", Scalar(255, 1)),
-    ("s16:-5", Scalar(-5, 2)), ("u32:010", Scalar(10, 4)), ("buf:x=u32[3]", Buffer("x", bytes(12))),
-    ("buf:a_1=u8[5]", Buffer("a_1", bytes(5))), ("buf:x=u16[2]", Buffer("x", bytes(4))),
-    ("buf:x=u64[2]", Buffer("x", bytes(16))), ("buf:x=s32[2]", Buffer("x", bytes(8)))])
+    ("u32:7", Scalar(7, 4, "u32")), ("u32:0xFFFFFFFF", Scalar(0xFFFFFFFF, 4, "u32")), ("s32:-1", Scalar(-1, 4, "s32")),
+    ("f32:-2.5", Scalar(0xC0200000, 4, "f32")), ("f32:1e60", Scalar(0x7F800000, 4, "f32")),
+    ("f32:nan", Scalar(0x7FC00000, 4, "f32")), ("f64:0.1", Scalar(0x3FB999999999999A, 8, "f64")),
+    ("f32:1", Scalar(0x3F800000, 4, "f32")), ("s32:-0x80000000", Scalar(-1 << 31, 4, "s32")),
+    ("u64:0x100000000", Scalar(1 << 32, 8, "u64")), ("u8:255", Scalar(255, 1, "u8")),
+    ("b32:0x3f800000", Scalar(0x3F800000, 4, "b32")), ("s16:-5", Scalar(-5, 2, "s16")),
+    ("u32:010", Scalar(10, 4, "u32")), ("buf:x=u32[3]", Buffer("x", bytes(12), "u32")),
+    ("buf:a_1=u8[5]", Buffer("a_1", bytes(5), "u8")), ("buf:x=u16[2]", Buffer("x", bytes(4), "u16")),
+    ("buf:x=u64[2]", Buffer("x", bytes(16), "u64")), ("buf:x=s32[2]", Buffer("x", bytes(8), "s32"))])
 def test_arguments(text, argument):
     assert parse_argument(text) == argument
+
+
+@pytest.mark.parametrize("text,pattern,values", [
+    ("struct:u64=5,u32=7", "<QII", (5, 7, 0)), ("struct:u8=1,u32=2,u8=3", "<B3xIB3x", (1, 2, 3)),
+    ("struct:u8=1,f64=0.5,s16=-2", "<B7xdh6x", (1, 0.5, -2)), ("struct:u8=255", "<B", (255,)),
+    ("struct:u8=1,struct(u8=2,u16=3),u8=4", "<BxBxHBx", (1, 2, 3, 4)),
+    ("struct:u32=1,struct(u8=2,struct(u64=3,u8=4)),u32=5", "<I4xB7xQB7xI4x", (1, 2, 3, 4, 5)),
+    ("struct:f32=1.5,f32=-inf,b32=0x7", "<ffI", (1.5, float("-inf"), 7))])
+def test_structures_are_laid_out_as_c_does(text, pattern, values):
+    assert parse_argument(text) == Structure(struct.pack(pattern, *values))
+
+
+def test_structures_have_addresses_of_buffers(tmp_path):
+    path = tmp_path / "in.bin"
+    path.write_bytes(b"abcd")
+    assert parse_argument(f"struct:u8=9,buf:A=u32[2],u32=3,struct(u8=1,buf:B=@{path})") == Structure(
+        struct.pack("<B7xQI4xB7xQ", 9, 0, 3, 1, 0), ((8, Buffer("A", bytes(8), "u32")), (32, Buffer("B", b"abcd"))))
+    path.write_bytes(bytes(range(24)))
+    assert parse_argument(f"bytes:@{path}") == Structure(bytes(range(24)))
+    with pytest.raises(ArgumentError, match=r"^argument 'struct:buf:x=u8\[1\],u8=1': there is a buffer x already$"):
+        parse_arguments(["buf:x=u32[1]", "struct:buf:x=u8[1],u8=1"])
+
+
+@pytest.mark.parametrize("text,message", [
+    ("struct:", "'' is neither TYPE=NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor struct(ITEM,...)"),
+    ("struct:u32:1", "'u32:1' is neither TYPE=NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor struct(ITEM,...)"),
+    ("struct:u8=256", "u8 holds 0 to 255"), ("struct:f16=1", f"unknown type f16; there are {' '.join(TYPE_BYTES)}"),
+    ("struct:struct(u8=1", "parentheses do not match"), ("struct:u8=1)", "parentheses do not match"),
+    ("bytes:@nowhere.bin", "nowhere.bin: No such file or directory")])
+def test_structures_that_are_none(text, message):
+    with pytest.raises(ArgumentError) as error:
+        parse_argument(text)
+    assert str(error.value) == f"argument {text!r}: {message}"
+
+
+STRUCTURES = """.version 7.0
+.target sm_50
+.address_size 64
+.visible .entry k(.param .align 8 .b8 st[24], .param .f32 factor, .param .u32 count, .param .s64 wide, .param .b32 any)
+{
+    .reg .u64 a, w;
+    .reg .u32 n;
+    .reg .f32 f;
+    ld.param.u64 a, [st+8];
+    ld.param.u32 n, [st+16];
+    st.global.u32 [a], n;
+    ld.param.u8 n, [st];
+    st.global.u32 [a+4], n;
+    ld.param.f32 f, [factor];
+    st.global.f32 [a+8], f;
+    ld.param.b32 n, [any];
+    st.global.u32 [a+12], n;
+    ret;
+}
+"""
+GIVEN = ("struct:u8=9,buf:A=u32[4],u32=3", "f32:1.5", "u32:1", "u64:1", "f32:2.5")
+
+
+def test_a_structure_is_passed_by_value(run_program, tmp_path):
+    """As PTX, and as NVIDIA's assembler compiles it."""
+    path = tmp_path / "k.ptx"
+    path.write_text(STRUCTURES)
+    arguments = [word for text in GIVEN for word in ("--arg", text)]
+    left = [3, 9, 0x3FC00000, 0x40200000]
+    code, written = run_program(path, *MODEL, *arguments, "--block", "1")
+    assert (code, written["buffers"]) == (0, {"A": left})
+    try:
+        path.with_suffix(".cubin").write_bytes(cubin_of_ptx(STRUCTURES))
+    except CompilerError as error:
+        pytest.skip(str(error))
+    code, written = run_program(path.with_suffix(".cubin"), *MODEL, *arguments, "--block", "1")
+    assert (code, written["buffers"]) == (0, {"A": left})
+
+
+@pytest.mark.parametrize("number,text,message", [
+    (0, "u64:1", "expected 24 bytes, got 8"), (0, "struct:buf:A=u32[4],u32=3", "expected 24 bytes, got 16"),
+    (1, "u32:1", "expected f32, got u32 (bits of any type: b32:0x...)"),
+    (1, "f64:1", "expected 4 bytes, got 8"), (1, "b32:0x3f800000", None), (1, "struct:f32=1", None),
+    (2, "f32:1.5", "expected u32, got f32 (bits of any type: b32:0x...)"), (2, "s32:-1", None),
+    (2, "u16:1", "expected 4 bytes, got 2"), (3, "f64:1", "expected s64, got f64 (bits of any type: b64:0x...)"),
+    (3, "buf:B=f64[1]", None), (4, "s32:-1", None), (4, "f32:1", None), (4, "buf:B=u8[1]", "expected 4 bytes, got 8")])
+def test_types_and_sizes_of_parameters_are_checked(tmp_path, capsys, number, text, message):
+    path = tmp_path / "k.ptx"
+    path.write_text(STRUCTURES)
+    given = [*GIVEN[:number], text, *GIVEN[number + 1:]]
+    arguments = [str(path), *MODEL, "--block", "1", *(word for text in given for word in ("--arg", text))]
+    if message is None:
+        assert main(arguments) == 0
+    else:
+        assert refused(capsys, *arguments) == f"{path}: kernel k, argument {number}: {message}"
+
+
+def test_buffers_are_printed_in_their_types(tmp_path, capsys):
+    path = tmp_path / "k.sass"
+    kinds = ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "f32", "f64", "b32", "b8")
+    moves = "".join(f"MOV R2, c[0x0][p{n}]; MOV R3, c[0x0][p{n}+4]; STG.E.64 [R2], R4\n" for n in range(len(kinds)))
+    path.write_text(".kernel k\n" + "".join(f".param p{n} 8\n" for n in range(len(kinds) + 1)) +
+                    f"MOV32I R4, 0xffc00000; MOV32I R5, 0xbff80000\n{moves}EXIT\n")
+    file = tmp_path / "in.bin"
+    file.write_bytes(bytes(range(10)))
+    arguments = [f"buf:{kind}=f64[1]".replace("f64[1]", f"{kind}[{8 // TYPE_BYTES[kind]}]") for kind in kinds]
+    assert main([str(path), *MODEL, "--block", "1", *(word for text in [*arguments, f"buf:file=@{file}"]
+                                                      for word in ("--arg", text))]) == 0
+    shown = dict(re.findall(r"buffer +(\w+), \d+ bytes at 0x\w+: (.*)", capsys.readouterr().out))
+    words = 0xFFC0_0000, 0xBFF8_0000
+    whole = words[0] | words[1] << 32
+    assert shown == {
+        "u8": "0 0 192 255 0 0 248 191", "s8": "0 0 -64 -1 0 0 -8 -65", "u16": "0 65472 0 49144",
+        "s16": "0 -64 0 -16392", "u32": f"{words[0]} {words[1]}", "s32": f"{words[0] - 2**32} {words[1] - 2**32}",
+        "u64": str(whole), "s64": str(whole - 2**64), "f32": "nan -1.9375",
+        "f64": repr(struct.unpack("<d", struct.pack("<II", *words))[0]), "b32": "ffc00000 bff80000",
+        "b8": "00 00 c0 ff 00 00 f8 bf", "file": "03020100 07060504 00000908"}
 
 
 @pytest.mark.parametrize("text,message", [
     ("u32:4294967296", "argument 'u32:4294967296': u32 holds 0 to 4294967295"),
     ("u32:-1", "argument 'u32:-1': u32 holds 0 to 4294967295"),
     ("s32:2147483648", "argument 's32:2147483648': s32 holds -2147483648 to 2147483647"),
-    ("f16:1", "argument 'f16:1': unknown type f16; there are u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"),
-    ("buf:x=f16[4]", "argument 'buf:x=f16[4]': unknown type f16; there are u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"),
+    *((text, f"argument {text!r}: unknown type f16; there are u8 u16 u32 u64 s8 s16 s32 s64 f32 f64 b8 b16 b32 b64")
+      for text in ("f16:1", "buf:x=f16[4]")),
     ("buf:x=u32[0]", "argument 'buf:x=u32[0]': a buffer has 1 to 1073741824 bytes, not 0"),
     ("buf:x=u64[999999999]", "argument 'buf:x=u64[999999999]': a buffer has 1 to 1073741824 bytes, not 7999999992"),
     ("buf:x=@nowhere.bin", "argument 'buf:x=@nowhere.bin': nowhere.bin: No such file or directory"),
-    *((text, f"argument {text!r} is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE")
+    *((text, f"argument {text!r} is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "
+              "struct:ITEM,... nor bytes:@FILE")
       for text in ("", "u32", "u32:", "u32:x", "u32:1.5", "buf:=u32[4]", "buf:1=u32[4]", "buf:x=u32", "buf:x=u32[-1]",
-                   "buf:x=u32[]", "buf:x"))])
+                   "buf:x=u32[]", "buf:x", "u32=1", "bytes:x"))])
 def test_arguments_that_are_none(text, message):
     with pytest.raises(ArgumentError) as error:
         parse_argument(text)

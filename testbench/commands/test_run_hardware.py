@@ -1,13 +1,16 @@
 """The command ``python -m sim.run`` on hardware: lockstep, waveforms, errors, hangs."""
 
 import re
+import signal
 from functools import partial
 
 import pytest
+import pywellen
 
+from sim.machine.hosted import HostedMachine
 from sim.run import main
 from testbench.engine.designs import needs_compiled
-from testbench.programs import ADD, BUFFERS, RECURSION, TRAP
+from testbench.programs import ADD, BUFFERS, PROGRAMS, RECURSION, TRAP
 from testbench.refusal import refused
 
 HARDWARE = ["--engine", "compiled", "--preset", "tiny"]
@@ -42,6 +45,16 @@ def test_a_waveform_with_a_save_file_beside_it(run, tmp_path, capsys):
     assert f"waveform      {waveform}\n" in capsys.readouterr().out
 
 
+def test_a_waveform_shows_the_depth_of_a_stack_token_by_token(run, tmp_path):
+    """28 calls are open at most: the first one, and the 27 of thread 7 by itself."""
+    waveform = tmp_path / "run.vcd"
+    code, _ = run(PROGRAMS / "tour" / "recursion.sass", "--block", "8", "--arg", "buf:o=u32[8]", "--vcd", str(waveform))
+    assert code == 0
+    variables = pywellen.Waveform(str(waveform)).all_vars()  # pyright: ignore
+    depths = [text for variable in variables if variable.full_name == "sm.warp0.depth" for _, text in variable.tv]
+    assert depths == [str(depth) for depth in (*range(28), *range(28, -1, -1))]
+
+
 def test_an_error_is_shown_with_its_place(run, capsys):
     code, written = run(ADD, *BUFFERS, "--arg", "u32:100", "--block", "64", "--check")
     assert code == 1
@@ -49,6 +62,8 @@ def test_an_error_is_shown_with_its_place(run, capsys):
                 "global": ["BPT_PAUSE", "MULTIPLE_WARP_ERRORS"]}        # the warp's next load fails, too
     assert written["esr"].items() >= expected.items()
     text = capsys.readouterr().out
+    cycles, idle = (int(re.search(rf"^{name} +(\d+)$", text, re.MULTILINE)[1]) for name in ("cycles", "idle cycles"))
+    assert cycles // 2 < idle < cycles == written["cycles"]     # it waits for memory most of the time
     assert "error         MMU_FAULT, code 0x17\nwhere         warp 1, pc 0x0098\n" in text
     assert "\n  -> 0x0098  eed4200000070202  LDG.E R2, [R2]\n" in text
     assert "\nmasks         active ffffffff\nstack         0 tokens" in text
@@ -89,6 +104,38 @@ def test_a_hang_is_diagnosed(run, tmp_path, capsys, preset, cycles):
     assert "BAR.SYNC 0x0, 0x40\n  masks         active ffffffff\n  stack         1 tokens, 0 counted calls open, " \
         "top first\n       SYNC pc=" in text
     assert "\nwarp 1: " in text
+
+
+def test_ctrl_c_shows_where_the_warps_are(tmp_path, monkeypatch, capsys):
+    """Waveform and timeline end there; results are not written."""
+    source, waveform, page, out = (tmp_path / name for name in ("loop.sass", "loop.vcd", "loop.html", "out.json"))
+    source.write_text(".kernel k\nagain:\n        BRA again\n")
+    monkeypatch.setattr("sys.argv", ["sim.run", str(source), *HARDWARE, "--block", "4", "--check", "--json", str(out),
+                                     "--vcd", str(waveform), "--timeline", str(page)])
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    counter = HostedMachine._counter
+
+    async def interrupted(self, name):
+        signal.raise_signal(signal.SIGINT)
+        return await counter(self, name)
+
+    monkeypatch.setattr(HostedMachine, "_counter", interrupted)
+    try:
+        assert main() == 130
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    printed = capsys.readouterr()
+    cycles = re.search(r"^status        interrupted after (10,0\d\d) cycles$", printed.out, re.MULTILINE)
+    assert cycles and printed.err == f"python -m sim.run: interrupted after {cycles[1]} cycles\n"
+    assert re.search(r"^warp 0: .*\n  issued last 0x0008  .* BRA 0x0\n  masks         active 0000000f", printed.out,
+                     re.MULTILINE)
+    assert f"waveform      {waveform}, up to the interruption\n" in printed.out
+    assert f"timeline      {page}, up to the interruption\n" in printed.out
+    assert f"#{int(cycles[1].replace(',', '')) * 10}\n" in waveform.read_text() and page.stat().st_size > 1000
+    assert not out.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["loop.gtkw", "loop.html", "loop.sass", "loop.vcd"]
 
 
 def test_a_context_switch_changes_nothing_of_what_a_kernel_leaves(run, tmp_path, capsys):

@@ -105,6 +105,18 @@ def test_a_breakpoint_is_no_exception_of_cuda(run, engine):
     assert "error         BPT.TRAP, reasons so far: 3\nwhere         warp 0, pc 0x0010\n" in text
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_run_that_ends_well_tells_that_its_traps_were_handled_and_no_error(run_program, tmp_path, capsys, engine):
+    source, handler = tmp_path / "k.sass", tmp_path / "handler.sass"
+    source.write_text(".kernel k\n    BPT.TRAP 0x3\n    BPT.TRAP 0x5\n    EXIT\n")
+    handler.write_text(".kernel handler\n    RTT\n")
+    code, written = run_program(source, "--preset", "tiny", "--engine", engine, "--handler", handler)
+    lines = capsys.readouterr().out.splitlines()
+    assert (code, written["status"], written["esr"]["trap_reasons"]) == (0, "ok", [3, 5])
+    assert "traps         BPT.TRAP, reasons 3 5: handled" in lines
+    assert not [line for line in lines if line.startswith(("error", "where", "Warpstack"))]
+
+
 def test_nothing_that_happened_is_nothing_written():
     registers = {name: register.reset for name, register in SM_REGISTERS.items()}
     assert decode(registers).decoded() == {}

@@ -103,11 +103,11 @@ waveform waveforms/counter.vcd, shown by: gtkwave waveforms/counter.gtkw
 
 
 def test_a_failing_testbench_shows_the_first_difference_and_its_waveform(capsys, folder):
-    code, output, _ = outcome(capsys, folder, "counter", "--engine", "pysim", "--seed", "13", "--vcd", "x/y.vcd")
+    code, output, _ = outcome(capsys, folder, "counter", "--engine", "pysim", "--seed", "13", "--vcd", "y.vcd")
     assert code == 1
     assert output.splitlines()[-2:] == [
-        "FAIL the count: 7, expected 8, at clock edge 7 (70 ns)", "waveform x/y.vcd, shown by: gtkwave x/y.gtkw"]
-    assert (folder / "x" / "y.vcd").read_text().endswith("#75\n0!\n#80\n")
+        "FAIL the count: 7, expected 8, at clock edge 7 (70 ns)", "waveform y.vcd, shown by: gtkwave y.gtkw"]
+    assert (folder / "y.vcd").read_text().endswith("#75\n0!\n#80\n")
 
 
 def test_a_waveform_may_go_to_a_pipe(capsys, folder):

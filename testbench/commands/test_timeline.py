@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 import subprocess
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 
@@ -12,7 +12,7 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import InstructionKind, WaitReason
 from rtl.params import SmParams
 from sim.machine.timeline import Executed, Span, Timeline
-from sim.report.timeline import konata, page, trace
+from sim.report.timeline import REASONS, konata, page, trace
 from sim.run import main
 from testbench import refusal
 from testbench.engine.designs import needs_compiled
@@ -45,6 +45,17 @@ def made(instructions=2):
     timeline.executed.append(Executed(1, 5, 0, NOP, InstructionKind.NOTHING.value, 1, None, WarpError.NONE))
     timeline.cycles = 10 * instructions
     return timeline
+
+
+def test_colours_can_be_told_apart():
+    """By eye: the distance of two colours, which weighs red, green and blue by how red both are (Riemersma's)."""
+    def distance(one: str, other: str) -> float:
+        (r, g, b), (s, h, c) = ([int(colour[at:at + 2], 16) for at in (1, 3, 5)] for colour in (one, other))
+        mean = (r + s) / 2
+        return ((2 + mean / 256) * (r - s) ** 2 + 4 * (g - h) ** 2 + (2 + (255 - mean) / 256) * (b - c) ** 2) ** 0.5
+
+    colours = [colour for colour, _ in REASONS.values()]
+    assert min(distance(one, other) for one, other in combinations(colours, 2)) > 100
 
 
 def test_a_trace():
@@ -121,6 +132,9 @@ def test_the_timeline_of_a_kernel(tmp_path, capsys):
     spans = sorted((event["tid"], event["ts"], event["dur"]) for event in events if event.get("cat") == "state")
     assert all(one[0] != next_[0] or one[1] + one[2] <= next_[1] for one, next_ in pairwise(spans))
     assert files["timeline"].read_text().startswith("<!doctype html>")
+    (written,) = re.findall(r"const content = (.*);\n", files["timeline"].read_text())
+    assert json.loads(written)["ran"] == result["cycles"]
+    assert json.loads(written)["cycles"] == max(start + length for _, start, length in spans)
     assert files["konata"].read_text().count("\nI\t") == result["instructions"]
     assert f"timeline      {files['timeline']}" in capsys.readouterr().out
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from random import Random
 
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx
-from sim.toolchain.from_ptx import CompilerFaultError, object_of_module
+from sim.toolchain.from_ptx import CompilerFaultError, compiled_object
 from sim.toolchain.module import ProgramError
-from sim.toolchain.ptx.forms import Form, forms, opcodes
+from sim.toolchain.ptx.forms import Dialect, Form, forms, opcodes
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.special import VECTOR_REGISTERS
 from testbench.ptx.text import HEADER
 
+_DIALECT = Dialect((7, 8), 50)
+"""That of the header."""
 _WIDTHS = (0, 1, 2, 3, 5, 6, 8, 11, 12, 13, 16, 19, 20, 22, 23, 24, 31, 32, 63)
 WHOLE = sorted({sign * (1 << bits) + near for bits in _WIDTHS for near in (-1, 0, 1) for sign in (1, -1)} | {
     0, 33, 100, 255 << 8, 0x1F1F, 0x3210, 0x8765_4321, 0xFFFF_FFFF_FFFF_FFFF, 0x0001_0000_0001_0000})
@@ -127,6 +129,8 @@ class Writer:
             pattern = pattern[:-1]
         name = pattern.lstrip("><|=&")
         kind = self.types[int(name)] if name in "012" else self._wide() if name == "w" else name
+        if kind == "a":
+            kind = self.source.choice(["u32", "u64"])
         if pattern[0] == "&":
             names = _VARIABLES[space]
             if not to and space not in ("param", "") and self.source.random() < 0.5:
@@ -207,7 +211,7 @@ class Writer:
 
 def all_forms() -> list[tuple[str, Form]]:
     """Every form with the opcode that it is written with."""
-    return [(opcode, form) for opcode in opcodes() for form in forms(opcode)]
+    return [(opcode, form) for opcode in opcodes() for form in forms(opcode, _DIALECT)]
 
 
 def constants(source: Random) -> Iterator[str]:
@@ -307,7 +311,7 @@ def refused_line(lines: list[str]) -> tuple[int, str] | None:
     """
     name = "random.ptx"
     try:
-        object_of_module(parse_ptx("\n".join(lines) + "\n", name))
+        compiled_object(parse_ptx("\n".join(lines) + "\n", name), name)
     except CompilerFaultError as error:
         raise WrongRefusalError(str(error)) from error
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:

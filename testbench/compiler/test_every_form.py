@@ -1,5 +1,6 @@
 """Every instruction with every kind of operand: numbers at the ends of all fields, written or known by propagation."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -7,13 +8,14 @@ import pytest
 from sim.launch import Buffer, prepare
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as interpret
-from sim.toolchain import from_ptx
+from sim.toolchain import from_ptx, statements
 from sim.toolchain.compiler import layout
-from sim.toolchain.compiler.text import CodeLine
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx
-from sim.toolchain.from_ptx import CompilerFaultError, object_of_module
+from sim.toolchain.from_ptx import CompilerFaultError, compiled_object
+from sim.toolchain.program import Line
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.module import PtxModule
+from sim.toolchain.source import Instruction, Statement
 from testbench.compiler.every_form import (
     THREAD_BYTES,
     WHOLE,
@@ -147,9 +149,24 @@ LIMITS = {
 def test_what_is_too_large_is_refused_by_a_line_about_the_program(what):
     body, message = LIMITS[what]
     with pytest.raises(from_ptx.ProgramError) as caught:
-        object_of_module(text.module_of(text.KERNEL + body + "ret; }"))
+        compiled_object(text.module_of(text.KERNEL + body + "ret; }"), "t.ptx")
     assert type(caught.value) is not CompilerFaultError
     assert str(caught.value) == f"t.ptx:4:17: {message}"
+
+
+OLD_LIMITS = {
+    "2.3": (".local .b8 x[16777217];\n.entry k { ret; }", 1,
+            "k has 16777232 bytes of local variables: 16777216 at most"),
+    "1.3": (".entry k\n{ .param .b8 x[4353]; ret; }", 0, "k has 4353 bytes of parameters: 4352 at most"),
+}
+
+
+@pytest.mark.parametrize("version", OLD_LIMITS)
+def test_what_is_too_large_in_old_texts_is_refused_by_a_line_about_the_entry(version):
+    body, below, message = OLD_LIMITS[version]
+    with pytest.raises(from_ptx.ProgramError) as caught:
+        compiled_object(parse_ptx(f".version {version}\n.target sm_13\n{body}\n", "t.ptx"), "t.ptx")
+    assert str(caught.value) == f"t.ptx:{3 + below}:8: {message}"
 
 
 @pytest.mark.parametrize("far", [layout.FAR_TABLE, 64])
@@ -167,14 +184,16 @@ def test_tables_of_targets_are_read_wherever_they_are(far, monkeypatch):
 def test_what_the_assembler_refuses_names_the_line_of_the_ptx(monkeypatch):
     """An error of the compiler, made here: a number of the text that no field has."""
     module = text.module_of(text.KERNEL + "\nbar.sync 3;\n ret; }")
-    real = from_ptx.compile_module
+    real = from_ptx.compile_statements
 
-    def wrong(module: PtxModule) -> from_ptx.Assembly:
-        return from_ptx.Assembly.of([CodeLine(line.replace("0x3", "0x333"), line.line, line.column)
-                                     if isinstance(line, CodeLine) and "BAR" in line else line
-                                     for line in real(module)._lines])
+    def wrong(module: PtxModule, registers: int) -> list[Statement | Line]:
+        found = real(module, registers)
+        for item in found:
+            if isinstance(item, Line) and isinstance(item.node, Instruction) and item.node.mnemonic == "BAR.SYNC":
+                item.node = replace(item.node, operands=[statements.number(0x333)])
+        return found
 
-    monkeypatch.setattr(from_ptx, "compile_module", wrong)
+    monkeypatch.setattr(from_ptx, "compile_statements", wrong)
     with pytest.raises(CompilerFaultError, match=r"^t\.ptx:8:1: this is compiled wrong, which is an error of this "
-                                                 r"project: BAR\.SYNC 0x333: 0x333 "):
-        object_of_module(module)
+                                                 r"project: 0x333 "):
+        compiled_object(module, "t.ptx")

@@ -258,6 +258,6 @@ def test_what_is_not_translated_is_named_with_its_place():
     text = _ptx("ret;", function)
     with pytest.raises(ProgramError, match="x:5:16: 4 lies outside of a"):
         compile_module(parse_ptx(text, "x"))
-    text = _ptx("{ .reg .u32 r;\nld.param.u32 r, [out+0x10000]; } ret;")
-    with pytest.raises(ProgramError, match=r"x:\d:1: constant bank 0 has no .u32 at 0x10140"):
+    text = _ptx("{ .reg .u32 r;\nld.param.u32 r, [out+2]; } ret;")
+    with pytest.raises(ProgramError, match=r"x:\d:1: constant bank 0 has no .u32 at 0x142"):
         compile_module(parse_ptx(text, "x"))

@@ -4,7 +4,7 @@ The first line of each docstring is what it checks. The cases that need memory a
 """
 
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import API_CALL_LIMIT, CACHED_TOKENS, CRS_GRANULE, TOKEN_BYTES, TRAP_RESERVE, TokenKind
+from rtl.isa.tokens import API_CALL_LIMIT, CRS_GRANULE, TOKEN_BYTES, TRAP_RESERVE, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
 from sim.model.retirement import StackToken
 from testbench.crs.steps import Source, Start, Step, WarpStack, aimed_at, code_for, codes_of, push, unwind
@@ -98,12 +98,12 @@ def _on_chip_alone(stack: WarpStack) -> Source:
     for trap in (0, 1):
         yield stack.launch(0)
         yield stack.ask(StackOperation.SET_MODE, trap)
-        yield from pushed(0, CACHED_TOKENS)
+        yield from pushed(0, stack.on_chip)
         assert (yield push(TokenKind.SYNC)).error is WarpError.STACK_OVERFLOW
         yield stack.ask(StackOperation.WRITE_BACK)
         yield from taken_off(stack, 5)
-        yield from pushed(CACHED_TOKENS - 5, CACHED_TOKENS)
-        yield from taken_off(stack, CACHED_TOKENS)
+        yield from pushed(stack.on_chip - 5, stack.on_chip)
+        yield from taken_off(stack, stack.on_chip)
         yield from pushed(0, 6)
         outcome = yield stack.ask(StackOperation.SET_POINTER, 3 << 23 | 8)
         assert outcome.error is WarpError.STACK_ERROR
@@ -213,7 +213,7 @@ def _ends(stack: WarpStack) -> Source:
 def _failing_unwind(stack: WarpStack) -> Source:
     """An unwind that fails far below leaves all as it was"""
     yield stack.launch(2)
-    for depth in (3, 4, 13, CACHED_TOKENS, CACHED_TOKENS + 1, 30):
+    for depth in (3, 4, 13, stack.on_chip, stack.on_chip + 1, 30):
         yield push(TokenKind.QUAD, mask=1)
         yield from pushed(1, depth)
         before = (yield _depth(stack)).value
@@ -234,8 +234,8 @@ def _misaligned(stack: WarpStack) -> Source:
 
 def _disabled(stack: WarpStack) -> Source:
     """A request that is not enabled does nothing"""
-    yield stack.launch(1)
-    for depth in (0, 3, CACHED_TOKENS):
+    yield stack.launch(-(-(stack.on_chip + TRAP_RESERVE) * TOKEN_BYTES // CRS_GRANULE))
+    for depth in (0, 3, stack.on_chip):
         yield from pushed(stack.depth, depth)
         for operation in (StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL):
             outcome = yield push(TokenKind.RETURN, operation=operation, enable=False)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import (
-    CACHED_TOKENS,
     CRS_GRANULE,
     LINE_BYTES,
     TOKEN_BYTES,
@@ -219,7 +218,7 @@ def _fault_on_fill(stack: WarpStack) -> Source:
     """An unwind that needs a line that memory cannot give fails and changes nothing"""
     yield stack.launch(3)
     region = range(stack.region, stack.region + stack.size)
-    for depth, wanted in ((CACHED_TOKENS + 1, 0), (42, 12), (64, 40)):
+    for depth, wanted in ((stack.on_chip + 1, 0), (42, 12), (64, 40)):
         yield from pushed(stack.depth, depth)
         yield _write_back(stack)
         stack.memory.refusing.add(region)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import CACHED_TOKENS, LINE_BYTES, TOKENS_PER_LINE, TRAP_RESERVE, TokenKind
+from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE, TRAP_RESERVE, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
 from sim.model.retirement import StackToken
 from testbench.crs.cases import USER_LIMIT, launched, numbered, pushed, taken_off
@@ -259,7 +259,7 @@ def _lost_top(stack: WarpStack) -> Source:
             lines = range(line, line + LINE_BYTES)
             yield from pushed(0, depth)
             yield from _entered(stack)
-            yield from pushed(0, CACHED_TOKENS)
+            yield from pushed(0, stack.on_chip)
             yield stack.ask(StackOperation.WRITE_BACK)
             stack.memory.refusing.add(lines)
             yield from _left(stack, depth)
@@ -279,7 +279,7 @@ def _lost_top(stack: WarpStack) -> Source:
 def _any_pc(stack: WarpStack) -> Source:
     """Only its TRAP token says how many holes are under a frame: tokens above may have any pc"""
     yield from _trapped(stack, 2, 6)
-    for index in range(CACHED_TOKENS):
+    for index in range(stack.on_chip):
         yield push(TokenKind.SYNC, 8 * index + 3, 1)
     yield stack.ask(StackOperation.WRITE_BACK)
     yield from _left(stack, 6)
@@ -288,7 +288,7 @@ def _any_pc(stack: WarpStack) -> Source:
 
 def _cleared(stack: WarpStack) -> Source:
     """A warp that is made to end has nothing on its stack, whatever there was"""
-    for granules, depths in ((0, (0, 1, 9, CACHED_TOKENS)), (2, (0, 4, 17, USER_LIMIT))):
+    for granules, depths in ((0, (0, 1, stack.on_chip // 2 + 1, stack.on_chip)), (2, (0, 4, 17, USER_LIMIT))):
         for depth in depths:
             yield from launched(stack, granules, depth)
             outcome = yield clear()

@@ -152,7 +152,7 @@ class Driver(UnitDriver):
         self._behaviour = behaviour or MemoryBehaviour()
         self._server = MemoryServer(dut.port, self.memory, self._behaviour, random)
         super().__init__(bench, dut, self._server)
-        self.stacks = [WarpStack(warp, self.memory) for warp in range(params.warps)]
+        self.stacks = [WarpStack(warp, self.memory, params.stack_tokens) for warp in range(params.warps)]
         self.statistics = StackStatistics()
         self._random, self._gap, self._polite = random, gap, polite
         self._request_places, self._result_places = _places(stack_request(params)), _places(stack_result(params))

@@ -130,7 +130,8 @@ class ProgramQueue:
                 launch = machine.launch
                 local = launch.local * WARP_THREADS // CRS_GRANULE
                 size = launch.crs // CRS_GRANULE
-                reference = StackReference(size, launch.check_api_calls, stack.allocate(local + size))
+                base = stack.allocate(local + size)
+                reference = StackReference(size, launch.check_api_calls, base, on_chip=stack.on_chip)
                 yield stack.launch_on(reference, local)
                 continue
             record = machine.retire(slot)

@@ -67,7 +67,7 @@ def decode_token(content: bytes) -> StackToken:
 @dataclass
 class StackReference:
     """One warp's stack. ``granules`` is the size of its region in memory, ``memory`` what lies there after a
-    write-back."""
+    write-back. ``on_chip`` tokens are all, if there is no region."""
 
     granules: int
     check_calls: bool = False
@@ -77,6 +77,7 @@ class StackReference:
     calls: int = 0
     kill: bool = False
     trap: bool = False
+    on_chip: int = CACHED_TOKENS
 
     @property
     def entry(self) -> WarpError:
@@ -89,7 +90,7 @@ class StackReference:
         """Tokens that the stack may hold in the current mode."""
         entries = self.granules * CRS_GRANULE // TOKEN_BYTES
         if not entries:
-            return CACHED_TOKENS
+            return self.on_chip
         return entries if self.trap else entries - TRAP_RESERVE
 
     def apply(self, request: Request) -> Outcome:

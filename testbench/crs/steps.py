@@ -143,12 +143,13 @@ class WarpStack:
         memory: What lies behind the hardware.
         reference: The stack as it is after every step that was taken.
         local: Granules of local memory before the stack's region.
+        on_chip: Tokens of it that fit on chip.
     """
 
-    def __init__(self, warp: int, memory: StackMemory) -> None:
-        self.warp = warp
+    def __init__(self, warp: int, memory: StackMemory, on_chip: int) -> None:
+        self.warp, self.on_chip = warp, on_chip
         self.memory = memory
-        self.reference = StackReference(0)
+        self.reference = StackReference(0, on_chip=on_chip)
         self.local = 0
         self._blocks: list[tuple[int, int]] = []
 
@@ -180,7 +181,8 @@ class WarpStack:
 
     def launch(self, granules: int, *, check_calls: bool = False, local: int = 1) -> Step:
         """A new warp whose stack has a region of so many granules in new memory, behind ``local`` other ones."""
-        return self.launch_on(StackReference(granules, check_calls, self.allocate(local + granules)), local)
+        base = self.allocate(local + granules)
+        return self.launch_on(StackReference(granules, check_calls, base, on_chip=self.on_chip), local)
 
     def launch_on(self, reference: StackReference, local: int) -> Step:
         """A new warp with a given stack."""

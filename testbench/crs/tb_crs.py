@@ -5,6 +5,7 @@ answers is compared with a list of tokens, what it leaves in memory byte by byte
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 
@@ -36,6 +37,12 @@ _LONG_LIVES = frozenset((
     "_every_depth", "_every_way_down", "_failing_unwind", "_calls_without_limit", "_example", "_write_backs",
     "_deepest", "_under_way", "_in_vain", "_fault_on_fill", "_frames", "_pushed_on"))
 """Cases that take a serial machine many cycles."""
+_SIZES = (8, 32, 64)
+"""Tokens on chip, beside the usual number."""
+_OF_SIZE = frozenset(("_on_chip_alone", "_modes", "_room", "_clamps", "_cleared", "_disabled"))
+"""Cases that have to do with that number; the short form has only these."""
+_IN_MEMORY = frozenset(("_fault_on_fill", "_fault", "_failing_unwind", "_lost_top"))
+"""Cases whose lines are in memory if there are no more than sixteen tokens on chip."""
 _BURST_GRANULES, _BURST_DEPTH = 8, 100
 """Region of a stack that is pushed to in bursts, and how deep it becomes."""
 _DIVE_DEPTH = 60
@@ -75,10 +82,41 @@ def check_serial(bench: Bench) -> StackStatistics:
     cases = [case for case in CASES if bench.thorough or case.__name__ not in _LONG_LIVES]
     driver = Driver(bench, params, Random(bench.random.getrandbits(32)), UNRULY)
     directed = driver.run([partial(_directed, cases[warp::params.warps], bench) for warp in range(params.warps)])
-    played = [random_run(bench, "least", count, failures) for count, failures in (
+    played = [random_run(bench, params, count, failures) for count, failures in (
         ((3000, 0.0), (1000, 0.02)) if bench.thorough else ((250, 0.02),))]
     bench.checked("random operations, serial", sum(part.operations for part in played))
     return StackStatistics.of([directed, *played])
+
+
+def check_sizes(bench: Bench) -> StackStatistics:
+    """Stacks of which fewer tokens are on chip, or more, in both forms: directed cases but those that count on what is
+    in memory behind sixteen, then random operations; and recursion with the fewest."""
+    def start(cases: Sequence[Start], seed: int, count: int, stack: WarpStack) -> Source:
+        yield from _directed(cases, bench, stack)
+        yield from operations(stack, Random(seed), count, faults=False)
+
+    def measured(preset: str, tokens: int) -> StackStatistics:
+        params = replace(PRESETS[preset], warps=4, stack_tokens=tokens)
+        cases = [case for case in CASES if case.__name__ in _OF_SIZE or (
+            bench.thorough and (tokens <= CACHED_TOKENS or case.__name__ not in _IN_MEMORY))]
+        count = (50 if params.serial else 200) * (8 if bench.thorough else 1)
+        driver = Driver(bench, params, Random(bench.random.getrandbits(32)), UNRULY)
+        return driver.run([partial(start, cases[warp::params.warps], bench.random.getrandbits(32), count)
+                           for warp in range(params.warps)])
+
+    def recursion(tokens: int) -> StackStatistics:
+        driver = Driver(bench, replace(PRESETS["small"], stack_tokens=tokens), Random(0), UNRULY)
+        _play(bench, ((name, build(RUNS[name], "O3")) for name in RECURSIVE), driver, _RECURSION_REQUESTS)
+        return driver.statistics
+
+    machines = [("small", tokens) for tokens in _SIZES] + [("least", tokens) for tokens in _SIZES[::2]]
+    parts = [recursion(_SIZES[0]), *(measured(*machine) for machine in machines)]
+    if bench.thorough:
+        parts += [random_run(bench, replace(PRESETS[preset], stack_tokens=tokens), 2000, 0.02)
+                  for preset, tokens in machines]
+    statistics = StackStatistics.of(parts)
+    bench.checked("operations with another number of tokens on chip", statistics.operations)
+    return statistics
 
 
 def check_speed(bench: Bench) -> StackStatistics:
@@ -119,11 +157,11 @@ def check_programs(bench: Bench) -> StackStatistics:
     return driver.statistics
 
 
-def random_run(bench: Bench, preset: str, count: int, failures: float) -> StackStatistics:
+def random_run(bench: Bench, params: SmParams, count: int, failures: float) -> StackStatistics:
     """Random operations on all warps, about ``count`` in all."""
     random = Random(bench.random.getrandbits(64))
-    warps = PRESETS[preset].warps
-    driver = Driver(bench, PRESETS[preset], random, _behaviours(random), failures=failures, gap=random.random() / 4,
+    warps = params.warps
+    driver = Driver(bench, params, random, _behaviours(random), failures=failures, gap=random.random() / 4,
                     polite=random.random() < 0.3)
 
     def start(seed: int, stack: WarpStack) -> Source:
@@ -134,7 +172,8 @@ def random_run(bench: Bench, preset: str, count: int, failures: float) -> StackS
 
 
 def _check_random(bench: Bench, what: str, preset: str, count: int, failures: float, checked: str) -> StackStatistics:
-    statistics = StackStatistics.of(random_run(bench, preset, count if bench.thorough else count // 2, failures)
+    count //= 1 if bench.thorough else 2
+    statistics = StackStatistics.of(random_run(bench, PRESETS[preset], count, failures)
                                     for _ in bench.progress(range(30 if bench.thorough else 1), what))
     bench.checked(checked, statistics.operations)
     return statistics
@@ -232,7 +271,7 @@ def record(bench: Bench) -> None:
 PARTS: dict[str, Callable[[Bench], StackStatistics]] = {
     "directed": check_directed, "kernels": check_programs, "recursion": check_recursion, "random": check_random,
     "faults": check_faults, "bursts": check_bursts, "swings": check_swings, "speed": check_speed,
-    "serial": check_serial}
+    "serial": check_serial, "sizes": check_sizes}
 """What is checked, by name."""
 
 

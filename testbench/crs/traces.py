@@ -11,17 +11,18 @@ from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from rtl.crs import CallReturnStack
-from rtl.crs.records import StackState
-from rtl.isa.tokens import TokenKind
+from rtl.crs.records import stack_state
+from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import DEPTH_BITS, StackOperation
 from rtl.params import WARP_THREADS, SmParams
-from sim.waves import Mark, Trace, View
+from sim.waves import Mark, Trace, View, error_text
 from testbench.crs.driver import WarpSignals
 from testbench.crs.steps import PUSHES
 
+_LINES = range(2 * CACHED_TOKENS // TOKENS_PER_LINE)
 _Observed = data.StructLayout({
     "operation": StackOperation, "taken": 1, "kind": TokenKind, "mask": WARP_THREADS, "resume": 1, "spill": 1,
-    "fill": 1, "filled": 1, "cached": 3, "dirty": 3, "last": DEPTH_BITS, "busy": 1, "parked": 1, "coming": 1})
+    "fill": 1, "filled": 1, "cached": _LINES, "dirty": _LINES, "last": DEPTH_BITS, "busy": 1, "parked": 1, "coming": 1})
 """What concerns one warp in a cycle; see waveforms/README.md."""
 
 
@@ -61,7 +62,7 @@ class TracedStack(Elaboratable):
             m.d.comb += pushes.eq(1)
         m.d.comb += [port.addr.eq(warp) for port, warp in self._addresses]
         for warp, (seen, words) in enumerate(zip(self._observed, self._words, strict=True)):
-            state: Any = Signal(StackState, name=f"state{warp}")
+            state: Any = Signal(stack_state(stack.params), name=f"state{warp}")
             m.d.comb += [
                 state.eq(words["states"]),
                 seen.cached.eq(state.entered - words["below"]), seen.dirty.eq(state.dirtied - words["cleaned"]),
@@ -94,7 +95,8 @@ class TracedStack(Elaboratable):
                 "operation": asked.operation, "kind": asked.kind, "pc": asked.operand, "mask": asked.mask},
             "result": {
                 "valid": stack.result_valid, "warp": Trace(told.warp, "dec"), "resume": told.resume,
-                "empty": told.empty, "error": told.error, "kind": told.kind, "pc": told.pc, "mask": told.mask},
+                "empty": told.empty, "error": error_text(stack.result_valid, told.error), "kind": told.kind,
+                "pc": told.pc, "mask": told.mask},
             "memory": {
                 "request": stack.port.request.valid, "taken": stack.port.request.ready, "write": line.write,
                 "warp": Trace(line.tag, "dec"), "line": line.address, "answer": stack.port.response.valid},

@@ -252,8 +252,21 @@ def test_a_grid_starts_again(debug):
     assert "the grid is over" in shown[7]
 
 
+@pytest.fixture
+def typed(capsys, monkeypatch, session):
+    """What a session prints in which a person types something."""
+    def run(keys: str, program: str = LOOP) -> str:
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+        with create_pipe_input() as terminal, create_app_session(input=terminal, output=DummyOutput()):
+            terminal.send_text(keys)
+            assert main(session(program)) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
 @needs_compiled
-def test_an_interrupt_stops_the_machine(debug, monkeypatch):
+def test_an_interrupt_stops_the_machine_for_a_person(typed, monkeypatch):
     looks, look = [], Watch.look
 
     def interrupted(self, cycles):
@@ -263,22 +276,8 @@ def test_an_interrupt_stops_the_machine(debug, monkeypatch):
         return look(self, cycles)
 
     monkeypatch.setattr(Watch, "look", interrupted)
-    shown = debug(ENDLESS, "run", "warps", "quit")
-    assert shown[0].startswith("interrupted\nwarp 0 at 0x00")
-    assert "stopped" in shown[1]
-
-
-@pytest.fixture
-def typed(capsys, monkeypatch, session):
-    """What a session with a loop prints in which a person types something."""
-    def run(keys: str) -> str:
-        monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-        with create_pipe_input() as terminal, create_app_session(input=terminal, output=DummyOutput()):
-            terminal.send_text(keys)
-            assert main(session(LOOP)) == 0
-        return capsys.readouterr().out
-
-    return run
+    shown = typed("run\nwarps\nquit\n", ENDLESS)
+    assert "interrupted\nwarp 0 at 0x00" in shown and "stopped" in shown
 
 
 @needs_compiled
@@ -359,7 +358,7 @@ def test_a_batch_is_read_before_anything_runs(tmp_path, capsys, script, complain
 @pytest.mark.parametrize(("arguments", "complaint"), [
     (["--batch", "nowhere"], "nowhere: No such file or directory"),
     (["--crs", "0"], "a debugger needs call/return stacks in memory: --crs 512 or more"),
-    (["--block", "1024"], "a block of 1024 threads needs 32 warps, preset default has 8; preset full has enough"),
+    (["--block", "1024"], "a block of 1024 threads needs 32 warps, preset default has 8; preset programs has enough"),
     (["--engine", "model"], "argument --engine: invalid choice: 'model'"),
     (["--arg", "u32:1"], RECURSION),
 ])

@@ -1,8 +1,12 @@
-"""Operands for tests of double precision, and what MPFR makes of them."""
+"""Operands for tests of double precision, and what exact arithmetic, rounded once, makes of them.
+
+The arithmetic is that of rational numbers, as Python has them. A test compares it with MPFR, which is no part of the
+smallest installation.
+"""
 
 import random
-from importlib import import_module
-from typing import Any
+from fractions import Fraction
+from math import isinf, isnan
 
 import numpy as np
 
@@ -10,11 +14,11 @@ from rtl.isa.kinds import FloatRounding
 
 __all__ = ["EDGES", "NAN", "SIGN", "as_double", "doubles", "fused"]
 
-gmpy2: Any = import_module("gmpy2")       # it does not say of what types its functions are
-_ROUNDINGS = {FloatRounding.RN: gmpy2.RoundToNearest, FloatRounding.RM: gmpy2.RoundDown,
-              FloatRounding.RP: gmpy2.RoundUp, FloatRounding.RZ: gmpy2.RoundToZero}
 NAN, SIGN = 0x7FF8 << 48, 1 << 63
 _ONE, _INFINITY, _FRACTION = 0x3FF << 52, 0x7FF << 52, (1 << 52) - 1
+_FRACTION_BITS, _LEAST = 52, -1074
+"""Bits of a fraction; the exponent of the smallest number."""
+_HALF = Fraction(1, 2)
 EDGES = (0, 1, 2, 3, _FRACTION >> 1, _FRACTION, _FRACTION + 1, _FRACTION + 2, 1 << 53, _ONE - 1, _ONE, _ONE + 1,
          0x3FF8 << 48, 0x4000 << 48, 0x0340 << 48, 0x7CA0 << 48, _INFINITY - 1, _INFINITY - 2, _INFINITY, _INFINITY + 1,
          NAN, SIGN - 1)
@@ -49,8 +53,7 @@ def doubles(source: random.Random, count: int) -> list[list[int]]:
         if kind < 0.3:
             c = _near(source, a, b) | source.choice((source.getrandbits(52), 0, 1, _FRACTION))
         elif kind < 0.5:
-            with gmpy2.context(precision=53, emin=-1073, emax=1024, subnormalize=True):
-                c = (bits_of(gmpy2.mpfr(as_double(a)) * as_double(b)) + source.randrange(-1, 2)) % SIGN
+            c = (fused(a, b, 0, FloatRounding.RN) + source.randrange(-1, 2)) % SIGN
         elif kind < 0.7:
             b = (a + source.randrange(-2, 3)) % SIGN if source.random() < 0.5 else a
         rows.append([number ^ SIGN * source.getrandbits(1) for number in (a, b, c)])
@@ -62,12 +65,43 @@ def as_double(bits: int) -> float:
     return float(np.array(bits, np.uint64).view(np.float64))
 
 
-def bits_of(number: Any) -> int:
-    """The bits of a number that double precision has."""
-    return NAN if gmpy2.is_nan(number) else int(np.array(float(number), np.float64).view(np.uint64))
-
-
 def fused(a: int, b: int, c: int, rounding: FloatRounding) -> int:
-    """What MPFR, as wide as double precision is, makes of a * b + c."""
-    with gmpy2.context(precision=53, emin=-1073, emax=1024, subnormalize=True, round=_ROUNDINGS[rounding]):
-        return bits_of(gmpy2.fma(*(gmpy2.mpfr(as_double(bits)) for bits in (a, b, c))))
+    """The bits of a * b + c, rounded once."""
+    x, y, z = (as_double(bits) for bits in (a, b, c))
+    negative_product, negative_sum = bool((a ^ b) & SIGN), bool(c & SIGN)
+    if isnan(x) or isnan(y) or isnan(z):
+        return NAN
+    if isinf(x) or isinf(y):
+        if x == 0 or y == 0 or (isinf(z) and negative_product != negative_sum):
+            return NAN
+        return _INFINITY | SIGN * negative_product
+    if isinf(z):
+        return c
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    if exact:
+        return rounded(exact, rounding)
+    both_zero = x * y == 0 and (x == 0 or y == 0) and z == 0
+    if both_zero and negative_product == negative_sum:
+        return SIGN * negative_sum
+    return SIGN * (rounding is FloatRounding.RM)
+
+
+def rounded(number: Fraction, rounding: FloatRounding) -> int:
+    """The bits of a number that is not 0, rounded."""
+    size, is_negative = abs(number), number < 0
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    if size < Fraction(2) ** exponent:
+        exponent -= 1
+    place = max(exponent - _FRACTION_BITS, _LEAST)      # of the last bit that double precision has here
+    count, rest = divmod(size / Fraction(2) ** place, 1)
+    away = {FloatRounding.RN: rest > _HALF or (rest == _HALF and count % 2 == 1), FloatRounding.RZ: False,
+            FloatRounding.RM: bool(rest) and is_negative, FloatRounding.RP: bool(rest) and not is_negative}[rounding]
+    # A count that reaches the next power of 2 has the bits of the next exponent, and the last one of infinity.
+    bits = int(count) + away
+    if place > _LEAST:
+        bits += (place - _LEAST) << _FRACTION_BITS
+    if bits >= _INFINITY:
+        to_infinity = {FloatRounding.RN: True, FloatRounding.RZ: False, FloatRounding.RM: is_negative,
+                       FloatRounding.RP: not is_negative}[rounding]
+        bits = _INFINITY if to_infinity else _INFINITY - 1
+    return bits | SIGN * is_negative

@@ -1,6 +1,6 @@
 """The unit for double precision: every instruction, rounding and operand; registers, predicates, CC and barriers.
 
-The datapath is compared with MPFR, which rounds the exact result once, and the unit with the reference machine.
+The datapath is compared with exact arithmetic that rounds its result once, and the unit with the reference machine.
 """
 
 import random
@@ -36,7 +36,7 @@ def _play(bench: Bench, what: str, params: SmParams, cases: Iterable[DoubleCase]
 
 
 def check_datapath(bench: Bench) -> None:
-    """Sums, products and both at once in all roundings, as fast as they can come, against MPFR."""
+    """Sums, products and both at once in all roundings, as fast as they can come, against exact arithmetic."""
     count, dut = 20_000 if bench.thorough else 250, DoubleDatapath()
     for operation in _ARITHMETIC:
         for rounding in FloatRounding:
@@ -90,7 +90,7 @@ def chosen(a: int, b: int, lesser: bool) -> int:
 
 
 def expected(operation: DoubleOperation, a: int, b: int, c: int, rounding: FloatRounding) -> int:
-    """What MPFR makes of operands."""
+    """The right result."""
     if operation is DoubleOperation.ADD:
         return fused(a, _ONE, b, rounding)
     return fused(a, b, (a ^ b) & SIGN if operation is DoubleOperation.MULTIPLY else c, rounding)

@@ -1,22 +1,45 @@
 """The unit for double precision."""
 
+import random
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
+from typing import Any
 
+import numpy as np
 import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
 from rtl.conversion_units import ConversionUnits
 from rtl.isa.double import DOUBLE
+from rtl.isa.kinds import FloatRounding
 from rtl.params import PRESETS, SmParams
 from sim.testbench import Bench
 from testbench import simulation
 from testbench.double import tb_double
 from testbench.double.cases import case_of, word_of_form
 from testbench.double.driver import DoubleDriver
+from testbench.double.numbers import EDGES, NAN, SIGN, as_double, doubles, fused
 from testbench.simulation import failure
 
+gmpy2: Any = import_module("gmpy2")       # it does not say of what types its functions are
+_ROUNDINGS = {FloatRounding.RN: gmpy2.RoundToNearest, FloatRounding.RM: gmpy2.RoundDown,
+              FloatRounding.RP: gmpy2.RoundUp, FloatRounding.RZ: gmpy2.RoundToZero}
 passes = partial(simulation.passes, "double")
+
+
+@pytest.mark.parametrize("rounding", FloatRounding)
+def test_what_is_expected_is_what_mpfr_makes_of_it(rounding):
+    """Of edges with both signs, and of random operands that are near ties and ends of the range."""
+    source = random.Random(rounding.value)
+    edges = [edge | sign for edge in EDGES for sign in (0, SIGN)]
+    triples = [(source.choice(edges), source.choice(edges), source.choice(edges)) for _ in range(600)]
+    triples += zip(*doubles(source, 600), strict=True)
+    with gmpy2.context(precision=53, emin=-1073, emax=1024, subnormalize=True, round=_ROUNDINGS[rounding]):
+        exact = [gmpy2.fma(*(gmpy2.mpfr(as_double(bits)) for bits in triple)) for triple in triples]
+    found = [fused(*triple, rounding) for triple in triples]
+    assert found == [NAN if gmpy2.is_nan(number) else np.array(float(number), np.float64).view(np.uint64)
+                     for number in exact]
 
 
 def test_datapath():

@@ -1,10 +1,12 @@
 """What was compiled once is used again, and only where it is the same."""
 
+import errno
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from rtl.component import Component
 from rtl.params import SmParams
 from sim.engine import CompiledEngine, EngineError, cache, choose
 from sim.engine.identity import identify
+from sim.scratch import why_unwritable
 from testbench.engine.designs import needs_compiled
 from testbench.simulation import simulate
 
@@ -119,6 +122,83 @@ def test_a_library_that_is_gone_is_made_again(folder):
     for path in folder.glob("*.so"):
         path.unlink()
     assert run(Everything()) == (expected, 1)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch, tmp_path):
+    """A folder for temporary files of this test's own."""
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(cache, "scratch", lambda: place)
+    return place
+
+
+def test_a_temporary_folder_takes_the_place_of_one_that_cannot_be_written(elsewhere, monkeypatch, tmp_path, capsys):
+    """It is told before anything is elaborated or compiled, once, and this process finds its models again."""
+    (tmp_path / "file").touch()
+    wrong = tmp_path / "file" / "models"
+    monkeypatch.setenv("WARPSTACK_CACHE", str(wrong))
+    before = []
+    monkeypatch.setattr("sim.engine.restore.activity", lambda what: before.append(capsys.readouterr().err) or
+                        nullcontext())
+    _, elaborated = run(Everything())
+    assert elaborated == 1 and before[0] == (
+        f"warning: {wrong} cannot be written (Not a directory): models are kept for this run alone; WARPSTACK_CACHE "
+        "names another folder\n")
+    assert run(Everything())[1] == 0
+    assert capsys.readouterr().err == ""
+    assert len(list((elsewhere / "models").iterdir())) == 2
+
+
+def test_without_a_home_models_are_kept_for_a_run(elsewhere, monkeypatch, capsys):
+    monkeypatch.delenv("WARPSTACK_CACHE", raising=False)
+
+    def homeless(_path):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    assert cache.cache_folder() == elsewhere / "models"
+    assert "there is no home folder" in capsys.readouterr().err
+    monkeypatch.delenv("WARPSTACK_CACHE")
+
+
+def test_a_disk_that_is_full_when_a_model_is_done_is_told(folder, elsewhere, monkeypatch, capsys):
+    honest = cache.store
+
+    def full(path, content):
+        if folder in path.parents:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        honest(path, content)
+
+    monkeypatch.setattr(cache, "store", full)
+    assert run(Everything())[1] == 1
+    assert f"warning: {folder} cannot be written (No space left on device)" in capsys.readouterr().err
+    monkeypatch.setattr(cache, "store", lambda *_: full(folder / "x", b""))
+    with pytest.raises(EngineError, match="No space left on device"):
+        run(Everything(step=2))
+
+
+def test_a_folder_that_can_only_be_read_is_read(folder, monkeypatch, capsys):
+    expected, _ = run(Everything())
+
+    def read_only(*_):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "utime", read_only)
+    monkeypatch.setattr(cache, "store", read_only)
+    assert run(Everything()) == (expected, 0)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_folder_without_room_cannot_be_written(tmp_path, monkeypatch):
+    assert why_unwritable(tmp_path / "new") is None and list((tmp_path / "new").iterdir()) == []
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    assert why_unwritable(tmp_path / "new") == "No space left on device"
+    assert list((tmp_path / "new").iterdir()) == []
 
 
 class Holder(Everything):

@@ -5,6 +5,7 @@ from itertools import cycle
 from typing import Any
 
 from rtl.isa.condition import ConditionCode
+from rtl.isa.control_code import next_address
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT
 from rtl.isa.tokens import API_CALL_LIMIT, CACHED_TOKENS, CRS_GRANULE, TOKEN_BYTES, TRAP_RESERVE, TokenKind
@@ -58,9 +59,10 @@ class Life:
             kept_masks = {name: getattr(self.masks, name) for name in WarpMasks.__slots__}
             self.masks = WarpMasks(**{**kept_masks, **masks})
         self.depth = 0 if terminated else self.depth + pushed if depth is None else depth
-        failed = error is not WarpError.NONE and not terminated
+        if error is not WarpError.NONE and not terminated:      # an instruction that failed is left behind
+            after = next_address(pc) if move is FlowOperation.NONE else pc
         self.stream.steps.append(FlowStep(
-            word, pc, pc if failed else after or 0, self.masks.active, codes_of(self.masks), self.depth, guard,
+            word, pc, after or 0, self.masks.active, codes_of(self.masks), self.depth, guard,
             conditions, operand, same, fault, terminated, error, value, kept, memory, move, target, unreported))
         return self
 
@@ -414,6 +416,8 @@ def _traps() -> Iterator[Life]:
            .push("SSY").refuse(WarpError.MISALIGNED_PC, HANDLER + 4)(encode("SYNC"), TARGET, depth=0))
     yield (Life("RESTORE: no frame").push("SSY").move(FlowOperation.RESTORE, error=WarpError.STACK_ERROR)
            (encode("SYNC"), TARGET, depth=0))
+    yield (Life("RESTORE: to what is behind the instruction in whose place it is").enter(1, NEXT)
+           .move(FlowOperation.RESTORE, NEXT, depth=0))
     yield (Life("RESTORE: no instruction begins where the frame says").enter(1, PC + 4)
            .move(FlowOperation.RESTORE, error=WarpError.MISALIGNED_PC))
     yield _lost("ENTER_TRAP, RESTORE: memory that is not there")
@@ -449,7 +453,9 @@ def unreported() -> Iterator[Stream]:
     yield full(_to("SSY", TARGET), **none)(_to("CAL", TARGET), **none).refuse(WarpError.STACK_OVERFLOW).stream
     yield Life("unreported: no handler").refuse(WarpError.MISALIGNED_PC, HANDLER + 4).stream
     yield Life("unreported: no frame").enter(1).move(FlowOperation.RESTORE, PC, depth=0).move(
-        FlowOperation.RESTORE).stream
+        FlowOperation.RESTORE, PC).stream
+    yield Life("unreported: no frame in memory either").push("SSY", times=2 * CACHED_TOKENS).move(
+        FlowOperation.RESTORE, PC).stream
     yield Life("unreported: RET from nothing ends the warp all the same")(
         encode("RET"), terminated=True, active=0, exited=ALL).stream
     yield Life("unreported: SETCRSPTR without memory", granules=0).push("SSY")(

@@ -41,6 +41,8 @@ ENTRY_CYCLES = 20
 _QUIET_CYCLES = 24
 """Cycles after a result until the stack pointer has surely been written: a branch's second token may wait for an
 unwind."""
+_NEAR = (FlowOperation.NONE, FlowOperation.BRANCH)
+"""What may go on behind itself: instructions, and the plain jump."""
 _RESTS = 0.1
 """Chance that a warp sends nothing more behind a result until its stack pointer has been compared."""
 
@@ -269,11 +271,12 @@ class FlowDriver(UnitDriver):
         bench.expect(f"{where}: error, end, reference kept", got, (expected.error, expected.terminated, expected.kept))
         if not expected.terminated:
             bench.expect(f"{where}: pc", int(result.pc), expected.pc_after)
-            if isinstance(item, FlowStep) and item.move is FlowOperation.NONE and item.error is WarpError.NONE:
-                bench.expect(f"{where}: goes on behind the instruction", bool(result.behind),
-                             item.unreported is WarpError.NONE and item.pc_after == next_address(item.pc))
-        elif expected.error is not WarpError.NONE:
-            bench.expect(f"{where}: pc of the error", int(result.pc), expected.pc)
+            if isinstance(item, FlowStep):
+                succeeds = item.error is WarpError.NONE and item.unreported is WarpError.NONE
+                near = item.move in _NEAR and item.pc_after == next_address(item.pc)
+                bench.expect(f"{where}: goes on behind the instruction", bool(result.behind), succeeds and near)
+        if expected.error is not WarpError.NONE:
+            bench.expect(f"{where}: pc of the error", int(result.own), expected.pc)
         bench.expect(f"{where}: active threads", int(result.active), expected.active)
         bench.expect(f"{where}: codes", bits >> codes.offset & (1 << codes.width) - 1, expected.codes)
         if expected.value is not None:

@@ -179,8 +179,9 @@ def retire(machine: Machine, slot: int) -> tuple[Retirement, FlowStep | None]:
         (threads, row), = record.registers.values()
         value = row[(threads & -threads).bit_length() - 1]
     failed = record.error is not WarpError.NONE and not record.terminated
+    after = next_address(record.pc) % (1 << 32) if failed else record.next_pc
     return record, FlowStep(
-        word, record.pc, record.pc if failed else record.next_pc, 0 if record.terminated else record.after.active,
+        word, record.pc, after, 0 if record.terminated else record.after.active,
         codes_of(record.after), 0 if record.terminated else record.depth_after,
         guard, sum(nibble << 4 * thread for thread, nibble in enumerate(nibbles)), operand, same, fault,
         record.terminated, record.error, value, keeps and not failed, memory_of(warp) if form.name == "CCTLL" else None,

@@ -16,7 +16,7 @@ from sim.kernels.manifest import LEVELS, RUNS, build
 from sim.machine.memory_port import MemoryBehaviour
 from sim.model.warp import Machine
 from sim.testbench import Bench
-from sim.waves import Mark, Trace, View
+from sim.waves import Mark, Trace, View, error_text
 from testbench.flow.cases import directed, unreported
 from testbench.flow.driver import ALL_REPORTED, ENTRY_CYCLES, HIT_CYCLES, PUSH_CYCLES, FlowDriver
 from testbench.flow.random_programs import random_streams
@@ -143,7 +143,7 @@ def traces_of(driver: FlowDriver) -> View:
             "mask": asked.mask, "answered": stack.result_valid, "popped": stack.result.kind},
         "result": {
             "valid": flow.result.valid, "warp": Trace(result.warp, "dec"), "pc": result.pc, "active": result.active,
-            "terminated": result.terminated, "error": result.error},
+            "terminated": result.terminated, "error": error_text(flow.result.valid, result.error)},
         "memory": {
             "request": stack.port.request.valid, "write": stack.port.request.payload.write,
             "tag": Trace(stack.port.request.payload.tag, "dec"), "answer": stack.port.response.valid}},

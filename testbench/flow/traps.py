@@ -41,7 +41,7 @@ def trap_step(source: Random, made: Machine, warp: Warp) -> FlowStep:
     except WarpFaultError as fault:
         error, after = fault.error, pc
         if not made.reports(error) and operation is not FlowOperation.ENTER_TRAP:
-            error, after = WarpError.NONE, (pc + INSTRUCTION_BYTES) % (1 << 32)
+            error = WarpError.NONE
     if error is WarpError.NONE:
         warp.pc = after
     return FlowStep(

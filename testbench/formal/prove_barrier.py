@@ -34,7 +34,7 @@ from rtl.one_hot import one_hot
 from rtl.params import PRESETS
 from rtl.population import population
 from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, free, no_reset, put
+from sim.formal.surroundings import Past, can_happen, claim, ever, free, no_reset, put
 from sim.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
@@ -102,7 +102,8 @@ class _Spec(Elaboratable):
         m.d.comb += [self.cta.eq(AnyConst(len(self.cta))), self.number.eq(AnyConst(len(self.number))),
                      Assume(self.number < _PLACES, "there is such a barrier"),
                      Assume(dut.barriers == AnyConst(len(dut.barriers)), "barriers of the grid"),
-                     Assume(dut.barriers <= BARRIERS, "not more than there are")]
+                     Assume(dut.barriers <= BARRIERS, "not more than there are"),
+                     Assume(~(dut.sweep.active & dut.launch.valid), "no warp begins in the sweep after a reset")]
         self._begin(m)
         self._act(m, past)
         self._move(m, past)
@@ -265,17 +266,32 @@ class _Spec(Elaboratable):
         here = (dut._cta == self.cta) & (dut._number == self.number)
 
         # Of the barrier, and who waits at each.
-        claim(m, known["live"] == self.live, "live warps are counted")
+        # What is kept of a CTA means nothing before its slot has had one.
+        launch = dut.launch.payload
+        first = dut.launch.valid & (launch.number == 0)
+        had = Cat(ever(m, first & (launch.cta == cta)) for cta in range(_WARPS))
+        begun = had.bit_select(self.cta, 1)
+        m.d.comb += Assume(~dut.launch.valid | first | had.bit_select(launch.cta, 1), "a CTA begins with its warp 0")
+        for warp, place in enumerate(self.places):
+            claim(m, had.bit_select(self.ctas[warp], 1), f"it is of a CTA that has begun, {warp}",
+                  when=place != _Place.DEAD)
+        claim(m, ~(dut.lost & ~had).any(), "a CTA has lost a warp that has begun")
+        claim(m, had.bit_select(dut._lowest_lost, 1), "the next one that has lost a warp", when=dut._some_lost)
+        claim(m, had.bit_select(dut._cta, 1), "what is worked on", when=looked | at("USED", "PICK", "FETCH"))
+        claim(m, ~had.any() & Cat(place == _Place.DEAD for place in self.places).all(), "nothing in the sweep",
+              when=dut.sweep.active)
+        claim(m, begun, "a CTA has begun", when=(self.live != 0) | (came != 0))
+        claim(m, known["live"] == self.live, "live warps are counted", when=begun)
         claim(m, (known["row"].state.arrived == came) & (known["row"].state.expected == self.asked)
-              & (known["row"].waiting == held), "the barrier", when=known["used"])
-        claim(m, came == 0, "a barrier that is not used", when=~known["used"])
+              & (known["row"].waiting == held), "the barrier", when=known["used"] & begun)
+        claim(m, came == 0, "a barrier that is not used", when=~known["used"] | ~begun)
         claim(m, came >= population(held), "who waits has arrived")
         claim(m, came < Mux(self.asked.any(), self.asked, _WARPS), "no barrier is forgotten")
         claim(m, self.asked == 0, "nobody has arrived", when=came == 0)
         for cta, number, used, waiting in known["rows"]:
             may = Cat(self._waits(warp) & (self.ctas[warp] == cta) & (self.numbers[warp] == number)
                       for warp in range(_WARPS))
-            claim(m, ~(waiting & ~may).any(), f"who waits at {number} of {cta}", when=used)
+            claim(m, ~(waiting & ~may).any(), f"who waits at {number} of {cta}", when=used & had[cta])
 
         # Of each warp.
         for warp, place in enumerate(self.places):

@@ -36,7 +36,7 @@ from amaranth.lib import data, enum
 from amaranth.lib.wiring import Out
 
 from rtl.control_flow import ControlFlow
-from rtl.crs.records import COUNT_BITS, Parking
+from rtl.crs.records import Parking
 from rtl.crs.tokens import PLACE_BITS, role_of
 from rtl.flow import FlowDecoder
 from rtl.flow.decode import INJECTED
@@ -181,7 +181,8 @@ class _Spec(Elaboratable):
         flow, states = self.flow, self.stack.states
         self.past = Past(m)
         for words in () if self._examples else (states.below, states.cleaned, states.acknowledged):
-            words.write(m, AnySeq(1), AnySeq(_PARAMS.warp_bits), AnySeq(COUNT_BITS))
+            words.write(m, AnySeq(1) & ~states.sweep.active, AnySeq(_PARAMS.warp_bits),
+                        AnySeq(_PARAMS.stack_count_bits))
         own, self.waits, self.codes, self.seeks, self.busy, self.state = (words.read(m, self.warp) for words in (
             flow.states, flow.waiting, states.codes, states.seeks, states.busy, states.states))
         m.d.comb += [self.active.eq(self._bit(own.active)), self.code.eq(self._code_of(own.codes))]

@@ -11,6 +11,9 @@ one warp and one scoreboard, whichever they are:
    warp has entered the trap or left it in between.
 5. Behind a DEPBAR.LE it issues only when the scoreboard is as low as that says.
 
+Whatever the memories of counters held at the reset, all of that is so once the sweep is over; during it no unit tells
+of anything.
+
 The scoreboard is lowered no more often than it was raised, and raised 62 times more than lowered at most: what is full
 waits, and what is complete has lowered all. What the store tells is that of the instructions: another theorem.
 """
@@ -75,6 +78,8 @@ class _Spec(Elaboratable):
         past, store, number = Past(m), dut.store, self.number
         free(m, dut)
         no_reset(m)
+        self.restored = ~dut.scoreboards.sweep.active
+        can_happen(m, past(dut.scoreboards.sweep.active) & self.restored, "counters are as after power-up")
         self.own, self.head, self.after, self.up = (self._mine(name) for name in ("own", "head", "after", "up"))
         taken, ready, injected = (Signal(name=name) for name in ("taken", "ready", "injected"))
         m.d.comb += [
@@ -129,7 +134,7 @@ class _Spec(Elaboratable):
         m.d.sync += high.eq(high + raises - ((event.warp == self.warp) & self._its(event.lowers)))
         m.d.comb += Assume(high < _MOST, "not raised too often")
         claim(m, counting == past(raises), "it is counted")
-        claim(m, (high - counting)[:COUNTER_BITS] == (ups + 1 - downs)[:COUNTER_BITS], "how often")
+        claim(m, (high - counting)[:COUNTER_BITS] == (ups + 1 - downs)[:COUNTER_BITS], "how often", when=self.restored)
         claim(m, high == 0, "it is zero",
               when=scoreboards.lowered.bit_select(self.warp, 1) & self._its(scoreboards.zero))
         claim(m, self._its(self.up), "it is high", when=high != 0)
@@ -153,7 +158,8 @@ class _Spec(Elaboratable):
                      Assume(open_ < _MOST, "not too many"),
                      Assume(ends <= open_ - counting, "who is complete has issued")]
         claim(m, counting == past(begins), "it is counted as well")
-        claim(m, (open_ - counting)[:COUNTER_BITS] == (begun - sum(done))[:COUNTER_BITS], "how many")
+        claim(m, (open_ - counting)[:COUNTER_BITS] == (begun - sum(done))[:COUNTER_BITS], "how many",
+              when=self.restored)
         claim(m, open_ == 0, "all is complete", when=self.own.complete)
         claim(m, over | self.up[COMPLETE], "something is not complete")
         claim(m, over, "nothing is under way", when=self.dut.drained.bit_select(self.warp, 1))
@@ -195,6 +201,7 @@ class _Spec(Elaboratable):
 
 
 THEOREM = Theorem(_Spec, depth=4, reach=12, long=True, examples=partial(_Spec, examples=True), faults=(
+    Fault("rtl.sweep", "content.eq(initial)", "content.eq(word)"),
     Fault("rtl.issue.warp", "next_ & told.follows", "next_"),
     Fault("rtl.issue.warp", "wake.eq(told.time + told.control.rest)", "wake.eq(told.time + told.control.rest - 1)"),
     Fault("rtl.issue.scoreboards", "(ahead == behind) & ~(raises & here)", "(ahead == behind)"),

@@ -60,6 +60,9 @@ class _Spec(Elaboratable):
             machine.insisting.eq(warps.insisting), warps.trapping.eq(machine.trapping), warps.urgent.eq(machine.urgent),
             warps.release.eq(machine.release), machine.paused.eq(warps.paused), machine.quiet.eq(warps.quiet),
             machine.returning.eq(warps.returning), machine.live.eq(warps.live)]
+        self.restored = ~warps.sweep.active
+        m.d.comb += Assume(self.restored | ~(warps.dispatched.valid | warps.result.valid),
+                           "nothing happens in the sweep after a reset")
         places = [Signal(_Place, name=f"place_{warp}") for warp in range(_PARAMS.warps)]
         for warp, place in enumerate(places):
             self._follow(m, warps, machine, warp, place)
@@ -137,7 +140,7 @@ class _Spec(Elaboratable):
         claim(m, inside == at(_Place.ENTERS, _Place.INSIDE, _Place.WAITS_INSIDE, _Place.BARE, _Place.AT_RTT,
                               _Place.ASKED, _Place.LEAVES), f"who is inside, {warp}")
         claim(m, (warps.entries.read(m, warp) ^ warps.results.read(m, warp)) == (at(_Place.ENTERS) & ~warps.bare[warp]),
-              f"whose result is that of its entry, {warp}")
+              f"whose result is that of its entry, {warp}", when=self.restored)
         claim(m, at(_Place.ENTERS, _Place.BARE), f"who has no handler, {warp}", when=warps.bare[warp])
         claim(m, past(at(_Place.AT_RTT) & machine.release) & leaving, f"all who wait leave, {warp}",
               when=past(at(_Place.AT_RTT)) & ~at(_Place.AT_RTT))

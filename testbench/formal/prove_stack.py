@@ -8,9 +8,11 @@ refuse. Lines are spilled, filled and written back meanwhile. Of one warp and on
    it has looked at those above; but for the holes under a trap frame, and for an operation that empties the stack.
 3. Memory has the token, unless its line is one of those that count as dirty. A dirty line leaves for its own place in
    the warp's region.
-4. Four lines are on chip at most, one is on its way from memory, seven are on their way to it.
+4. Four lines are on chip at most, one is on its way from memory, seven are on their way to it: or, with another number
+   of tokens on chip, n, one, 2n - 1.
 5. A write-back is answered when memory has taken all lines.
 6. What the engine and the pipeline promise each other, the assertions of the hardware, is so.
+7. All of this is so from the end of the sweep after a reset on, whatever the memories of the stack held.
 
 A token is forgotten when its warp is launched or gets another region, when SET_POINTER drops its line before memory has
 it, and when memory refuses its line.
@@ -30,21 +32,18 @@ from amaranth.lib import data
 
 from rtl.crs import CallReturnStack
 from rtl.crs.engine import VisitStep
-from rtl.crs.records import FILLS_UP_TO, Parking
-from rtl.crs.tokens import CACHED_LINES, PLACE_BITS, SLOT_BITS, StoredToken, role_of
+from rtl.crs.records import Parking, fills_up_to
+from rtl.crs.tokens import PLACE_BITS, StoredToken, role_of
 from rtl.crs.unit import STEP_FLAGS
-from rtl.isa.tokens import CACHED_TOKENS, CRS_GRANULE, LINE_BYTES, TOKEN_BYTES, TOKENS_PER_LINE, MemoryToken, TokenKind
+from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES, TOKEN_BYTES, TOKENS_PER_LINE, MemoryToken, TokenKind
 from rtl.layouts import DEPTH_BITS, LINE_BITS, StackOperation, TokenLine
-from rtl.params import PRESETS
+from rtl.params import PRESETS, SmParams
 from sim.formal.fault import Fault
 from sim.formal.surroundings import Anything, Past, can_happen, claim, ever, free, no_reset, silenced
 from sim.formal.theorem import Theorem
 
-_PARAMS = PRESETS["tiny"]
 _SHARED = ("pc", "mask", "kind", "counted")
 _LAST_PLACE = TOKENS_PER_LINE - 1
-_WRITES = 7
-"""Lines that may be on their way to memory."""
 _GRANULE = CRS_GRANULE // TOKEN_BYTES
 """Tokens of a granule."""
 _GRANULES = 1 << DEPTH_BITS - 1 - (_GRANULE - 1).bit_length()
@@ -53,13 +52,15 @@ _LINES_PER_GRANULE_BITS = (CRS_GRANULE // LINE_BYTES - 1).bit_length()
 _UNWINDS = (Parking.WALK, Parking.SINK)
 
 
-class _Spec(Elaboratable):
+class StackSpec(Elaboratable):
     """The call/return stack; its tokens on chip are anything that is read as it was written. In examples one warp does
     what ``_do`` says, and memory is fast."""
 
-    def __init__(self, examples: bool = False) -> None:
-        self._examples = examples
-        self.dut: Any = CallReturnStack(_PARAMS)
+    def __init__(self, params: SmParams, examples: bool = False) -> None:
+        self._params, self._examples = params, examples
+        self._count, self._slot, self._most = params.stack_count_bits, params.stack_slot_bits, params.stack_lines
+        self._few, self._most_writes = fills_up_to(params), (1 << params.stack_count_bits) - 1
+        self.dut: Any = CallReturnStack(params)
         if not examples:
             self.dut.tokens = Anything(self.dut.tokens)
 
@@ -72,7 +73,7 @@ class _Spec(Elaboratable):
         no_reset(m)
         self.engine, self.lines, self.judge, self.change = dut.engine, dut.engine.lines, dut._judge, dut._change
         self.left, self.stage = dut._judge._left, dut._judge.stage
-        self.warp, self.depth = Signal(_PARAMS.warp_bits), Signal(DEPTH_BITS - 1)
+        self.warp, self.depth = Signal(self._params.warp_bits), Signal(DEPTH_BITS - 1)
         m.d.comb += [self.warp.eq(AnyConst(len(self.warp))), self.depth.eq(AnyConst(len(self.depth)))]
         self._read()
         self._surround()
@@ -90,7 +91,16 @@ class _Spec(Elaboratable):
         if self._examples:
             self._do()
         m.submodules.dut = silenced(dut)
+        states = dut.states
+        for name in ("states", "busy", "parked", "flushing", "confirming"):
+            words = getattr(states, name)
+            self._claim(~words.collides | ~Cat(warp == self.warp for _, warp in words.writes).all(),
+                        f"one place writes, {name}")
         return m
+
+    def _claim(self, what: Any, message: str, *, when: Any = 1) -> None:
+        """Something holds once the sweep after a reset is over."""
+        claim(self.m, what, message, when=~self.dut.states.sweep.active & Value.cast(when).any(), src_loc_at=1)
 
     def _let(self, name: str, value: Any, bits: int = 1) -> Signal:
         """A signal of that width."""
@@ -113,8 +123,8 @@ class _Spec(Elaboratable):
             words.read(m, warp) for words in (states.filling, states.parked, states.parking, states.flushing,
                                               states.confirming, states.busy))
         self.memory, state = self.sizes.memory, self.state
-        self.on_chip = self._let("on_chip", state.entered - self.below, 3)
-        self.dirty = self._let("dirty", state.dirtied - self.cleaned, 3)
+        self.on_chip = self._let("on_chip", state.entered - self.below, self._count)
+        self.dirty = self._let("dirty", state.dirtied - self.cleaned, self._count)
         self.top = self._let("top", state.last[PLACE_BITS:], LINE_BITS)
         self.beneath = self._let("beneath", self.top - self.on_chip, LINE_BITS)
         self.clean = self._let("clean", self.top - self.dirty, LINE_BITS)
@@ -158,13 +168,13 @@ class _Spec(Elaboratable):
             Assume(Cat(asked.kind == kind for kind in TokenKind).any(), "there are such tokens"),
             Assume(self.dut.configuration.size <= _GRANULES, "a region has so many granules at most"),
             Assume(~ever(m, self.pushed & (self.state.last == Mux(
-                self.memory, _GRANULES * _GRANULE - 1, CACHED_TOKENS - 1))), "no push went beyond")]
+                self.memory, _GRANULES * _GRANULE - 1, self._params.stack_tokens - 1))), "no push went beyond")]
 
     def _keep_tokens(self) -> None:
         """The token of the depth on chip, as it was written last."""
         m, past, pipeline, other = self.m, self.past, self.dut.tokens.pipeline, self.dut.tokens.lines
         self.chip: Any = Signal(StoredToken, name="chip")
-        slot = self.depth[PLACE_BITS:PLACE_BITS + SLOT_BITS]
+        slot = self.depth[PLACE_BITS:PLACE_BITS + self._slot]
         bits, here = len(Value.cast(self.chip)), Cat(slot, self.warp)
 
         def token_of(line: Any) -> Value:
@@ -243,41 +253,44 @@ class _Spec(Elaboratable):
         m, state, engine, past = self.m, self.state, self.engine, self.past
         change, on_chip, dirty, memory = self.change, self.on_chip, self.dirty, self.memory
         step = change.run.step
-        claim(m, self.dut._changed.token == self.token, "what is found is what was pushed", when=self.finds)
-        claim(m, self.met, "all above were found", when=self.looks & self.alive & (change.run.state.last < self.depth))
-        claim(m, self.chip == self.token, "on chip", when=self.alive & self.cached)
-        claim(m, self._is_token(self.in_memory), "in memory", when=self.alive & ~self.soiled)
-        claim(m, ~self.known, "in another region", when=self.moving)
-        claim(m, (self.token.role.as_value() == role_of(self.token.kind))
-              & Cat(self.token.kind == kind for kind in TokenKind).any(), "a token", when=self.known)
+        self._claim(self.dut._changed.token == self.token, "what is found is what was pushed", when=self.finds)
+        self._claim(self.met, "all above were found",
+                    when=self.looks & self.alive & (change.run.state.last < self.depth))
+        self._claim(self.chip == self.token, "on chip", when=self.alive & self.cached)
+        self._claim(self._is_token(self.in_memory), "in memory", when=self.alive & ~self.soiled)
+        self._claim(~self.known, "in another region", when=self.moving)
+        self._claim((self.token.role.as_value() == role_of(self.token.kind))
+                    & Cat(self.token.kind == kind for kind in TokenKind).any(), "a token", when=self.known)
         can_happen(m, self.finds & ever(m, self.alive & ~self.cached) & ever(m, self.filling & ~self.cached),
                    "it was in memory alone")
         can_happen(m, self.alive & past(self.soiled) & ~self.soiled & ~self.flushing, "it is spilled")
         can_happen(m, self.alive & past(self.soiled) & ~self.soiled & self.flushing, "it is written back")
 
         claim(m, self.launched, "it was launched", when=self.known | self.pushing | self.in_change | self.in_judge
-              | self.in_left | self.returns | self.parked | self.flushing | self.commits)
-        claim(m, (on_chip <= CACHED_LINES) & (dirty <= on_chip), "lines")
-        claim(m, on_chip <= (self.top + 1)[:LINE_BITS], "lines that there are")
-        claim(m, state.last.all(), "the empty stack", when=state.last[-1])
-        claim(m, ((self.top + 1)[:LINE_BITS] == on_chip) & (dirty == on_chip), "without a region",
-              when=self.launched & ~memory & ~self.launching & ~(self.begins & step.launch))
-        claim(m, ~self.sizes.granules[-1], "sizes")
-        claim(m, self._of(engine.full), "who is full", when=memory & ~self.launching & (dirty == CACHED_LINES)
-              & (state.last[:PLACE_BITS] == _LAST_PLACE))
+              | self.in_left | self.returns | self.commits)
+        claim(m, ~self.launched, "nothing is launched in the sweep", when=self.dut.states.sweep.active)
+        self._claim(self.launched, "it was launched that waits", when=self.parked | self.flushing | self.filling)
+        self._claim((on_chip <= self._most) & (dirty <= on_chip), "lines")
+        self._claim(on_chip <= (self.top + 1)[:LINE_BITS], "lines that there are")
+        self._claim(state.last.all(), "the empty stack", when=state.last[-1])
+        self._claim(((self.top + 1)[:LINE_BITS] == on_chip) & (dirty == on_chip), "without a region",
+                    when=self.launched & ~memory & ~self.launching & ~(self.begins & step.launch))
+        self._claim(~self.sizes.granules[-1], "sizes", when=self.launched & ~(self.begins & step.launch))
+        self._claim(self._of(engine.full), "who is full", when=memory & ~self.launching & (dirty == self._most)
+                    & (state.last[:PLACE_BITS] == _LAST_PLACE))
 
     def _show_steps(self) -> None:
         """Who is where, and that the change stage knows what is so."""
-        m, state, change, stage, left = self.m, self.state, self.change, self.stage, self.left
+        state, change, stage, left = self.state, self.change, self.stage, self.left
         step, judged, after, run = change.run.step, stage.run.step, left.run.step, change.run
         on_chip, dirty, memory = self.on_chip, self.dirty, self.memory
         held = self.in_change & (step.prior | change.follows)
         others = [self.in_judge, self.in_left, self.returns, self.parked, self.flushing]
-        claim(m, sum(others, self.in_change) <= 1, "the warp has one operation")
-        claim(m, self.busy == (held | Cat(others).any()), "and is busy then")
-        claim(m, self.flushing, "who waits for memory", when=self.confirming)
-        claim(m, ~self.busy, "a request", when=self.begins & (step.holds | step.push))
-        claim(m, step.holds, "who comes back", when=change.valid & self.changes & (step.prior | change.follows))
+        self._claim(sum(others, self.in_change) <= 1, "the warp has one operation")
+        self._claim(self.busy == (held | Cat(others).any()), "and is busy then")
+        self._claim(self.flushing, "who waits for memory", when=self.confirming)
+        self._claim(~self.busy, "a request", when=self.begins & (step.holds | step.push))
+        self._claim(step.holds, "who comes back", when=change.valid & self.changes & (step.prior | change.follows))
 
         def legal(flags: Any) -> Value:
             """Whether it is a step that there is."""
@@ -289,48 +302,50 @@ class _Spec(Elaboratable):
                 *(only("walk", "holds", "prior", *more) for more in (
                     (), ("quad",), ("frame",), ("quad", "frame"), ("fault",), ("fault", "quad"), ("fault", "frame"),
                     ("fault", "quad", "frame")))).any()
-        claim(m, legal(step), "a step that changes", when=change.valid)
-        claim(m, legal(judged), "a step that is judged", when=stage.valid)
-        claim(m, legal(after), "a step that is left", when=left.write | left.done | left.parks | left.moves)
+        self._claim(legal(step), "a step that changes", when=change.valid)
+        self._claim(legal(judged), "a step that is judged", when=stage.valid)
+        self._claim(legal(after), "a step that is left", when=left.write | left.done | left.parks | left.moves)
 
         # What a step brings along from the stage before.
         def same(*names: str) -> Value:
             return Cat(run.state[name] == state[name] for name in names).all()
-        claim(m, same("entered", "dirtied", "sunk"), "the state", when=self.first)
-        claim(m, same("last"), "the topmost token", when=self.first & ~step.set)
-        claim(m, run.memory == memory, "whether there is a region", when=self.first & ~step.launch & ~self.launching)
-        claim(m, (run.lines <= on_chip) & (on_chip <= run.lines + 1) & (dirty <= run.lines), "lines, as read",
-              when=self.first)
-        claim(m, (run.lines == on_chip) | (on_chip < CACHED_LINES), "none comes when it is full", when=self.pushing)
-        claim(m, (change.dirty >= dirty) & (change.dirty <= dirty + 1), "dirty lines, as read", when=self.first)
-        claim(m, (change.top == state.last[:PLACE_BITS]) & (change.free == (state.last + 1)[:len(change.free)]),
-              "where a token goes", when=self.pushing)
-        claim(m, dirty == 0, "clean", when=run.clean & (self.in_change | self.pushing))
-        claim(m, run.clean | (state.last[:PLACE_BITS] == _LAST_PLACE) | (dirty != 0), "a topmost line with room",
-              when=self.pushing)
-        claim(m, (change.dirty != 0) | run.clean, "no dirty line", when=self.first)
-        claim(m, (dirty < CACHED_LINES) | (state.last[:PLACE_BITS] != _LAST_PLACE) | ~memory, "a line for a push",
-              when=self.pushing)
-        claim(m, ~change.run.dropped, "nothing is left yet", when=self.first)
-        claim(m, ~change.limit[-1], "the limit", when=self.in_change & step.set)
-        claim(m, stage.run.memory == memory, "whether there is a region, judged", when=self.in_judge & ~judged.launch)
-        claim(m, memory | left.run.state.last.all(), "a pointer without a region", when=self.commits & after.set)
+        self._claim(same("entered", "dirtied", "sunk"), "the state", when=self.first)
+        self._claim(same("last"), "the topmost token", when=self.first & ~step.set)
+        self._claim(run.memory == memory, "whether there is a region", when=self.first & ~step.launch & ~self.launching)
+        self._claim((run.lines <= on_chip) & (on_chip <= run.lines + 1) & (dirty <= run.lines), "lines, as read",
+                    when=self.first)
+        self._claim((run.lines == on_chip) | (on_chip < self._most), "none comes when it is full", when=self.pushing)
+        self._claim((change.dirty >= dirty) & (change.dirty <= dirty + 1), "dirty lines, as read", when=self.first)
+        self._claim((change.top == state.last[:PLACE_BITS]) & (change.free == (state.last + 1)[:len(change.free)]),
+                    "where a token goes", when=self.pushing)
+        self._claim(dirty == 0, "clean", when=run.clean & (self.in_change | self.pushing))
+        self._claim(run.clean | (state.last[:PLACE_BITS] == _LAST_PLACE) | (dirty != 0), "a topmost line with room",
+                    when=self.pushing)
+        self._claim((change.dirty != 0) | run.clean, "no dirty line", when=self.first)
+        self._claim((dirty < self._most) | (state.last[:PLACE_BITS] != _LAST_PLACE) | ~memory, "a line for a push",
+                    when=self.pushing)
+        self._claim(~change.run.dropped, "nothing is left yet", when=self.first)
+        self._claim(~change.limit[-1], "the limit", when=self.in_change & step.set)
+        self._claim(stage.run.memory == memory, "whether there is a region, judged",
+                    when=self.in_judge & ~judged.launch)
+        self._claim(memory | left.run.state.last.all(), "a pointer without a region", when=self.commits & after.set)
 
     def _relate(self, name: str, run: Any, when: Any) -> None:
         """The state of a step that has gone down by some lines of those on chip."""
-        m, state, last = self.m, self.state, run.state.last
+        state, last = self.state, run.state.last
         back = self._let(f"back_{name}", self.top - last[PLACE_BITS:], LINE_BITS)
-        claim(m, Cat((state[each] - run.state[each])[:3] == back[:3] for each in ("entered", "dirtied")).all(),
-              f"counters, {name}", when=when)
-        claim(m, (back + run.lines <= self.on_chip) & (back <= CACHED_LINES) & (self.dirty <= back + run.lines),
-              f"lines, {name}", when=when)
-        claim(m, run.dropped == (back != 0), f"lines are left, {name}", when=when)
-        claim(m, last[-1] <= last.all(), f"the empty stack, {name}", when=when)
-        claim(m, (last <= state.last) | last.all(), f"it goes down, {name}", when=when)
+        counted = back[:self._count]
+        self._claim(Cat((state[each] - run.state[each])[:self._count] == counted
+                        for each in ("entered", "dirtied")).all(), f"counters, {name}", when=when)
+        self._claim((back + run.lines <= self.on_chip) & (back <= self._most) & (self.dirty <= back + run.lines),
+                    f"lines, {name}", when=when)
+        self._claim(run.dropped == (back != 0), f"lines are left, {name}", when=when)
+        self._claim(last[-1] <= last.all(), f"the empty stack, {name}", when=when)
+        self._claim((last <= state.last) | last.all(), f"it goes down, {name}", when=when)
 
     def _show_unwinds(self) -> None:
         """An unwind on its way through the stages, and what it leaves; other steps that do."""
-        m, state, change, stage, left, dut = self.m, self.state, self.change, self.stage, self.left, self.dut
+        state, change, stage, left, dut = self.state, self.change, self.stage, self.left, self.dut
         step, judged, after, origin = change.run.step, stage.run.step, left.run.step, self.origin
         now, then = stage.run.state, left.run.state
 
@@ -341,73 +356,74 @@ class _Spec(Elaboratable):
         held = self.in_change & (step.prior | change.follows)
         walks = (held & step.walk) | (self.in_judge & judged.walk) | (self.in_left & left.parks) | waits(*_UNWINDS)
         loads = (held & step.load) | (self.in_judge & judged.load) | (self.in_left & after.load) | waits(Parking.LOAD)
-        claim(m, self.dirty == 0, "who loads has nothing to lose", when=loads)
+        self._claim(self.dirty == 0, "who loads has nothing to lose", when=loads)
 
         # Lines are left behind for a while.
-        claim(m, (self.dirty == 0) & (state.last[:PLACE_BITS] == _LAST_PLACE), "what is sunk is clean",
-              when=state.sunk)
-        claim(m, walks | (self.in_left & left.write), "who has sunk it", when=state.sunk)
-        claim(m, origin.last == state.last, "where it began", when=walks & ~state.sunk)
-        claim(m, ~origin.last[-1] & ~state.last[-1] & (origin.last >= state.last), "it began above", when=state.sunk)
-        claim(m, self.met, "what is left was found", when=state.sunk & self.alive & (state.last < self.depth))
-        claim(m, change.run.state.sunk == state.sunk, "sunk, changed", when=self.in_change)
-        claim(m, now.sunk == state.sunk, "sunk, judged", when=self.in_judge)
+        self._claim((self.dirty == 0) & (state.last[:PLACE_BITS] == _LAST_PLACE), "what is sunk is clean",
+                    when=state.sunk)
+        self._claim(walks | (self.in_left & left.write), "who has sunk it", when=state.sunk)
+        self._claim(origin.last == state.last, "where it began", when=walks & ~state.sunk)
+        self._claim(~origin.last[-1] & ~state.last[-1] & (origin.last >= state.last), "it began above", when=state.sunk)
+        self._claim(self.met, "what is left was found", when=state.sunk & self.alive & (state.last < self.depth))
+        self._claim(change.run.state.sunk == state.sunk, "sunk, changed", when=self.in_change)
+        self._claim(now.sunk == state.sunk, "sunk, judged", when=self.in_judge)
 
         # A token that is looked at.
-        claim(m, step.walk & change.sees & ~step.fault & ~step.clear, "what follows",
-              when=change.valid & change.follows)
-        claim(m, step.walk & ~step.fault & ~step.clear, "who looks", when=change.valid & change.sees)
+        self._claim(step.walk & change.sees & ~step.fault & ~step.clear, "what follows",
+                    when=change.valid & change.follows)
+        self._claim(step.walk & ~step.fault & ~step.clear, "who looks", when=change.valid & change.sees)
         self._relate("changed", change.run, looks := self.in_change & step.walk & change.sees)
-        claim(m, (change.run.lines != 0) & ~change.run.state.last[-1], "there is a token", when=looks)
+        self._claim((change.run.lines != 0) & ~change.run.state.last[-1], "there is a token", when=looks)
 
         # It is judged.
         seen = self.in_judge & judged.walk & stage.seen
-        claim(m, judged.walk & ~judged.fault & ~stage.bottom, "who goes on", when=stage.valid & stage.onward)
-        claim(m, judged.walk & ~judged.fault & ~judged.clear, "who has looked", when=stage.valid & stage.seen)
-        claim(m, stage.seen, "who finds", when=stage.valid & (stage.halts | stage.may_halt | stage.more))
-        claim(m, ~now.last[-1], "there is one below", when=stage.valid & stage.onward & stage.seen)
+        self._claim(judged.walk & ~judged.fault & ~stage.bottom, "who goes on", when=stage.valid & stage.onward)
+        self._claim(judged.walk & ~judged.fault & ~judged.clear, "who has looked", when=stage.valid & stage.seen)
+        self._claim(stage.seen, "who finds", when=stage.valid & (stage.halts | stage.may_halt | stage.more))
+        self._claim(~now.last[-1], "there is one below", when=stage.valid & stage.onward & stage.seen)
         self._relate("judged", stage.run, seen | (self.in_judge & judged.load))
-        claim(m, (now.last < state.last) | now.last.all(), "it has gone down, judged", when=seen)
-        claim(m, self.met, "it was found, judged", when=seen & self.alive & (now.last[-1] | (now.last < self.depth)))
-        claim(m, (stage.run.lines != 0) & ~now.last[-1], "there is one on chip", when=seen & stage.more)
-        claim(m, self.dirty == 0, "clean, judged", when=self.in_judge & stage.run.clean)
-        claim(m, now.last[-1] <= now.last.all(), "a pointer, judged", when=self.in_judge & judged.set)
+        self._claim((now.last < state.last) | now.last.all(), "it has gone down, judged", when=seen)
+        self._claim(self.met, "it was found, judged", when=seen & self.alive & (now.last[-1] | (now.last < self.depth)))
+        self._claim((stage.run.lines != 0) & ~now.last[-1], "there is one on chip", when=seen & stage.more)
+        self._claim(self.dirty == 0, "clean, judged", when=self.in_judge & stage.run.clean)
+        self._claim(now.last[-1] <= now.last.all(), "a pointer, judged", when=self.in_judge & judged.set)
 
         # It has ended, or goes on another way.
         left_so = self.commits & after.walk & ~left.back
         self._relate("left", left.run, self.commits & ~left.empties)
-        claim(m, (then.last < state.last) | then.last.all(), "it has gone down", when=left_so & ~left.empties)
-        claim(m, self.met, "it was found", when=left_so & ~after.clear & self.alive & (
+        self._claim((then.last < state.last) | then.last.all(), "it has gone down", when=left_so & ~left.empties)
+        self._claim(self.met, "it was found", when=left_so & ~after.clear & self.alive & (
             then.last[-1] | ((then.last | Mux(after.frame, _LAST_PLACE, 0)) < self.depth)))
-        claim(m, left.done | left.parks, "who writes", when=self.commits)
-        claim(m, left.parks & ~then.last[-1] & (self.dirty == 0) & (then.last[:PLACE_BITS] == _LAST_PLACE),
-              "what is to be sunk", when=self.commits & then.sunk)
-        claim(m, state.sunk & (left.origin == origin) & (self.dirty == 0), "it goes back",
-              when=self.commits & left.back)
-        claim(m, then.last.all(), "it is empty", when=self.commits & left.empties & ~left.back & ~after.set)
-        claim(m, (then.last[-1] <= then.last.all()) & (then.last[:PLACE_BITS] == _LAST_PLACE), "a pointer is set",
-              when=self.commits & after.set)
+        self._claim(left.done | left.parks, "who writes", when=self.commits)
+        self._claim(left.parks & ~then.last[-1] & (self.dirty == 0) & (then.last[:PLACE_BITS] == _LAST_PLACE),
+                    "what is to be sunk", when=self.commits & then.sunk)
+        self._claim(state.sunk & (left.origin == origin) & (self.dirty == 0), "it goes back",
+                    when=self.commits & left.back)
+        self._claim(then.last.all(), "it is empty", when=self.commits & left.empties & ~left.back & ~after.set)
+        self._claim((then.last[-1] <= then.last.all()) & (then.last[:PLACE_BITS] == _LAST_PLACE), "a pointer is set",
+                    when=self.commits & after.set)
 
     def _show_visit(self) -> None:
         """What a visit of the engine has read is so still, unless it is told."""
-        m, engine, lines = self.m, self.engine, self.lines
+        engine, lines = self.engine, self.lines
         view, here = engine._view, engine.warp == self.warp
         self.acts = self._let("acts", here & (engine._state == VisitStep.ACT))
         self.visits = self._let("visits", here & (engine._state == VisitStep.DECIDE)) | self.acts
         self.calm = self._let("calm", self.visits & ~engine._stirred)
-        self.stale, few = self._of(engine.stale), self.calm & (view.lines <= FILLS_UP_TO)
-        claim(m, (view.below == self.below) & (view.filling == self.filling), "its words, as read", when=self.visits)
-        claim(m, (view.last[PLACE_BITS:] - view.lines)[:LINE_BITS] == self.beneath, "the line below, as read", when=few)
-        claim(m, self.on_chip <= view.lines + 1, "lines on chip, as read", when=few)
-        claim(m, view.stale == self.stale, "whether it is stale, as read", when=few)
-        claim(m, view.region == self.region, "the region, as read", when=self.calm & ~self.moving)
-        claim(m, view.memory == self.memory, "whether there is one, as read", when=self.calm & ~self.launching)
-        claim(m, self.parked & (self.parking == view.parking), "who is parked, as read",
-              when=self.visits & view.parked)
-        claim(m, ~view.parked & (self.flushing | ((view.dirty == 0) & (view.writes != 0))), "who flushes, as read",
-              when=self.visits & view.flushing)
-        claim(m, lines.arrived.valid & (lines.arrived.payload.warp == engine.warp), "it is for a line that has come",
-              when=(engine._state != VisitStep.SELECT) & engine._arrival)
+        self.stale, few = self._of(engine.stale), self.calm & (view.lines <= self._few)
+        self._claim((view.below == self.below) & (view.filling == self.filling), "its words, as read", when=self.visits)
+        self._claim((view.last[PLACE_BITS:] - view.lines)[:LINE_BITS] == self.beneath, "the line below, as read",
+                    when=few)
+        self._claim(self.on_chip <= view.lines + 1, "lines on chip, as read", when=few)
+        self._claim(view.stale == self.stale, "whether it is stale, as read", when=few)
+        self._claim(view.region == self.region, "the region, as read", when=self.calm & ~self.moving)
+        self._claim(view.memory == self.memory, "whether there is one, as read", when=self.calm & ~self.launching)
+        self._claim(self.parked & (self.parking == view.parking), "who is parked, as read",
+                    when=self.visits & view.parked)
+        self._claim(~view.parked & (self.flushing | ((view.dirty == 0) & (view.writes != 0))), "who flushes, as read",
+                    when=self.visits & view.flushing)
+        self._claim(lines.arrived.valid & (lines.arrived.payload.warp == engine.warp), "it is for a line that has come",
+                    when=(engine._state != VisitStep.SELECT) & engine._arrival)
 
         # Lines that are to leave, and writes that memory has not confirmed.
         out = self.dut.port.request
@@ -418,58 +434,64 @@ class _Spec(Elaboratable):
             self.lowered, 0, Mux(self.works & lines._job.spill, lines._job.more + 1, 0) + self.came), 4)
         heard = lines.acknowledged.valid & (lines.acknowledged.payload == self.warp)
         self.writes = self._let("under_way", self.owed + (self.asks & out.payload.write) + heard, 5)
-        claim(m, (self.cleaned - self.acknowledged)[:3] == self.writes[:3], "writes are counted")
-        claim(m, self.writes + self.leaving <= _WRITES, "so many writes")
-        claim(m, self.writes + self.leaving <= view.writes, "writes, as read", when=self.visits)
-        claim(m, self.memory, "who flushes has a region", when=self.flushing)
-        claim(m, self.dirty == self.leaving, "who waits for memory has given it all", when=self.confirming)
+        self._claim((self.cleaned - self.acknowledged)[:self._count] == self.writes[:self._count], "writes are counted")
+        self._claim(self.writes + self.leaving <= self._most_writes, "so many writes")
+        claim(self.m, ~Cat(self._of(engine._hints), self._of(engine._urgent),
+                           here & (engine._state != VisitStep.SELECT),
+                           self.works, self.came, self.writes).any(), "nothing moves before its launch",
+              when=~self.launched)
+        self._claim(self.writes + self.leaving <= view.writes, "writes, as read", when=self.visits)
+        self._claim(self.memory, "who flushes has a region", when=self.flushing)
+        self._claim(self.dirty == self.leaving, "who waits for memory has given it all", when=self.confirming)
 
     def _show_action(self) -> None:
         """What a visit decides is right when it is done."""
-        m, engine, actions, acts, calm = self.m, self.engine, self.engine._actions, self.acts, self.calm
+        engine, actions, acts, calm = self.engine, self.engine._actions, self.acts, self.calm
         parked, flushing, dirty, leaving = self.parked, self.flushing, self.dirty, self.leaving
         doing, arrives = engine._state == VisitStep.ACT, self.lines.arrived.payload
         several = actions.discard + actions.fail + actions.install
         sinks = parked & (self.parking == Parking.SINK)
         self.drains = sinks | flushing
-        claim(m, several <= 1, "a line has one fate", when=doing)
-        claim(m, engine._arrival, "for a line that has come", when=doing & (several != 0))
-        claim(m, ~(engine._arrival | actions.spill), "who comes back, who asks",
-              when=doing & (actions.wake | actions.ask))
-        claim(m, ~engine._arrival & actions.poll, "who spills", when=doing & actions.spill)
-        claim(m, arrives.error == actions.fail, "what memory refuses fails",
-              when=doing & (actions.install | actions.fail))
-        claim(m, parked | flushing, "somebody waits", when=acts & actions.wake)
-        claim(m, parked & (self.parking != Parking.SINK), "somebody waits who fails", when=acts & actions.fail)
-        claim(m, flushing, "a write-back", when=acts & actions.flush & (actions.wake | actions.spill))
-        claim(m, (dirty == 0) | ~self.memory, "all is out", when=acts & actions.wake & sinks)
-        claim(m, (dirty == 0) & (self.writes == 0) & (leaving == 0), "memory has it all",
-              when=acts & actions.flush & actions.wake)
-        claim(m, dirty == leaving, "the last lines are leaving", when=acts & actions.flush & flushing & ~(
+        self._claim(several <= 1, "a line has one fate", when=doing)
+        self._claim(engine._arrival, "for a line that has come", when=doing & (several != 0))
+        self._claim(~(engine._arrival | actions.spill), "who comes back, who asks",
+                    when=doing & (actions.wake | actions.ask))
+        self._claim(~engine._arrival & actions.poll, "who spills", when=doing & actions.spill)
+        self._claim(arrives.error == actions.fail, "what memory refuses fails",
+                    when=doing & (actions.install | actions.fail))
+        self._claim(parked | flushing, "somebody waits", when=acts & actions.wake)
+        self._claim(parked & (self.parking != Parking.SINK), "somebody waits who fails", when=acts & actions.fail)
+        self._claim(flushing, "a write-back", when=acts & actions.flush & (actions.wake | actions.spill))
+        self._claim((dirty == 0) | ~self.memory, "all is out", when=acts & actions.wake & sinks)
+        self._claim((dirty == 0) & (self.writes == 0) & (leaving == 0), "memory has it all",
+                    when=acts & actions.flush & actions.wake)
+        self._claim(dirty == leaving, "the last lines are leaving", when=acts & actions.flush & flushing & ~(
             engine._arrival | actions.spill | actions.poll | actions.wake))
         back = engine.again
-        claim(m, (dirty == 0) & (self.owed == 0) & ~(self.asks & self.dut.port.request.payload.write),
-              "memory has taken all", when=flushing & back.valid & (back.payload.warp == self.warp))
+        self._claim((dirty == 0) & (self.owed == 0) & ~(self.asks & self.dut.port.request.payload.write),
+                    "memory has taken all", when=flushing & back.valid & (back.payload.warp == self.warp))
 
         # A line is put in, or asked for.
         install, ask = acts & calm & actions.install, acts & calm & actions.ask
-        claim(m, ~self.stale & self.filling, "which is put in", when=install)
-        claim(m, self.on_chip <= FILLS_UP_TO, "there is room", when=install & ~engine._begun)
-        claim(m, (self.on_chip < CACHED_LINES) & ~self.filling & (self.memory | self.launching), "there will be room",
-              when=ask)
-        claim(m, engine._number == self.beneath, "it is the one below", when=ask | install)
+        self._claim(~self.stale & self.filling, "which is put in", when=install)
+        self._claim(self.on_chip <= self._few, "there is room", when=install & ~engine._begun)
+        self._claim((self.on_chip < self._most) & ~self.filling & (self.memory | self.launching),
+                    "there will be room",
+                    when=ask)
+        self._claim(engine._number == self.beneath, "it is the one below", when=ask | install)
 
         # Lines are to leave.
         spill = self._let("spills", acts & actions.spill & calm & ~engine._popped)
         rest = self._let("rest", engine._more + 1 + leaving, 5)
-        claim(m, (self.memory | self.launching) & (engine._number == (self.clean + 1 + leaving)[:LINE_BITS]),
-              "the oldest dirty line", when=spill)
-        claim(m, rest <= dirty, "so many are dirty", when=spill)
-        claim(m, (rest < dirty) & (engine._more == 0), "one that has others above it", when=spill & ~self.drains)
-        claim(m, engine._view.next_cleaned == (self.cleaned + leaving + 1)[:3], "their counter", when=spill)
-        claim(m, self._keeps(engine._keep, rest == dirty), "their tokens", when=spill)
-        claim(m, self.writes + rest <= _WRITES, "so many writes, to be", when=spill)
-        claim(m, rest == dirty, "a write-back takes all", when=spill & actions.flush)
+        self._claim((self.memory | self.launching) & (engine._number == (self.clean + 1 + leaving)[:LINE_BITS]),
+                    "the oldest dirty line", when=spill)
+        self._claim(rest <= dirty, "so many are dirty", when=spill)
+        self._claim((rest < dirty) & (engine._more == 0), "one that has others above it", when=spill & ~self.drains)
+        self._claim(engine._view.next_cleaned == (self.cleaned + leaving + 1)[:self._count], "their counter",
+                    when=spill)
+        self._claim(self._keeps(engine._keep, rest == dirty), "their tokens", when=spill)
+        self._claim(self.writes + rest <= self._most_writes, "so many writes, to be", when=spill)
+        self._claim(rest == dirty, "a write-back takes all", when=spill & actions.flush)
 
     def _keeps(self, keep: Any, topmost: Any) -> Value:
         """Whether all tokens of a line are written, or, of the topmost line of who drains, those that there are."""
@@ -478,67 +500,69 @@ class _Spec(Elaboratable):
 
     def _show_leaving(self) -> None:
         """Lines that leave: ``job`` is the next of several, ``read`` has come out of the cache."""
-        m, lines, dirty, leaving, clean = self.m, self.lines, self.dirty, self.leaving, self.clean
+        lines, dirty, leaving, clean = self.lines, self.dirty, self.leaving, self.clean
         job, read = lines._job, lines._read
         came, jobs = self.came & ~self.lowered, self.works & job.spill & ~self.lowered
         done = lines.spilled.payload
-        claim(m, read.warp == job.warp, "it is the same warp", when=lines._came)
-        claim(m, self.memory | self.launching, "there is a region", when=jobs | came)
-        claim(m, (leaving < dirty) | self.drains, "others are above", when=jobs | came)
-        claim(m, dirty < CACHED_LINES, "one is out", when=lines.spilled.valid & done.done & (done.warp == self.warp))
+        self._claim(read.warp == job.warp, "it is the same warp", when=lines._came)
+        self._claim(self.memory | self.launching, "there is a region", when=jobs | came)
+        self._claim((leaving < dirty) | self.drains, "others are above", when=jobs | came)
+        self._claim(dirty < self._most, "one is out", when=lines.spilled.valid & done.done & (done.warp == self.warp))
 
-        claim(m, (read.cleaned == (self.cleaned + 1)[:3]) & (dirty != 0), "the counter of what is out", when=came)
-        claim(m, read.address == (self.base + (clean + 1)[:LINE_BITS])[:len(self.base)], "its address",
-              when=came & ~self.moving)
-        claim(m, self.shown & (self.seen == self.chip.as_value()), "its tokens", when=came & (
+        self._claim((read.cleaned == (self.cleaned + 1)[:self._count]) & (dirty != 0), "the counter of what is out",
+                    when=came)
+        self._claim(read.address == (self.base + (clean + 1)[:LINE_BITS])[:len(self.base)], "its address",
+                    when=came & ~self.moving)
+        self._claim(self.shown & (self.seen == self.chip.as_value()), "its tokens", when=came & (
             (clean + 1)[:LINE_BITS] == self.line))
-        claim(m, self._keeps(read.keep, dirty == 1), "which of them", when=came)
+        self._claim(self._keeps(read.keep, dirty == 1), "which of them", when=came)
 
-        claim(m, (job.cleaned == (self.cleaned + 1 + came)[:3]) & (leaving <= dirty), "the counter of the next",
-              when=jobs)
-        claim(m, (job.more == 0) | self.drains, "how many follow", when=jobs)
-        claim(m, job.address == (self.base + (clean + 1 + came)[:LINE_BITS])[:len(self.base)], "the next one's address",
-              when=jobs & ~self.moving)
-        claim(m, job.slot == (clean + 1 + came)[:SLOT_BITS], "the next one's slot", when=jobs)
-        claim(m, self._keeps(job.keep, leaving == dirty), "which of the next one's tokens", when=jobs)
+        self._claim((job.cleaned == (self.cleaned + 1 + came)[:self._count]) & (leaving <= dirty),
+                    "the counter of the next", when=jobs)
+        self._claim((job.more == 0) | self.drains, "how many follow", when=jobs)
+        self._claim(job.address == (self.base + (clean + 1 + came)[:LINE_BITS])[:len(self.base)],
+                    "the next one's address",
+                    when=jobs & ~self.moving)
+        self._claim(job.slot == (clean + 1 + came)[:self._slot], "the next one's slot", when=jobs)
+        self._claim(self._keeps(job.keep, leaving == dirty), "which of the next one's tokens", when=jobs)
 
     def _show_coming(self) -> None:
         """A line that comes: it is to be asked for, is asked for, is read, has come."""
-        m, lines, out = self.m, self.lines, self.dut.port.request
+        lines, out = self.lines, self.dut.port.request
         to_ask, asked = self.works & ~lines._job.spill, self.asks & ~out.payload.write
         arrived = lines.arrived.valid & (lines.arrived.payload.warp == self.warp)
-        claim(m, (to_ask + asked + self.reading + arrived) == self.filling, "one line comes")
-        claim(m, ~self.beneath[-1], "there is a line below", when=self.filling & ~self.stale)
+        self._claim((to_ask + asked + self.reading + arrived) == self.filling, "one line comes")
+        self._claim(~self.beneath[-1], "there is a line below", when=self.filling & ~self.stale)
         wanted = self._let("wanted", self.filling & ~self.stale & self.alive & (self.line == self.beneath))
-        claim(m, lines._job.address == self.address, "it is to be asked for", when=wanted & to_ask)
-        claim(m, self.to_it, "it is asked for", when=wanted & asked)
-        claim(m, self.asked_for & self._is_token(self.fetched), "it is read", when=wanted & self.reading)
-        claim(m, self._is_token(lines._line[self.place]), "it has come",
-              when=wanted & arrived & ~lines.arrived.payload.error)
+        self._claim(lines._job.address == self.address, "it is to be asked for", when=wanted & to_ask)
+        self._claim(self.to_it, "it is asked for", when=wanted & asked)
+        self._claim(self.asked_for & self._is_token(self.fetched), "it is read", when=wanted & self.reading)
+        self._claim(self._is_token(lines._line[self.place]), "it has come",
+                    when=wanted & arrived & ~lines.arrived.payload.error)
 
     def _show_promises(self) -> None:
         """The assertions of the hardware, as far as they are about the warp."""
-        m, change, engine, lines, left, dut = self.m, self.change, self.engine, self.lines, self.left, self.dut
+        change, engine, lines, left, dut = self.change, self.engine, self.lines, self.left, self.dut
         run, told, again, out = change.run, engine.lines.acknowledged, engine.again, dut.port.request
-        claim(m, (run.lines <= CACHED_LINES) & (change.dirty <= run.lines), "more lines than there are",
-              when=change.valid & self.changes & ~change.follows)
-        claim(m, ~engine.commit.writes | (engine.commit.warp != self.warp), "a push of a warp that is over as well",
-              when=self.pushing)
-        claim(m, ~change.follows, "a push is done twice", when=self.pushing)
-        claim(m, ~self.busy, "a push of a warp that is busy", when=self.pushed)
-        claim(m, ~(again.valid & dut._tries & self.judge.goes_on), "two operations come back at once")
-        claim(m, engine.again_free, "an operation comes back before another has gone", when=again.valid)
-        claim(m, self.acknowledged != self.cleaned, "memory has taken a line that nobody wrote",
-              when=told.valid & (told.payload == self.warp))
-        claim(m, engine._view.filling, "a line has come that nobody asked for",
-              when=lines.arrived.ready & (engine.warp == self.warp))
-        claim(m, self.parked | self.flushing, "an operation comes back that is not parked",
-              when=again.valid & (again.payload.warp == self.warp))
-        claim(m, lines.free, "a line is to move while another one does", when=lines.job.valid)
-        claim(m, ~out.valid | out.ready, "a line that was read has nowhere to go", when=lines._came)
-        claim(m, lines.arrived.valid, "a line is taken that has not come", when=lines.arrived.ready)
-        claim(m, self.busy, "a result that nobody waits for", when=left.done & self.leaves)
-        claim(m, ~left.parks, "an operation is over, and goes on", when=left.done)
+        self._claim((run.lines <= self._most) & (change.dirty <= run.lines), "more lines than there are",
+                    when=change.valid & self.changes & ~change.follows)
+        self._claim(~engine.commit.writes | (engine.commit.warp != self.warp), "a push of a warp that is over as well",
+                    when=self.pushing)
+        self._claim(~change.follows, "a push is done twice", when=self.pushing)
+        self._claim(~self.busy, "a push of a warp that is busy", when=self.pushed)
+        self._claim(~(again.valid & dut._tries & self.judge.goes_on), "two operations come back at once")
+        self._claim(engine.again_free, "an operation comes back before another has gone", when=again.valid)
+        self._claim(self.acknowledged != self.cleaned, "memory has taken a line that nobody wrote",
+                    when=told.valid & (told.payload == self.warp))
+        self._claim(engine._view.filling, "a line has come that nobody asked for",
+                    when=lines.arrived.ready & (engine.warp == self.warp))
+        self._claim(self.parked | self.flushing, "an operation comes back that is not parked",
+                    when=again.valid & (again.payload.warp == self.warp))
+        self._claim(lines.free, "a line is to move while another one does", when=lines.job.valid)
+        self._claim(~out.valid | out.ready, "a line that was read has nowhere to go", when=lines._came)
+        self._claim(lines.arrived.valid, "a line is taken that has not come", when=lines.arrived.ready)
+        self._claim(self.busy, "a result that nobody waits for", when=left.done & self.leaves)
+        self._claim(~left.parks, "an operation is over, and goes on", when=left.done)
 
     def _do(self) -> None:
         """A warp is launched and pushes 9 tokens, of which a line is spilled; or 5, which are written back, of which it
@@ -563,16 +587,26 @@ class _Spec(Elaboratable):
             Assume((self.warp == 0) & (self.depth == _LAST_PLACE) & ~self.refused, "an example")]
 
 
-THEOREM = Theorem(
-    _Spec, depth=2, reach=50, long=True, examples=partial(_Spec, examples=True), split=True,
-    faults=(
-        Fault("rtl.crs.engine", "(view.last[:PLACE_BITS] >= place)", "(view.last[:PLACE_BITS] > place)"),
-        Fault("rtl.crs.lines", "Mux(came, read.address, job.address)", "job.address"),
-        Fault("rtl.crs.engine", "& (next_count == given)", ""),
-        Fault("rtl.crs.lines", "Mux(stays, 0, Mux(spills", "Mux(0, 0, Mux(spills"),
-        Fault("rtl.crs.engine", "begun.eq(visits & (begun | disturbed))", "begun.eq(0)"),
-        Fault("rtl.crs.engine", "popped | (commits & commit.writes)", "popped | (commits & commit.lowers)"),
-        Fault("rtl.crs.engine", "~view.parked | flushes, view", "~view.parked, view"),
-        Fault("rtl.crs.unit", "flags.drops.eq(stores & topmost & full)", "flags.drops.eq(0)"),
-        Fault("rtl.crs.judge", "stage.empties | (run.dropped & difference[-1])", "stage.empties"),
-        Fault("rtl.crs.judge", "~stage.more & stage.seen & run.clean", "~stage.more & stage.seen")))
+FAULTS = (
+    Fault("rtl.crs.records", "self._write(m, part, other, *self._sweep.over(m, when, warp, word))",
+          "self._write(m, part, other, when, warp, Value.cast(word))"),
+    Fault("rtl.crs.engine", "(view.last[:PLACE_BITS] >= place)", "(view.last[:PLACE_BITS] > place)"),
+    Fault("rtl.crs.lines", "Mux(came, read.address, job.address)", "job.address"),
+    Fault("rtl.crs.engine", "& (next_count == given)", ""),
+    Fault("rtl.crs.lines", "Mux(stays, 0, Mux(spills", "Mux(0, 0, Mux(spills"),
+    Fault("rtl.crs.engine", "begun.eq(visits & (begun | disturbed))", "begun.eq(0)"),
+    Fault("rtl.crs.engine", "popped | (commits & commit.writes)", "popped | (commits & commit.lowers)"),
+    Fault("rtl.crs.engine", "~view.parked | flushes, view", "~view.parked, view"),
+    Fault("rtl.crs.unit", "flags.drops.eq(stores & topmost & full)", "flags.drops.eq(0)"),
+    Fault("rtl.crs.judge", "stage.empties | (run.dropped & difference[-1])", "stage.empties"),
+    Fault("rtl.crs.judge", "~stage.more & stage.seen & run.clean", "~stage.more & stage.seen"))
+"""Changes of the hardware that the theorem must notice."""
+
+
+def theorem(params: SmParams) -> Theorem:
+    """The theorem of the stack of a machine."""
+    spec = partial(StackSpec, params)
+    return Theorem(spec, depth=3, reach=54, long=True, examples=partial(spec, examples=True), split=True, faults=FAULTS)
+
+
+THEOREM = theorem(PRESETS["tiny"])

@@ -3,7 +3,7 @@
 Any operation comes of any warp when it likes, any token is found, and the engine that moves lines does whatever it
 likes with the counters of lines and with operations that are parked. Of one warp, whichever it is:
 
-1. Its stack has as many tokens as its region holds, at most; without a region as many as fit on chip.
+1. Its stack has as many tokens as its region holds, at most; without a region as many as fit on chip, in any mode.
 2. A push outside the trap handler leaves the last TRAP_RESERVE entries free. So when a trap strikes a stack that user
    mode has filled, there is room for its frame; SET_MODE says so.
 3. A push is refused for its depth exactly when it, or the second one of its instruction, would go beyond: of what user
@@ -21,51 +21,54 @@ from amaranth.asserts import AnyConst, AnySeq  # pyright: ignore[reportAttribute
 from amaranth.hdl import Array, Assume, Cat, Elaboratable, Module, Mux, Signal, Value
 
 from rtl.crs import CallReturnStack
-from rtl.crs.records import COUNT_BITS, Parking
+from rtl.crs.records import Parking
+from rtl.crs.tokens import steps_on_chip
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES, TRAP_RESERVE
 from rtl.layouts import DEPTH_BITS, StackOperation
-from rtl.params import PRESETS
+from rtl.params import PRESETS, SmParams
 from sim.formal.fault import Fault
 from sim.formal.surroundings import Anything, Past, can_happen, claim, free, no_reset, presume
 from sim.formal.theorem import Theorem
 
-_PARAMS = PRESETS["tiny"]
 _STEP = TRAP_RESERVE.bit_length() - 1
 _GRANULE = CRS_GRANULE // TOKEN_BYTES
 """Tokens of a granule."""
 
 
-class _Spec(Elaboratable):
+class LimitSpec(Elaboratable):
     """The pipeline of the call/return stack, without its engine and its tokens, which do what they like; in
     examples one warp with a region of one granule, which may enter the trap handler, sets its pointer, and pushes."""
 
-    def __init__(self, examples: bool = False) -> None:
-        self._examples = examples
+    def __init__(self, params: SmParams, examples: bool = False) -> None:
+        self._params, self._examples = params, examples
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
+        m, params = Module(), self._params
         past = Past(m)
-        dut: Any = CallReturnStack(_PARAMS)
+        dut: Any = CallReturnStack(params)
         dut.engine, dut.tokens = Anything(dut.engine), Anything(dut.tokens)
         free(m, dut)
         no_reset(m)
-        states, warp = dut.states, Signal(_PARAMS.warp_bits)
+        states, warp = dut.states, Signal(params.warp_bits)
         m.d.comb += warp.eq(AnyConst(len(warp)))
         if self._examples:
             self._do(m, dut)
             m.d.comb += [warp.eq(0), Assume(~dut.engine.again.valid, "nothing comes back")]
         else:
             for words in (states.below, states.cleaned, states.acknowledged):
-                words.write(m, AnySeq(1), AnySeq(_PARAMS.warp_bits), AnySeq(COUNT_BITS))
+                words.write(m, AnySeq(1) & ~states.sweep.active, AnySeq(params.warp_bits),
+                            AnySeq(params.stack_count_bits))
         sizes, state, origin, traps = (words.read(m, warp) for words in (
             states.sizes, states.states, states.origins, states.traps))
+        m.d.comb += Assume(past.begun | ~Cat(Value.cast(sizes), traps).any(),
+                           "what only a launch writes is that of a launch without a region")
         memory, granules = sizes.memory, sizes.granules
 
         def within(last: Value, reserve: Any = 1) -> Value:
             """Whether the topmost token, if there is one, is in the region, or, without the reserve, in what user mode
             may fill."""
-            return last.all() | (last[_STEP:] <= Cat(memory & reserve, granules))
+            return last.all() | Mux(memory, last[_STEP:] <= Cat(reserve, granules), last < params.stack_tokens)
 
         # What the stages have of the warp.
         change, judge, left, back, step = (
@@ -96,7 +99,8 @@ class _Spec(Elaboratable):
                    "a warp is launched alone")]
 
         # 1
-        claim(m, within(state.last), "in its region", when=~launching)
+        restored = ~states.sweep.active
+        claim(m, within(state.last), "in its region", when=restored & ~launching)
         claim(m, within(change.run.state.last), "in its region, changed", when=change.valid & here & (
             step.push | step.walk | step.load) & ~launching)
         claim(m, within(judge.run.state.last), "in its region, judged", when=judge.valid & judged & ~launching & (
@@ -104,7 +108,8 @@ class _Spec(Elaboratable):
         claim(m, within(left.run.state.last), "in its region, left", when=left.write & leaves & ~left.back & (
             starting != 2))
         claim(m, within(left.origin.last), "where it began", when=left.write & leaves & left.back)
-        for name, sunk in (("kept", state.sunk & ~launching), ("changed", change.valid & here & change.run.state.sunk),
+        for name, sunk in (("kept", restored & state.sunk & ~launching),
+                           ("changed", change.valid & here & change.run.state.sunk),
                            ("judged", judge.valid & judged & judge.run.state.sunk)):
             claim(m, within(origin.last), f"where it began, {name}", when=sunk & ~launching)
 
@@ -135,15 +140,15 @@ class _Spec(Elaboratable):
         claim(m, judge.run.step.walk & ~judge.run.step.fault & ~judge.bottom, "an unwind goes on",
               when=judge.valid & judge.onward)
 
-        claim(m, ~granules.all() & (memory | (granules == 0)), "sizes")
+        claim(m, ~granules.all() & (memory | (granules == (steps_on_chip(params) - 1) // 2)), "sizes")
 
         # 2, 3
         pushed, before = dut.pushed.valid & here, Signal(DEPTH_BITS + 1)
         limited = dut.entry == WarpError.STACK_OVERFLOW
-        room, in_trap = Signal(DEPTH_BITS + 1), traps & memory
+        room = Signal(DEPTH_BITS + 1)
         m.d.comb += [
             before.eq(Mux(change.run.state.last.all(), 0, change.run.state.last + 1)),
-            room.eq(granules * _GRANULE + _GRANULE - Mux(in_trap, 0, TRAP_RESERVE))]
+            room.eq(Mux(memory, granules * _GRANULE + _GRANULE - Mux(traps, 0, TRAP_RESERVE), params.stack_tokens))]
         claim(m, before < room, "no push goes beyond", when=pushed)
         missing = dut.entry == WarpError.MMU_FAULT
         claim(m, limited == (before + 1 + step.pair > room), "who is refused",
@@ -175,9 +180,17 @@ class _Spec(Elaboratable):
             asked.operand.eq(Mux(number == 1, 1, AnySeq(6))), dut.configuration.eq(0), dut.configuration.size.eq(1)]
 
 
-THEOREM = Theorem(_Spec, depth=3, reach=18, long=True, examples=partial(_Spec, examples=True), faults=(
-    Fault("rtl.crs.unit", "(before.last[_TOP_STEP:] > limit)", "(before.last[_TOP_STEP:] > limit + 1)"),
-    Fault("rtl.crs.unit", "Cat((traps | enters) & sizes.memory, sizes.granules)",
-          "Cat(sizes.memory, sizes.granules)"),
+FAULTS = (
+    Fault("rtl.crs.unit", "(before.last[STEP_BITS:] > limit)", "(before.last[STEP_BITS:] > limit + 1)"),
+    Fault("rtl.crs.unit", "Mux(sizes.memory, traps | enters,", "Mux(sizes.memory, 1,"),
     Fault("rtl.crs.unit", "ends | ~limit[0], ends & ~limit[0])", "ends | ~limit[0], ends)"),
-    Fault("rtl.crs.unit", "clamps = step.set & (", "clamps = step.set & step.pair & (")))
+    Fault("rtl.crs.unit", "clamps = step.set & (", "clamps = step.set & step.pair & ("))
+
+
+def theorem(params: SmParams) -> Theorem:
+    """The theorem of the stack of a machine."""
+    spec = partial(LimitSpec, params)
+    return Theorem(spec, depth=3, reach=18, long=True, examples=partial(spec, examples=True), faults=FAULTS)
+
+
+THEOREM = theorem(PRESETS["tiny"])

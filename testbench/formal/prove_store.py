@@ -46,7 +46,8 @@ class _Spec(Elaboratable):
             Signal(_PARAMS.warp_bits), Signal(range(BUFFERED_GROUPS)), Signal(range(GROUP_INSTRUCTIONS)))
         m.d.comb += [*(each.eq(AnyConst(len(each))) for each in (warp, entry, number)),
                      Assume(number < GROUP_INSTRUCTIONS, "there is such a place"),
-                     Assume(group.first < GROUP_INSTRUCTIONS, "where a warp begins")]
+                     Assume(group.first < GROUP_INSTRUCTIONS, "where a warp begins"),
+                     Assume(~(store.sweep.active & store.group.valid), "no group comes in the sweep after a reset")]
 
         # What came last for the place.
         came: Any = Signal(FetchedInstruction)

@@ -23,6 +23,14 @@ ADDS = """\
         STG.E [R2], R4
         EXIT
 """
+ENDLESS = """\
+.kernel endless
+        SSY again
+again:
+        PRET again
+        BAR.SYNC 0x0
+        RET
+"""
 FAILS = """\
 .kernel fails
         MOV32I R2, 0x10
@@ -61,6 +69,20 @@ def test_kernels_run_on_a_board_one_after_the_other(port, run_program, tmp_path,
     assert code == 0
     assert result["buffers"]["OUT"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
     assert result["instructions"] > 1000
+
+
+def test_a_reset_ends_a_grid_that_would_run_for_ever(port, run_program, tmp_path, capsys):
+    """Its host gives it up; the next run's reset leaves the machine as new. So does one while another is in calls,
+    whose stacks move between the chip and memory."""
+    (tmp_path / "endless.sass").write_text(ENDLESS)
+    recursion = on(port, RECURSION, "--block", 12, "--arg", "buf:OUT=u32[12]", "--check")
+    for _ in range(2):
+        assert run_program(*recursion)[0] == 0
+    for given_up in (on(port, tmp_path / "endless.sass", "--block", 64), recursion):
+        assert run_program(*given_up, "--max-cycles", 20_000)[0] == 1
+        code, result = run_program(*recursion)
+        assert code == 0
+        assert result["buffers"]["OUT"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
 
 
 def test_a_kernel_is_debugged_on_a_board(port, tmp_path, capsys):

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module
+from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module, ResetSignal, Signal
 from amaranth.lib.wiring import connect
 
 from rtl.beats import BeatArbiter
+from rtl.fpga.block_memory import BlockMemory
 from rtl.fpga.sdram import SdramChip, SdramController
 from rtl.fpga.tmds import TmdsEncoder
 from rtl.fpga.video import VGA, Video, VideoMode
@@ -107,6 +108,53 @@ def test_pixels_that_are_not_in_memory_are_black():
 def test_memory_that_is_too_slow_is_told_of():
     _, _, underrun = shown(0, latency=2000)
     assert underrun
+
+
+class ResetVideo(Elaboratable):
+    """Video and its memory, each of whose clock domains is reset by itself."""
+
+    def __init__(self):
+        self.video, self.memory = Video(2, SMALL), BlockMemory(2, 1 << 12)
+        self.resets = {domain: Signal(name=f"reset_{domain}") for domain in ("sync", "pixel")}
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains += [ClockDomain("sync"), ClockDomain("pixel"), ClockDomain("shift", reset_less=True)]
+        m.submodules.video, m.submodules.memory = self.video, self.memory
+        connect(m, self.video.memory, self.memory.port)
+        m.d.comb += [ResetSignal(domain).eq(reset) for domain, reset in self.resets.items()]
+        return m
+
+
+@pytest.mark.parametrize("domain", ["sync", "pixel"])
+def test_the_picture_comes_back_when_one_domain_alone_is_reset(domain):
+    """In the midst of a picture: the one behind the next pause is as it should be. The pixels' reset begins a picture,
+    that of the rest does not."""
+    design, random, picture = ResetVideo(), Random(domain), SMALL.line * SMALL.lines
+    pixels = np.array(random.choices(range(256), k=SMALL.width * SMALL.height), np.uint8)
+    symbols = []
+
+    async def screen(ctx: Any) -> None:
+        octets, video = pixels.tobytes(), design.video
+        for row in range(len(octets) // 8):
+            ctx.set(design.memory.beats.data[8 + row], int.from_bytes(octets[8 * row:8 * row + 8], "little"))
+        for port, value in ((video.base, 64), (video.scale, 0), (video.enable, 1)):
+            ctx.set(port, value)
+        before = picture + random.randrange(SMALL.line * SMALL.height)
+        await ctx.tick("pixel").repeat(before)
+        ctx.set(design.resets[domain], 1)
+        for _ in range(random.randint(1, 3)):
+            await ctx.tick(domain)
+        ctx.set(design.resets[domain], 0)
+        if domain == "sync":    # to the end of the picture that was spoilt
+            await ctx.tick("pixel").repeat(2 * picture - before - 2)
+        for _ in range(SMALL.line * (2 * SMALL.lines - SMALL.above) + 10):
+            _, _, three = await ctx.tick("pixel").sample(video.symbols)
+            symbols.append(list(three))
+
+    simulate(design, screen, clocks={"sync": 13e-9, "pixel": PIXEL, "shift": PIXEL})
+    seen = watch(np.array(symbols[SMALL.line * (SMALL.lines - SMALL.sync_height - SMALL.above):]))
+    assert (seen.picture == on_screen(pixels.reshape(SMALL.height, SMALL.width), 0)).all()
 
 
 class SdramVideo(Elaboratable):

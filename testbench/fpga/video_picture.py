@@ -27,11 +27,12 @@ from rtl.params import PRESETS
 from sim.board.link import BAUD, Link, open_port
 from sim.board.machine import Board
 from sim.board.stand_in import StandIn
-from sim.command import Parser, check_file, print_text, write_file
+from sim.command import CommandError, Parser, check_file, print_text, write_file
 from sim.demo.machine import BoardRunner, DemoError
-from sim.demo.picture import colours, png
+from sim.demo.picture import check_png, colours, png
 from sim.demo.scenes import SCENES, Picture, Size
 from sim.engine import Change, Engine, choose, make_simulator, observe, run_cycles
+from sim.entry import missing_extra
 from testbench.fpga.tmds_decoder import Seen, TmdsError, watch
 
 PERIOD = 40e-9
@@ -150,6 +151,9 @@ def serving(board: StandIn) -> Iterator[str]:
 def _picture(options: Namespace) -> int:
     scene, size = SCENES[options.scene], Size(VGA.width >> _SCALE, VGA.height >> _SCALE)
     check_file(options.output)
+    check_png()
+    if (missing := missing_extra("serial")) is not None:
+        raise CommandError(missing)
     board = StandIn(PRESETS[options.preset], choose()[0], video=Video)
     screen = Screen(board)
     try:

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
 
 from rtl.params import PRESETS
-from sim.engine import ENGINES
+from sim.engine import ENGINES, CompiledEngine
 from sim.workers import results_of
 from testbench.fuzz.cases import Case, case_of
 from testbench.fuzz.player import Outcome, Player
@@ -55,13 +56,16 @@ def play(campaign: Campaign, store: Store, seconds: float, *, workers: int = 1, 
         scheduler: Address of a cluster of dask, whose workers do it instead.
         told: Of each outcome.
     """
+    if scheduler is None and ENGINES[campaign.engine] is CompiledEngine:
+        _player(campaign.preset, campaign.engine)       # compiles the model once, before several workers need it
     end, numbers = time.monotonic() + seconds, islice(store.missing(), cases)
     batches = iter(lambda: tuple(islice(numbers, _BATCH)), ())
-    for outcomes in results_of(_batch, ((campaign, batch) for batch in batches), lambda: time.monotonic() < end,
-                               workers=workers, scheduler=scheduler):
-        for outcome in outcomes:
-            store.add(outcome)
-            told(outcome)
+    with closing(results_of(_batch, ((campaign, batch) for batch in batches), lambda: time.monotonic() < end,
+                            workers=workers, scheduler=scheduler)) as results:
+        for outcomes in results:
+            for outcome in outcomes:
+                store.add(outcome)
+                told(outcome)
 
 
 def save(campaign: Campaign, number: int, folder: Path) -> Path:

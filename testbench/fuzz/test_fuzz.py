@@ -103,7 +103,7 @@ def test_refusals(arguments, message, capsys, tmp_path, monkeypatch):
 
 
 def test_a_missing_extra_is_named(monkeypatch, capsys):
-    monkeypatch.setattr(fuzz, "find_spec", lambda name: None)
+    monkeypatch.setattr("sim.entry.find_spec", lambda name: None)
     with pytest.raises(SystemExit, match="2"):
         fuzz.main(["--scheduler", "tcp://localhost:1"])
     assert "the extra 'cluster' is not installed" in capsys.readouterr().err

@@ -19,6 +19,7 @@ from rtl.isa.registers import (
 )
 from rtl.layouts import ERROR_SOURCES
 from rtl.params import PRESETS
+from rtl.sweep import LONGEST_SWEEP
 from testbench.host.access import HostRegisters, read, write
 from testbench.host.esr_formula import EVENTS, Status
 from testbench.simulation import simulate
@@ -200,6 +201,7 @@ def test_counters_count_what_happens(params):
     counts = dict.fromkeys(COUNTERS, 0)
 
     async def body(ctx):
+        await ctx.tick().repeat(LONGEST_SWEEP)
         busy = {name: source.choice([0.01, 0.5, 1.0]) if name in there else 0 for name in COUNTERS}
         for cycle in range(3000):
             events = {name: int(source.random() < busy[name]) for name in COUNTERS}
@@ -247,6 +249,7 @@ def test_the_high_word_of_a_counter_belongs_to_the_low_word_that_was_read(params
     async def body(ctx):
         memory, place = (dut.host.counters.words, 2 * number) if params.serial else (
             dut.host.counters.totals, number)
+        await ctx.tick().repeat(LONGEST_SWEEP)
         ctx.set(memory.data[place], (1 << 32) - 100)
         ctx.set(dut.host.events, {"cycles": 1})
         low = await read(ctx, dut.bus, COUNTER_BLOCK + 8 * number)

@@ -10,6 +10,7 @@ from rtl.isa.registers import SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
 from rtl.launch import Distributor
 from rtl.layouts import LaunchRejection
 from rtl.params import PRESETS
+from rtl.sweep import LONGEST_SWEEP
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from testbench.host.access import read, write
@@ -60,6 +61,7 @@ def test_a_grid_is_started_and_watched_by_registers():
         ctx.set(distributor.clear_rows.ready, 1)
         ctx.set(distributor.flow.ready, 1)
         ctx.set(distributor.drained, 0xFF)
+        await ctx.tick().repeat(LONGEST_SWEEP)
         for name, value in (("PROGRAM_REGION_A", 0xAB), ("PROGRAM_REGION_B", 0x8765_4300), ("LOCAL_MEMORY_A", 3),
                             ("LOCAL_MEMORY_B", 0x400), ("QMD_ADDRESS_A", 0x12), ("QMD_ADDRESS_B", 0)):
             await write(ctx, bus, WORK[name], value)

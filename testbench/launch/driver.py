@@ -8,6 +8,7 @@ from amaranth.hdl import Value
 from rtl.launch import Distributor
 from rtl.layouts import LaunchRejection, flow_launch, thread_index, warp_launch
 from rtl.params import SmParams
+from rtl.sweep import LONGEST_SWEEP
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
@@ -49,6 +50,7 @@ class LaunchDriver(UnitDriver):
         """All grids."""
         ctx.set(self.dut.control.settings.program, PROGRAM)
         ctx.set(self.dut.control.settings.local, LOCAL + 5)
+        await ctx.tick().repeat(LONGEST_SWEEP)
         for number, value in self.plain.references.items():
             ctx.set(self.dut.control.references.number, number)
             ctx.set(self.dut.control.references.value, value)

@@ -11,7 +11,7 @@ from rtl.memory import memory_unit
 from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
-from sim.waves import Mark, Trace, View, instruction
+from sim.waves import Mark, Trace, View, error_text, instruction
 from testbench.driver import UnitDriver
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
 from testbench.memory.coverage import MemoryCoverage
@@ -259,5 +259,5 @@ class MemoryDriver(UnitDriver):
                 "tag": Trace(request.payload.tag, "dec"), "address": request.payload.address,
                 "answer": response.valid, "answered": Trace(response.payload.tag, "dec")},
             "shared": {"served": dut.events.shared, "atomic": dut.events.atomic},
-            "end": {"completion": dut.completion.valid, "error": dut.error.error}},
+            "end": {"completion": dut.completion.valid, "error": error_text(dut.error.valid, dut.error.error)}},
             ("instruction", "memory", "shared", "end"), [Mark("request", [request.valid])], 100)

@@ -154,7 +154,7 @@ def test_units_have_their_tests_and_theorems():
         assert all((mutate.ROOT / test.partition("::")[0]).exists() for tests in unit.stages.values() for test in tests)
     theorems = {name: set(unit.theorems) for name, unit in units_of(
         mutate.ROOT, mutate.FOLDER, theorems="all").items()}
-    assert theorems["crs"] == {"conservation", "stack", "stack_limit", "tokens"}
+    assert theorems["crs"] == {"conservation", "stack", "stack_8", "stack_limit", "stack_limit_8", "tokens"}
     assert theorems["barrier"] == {"barrier"}
     assert theorems["issue"] >= {"order"}
     assert theorems["flow"] == {"conservation"}
@@ -251,7 +251,7 @@ def test_what_is_missing_is_named(monkeypatch, capsys):
     with pytest.raises(SystemExit, match="2"):
         mutate.main(["crs"])
     assert capsys.readouterr().err == "python -m sim.mutate: no prover, or --theorems none\n"
-    monkeypatch.setattr(mutate, "find_spec", lambda name: None if name == "distributed" else name)
+    monkeypatch.setattr("sim.entry.find_spec", lambda name: None if name == "distributed" else name)
     with pytest.raises(SystemExit, match="2"):
         mutate.main(["crs", "--scheduler", "tcp://localhost:1"])
     assert "the extra 'cluster' is not installed" in capsys.readouterr().err

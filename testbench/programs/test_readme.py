@@ -11,7 +11,7 @@ from sim.dis import main as dis
 from sim.run import main as run
 
 ROOT = Path(__file__).parents[2]
-TIMES = re.compile(r"^((?:cycles|lane ops|idle) +)(\d+)$", re.MULTILINE)
+TIMES = re.compile(r"^((?:cycles|lane ops|idle cycles) +)(\d+)$", re.MULTILINE)
 """Lines with figures that change with the hardware's timing."""
 TOLERANCE = 0.1
 """By how much they may be other than the README says."""

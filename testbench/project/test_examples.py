@@ -1,5 +1,6 @@
 """The examples of the manual do what they say."""
 
+import os
 import re
 import runpy
 import shutil
@@ -24,6 +25,22 @@ def test_keys_walk_down_a_tree_by_the_stack(capsys):
     keys = [8 * number for number in range(32)]
     found, _, spills = example["simulate"](shallow, keys)
     assert (found, spills) == ({number: example["leaf_of"](shallow, key) for number, key in enumerate(keys)}, 0)
+
+
+@pytest.mark.skipif(find_spec("cocotb") is None, reason="not installed: cocotb")
+@pytest.mark.parametrize(("version", "message"), [
+    ("5.006 2023-01-22 rev (Debian 5.006-3)",
+     "Verilator 5.006 is too old: cocotb takes 5.036 and later; SIM=icarus takes Icarus Verilog"),
+    (None, "verilator is not installed")])
+def test_a_verilator_that_cocotb_does_not_take_is_refused_in_one_line(tmp_path, version, message):
+    if version is not None:
+        (tmp_path / "verilator").write_text(f"#!/bin/sh\necho 'Verilator {version}'\n")
+        (tmp_path / "verilator").chmod(0o755)
+    environment = os.environ | {"PATH": str(tmp_path), "SIM": "verilator"}
+    done = subprocess.run([sys.executable, EXAMPLES / "cocotb_stack.py", tmp_path / "build"], capture_output=True,
+                          text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (1, f"{message}\n")
+    assert not (tmp_path / "build").exists()
 
 
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")

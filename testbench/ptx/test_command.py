@@ -44,7 +44,7 @@ def test_a_ptx_file_is_a_program(run_program, tmp_path):
 
 @pytest.mark.parametrize(("text", "message"), [
     (ADD_ONE.replace("add.u32", "ad.u32"), "{path}:6:25: unknown instruction ad"),
-    (ADD_ONE.replace("add.u32", "add.f16"), "{path}:6:28: add.f16: needs sm_53, and this machine is sm_50"),
+    (ADD_ONE.replace("add.u32", "add.f16"), "{path}:6:25: add.f16: needs sm_53, and this machine is sm_50"),
     (HEADER, "{path}: has no entry"),
     ("", "{path}: expected .version and .target first"),
     (ADD_ONE.replace("ret;", "ret,"), "{path}:6:71: unexpected ',': expected '!', '(', ':', ';', '[', '{{', a "

@@ -17,31 +17,30 @@ DECLARED = """.shared .align 4 .b8 sm[64]; .const .u32 cn[4] = { 1, 2 }; .local 
 """What bodies here may name, besides what every kernel in these tests has."""
 
 INSTRUCTIONS = [
-    ("atom.global.cas.b16 h, [d], h, h;", "atom.global.cas has no modifier .b16 here: expected .b32, .b64"),
+    ("atom.global.cas.b16 h, [d], h, h;", "atom.global.cas.b16: needs sm_70, and this machine is sm_50"),
     ("atom.shared.inc.u64 d, [d], d;", "atom.shared.inc has no modifier .u64 here: expected .u32"),
-    ("slct.u32.u32 r, r, r, r;", "slct.u32 has no modifier .u32 here: expected .f32, .s32"),
+    ("slct.u32.u32 r, r, r, r;", "slct.u32 has no modifier .u32 here: expected .f32, .ftz, .s32"),
     ("set.eq.u16.u32 h, r, r;", "set.eq has no modifier .u16 here: expected .and, .f32, .ftz, .or, .s32, "
                                ".u32, .xor"),
-    ("isspacep.param p, d;", "isspacep has no modifier .param here: expected .const, .global, .local, .shared"),
+    ("isspacep.param p, d;", "isspacep.param: needs sm_70, and this machine is sm_50"),
     # opcodes and modifiers
     ("foo.u32 r0, r1;", "unknown instruction foo"),
     ("add.b32 r0, r1, r2;", "add has no modifier .b32 here: expected .cc, .f32, .f64, .ftz, .rm, .rn, .rp, .rz, "
                             ".s16, .s32, .s64, .sat, .u16, .u32, .u64"),
-    ("add.sat.u32 r0, r1, r2;", "add.sat has no modifier .u32 here: expected .f32, .s32"),
+    ("add.sat.u32 r0, r1, r2;", "add.sat has no modifier .u32 here: expected .f32, .ftz, .rm, .rn, .rp, .rz, .s32"),
     ("add.cc.s16 h0, h1, h2;", "add.cc has no modifier .s16 here: expected .s32, .s64, .u32, .u64"),
-    ("add.u32.u32 r0, r1, r2;", "add.u32 has no modifier .u32 here: expected none"),
-    ("add r0, r1, r2;", "add lacks a modifier: expected .cc, .f32, .f64, .ftz, .rm, .rn, .rp, .rz, .s16, .s32, .s64, "
-                        ".sat, .u16, .u32, .u64"),
+    ("add.u32.u32 r0, r1, r2;", "add.u32 has no modifier .u32 here: expected .cc"),
+    ("add r0, r1, r2;", "add lacks a modifier: expected .f32, .f64, .s16, .s32, .s64, .u16, .u32, .u64"),
     ("mul.u32 r0, r1, r2;", "mul has no modifier .u32 here: expected .f32, .f64, .ftz, .hi, .lo, .rm, .rn, .rp, .rz, "
                             ".sat, .wide"),
     ("mul.lo r0, r1, r2;", "mul.lo lacks a modifier: expected .s16, .s32, .s64, .u16, .u32, .u64"),
     ("mul.wide.u64 d0, d1, d2;", "mul.wide has no modifier .u64 here: expected .s16, .s32, .u16, .u32"),
     ("neg.u32 r0, r1;", "neg has no modifier .u32 here: expected .f32, .f64, .ftz, .s16, .s32, .s64"),
     ("setp.lo.s32 p, r0, r1;", "setp.lo has no modifier .s32 here: expected .and, .or, .u16, .u32, .u64, .xor"),
-    ("cvta.param.u64 d0, d1;", "cvta has no modifier .param here: expected .const, .global, .local, .shared, .to"),
-    ("st.const.u32 [cn], r0;", "st has no modifier .const here: expected .b16, .b32, .b64, .b8, .cg, .cs, .f32, "
-                               ".f64, .global, .local, .param, .s16, .s32, .s64, .s8, .shared, .u16, .u32, .u64, .u8, "
-                               ".v2, .v4, .volatile, .wb, .weak, .wt"),
+    ("cvta.param.u64 d0, d1;", "cvta.param.u64: needs sm_70, and this machine is sm_50"),
+    ("st.const.u32 [cn], r0;", "st has no modifier .const here: expected .b16, .b32, .b64, .b8, .cg, "
+        ".cs, .f32, .f64, .global, .local, .param, .s16, .s32, .s64, .s8, "
+        ".shared, .u16, .u32, .u64, .u8, .v2, .v4, .volatile, .wb, .wt"),
     ("membar;", "membar lacks a modifier: expected .cta, .gl, .sys"),
     # video instructions
     ("vadd4.u32.u32.u32 r0.b13, r1, r2, r3;", ".b13 is no choice of parts here: the usual one is .b3210"),
@@ -54,22 +53,20 @@ INSTRUCTIONS = [
     ("vadd.u32.u32.u32 r0, -r1, r2;", "- can't stand before this"),
     ("vmad.u32.u32.u32 r0, -r1, r2, -r3;", "vmad negates the product or what is added to it, not both"),
     ("vmad.u32.u32.u32 r0.h0, r1, r2, r3;", "r0 is a register of type .b32: it has no .h0"),
-    ("vshl.u32.u32.u32 r0, r1, r2;", "vshl.u32.u32.u32 lacks a modifier: expected .clamp, .sat, .wrap"),
+    ("vshl.u32.u32.u32 r0, r1, r2;", "vshl.u32.u32.u32 lacks a modifier: expected .clamp, .wrap"),
     # floating point, later machines
     ("add.f16 h0, h1, h2;", "add.f16: needs sm_53, and this machine is sm_50"),
     ("cvt.f32.f16 r0, r1;", "r1 has type .b32: expected 16 bits"),
     ("cvt.f32.f16 r0, 1.0;", "there are no constants of type .f16"),
     ("cvt.rn.f16.f32 r0, r1;", "r0 has type .b32: expected 16 bits"),
     (".reg .f16x2 x;", ".f16x2: needs sm_53, and this machine is sm_50"),
-    ("tanh.approx.f32 r0, r1;", "tanh: needs sm_75, and this machine is sm_50"),
-    ("min.NaN.f32 r0, r1, r2;", "min.NaN: needs sm_80, and this machine is sm_50"),
-    ("fma.f32 r0, r1, r2, r3;", "fma has no modifier .f32 here: expected .rm, .rn, .rp, .rz"),
-    ("div.f32 r0, r1, r2;", "div has no modifier .f32 here: expected .approx, .full, .rm, .rn, .rp, .rz, .s16, .s32, "
-                            ".s64, .u16, .u32, .u64"),
-    ("cvt.u32.f32 r0, r1;", "cvt.u32 has no modifier .f32 here: expected .s16, .s32, .s64, .s8, .u16, .u32, .u64, "
-                             ".u8"),
-    ("cvt.rn.f32.f32 r0, r1;", "cvt.rn.f32 has no modifier .f32 here: expected .f64, .s16, .s32, .s64, .s8, .u16, "
-                               ".u32, .u64, .u8"),
+    ("tanh.approx.f32 r0, r1;", "tanh.approx.f32: needs sm_75, and this machine is sm_50"),
+    ("min.NaN.f32 r0, r1, r2;", "min.NaN.f32: needs sm_80, and this machine is sm_50"),
+    ("fma.f32 r0, r1, r2, r3;", "fma.f32 lacks a modifier: expected .rm, .rn, .rp, .rz"),
+    ("div.f32 r0, r1, r2;", "div.f32 lacks a modifier: expected .approx, .full, .rm, .rn, .rp, .rz"),
+    ("cvt.u32.f32 r0, r1;", "cvt.u32.f32 lacks a modifier: expected .rmi, .rni, .rpi, .rzi"),
+    ("cvt.rn.f32.f32 r0, r1;", "cvt.rn.f32 has no modifier .f32 here: expected .f64, .ftz, .s16, .s32, "
+        ".s64, .s8, .sat, .u16, .u32, .u64, .u8"),
     ("setp.lo.f32 p, r0, r1;", "setp.lo has no modifier .f32 here: expected .and, .or, .u16, .u32, .u64, .xor"),
     ("mov.u32 r0, 1.5;", "expected a whole number"),
     ("mov.b32 r0, 1.5;", "expected a whole number"),
@@ -87,8 +84,8 @@ INSTRUCTIONS = [
     (".reg .f32 x; add.u32 r0, x, r1;", "x has type .f32: expected .u32 or bits"),
     (".reg .f32 x; ld.global.s32 x, [d0];", "x has type .f32: expected .s32 or bits"),
     (".reg .u32 x; add.f32 x, r0, r1;", "x has type .u32: expected .f32 or bits"),
-    ("match.any.sync.b32 r0, r1, r2;", "match: needs sm_70, and this machine is sm_50"),
-    ("dp4a.u32.u32 r0, r1, r2, r3;", "dp4a: needs sm_61, and this machine is sm_50"),
+    ("match.any.sync.b32 r0, r1, r2;", "match.any.sync.b32: needs sm_70, and this machine is sm_50"),
+    ("dp4a.u32.u32 r0, r1, r2, r3;", "dp4a.u32.u32: needs sm_61, and this machine is sm_50"),
     # numbers of operands
     ("add.u32 r0, r1;", "add takes 3 operands, not 2"),
     ("ret r0;", "ret takes 0 operands, not 1"),
@@ -108,7 +105,6 @@ INSTRUCTIONS = [
     ("add.u32 r0, %laneid, r2;", "%laneid is a special register: mov reads it"),
     ("add.u32 r0, k, r2;", "k is an entry, which can't stand here"),
     ("add.u32 r0, nobody, r2;", "nobody is not declared here"),
-    ("add.u32 r0, r1+1, r2;", "a number is added to a register only in an address"),
     ("add.u32 r0, r1, r99;", "r99 is not declared here"),
     ("add.u32 r0, r1, r01;", "r01 is not declared here"),
     ("add.u32 r0, r1|r2, r2;", "| can't join these: only a number can be added to a name"),
@@ -138,8 +134,7 @@ INSTRUCTIONS = [
     ("ld.global.u64 r0, [d0];", "r0 has type .b32: expected 64 bits or more"),
     ("mov.u32 r0, %clock64;", "%clock64 has 64 bits, not 32"),
     ("mov.u64 d0, %tid.x;", "%tid has 32 bits, not 64"),
-    ("mov.u32 r0, %tid;", "expected %tid.x, .y or .z"),
-    ("mov.u32 r0, %tid.w;", "expected %tid.x, .y or .z"),
+    ("mov.u32 r0, %tid;", "expected %tid.x, .y, .z or .w"),
     ("mov.u32 r0, %laneid.x;", "%laneid has no .x"),
     ("mov.u32 r0, %nothing;", "%nothing is not declared here"),
     # addresses
@@ -160,7 +155,7 @@ INSTRUCTIONS = [
     ("ld.global.u32 r0, [p];", "p has type .pred: an address in global space has 64 bits"),
     ("ld.global.u32 r0, [d0[1]];", "d0 is no array"),
     ("ld.global.u32 r0, [sm[d0]];", "the index of sm is no constant"),
-    ("mov.u64 d0, pa;", "pa is no parameter of an entry, and has no address: ld.param reads it"),
+    ("mov.u64 d0, pa;", "pa is no parameter of the function, and has no address: ld.param reads it"),
     ("mov.u16 h0, o;", "the address of o does not fit 16 bits"),
     ("mov.u16 h0, sm;", "the address of sm does not fit 16 bits"),
     ("mov.u16 h0, f;", "the address of f has 32 or 64 bits, and nothing is added to it"),
@@ -174,11 +169,10 @@ INSTRUCTIONS = [
     ("ld.global.v2.u32 {r0, r1, r2}, [d0];", "expected a vector of 2 elements, such as {a, b}"),
     ("ld.global.v2.u32 v, [d0];", "expected a vector of 2 elements, such as {a, b}"),
     ("ld.global.v4.u64 {d0, d1, d2, d3}, [d0];", "4 times 64 bits are more than 128"),
-    ("st.global.v2.u32 [d0], {r0, d0+1};", "a number is added to a register only in an address"),
     ("mov.u32 v.q, 1;", "v has 4 elements, and no .q"),
     ("mov.u32 r0.x, 1;", "r0 is a register of type .b32: it has no .x"),
     ("mov.u32 r0, v;", "mov.u32 moves no vector of 4: expected .b16, .b32 or .b64, in 2 parts or 4"),
-    ("mov.b64 {r0, r1}, {r2, r3};", "mov takes a vector on one side only"),
+    ("mov.b64 {r0, r1}, {r2, r3};", "mov takes vectors on both sides only with .v2 or .v4"),
     ("mov.b64 d0, {r0, r1, r2};", "mov.b64 moves no vector of 3: expected .b16, .b32 or .b64, in 2 parts or 4"),
     ("mov.b64 d0, {r0, h1};", "h1 has type .b16: expected 32 bits"),
     # expressions
@@ -224,11 +218,8 @@ INSTRUCTIONS = [
     (".global .u32 x[2] = { t };", "expected a number, a function or a variable: t is a register of type .b32"),
     (".global .u32 x[2] = { k };", "expected a number, a function or a variable: k is an entry"),
     (".global .u16 x[2] = { f };", "the address of f does not fit 16 bits"),
-    (".global .u32 x = generic(cn);", "the address of cn does not fit 32 bits"),
     ("cvta.global.u64 d0, cn;", "cn is in const space"),
     (".global .u64 x = generic(sm);",
-     "sm is in shared space, which has no addresses before a kernel runs: every kernel has its own"),
-    (".global .u64 x = sm;",
      "sm is in shared space, which has no addresses before a kernel runs: every kernel has its own"),
 ]
 
@@ -239,9 +230,8 @@ def test_a_wrong_statement_is_named(text, message):
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    (".entry k(.param .u64 o)", "1:23: the text ends here: expected ';' or '{'"),
     (".func f {", "1:9: the text ends here: expected '@', '{', '}', a directive or a name"),
-    (".func f { mov.u32 a b; }", "1:21: unexpected 'b': expected '(', ',', ';', '[', a modifier or an operator"),
+    (".func f { mov.u32 a b; }", "1:21: unexpected 'b': expected '(', ',', ';', '?', '[', a modifier or an operator"),
     (".func f { ret; ` }", "1:16: unexpected '`'"),
     ("foo", "1:1: unexpected 'foo': expected ';', a directive or the end of the text"),
     (".entry (.reg .u32 r) k() { ret; }", "1:22: k is an entry: it has no results"),
@@ -254,17 +244,14 @@ def test_a_wrong_statement_is_named(text, message):
     (".entry f(.param .b8 a[4353]) { ret; }", "1:8: f has 4353 bytes of parameters: 4352 at most"),
     (".entry f(.param .b8 a[2000], .param .b8 b[2353]) { ret; }",
      "1:8: f has 4353 bytes of parameters: 4352 at most"),
-    (".func f(.reg .u32 a[2]) { ret; }", "1:19: a is a register: expected one element"),
+    (".func f(.reg .u32 a[2]) { ret; }", "1:19: a is a register: it has no dimensions"),
     (".func f(.reg .u32 a, .reg .u32 a) { ret; }", "1:32: a is declared twice in the same scope, first in line 4"),
     (".func f() { ret; }\n.global .u32 f;", "2:14: f is declared twice in the same scope, first in line 4"),
     (".reg .u32 x;", "1:11: x is declared outside of any function: registers are a function's own"),
     (".local .u32 x;", "1:1: a variable in local space is declared in a function"),
-    (".extern .global .u32 x;", "1:22: x is extern: there is nothing else to link with"),
-    (".extern .shared .u32 x[4];", "1:22: x is extern: there is nothing else to link with"),
     (".global .f16 x = 1.0;", "1:18: there are no constants of type .f16"),
     (".global .f32 x = 1;", "1:18: expected a floating-point number, such as 1.0 or 0f3f800000"),
     (".global .u32 x = 1.0;", "1:18: expected a whole number"),
-    (".global .texref x;", "1:9: .texref: expected one type of numbers or predicates"),
     (".address_size 32", "1:15: addresses of 32 bits: this machine has 64-bit ones"),
     (".version 7.8", "1:10: expected one .version, such as 7.8"),
     (".target sm_90", "1:9: target sm_90: this machine is sm_50, which runs sm_10 to sm_50"),

@@ -10,7 +10,7 @@ from sim.model.ptx.launch import place
 from sim.model.ptx.program import KNOWN
 from sim.model.ptx.run import PtxRunError, run
 from sim.toolchain.module import ProgramError
-from sim.toolchain.ptx.forms import forms, opcodes
+from sim.toolchain.ptx.forms import Dialect, forms, opcodes
 from testbench.ptx.text import END, HEADER, KERNEL, kernel, module_of, placed, words_left
 from testbench.words import contents
 
@@ -129,7 +129,8 @@ def test_numbers_of_64_bits(body, values, expected):
 
 
 def test_every_instruction_of_the_language_is_known():
-    assert {form.opcode for opcode in opcodes() for form in forms(opcode)} <= KNOWN
+    assert {form.opcode for opcode in opcodes()
+            for form in forms(opcode, Dialect((1, 0), 10))} <= KNOWN
 
 
 # Memory
@@ -306,8 +307,8 @@ def test_a_trap_ends_the_run():
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ([], "t.ptx: entry k takes 1 arguments, not 0"),
-    ([Scalar(1, 4)], "t.ptx: argument 0 of entry k has 8 bytes, not 4"),
+    ([], "t.ptx: entry k takes 1 argument (8 bytes), not 0"),
+    ([Scalar(1, 4)], "t.ptx: entry k, argument 0: expected 8 bytes, got 4"),
     ([Buffer("globals", b"")], "t.ptx: two buffers are called globals")])
 def test_arguments_that_do_not_fit(arguments, message):
     with pytest.raises(ProgramError, match=f"^{re.escape(message)}$"):

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 
-from sim.launch import Buffer
+from sim.launch import Buffer, prepare
 from sim.model.ptx.launch import PtxLaunch, place
 from sim.model.ptx.run import run
+from sim.toolchain.assembler import assemble
+from sim.toolchain.compiler import compile_module
+from sim.toolchain.cubin import load
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.module import Instruction, PtxModule
+from testbench.ended import on_warps
 from testbench.words import contents
 
 HEADER = ".version 7.8\n.target sm_50\n.address_size 64\n"
@@ -21,19 +25,19 @@ END = " st.global.u32 [d1], r0; ret; }\n"
 """The end of an entry: every thread stores r0 as its own word."""
 
 
-def module_of(text: str) -> PtxModule:
+def module_of(text: str, header: str = HEADER) -> PtxModule:
     """A module of text without its header."""
-    return parse_ptx(HEADER + text, "t.ptx")
+    return parse_ptx(header + text, "t.ptx")
 
 
-def complaint(text: str) -> str:
+def complaint(text: str, header: str = HEADER) -> str:
     """The message that refuses a module, given without its header: ``line:column: what``, lines counted without it."""
     try:
-        module_of(text)
+        module_of(text, header)
     except ProgramError as error:
         file, line, column, what = str(error).split(":", 3)
         assert file == "t.ptx"
-        return f"{int(line) - HEADER.count(chr(10))}:{column}:{what}"
+        return f"{int(line) - header.count(chr(10))}:{column}:{what}"
     raise AssertionError("nothing was refused")
 
 
@@ -62,6 +66,17 @@ def refused(body: str, before: str = "") -> str:
     return f"{int(line) - first + 1}:{what}"
 
 
-def instructions(text: str, function: str = "k") -> list[Instruction]:
+def left_everywhere(text: str, threads: int) -> list[int]:
+    """The words that threads leave, the same of the program interpreted and compiled on the warp model."""
+    buffer = Buffer("o", bytes(4 * threads))
+    interpreted = place(parse_ptx(text, "t.ptx"), [buffer], block=(threads, 1, 1))
+    run(interpreted, max_instructions=1_000_000)
+    program = load(assemble(compile_module(parse_ptx(text, "t.ptx")), "t"))
+    found = contents(on_warps(prepare(program, [buffer], block=(threads, 1, 1))), "o")
+    assert contents(interpreted, "o") == found
+    return found
+
+
+def instructions(text: str, function: str = "k", header: str = HEADER) -> list[Instruction]:
     """The instructions of a function."""
-    return [item for item in module_of(text).functions[function].body or () if isinstance(item, Instruction)]
+    return [item for item in module_of(text, header).functions[function].body or () if isinstance(item, Instruction)]

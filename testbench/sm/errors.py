@@ -107,10 +107,10 @@ def error_cases() -> Iterator[ErrorCase]:
     for text in ("LDG.E R4, [R8]", "STG.E [R8], R0", "ATOM.E.ADD R4, [R8], R0", "RED.E.ADD [R8], R0"):
         yield case(WarpError.MMU_FAULT, ["MOV R8, RZ", "MOV R9, RZ", text])
     yield case(WarpError.MMU_FAULT, ["JMP 0x100000"], place=instruction_address(0x100000))
-    for text in ("IADD R4, R0, c[0x2][0x8]", "MOV R4, c[0x5][0x0]", "I2F.F32.S32 R4, c[0x2][0x8]", "BRA c[0x2][0x8]",
-                 "JMX c[0x2][R0+0x100]"):
+    for text in ("IADD R4, R0, c[0x2][0x100]", "MOV R4, c[0x5][0x0]", "I2F.F32.S32 R4, c[0x2][0x100]",
+                 "BRA c[0x2][0x100]", "JMX c[0x2][R0+0x100]"):
         yield case(WarpError.INVALID_CONST_ADDR, [text])
-    yield case(WarpError.INVALID_CONST_ADDR_LDC, ["SHL R4, R0, 0x2", "LDC R5, c[0x2][R4]"])
+    yield case(WarpError.INVALID_CONST_ADDR_LDC, ["SHL R4, R0, 0x4", "LDC R5, c[0x2][R4]"])
     yield case(WarpError.MISALIGNED_IMMC_ADDR, [_raw("BRA", "c", bank=2, offset=2)])
     yield case(WarpError.STACK_OVERFLOW, ["again:", "SSY again", "BRA again"], line=1)
     yield case(WarpError.STACK_OVERFLOW, ["again:", "CAL again"])

@@ -41,7 +41,8 @@ FEW = ("k01_vecadd", "k47_trap_brkpt:trap", "k48_special_regs")
 """What a slow simulation can do."""
 SHOWN = "k01_vecadd"
 """The kernel in the waveform."""
-MACHINES = (PRESETS["least"], SmParams(warps=8, lanes=4), SmParams(warps=8, lanes=32), SmParams(warps=2, lanes=8),
+MACHINES = (PRESETS["least"], SmParams(warps=8, lanes=4, stack_tokens=8), SmParams(warps=8, lanes=32, stack_tokens=32),
+            SmParams(warps=2, lanes=8, stack_tokens=64),
             SmParams(warps=64, lanes=8, registers=2048, shared_bytes=65536))
 """Beside the default one."""
 _CTAS, _CTA_THREADS = 40, 64

@@ -106,7 +106,7 @@ def test_text_names_generic_addresses():
                        ("second", PatchKind.DOUBLE_WORD, 0, True), ("first", PatchKind.WORD, 8, True)}
     launch = prepare(module)
     bank, data = launch.memory.regions[bank_name(SHARED_BANK)][0], launch.memory.regions["globals"][0]
-    assert struct.unpack("<QQQ", launch.banks[3]) == (5, bank + 12, data)
+    assert struct.unpack_from("<QQQ", launch.banks[3]) == (5, bank + 12, data)
     assert struct.unpack("<QII", launch.memory.read(data, 16)) == (bank + 8, bank + 8 & 0xFFFF_FFFF, 7)
 
 

@@ -106,7 +106,8 @@ def test_a_function_of_another_kernel_refuses_nothing(tmp_path, capsys):
     assert main([str(path), "--engine", "model", "--entry", "good"]) == 0
     capsys.readouterr()
     assert (refused(capsys, path, "--entry", "bad")
-            == "helper, 0x0068: this machine has no instruction c03800000007000f TEX: there are no textures")
+            == "kernel bad, function helper, 0x0068: this machine has no instruction c03800000007000f TEX: "
+               "there are no textures")
 
 
 @pytest.mark.parametrize(("word", "text"), [
@@ -119,7 +120,7 @@ def test_forms_that_are_no_instructions_are_refused(tmp_path, capsys, word, text
     path = tmp_path / "two.sass"
     path.write_text(TWO.format(f".raw {word:#018x}"))
     assert (refused(capsys, path, "--entry", "bad")
-            == f"helper, 0x0068: this machine has no instruction {word:016x}{text}")
+            == f"kernel bad, function helper, 0x0068: this machine has no instruction {word:016x}{text}")
 
 
 @pytest.mark.parametrize("line", ["MOV R200, R0", "IADD R0, R3, R201"])

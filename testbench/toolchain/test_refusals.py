@@ -55,7 +55,7 @@ def test_the_run_and_the_disassembler_tell_the_name(tmp_path, capsys):
     text = tmp_path / "k.sass"
     text.write_text(f".kernel k; NOP; .raw {TEX:#018x}; EXIT")
     line = refusal.refused(capsys, run, [str(text), "--engine", "model"])
-    assert line.endswith(f"k, 0x0010: this machine has no instruction {TEX:016x} TEX: there are no textures")
+    assert line.endswith(f"kernel k, 0x0010: this machine has no instruction {TEX:016x} TEX: there are no textures")
     raw = tmp_path / "k.bin"
     raw.write_bytes(struct.pack("<4Q", 0, TEX, TEX, TEX))
     assert disassemble([str(raw), "--raw"]) == 0

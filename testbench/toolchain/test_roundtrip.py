@@ -97,7 +97,7 @@ def test_what_the_assembler_does_not_find_is_told():
     text = listing(read(HERE / "data" / "toolchain_attributes.cubin"))
     assert ".symbols .text.regs, .nv.global, base, .nv.global.init, pt," in text
     assert ".info MAXREG_COUNT half 0x10" in text
-    assert ".info 0x5 0x20, 0x1, 0x1" in text
+    assert ".info MAX_THREADS 0x20, 0x1, 0x1" in text
     assert ".param p3 24 at 0x10" in text
 
 

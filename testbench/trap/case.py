@@ -1,7 +1,7 @@
 """What a case of the trap testbench is made of: a program, its trap handler, and what the host does meanwhile."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.registers import SM_REGISTERS, GlobalError, trap_bit
@@ -19,10 +19,10 @@ PATIENCE = 20_000
 ADDRESS = ("S2R R0, SR_TID.X", "MOV R3, c[0x0][out+4]", "MOV R2, c[0x0][out]", "ISCADD R2, R0, R2, 0x2")
 """In a kernel: R0 is the thread's number, R2 and R3 the address of its word."""
 _WORDS = 256
-_LOG_AT = 128
+LOG_AT = 128
 _LOG_WORDS = 4
 LOG = ("S2R R16, SR_VIRTID", "LOP32I.AND R16, R16, 0x3f00", "SHR.U32 R17, R16, 0x4",
-       f"MOV R18, c[0x0][{PARAMETER_BASE:#x}]", "IADD R18, R18, R17", f"IADD32I R18, R18, {4 * _LOG_AT:#x}",
+       f"MOV R18, c[0x0][{PARAMETER_BASE:#x}]", "IADD R18, R18, R17", f"IADD32I R18, R18, {4 * LOG_AT:#x}",
        f"MOV R19, c[0x0][{PARAMETER_BASE + 4:#x}]", "ISETP.EQ.U32.AND P5, PT, R16, RZ, PT")
 """In a handler: R18 and R19 are the address of the slot's four words of the log, P5 tells slot 0."""
 COUNT = (*LOG, "LDG.E R20, [R18]", "IADD32I R20, R20, 0x1", "STG.E [R18], R20")
@@ -177,7 +177,7 @@ class Debugger:
 
     def log(self, slot: int) -> list[int]:
         """The slot's words of the log."""
-        return self.words(_LOG_AT + _LOG_WORDS * slot, _LOG_WORDS)
+        return self.words(LOG_AT + _LOG_WORDS * slot, _LOG_WORDS)
 
 
 Script = Callable[[Debugger], Awaitable[None]]
@@ -196,11 +196,13 @@ class TrapCase:
     crs: int = 1024
     ends: str = "ok"
     report_mask: int = REPORT_MASK_RESET
+    check_calls: bool = False
 
     def launch(self) -> Launch:
         """The launch."""
         text = kernel_text(self.kernel, registers=24, shared=256)
         launch = launch_text(text, words=_WORDS, block=32 * self.warps, grid=self.grid, crs=self.crs)
+        launch = replace(launch, check_api_calls=self.check_calls)
         return launch if self.handler is None else with_handler(launch, *self.handler)
 
 
@@ -211,12 +213,14 @@ class Cases:
     cases: dict[str, TrapCase] = field(default_factory=dict)
 
     def case(self, kernel: Sequence[str], handler: Sequence[str] | None = None, *, warps: int = 1, grid: int = 1,
-             crs: int = 1024, ends: str = "ok", report_mask: int = REPORT_MASK_RESET) -> Callable[[Script], Script]:
+             crs: int = 1024, ends: str = "ok", report_mask: int = REPORT_MASK_RESET,
+             check_calls: bool = False) -> Callable[[Script], Script]:
         """Enters the decorated function."""
         def enter(script: Script) -> Script:
             name = script.__name__      # pyright: ignore[reportAttributeAccessIssue]
             assert name not in self.cases, name
-            self.cases[name] = TrapCase(name, script, kernel, handler, warps, grid, crs, ends, report_mask)
+            self.cases[name] = TrapCase(
+                name, script, kernel, handler, warps, grid, crs, ends, report_mask, check_calls)
             return script
         return enter
 

@@ -1,6 +1,7 @@
 """Cases of masks, errors, single steps, stacks without room, no handler, and what the host reads of it."""
 
 from rtl.isa.errors import WarpError
+from testbench.sm.errors import ALL_REPORTED
 from testbench.trap.case import ADDRESS, BUSY, COUNT, LOG, Cases, Debugger
 from testbench.words import address
 
@@ -111,6 +112,41 @@ async def an_error_in_the_trap_pauses(d: Debugger) -> None:
     d.expect("entries", d.log(0)[0], 1)
     await d.run_trigger()
     await d.end()
+
+
+@case(("BPT.TRAP 0x1", "EXIT"), ("JMP 0x100000",), ends="error")
+async def behind_what_memory_does_not_have_is_the_next_address(d: Debugger) -> None:
+    # The group's three instructions, and the first one of the next group.
+    for place in (0x10_0008, 0x10_0010, 0x10_0018, 0x10_0028):
+        await d.lock_down()
+        await d.see_error(WarpError.MMU_FAULT, 0, place)
+        await d.clear()
+        await d.run_trigger()
+    await d.lock_down()
+
+
+@case(("BPT.TRAP 0x1", "EXIT"), (*COUNT, "SETCRSPTR RZ", "STG.E [R18+0x4], R20", "RTT", "STG.E [R18+0x8], R20",
+                                 "RTT.TERMINATE"), crs=0)
+async def behind_an_error_that_leaves_a_trace_a_handler_goes_on(d: Debugger) -> None:
+    # The stack is empty then, so that there is no frame either; of an RTT the next address is told.
+    for place in (len(COUNT), len(COUNT) + 3):
+        await d.lock_down()
+        await d.see_events("ERROR_IN_TRAP", "BPT_PAUSE", reasons=[1] if place == len(COUNT) else [])
+        await d.see_error(WarpError.STACK_ERROR, 0, d.handler + address(place))
+        d.expect("what is behind it", d.log(0)[1:3], [0 if place == len(COUNT) else 1, 0])
+        await d.clear()
+        await d.run_trigger()
+    await d.end()
+    d.expect("what is behind both", d.log(0)[:3], [1, 1, 1])
+
+
+@case(("BPT.TRAP 0x1", "EXIT"), (*COUNT, "CCTLL.CRS.WBALL", "SETCRSPTR RZ", "RET", "STG.E [R18+0x4], R20", "RTT"),
+      report_mask=ALL_REPORTED, ends="error")
+async def a_warp_that_ends_with_its_error_in_the_trap_does_not_go_on(d: Debugger) -> None:
+    await d.end()
+    await d.see_events("ERROR_IN_TRAP", "BPT_PAUSE", reasons=[1])
+    await d.see_error(WarpError.RET_EMPTY_STACK_ERROR, 0, d.handler + address(len(COUNT) + 2))
+    d.expect("log", d.log(0)[:2], [1, 0])
 
 
 @case(("BPT.TRAP 0x1", "EXIT"), (*COUNT, "BPT.DRAIN", "BPT.TRAP 0x2", "RTT"))

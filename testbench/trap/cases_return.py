@@ -1,7 +1,9 @@
 """Cases of RTT: who leaves the trap, when, and in what state."""
 
-from rtl.isa.errors import WarpError
-from testbench.trap.case import ADDRESS, BUSY, COUNT, DELAY, LOG, Cases, Debugger
+from rtl.isa.errors import REPORT_MASK_RESET, WarpError
+from rtl.isa.registers import GLOBAL_ERROR_MASK_RESET, GlobalError
+from rtl.isa.tokens import API_CALL_LIMIT
+from testbench.trap.case import ADDRESS, BUSY, COUNT, DELAY, LOG, PATIENCE, Cases, Debugger
 from testbench.words import address
 
 RETURNS = Cases()
@@ -129,6 +131,71 @@ async def terminate_does_not_wait(d: Debugger) -> None:
     await d.end(words=[0] * 32 + list(range(32, 64)))
 
 
+@case((*ADDRESS, "BPT.TRAP 0x1", "STG.E [R2], R0", "EXIT"),
+      (*COUNT, "GETLMEMBASE R6", "MOV32I R7, 0x1234567", "@!P5 BRA late", "SETLMEMBASE R7", *["SSY late"] * 5,
+       "BAR.SYNCALL", "SETLMEMBASE R6", "LDG.E R22, [R18+0x14]", "STG.E [R18+0x8], R22", "RTT",
+       "late:", "MOV32I R21, 0x100", *DELAY[1:], "MOV32I R22, 0x5", "STG.E [R18+0x4], R22", "MEMBAR.GL", "BAR.SYNCALL",
+       "RTT"), warps=2, ends="error")
+async def who_is_woken_at_syncall_still_waits_there(d: Debugger) -> None:
+    """Memory does not take a line of the stack: that is an error of no instruction."""
+    for _ in range(PATIENCE // 10):
+        if await d.host.read("BPT_PAUSE_MASK"):
+            break
+        await d.run(10)
+    await d.see("BPT_PAUSE_MASK", 1)
+    await d.see_error(WarpError.MMU_FAULT, 0, 0)
+    await d.wake(1)
+    d.expect("the other one is not there yet", d.log(1)[1], 0)
+    await d.end()
+    d.expect("what the first saw behind it", d.log(0)[2], 5)
+
+
+@case(_FIRST_TRAPS, (*LOG, "@!P5 BRA late", "RTT.TERMINATE", "late:", *DELAY, "S2R R20, SR_GLOBALERRORSTATUS",
+                     "STG.E [R18], R20", "IADD32I R20, R20, 0x1", "STG.E [R18+0x4], R20", "RTT"), warps=2)
+async def terminate_clears_the_trap_bits_of_its_warp(d: Debugger) -> None:
+    await d.end(words=[0] * 32 + list(range(32, 64)))
+    d.expect("SR64 in the other one's handler", d.log(1)[:2], [0, 1])
+    await d.see_events(reasons=[1])
+
+
+@case(("BPT.TRAP 0x1", "EXIT"),
+      (*COUNT, "CCTLL.CRS.WBALL", "SETCRSPTR RZ", "RTT", "IADD32I R20, R20, 0x10", "STG.E [R18], R20", "EXIT"),
+      report_mask=REPORT_MASK_RESET & ~(1 << WarpError.STACK_ERROR.value))
+async def popcrs_without_a_frame_goes_on_outside_if_that_is_not_reported(d: Debugger) -> None:
+    await d.end(entries=[0x11])
+    await d.see_events(reasons=[1])
+
+
+# KillFutureBranch is bit 31 of what GETCRSPTR tells, the API call depth bits 30:23.
+_KILLED, _DEPTH_AT = 1 << 31, 23
+_CALL_UP_TO_THE_LIMIT = (f"MOV32I R4, {API_CALL_LIMIT:#x}", "MOV R6, RZ", "deeper:", "IADD32I R4, R4, -0x1",
+                         "ISETP.EQ.U32.AND P0, PT, R4, RZ, PT", "@P0 BRA there", "CAL deeper", "there:", "CAL last",
+                         "last:")
+
+
+@case((*ADDRESS, *_CALL_UP_TO_THE_LIMIT, "GETCRSPTR R4", "BPT.TRAP 0x1", "GETCRSPTR R5", "BRA.LMT off",
+       "MOV32I R6, 0x1", "off:", "STG.E [R2], R4", "STG.E [R2+0x80], R5", "STG.E [R2+0x100], R6", "EXIT"),
+      ("PRET away", "away:", "RTT"), check_calls=True)
+async def a_counted_pret_in_the_handler_decides_of_limited_branches(d: Debugger) -> None:
+    await d.end()
+    depth = API_CALL_LIMIT << _DEPTH_AT
+    d.expect("before and behind the trap", [d.words(0, 1)[0] >> _DEPTH_AT, d.words(32, 1)[0] >> _DEPTH_AT],
+             [depth >> _DEPTH_AT, (_KILLED | depth) >> _DEPTH_AT])
+    d.expect("the branch is not taken", d.words(64, 32), [1] * 32)
+
+
+@case((*ADDRESS, *_CALL_UP_TO_THE_LIMIT, "PRET off", "GETCRSPTR R4", "BPT.TRAP 0x1", "GETCRSPTR R5", "BRA.LMT off",
+       "MOV32I R6, 0x1", "off:", "STG.E [R2], R4", "STG.E [R2+0x80], R5", "STG.E [R2+0x100], R6", "EXIT"),
+      ("GETCRSPTR R20", "CCTLL.CRS.WBALL", f"MOV32I R21, {0x1FFFF:#x}", "LOP.AND R21, R20, R21", "SETCRSPTR R21",
+       "PRET away", "SETCRSPTR R20", "away:", "RTT"), check_calls=True)
+async def a_handler_gives_the_kill_bit_back_with_setcrsptr(d: Debugger) -> None:
+    await d.end()
+    depth = API_CALL_LIMIT << _DEPTH_AT
+    d.expect("before and behind the trap", [d.words(0, 1)[0] >> _DEPTH_AT, d.words(32, 1)[0] >> _DEPTH_AT],
+             [(_KILLED | depth) >> _DEPTH_AT] * 2)
+    d.expect("the branch is not taken", d.words(64, 32), [1] * 32)
+
+
 @case((*BUSY, "EXIT"), (*COUNT, "RTT"))
 async def rtt_holds_while_the_stop_trigger_is_set(d: Debugger) -> None:
     await d.hold(after=1)
@@ -183,6 +250,11 @@ async def popcrs_against_syncall_deadlocks_and_the_watchdog_tells(d: Debugger) -
     await d.see_events("TIMEOUT")
     await d.see_state(trapping=1, locked=0)
     await d.see("WARP_VALID_MASK", 3)
+    # Drivers' mask does not have its bit.
+    d.expect("interrupt", d.host.interrupted, False)
+    await d.write("HWW_GLOBAL_ESR_REPORT_MASK", GLOBAL_ERROR_MASK_RESET | 1 << GlobalError.TIMEOUT.value)
+    await d.run(1)
+    d.expect("interrupt with the bit in the mask", d.host.interrupted, True)
 
 
 @case(("BPT.TRAP 0x1", "EXIT"), _deadlock(".FALLTHROUGH"), warps=2, ends="timeout")

@@ -1,11 +1,13 @@
 """Traps of the whole machine: the short form of the testbench, its table, and what it must find."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 from amaranth.hdl import Fragment
 
+from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.params import PRESETS
 from sim.engine import CompiledEngine
 from sim.machine.hardware import PERIOD
@@ -16,10 +18,13 @@ from testbench import simulation
 from testbench.engine.designs import needs_compiled
 from testbench.project.test_manual import DOCS, table
 from testbench.trap import tb_trap
+from testbench.trap.case import Debugger
 from testbench.trap.cases import CASES
 from testbench.trap.driver import TrapDriver
 from testbench.trap.injection import Counted
+from testbench.trap.programs import kernel
 from testbench.waves.save_files import marks_of, without_times
+from testbench.words import address
 
 WAVEFORMS = Path(__file__).parents[2] / "waveforms"
 
@@ -38,6 +43,18 @@ failure_of = partial(simulation.failure, "trap", engine=CompiledEngine)
 @pytest.mark.parametrize("name", CASES)
 def test_cases(driver, name):
     passes(lambda bench: tb_trap.check_cases(bench, driver, [name]))
+
+
+@needs_compiled
+def test_a_handler_may_end_in_front_of_the_instruction_before_where_it_goes_back_to(driver):
+    launch = kernel("BRA start", "RTT", "start:", "BPT.TRAP 0x1", "MOV R2, c[0x0][out]", "MOV R3, c[0x0][out+4]",
+                    "MOV32I R4, 0x7", "STG.E [R2], R4", "EXIT")
+    launch = replace(launch, trap_handler=address(1))
+
+    async def script(d: Debugger) -> None:
+        await d.end(words=[7])
+
+    passes(lambda bench: driver.debug(bench, "a handler in front", launch, script, "ok", REPORT_MASK_RESET))
 
 
 @needs_compiled

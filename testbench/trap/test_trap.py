@@ -9,6 +9,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
 from rtl.layouts import ERROR_SOURCES, InstructionKind
 from rtl.params import PRESETS
+from rtl.sweep import LONGEST_SWEEP
 from rtl.trap import TrapUnit
 from rtl.trap.machine import SmTrap
 from testbench.handmade import encode, machine, warp_of
@@ -154,6 +155,7 @@ def test_a_warp_comes_back_to_its_first_instruction_that_failed(params):
         return found
 
     async def body(ctx):
+        await ctx.tick().repeat(LONGEST_SWEEP)
         ctx.set(dut.live, 0b100100)
         for told, back in FAILURES:
             if params.serial and len(told) > 1:
@@ -172,6 +174,7 @@ def test_what_a_program_reads_is_the_error_of_an_instruction_before_that_of_a_st
     codes = {"lanes": WarpError.OOR_ADDR, "stack": WarpError.MMU_FAULT}
 
     async def body(ctx):
+        await ctx.tick().repeat(LONGEST_SWEEP)
         ctx.set(dut.status_warp, warp)
         ctx.set(dut.launch, {"valid": 1, "payload": {"warp": warp}})
         await ctx.tick()

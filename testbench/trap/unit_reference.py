@@ -19,6 +19,7 @@ class Warp:
     inside: bool = False
     bare: bool = False
     paused: bool = False
+    halted: bool = False
     quiet: bool = False
     waits: bool = False
     leaving: bool = False
@@ -180,7 +181,11 @@ class Machine:
             if pauses:
                 warp.quiet = does == "pause quietly" and not fails
             warp.paused = (was_paused or pauses) and not woken
-            if does in ("go on", "mask", "unmask") or (does == "trap" and warp.masked) or (woken and not was_bare):
+            # What keeps its warp until it is let go: pauses, BPT.TRAP, and a BAR, a BPT or an RTT that fails.
+            halted = warp.halted or does in ("fail", "pause", "pause quietly") or (
+                was_inside and bool({source for source, *_ in failing} & {"barrier", "trap"}))
+            warp.halted = halted and not woken
+            if does in ("go on", "mask", "unmask") or (does == "trap" and warp.masked) or (woken and halted):
                 reply.resume.add(number)
             if does in ("mask", "unmask"):
                 warp.masked = does == "mask"
@@ -211,7 +216,7 @@ class Machine:
                 warp.failed = warp.stepped = False
                 warp.reasons = set()
             if ended:
-                warp.paused = warp.quiet = warp.masked = warp.to_step = warp.has_stepped = False
+                warp.paused = warp.halted = warp.quiet = warp.masked = warp.to_step = warp.has_stepped = False
                 warp.live = now.launched == number
         self.trapping = (self.trapping and not over) or cause
         self.urgent = (self.urgent and not over) or self._insisting

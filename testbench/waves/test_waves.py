@@ -296,6 +296,7 @@ SAVE_FILE = """\
 
 def test_the_save_file_shows_the_traces_in_groups(tmp_path):
     path = tmp_path / "kept" / "a.gtkw"
+    path.parent.mkdir()
     write_save_file(path, tmp_path / "waves" / "a.vcd", traces(idle_counter(), Signal(3, name="mark")), period=PERIOD,
                     root="demo")
     assert path.read_text() == SAVE_FILE

@@ -22,13 +22,11 @@ __all__ = ["SourceBytes"]
 _WORD_BYTES = WORD_BITS // BYTE
 _PLACE_BITS = exact_log2(2 * _WORD_BYTES)
 _THREAD_BITS = ceil_log2(WARP_THREADS)
-_SOURCES = Const(0b100, 3)
-"""The part of the memory that has sources."""
 
 
 class SourceBytes(Component):
-    """Sources of a warp's threads in block memory, which is written by words and read by bytes; in the same memory, the
-    constants of the parabolas, of which each word holds one, its lowest byte on top.
+    """Sources of a warp's threads in block memory, which is written by words and read by bytes. The constants of the
+    parabolas are in another one, which is never written: each word of it holds one, its lowest byte on top.
 
     Members
     -------
@@ -55,20 +53,22 @@ class SourceBytes(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.bytes = rows = memory.Memory(
-            shape=BYTE, depth=2 * _WORD_BYTES * INTERVALS, init=raised_constants(), attrs=IN_BLOCKS)
+            shape=BYTE, depth=2 * _WORD_BYTES * WARP_THREADS, init=[], attrs=IN_BLOCKS)
+        m.submodules.constants = constants = memory.Memory(
+            shape=BYTE, depth=_WORD_BYTES * INTERVALS, init=raised_constants(), attrs=IN_BLOCKS)
         for place in range(_WORD_BYTES):
             write = rows.write_port()
             m.d.comb += [
                 write.en.eq(self.write), write.data.eq(self.value.word_select(place, BYTE)),
-                write.addr.eq(Cat(Const(place, 2), self.second, self.thread, _SOURCES))]
-        read, place, asked = rows.read_port(domain="comb"), Signal(_PLACE_BITS), Signal(_PLACE_BITS)
-        found = Signal(BYTE)
+                write.addr.eq(Cat(Const(place, 2), self.second, self.thread))]
+        read, known = rows.read_port(domain="comb"), constants.read_port(domain="comb")
+        place, asked = Signal(_PLACE_BITS), Signal(_PLACE_BITS)
+        source, constant, of_parabola = Signal(BYTE), Signal(BYTE), Signal()
         m.d.comb += [
-            place.eq(self.index[:_PLACE_BITS] | self.instruction.part),
-            read.addr.eq(Cat(place[:2], Mux(
-                self.parabola, Cat(self.interval, Const(0, 1)), Cat(place[2], self.thread, _SOURCES)))),
-            self.byte.eq(found | self._immediate(asked))]
-        m.d.sync += [asked.eq(place), found.eq(read.data)]
+            place.eq(self.index[:_PLACE_BITS] | self.instruction.part), read.addr.eq(Cat(place, self.thread)),
+            known.addr.eq(Cat(place[:2], self.interval)),
+            self.byte.eq(Mux(of_parabola, constant, source) | self._immediate(asked))]
+        m.d.sync += [asked.eq(place), source.eq(read.data), constant.eq(known.data), of_parabola.eq(self.parabola)]
         return m
 
     def _immediate(self, place: Value) -> Value:

@@ -6,25 +6,18 @@ from amaranth.hdl import Module, Signal, Value, unsigned
 from amaranth.lib import data, memory
 
 from rtl.layouts import CRS_GRANULE_BITS, DEPTH_BITS
-from rtl.params import WARP_THREADS
+from rtl.params import WARP_THREADS, SmParams
 from rtl.wires import IN_BLOCKS
 
-__all__ = ["COUNT_BITS", "BlockWords", "SerialStackState", "StackSizes", "TokenWord"]
-
-COUNT_BITS = 3
-"""Width of a number of a warp's lines on chip."""
+__all__ = ["BlockWords", "StackSizes", "TokenWord", "serial_stack_state"]
 
 
-class SerialStackState(data.Struct):
+def serial_stack_state(params: SmParams) -> data.StructLayout:
     """A warp's stack. The topmost ``lines`` are on chip, the topmost ``dirty`` ones of these are not in memory as they
     are."""
-
-    depth: unsigned(DEPTH_BITS)
-    lines: unsigned(COUNT_BITS)
-    dirty: unsigned(COUNT_BITS)
-    calls: unsigned(8)
-    kill: unsigned(1)
-    trap: unsigned(1)
+    return data.StructLayout({
+        "depth": DEPTH_BITS, "lines": params.stack_count_bits, "dirty": params.stack_count_bits, "calls": 8, "kill": 1,
+        "trap": 1})
 
 
 class StackSizes(data.Struct):

@@ -27,13 +27,11 @@ from rtl.layouts import (
 )
 from rtl.params import LINE_ADDRESS_BITS, WARP_THREADS, SmParams
 
-from ..tokens import CACHED_LINES, LAST_PLACE, PLACE_BITS, POINTER_CALLS, SLOT_BITS, STUCK, role_of
-from .records import COUNT_BITS, BlockWords, SerialStackState, StackSizes, TokenWord
+from ..tokens import LAST_PLACE, PLACE_BITS, POINTER_CALLS, STEP_BITS, STUCK, role_of, steps_on_chip
+from .records import BlockWords, StackSizes, TokenWord, serial_stack_state
 
 __all__ = ["SerialStack"]
 
-_STEP_BITS = SLOT_BITS + PLACE_BITS
-"""Limits count steps of so many tokens, as a power of two."""
 _GRANULE_LINE_BITS = LINE_ADDRESS_BITS - BLOCK_ADDRESS_BITS
 _ALIGNMENT_BITS = (INSTRUCTION_BYTES - 1).bit_length()
 _PUSHES = (StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL)
@@ -62,36 +60,40 @@ class SerialStack(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        warps, bits = params.warps, params.warp_bits
+        warps, bits, count = params.warps, params.warp_bits, params.stack_count_bits
+        state = serial_stack_state(params)
+        self.params = params
+        self._free_bits = PLACE_BITS + params.stack_slot_bits
+        """Of a token's number, what says where it lies on chip."""
         super().__init__({
             "stack": In(SerialStackPort(params)),
             "committed": Out(Event(data.StructLayout({"warp": bits, "last": DEPTH_BITS}))),
             "write_fault": Out(Event(bits)), "events": Out(StackEvents), "port": Out(BeatPort(bits))})
-        self.states = BlockWords(unsigned(max(SerialStackState.as_shape().size, StackSizes.as_shape().size)), 2 * warps)
+        self.states = BlockWords(unsigned(max(state.size, StackSizes.as_shape().size)), 2 * warps)
         """Of each warp its state, and its sizes."""
         self.places = BlockWords(unsigned(BLOCK_ADDRESS_BITS), 2 * warps)
         """Where its local memory begins, and how much of that lies before the stack."""
-        self.tokens = BlockWords(TokenWord, 2 * CACHED_LINES * TOKENS_PER_LINE * warps)
+        self.tokens = BlockWords(TokenWord, 2 * params.stack_tokens * warps)
         """Of each token on chip its mask, and its pc."""
-        self._state: Any = data.View(SerialStackState, self.states.out[:SerialStackState.as_shape().size])
-        self._new: Any = Signal(SerialStackState)
+        self._state: Any = data.View(state, self.states.out[:state.size])
+        self._new: Any = Signal(state)
         """What is written."""
         self._sizes: Any = Signal(StackSizes)
         self._top, self._calls = Signal(DEPTH_BITS), Signal(8)
         """The depth, and that of calls, as far as the operation has come."""
-        self._lines, self._dirty = Signal(COUNT_BITS), Signal(COUNT_BITS)
+        self._lines, self._dirty = Signal(count), Signal(count)
         """Lines on chip from the topmost token down, and dirty ones: those, and one more where that token is the last
         of its line, for the one that begins there."""
         self._next, self._rises, self._is_whole = Signal(DEPTH_BITS), Signal(), Signal()
         """The depth without the topmost token, or with one more if it ``rises``; the topmost line is full."""
-        self._next_lines, self._next_dirty = Signal(COUNT_BITS), Signal(COUNT_BITS)
+        self._next_lines, self._next_dirty = Signal(count), Signal(count)
         """The same, without the topmost token."""
         self._lost, self._spills, self._missing = Signal(), Signal(), Signal()
         """Memory could not give the line that is needed; a line is on its way out, not in; the topmost line has room,
         and is not on chip."""
         self._error = Signal(WarpError)
         self._resume, self._empty, self._kind = Signal(), Signal(), Signal(TokenKind)
-        self._frame = Signal(SLOT_BITS)
+        self._frame = Signal(params.stack_slot_bits)
         """Where the line of a frame lies on chip that a RESTORE has found."""
         self._alive, self._passed, self._stuck, self._returned = (Signal(name=name) for name in (
             "alive", "passed", "stuck", "returned"))
@@ -149,13 +151,13 @@ class SerialStack(Component):
     def _read_token(self, m: Module, number: Any, word: Any) -> None:
         """Reads a word of a token: its mask (0), or its pc (1)."""
         m.d.comb += [self.tokens.reads.eq(1), self.tokens.at.eq(
-            Cat(word, number[:_STEP_BITS], self.stack.request.payload.warp))]
+            Cat(word, number[:self._free_bits], self.stack.request.payload.warp))]
 
     def _write_token(self, m: Module, number: Any, word: int, bits: Any, note: Any) -> None:
         """Writes one."""
         m.d.comb += [
             self.tokens.writes.eq(1), self.tokens.word.bits.eq(bits), self.tokens.word.note.eq(note),
-            self.tokens.to.eq(Cat(Const(word, 1), number[:_STEP_BITS], self.stack.request.payload.warp))]
+            self.tokens.to.eq(Cat(Const(word, 1), number[:self._free_bits], self.stack.request.payload.warp))]
 
     def _fail(self, m: Module, error: WarpError) -> None:
         """The operation is over, in error."""
@@ -227,10 +229,15 @@ class SerialStack(Component):
         operand, missing, over, trap = asked.operand, self._missing, Signal(), Signal()
         enters = self._asks(StackOperation.SET_MODE)
         counts = self._asks(*_COUNTS)
-        begins = (asked.pair & top[:_STEP_BITS].all()) | (enters & (top[:_STEP_BITS] > (1 << _STEP_BITS) - 4))
+        # Without a region the tokens on chip are all, in any mode: whole steps, or a part of one.
+        whole = min(self._free_bits, STEP_BITS)
+        part = top[whole:STEP_BITS]
+        low = Cat(top[:whole], part | (~sizes.memory).replicate(len(part)))
+        begins = (asked.pair & low.all()) | (enters & (low > (1 << STEP_BITS) - TOKENS_PER_LINE))
         m.d.comb += [
-            trap.eq((state.trap | enters) & sizes.memory),
-            over.eq(Cat(begins, top[_STEP_BITS:]) > Cat(Const(0, 1), trap, sizes.less))]
+            trap.eq(Mux(sizes.memory, state.trap | enters, steps_on_chip(self.params) > 1)),
+            over.eq((Cat(begins, top[STEP_BITS:]) > Cat(Const(0, 1), trap, sizes.less))
+                    | (part.any() & ~sizes.memory))]
 
         with m.State("DECIDE"):
             m.next = "DONE"
@@ -247,7 +254,7 @@ class SerialStack(Component):
                         self._fail(m, WarpError.MMU_FAULT)
                     with m.Elif(missing):
                         self._move(m, 0)
-                    with m.Elif(self._is_whole & (state.dirty == CACHED_LINES)):
+                    with m.Elif(self._is_whole & (state.dirty == self.params.stack_lines)):
                         self._move(m, 1)
                     with m.Else():
                         self._write_token(m, top, 0, asked.mask, asked.kind)
@@ -298,7 +305,7 @@ class SerialStack(Component):
             with m.If(~sizes.memory):
                 m.d.sync += [top.eq(0), self._error.eq(WarpError.STACK_ERROR)]
             with m.Elif(over):
-                m.d.sync += top.eq(Cat(Const(~0, _STEP_BITS), trap, sizes.less))
+                m.d.sync += top.eq(Cat(Const(~0, STEP_BITS), trap, sizes.less))
             m.next = "ROUND"
         with m.State("ROUND"):
             m.d.comb += self._rises.eq(1)
@@ -309,13 +316,13 @@ class SerialStack(Component):
             with m.Else():
                 m.d.sync += top.eq(self._next)
         with m.State("LAUNCH"):
-            size = stack.configuration.size
+            size, on_chip = stack.configuration.size, (steps_on_chip(self.params) - 1) // 2
             m.d.comb += [
                 self.places.writes.eq(1), self.places.to.eq(Cat(Const(1, 1), asked.warp)),
                 self.places.word.eq(stack.configuration.local), self.states.writes.eq(1),
                 self.states.to.eq(Cat(Const(1, 1), asked.warp)),
-                self.states.word.eq(Cat(Mux(size == 0, 0, (size - 1)[:CRS_GRANULE_BITS]), size != 0,
-                                         stack.configuration.check_calls))]
+                self.states.word.eq(Cat(Mux(size == 0, on_chip, (size - 1)[:CRS_GRANULE_BITS]), size != 0,
+                                        stack.configuration.check_calls))]
             m.next = "EMPTY"
         with m.State("EMPTY"):
             m.d.sync += [top.eq(0), self._calls.eq(0), self._lines.eq(1), self._dirty.eq(0)]
@@ -403,6 +410,7 @@ class SerialStack(Component):
         stack, asked, whole, state = self.stack, self.stack.request.payload, self._is_whole, self._state
         sets, pushes = self._asks(StackOperation.SET_POINTER), self._asks(*_PUSHES)
         prepares, launches = self._asks(StackOperation.PREPARE_CALL), self._asks(StackOperation.LAUNCH)
+        all_lines = self.params.stack_lines
         dirty = Cat(self._dirty[0] | (self._dirty == 0) & (self._lines != 0), self._dirty[1:])
         m.d.comb += stack.result.value.eq(Mux(
             self._asks(StackOperation.GET_BASE), self.places.out,
@@ -412,7 +420,7 @@ class SerialStack(Component):
                 m, depth=self._top, calls=self._calls,
                 kill=Mux(sets, asked.operand[-1], state.kill & ~(prepares | launches | self._empty)),
                 trap=state.trap & ~launches,
-                lines=Mux(pushes, Mux(self._lines > CACHED_LINES, CACHED_LINES, self._lines), self._next_lines),
+                lines=Mux(pushes, Mux(self._lines > all_lines, all_lines, self._lines), self._next_lines),
                 dirty=Mux(~pushes & whole, self._next_dirty, dirty))
             m.d.comb += self.committed.valid.eq(~pushes)
             m.next = "DONE"
@@ -444,7 +452,7 @@ class SerialStack(Component):
         second: Any = Signal(MemoryToken)
         first: Any = data.View(MemoryToken, Cat(content, second.as_value()[8 * BEAT_BYTES:]))
         room = state.depth[:PLACE_BITS] != 0
-        number = Cat(beat[1:], self._line[:SLOT_BITS])
+        number = Cat(beat[1:], self._line[:self.params.stack_slot_bits])
         keep = ~(room & (state.dirty == 1) & (beat[1:] >= state.depth[:PLACE_BITS]))
         m.d.comb += [
             port.request.payload.data.eq(content), second.counted.eq(counted), second.kind.eq(kind)]
@@ -498,7 +506,7 @@ class SerialStack(Component):
         one, which has room."""
         port, answer, unwinds, whole = (
             self.port, self.port.response.payload, self._asks(*_UNWINDS), self._is_whole)
-        came, number = Signal(8 * BEAT_BYTES), Cat(answer.beat[1:], self._line[:SLOT_BITS])
+        came, number = Signal(8 * BEAT_BYTES), Cat(answer.beat[1:], self._line[:self.params.stack_slot_bits])
         token: Any = data.View(MemoryToken, Cat(came, answer.data))
         known = token.kind.matches(*(each.value for each in TokenKind if each is not TokenKind.ILLEGAL))
         with m.State("ASK"):
@@ -508,9 +516,9 @@ class SerialStack(Component):
                 m.next = "RECEIVE"
         with m.State("RECEIVE"):
             m.d.comb += port.response.ready.eq(~answer.beat[0])
-            with m.If(~answer.beat[0]):
+            with m.If(port.response.valid & ~answer.beat[0]):
                 m.d.sync += came.eq(answer.data)
-            with m.If(port.response.valid & answer.beat[0]):
+            with m.Elif(port.response.valid):
                 self._write_token(m, number, 1, token.pc, token.counted)
                 m.next = "RECEIVE_MASK"
         with m.State("RECEIVE_MASK"):

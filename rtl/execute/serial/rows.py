@@ -27,7 +27,7 @@ _OF_NUMBER: dict[SpecialRegister, Callable[[int], int]] = {
     SpecialRegister.GTMASK: lambda thread: _ALL & -(2 << thread),
     SpecialRegister.GEMASK: lambda thread: _ALL & -(1 << thread),
     SpecialRegister.LANEID: lambda thread: thread}
-"""Special registers that a thread's number in its warp tells, each in a group of rows of the memory."""
+"""Special registers that a thread's number in its warp tells, each in a group of rows of the table."""
 _PLACES = {SpecialRegister.TID: "xyz", SpecialRegister.TID_X: "x", SpecialRegister.TID_Y: "y",
            SpecialRegister.TID_Z: "z"}
 
@@ -48,19 +48,19 @@ _GROUP_BITS = 3
 
 
 class ThreadRows(Component):
-    """A block memory of a row for each thread: where it is in its block, its predicates, and CC. Other rows, which are
-    never written, have the special registers that are constants or that a thread's number tells.
+    """A block memory of a row for each thread: where it is in its block, its predicates, and CC. Beside it a table of
+    the special registers that are constants or that a thread's number tells, in block memory that is never written.
 
-    In a row x, y and z have the places that TID has for them; the predicates and CC are in the gaps, so that of 8 warps
-    a row has 36 bits.
+    In a thread's row x, y and z have the places that TID has for them; the predicates and CC are in the gaps, so that
+    of 8 warps a row has 36 bits.
 
     Members
     -------
     warp, thread : In, In(5)
-    number, constant : In(8), In(1)
-        In place of the thread's row that of special register ``number`` is read, if it is one of those.
+    number : In(8)
+        A special register, of those in IN_ROWS.
     flags, gives, value : Out(ThreadFlags), In(1), Out(32)
-        What was read, a cycle later: the thread's predicates and CC; or special register ``number``, 0 unless it
+        What was read, a cycle later: the thread's predicates and CC; and special register ``number``, 0 unless it
         ``gives`` that.
     write, after : In(1), In(ThreadFlags)
         The thread's predicates and CC become these. Its row was read in the cycle before. Not while ``taken``.
@@ -79,39 +79,21 @@ class ThreadRows(Component):
         self._flags = free[:ThreadFlags.as_shape().size]
         self._size = max(*taken, *self._flags, 31) + 1
         super().__init__({
-            "warp": In(params.warp_bits), "thread": In(_ROW_BITS), "number": In(8), "constant": In(1),
+            "warp": In(params.warp_bits), "thread": In(_ROW_BITS), "number": In(8),
             "flags": Out(ThreadFlags), "gives": In(1), "value": Out(32), "write": In(1), "after": In(ThreadFlags),
             "event": In(data.StructLayout({"valid": 1, "payload": thread_index(params)})), "taken": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        constants = _constants(self._params)
-        groups = list(_OF_NUMBER)
-        half = max(self._params.warp_bits + _ROW_BITS, _GROUP_BITS + _ROW_BITS)
-        content = [0] * (2 << half)
-        for group, number in enumerate(groups):
-            for thread in range(WARP_THREADS):
-                content[(1 << half) + (group << _ROW_BITS) + thread] = _OF_NUMBER[number](thread)
-        for number, value in constants.items():
-            content[(1 << half) + (len(groups) << _ROW_BITS) + number % WARP_THREADS] = value
-        m.submodules.rows = rows = memory.Memory(shape=self._size, depth=2 << half, init=content, attrs=IN_BLOCKS)
+        depth = self._params.warps << _ROW_BITS
+        m.submodules.rows = rows = memory.Memory(shape=self._size, depth=depth, init=[], attrs=IN_BLOCKS)
         read, write, row = rows.read_port(domain="comb"), rows.write_port(), Signal(self._size)
-
-        # What is read. Constants have the lower bits of their number for the thread's.
-        group, own, inside = Signal(_GROUP_BITS, init=len(groups)), Signal(), Signal(_ROW_BITS)
-        constant = self.constant & ~self.number.matches(*map(int, _PLACES))
-        with m.Switch(self.number):
-            for place, number in enumerate(groups):
-                with m.Case(number):
-                    m.d.comb += [group.eq(place), own.eq(1)]
-        m.d.comb += [
-            inside.eq(Mux(own | ~constant, self.thread, self.number)),
-            read.addr.eq(Cat(inside, Mux(constant, group, self.warp)[:half - _ROW_BITS]))]
-        m.d.comb += read.addr[-1].eq(constant)
+        m.d.comb += read.addr.eq(Cat(self.thread, self.warp))
         m.d.sync += row.eq(read.data)
+        known = self._look_up(m)
         places = {axis: Cat(row[bit] for bit in place) for axis, place in self._places.items()}
         m.d.comb += self.flags.eq(Cat(row[bit] for bit in self._flags))
-        self._choose(m, row, places)
+        self._choose(m, known, places)
 
         # What is written.
         thread, after = self.event.payload, [Value.cast(self.after)[number] for number in range(len(self._flags))]
@@ -125,8 +107,28 @@ class ThreadRows(Component):
             m.d.comb += write.data[bit].eq(flag & ~self.event.valid)
         return m
 
-    def _choose(self, m: Module, row: Signal, places: dict[str, Any]) -> None:
-        """Of a row, what special register ``number`` is."""
+    def _look_up(self, m: Module) -> Signal:
+        """The row of special register ``number`` in the table, a cycle later. Of a constant the row has the lower bits
+        of the register's number for the thread's."""
+        groups = list(_OF_NUMBER)
+        content = [_OF_NUMBER[number](thread) for number in groups for thread in range(WARP_THREADS)]
+        content += [0] * WARP_THREADS
+        for number, value in _constants(self._params).items():
+            content[(len(groups) << _ROW_BITS) + number % WARP_THREADS] = value
+        m.submodules.table = table = memory.Memory(
+            shape=32, depth=1 << _GROUP_BITS + _ROW_BITS, init=content, attrs=IN_BLOCKS)
+        port, known = table.read_port(domain="comb"), Signal(32)
+        group, own = Signal(_GROUP_BITS, init=len(groups)), Signal()
+        with m.Switch(self.number):
+            for place, number in enumerate(groups):
+                with m.Case(number):
+                    m.d.comb += [group.eq(place), own.eq(1)]
+        m.d.comb += port.addr.eq(Cat(Mux(own, self.thread, self.number[:_ROW_BITS]), group))
+        m.d.sync += known.eq(port.data)
+        return known
+
+    def _choose(self, m: Module, known: Signal, places: dict[str, Any]) -> None:
+        """What special register ``number`` is: of the thread's row, or of the table's."""
         x_at, y_at, z_at = COORDINATES_AT
         values = {SpecialRegister.TID: (places["x"] << x_at | places["y"] << y_at | places["z"] << z_at)[:32],
                   SpecialRegister.TID_X: places["x"], SpecialRegister.TID_Y: places["y"],
@@ -134,4 +136,4 @@ class ThreadRows(Component):
         is_place = Signal(len(values))
         m.d.comb += [
             is_place.eq(Cat(self.number == number for number in values) & self.gives.replicate(len(values))),
-            self.value.eq(chosen_of(Cat(is_place, self.gives & ~is_place.any()), [*values.values(), row[:32]]))]
+            self.value.eq(chosen_of(Cat(is_place, self.gives & ~is_place.any()), [*values.values(), known]))]

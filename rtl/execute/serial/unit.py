@@ -228,7 +228,6 @@ class SerialExecuteUnit(Component):
             in_rows.eq((source_a == ValueSource.SPECIAL) & special_number.matches(*map(int, IN_ROWS))),
             uniform.eq((source_a != ValueSource.REGISTER) & ~in_rows),
             self.rows.number.eq(special_number), self.rows.gives.eq(other & in_rows & (step == Step.A)),
-            self.rows.constant.eq(phase[Phase.COMPUTE] & in_rows & (step == Step.B)),
             special.number.eq(special_number), special.warp.eq(held.warp), special.index.eq(thread),
             special.pc.eq(held.pc), special.warp_status.eq(self.warp_status), special.all_status.eq(self.all_status),
             sequencer.looks.eq(uniform | self._missing),

@@ -30,6 +30,9 @@ def _locate(site: Site, address: Address) -> Locate:
         case Register():
             place, mask = site.slots.register(base), (1 << base.type.bits) - 1
             return lambda thread, values: values[place] + offset & mask
+        case Variable(space=Space.LOCAL) if base in launch.local_offsets[0]:
+            at = launch.local_offsets[0][base] + offset
+            return lambda thread, values: at
         case Variable(space=Space.LOCAL):
             at = site.locals[base] + offset
             return lambda thread, values: thread.frame.base + at

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from sim.toolchain.ptx.module import Instruction
+from sim.toolchain.ptx.module import Instruction, Type
 
 from .numbers import Compute, number_of
 
@@ -81,6 +81,20 @@ def _table(instruction: Instruction) -> Compute:
     return compute
 
 
+def _find_nth_set(mask: int, base: int, offset: int) -> int:
+    """The place of the nth set bit from ``base`` on, upwards or, where ``offset`` is negative, downwards.
+
+    0 asks for the bit at ``base`` itself. From beyond the mask no bit is found.
+    """
+    if base >= Type.B32.bits:
+        return -1
+    count = number_of(offset, Type.S32)
+    places = range(base, base + 1) if not count else range(base, 32) if count > 0 else range(base, -1, -1)
+    found = [place for place in places if mask >> place & 1]
+    wanted = max(abs(count), 1)
+    return found[wanted - 1] if len(found) >= wanted else -1
+
+
 # Which byte of both, by mode: from the selector and the position of the byte in the result.
 _SELECTED: Mapping[str, Callable[[int, int], int]] = {
     "f4e": lambda c, at: (c & 3) + at, "b4e": lambda c, at: (c & 3) - at & 7, "rc8": lambda c, at: c & 3,
@@ -112,6 +126,7 @@ BITS: Mapping[str, Callable[[Instruction], Compute]] = {
     "and": _same(lambda a, b: a & b), "or": _same(lambda a, b: a | b), "xor": _same(lambda a, b: a ^ b),
     "not": _same(lambda a: ~a), "cnot": _same(lambda a: int(not a)), "lop3": _table,
     "shl": _left, "shr": _right, "shf": _funnel, "bfe": _extract, "bfi": _insert,
+    "fns": _same(_find_nth_set),
     "popc": _same(int.bit_count), "clz": _leading, "bfind": _find, "brev": _reversed, "prmt": _permuted,
 }
 """Makers of computations, by opcode."""

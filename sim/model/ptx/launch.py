@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
-from sim.launch import LOCAL_DEFAULT, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, Argument, Scalar
+from sim.launch import LOCAL_DEFAULT, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, Argument
 from sim.launch.memory import Memory
+from sim.launch.parameters import parameter_block, place_buffers
 from sim.launch.runtime import allot
-from sim.toolchain.module import ProgramError
+from sim.toolchain.module import Parameter, ProgramError
 from sim.toolchain.ptx.module import AddressOf, Function, PtxModule, Register, Space, Variable, parameter_offsets
 from sim.toolchain.ptx.reach import Reach
 
@@ -54,6 +55,17 @@ class PtxLaunch:
         return dict(zip(self.entry.parameters, parameter_offsets(self.entry.parameters)[0], strict=True))
 
     @cached_property
+    def local_offsets(self) -> tuple[Mapping[Variable, int], int]:
+        """Where the module's variables in local space are in each thread's, and their bytes."""
+        offsets: dict[Variable, int] = {}
+        end = 0
+        for variable in self.module.variables:
+            if variable.space is Space.LOCAL:
+                offsets[variable] = -(-end // variable.alignment) * variable.alignment
+                end = offsets[variable] + variable.size
+        return offsets, end
+
+    @cached_property
     def parameter_block(self) -> bytes:
         """The arguments as they lie in memory."""
         _, size = parameter_offsets(self.entry.parameters)
@@ -78,10 +90,12 @@ class PtxLaunch:
 def _entry(module: PtxModule, name: str | None) -> Function:
     entries = {function.name: function for function in module.functions.values()
                if function.entry and function.body is not None}
-    if name is None and len(entries) == 1:
-        return next(iter(entries.values()))
+    if name is None and len(entries) + len(module.refused) == 1:
+        name = next(iter([*entries, *module.refused]))
+    if name is not None and name in module.refused:
+        raise ProgramError(module.refused[name])
     if name not in entries:
-        known = ", ".join(sorted(entries)) or "none"
+        known = ", ".join(sorted({*entries, *module.refused})) or "none"
         raise ProgramError(f"{module.name}: no entry {name}; it has {known}" if name else
                            f"{module.name}: which entry? It has {known}")
     return entries[name]
@@ -119,7 +133,9 @@ def _content(variables: list[Variable], size: int, base: int, addresses: Mapping
         at, width = addresses[variable.name] - base, variable.type.size
         for number, value in enumerate(variable.initial):
             if isinstance(value, AddressOf):
+                byte = value.byte
                 value = addresses[value.symbol] + value.offset + (generic.get(value.symbol, 0) if value.generic else 0)
+                value = value if byte is None else value >> byte & 0xFF
             place = at + number * width
             content[place:place + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
     return bytes(content)
@@ -127,19 +143,16 @@ def _content(variables: list[Variable], size: int, base: int, addresses: Mapping
 
 def _arguments(module: PtxModule, entry: Function, arguments: list[Argument],
                buffers: Mapping[str, tuple[int, int]]) -> tuple[bytes, ...]:
-    if len(arguments) != len(entry.parameters):
-        raise ProgramError(f"{module.name}: entry {entry.name} takes {len(entry.parameters)} arguments, "
-                           f"not {len(arguments)}")
-    found = []
-    for number, (parameter, argument) in enumerate(zip(entry.parameters, arguments, strict=True)):
-        assert isinstance(parameter, Variable)
-        value, size = ((argument.value, argument.size) if isinstance(argument, Scalar) else
-                       (buffers[argument.name][0], 8))
-        if size != parameter.size:
-            raise ProgramError(f"{module.name}: argument {number} of entry {entry.name} has {parameter.size} bytes, "
-                               f"not {size}")
-        found.append((value & (1 << 8 * size) - 1).to_bytes(size, "little"))
-    return tuple(found)
+    """The bytes of each parameter."""
+    offsets, _ = parameter_offsets(entry.parameters)
+    parameters = []
+    for number, (variable, offset) in enumerate(zip(entry.parameters, offsets, strict=True)):
+        assert isinstance(variable, Variable)
+        kind = variable.type.value if variable.count == 1 else None
+        parameters.append(Parameter(number, offset, variable.size, kind))
+    addresses = {name: base for name, (base, _) in buffers.items()}
+    block = parameter_block(arguments, parameters, addresses, f"{module.name}: entry {entry.name}")
+    return tuple(block[one.offset:one.offset + one.size] for one in parameters)
 
 
 def place(module: PtxModule, arguments: Iterable[Argument] = (), *, entry: str | None = None,
@@ -148,6 +161,8 @@ def place(module: PtxModule, arguments: Iterable[Argument] = (), *, entry: str |
     """Places a program and its arguments' buffers in a fresh memory. ProgramError where they do not fit together."""
     function = _entry(module, entry)
     arguments = list(arguments)
+    if (why := function.bounds.refusal(block)) is not None:
+        raise ProgramError(f"{module.name}: entry {function.name} {why}")
     variables = _static(module)
     addresses = {name: (number + 1) * _FUNCTION_BYTES for number, name in enumerate(module.functions)}
     own = Reach(module).shared_variables(function.name)
@@ -161,14 +176,8 @@ def place(module: PtxModule, arguments: Iterable[Argument] = (), *, entry: str |
     base = memory.allocate("globals", sum(variable.size + variable.alignment for variable in data),
                            max(alignment, 256))
     size = _lay_out(data, addresses, base)
-    buffers: dict[str, tuple[int, int]] = {}
-    for argument in arguments:
-        if not isinstance(argument, Scalar):
-            if argument.name in memory.regions:
-                raise ProgramError(f"{module.name}: two buffers are called {argument.name}")
-            at = memory.allocate(argument.name, len(argument.content))
-            memory.write(at, argument.content)
-            buffers[argument.name] = (at, len(argument.content))
+    placed = place_buffers(arguments, memory, module.name)
+    buffers = {name: (memory.regions[name][0], len(buffer.content)) for name, buffer in placed.items()}
     constant_base = memory.allocate("constants", constants, _CONSTANT_ALIGNMENT)
     generic = {variable.name: constant_base for variable in variables[Space.CONST]}
     memory.write(base, _content(data, size, base, addresses, generic))

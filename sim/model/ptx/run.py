@@ -49,7 +49,7 @@ class _Run:
         entry = program.code(launch.entry.name)
         width, height, depth = launch.grid
         for z, y, x in product(range(depth), range(height), range(width)):
-            frames = [entry.frame(0) for _ in range(launch.threads)]
+            frames = [entry.frame(launch.local_offsets[1]) for _ in range(launch.threads)]
             for frame in frames:
                 for take, content in zip(entry.takes, launch.parameters, strict=True):
                     take(frame, content)

@@ -115,6 +115,9 @@ def _reader(site: Site, operand: Operand) -> Read:
         case FunctionRef(name):
             address = launch.addresses[name]
             return lambda thread, values: address
+        case VariableRef(variable, offset) if variable in launch.local_offsets[0]:
+            address = launch.local_offsets[0][variable] + offset
+            return lambda thread, values: address
         case VariableRef(variable, offset) if variable.space is Space.LOCAL:
             at = site.locals[variable] + offset
             return lambda thread, values: thread.frame.base + at
@@ -184,9 +187,10 @@ def _convert_address(site: Site) -> Operation:
     window = site.program.launch.windows.get(site.instruction.space, range(0))
     base = window.start * (-1 if site.instruction.to else 1)
     d, read = site.slots.of_operand(register), _reader(site, operand)
+    mask = (1 << site.instruction.type.bits) - 1
 
     def run(thread: Thread, values: list[int]) -> None:
-        values[d] = read(thread, values) + base & (1 << 64) - 1
+        values[d] = read(thread, values) + base & mask
     return run
 
 

@@ -1,5 +1,6 @@
 """What special registers read."""
 
+from rtl.launch.plan import SHARED_GRANULE
 from rtl.params import PRESETS, WARP_THREADS
 from sim.toolchain.ptx.module import SpecialRegister
 
@@ -41,7 +42,7 @@ def special_value(register: SpecialRegister, thread: Thread) -> int:
         case "clock" | "clock64" | "globaltimer" | "globaltimer_lo":
             return thread.executed
         case "total_smem_size":
-            return launch.shared
+            return -(-launch.shared // SHARED_GRANULE) * SHARED_GRANULE
         case "dynamic_smem_size":
             return launch.dynamic
         case _:

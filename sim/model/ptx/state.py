@@ -106,7 +106,7 @@ class Thread:
         self.lane = number % WARP_THREADS
         self.frame = frame
         self.local = bytearray([cta.launch.undefined & 0xFF]) * cta.launch.local
-        self.top = frame.code.local
+        self.top = frame.base + frame.code.local
         self.carry = 0
         self.executed = 0
         self.meeting: Meeting | None = None

@@ -1,14 +1,15 @@
-"""The back end of the PTX compiler: from a typed PTX module to assembly text.
+"""The back end of the PTX compiler: from a typed PTX module to a program of the assembler.
 
 =================== =============================================================================================
 module              content
 =================== =============================================================================================
-compiler            all passes in order: :func:`compile_module`
+compiler            all passes in order: :func:`compile_statements`, :func:`compile_module`
 ir                  what they work on: operations on virtual registers of 32 bits, in blocks
-instructions        how each operation is printed, and what it can encode
+instructions        how each operation is written, and what it can encode
 builder, select_*   instruction selection, by groups of PTX opcodes (with special, long_division)
 abi, layout         how functions are called; where variables are
 dataflow            liveness, names of their own for each meaning of a register
+graphs              dominators and strongly connected components of any graph
 dominance, loops    what is passed on every way to what; natural loops
 cleanup             blocks that do nothing
 carry               carries that outlive the condition code
@@ -19,7 +20,7 @@ legalise            constants that cannot be encoded go into registers
 predicate, hoist    short bodies under guards; what is the same each turn before the loop
 convergence         where threads that part meet again (with convergence_graph, uniform)
 allocate, spill     registers (with interference, neighbours, pressure)
-emit, text          assembly text: operations, functions; program_text: all around them
+emit, text          instructions of the assembler: operations, functions; program_text: all around them
 =================== =============================================================================================
 
 Ours, where neither PTX nor the machine decides:
@@ -35,6 +36,6 @@ Ours, where neither PTX nor the machine decides:
 """
 
 from .builder import CompileError
-from .compiler import Assembly, compile_module
+from .compiler import compile_module, compile_statements
 
-__all__ = ["Assembly", "CompileError", "compile_module"]
+__all__ = ["CompileError", "compile_module", "compile_statements"]

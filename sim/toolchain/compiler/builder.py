@@ -22,7 +22,7 @@ from sim.toolchain.ptx.module import (
 
 from .instructions import is_pure
 from .ir import PT, Block, Constant, Function, Global, Op, Source, Value, number
-from .layout import Layout
+from .layout import DriverWord, Layout
 
 __all__ = ["Builder", "CompileError", "Handler", "Kind", "handler_of", "handles"]
 
@@ -131,6 +131,9 @@ class Builder:
             low = self.temporary()
             self.op("IADD", [low], Source(self.stack), number(self.locals[variable] + offset))
             return [Source(low), number(0)]
+        if variable in self.layout.locals:
+            below = self.layout.locals[variable] - self.layout.local_bytes
+            return [self.compute("IADD", constant(0, DriverWord.STACK), number(below + offset)), number(0)]
         place = self.layout.places.get(variable)
         if place is None:
             return [Source(Global(variable.name, offset)), Source(Global(variable.name, offset, True))]

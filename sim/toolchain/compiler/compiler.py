@@ -1,9 +1,9 @@
-"""From a PTX module to assembly text."""
-
-import networkx as nx
+"""From a PTX module to a program of the assembler."""
 
 from sim.toolchain.module import ProgramError
+from sim.toolchain.program import Line
 from sim.toolchain.ptx.module import Linkage, PtxModule
+from sim.toolchain.source import Label, Statement, parse
 
 from .abi import STANDARD_CLOBBERS
 from .allocate import REGISTERS, allocate
@@ -14,6 +14,7 @@ from .convergence import plan
 from .dataflow import reaching_webs
 from .double_division import DOUBLE_DIVISIONS
 from .expand import expand
+from .graphs import strongly_connected_components
 from .hoist import hoist
 from .ir import Function
 from .layout import Layout
@@ -22,70 +23,71 @@ from .long_division import DIVIDE, division_function
 from .loops import add_preheaders
 from .optimise import optimise
 from .predicate import predicate
-from .program_text import kernel_lines, module_lines
+from .program_text import CallGraph, kernel_lines, module_lines
 from .select_flow import select_function
 from .single_division import DIVISIONS
-from .text import CodeLine, Finished
+from .text import Finished
 from .turn_loops import rotate, write_out
 from .unroll import unroll
 
-__all__ = ["Assembly", "compile_module"]
+__all__ = ["compile_module", "compile_statements"]
 
 _OURS = {DIVIDE: division_function, **DIVISIONS, **DOUBLE_DIVISIONS}
 """Functions that instructions are translated to calls of."""
 
 
-class Assembly(str):
-    """Assembly text that knows the PTX of its lines."""
-
-    __slots__ = ("_lines",)
-    _lines: list[str]
-
-    @classmethod
-    def of(cls, lines: list[str]) -> "Assembly":
-        """The text of some lines."""
-        made = cls("\n".join(lines) + "\n")
-        made._lines = lines
-        return made
-
-    def origin(self, line: int) -> tuple[int, int]:
-        """Line and column in the PTX of a line of the text, all from 1 on: of the next line that has them, or of one
-        before.
-        """
-        places = [(one.line, one.column) for one in (*self._lines[line - 1:], *self._lines[line - 2::-1])
-                  if isinstance(one, CodeLine) and one.line]
-        return places[0] if places else (1, 1)
-
-
-def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bool = False) -> Assembly:
+def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bool = False) -> str:
     """Assembly text of a module, which uses at most so many registers. Others may call the visible functions of a
     ``library``. ProgramError says what it cannot translate, and where that stands.
     """
+    return "\n".join(map(str, _compiled(module, registers, library))) + "\n"
+
+
+def compile_statements(module: PtxModule, registers: int = REGISTERS, *,
+                       library: bool = False) -> list[Statement | Line]:
+    """The statements of the same text."""
+    found: list[Statement | Line] = []
+    directives: list[str] = []
+    for item in [*_compiled(module, registers, library), None]:
+        if isinstance(item, str):
+            directives.append(item)
+            continue
+        if directives:
+            found += parse("\n".join(directives))
+            directives = []
+        if item is not None:
+            found.append(item)
+    return found
+
+
+def _compiled(module: PtxModule, registers: int, library: bool) -> list[str | Label | Line]:
+    """The program: directives as text, code as statements."""
     try:
-        return _text(module, registers, library)
+        return _program(module, registers, library)
     except CompileError as error:
         raise ProgramError(f"{module.name}:{error.line}:{error.column}: {error}") from error
 
 
-def _text(module: PtxModule, registers: int, library: bool) -> Assembly:
+def _program(module: PtxModule, registers: int, library: bool) -> list[str | Label | Line]:
     layout = Layout.of(module)
+    if module.refused and not any(function.entry for function in module.functions.values()):
+        raise ProgramError(next(iter(module.refused.values())))
     functions, copies = _selected(module, layout)
     for callee in sorted({callee for function in functions.values() for callee in function.calls if callee in _OURS}):
         functions[callee] = _OURS[callee]()
-    graph = nx.DiGraph()
-    graph.add_nodes_from(functions)
+    graph: CallGraph = {name: {} for name in functions}
     for function in functions.values():
         for callee in function.calls:
             if callee not in functions:
                 place = module.functions[function.name]
                 raise CompileError(place.line, place.column, f"{function.name} calls {callee}, which has no body here")
-            graph.add_edge(function.name, callee)
+            graph[function.name][callee] = None
     _find_standard(layout, functions, graph)
     for name, function in functions.items() if library else ():
         function.standard = not function.entry and module.functions[name].linkage is Linkage.VISIBLE
     finished: dict[str, Finished] = {}
     finished_copies: dict[str, dict[str, Finished]] = {}
-    for group in nx.strongly_connected_components(graph):
+    for group in strongly_connected_components(graph):
         for name in sorted(group):
             finished[name] = _compile(functions[name], finished, registers)
             for kernels, copy in copies.get(name, []):
@@ -96,11 +98,11 @@ def _text(module: PtxModule, registers: int, library: bool) -> Assembly:
                 finished[name].needs_stack |= made.needs_stack
                 for kernel in kernels:
                     finished_copies.setdefault(kernel, {})[name] = made
-    lines = module_lines(layout)
+    lines: list[str | Label | Line] = [*module_lines(layout)]
     for name, function in functions.items():
         if function.entry:
             lines += kernel_lines(module, layout, name, {**finished, **finished_copies.get(name, {})}, graph)
-    return Assembly.of(lines)
+    return lines
 
 
 def _selected(module: PtxModule, layout: Layout) -> tuple[dict[str, Function],
@@ -120,13 +122,13 @@ def _selected(module: PtxModule, layout: Layout) -> tuple[dict[str, Function],
     return functions, copies
 
 
-def _find_standard(layout: Layout, functions: dict[str, Function], graph: nx.DiGraph) -> None:
+def _find_standard(layout: Layout, functions: dict[str, Function], graph: CallGraph) -> None:
     """Marks the functions that may be called by address or call themselves, by way of others or not."""
     if any(function.indirect for function in functions.values()):
         for name in layout.handles:
             functions[name].standard = True
-    for group in nx.strongly_connected_components(graph):
-        if len(group) > 1 or any(graph.has_edge(name, name) for name in group):
+    for group in strongly_connected_components(graph):
+        if len(group) > 1 or group[0] in graph[group[0]]:
             for name in group:
                 functions[name].standard = True
                 functions[name].circle = frozenset(group)

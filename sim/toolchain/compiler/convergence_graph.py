@@ -5,17 +5,18 @@ return; threads that leave it before that are not waited for. So the place where
 those that stay.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import networkx as nx
-
+from .graphs import immediate_dominators
 from .ir import Block, Function
 from .loops import Loop, find_loops, innermost
 
 __all__ = ["Level", "Shape"]
 
 _END = "end"
+_Backwards = dict[Block | str, list[Block | str]]
+"""A graph of blocks and the end, from each to what leads to it."""
 
 
 @dataclass(eq=False)
@@ -84,54 +85,79 @@ class Shape:
     def span(self, block: Block) -> set[Block]:
         """The blocks between a branch and where its ways meet, as far as they are in its level."""
         level = self.level(block)
-        join = level.join(block)
-        within = level.loop.blocks if level.loop is not None else set(self.function.blocks)
+        return self._between([block], level, level.join(block))
+
+    @staticmethod
+    def _between(branches: Iterable[Block], level: Level, join: Block | None) -> set[Block]:
+        """The union of the spans of branches of a level whose ways meet at the same place."""
         found: set[Block] = set()
-        waiting = [successor for successor in block.successors if len(set(block.successors)) > 1]
+        waiting = [successor for block in branches if len(set(block.successors)) > 1 for successor in block.successors]
         while waiting:
             current = waiting.pop()
-            if current is join or current in found or current not in within:
+            if current is join or current in found:
                 continue
-            if level.loop is not None and current is level.loop.header:
+            if level.loop is not None and (current not in level.loop.blocks or current is level.loop.header):
                 continue
             found.add(current)
             waiting.extend(current.successors)
         return found
 
+    def _spans(self, parting: set[Block]) -> dict[Level, set[Block]]:
+        """For each level the union of the spans of the branches that are in it."""
+        groups: dict[tuple[Level, Block | None], list[Block]] = {}
+        for block in parting:
+            level = self.level(block)
+            groups.setdefault((level, level.join(block)), []).append(block)
+        found: dict[Level, set[Block]] = {}
+        for (level, join), branches in groups.items():
+            found.setdefault(level, set()).update(self._between(branches, level, join))
+        return found
+
     def left_apart(self, parting: set[Block]) -> list[Loop]:
         """The loops that threads may leave at different times or places, in the order of :attr:`loops`."""
-        spans = {block: self.span(block) for block in parting}
+        return self._left_apart(parting, self._spans(parting))
+
+    def _left_apart(self, parting: set[Block], spans: Mapping[Level, set[Block]]) -> list[Loop]:
+        apart: dict[Loop, set[Block]] = {loop: set() for loop in self.loops}
+        for level, span in spans.items():
+            for loop in _loops_around(level.loop):
+                apart[loop] |= span
         found: set[Loop] = set()
         for loop in reversed(self.loops):       # inner ones first
-            apart: set[Block] = set().union(*(spans[block] for block in parting & loop.blocks),
-                                            *(inner.blocks for inner in found if inner.header in loop.blocks))
-            if any(source in apart or source in parting for source, _ in loop.exits()):
+            if any(source in apart[loop] or source in parting for source, _ in loop.exits()):
                 found.add(loop)
+                for outer in _loops_around(loop.parent):
+                    apart[outer] |= loop.blocks
         return [loop for loop in self.loops if loop in found]
 
     def blocks_apart(self, parting: set[Block]) -> set[Block]:
         """The blocks that only some of the threads that came may run."""
-        return set().union(*(self.span(block) for block in parting),
-                           *(loop.blocks for loop in self.left_apart(parting)))
+        spans = self._spans(parting)
+        return set().union(*spans.values(), *(loop.blocks for loop in self._left_apart(parting, spans)))
+
+
+def _loops_around(loop: Loop | None) -> Iterator[Loop]:
+    """A loop and all that it is in."""
+    while loop is not None:
+        yield loop
+        loop = loop.parent
 
 
 def _loop_level(loop: Loop) -> Level:
-    graph = nx.DiGraph()
-    graph.add_node(_END)
+    backwards: _Backwards = {_END: [], **{block: [] for block in loop.blocks}}
     for block in loop.blocks:
         for successor in block.successors:
             if successor is loop.header:
-                graph.add_edge(_END, block)
+                backwards[_END].append(block)
             elif successor in loop.blocks:
-                graph.add_edge(successor, block)
-    return Level(loop, _parents(graph))
+                backwards[successor].append(block)
+    return Level(loop, _parents(backwards))
 
 
-def _parents(backwards: nx.DiGraph) -> dict[Block, Block | str]:
+def _parents(backwards: _Backwards) -> dict[Block, Block | str]:
     """The next meeting place of every block that gets to the end."""
-    found = nx.immediate_dominators(backwards, _END)
-    return {block: parent for block, parent in found.items()
-            if block != _END and parent is not None}
+    found = immediate_dominators(_END, backwards)
+    return {block: parent for block, parent in found.items() if isinstance(block, Block)}
 
 
 def _top_level(function: Function) -> Level:
@@ -141,11 +167,12 @@ def _top_level(function: Function) -> Level:
     for last in reversed(function.blocks):
         if last.successors or last not in remaining:
             continue
-        graph = nx.DiGraph([(_END, last)])
-        inside = set(remaining)
+        backwards: _Backwards = {_END: [last], **{block: [] for block in remaining}}
         for block in remaining:
-            graph.add_edges_from((successor, block) for successor in block.successors if successor in inside)
-        found = _parents(graph)
+            for successor in block.successors:
+                if successor in backwards:
+                    backwards[successor].append(block)
+        found = _parents(backwards)
         level.next.update(found)
         level.ends.update(dict.fromkeys(found, last))
         remaining = [block for block in remaining if block not in found]

@@ -1,25 +1,16 @@
 """What is known of values at every place: where they are live, which definitions reach a use."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-import networkx as nx
 import numpy as np
 
 from .ir import Block, Function, Op, Value
 
-__all__ = ["Liveness", "ending_reads", "flow_graph", "reaching_webs"]
+__all__ = ["Liveness", "ending_reads", "reaching_webs"]
 
 _FEW = 16
 """Fewer bits than these are found one by one."""
-
-
-def flow_graph(function: Function) -> nx.DiGraph:
-    """The blocks and the ways between them."""
-    graph = nx.DiGraph()
-    graph.add_nodes_from(function.blocks)
-    graph.add_edges_from((block, successor) for block in function.blocks for successor in block.successors)
-    return graph
 
 
 def ending_reads(function: Function, block: Block) -> Iterator[Value]:
@@ -31,20 +22,19 @@ def ending_reads(function: Function, block: Block) -> Iterator[Value]:
 
 
 class Liveness:
-    """The values that are live, as bits of a number; ``number`` has the number of each value's bit, ``bit`` the bit."""
+    """The values that are live, as bits of a number; ``bit`` has the bit of each value."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
         self.values: list[Value] = []
         self.bit: dict[Value, int] = {}
-        self.number: dict[Value, int] = {}
         used: dict[Block, int] = {}
         defined: dict[Block, int] = {}
         for block in function.blocks:
             reads = writes = 0
             for op in block.ops:
-                reads |= self.mask(op.reads()) & ~writes
-                mask = self.mask(op.writes())
+                reads |= self.read_by(op) & ~writes
+                mask = self.written_by(op)
                 if op.replaces:
                     writes |= mask
                 else:
@@ -55,30 +45,57 @@ class Liveness:
         self.live_out = dict.fromkeys(function.blocks, 0)
         self._solve(used, defined)
 
-    def mask(self, values: Iterator[Value]) -> int:
+    def mask(self, values: Iterable[Value]) -> int:
         """The bits of some values."""
         found = 0
         for value in values:
-            bit = self.bit.get(value)
-            if bit is None:
-                self.number[value] = len(self.values)
-                bit = self.bit[value] = 1 << len(self.values)
-                self.values.append(value)
-            found |= bit
+            found |= self.bit.get(value) or self._new(value)
+        return found
+
+    def _new(self, value: Value) -> int:
+        """The bit of a value that had none."""
+        bit = self.bit[value] = 1 << len(self.values)
+        self.values.append(value)
+        return bit
+
+    def read_by(self, op: Op) -> int:
+        """The bits of the values that an operation reads, its guard's too."""
+        found = 0
+        for source in op.sources:
+            what = source.what
+            if isinstance(what, Value):
+                found |= self.bit.get(what) or self._new(what)
+        if op.guard is not None and isinstance(op.guard.what, Value):
+            found |= self.bit.get(op.guard.what) or self._new(op.guard.what)
+        return found
+
+    def written_by(self, op: Op) -> int:
+        """The bits of the values that an operation writes."""
+        found = 0
+        for value in op.results:
+            if value is not None:
+                found |= self.bit.get(value) or self._new(value)
         return found
 
     def _solve(self, used: dict[Block, int], defined: dict[Block, int]) -> None:
-        changed = True
-        while changed:
-            changed = False
-            for block in reversed(self.function.blocks):
-                out = 0
-                for successor in block.successors:
-                    out |= self.live_in[successor]
-                into = used[block] | out & ~defined[block]
-                if out != self.live_out[block] or into != self.live_in[block]:
-                    self.live_out[block], self.live_in[block] = out, into
-                    changed = True
+        """Finds the smallest sets: a block is looked at again when more is live at the begin of one behind it."""
+        predecessors = self.function.predecessors()
+        waiting = list(self.function.blocks)
+        pending = set(waiting)
+        while waiting:
+            block = waiting.pop()
+            pending.discard(block)
+            out = 0
+            for successor in block.successors:
+                out |= self.live_in[successor]
+            self.live_out[block] = out
+            into = used[block] | out & ~defined[block]
+            if into != self.live_in[block]:
+                self.live_in[block] = into
+                for predecessor in predecessors[block]:
+                    if predecessor not in pending:
+                        pending.add(predecessor)
+                        waiting.append(predecessor)
 
     def backwards(self, block: Block) -> Iterator[tuple[int, Op, int]]:
         """The operations from the last one on, each with its index and what is live behind it."""
@@ -86,11 +103,9 @@ class Liveness:
         for index in range(len(block.ops) - 1, -1, -1):
             op = block.ops[index]
             yield index, op, live
-            if op.replaces:
-                live &= ~self.mask(op.writes())
-            else:
-                live |= self.mask(op.writes())
-            live |= self.mask(op.reads())
+            written = self.written_by(op)
+            live = live & ~written if op.replaces else live | written
+            live |= self.read_by(op)
 
     def members(self, mask: int) -> Iterator[Value]:
         """The values of a number's bits."""

@@ -15,21 +15,24 @@ class Definitions:
         self.function = function
         self.places = Places(function)
         self.only: dict[Value, Op] = {}
-        self.uses: Counter[Value] = Counter()
-        defined: Counter[Value] = Counter()
-        for op in function.ops():
-            for value in op.writes():
-                defined[value] += 1
-                self.only[value] = op
-            self.uses.update(op.reads())
+        uses: list[Value] = []
+        again: set[Value] = set(function.parameters)
         for block in function.blocks:
+            for op in block.ops:
+                for value in op.results:
+                    if value is None:
+                        continue
+                    if value in self.only or value.fixed is not None or not op.replaces:
+                        again.add(value)
+                    self.only[value] = op
+                uses += [source.what for source in op.sources if isinstance(source.what, Value)]
+                if op.guard is not None and isinstance(op.guard.what, Value):
+                    uses.append(op.guard.what)
             if block.condition is not None and block.condition.value is not None:
-                self.uses[block.condition.value] += 1
-        for parameter in function.parameters:
-            defined[parameter] += 1
-        self.only = {value: op for value, op in self.only.items()
-                     if defined[value] == 1 and op.replaces and value.fixed is None}
-        self.defined = defined
+                uses.append(block.condition.value)
+        for value in again:
+            self.only.pop(value, None)
+        self.uses = Counter(uses)
 
     def operation(self, source: Source) -> Op | None:
         """What defines a source, if that is one operation."""
@@ -41,8 +44,8 @@ class Definitions:
 
     def steady(self, source: Source, at: Op) -> bool:
         """Whether a source of an operation is the same wherever the operation's result is used."""
-        value = source.value
-        if value is None or value is self.function.stack:
+        value = source.what
+        if not isinstance(value, Value) or value is self.function.stack:
             return True
         op = self.only.get(value)
         return op is not None and self.places.dominates(op, *self.places.at[at])

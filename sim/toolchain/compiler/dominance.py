@@ -1,8 +1,6 @@
 """What is passed on every way to what: blocks, operations."""
 
-import networkx as nx
-
-from .dataflow import flow_graph
+from .graphs import immediate_dominators
 from .ir import Block, Function, Op
 
 __all__ = ["Dominators", "Places"]
@@ -13,9 +11,7 @@ class Dominators:
 
     def __init__(self, function: Function) -> None:
         entry = function.blocks[0]
-        self.parents: dict[Block, Block] = {
-            block: parent for block, parent in nx.immediate_dominators(flow_graph(function), entry).items()
-            if parent is not None and block is not entry}
+        self.parents = immediate_dominators(entry, {block: block.successors for block in function.blocks})
         self._spans = self._numbered(entry)
 
     def _numbered(self, entry: Block) -> dict[Block, tuple[int, int]]:
@@ -49,6 +45,14 @@ class Places:
     def __init__(self, function: Function) -> None:
         self.blocks = Dominators(function)
         self.at = {op: (block, index) for block in function.blocks for index, op in enumerate(block.ops)}
+
+    def append(self, op: Op, block: Block) -> None:
+        """Appends an operation that was taken out of its block to another one. Indices only tell the order from now
+        on.
+        """
+        index = self.at[block.ops[-1]][1] + 1 if block.ops else 0
+        block.ops.append(op)
+        self.at[op] = block, index
 
     def dominates(self, first: Op, block: Block, index: int) -> bool:
         """Whether every way to a place passes an operation before."""

@@ -1,5 +1,7 @@
 """What is the same each turn is computed before the loop."""
 
+from collections.abc import Container
+
 from .definitions import Definitions
 from .instructions import is_pure
 from .ir import Block, Function, Op
@@ -13,26 +15,33 @@ _MOST = 32
 
 def hoist(function: Function) -> None:
     """Moves operations to loops' preheaders, from inner loops to outer ones."""
-    for loop in reversed(find_loops(function)):
-        before = [block for block in function.blocks if block not in loop.blocks and loop.header in block.successors]
-        if len(before) == 1 and before[0].ending == "goto":
-            _empty(function, loop, before[0])
-
-
-def _empty(function: Function, loop: Loop, before: Block) -> None:
     known = Definitions(function)
-    moved: set[Op] = set()
-    for block in function.blocks:
-        if block not in loop.blocks:
-            continue
+    predecessors = function.predecessors()
+    position = {block: at for at, block in enumerate(function.blocks)}
+    for loop in reversed(find_loops(function)):
+        before = [block for block in predecessors[loop.header] if block not in loop.blocks]
+        if len(before) == 1 and before[0].ending == "goto":
+            _empty(sorted(loop.blocks, key=position.__getitem__), loop, before[0], known)
+
+
+def _empty(blocks: list[Block], loop: Loop, before: Block, known: Definitions) -> None:
+    """Moves what can be moved out of a loop, whose blocks are given in the order of the code."""
+    moved: dict[Op, None] = {}
+    for block in blocks:
+        if len(moved) == _MOST:
+            break
+        kept = []
         for op in block.ops:
             if len(moved) < _MOST and _same_each_turn(op, known, loop, moved):
-                moved.add(op)
-                before.ops.append(op)
-        block.ops = [op for op in block.ops if op not in moved]
+                moved[op] = None
+            else:
+                kept.append(op)
+        block.ops = kept
+    for op in moved:
+        known.places.append(op, before)
 
 
-def _same_each_turn(op: Op, known: Definitions, loop: Loop, moved: set[Op]) -> bool:
+def _same_each_turn(op: Op, known: Definitions, loop: Loop, moved: Container[Op]) -> bool:
     if not is_pure(op) or op.takes_carry or op.guard is not None or not op.results:
         return False
     if any(value is not None and (value not in known.only or value.predicate) for value in op.results):

@@ -14,6 +14,7 @@ A format lists the operands as they are printed:
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from .ir import WORD, Constant, Global, Op, Source, Value
 
@@ -40,6 +41,11 @@ class Shape:
     pure: bool = True
     real: bool = False
     exact: bool = False
+
+    @cached_property
+    def letters(self) -> str:
+        """The letters of the format."""
+        return self.format.replace(", ", "")
 
 
 def _binary(form: str, commutes: bool = False) -> Shape:

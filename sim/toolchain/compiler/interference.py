@@ -39,7 +39,7 @@ class Interference:
         return self.uses.get(value, 0) / (1 + self.rows[value].bit_count())
 
     def _operation(self, op: Op, alive: int, rows: dict[int, int], weight: float) -> None:
-        written = self.live.mask(op.writes())
+        written = self.live.written_by(op)
         around = alive | written
         for value in op.writes():
             bit = self.live.bit[value]

@@ -152,19 +152,16 @@ class Op:
     column: int = 0
     clobbers: frozenset[int] = frozenset()
 
-    def reads(self) -> Iterator[Value]:
+    def reads(self) -> list[Value]:
         """All values that it reads, the guard's too."""
-        for source in self.sources:
-            if isinstance(source.what, Value):
-                yield source.what
+        found = [source.what for source in self.sources if isinstance(source.what, Value)]
         if self.guard is not None and isinstance(self.guard.what, Value):
-            yield self.guard.what
+            found.append(self.guard.what)
+        return found
 
-    def writes(self) -> Iterator[Value]:
+    def writes(self) -> list[Value]:
         """All values that it writes."""
-        for value in self.results:
-            if value is not None:
-                yield value
+        return [value for value in self.results if value is not None]
 
     @property
     def replaces(self) -> bool:
@@ -213,7 +210,8 @@ class Function:
     """A function on its way to code. ``blocks`` are in the order of the code, the first one is the entry.
 
     ``frame`` is in bytes; its variables are below ``spills``. ``circle`` has the functions that may call it again while
-    it runs, itself among them if it calls itself.
+    it runs, itself among them if it calls itself. ``reserved`` are bytes at the upper end of an entry's frame: the
+    module's variables in local space.
     """
 
     name: str
@@ -228,6 +226,7 @@ class Function:
     circle: frozenset[str] = frozenset()
     clobbers: frozenset[int] = frozenset()
     barriers: int = 0
+    reserved: int = 0
     stack: Value = field(default_factory=lambda: Value("stack", fixed=1))
 
     def ops(self) -> Iterator[Op]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from sim.toolchain.ptx.module import Instruction, PtxModule, Space, Variable
 from sim.toolchain.ptx.reach import Reach
 
+from .abi import FRAME_ALIGNMENT
+
 __all__ = ["CONSTANT_BANK", "FAR_TABLE", "FUNCTION_TABLE", "HANDLE_BYTES", "PARAMETER_BANK", "PARAMETER_BASE",
            "TABLE_BANK", "DriverWord", "Layout", "Shared", "aligned"]
 
@@ -85,7 +87,8 @@ class Layout:
     the layout of one function. ``handles`` are places in the tables of functions, where the first is nobody's.
     ``shared`` has the kernels' shared memories, ``shared_used`` the shared variables that each function names,
     ``kernels`` the kernels that may call each function. ``far_tables``: tables of branch targets may be beyond
-    FAR_TABLE.
+    FAR_TABLE. ``locals`` are a module's variables in local space: offsets from ``local_bytes`` below the place where a
+    thread's stack begins.
     """
 
     constants: list[Variable] = field(default_factory=list)
@@ -97,6 +100,8 @@ class Layout:
     far_tables: bool = False
     shared_used: dict[str, list[Variable]] = field(default_factory=dict)
     kernels: dict[str, list[str]] = field(default_factory=dict)
+    locals: dict[Variable, int] = field(default_factory=dict)
+    local_bytes: int = 0
 
     @classmethod
     def of(cls, module: PtxModule) -> "Layout":
@@ -114,6 +119,12 @@ class Layout:
             end = found.places[variable] + variable.size
         found.constant_bytes = end
         found._lay_out_shared(module)
+        end = 0
+        for variable in module.variables:
+            if variable.space is Space.LOCAL:
+                found.locals[variable] = aligned(end, max(variable.alignment, 4))
+                end = found.locals[variable] + variable.size
+        found.local_bytes = aligned(end, FRAME_ALIGNMENT)
         named = [function.name for function in module.functions.values()
                  if not function.entry and function.body is not None]
         found.handles = {name: number * HANDLE_BYTES for number, name in enumerate(named, 1)}

@@ -1,10 +1,8 @@
 """The loops of a function: natural ones, with one header that all ways into them pass."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import networkx as nx
-
-from .dataflow import flow_graph
 from .dominance import Dominators
 from .ir import Block, Function
 
@@ -31,13 +29,14 @@ class Loop:
 
 def find_loops(function: Function) -> list[Loop]:
     """All natural loops, outer ones before inner ones."""
-    graph, dominators = flow_graph(function), Dominators(function)
+    predecessors = function.predecessors()
+    dominators = Dominators(function)
     loops: dict[Block, Loop] = {}
     for block in function.blocks:
         for successor in block.successors:
             if dominators.dominates(successor, block):
                 loop = loops.setdefault(successor, Loop(successor, {successor}))
-                _collect(graph, block, loop)
+                _collect(predecessors, block, loop)
     ordered = sorted(loops.values(), key=lambda loop: -len(loop.blocks))
     around: dict[Block, Loop] = {}
     for loop in ordered:
@@ -47,14 +46,14 @@ def find_loops(function: Function) -> list[Loop]:
     return ordered
 
 
-def _collect(graph: nx.DiGraph, last: Block, loop: Loop) -> None:
+def _collect(predecessors: Mapping[Block, list[Block]], last: Block, loop: Loop) -> None:
     """Adds what leads to the end of a loop without passing its header."""
     waiting = [last]
     while waiting:
         block = waiting.pop()
         if block not in loop.blocks:
             loop.blocks.add(block)
-            waiting.extend(graph.predecessors(block))
+            waiting.extend(predecessors[block])
 
 
 def innermost(loops: list[Loop]) -> dict[Block, Loop]:
@@ -64,11 +63,13 @@ def innermost(loops: list[Loop]) -> dict[Block, Loop]:
 
 def add_preheaders(function: Function) -> None:
     """Gives every loop a block before its header that leads nowhere else."""
+    predecessors = function.predecessors()
     for loop in find_loops(function):
-        before = [block for block in function.blocks
-                  if block not in loop.blocks and loop.header in block.successors]
+        before = list(dict.fromkeys(block for block in predecessors[loop.header] if block not in loop.blocks))
         if loop.header is function.blocks[0] or len(before) != 1 or before[0].ending != "goto":
             block = Block(f"{loop.header.name}.before", successors=[loop.header])
+            predecessors[loop.header] = [block, *(source for source in predecessors[loop.header]
+                                                  if source in loop.blocks)]
             for source in before:
                 source.successors = [block if successor is loop.header else successor
                                      for successor in source.successors]

@@ -7,6 +7,7 @@ such, then wherever the value may be used what it is made of has not changed.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 
 from .cleanup import drop_unreachable
 from .dataflow import Liveness, ending_reads
@@ -15,25 +16,42 @@ from .instructions import MASKS, fits, is_needless, is_pure, shape
 from .ir import PT, RZ, WORD, Block, Function, Op, Source, Value, number, real
 from .patterns import combine
 
-__all__ = ["optimise", "remove_dead"]
+__all__ = ["optimise"]
 
 
 def optimise(function: Function) -> None:
-    """Repeats everything until nothing changes."""
-    for _ in range(_ROUNDS):
-        changed = False
-        for step in (_fold_numbers, _propagate, _share, combine_patterns, remove_dead):
-            changed |= step(function)
-        if not changed:
+    """Repeats all steps until none of them finds anything to change."""
+    analysis = _Analysis(function)
+    unchanged = 0
+    for step in (_fold_numbers, _propagate, _share, _combine, _remove_dead) * _ROUNDS:
+        if step(analysis):
+            analysis = _Analysis(function)
+            unchanged = 0
+            continue
+        unchanged += 1
+        if unchanged == _STEPS:
             return
 
 
 _ROUNDS = 12
+_STEPS = 5
 
 
-def combine_patterns(function: Function) -> bool:
+class _Analysis:
+    """A function, and what is known of it as long as it does not change."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+
+    @cached_property
+    def definitions(self) -> Definitions:
+        """Its values that are defined once."""
+        return Definitions(self.function)
+
+
+def _combine(analysis: _Analysis) -> bool:
     """Operations that one instruction can do together."""
-    return combine(function, Definitions(function))
+    return combine(analysis.function, analysis.definitions)
 
 
 # Copies
@@ -50,9 +68,9 @@ def _copied(op: Op) -> Source | None:
     return None
 
 
-def _propagate(function: Function) -> bool:
+def _propagate(analysis: _Analysis) -> bool:
     """Uses of copies become uses of what is copied."""
-    known = Definitions(function)
+    function, known = analysis.function, analysis.definitions
     changed = False
 
     def better(source: Source, block: Block, index: int, op_at: Op | None = None, at: int = 0) -> Source | None:
@@ -137,8 +155,9 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
     "LOP.PASS_B": lambda x, y: y}
 
 
-def _fold_numbers(function: Function) -> bool:
+def _fold_numbers(analysis: _Analysis) -> bool:
     """Operations on numbers alone, and such as a number makes simple."""
+    function = analysis.function
     changed = _settle_guards(function)
     for op in function.ops():
         if op.sets_carry or op.takes_carry:
@@ -226,9 +245,9 @@ def _simplified(key: str, sources: list[Source], x: int | None, y: int | None) -
 
 # Equal operations
 
-def _share(function: Function) -> bool:
+def _share(analysis: _Analysis) -> bool:
     """An operation that has been done before, with the same sources, is not done again."""
-    known = Definitions(function)
+    function, known = analysis.function, analysis.definitions
     seen: dict[tuple, list[Op]] = {}
     changed = False
     for block in function.blocks:
@@ -258,19 +277,22 @@ def _copy(result: Value, value: Value, op: Op) -> Op:
 
 
 def _key(op: Op, known: Definitions) -> tuple | None:
-    if not is_pure(op) or op.takes_carry or op.guard is not None or _copied(op) is not None or op.name == "MOV":
+    if op.name == "MOV" or op.guard is not None or op.takes_carry or not is_pure(op) or _copied(op) is not None:
         return None
-    if any(value is not None and value not in known.only for value in op.results):
-        return None
-    if any(not known.steady(source, op) for source in op.sources):
-        return None
+    for value in op.results:
+        if value is not None and value not in known.only:
+            return None
+    for source in op.sources:
+        if not known.steady(source, op):
+            return None
     return op.name, op.mods, op.text, tuple(op.sources), tuple(value is None for value in op.results)
 
 
 # Dead operations
 
-def remove_dead(function: Function) -> bool:
+def _remove_dead(analysis: _Analysis) -> bool:
     """Operations whose results nobody uses go."""
+    function = analysis.function
     live = Liveness(function)
     changed = False
     for block in function.blocks:
@@ -279,15 +301,15 @@ def remove_dead(function: Function) -> bool:
         alive |= live.mask(ending_reads(function, block))
         carry_wanted = False
         for op in reversed(block.ops):
-            wanted = alive & live.mask(op.writes())
-            needed = not (is_needless(op) or op.sets_carry) or wanted or (op.sets_carry and carry_wanted)
+            written = live.written_by(op)
+            needed = alive & written or not (is_needless(op) or op.sets_carry) or (op.sets_carry and carry_wanted)
             if not needed:
                 changed = True
                 continue
-            for at, value in enumerate(op.results):
-                if value is not None and not alive & live.bit[value] and _may_drop(op, at):
-                    op.results[at] = None
-                    changed = True
+            if written & ~alive and _may_drop(op):
+                op.results = [value if value is not None and alive & live.bit[value] else None for value in op.results]
+                written &= alive
+                changed = True
             if op.sets_carry and not carry_wanted:
                 op.sets_carry = False
                 changed = True
@@ -296,18 +318,14 @@ def remove_dead(function: Function) -> bool:
             if op.takes_carry:
                 carry_wanted = True
             kept.append(op)
-            if op.replaces:
-                alive &= ~live.mask(op.writes())
-            else:
-                alive |= live.mask(op.writes())
-            alive |= live.mask(op.reads())
+            alive = alive & ~written if op.replaces else alive | written
+            alive |= live.read_by(op)
         block.ops = kept[::-1]
     return changed
 
 
-def _may_drop(op: Op, at: int) -> bool:
+def _may_drop(op: Op) -> bool:
     """Whether a result may be written nowhere: neighbours must all be there."""
-    form = shape(op).format
-    return "D" not in form and op.name not in ("MOV", "CAL", "ICAL")
+    return "D" not in shape(op).format and op.name not in ("MOV", "CAL", "ICAL")
 
 

@@ -1,5 +1,7 @@
 """Short bodies of branches become guarded operations: a branch that threads take both ways costs more than they do."""
 
+from heapq import heappop, heappush
+
 from .dataflow import Liveness
 from .instructions import TOGETHER, is_pure
 from .ir import Block, Function, Op, Source, Value
@@ -15,19 +17,19 @@ def predicate(function: Function) -> None:
     live, before, blocks = Liveness(function), function.predecessors(), function.blocks
     position = {block: at for at, block in enumerate(blocks)}
     gone: set[Block] = set()
-    at = 0
-    while at < len(blocks):
-        block = blocks[at]
+    waiting = list(range(len(blocks)))      # a heap: the first block of the code comes first
+    while waiting:
+        block = blocks[heappop(waiting)]
         bodies = _bodies(block, before) if block not in gone else []
         if not bodies:
-            at += 1
             continue
         behind = bodies[0].successors[0]
         _convert(block, bodies, behind, live)
         gone.update(bodies)
         before[behind] = [other for other in before[behind] if other not in bodies and other is not block] + [block]
         # The block has no branch any more: it may be a body itself.
-        at = min([at, *(position[other] for other in before[block])])
+        for other in before[block]:
+            heappush(waiting, position[other])
     function.blocks = [block for block in blocks if block not in gone]
 
 
@@ -69,7 +71,7 @@ def _guarded(op: Op, guard: Source, live: Liveness, wanted: int) -> Op:
     """The operation for the threads of the guard. What nobody sees behind the body all threads may compute: the other
     body does not read it, as each meaning of a value has a name of its own.
     """
-    seen = live.mask(op.writes()) & wanted
+    seen = live.written_by(op) & wanted
     if not seen and (is_pure(op) or op.sets_carry):
         return op
     op.guard, op.fresh = guard, not seen

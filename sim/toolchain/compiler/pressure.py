@@ -43,9 +43,9 @@ class _Relief:
         """Behind an operation all live values and results need registers, before it all live values and operands: a
         value that waits has a copy where it is used.
         """
-        writes = self.live.mask(op.writes())
+        writes = self.live.written_by(op)
         self._check(alive | writes, writes, self.registers)
-        touched = self.live.mask(op.reads()) | (0 if op.replaces else writes)
+        touched = self.live.read_by(op) | (0 if op.replaces else writes)
         self._check(alive & ~writes | touched, touched, self.registers)
         if op.clobbers:
             self._check(alive & ~writes, 0, self.registers - len(op.clobbers - {STACK_POINTER}))

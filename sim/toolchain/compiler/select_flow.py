@@ -45,8 +45,6 @@ _MODULES = (double_division, long_division, select_atomics, select_compare, sele
             select_half, select_integer, select_long, select_memory, select_single, select_spaces, select_system,
             select_video, single_division)
 """Where the other handlers are."""
-
-
 _LARGEST_FRAME = 1 << 24
 """Bytes of the window of local memory."""
 
@@ -168,7 +166,7 @@ def select_function(ptx: PtxFunction, layout: Layout) -> Function:
     function = Function(ptx.name, ptx.entry, [])
     stack = Value("stack", fixed=STACK_POINTER)
     function.stack = stack
-    b = Builder(function, layout, _frame(function, ptx), stack)
+    b = Builder(function, layout, _frame(function, ptx, layout), stack)
     b.begin(b.block)
     if ptx.entry:
         offsets, _ = parameter_offsets(ptx.parameters)
@@ -203,8 +201,10 @@ def _select(b: Builder, i: Instruction) -> None:
     b.guard = None
 
 
-def _frame(function: Function, ptx: PtxFunction) -> dict[Variable, int]:
-    """Places of the local variables in the frame. What calls pass on the stack is below them."""
+def _frame(function: Function, ptx: PtxFunction, layout: Layout) -> dict[Variable, int]:
+    """Places of the local variables in the frame. What calls pass on the stack is below them, and in an entry the
+    module's local variables are above.
+    """
     below = 0
     for element in ptx.body or ():
         if isinstance(element, Instruction) and element.call is not None:
@@ -215,10 +215,11 @@ def _frame(function: Function, ptx: PtxFunction) -> dict[Variable, int]:
         if variable.space is Space.LOCAL:
             places[variable] = end = aligned(end, max(variable.alignment, 4))
             end += variable.size
-    if end > _LARGEST_FRAME:
-        raise CompileError(ptx.line, ptx.column, f"{ptx.name} has {end} bytes of local variables: {_LARGEST_FRAME} at "
-                                                 "most")
     function.frame = end
+    function.reserved = layout.local_bytes if ptx.entry else 0
+    if (size := function.frame + function.reserved) > _LARGEST_FRAME:
+        raise CompileError(ptx.line, ptx.column, f"{ptx.name} has {size} bytes of local variables: {_LARGEST_FRAME} at "
+                                                 "most")
     return places
 
 

@@ -213,6 +213,35 @@ def _bits(b: Builder, i: Instruction) -> None:
         b.op("IADD", results, b.compute("FLO", x, mods=".U32").negate(), number(31))
 
 
+@handles("fns")
+def _find_nth_set(b: Builder, i: Instruction) -> None:
+    """The place of the nth set bit from another one on, upwards or downwards; all ones where there is none.
+
+    Downwards is upwards in the mask the other way round. From halves of the mask to single bits: where the lower half
+    has fewer bits than are left to count, the bit is in the upper one.
+    """
+    mask, base, offset = (b.word(operand) for operand in i.operands[1:])
+    down = b.test(".LT.AND", offset, RZ)
+    here = b.test(".EQ.U32.AND", offset, RZ)
+    reverse = b.compute("BFE", mask, number(0x2000), mods=".U32.BREV")
+    mask = b.compute("SEL", reverse, mask, down)
+    base = b.compute("SEL", b.compute("IADD", base.negate(), number(31)), base, down)
+    left = b.compute("SEL", b.compute("IADD", offset.negate(), RZ), offset, down)
+    left = b.compute("SEL", number(1), left, here)
+    allowed = b.compute("SEL", number(1), number(-1), here)
+    mask = b.compute("LOP", mask, b.compute("SHL", allowed, base), mods=".AND")
+    found = b.test(".GE.U32.AND", b.compute("POPC", mask), left)
+    place = RZ
+    for width in (16, 8, 4, 2, 1):
+        below = b.compute("POPC", b.compute("LOP", mask, number((1 << width) - 1), mods=".AND"))
+        above = b.test(".GT.U32.AND", left, below)
+        left = b.compute("SEL", b.compute("IADD", left, below.negate()), left, above)
+        mask = b.compute("SEL", b.compute("SHR", mask, number(width), mods=".U32"), mask, above)
+        place = b.compute("IADD", place, b.compute("SEL", number(width), RZ, above))
+    place = b.compute("SEL", b.compute("IADD", place.negate(), number(31)), place, down)
+    b.op("SEL", b.write(i.operands[0]), place, number(-1), found)
+
+
 @handles("prmt")
 def _permute(b: Builder, i: Instruction) -> None:
     x, y, selector = (b.word(operand) for operand in i.operands[1:])

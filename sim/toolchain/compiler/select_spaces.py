@@ -36,6 +36,10 @@ def _convert_address(b: Builder, i: Instruction) -> None:
     if i.space is Space.GLOBAL:
         b.move(results, source)
         return
+    if i.space is Space.CONST and i.type.bits == 32:
+        base = _CONSTANTS[0].negate() if i.to else _CONSTANTS[0]
+        b.move(results, [b.compute("IADD", source[0], base)])
+        return
     if i.space is Space.CONST:
         if i.to:
             b.move(results, _from_constants(b, source))

@@ -183,7 +183,8 @@ def _order(b: Builder, i: Instruction) -> None:
 def _event(b: Builder, i: Instruction) -> None:
     event = i.operands[0]
     assert isinstance(event, Immediate)
-    b.op("NOP", [], mods=".TRIG", text=f"{event.value if i.operation else 1 << event.value:#x}")
+    events = event.value if i.operation == "mask" else 1 << event.value
+    b.op("NOP", [], mods=".TRIG", text=f"{events:#x}")
 
 
 @handles("trap", "brkpt")

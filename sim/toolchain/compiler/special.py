@@ -38,6 +38,8 @@ def special_words(b: Builder, register: SpecialRegister) -> list[Source]:
         return _long_clock(b, *_LONG_CLOCKS[name])
     if name == "nwarpid":
         return [number(_WARPS_OF_SM)]
+    if name == "current_graph_exec":
+        return [RZ, RZ]
     if name == "gridid":
         return [constant(0, DriverWord.GRID_ID), constant(0, DriverWord.GRID_ID + 4)]
     if name == "dynamic_smem_size":

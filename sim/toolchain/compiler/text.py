@@ -1,30 +1,22 @@
-"""A function's blocks as lines of assembly text: what is between its operations."""
+"""A function's blocks as statements of the assembler: what is between its operations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+
+from sim.toolchain import statements
+from sim.toolchain.program import Line
+from sim.toolchain.source import Label, Operand, Targets
 
 from .abi import FRAME_ALIGNMENT, STACK_POINTER, STANDARD_CLOBBERS
 from .convergence import Plan
-from .emit import Printer
+from .emit import InstructionWriter, names_a_copy
 from .ir import Block, Function, Op, Source, Value
 from .layout import DriverWord, aligned
 
-__all__ = ["CodeLine", "Finished", "function_lines"]
+__all__ = ["Finished", "FunctionCode"]
 
-
-class CodeLine(str):
-    """A line of assembly text, and the line and column of the PTX that it was made of, 0 where there is none."""
-
-    __slots__ = ("column", "line")
-    line: int
-    column: int
-
-    def __new__(cls, text: str, line: int, column: int) -> "CodeLine":
-        """The line."""
-        made = super().__new__(cls, text)
-        made.line = line
-        made.column = column
-        return made
+_STACK = statements.register(STACK_POINTER, "")
 
 
 @dataclass
@@ -50,7 +42,7 @@ class Finished:
             changed = used.union(*(op.clobbers for op in function.ops()))
             saved = sorted(changed - STANDARD_CLOBBERS - {STACK_POINTER})
         saves_at = aligned(function.frame, 4)
-        frame = aligned(saves_at + 4 * len(saved), FRAME_ALIGNMENT)
+        frame = aligned(saves_at + 4 * len(saved) + function.reserved, FRAME_ALIGNMENT)
         return cls(function, registers, plan, frame, saved, saves_at)
 
     @property
@@ -59,44 +51,64 @@ class Finished:
         return frozenset(number for value, number in self.registers.items()
                          if not value.predicate and number != STACK_POINTER) - set(self.saved)
 
+    @cached_property
+    def code(self) -> "FunctionCode":
+        """Its code."""
+        return FunctionCode(self)
 
-def function_lines(finished: Finished, prefix: str) -> list[str]:
-    """The code of a function; ``prefix`` stands before the names of functions, labels and tables."""
-    return _Writer(finished, prefix).lines()
+
+class FunctionCode:
+    """The code of a function. Kernels have copies of it that differ in the names of functions and tables alone: the
+    lines with these are made for each kernel, all others are shared.
+    """
+
+    def __init__(self, finished: Finished) -> None:
+        writer = _Writer(finished)
+        self._statements = writer.statements()
+        self._finished = finished
+        self._named = writer.named
+
+    def statements(self, prefix: str) -> list[Label | Line]:
+        """Those of a kernel, in which ``prefix`` stands before the names of functions and tables."""
+        writer = InstructionWriter(self._finished.registers, self._finished.frame, prefix)
+        return [statement if isinstance(statement, Label) or statement not in self._named
+                else Line(writer.instruction(self._named[statement])) for statement in self._statements]
 
 
 class _Writer:
-    def __init__(self, finished: Finished, prefix: str) -> None:
+    """Writes the statements of a function; ``named`` has the operations with names that a kernel decides."""
+
+    def __init__(self, finished: Finished) -> None:
         self.finished = finished
         self.function = finished.function
         self.plan = finished.plan
-        self.prefix = prefix
-        self.printer = Printer(finished.registers, finished.frame, prefix)
-        self.written: list[str] = []
-        self.stubs: list[str] = []
-        self.own = f".L.{prefix}{self.function.name}"        # names in PTX have no dots
+        self.writer = InstructionWriter(finished.registers, finished.frame, "")
+        self.written: list[Label | Line] = []
+        self.stubs: list[Label | Line] = []
+        self.named: dict[Line, Op] = {}
+        self.own = f".L.{self.function.name}"        # names in PTX have no dots
         self.names = {block: f"{self.own}.{number}" for number, block in enumerate(self.function.blocks)}
         self.used: set[str] = set()
 
-    def lines(self) -> list[str]:
-        """All lines; labels that nobody uses left out."""
+    def statements(self) -> list[Label | Line]:
+        """All of them; labels that nobody uses left out."""
         self._prologue()
         blocks = self.function.blocks
         for block, following in zip(blocks, [*blocks[1:], None], strict=True):
-            self.written.append(f"{self.names[block]}:")
+            self.written.append(statements.label(self.names[block]))
             for op in block.ops:
                 self._operation(op)
             for region in self.plan.pushes.get(block, []):
-                self._add(f"{region.token.push} {self._label(region.join)}")
+                self._add(region.token.push, statements.name(self._label(region.join)))
             self._ending(block, following)
             self.written += self.stubs
             self.stubs = []
-        return [line for line in self.written if not line.endswith(":") or line[:-1] in self.used]
+        return [item for item in self.written if isinstance(item, Line) or item.name in self.used]
 
-    def _add(self, line: str, op: Op | None = None) -> None:
-        """Adds a line, of an operation or of what is between them."""
-        place = (op.line, op.column) if op is not None else (0, 0)
-        self.written.append(CodeLine(f"        {line}", *place))
+    def _add(self, mnemonic: str, *operands: Operand, guard: Source | None = None,
+             targets: Targets | None = None) -> None:
+        """Adds an instruction."""
+        self.written.append(Line(statements.instruction(mnemonic, operands, self.writer.guard(guard), places=targets)))
 
     def _label(self, block: Block) -> str:
         self.used.add(self.names[block])
@@ -104,29 +116,39 @@ class _Writer:
 
     def _prologue(self) -> None:
         if self.function.entry and self.finished.needs_stack:
-            self._add(f"MOV R1, c[0x0][{DriverWord.STACK:#x}]")
+            self._add("MOV", _STACK, statements.constant(0, DriverWord.STACK))
         if self.finished.frame:
-            self._add(f"IADD32I R1, R1, -{self.finished.frame:#x}")
+            self._add("IADD32I", _STACK, _STACK, statements.number(-self.finished.frame))
         for at, number in enumerate(self.finished.saved):
-            self._add(f"STL [R1+{self.finished.saves_at + 4 * at:#x}], R{number}")
+            self._add("STL", self._saved(at), statements.register(number, ""))
 
     def _epilogue(self) -> None:
         for at, number in enumerate(self.finished.saved):
-            self._add(f"LDL R{number}, [R1+{self.finished.saves_at + 4 * at:#x}]")
+            self._add("LDL", statements.register(number, ""), self._saved(at))
         if self.finished.frame:
-            self._add(f"IADD32I R1, R1, {self.finished.frame:#x}")
+            self._add("IADD32I", _STACK, _STACK, statements.number(self.finished.frame))
+
+    def _saved(self, at: int) -> Operand:
+        """Where a register is kept."""
+        return statements.memory(STACK_POINTER, self.finished.saves_at + 4 * at)
 
     def _operation(self, op: Op) -> None:
-        if op.name == "CAL":
-            self._add(f"CAL {self.prefix}{op.text}", op)
-        elif op.name == "ICAL":
+        if op.name == "ICAL":
             label = f"{self.own}.call{len(self.written)}"
             self.used.add(label)
-            self._add(f"PRET {label}")
-            self._add(f"BRX {self.printer.source(op.sources[0])} -.next -> call")
-            self.written.append(f"{label}:")
-        else:
-            self._add(self.printer.line(op), op)
+            self._add("PRET", statements.name(label))
+            self._add("BRX", self._indexed(op.sources[0]), targets=statements.targets((), call=True))
+            self.written.append(statements.label(label))
+            return
+        line = Line(self.writer.instruction(op))
+        if names_a_copy(op):
+            self.named[line] = op
+        self.written.append(line)
+
+    def _indexed(self, index: Source) -> Operand:
+        """Where BRX goes: as many bytes into the code as a register has."""
+        assert index.value is not None
+        return statements.indexed(self.writer.registers[index.value])
 
     def _ending(self, block: Block, following: Block | None) -> None:
         match block.ending:
@@ -142,23 +164,23 @@ class _Writer:
             case "switch":
                 self._switch(block)
 
-    def _leaving(self, block: Block, target: Block) -> str | None:
-        """The instruction that takes threads out of a block without a branch, if there is one."""
+    def _leaving(self, block: Block, target: Block) -> tuple[str, Targets | None] | None:
+        """The instruction that takes threads out of a block without a branch, if there is one, and where it goes."""
         region = self.plan.leaves.get((block, target))
         if region is not None:
-            return f"{region.token.leave} -> {self._label(region.join)}"
+            return region.token.leave, statements.targets([self._label(region.join)])
         if not target.ops and target.ending == "exit":
-            return "EXIT"
+            return "EXIT", None
         if not target.ops and target.ending == "ret" and not self.finished.frame:
-            return "RET"
+            return "RET", None
         return None
 
     def _go(self, block: Block, target: Block, guard: Source | None, following: Block | None) -> None:
         leave = self._leaving(block, target)
         if leave is not None:
-            self._add(f"{self.printer.guard(guard)}{leave}")
+            self._add(leave[0], guard=guard, targets=leave[1])
         elif target is not following:
-            self._add(f"{self.printer.guard(guard)}BRA {self._label(target)}")
+            self._add("BRA", statements.name(self._label(target)), guard=guard)
 
     def _branch(self, block: Block, following: Block | None) -> None:
         condition = block.condition
@@ -185,6 +207,7 @@ class _Writer:
                 continue
             labels[target] = f"{self.names[block]}.{len(labels)}"
             self.used.add(labels[target])
-            self.stubs += [f"{labels[target]}:", f"        {region.token.leave} -> {self._label(region.join)}"]
+            leave = statements.instruction(region.token.leave, places=statements.targets([self._label(region.join)]))
+            self.stubs += [statements.label(labels[target]), Line(leave)]
         block.table.labels = [labels[target] for target in block.successors]
-        self._add(f"BRX {self.printer.source(block.condition)} -.next -> {', '.join(labels.values())}")
+        self._add("BRX", self._indexed(block.condition), targets=statements.targets(list(labels.values())))

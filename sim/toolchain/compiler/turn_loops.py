@@ -24,14 +24,15 @@ def copied(op: Op) -> Op:
 def rotate(function: Function) -> None:
     """Copies the tests at loops' begins to their ends."""
     turned: set[Block] = set()
-    while True:
-        loop = next((loop for loop in reversed(find_loops(function))
-                     if loop.header not in turned and _tests_first(loop)), None)
-        if loop is None:
-            return
-        # What follows the test is the loop's header now; a test there stays where it is.
-        turned.update(loop.header.successors, [loop.header])
-        _turn(function, loop)
+    changed = True
+    while changed:
+        changed = False
+        for loop in reversed(find_loops(function)):     # inner ones first
+            if loop.header not in turned and _tests_first(loop):
+                # What follows the test is the loop's header now; a test there stays where it is.
+                turned.update(loop.header.successors, [loop.header])
+                _turn(function, loop)
+                changed = True
 
 
 def _tests_first(loop: Loop) -> bool:
@@ -46,12 +47,17 @@ def _turn(function: Function, loop: Loop) -> None:
     header = loop.header
     test = Block(f"{header.name}.again", [copied(op) for op in header.ops], "branch", header.condition,
                  list(header.successors), uniform=header.uniform)
-    backs = [block for block in function.blocks if block in loop.blocks and header in block.successors]
+    backs = [block for block in loop.blocks if header in block.successors]
+    last = max(map(function.blocks.index, backs))
     for block in backs:
         block.successors = [test if successor is header else successor for successor in block.successors]
         if block.table is not None:
             block.table.targets = list(block.successors)
-    function.blocks.insert(function.blocks.index(backs[-1]) + 1, test)
+    function.blocks.insert(last + 1, test)
+    outer = loop.parent
+    while outer is not None:
+        outer.blocks.add(test)
+        outer = outer.parent
 
 
 def write_out(function: Function) -> bool:

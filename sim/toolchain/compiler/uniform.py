@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from .convergence_graph import Shape
 from .ir import Block, Function, Op, Source, Value
+from .loops import Loop
 
 __all__ = ["divergent_blocks"]
 
@@ -64,12 +65,13 @@ def _leave_loops(function: Function, graph: Shape, definitions: Mapping[Value, l
     leaving = graph.left_apart(parting)
     if not leaving:
         return
+    around: dict[Block, set[Loop]] = {block: set() for block in function.blocks}
+    for loop in leaving:
+        for block in loop.blocks:
+            around[block].add(loop)
     for block in function.blocks:
         used = {value for op in block.ops for value in op.reads()}
         if block.condition is not None and block.condition.value is not None:
             used.add(block.condition.value)
-        for value in used - different:
-            for loop in leaving:
-                if block not in loop.blocks and any(place in loop.blocks for place, _ in definitions.get(value, [])):
-                    different.add(value)
-                    break
+        different |= {value for value in used - different
+                      if not all(around[place] <= around[block] for place, _ in definitions.get(value, []))}

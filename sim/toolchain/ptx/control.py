@@ -23,7 +23,7 @@ from .module import (
     Type,
     Variable,
 )
-from .names import BranchTable, CallTable, Declared, Prototype, Scope
+from .names import BranchTable, CallTable, Declared, Prototype, RegisterVector, Scope
 from .operands import SINK, OperandReader, describe
 
 __all__ = ["CONTROL", "branch_table", "call_table", "find_label"]
@@ -104,6 +104,16 @@ def _group(node: syntax.OperandNode) -> list[syntax.OperandNode]:
     return group.operands
 
 
+def _parts(reader: OperandReader, node: syntax.OperandNode) -> list[syntax.OperandNode]:
+    """The elements of a vector of registers, each as if it stood in the text; anything else as it is."""
+    name = syntax.lone_name(node)
+    found = reader.scope.find(name.token) if name is not None and name.component is None else None
+    if name is None or not isinstance(found, RegisterVector):
+        return [node]
+    return [syntax.Expression([syntax.Name(name.token, Token("MODIFIER", f".{letter}"))])
+            for letter in "xyzw"[:len(found.elements)]]
+
+
 def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
     nodes = list(node.operands)
     results = _group(nodes.pop(0)) if nodes and _is_group(nodes[0]) else []
@@ -111,6 +121,7 @@ def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
         raise SourceError(node.opcode, "call needs a function to call")
     target = _one_name(nodes.pop(0), "a function, or a register with a function's address")
     arguments = _group(nodes.pop(0)) if nodes and _is_group(nodes[0]) else []
+    results, arguments = ([part for item in group for part in _parts(reader, item)] for group in (results, arguments))
     table = _one_name(nodes.pop(0), "a call table, or the label of a .calltargets or .callprototype") if nodes else None
     if nodes:
         raise SourceError(nodes[0].token, "call has no operand behind this: expected ;")

@@ -1,5 +1,6 @@
 """Declarations of registers, variables and parameters: their types, sizes, alignments and first values."""
 
+import re
 from dataclasses import dataclass
 
 from lark import Token
@@ -8,12 +9,12 @@ from sim.toolchain.grammar import Place, SourceError
 
 from . import syntax
 from .expressions import evaluate
-from .forms import reason_refused
+from .forms import FIRST_BANK, reason_refused
 from .module import AddressOf, FunctionRef, Linkage, Register, Signature, Space, Type, Variable
-from .names import Declared, Namer, RegisterVector, Scope
+from .names import Declared, Namer, Opaque, RegisterVector, Scope, TextureError
 from .operands import describe, number_bits
 
-__all__ = ["declare", "linkage", "parameter", "signature"]
+__all__ = ["TEXTURE_TYPES", "declare", "linkage", "parameters", "signature"]
 
 _TYPES = {kind.value: kind for kind in Type}
 _VECTORS = {"v2": 2, "v4": 4}
@@ -23,6 +24,8 @@ _LARGEST = 1 << 28
 """A bound for sizes of variables, in bytes (ours)."""
 _LARGEST_PARAMETER = 1 << 15
 """A bound for a function's parameter or result, in bytes (ours: each word of it is a register of the compiler)."""
+TEXTURE_TYPES = {"texref": "a texture", "samplerref": "a sampler", "surfref": "a surface"}
+"""Types of what a driver binds an image to."""
 _STATIC = (Space.CONST, Space.GLOBAL, Space.SHARED)
 
 
@@ -33,6 +36,16 @@ class _Shape:
     type: Type
     vector: int
     alignment: int
+
+    @property
+    def register_names(self) -> str:
+        """Letters of the elements of a vector of registers."""
+        return "xyzw"[:self.vector]
+
+
+def _opaque_kind(traits: list[Token | syntax.Align]) -> Token | None:
+    """The trait that makes something a texture, sampler or surface."""
+    return next((item for item in traits if isinstance(item, Token) and item[1:] in TEXTURE_TYPES), None)
 
 
 def linkage(token: Token | None) -> Linkage:
@@ -50,6 +63,8 @@ def _shape(traits: list[Token | syntax.Align], place: Place) -> _Shape:
             alignment = int(item.bytes)
             if alignment not in (1, 2, 4, 8, 16, 32, 64, 128, 256):
                 raise SourceError(item.bytes, f"an alignment of {item.bytes}: expected a power of 2 up to 256")
+        elif item.type == "ATTRIBUTE":
+            _check_attribute(item, place)
         elif item[1:] in _VECTORS and vector == 1:
             vector = _VECTORS[item[1:]]
         elif item[1:] in _TYPES and kind is None:
@@ -60,6 +75,15 @@ def _shape(traits: list[Token | syntax.Align], place: Place) -> _Shape:
     if kind is None:
         raise SourceError(place, "the declaration has no type")
     return _Shape(kind, vector, max(alignment, kind.size * vector))
+
+
+def _check_attribute(item: Token, place: Place) -> None:
+    """``.attribute(.managed)``: all global memory is the host's, too, and a variable needs nothing for that."""
+    inner = "".join(item.split()).removeprefix(".attribute(").removesuffix(")")
+    if not re.fullmatch(r"\.(managed|unified\([^,()]+,[^,()]+\))(,\.(managed|unified\([^,()]+,[^,()]+\)))*", inner):
+        raise SourceError(item, f"{item}: expected .managed or .unified(uuid1, uuid2)")
+    if place != ".global":
+        raise SourceError(item, f"{item} is for variables in global space")
 
 
 def _sizes(dimensions: list[syntax.Expression | None], scope: Scope, place: Token) -> list[int | None]:
@@ -82,20 +106,36 @@ def _no_name(name: Token) -> int:
     raise SourceError(name, f"{name} is no constant")
 
 
-def declare(node: syntax.Variable, scope: Scope, names: Namer, owner: str | None) -> list[Variable]:
+def declare(node: syntax.Variable, scope: Scope, names: Namer, owner: str | None, *,
+            old: bool = False, banks: bool = False) -> list[Variable]:
     """Declares what a declaration declares in a scope, and returns its variables.
 
     ``owner`` is the function it stands in, None for the module; ``names`` gives out names of the module.
+    With ``old``, as before PTX 3.0, a module may have registers and variables in local space; with ``banks``, as before
+    2.2, const space may be called ``.const[0]``.
     """
+    found = _opaque_kind(node.traits)
+    opaque = found[1:] if found is not None else "texref" if node.space == ".tex" else None
+    if opaque is not None:
+        if node.space not in (".global", ".tex", ".param") or owner is not None:
+            raise SourceError(node.space, f"{TEXTURE_TYPES[opaque]} is declared in global space, outside of functions")
+        for declarator in node.declarators:
+            scope.declare(declarator.name, Opaque(TEXTURE_TYPES[opaque]))
+        return []
+    if node.attribute is not None:
+        _check_attribute(node.attribute, node.space)
     shape = _shape(node.traits, node.space)
     if node.space == ".reg":
         for declarator in node.declarators:
-            _declare_registers(node, declarator, shape, scope)
+            _declare_registers(node, declarator, shape, scope, old)
         return []
-    space = Space(node.space[1:])
+    if "[" in node.space and not (banks and node.space[1:] == FIRST_BANK):
+        raise SourceError(node.space, f"{node.space}: only before PTX 2.2 there was .const[0], and other banks are a "
+                                      "driver's")
+    space = Space(node.space[1:].partition("[")[0])
     if shape.type is Type.PRED:
         raise SourceError(node.space, f"a predicate has no place in {space.value} space")
-    if owner is None and space in (Space.LOCAL, Space.PARAM):
+    if owner is None and (space is Space.PARAM or (space is Space.LOCAL and not old)):
         raise SourceError(node.space, f"a variable in {space.value} space is declared in a function")
     found = []
     for declarator in node.declarators:
@@ -104,9 +144,10 @@ def declare(node: syntax.Variable, scope: Scope, names: Namer, owner: str | None
     return found
 
 
-def _declare_registers(node: syntax.Variable, declarator: syntax.Declarator, shape: _Shape, scope: Scope) -> None:
+def _declare_registers(node: syntax.Variable, declarator: syntax.Declarator, shape: _Shape, scope: Scope,
+                       old: bool) -> None:
     name = declarator.name
-    if scope.outer is None:
+    if scope.outer is None and not old:
         raise SourceError(name, f"{name} is declared outside of any function: registers are a function's own")
     if declarator.dimensions or declarator.initial is not None or node.linkage is not None:
         raise SourceError(name, f"{name} is a register: it has neither dimensions nor a first value nor a linkage")
@@ -119,7 +160,7 @@ def _declare_registers(node: syntax.Variable, declarator: syntax.Declarator, sha
     elif shape.vector == 1:
         scope.declare(name, scope.new_register(str(name), shape.type))
     else:
-        elements = tuple(scope.new_register(f"{name}.{letter}", shape.type) for letter in "xyzw"[:shape.vector])
+        elements = tuple(scope.new_register(f"{name}.{letter}", shape.type) for letter in shape.register_names)
         scope.declare(name, RegisterVector(elements))
 
 
@@ -135,10 +176,12 @@ def _variables(declarator: syntax.Declarator, node: syntax.Variable, shape: _Sha
         inner = _product(sizes[1:]) * shape.vector
         sizes[0] = -(-len(initial) // inner) if inner else 0
     open_array = bool(sizes) and sizes[0] is None
+    if seen is Linkage.COMMON and space is not Space.GLOBAL:
+        raise SourceError(name, f"{name} is in {space.value} space: a common variable is in global space")
     if open_array and not (space is Space.SHARED and seen is Linkage.EXTERN):
         raise SourceError(name, f"{name} has no size: only an extern array in shared space may be open")
-    if seen is Linkage.EXTERN and not open_array:
-        raise SourceError(name, f"{name} is extern: there is nothing else to link with")
+    if seen is Linkage.EXTERN and initial:
+        raise SourceError(name, f"{name} is extern: it has no first value")
     count = None if open_array else _product(sizes) * shape.vector
     if count is not None and count * shape.type.size > _LARGEST:
         raise SourceError(name, f"{name} has {count * shape.type.size} bytes: {_LARGEST} at most")
@@ -152,7 +195,8 @@ def _variables(declarator: syntax.Declarator, node: syntax.Variable, shape: _Sha
     found = []
     for token in spelled:
         # A variable that outlives its function gets a name of its own in the module.
-        unique = (names.unique(str(token) if owner is None else f"{owner}.{token}") if space in _STATIC
+        outlives = space in _STATIC or owner is None
+        unique = (names.unique(str(token) if owner is None else f"{owner}.{token}") if outlives
                   else scope.namer.unique(str(token)))
         variable = Variable(unique, space, shape.type, count, shape.alignment, seen, initial)
         scope.declare(token, variable)
@@ -199,6 +243,8 @@ def _flat(node: syntax.Braces, levels: list[int | None], kind: Type, scope: Scop
             found += [0] * (-len(found) % max(inner, 1))
             part = _flat(item, levels[1:], kind, scope, name)
             found += part + [0] * (inner - len(part))
+        elif isinstance(item, syntax.Property):
+            raise SourceError(item.token, f"{name} is no sampler: it has no {item.token}")
         else:
             found.append(_first_value(item, kind, scope))
     if levels[0] is not None and len(found) > levels[0] * inner:
@@ -217,33 +263,45 @@ def _first_value(node: syntax.Expression, kind: Type, scope: Scope) -> int | Add
             return found.reference
         if isinstance(found, Variable) and found.space in _STATIC:
             return found
+        if isinstance(found, Opaque):
+            raise SourceError(name.token, f"{name.token} is {found.kind}: there are no textures and surfaces")
         raise SourceError(name.token, f"expected a number, a function or a variable: {name.token} is {describe(found)}")
 
     amount = evaluate(node, symbol)
     if amount.symbol is None:
         return number_bits(node.token, amount, kind)
     assert not isinstance(amount.symbol, Register)
-    if kind.bits not in (32, 64) or (kind.bits == 32 and isinstance(amount.symbol, Variable)
-                                     and (amount.generic or amount.symbol.space is Space.GLOBAL)):
+    if kind.floating or (amount.byte is None and kind.bits not in (32, 64)):
         raise SourceError(node.token, f"the address of {amount.name} does not fit {kind.bits} bits")
     if isinstance(amount.symbol, Variable) and amount.symbol.space is Space.SHARED:
         raise SourceError(node.token, f"{amount.name} is in shared space, which has no addresses before a kernel runs: "
                                       "every kernel has its own")
-    return AddressOf(amount.symbol.name, amount.value, amount.generic)
+    return AddressOf(amount.symbol.name, amount.value, amount.generic, amount.byte)
 
 
 # Parameters
 
-def parameter(node: syntax.Parameter, scope: Scope, entry: bool) -> Register | Variable:
-    """A parameter or result. It gets its name from the scope's namer; nothing is declared."""
+def parameters(nodes: list[syntax.Parameter] | None, scope: Scope,
+               entry: bool) -> list[tuple[syntax.Parameter, Register | RegisterVector | Variable]]:
+    """Parameters or results. They get their names from the scope's namer; nothing is declared."""
+    return [(node, _parameter(node, scope, entry)) for node in nodes or ()]
+
+
+def _parameter(node: syntax.Parameter, scope: Scope, entry: bool) -> Register | RegisterVector | Variable:
+    opaque = _opaque_kind(node.traits)
+    if opaque is not None:
+        raise TextureError(opaque, f"{node.name} is {TEXTURE_TYPES[opaque[1:]]}")
     shape = _shape(node.traits, node.space)
     sizes = _sizes(node.dimensions, scope, node.name)
     if node.space == ".reg":
         if entry:
             raise SourceError(node.name, f"{node.name} is a register: parameters of an entry are in param space")
-        if sizes or shape.vector != 1:
-            raise SourceError(node.name, f"{node.name} is a register: expected one element")
-        return Register(scope.namer.unique(str(node.name)), shape.type)
+        if sizes:
+            raise SourceError(node.name, f"{node.name} is a register: it has no dimensions")
+        if shape.vector == 1:
+            return Register(scope.namer.unique(str(node.name)), shape.type)
+        return RegisterVector(tuple(Register(scope.namer.unique(f"{node.name}.{letter}"), shape.type)
+                                    for letter in shape.register_names))
     if node.space != ".param":
         raise SourceError(node.space, f"{node.name} is in {node.space[1:]} space: expected .param or .reg")
     if shape.type is Type.PRED:
@@ -258,8 +316,13 @@ def parameter(node: syntax.Parameter, scope: Scope, entry: bool) -> Register | V
     return Variable(scope.namer.unique(str(node.name)), Space.PARAM, shape.type, count, shape.alignment)
 
 
-def signature(results: list[syntax.Parameter] | None, parameters: list[syntax.Parameter] | None,
-              scope: Scope, entry: bool = False) -> Signature:
-    """What a function or prototype takes and gives."""
-    return Signature(tuple(parameter(item, scope, entry) for item in results or ()),
-                     tuple(parameter(item, scope, entry) for item in parameters or ()))
+def signature(results: list[tuple[syntax.Parameter, Register | RegisterVector | Variable]],
+              given: list[tuple[syntax.Parameter, Register | RegisterVector | Variable]]) -> Signature:
+    """What a function or prototype takes and gives: of a vector, its elements one by one."""
+    return Signature(_each(results), _each(given))
+
+
+def _each(items: list[tuple[syntax.Parameter, Register | RegisterVector | Variable]]
+          ) -> tuple[Register | Variable, ...]:
+    return tuple(part for _, item in items
+                 for part in (item.elements if isinstance(item, RegisterVector) else (item,)))

@@ -2,12 +2,12 @@
 
 Whole constants have 64 bits and a sign unless they are marked or too large for one, as in C; an operation has none once
 one of its operands has none. Floating-point ones are in double precision, but for ``0f3f800000``, which stands alone.
-Both kinds do not meet.
+Both kinds do not meet. What is chosen by ``?`` counts alone: the other side is not looked at.
 """
 
 import operator
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lark import Token
@@ -15,7 +15,7 @@ from lark import Token
 from sim.toolchain.grammar import Number, SourceError
 
 from .module import FunctionRef, Register, Type, Variable
-from .syntax import Element, Expression, Generic, Group, Name, Signed, Term, lone_name
+from .syntax import Cast, Element, Expression, Generic, Group, Masked, Name, Signed, Term, lone_name
 
 __all__ = ["Amount", "Lookup", "Real", "Symbol", "evaluate"]
 
@@ -52,7 +52,7 @@ class Real:
 @dataclass(frozen=True)
 class Amount:
     """A number, or the address of a symbol and a number behind it; ``name`` is how the text calls the symbol. With a
-    ``real`` it is that.
+    ``real`` it is that. ``byte``: of an address, the byte that begins at this bit.
     """
 
     value: int
@@ -61,6 +61,7 @@ class Amount:
     name: Token | None = None
     generic: bool = False
     real: Real | None = None
+    byte: int | None = None
 
 
 def _double(number: float) -> int:
@@ -102,6 +103,8 @@ _OPERATIONS: Mapping[str, tuple[int, Callable[[int, int], int]]] = {
     "*": (10, operator.mul), "/": (10, _quotient), "%": (10, lambda a, b: a - b * _quotient(a, b)),
 }
 """How tightly an operator binds, and what it does."""
+_BYTES = {0xFF << bit: bit for bit in range(0, _BITS, 8)}
+"""Masks of one byte, and where it begins."""
 _TRUTHS = {"||", "&&", "==", "!=", "<", "<=", ">", ">="}
 _SIGNS: Mapping[str, Callable[[int], int]] = {"+": operator.pos, "-": operator.neg, "~": operator.invert,
                                               "!": lambda value: int(not value)}
@@ -114,7 +117,18 @@ def _wrapped(value: int, unsigned: bool) -> Amount:
 
 def evaluate(expression: Expression, lookup: Lookup) -> Amount:
     """The value of an expression; SourceError where it has none."""
-    values: list[Amount] = [_term(expression.items[0], lookup)]
+    choice = expression.choice
+    value = _joined(expression.terms, lookup)
+    if choice is None:
+        return value
+    if value.symbol is not None or value.real is not None:
+        raise SourceError(expression.token, "a whole number chooses between both sides of :")
+    return evaluate(choice.first if value.value else choice.second, lookup)
+
+
+def _joined(items: Sequence[Term], lookup: Lookup) -> Amount:
+    """The value of terms with an operator between each two."""
+    values: list[Amount] = [_term(items[0], lookup)]
     waiting: list[Token] = []
 
     def reduce(level: int) -> None:
@@ -122,7 +136,7 @@ def evaluate(expression: Expression, lookup: Lookup) -> Amount:
             right, sign = values.pop(), waiting.pop()
             values.append(_binary(sign, values.pop(), right))
 
-    for sign, term in zip(expression.items[1::2], expression.items[2::2], strict=True):
+    for sign, term in zip(items[1::2], items[2::2], strict=True):
         assert isinstance(sign, Token)
         if sign not in _OPERATIONS:
             raise SourceError(sign, f"{sign} stands between two operands, where it means nothing")
@@ -136,6 +150,8 @@ def evaluate(expression: Expression, lookup: Lookup) -> Amount:
 def _binary(sign: Token, left: Amount, right: Amount) -> Amount:
     if left.real is not None or right.real is not None:
         return _binary_real(sign, left, right)
+    if left.byte is not None or right.byte is not None:
+        raise SourceError(sign, f"{sign} can't join a byte of an address and something else")
     unsigned = left.unsigned or right.unsigned
     for symbol, other in ((left, right), (right, left)):
         if symbol.symbol is not None:
@@ -186,6 +202,10 @@ def _term(term: Term, lookup: Lookup) -> Amount:
             return evaluate(items[0], lookup)
         case Generic():
             return _generic(term, lookup)
+        case Masked():
+            return _masked(term, lookup)
+        case Cast():
+            return _cast(term, lookup)
         case Signed():
             amount = _term(term.operand, lookup)
             if amount.real is not None:
@@ -214,3 +234,23 @@ def _generic(term: Generic, lookup: Lookup) -> Amount:
     if term.token != "generic" or not isinstance(symbol, Variable):
         raise SourceError(term.token, f"expected generic(variable), not {term.token}(...)")
     return Amount(0, symbol=symbol, name=items[0].token, generic=True)
+
+
+def _masked(term: Masked, lookup: Lookup) -> Amount:
+    """``0xff00(name + 4)``: a byte of an address."""
+    byte = _BYTES.get(int(term.mask))
+    items = term.group.operands
+    if byte is None or len(items) != 1 or not isinstance(items[0], Expression):
+        raise SourceError(term.token, f"{term.mask}(...): expected 0xff, 0xff00 and so on, and one address")
+    amount = evaluate(items[0], lookup)
+    if amount.symbol is None or isinstance(amount.symbol, Register):
+        raise SourceError(items[0].token, "expected the address of a function or variable")
+    return replace(amount, byte=byte)
+
+
+def _cast(term: Cast, lookup: Lookup) -> Amount:
+    """``(.s64)`` and ``(.u64)``: a number with or without a sign."""
+    amount = _term(term.operand, lookup)
+    if term.type not in (".s64", ".u64") or amount.real is not None or amount.symbol is not None:
+        raise SourceError(term.type, "(.s64) and (.u64) stand before whole numbers, and there are no others")
+    return _wrapped(amount.value, term.type == ".u64")

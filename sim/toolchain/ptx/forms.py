@@ -2,12 +2,13 @@
 
 The table's rows are opcodes, modifiers, operands. A modifier ``field:a/b`` is one of these words and goes into that
 field of :class:`~sim.toolchain.ptx.module.Instruction` (``types`` gathers them, ``-`` means nothing); with ``?`` behind
-the field it may be missing. Operands, in written order:
+the field it may be missing. Modifiers may stand in any order, as NVIDIA's assembler takes them, but types keep theirs,
+and those with ``^`` before the field follow the opcode. Operands, in written order:
 
 ============ ==================================================================================================
 ``>T``       a register for a result of type T; ``>T~``: or a wider one; ``>T_``: or ``_``
 ``<T``       a register or number of type T; ``<T~``: or a wider register; ``<T!``: negated perhaps
-``<=T``      a register of type T
+``<=T``      a register of type T; ``<=a``: one that has an address, of 32 or 64 bits
 ``>|T``      a register of type T, and perhaps a predicate behind ``|``: two operands
 ``>*`` ``<*``  what ld and st move: a register, or a vector of as many as the modifier says
 ``[]``       an address
@@ -29,7 +30,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-__all__ = ["Form", "ModifierItem", "flushing_opcodes", "forms", "opcodes", "reason_refused"]
+__all__ = ["BANKS_UNTIL", "FIRST_BANK", "Dialect", "Form", "ModifierItem", "flushing_opcodes", "forms", "opcodes",
+           "reason_refused"]
 
 _CLASSES = {
     "INTEGER": "u16/u32/u64/s16/s32/s64",
@@ -72,16 +74,16 @@ testp           | operation:finite/infinite/number/notanumber/normal/subnormal t
 add sub         | saturate:sat types:s32                                  | >0 <0 <0
 add sub         | carry_out:cc types:WORDS                                | >0 <0 <0
 addc subc       | carry_out?:cc types:WORDS                               | >0 <0 <0
-mul             | half:lo/hi types:INTEGER                                | >0 <0 <0
-mul             | half:wide types:NARROW                                  | >w <0 <0
-mad             | half:lo/hi types:INTEGER                                | >0 <0 <0 <0
-mad             | half:wide types:NARROW                                  | >w <0 <0 <w
-mad             | half:lo/hi carry_out:cc types:WORDS                     | >0 <0 <0 <0
-mad             | half:hi saturate:sat types:s32                          | >0 <0 <0 <0
-madc            | half:lo/hi carry_out?:cc types:WORDS                    | >0 <0 <0 <0
-mul24           | half:lo/hi types:u32/s32                                | >0 <0 <0
-mad24           | half:lo/hi types:u32/s32                                | >0 <0 <0 <0
-mad24           | half:hi saturate:sat types:s32                          | >0 <0 <0 <0
+mul             | ^half:lo/hi types:INTEGER                                | >0 <0 <0
+mul             | ^half:wide types:NARROW                                  | >w <0 <0
+mad             | ^half:lo/hi types:INTEGER                                | >0 <0 <0 <0
+mad             | ^half:wide types:NARROW                                  | >w <0 <0 <w
+mad             | ^half:lo/hi carry_out:cc types:WORDS                     | >0 <0 <0 <0
+mad             | ^half:hi saturate:sat types:s32                          | >0 <0 <0 <0
+madc            | ^half:lo/hi carry_out?:cc types:WORDS                    | >0 <0 <0 <0
+mul24           | ^half:lo/hi types:u32/s32                                | >0 <0 <0
+mad24           | ^half:lo/hi types:u32/s32                                | >0 <0 <0 <0
+mad24           | ^half:hi saturate:sat types:s32                          | >0 <0 <0 <0
 sad             | types:INTEGER                                           | >0 <0 <0 <0
 div rem min max | types:INTEGER                                           | >0 <0 <0
 abs neg         | types:SIGNED                                            | >0 <0
@@ -108,7 +110,7 @@ cnot            | types:BITS                                              | >0 <
 lop3            | types:b32                                               | >0 <0 <0 <0 #256
 shl             | types:BITS                                              | >0 <0 <u32
 shr             | types:VALUES                                            | >0 <0 <u32
-shf             | operation:l/r clamp:clamp/wrap types:b32                | >0 <0 <0 <u32
+shf             | ^operation:l/r clamp:clamp/wrap types:b32                | >0 <0 <0 <u32
 prmt            | types:b32 operation?:f4e/b4e/rc8/ecl/ecr/rc16           | >0 <0 <0 <u32
 setp            | compare:eq/ne types:BITS                                | >|pred <0 <0
 setp            | compare:eq/ne/lt/le/gt/ge types:INTEGER                 | >|pred <0 <0
@@ -148,15 +150,15 @@ cvt             | flush?:ftz saturate?:sat types:f32 types:f16            | >0 <
 cvt             | saturate?:sat types:f64 types:f16                       | >0 <=1
 cvt             | rounding:WHOLE saturate?:sat types:BYTES types:f16      | >0~ <=1
 cvt             | rounding?:WHOLE saturate?:sat types:f16 types:f16       | >0 <=1
-cvta            | to?:to space:const/global/local/shared types:u64              | >0 &0
-isspacep        | space:const/global/local/shared                         | >pred <=u64
-mov             | types:pred/VALUES/REALS                                       | M> M<
-ld              | -?:weak space?:const/global/local/param/shared cache?:ca/cg/cs/lu/cv vector?:v2/v4 types:ANY | >* []
+cvta            | ^to?:to space:const/global/local/shared types:u32/u64          | >0 &0
+isspacep        | space:const/global/local/shared                         | >pred <=a
+mov             | vector?:v2/v4 types:pred/VALUES/REALS                         | M> M<
+ld              | space?:const/global/local/param/shared cache?:ca/cg/cs/lu/cv vector?:v2/v4 types:ANY | >* []
 ld              | space:global cache:nc vector?:v2/v4 types:ANY           | >* []
 ld              | space:global -:ca/cg/cs cache:nc vector?:v2/v4 types:ANY | >* []
 ld              | volatile:volatile space?:const/global/local/param/shared vector?:v2/v4 types:ANY | >* []
 ldu             | space?:global vector?:v2/v4 types:ANY                   | >* []
-st              | -?:weak space?:global/local/param/shared cache?:wb/cg/cs/wt vector?:v2/v4 types:ANY | [] <*
+st              | space?:global/local/param/shared cache?:wb/cg/cs/wt vector?:v2/v4 types:ANY | [] <*
 st              | volatile:volatile space?:global/local/param/shared vector?:v2/v4 types:ANY | [] <*
 prefetch        | space?:global/local operation:L1/L2                     | []
 prefetchu       | operation:L1                                            | []
@@ -171,11 +173,11 @@ red             | space?:global/shared operation:add types:f32            | [] <
 red             | space?:global/shared operation:min/max types:WORDS      | [] <0
 red             | space?:global/shared operation:and/or/xor types:WIDE    | [] <0
 red             | space?:global/shared operation:inc/dec types:u32        | [] <0
-bar barrier     | -?:cta operation:sync -?:aligned                        | barrier threads?
-bar barrier     | -?:cta operation:arrive -?:aligned                      | barrier threads
-bar barrier     | -?:cta operation:red reduction:popc -?:aligned types:u32 | >0 barrier threads? <pred!
-bar barrier     | -?:cta operation:red reduction:and/or -?:aligned types:pred | >0 barrier threads? <pred!
-bar             | operation:warp -:sync                                   | <b32
+bar barrier     | ^-?:cta operation:sync -?:aligned                        | barrier threads?
+bar barrier     | ^-?:cta ^operation:arrive -?:aligned                      | barrier threads
+bar barrier     | ^-?:cta ^operation:red reduction:popc -?:aligned types:u32 | >0 barrier threads? <pred!
+bar barrier     | ^-?:cta ^operation:red reduction:and/or -?:aligned types:pred | >0 barrier threads? <pred!
+bar             | ^operation:warp -:sync                                   | <b32
 membar          | scope:cta/gl/sys                                        |
 vote            | operation:all/any/uni types:pred                        | >0 <0!
 vote            | operation:ballot types:b32                              | >0 <pred!
@@ -184,10 +186,11 @@ vote            | sync:sync operation:ballot types:b32                    | >0 <
 shfl            | operation:up/down/bfly/idx types:b32                    | >|0 <0 <u32 <u32
 shfl            | sync:sync operation:up/down/bfly/idx types:b32          | >|0 <0 <u32 <u32 <b32
 activemask      | types:b32                                               | >0
+fns             | types:b32                                               | >0 <0 <u32 <s32
 pmevent         |                                                         | #16
 pmevent         | operation:mask                                          | #65536
 bra             | uniform?:uni                                            | bra
-brx             | -:idx uniform?:uni                                      | brx
+brx             | ^-:idx uniform?:uni                                      | brx
 call            | uniform?:uni                                            | call
 ret             | uniform?:uni                                            |
 exit            |                                                         |
@@ -200,35 +203,61 @@ _SEVERAL = " ".join(f"v{name}{count}" for count in "24" for name in ("add", "sub
 _READ_AS = {"barrier": "bar"}
 """Opcodes that are only another spelling."""
 
+_OLD = """
+1.4 |    | div                            | types:f32 | approximation:approx flush:ftz | >0 <0 <0
+1.4 |    | rcp sqrt rsqrt sin cos lg2 ex2 | types:f32 | approximation:approx flush:ftz | >0 <0
+1.4 |    | div                            | types:f64 | rounding:rn                    | >0 <0 <0
+1.4 |    | rcp sqrt                       | types:f64 | rounding:rn                    | >0 <0
+1.4 |    | rsqrt                          | types:f64 | approximation:approx           | >0 <0
+1.4 |    | mad                            | types:f64 | rounding:rn                    | >0 <0 <0 <0
+3.2 | 20 | mad | flush?:ftz saturate?:sat types:f32   | rounding:rn                    | >0 <0 <0 <0
+"""
+"""Forms of older texts: the first version of PTX that has them no more, the first target that never had them, their
+modifiers, what is meant where these are all. mad in single precision is what a machine from sm_20 on makes of it: one
+fused operation."""
+
+FIRST_BANK, BANKS_UNTIL = "const[0]", (2, 2)
+"""What const space was called, too, before a version of PTX; other banks were filled by drivers."""
+
 _SHORT = ("bf16", "bf16x2", "e4m3x2", "e5m2x2", "rna", "tf32")
 """Modifiers of formats of less than 32 bits, and their roundings."""
-_NEEDS = {"f16": 53, "f16x2": 53, "dp2a": 61, "dp4a": 61, "fence": 70, "match": 70, "nanosleep": 70, "redux": 80,
-          "tanh": 75, "NaN": 80}
-"""Instructions and modifiers of later machines, and which."""
 
 
 @dataclass(frozen=True)
 class ModifierItem:
-    """A place for a modifier: ``words`` may stand there, ``field`` takes it (empty: none does)."""
+    """A place for a modifier: ``words`` may stand there, ``field`` takes it (empty: none does). With ``first``
+    it goes before all that are without.
+    """
 
     field: str
     words: tuple[str, ...]
     optional: bool
+    first: bool = False
 
 
 @dataclass(frozen=True)
 class Form:
-    """One way to write an instruction."""
+    """One way to write an instruction. ``implied`` are modifiers, by field, that the text leaves out."""
 
     opcode: str
     modifiers: tuple[ModifierItem, ...]
     operands: tuple[str, ...]
+    implied: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Which PTX a text is: its version, and the number of its target, 13 for sm_13."""
+
+    version: tuple[int, int]
+    target: int
 
 
 def _item(text: str) -> ModifierItem:
     field, _, words = text.partition(":")
     spelled = [word for name in words.split("/") for word in _CLASSES.get(name, name).split("/")]
-    return ModifierItem(field.rstrip("?").removeprefix("-"), tuple(spelled), field.endswith("?"))
+    plain = field.rstrip("?").removeprefix("^").removeprefix("-")
+    return ModifierItem(plain, tuple(spelled), field.endswith("?"), field.startswith("^"))
 
 
 @cache
@@ -255,15 +284,25 @@ def flushing_opcodes() -> frozenset[str]:
                      if any(item.field == "flush" for item in form.modifiers))
 
 
-def forms(opcode: str) -> tuple[Form, ...]:
+@cache
+def forms(opcode: str, dialect: Dialect) -> tuple[Form, ...]:
     """The ways to write an instruction; none where there is no such instruction."""
-    return _all().get(opcode, ())
+    found = list(_all().get(opcode, ()))
+    for line in _OLD.strip().splitlines():
+        until, target, names, modifiers, implied, operands = (column.strip() for column in line.split("|"))
+        if opcode not in names.split():
+            continue
+        last = tuple(map(int, until.split(".")))
+        if dialect.version < last or (target and dialect.target < int(target)):
+            meant = tuple((item.field, item.words[0]) for item in map(_item, implied.split()))
+            found.append(Form(opcode, tuple(map(_item, modifiers.split())), tuple(operands.split()), meant))
+    return tuple(found)
 
 
 def reason_refused(word: str) -> str | None:
-    """Why an opcode or modifier that PTX has is not known here; None where no reason is known."""
+    """Why a type that PTX has is not known here; None where no reason is known."""
     if word in _SHORT:
         return "floating point of less than 32 bits is not supported"
-    if word in _NEEDS:
-        return f"needs sm_{_NEEDS[word]}, and this machine is sm_50"
+    if word == "f16x2":
+        return "needs sm_53, and this machine is sm_50"
     return None

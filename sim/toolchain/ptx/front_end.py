@@ -6,22 +6,28 @@ Everything is declared before it is named, except labels. Ours, where the descri
 - ``.function`` is read as ``.func``;
 - a guard before braces guards all that is in them, by a branch around them;
 - a function's body that can be left at its end returns there;
-- a function that is named needs a body, here or in the runtime (:mod:`sim.toolchain.runtime`).
+- a function that is named needs a body, here or in the runtime (:mod:`sim.toolchain.runtime`);
+- an entry that uses textures, or calls a function that does, is refused, and the others run;
+- an extern variable that the file does not define is there, full of zeros.
 """
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from lark import Token
 
 from sim.toolchain.grammar import Place, SourceError, read_text, whole_number
-from sim.toolchain.module import ProgramError
+from sim.toolchain.module import LaunchBounds, ProgramError
+from sim.toolchain.nvinfo import LARGEST_WORD
 from sim.toolchain.runtime import FUNCTIONS, OUTPUT, runtime_text
 
 from . import syntax
 from .control import branch_table, call_table
-from .declarations import declare, linkage, signature
-from .instructions import read_guard, read_instruction, with_flush_of_target
+from .copies import in_memory, memory_of, with_module_registers
+from .declarations import declare, linkage, parameters, signature
+from .forms import BANKS_UNTIL, Dialect
+from .instructions import read_guard, read_instruction, spelled, with_flush_of_target
 from .module import (
     Function,
     FunctionRef,
@@ -35,11 +41,28 @@ from .module import (
     Variable,
     parameter_offsets,
 )
-from .names import Declared, Namer, Prototype, Scope
+from .names import Declared, Namer, Prototype, Scope, TextureError
 
 __all__ = ["parse_ptx", "read_ptx"]
 
-_TARGETS = ("sm_10", "sm_11", "sm_12", "sm_13", "sm_20", "sm_21", "sm_30", "sm_32", "sm_35", "sm_37", "sm_50")
+_MACHINES = (10, 11, 12, 13, 20, 21, 30, 32, 35, 37, 50)
+"""Machines whose PTX this one runs."""
+_LATER = frozenset({
+    "52", "53", "60", "61", "62", "70", "72", "75", "80", "86", "87", "88", "89", "90", "90a",
+    *(f"{number}{kind}" for number in (100, 101, 103, 110, 120, 121) for kind in ("", "a", "f"))})
+"""Those that came later."""
+_TEXTURE_MODES = ("texmode_unified", "texmode_independent")
+_SINGLE, _DEBUG = "map_f64_to_f32", "debug"
+_FIRST_DOUBLES = 13
+"""The first machine with double precision."""
+_LAST_MINOR = {1: 5, 2: 3, 3: 2, 4: 3, 5: 1, 6: 5, 7: 8}
+"""The last version of PTX with each number before the point; later ones may come yet."""
+_BODY_PARAMETERS = (1, 4)
+"""The first version in which an entry lists its parameters: before, its body declares them."""
+_CALL_PARAMETERS = (2, 0)
+"""The first version in which calls pass variables in param space, which bodies declare."""
+_MODULE_REGISTERS = (3, 0)
+"""The first version in which a module has neither registers nor variables in local space."""
 _LARGEST_BLOCK = 4352
 """Bytes of an entry's parameters, as for NVIDIA's assembler."""
 _LEAVING = ("bra", "brx", "exit", "ret")
@@ -78,8 +101,18 @@ class _Module:
         self.functions: dict[str, Function] = {}
         self.declared: dict[str, Declared] = {}
         self.variables: list[Variable] = []
+        self.scopes: dict[str, Scope] = {}
+        self.aliases: dict[str, syntax.Alias] = {}
+        self.textures: dict[str, str] = {}
+        self.defined: dict[str, syntax.Variable] = {}
+        self.early: set[str] = set()
 
     def read(self, items: list[syntax.Item]) -> PtxModule:
+        for item in items:
+            if isinstance(item, syntax.Variable) and item.linkage != ".extern":
+                self.defined.update(dict.fromkeys((str(one.name) for one in item.declarators), item))
+            elif isinstance(item, syntax.Alias):
+                self.aliases.setdefault(str(item.name), item)
         for item in items:
             match item:
                 case syntax.Version():
@@ -94,13 +127,62 @@ class _Module:
                     self._function(item)
                 case syntax.Variable():
                     self._needs_header(item.space)
-                    self.variables += declare(item, self.scope, self.names, None)
+                    self._variable(item)
+                case syntax.Alias():
+                    self._alias(item)
+        self._check_aliases()
         for declared in self.declared.values():
             if declared.used is not None and not declared.defined and not self._supply(declared):
                 raise SourceError(declared.used, f"{declared.reference.name} is declared and named, but has no body")
         if self.version is None or self.target is None:
             raise ProgramError(f"{self.name}: expected .version and .target first")
-        return PtxModule(self.name, self.version, self.target, self.functions, tuple(self.variables))
+        self._keep_module_registers()
+        refused = self._refused()
+        functions = {name: function for name, function in self.functions.items() if name not in refused}
+        return PtxModule(self.name, self.version, self.target, functions, tuple(self.variables), refused)
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which PTX it is, behind the header."""
+        assert self.version is not None and self.target is not None
+        return Dialect(self.version, int(self.target.partition("_")[2]))
+
+    # Variables
+
+    def _variable(self, node: syntax.Variable) -> None:
+        """Declares a module's variables. One that is extern and defined in the file is what the definition says."""
+        if node.linkage == ".extern":
+            for declarator in node.declarators:
+                self._extern(replace(node, declarators=[declarator]), declarator.name)
+            return
+        left = [declarator for declarator in node.declarators if not self._is_defined(node, declarator.name)]
+        self._declare(replace(node, declarators=left))
+
+    def _declare(self, node: syntax.Variable) -> None:
+        old = self.dialect.version < _MODULE_REGISTERS
+        self.variables += declare(node, self.scope, self.names, None, old=old,
+                                  banks=self.dialect.version < BANKS_UNTIL)
+
+    def _is_defined(self, node: syntax.Variable, name: Token) -> bool:
+        """Whether a declaration defined a variable already, where the text declared it extern before."""
+        return name in self.early and self.defined.get(name) is node
+
+    def _extern(self, node: syntax.Variable, name: Token) -> None:
+        definition = self.defined.get(name)
+        if definition is None:
+            self._declare(node)
+            return
+        if definition.linkage is None:
+            raise SourceError(name, f"{name} is extern, and not visible where the file defines it")
+        if self.scope.find(name) is None:
+            own = next(one for one in definition.declarators if one.name == name)
+            self._declare(replace(definition, declarators=[own]))
+            self.early.add(str(name))
+        found = self.scope.find(name)
+        declared = declare(node, Scope(Namer()), Namer(), None)
+        shapes = [(item.space, item.type, item.count) for item in (found, *declared) if isinstance(item, Variable)]
+        if len(set(shapes)) > 1:
+            raise SourceError(name, f"{name} is declared otherwise where the file defines it")
 
     def _supply(self, declared: Declared) -> bool:
         """Takes a function of the runtime and all that it calls, if it is one; tells whether it is."""
@@ -126,12 +208,34 @@ class _Module:
         if self.version is not None or not (major.isdigit() and minor.isdigit()):
             raise SourceError(item.number, "expected one .version, such as 7.8")
         self.version = whole_number(item.number, major, 10), whole_number(item.number, minor, 10)
+        if self.version[0] < 1 or self.version[1] > _LAST_MINOR.get(self.version[0], self.version[1]):
+            raise SourceError(item.number, f"there is no version {item.number} of PTX")
 
     def _target(self, item: syntax.Target) -> None:
-        name = item.names[0]
-        if name not in _TARGETS:
+        first, *others = item.names
+        machine = self._machine(first)
+        if machine is None:
+            raise SourceError(first, f"{first} is no target: the first word of .target is a machine, such as sm_50")
+        modes = [name for name in others if name in _TEXTURE_MODES]
+        if len(set(modes)) > 1:
+            raise SourceError(modes[1], f"{modes[0]} and {modes[1]} exclude each other")
+        for name in others:
+            if name == _SINGLE and machine >= _FIRST_DOUBLES:
+                raise SourceError(name, f"{name} is for machines below sm_{_FIRST_DOUBLES}, which have no double "
+                                        "precision")
+            if name not in (*_TEXTURE_MODES, _SINGLE, _DEBUG) and self._machine(name) is None:
+                raise SourceError(name, f"there is no target {name}")
+        self.target = f"sm_{machine}"
+
+    @staticmethod
+    def _machine(name: Token) -> int | None:
+        """The number of a machine; None where it is none."""
+        number = name.removeprefix("sm_").removeprefix("compute_")
+        if name not in (f"sm_{number}", f"compute_{number}"):
+            return None
+        if number in _LATER:
             raise SourceError(name, f"target {name}: this machine is sm_50, which runs sm_10 to sm_50")
-        self.target = str(name)
+        return int(number) if number in map(str, _MACHINES) else None
 
     def _needs_header(self, place: Place) -> None:
         if self.version is None or self.target is None:
@@ -145,10 +249,16 @@ class _Module:
             raise SourceError(node.name, f"{node.name} is an entry: it has no results")
         namer = Namer()
         scope = Scope(namer, self.scope)
-        found = signature(node.results, node.parameters, scope, entry)
-        if entry and (size := parameter_offsets(found.parameters)[1]) > _LARGEST_BLOCK:
-            raise SourceError(node.name, f"{node.name} has {size} bytes of parameters: {_LARGEST_BLOCK} at most")
+        try:
+            results, given = (parameters(nodes, scope, entry) for nodes in (node.results, node.parameters))
+        except TextureError as error:
+            self._refuse_function(node, error)
+            return
+        found = signature(results, given)
+        _check_block(node, found.parameters, entry)
         declared = self._declared(node, found, entry)
+        for bound in node.bounds if node.body is None else ():
+            raise SourceError(bound.kind, f"{bound.kind} belongs to the entry's definition")
         if node.body is None:
             self.functions.setdefault(node.name, Function(
                 str(node.name), entry, declared.linkage, found.results, found.parameters, (), (), None,
@@ -157,31 +267,121 @@ class _Module:
         if declared.defined:
             raise SourceError(node.name, f"{node.name} has two bodies")
         declared.defined = True
-        for items, entities in ((node.results, found.results), (node.parameters, found.parameters)):
-            for item, entity in zip(items or (), entities, strict=True):
-                if item.name != "_":
-                    scope.declare(item.name, entity)
-        given = frozenset(item for item in found.parameters if isinstance(item, Variable))
-        body = _Body(self, str(node.name), given, entry)
+        for item, entity in (*results, *given):
+            if item.name != "_":
+                scope.declare(item.name, entity)
+        body = _Body(self, node, found)
         body.read(node.body, scope)
+        _check_block(node, tuple(body.parameters), entry)
+        if body.refused is not None:
+            self._refuse_function(node, body.refused)
+        items, variables = body.items_in_memory(scope)
+        self.scopes[str(node.name)] = scope
         self.functions[str(node.name)] = Function(
-            str(node.name), entry, declared.linkage, found.results, found.parameters, tuple(scope.registers),
-            tuple(body.variables), body.finished(node.name), node.name.line or 1, node.name.column or 1)
+            str(node.name), entry, declared.linkage, found.results, tuple(body.parameters), tuple(scope.registers),
+            variables, items, node.name.line or 1, node.name.column or 1, _bounds(node, entry))
+
+    def _refuse_function(self, node: syntax.Function, error: TextureError) -> None:
+        kind = "kernel" if node.kind == ".entry" else "function"
+        self.textures[str(node.name)] = (f"{self.name}:{error.line}:{error.column}: {error} in {kind} {node.name}: "
+                                         "there are no textures and surfaces")
+
+    def _refused(self) -> dict[str, str]:
+        """The entries that come to a function that uses textures, and what says so."""
+        found = {}
+        for name in [*self.declared, *self.textures]:
+            declared = self.declared.get(name)
+            if declared is not None and not declared.entry:
+                continue
+            reached, waiting = {name}, [name]
+            while waiting:
+                function = self.functions.get(waiting.pop())
+                new = (_callees(function) if function is not None else set()) - reached
+                reached |= new
+                waiting += sorted(new)
+            cause = next((other for other in (name, *sorted(reached)) if other in self.textures), None)
+            if cause is not None and (declared is None or declared.entry):
+                by = "" if cause == name else f"; kernel {name} calls {cause}"
+                found[name] = self.textures[cause] + by
+        return found
 
     def _declared(self, node: syntax.Function, found: Signature, entry: bool) -> Declared:
         """The function of a name, declared by now."""
         name = str(node.name)
         known = self.declared.get(name)
         if known is None:
-            known = Declared(node.name, entry, linkage(node.linkage), found, FunctionRef(name))
+            known = Declared(node.name, entry, linkage(node.linkage), found,
+                             FunctionRef(self._function_of(name)))
             self.scope.declare(node.name, known)
             self.names.unique(name)
             self.declared[name] = known
         elif known.entry != entry or not _same(known.signature, found):
             raise SourceError(node.name, f"{name} was declared otherwise in line {known.name.line}")
+        elif Linkage.EXTERN in (known.linkage, linkage(node.linkage)) and (known.defined or node.body is not None):
+            raise SourceError(node.name, f"{name} is extern and has a body in this file, in line {known.name.line} and "
+                                         "here")
         if node.linkage is not None and known.linkage in (Linkage.INTERNAL, Linkage.EXTERN):
             known.linkage = linkage(node.linkage)
         return known
+
+    # Aliases
+
+    def _alias(self, node: syntax.Alias) -> None:
+        """``.alias``: a function that is declared only is another one's name."""
+        alias, function = (self.declared.get(name) for name in (node.name, node.function))
+        for name, found in ((node.name, alias), (node.function, function)):
+            if found is None or found.entry:
+                raise SourceError(name, f"{name} is no function that was declared before")
+        assert alias is not None and function is not None
+        if alias.defined or alias is function:
+            raise SourceError(node.name, f"{node.name} has a body: an alias has none")
+        if self.aliases[node.name] is not node:
+            raise SourceError(node.name, f"{node.name} is an alias already")
+        if not _same(alias.signature, function.signature):
+            raise SourceError(node.name, f"{node.name} takes and gives something else than {node.function}")
+
+    def _function_of(self, name: str) -> str:
+        """The function that a name stands for: an alias's is that of what it is an alias of."""
+        seen = [name]
+        while seen[-1] in self.aliases:
+            node = self.aliases[seen[-1]]
+            if node.function in seen:
+                raise SourceError(node.name, f"{node.name} is an alias of itself")
+            seen.append(str(node.function))
+        return seen[-1]
+
+    def _check_aliases(self) -> None:
+        """Hands uses of aliases on to their functions, which must have bodies."""
+        for name, node in self.aliases.items():
+            function = self.declared[self._function_of(name)]
+            if not function.defined:
+                raise SourceError(node.function, f"{function.name} has an alias, but no body")
+            self.declared[name].used = None
+            del self.functions[name]
+
+    def _keep_module_registers(self) -> None:
+        """Memory for the module's registers that functions have in common with others."""
+        shared = {register for name, scope in self.scopes.items() for register in scope.copies
+                  if not self.functions[name].entry}
+        memory = {register: memory_of(register, self.names) for register in self.scope.registers if register in shared}
+        if not memory:
+            return
+        self.variables += memory.values()
+        for name, scope in self.scopes.items():
+            function = self.functions[name]
+            assert function.body is not None
+            body = with_module_registers(function.body, memory, function.entry, scope)
+            self.functions[name] = replace(function, body=tuple(body), registers=tuple(scope.registers))
+
+
+def _callees(function: Function) -> set[str]:
+    """The functions that a function may call, as far as its text tells, or whose addresses it takes."""
+    found: set[str] = set()
+    for item in function.body or ():
+        if isinstance(item, Instruction):
+            found |= {operand.name for operand in item.operands if isinstance(operand, FunctionRef)}
+            found |= set(item.call.candidates or ()) if item.call is not None else set()
+    return found
 
 
 def _same(first: Signature, second: Signature) -> bool:
@@ -191,16 +391,74 @@ def _same(first: Signature, second: Signature) -> bool:
     return shape(first.results) == shape(second.results) and shape(first.parameters) == shape(second.parameters)
 
 
-class _Body:
-    """A function's body as far as it is read: flat."""
+def _check_block(node: syntax.Function, given: tuple[Register | Variable, ...], entry: bool) -> None:
+    """An entry's parameters have a block of memory for all of them."""
+    if entry and (size := parameter_offsets(given)[1]) > _LARGEST_BLOCK:
+        raise SourceError(node.name, f"{node.name} has {size} bytes of parameters: {_LARGEST_BLOCK} at most")
 
-    def __init__(self, module: _Module, function: str, readonly: frozenset[Variable], entry: bool) -> None:
+
+def _bounds(node: syntax.Function, entry: bool) -> LaunchBounds:
+    """What an entry says of the blocks that it is launched with."""
+    found: dict[str, tuple[int, int, int]] = {}
+    for bound in node.bounds:
+        if not entry:
+            raise SourceError(bound.kind, f"{bound.kind} belongs to an entry")
+        sizes = (bound.x, bound.y or 1, bound.z or 1)
+        for size in (bound.x, bound.y, bound.z):
+            if size is not None and not 0 < size <= LARGEST_WORD:
+                raise SourceError(size, f"{bound.kind} {size}: expected a number of threads")
+        found[str(bound.kind)] = (int(sizes[0]), int(sizes[1]), int(sizes[2]))
+        if len(found) > 1:
+            raise SourceError(bound.kind, ".maxntid and .reqntid do not go together")
+    return LaunchBounds(found.get(".maxntid"), found.get(".reqntid"))
+
+
+class _Body:
+    """A function's body as far as it is read: flat. ``refused`` is the first use of a texture in it."""
+
+    def __init__(self, module: _Module, node: syntax.Function, found: Signature) -> None:
         self.module = module
-        self.function = function
-        self.readonly = readonly
-        self.entry = entry
+        self.name = node.name
+        self.entry = node.kind == ".entry"
+        self.parameters = [*found.parameters]
+        self.results = [*found.results]
         self.variables: list[Variable] = []
         self.items: list[Label | Instruction] = []
+        self.refused: TextureError | None = None
+
+    def _declare(self, node: syntax.Variable, scope: Scope) -> None:
+        """Declares variables; before PTX 1.4 those of an entry in param space are its parameters."""
+        version = self.module.dialect.version
+        if node.space == ".param" and self.entry and _BODY_PARAMETERS <= version < _CALL_PARAMETERS:
+            raise SourceError(node.space, f"parameters of an entry stand in its list, from PTX {_BODY_PARAMETERS[0]}."
+                                          f"{_BODY_PARAMETERS[1]} on")
+        found = declare(node, scope, self.module.names, str(self.name))
+        if node.space == ".param" and self.entry and version < _BODY_PARAMETERS:
+            self.parameters += found
+        else:
+            self.variables += found
+
+    def _instruction(self, node: syntax.Instruction, scope: Scope) -> None:
+        readonly, results = (frozenset(item for item in items if isinstance(item, Variable))
+                             for items in (self.parameters, self.results))
+        try:
+            found = read_instruction(node, scope, readonly, results, self.entry, self.module.dialect)
+            self.items += [with_flush_of_target(instruction, self.module.dialect) for instruction in found]
+        except TextureError as error:
+            if self.refused is None:
+                cause = f", as {error}," if str(error) else ""
+                self.refused = TextureError(node.opcode, spelled(node) + cause)
+
+    def items_in_memory(self, scope: Scope) -> tuple[tuple[Label | Instruction, ...], tuple[Variable, ...]]:
+        """The whole body and its variables. One that uses textures is a trap."""
+        if self.refused is not None:
+            place = self.refused
+            self.items = [Instruction(opcode="trap", line=place.line, column=place.column)]
+        items = self.finished(self.name)
+        if self.entry:
+            return items, tuple(self.variables)
+        found, added = in_memory(items, self.parameters, self.results, scope)
+        return tuple(found), (*self.variables, *added)
 
     def read(self, statements: list[syntax.Statement], scope: Scope) -> None:
         """Reads what is between two braces. Its labels are visible from its start on."""
@@ -210,7 +468,7 @@ class _Body:
         for statement in statements:
             match statement:
                 case syntax.Variable():
-                    self.variables += declare(statement, scope, self.module.names, self.function)
+                    self._declare(statement, scope)
                 case syntax.Label(name):
                     label = scope.find(name)
                     assert isinstance(label, Label)
@@ -219,12 +477,11 @@ class _Body:
                     table = branch_table if statement.kind == ".branchtargets" else call_table
                     scope.declare(statement.name, table(scope, statement))
                 case syntax.Prototype():
+                    inner = Scope(Namer(), scope)
                     scope.declare(statement.name, Prototype(signature(
-                        statement.results, statement.parameters, Scope(Namer(), scope))))
+                        parameters(statement.results, inner, False), parameters(statement.parameters, inner, False))))
                 case syntax.Instruction():
-                    instruction = read_instruction(statement, scope, self.readonly, self.entry)
-                    assert self.module.target is not None and self.module.version is not None
-                    self.items.append(with_flush_of_target(instruction, self.module.target, self.module.version))
+                    self._instruction(statement, scope)
                 case syntax.Block():
                     self._block(statement, scope)
 

@@ -1,14 +1,18 @@
 """From an instruction's text to an :class:`~sim.toolchain.ptx.module.Instruction`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
+
+from lark import Token
 
 from sim.toolchain.grammar import SourceError
 
 from . import syntax
 from .control import CONTROL
-from .forms import Form, ModifierItem, flushing_opcodes, forms, reason_refused
+from .forms import BANKS_UNTIL, FIRST_BANK, Dialect, Form, ModifierItem, flushing_opcodes, forms, reason_refused
+from .machines import first_machine, is_texture
 from .module import (
     Boolean,
     Comparison,
@@ -23,77 +27,121 @@ from .module import (
     Variable,
 )
 from .module import Scope as MemoryScope
-from .names import Scope
+from .names import Scope, TextureError
 from .operands import OperandReader
 from .parts import check_parts, with_parts
 
-__all__ = ["read_guard", "read_instruction", "with_flush_of_target"]
+__all__ = ["read_guard", "read_instruction", "spelled", "with_flush_of_target"]
 
+_SAME = {"shared::cta": "shared", "param::entry": "param", "param::func": "param"}
+"""Modifiers that are another's spelling on a machine without clusters."""
+_BRACKETS = (1, 2)
+"""The first version in which addresses stand in brackets."""
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 """Comparisons that are another's spelling for unsigned numbers."""
 
 
 @dataclass(frozen=True)
 class _State:
-    """A form with the modifiers that were read: the next item is at ``at``."""
+    """A form with the modifiers that were read; ``rest`` are the places that no modifier has taken yet."""
 
     form: Form
-    at: int = 0
+    rest: tuple[ModifierItem, ...]
     taken: tuple[tuple[str, str], ...] = field(default=())
 
     def after(self, word: str) -> "_State | None":
         """The state behind one more modifier; None where the form has no place for it."""
-        for at in range(self.at, len(self.form.modifiers)):
-            item = self.form.modifiers[at]
+        for at, item in self._next():
             if word in item.words:
-                return _State(self.form, at + 1, (*self.taken, (item.field, word)))
-            if not item.optional:
-                return None
+                before = tuple(other for other in self.rest[:at] if not other.first)
+                return _State(self.form, before + self.rest[at + 1:], (*self.taken, (item.field, word)))
         return None
 
-    @property
-    def rest(self) -> tuple[ModifierItem, ...]:
-        """Items that may come next: up to the first that must."""
-        items = self.form.modifiers[self.at:]
-        must = next((number for number, item in enumerate(items) if not item.optional), len(items) - 1)
-        return items[:must + 1]
+    def _next(self) -> Iterator[tuple[int, ModifierItem]]:
+        """The places that the next modifier may take, and where they are in the rest: types keep their order."""
+        typed = False
+        for at, item in enumerate(self.rest):
+            if item.field == "types" and typed:
+                continue
+            typed |= item.field == "types"
+            yield at, item
+            if item.first and not item.optional:
+                return
 
     @property
-    def complete(self) -> bool:
-        """Whether no modifier lacks."""
-        return all(item.optional for item in self.rest)
+    def words(self) -> set[str]:
+        """Modifiers that may come next."""
+        return {f".{word}" for _, item in self._next() for word in item.words}
+
+    @property
+    def missing(self) -> tuple[ModifierItem, ...]:
+        """Places that a modifier must take yet."""
+        return tuple(item for item in self.rest if not item.optional)
 
 
 def _expected(states: Sequence[_State]) -> str:
-    words = sorted({f".{word}" for state in states for item in state.rest for word in item.words})
+    words = sorted(set().union(*(state.words for state in states)))
     return f"expected {', '.join(words)}" if words else "expected none"
 
 
-def _match(node: syntax.Instruction) -> _State:
+@cache
+def _matched(opcode: str, words: tuple[str, ...], dialect: Dialect) -> _State | None:
+    """The form that an opcode and modifiers have; None where there is none."""
+    states = [_State(form, form.modifiers) for form in forms(opcode, dialect)]
+    for word in words:
+        states = [state for state in (state.after(word) for state in states) if state is not None]
+    return next((state for state in states if not state.missing), None)
+
+
+def _match(node: syntax.Instruction, dialect: Dialect) -> _State:
     """The form of an instruction, with its modifiers."""
+    opcode = node.opcode
+    words = tuple(_plain(token, dialect) for token in node.modifiers)
+    found = _matched(str(opcode), words, dialect)
+    if found is not None:
+        return found
+    machine = first_machine(opcode, [token[1:] for token in node.modifiers])
+    if machine is not None:
+        raise SourceError(opcode, f"{spelled(node)}: needs {machine}, and this machine is sm_50")
+    raise _mismatch(node, words, dialect)
+
+
+def _plain(token: Token, dialect: Dialect) -> str:
+    """A modifier without its dot, as forms have it."""
+    word = token[1:]
+    if word == FIRST_BANK and dialect.version < BANKS_UNTIL:
+        return "const"
+    return _SAME.get(word, word)
+
+
+def _mismatch(node: syntax.Instruction, words: Sequence[str], dialect: Dialect) -> SourceError:
+    """What is wrong with an opcode and modifiers that no form has."""
     opcode, written = node.opcode, str(node.opcode)
-    states = [_State(form) for form in forms(opcode)]
+    states = [_State(form, form.modifiers) for form in forms(opcode, dialect)]
     if not states:
-        reason = reason_refused(opcode)
-        raise SourceError(opcode, f"{opcode}: {reason}" if reason else f"unknown instruction {opcode}")
-    for token in node.modifiers:
-        word = token[1:]
+        return SourceError(opcode, f"unknown instruction {opcode}")
+    for token, word in zip(node.modifiers, words, strict=True):
         following = [state for state in (state.after(word) for state in states) if state is not None]
         if not following:
             reason = reason_refused(word)
-            raise SourceError(token, f"{written}{token}: {reason}" if reason else
-                              f"{written} has no modifier {token} here: {_expected(states)}")
+            return SourceError(token, f"{written}{token}: {reason}" if reason else
+                               f"{written} has no modifier {token} here: {_expected(states)}")
         states, written = following, f"{written}{token}"
-    complete = [state for state in states if state.complete]
-    if not complete:
-        raise SourceError(opcode, f"{written} lacks a modifier: {_expected(states)}")
-    return complete[0]
+    least = min(len(state.missing) for state in states)
+    wanted = {f".{word}" for state in states if len(state.missing) == least for item in state.missing[:1]
+              for word in item.words}
+    return SourceError(opcode, f"{written} lacks a modifier: expected {', '.join(sorted(wanted))}")
+
+
+def spelled(node: syntax.Instruction) -> str:
+    """An instruction's opcode and modifiers as the text has them."""
+    return "".join([node.opcode, *node.modifiers])
 
 
 def _fields(state: _State) -> dict[str, Any]:
     """The modifiers as an Instruction has them."""
     found: dict[str, Any] = {"types": ()}
-    for name, word in state.taken:
+    for name, word in (*state.taken, *state.form.implied):
         match name:
             case "":
                 pass
@@ -126,16 +174,20 @@ _FIRST_OF_LONG_CVT = (1, 5)
 """The version of PTX since which cvt between single precision and 64 bits flushes for sm_1x."""
 
 
-def with_flush_of_target(instruction: Instruction, target: str, version: tuple[int, int]) -> Instruction:
+_FIRST_WITH_SUBNORMALS = 20
+"""The number of the first machine whose single precision has subnormal numbers: sm_20."""
+
+
+def with_flush_of_target(instruction: Instruction, dialect: Dialect) -> Instruction:
     """The instruction as machines before sm_20 execute it: single precision is flushed, with or without .ftz. (Up to
     PTX 1.4 not by cvt from or to 64 bits.)
     """
     types = instruction.types
-    if not target.startswith("sm_1") or instruction.opcode not in flushing_opcodes():
+    if dialect.target >= _FIRST_WITH_SUBNORMALS or instruction.opcode not in flushing_opcodes():
         return instruction
     single = Type.F32 in types if instruction.opcode == "cvt" else types[-1] is Type.F32
     long_cvt = instruction.opcode == "cvt" and any(kind.bits == 64 for kind in types)
-    if not single or (long_cvt and version < _FIRST_OF_LONG_CVT):
+    if not single or (long_cvt and dialect.version < _FIRST_OF_LONG_CVT):
         return instruction
     return replace(instruction, flush=True)
 
@@ -152,31 +204,45 @@ def read_guard(guard: syntax.Guard | None, scope: Scope) -> Guard | None:
     return Guard(register, guard.negated is not None)
 
 
-def read_instruction(node: syntax.Instruction, scope: Scope, readonly: frozenset[Variable], entry: bool) -> Instruction:
-    """The instruction of a statement, with the function's parameters; SourceError says what is wrong with it."""
-    state = _match(node)
+def read_instruction(node: syntax.Instruction, scope: Scope, readonly: Set[Variable], results: Set[Variable],
+                     entry: bool, dialect: Dialect) -> list[Instruction]:
+    """The instructions of a statement in a function with these parameters and results.
+
+    They are one, behind others that compute its operands; a mov of vectors is one for each element. SourceError says
+    what is wrong with it.
+    """
     opcode = node.opcode
+    if is_texture(opcode):
+        raise TextureError(opcode, "")
+    state = _match(node, dialect)
     instruction = Instruction(opcode=state.form.opcode, line=opcode.line or 1, column=opcode.column or 1,
                               guard=read_guard(node.guard, scope), **_fields(state))
     if (instruction.opcode == "cvt" and instruction.saturate and not any(kind.floating for kind in instruction.types)
             and instruction.types[0].holds(instruction.types[1])):
         to, source = (kind.value for kind in instruction.types)
         raise SourceError(opcode, f"cvt.sat.{to}.{source} has nothing to saturate: .{to} has every number of .{source}")
-    reader = OperandReader(scope, instruction, readonly, entry)
-    patterns = state.form.operands
+    reader = OperandReader(scope, instruction, readonly, results, entry, dialect.version < _BRACKETS)
+    found = _with_operands(reader, node, state.form.operands)
+    return [*reader.before, *found]
+
+
+def _with_operands(reader: OperandReader, node: syntax.Instruction, patterns: Sequence[str]) -> list[Instruction]:
+    """The instruction with its operands."""
+    instruction, nodes = reader.instruction, node.operands
     if patterns and patterns[0] in CONTROL:
-        return CONTROL[patterns[0]](reader, node)
-    nodes = node.operands
+        return [CONTROL[patterns[0]](reader, node)]
     if any(pattern[-1] in ".-%" for pattern in patterns):
         patterns, nodes, instruction = with_parts(instruction, patterns, nodes)
     least = sum(not pattern.endswith("?") for pattern in patterns)
     if not least <= len(nodes) <= len(patterns):
-        raise SourceError(opcode, _count_message(node, least, len(patterns)))
+        raise SourceError(node.opcode, _count_message(node, least, len(patterns)))
     if instruction.parts:
         check_parts(instruction, node)
     if patterns and patterns[0] == "M>":
-        return replace(instruction, operands=reader.move(nodes, instruction.type))
-    return replace(instruction, operands=_operands(reader, patterns, nodes), space=_space(reader, patterns, nodes))
+        if instruction.vector > 1:
+            return reader.move_vector(nodes, instruction.type, instruction.vector)
+        return [replace(instruction, operands=reader.move(nodes, instruction.type))]
+    return [replace(instruction, operands=_operands(reader, patterns, nodes), space=_space(reader, patterns, nodes))]
 
 
 def _operands(reader: OperandReader, patterns: Sequence[str],

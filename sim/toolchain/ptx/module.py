@@ -34,6 +34,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from sim.toolchain.module import LaunchBounds
+
 __all__ = [
     "Address",
     "AddressOf",
@@ -197,12 +199,14 @@ class Register:
 class AddressOf:
     """An address in an initialiser: of a function or variable, by its unique name, plus ``offset`` bytes.
 
-    ``generic``: the generic address rather than the one inside the variable's space.
+    ``generic``: the generic address rather than the one inside the variable's space. ``byte``: only the byte of it that
+    begins at this bit.
     """
 
     symbol: str
     offset: int = 0
     generic: bool = False
+    byte: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -420,7 +424,7 @@ class Function:
     ``parameters`` of an entry are Variables in param space, in the order of the launch's arguments. ``registers`` are
     those that the body declares and, of ranges, names (parameters in registers are not among them), ``variables`` all
     variables that it declares. ``body`` is flat: scopes are resolved, and its last item is a bra, brx, ret or exit
-    without guard. It is None for a function that is declared only.
+    without guard. It is None for a function that is declared only. ``bounds`` are an entry's.
     """
 
     name: str
@@ -433,6 +437,7 @@ class Function:
     body: tuple[Label | Instruction, ...] | None
     line: int
     column: int
+    bounds: LaunchBounds = field(default_factory=LaunchBounds)
 
     @property
     def signature(self) -> Signature:
@@ -442,13 +447,18 @@ class Function:
 
 @dataclass(frozen=True)
 class PtxModule:
-    """A PTX file. ``variables`` are those of module scope; ``functions`` by name, in the order of the text."""
+    """A PTX file. ``variables`` are those of module scope; ``functions`` by name, in the order of the text.
+
+    Those in local space belong to each thread, and all functions see them. ``refused`` are the entries that use
+    textures, which there are none of, and what says so: they are not among the functions.
+    """
 
     name: str
     version: tuple[int, int]
     target: str
     functions: Mapping[str, Function]
     variables: tuple[Variable, ...] = field(default=())
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 def parameter_offsets(parameters: tuple[Register | Variable, ...]) -> tuple[tuple[int, ...], int]:

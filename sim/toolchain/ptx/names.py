@@ -10,7 +10,8 @@ from sim.toolchain.grammar import SourceError
 
 from .module import FunctionRef, Label, Linkage, Register, Signature, Type, Variable
 
-__all__ = ["BranchTable", "CallTable", "Declared", "Entity", "Namer", "Prototype", "RegisterVector", "Scope"]
+__all__ = ["BranchTable", "CallTable", "Declared", "Entity", "Namer", "Opaque", "Prototype", "RegisterVector", "Scope",
+           "TextureError"]
 
 MOST_REGISTERS = 1 << 20
 """The longest range of registers (ours)."""
@@ -21,6 +22,17 @@ class RegisterVector:
     """Registers that were declared as one vector."""
 
     elements: tuple[Register, ...]
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """A texture, sampler or surface. ``kind`` says which."""
+
+    kind: str
+
+
+class TextureError(SourceError):
+    """A function uses a texture, a sampler or a surface: there are none, and it can't run. Others can."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ class Declared:
     used: Token | None = None
 
 
-Entity = Register | RegisterVector | Variable | Label | BranchTable | CallTable | Prototype | Declared
+Entity = Register | RegisterVector | Variable | Label | BranchTable | CallTable | Prototype | Declared | Opaque
 
 
 @dataclass
@@ -97,19 +109,21 @@ class _Range:
 class Scope:
     """The names between two braces. ``outer`` is what is around it, None for the module.
 
-    ``namer`` and ``registers`` are those of the whole function; the latter gathers the registers it names.
+    ``namer`` and ``registers`` are those of the whole function; the latter gathers the registers it names. ``copies``
+    are the function's own registers for those of the module that it names, which :mod:`.module_registers` keeps alike.
     """
 
     namer: Namer
     outer: Scope | None = None
     registers: list[Register] = field(default_factory=list)
+    copies: dict[Register, Register] = field(default_factory=dict)
     _entities: dict[str, Entity] = field(default_factory=dict)
     _places: dict[str, Token] = field(default_factory=dict)
     _ranges: list[_Range] = field(default_factory=list)
 
     def inner(self) -> Scope:
         """A scope inside this one."""
-        return Scope(self.namer, self, self.registers)
+        return Scope(self.namer, self, self.registers, self.copies)
 
     @property
     def outermost(self) -> Scope:
@@ -159,4 +173,19 @@ class Scope:
                 register = self.new_register(str(name), range_.type)
                 self._entities[name] = register
                 return register
-        return self.outer.find(name) if self.outer is not None else None
+        if self.outer is None:
+            return None
+        found = self.outer.find(name)
+        if self.outer.outer is not None or not isinstance(found, Register | RegisterVector):
+            return found
+        # The module's registers: a function works with registers of its own.
+        own = self._copy(found) if isinstance(found, Register) else RegisterVector(
+            tuple(self._copy(element) for element in found.elements))
+        self._entities[name] = own
+        return own
+
+    def _copy(self, register: Register) -> Register:
+        """The function's own register for one of the module."""
+        if register not in self.copies:
+            self.copies[register] = self.new_register(register.name, register.type)
+        return self.copies[register]

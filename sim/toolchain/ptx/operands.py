@@ -5,7 +5,8 @@ the instruction's types; signs need not.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
 
 from lark import Token
 
@@ -24,23 +25,37 @@ from .module import (
     Register,
     Sink,
     Space,
+    SpecialRegister,
     Type,
     Variable,
     VariableRef,
     Vector,
 )
-from .names import BranchTable, CallTable, Declared, Entity, Prototype, RegisterVector, Scope
-from .special import VECTOR_REGISTERS, WARP_SIZE, special_register
+from .names import (
+    BranchTable,
+    CallTable,
+    Declared,
+    Entity,
+    Opaque,
+    Prototype,
+    RegisterVector,
+    Scope,
+    TextureError,
+)
+from .special import VECTOR_REGISTERS, WARP_SIZE, special_register, special_vector, special_widths
 
 __all__ = ["OperandReader", "describe", "number_bits"]
 
 SINK = "_"
+_ADDRESS = "a"
+"""What stands for the type of an address in a pattern."""
 WARP_THREADS = WARP_SIZE
 _VECTOR_LIMIT = 128
 """The most bits that one ld or st moves."""
 _OFFSETS = range(-(1 << 31), 1 << 32)
 _COMPONENTS = ("xyzw", "rgba")
 _WIDE = {Type.U16: Type.U32, Type.S16: Type.S32, Type.U32: Type.U64, Type.S32: Type.S64}
+_WHOLE = {16: Type.U16, 32: Type.U32, 64: Type.U64}
 _SHORT_SPACES = (Space.SHARED, Space.LOCAL, Space.CONST, Space.PARAM)
 """Spaces that 32 bits address."""
 
@@ -54,6 +69,8 @@ def describe(entity: Entity) -> str:
             return f"a variable in {entity.space.value} space"
         case Declared():
             return "an entry" if entity.entry else "a function"
+        case Opaque():
+            return entity.kind
         case _:
             return _KINDS.get(type(entity), "a label")
 
@@ -69,7 +86,8 @@ def number_bits(place: Token, amount: Amount, kind: Type) -> int:
         return amount.value & (1 << kind.bits) - 1
     if kind.floating:
         return real.of(kind)
-    if kind.value != f"b{real.type.bits}" or not isinstance(place, Token) or place[:2].lower() not in ("0f", "0d"):
+    written = isinstance(place, Token) and place[:2].lower() in ("0f", "0d")
+    if kind.value != f"b{real.type.bits}" or not (written or kind is Type.B64):
         raise SourceError(place, "expected a whole number")
     return real.bits
 
@@ -80,20 +98,28 @@ _KINDS = {RegisterVector: "a vector of registers", BranchTable: "a list of branc
 
 @dataclass
 class OperandReader:
-    """Reads the operands of one instruction in its scope. ``readonly`` are variables that nothing may be stored to: the
-    function's parameters, which have addresses in an ``entry``.
+    """Reads the operands of one instruction in its scope.
+
+    ``readonly`` are variables that nothing may be stored to: the function's parameters. They and its ``results`` have
+    addresses: in an ``entry`` these are places in the block of parameters, elsewhere in local space. ``bare``:
+    addresses may stand without brackets. ``before`` are instructions that compute operands: they go before this one.
     """
 
     scope: Scope
     instruction: Instruction
-    readonly: frozenset[Variable]
+    readonly: Set[Variable]
+    results: Set[Variable]
     entry: bool
+    bare: bool = False
+    before: list[Instruction] = field(default_factory=list)
 
     # What names stand for
 
     def entity(self, name: Token) -> Entity:
         """What a name means."""
         found = self.scope.find(name)
+        if isinstance(found, Opaque):
+            raise TextureError(name, f"{name} is {found.kind}")
         if found is None:
             special = special_register(syntax.Name(name, None)) if name not in VECTOR_REGISTERS else name
             raise SourceError(name, f"{name} is a special register: mov reads it" if special else
@@ -126,7 +152,7 @@ class OperandReader:
         found = self.scope.find(name.token)
         if found is None and name.token == "WARP_SZ":
             return WARP_SIZE
-        if found is None or isinstance(found, Register | RegisterVector):
+        if found is None or isinstance(found, Register | RegisterVector | Opaque):
             return self.register(name)
         if isinstance(found, Variable):
             return found
@@ -138,7 +164,10 @@ class OperandReader:
     def _amount(self, node: syntax.OperandNode, expected: str) -> Amount:
         if not isinstance(node, syntax.Expression):
             raise SourceError(node.token, f"expected {expected}, not {_shape(node)}")
-        return evaluate(node, self._symbol)
+        amount = evaluate(node, self._symbol)
+        if amount.byte is not None:
+            raise SourceError(node.token, "a byte of an address is a first value of a variable, and nothing else")
+        return amount
 
     # Values
 
@@ -170,16 +199,35 @@ class OperandReader:
                 bits = number_bits(node.token, amount, kind)
                 return Immediate(int(bool(amount.value)) if kind is Type.PRED else bits)
             case Register():
-                self._alone(node, amount)
-                return self._fits(amount.name or node.token, amount.symbol, kind, wider)
+                register = self._fits(amount.name or node.token, amount.symbol, kind, wider)
+                return self._sum(node.token, register, amount.value) if amount.value else register
+            case Variable() if amount.value and not kind.floating:
+                return self._held(self._variable_address(node, amount, kind), kind)
             case Variable() | FunctionRef():
                 raise SourceError(node.token, f"{self.instruction.opcode} takes no address here: mov gives a register "
                                               "the address")
 
-    @staticmethod
-    def _alone(node: syntax.OperandNode, amount: Amount) -> None:
-        if amount.value:
-            raise SourceError(node.token, "a number is added to a register only in an address")
+    # Operands that an instruction of their own computes
+
+    def _before(self, opcode: str, kind: Type, result: Register, *sources: Operand) -> Register:
+        """Computes an operand before the instruction, and returns it."""
+        self.before.append(Instruction(opcode=opcode, line=self.instruction.line, column=self.instruction.column,
+                                       types=(kind,), operands=(result, *sources)))
+        return result
+
+    def _sum(self, place: Token, register: Register, number: int) -> Register:
+        """A register that has the sum of another one and a number."""
+        kind = _WHOLE.get(register.type.bits)
+        if kind is None or register.type.floating:
+            raise SourceError(place, f"{place} has type .{register.type.value}: a number is added to a register of 16, "
+                                     "32 or 64 bits, of integers or bits")
+        result = self.scope.new_register("sum", kind)
+        return self._before("add", kind, result, register, Immediate(number & (1 << kind.bits) - 1))
+
+    def _held(self, value: Operand, kind: Type) -> Register:
+        """A register that has an address or a special register."""
+        plain = Type(f"b{kind.bits}")
+        return self._before("mov", plain, self.scope.new_register("held", plain), value)
 
     def destination(self, node: syntax.OperandNode, kind: Type, *, wider: bool = False,
                     sink: bool = False) -> Register | Sink:
@@ -210,11 +258,14 @@ class OperandReader:
     def address(self, node: syntax.OperandNode, store: bool) -> tuple[Address, Space | None]:
         """An address, and the space it is in: that of a variable where the instruction does not say."""
         if not isinstance(node, syntax.Address):
-            if not isinstance(node, syntax.Expression) or not isinstance(node.items[0], syntax.Element):
+            if not isinstance(node, syntax.Expression) or not (
+                    self.bare or isinstance(node.items[0], syntax.Element)):
                 raise SourceError(node.token, f"expected an address in brackets, not {_shape(node)}")
             inner = node
         else:
             inner = node.inner
+        if isinstance(node, syntax.Address) and node.coordinates:
+            raise SourceError(node.coordinates[0].token, "an address is one sum")
         amount = evaluate(inner, self._symbol)
         base, space, name = amount.symbol, self.instruction.space, amount.name or node.token
         if isinstance(base, FunctionRef):
@@ -224,6 +275,8 @@ class OperandReader:
                 raise SourceError(name, f"{name} is in {base.space.value} space, not in {space.value} space")
             space = base.space
         self._check_space(name, base, space, store)
+        if space is Space.PARAM and isinstance(base, Register) and not self.entry:
+            space = Space.LOCAL         # where parameters are whose addresses are taken
         if self.instruction.opcode in ("atom", "red") and space not in (None, Space.GLOBAL, Space.SHARED):
             raise SourceError(name, f"{name} is in {space.value} space: atomic operations are in global and shared "
                                     "space")
@@ -236,9 +289,9 @@ class OperandReader:
     def _check_space(self, place: Token, base: Register | Variable | None, space: Space | None, store: bool) -> None:
         """Refuses bases and stores that a space does not allow."""
         if space is Space.PARAM and not isinstance(base, Variable):
-            if base is None or not self.entry:
+            if base is None:
                 raise SourceError(place, "a parameter is accessed by its name")
-            if store:
+            if store and self.entry:
                 raise SourceError(place, "an entry's parameters can't be changed")
         if isinstance(base, Register) and base.type.bits != 64 and not (
                 base.type.bits == 32 and space in _SHORT_SPACES):
@@ -257,11 +310,9 @@ class OperandReader:
             raise SourceError(node.token, f"{count} times {kind.bits} bits are more than {_VECTOR_LIMIT}")
         if count == 1:
             return self._moved_one(node, kind, result, sink=False)
-        elements = self._elements(node)
-        if elements is None or len(elements) != count:
-            raise SourceError(node.token, f"expected a vector of {count} elements, such as {{a, b}}")
         return Vector(tuple(element if isinstance(element, Register) else
-                            self._moved_one(element, kind, result, sink=True) for element in elements))
+                            self._moved_one(element, kind, result, sink=True)
+                            for element in self._exactly(node, count)))
 
     def _moved_one(self, node: syntax.OperandNode, kind: Type, result: bool,
                    sink: bool) -> Register | Immediate | Sink:
@@ -286,13 +337,54 @@ class OperandReader:
         target, value = nodes
         packed, unpacked = self._elements(value), self._elements(target)
         if packed is not None and unpacked is not None:
-            raise SourceError(value.token, "mov takes a vector on one side only")
+            raise SourceError(value.token, "mov takes vectors on both sides only with .v2 or .v4")
         if unpacked is not None:
-            found = self.source(value, kind)
+            found = self.value(value, kind)
+            if not isinstance(found, Register | Immediate):
+                found = self._held(found, kind)
             return self._packed(target, unpacked, kind, result=True), found
         if packed is not None:
             return self.destination(target, kind), self._packed(value, packed, kind, result=False)
         return self.destination(target, kind), self.value(value, kind)
+
+    def move_vector(self, nodes: list[syntax.OperandNode], kind: Type, count: int) -> list[Instruction]:
+        """The instructions that move the elements of a vector to those of another one."""
+        if kind.bits * count > _VECTOR_LIMIT:
+            raise SourceError(nodes[0].token, f"{count} times {kind.bits} bits are more than {_VECTOR_LIMIT}")
+        target, value = nodes
+        plain = Type(f"b{kind.bits}")           # types of registers need not agree, only sizes
+        results = [self._element_of(element, target, plain, result=True) for element in self._exactly(target, count)]
+        name = syntax.lone_name(value)
+        special = special_vector(name) if name is not None and self.scope.find(name.token) is None else None
+        if special is not None:
+            if count != len(special) or kind.bits not in (16, 32):
+                raise SourceError(value.token, f"{value.token} has four elements of 32 bits: expected .v4 and .u32 or "
+                                               ".u16")
+            sources: list[Operand] = [*special]
+        else:
+            sources = [self._element_of(element, value, plain if _is_name(element) else kind, result=False)
+                       for element in self._exactly(value, count)]
+            if set(sources) & set(results):
+                sources = [source if isinstance(source, Immediate) else self._held(source, kind) for source in sources]
+        return [replace(self.instruction, vector=1, types=(plain,), operands=(result, source))
+                for result, source in zip(results, sources, strict=True) if not isinstance(result, Sink)]
+
+    def _exactly(self, node: syntax.OperandNode, count: int) -> list[syntax.OperandNode] | tuple[Register, ...]:
+        elements = self._elements(node)
+        if elements is None or len(elements) != count:
+            raise SourceError(node.token, f"expected a vector of {count} elements, such as {{a, b}}")
+        return elements
+
+    def _element_of(self, element: syntax.OperandNode | Register, node: syntax.OperandNode, kind: Type, *,
+                    result: bool) -> Register | Immediate | Sink:
+        """An element of a vector whose elements have this type exactly."""
+        if isinstance(element, Register):
+            return self._fits(node.token, element, kind)
+        if result:
+            return self.destination(element, kind, sink=True)
+        value = self.source(element, kind)
+        assert not isinstance(value, Negated)
+        return value
 
     def _packed(self, node: syntax.OperandNode, elements: list[syntax.OperandNode] | tuple[Register, ...], kind: Type,
                 result: bool) -> Vector:
@@ -300,17 +392,7 @@ class OperandReader:
         if kind.value[0] != "b" or part not in ("b8", "b16", "b32"):
             raise SourceError(node.token, f"mov.{kind.value} moves no vector of {len(elements)}: expected .b16, .b32 "
                                           "or .b64, in 2 parts or 4")
-        found: list[Register | Immediate | Sink] = []
-        for element in elements:
-            if isinstance(element, Register):
-                found.append(self._fits(node.token, element, Type(part)))
-            elif result:
-                found.append(self.destination(element, Type(part), sink=True))
-            else:
-                value = self.source(element, Type(part))
-                assert not isinstance(value, Negated)
-                found.append(value)
-        return Vector(tuple(found))
+        return Vector(tuple(self._element_of(element, node, Type(part), result=result) for element in elements))
 
     def value(self, node: syntax.OperandNode, kind: Type) -> Operand:
         """What mov, cvt and cvta can read: a register, a number, a special register, an address."""
@@ -319,7 +401,7 @@ class OperandReader:
             special = special_register(name)
             if special is not None:
                 register, bits = special
-                if kind.bits != bits:
+                if kind.bits not in self._special_widths(register, bits):
                     raise SourceError(name.token, f"{name.token} has {bits} bits, not {kind.bits}")
                 return register
         if kind is Type.PRED:
@@ -336,14 +418,21 @@ class OperandReader:
             case _:
                 return self.source(node, kind)
 
+    def _special_widths(self, register: SpecialRegister | Immediate, bits: int) -> tuple[int, ...]:
+        """Widths in bits in which the instruction reads a special register of so many: cvt takes narrower ones."""
+        own = (16, 32) if isinstance(register, Immediate) else special_widths(register.name)
+        return own if self.instruction.opcode != "cvt" else (*own, *(width for width in (8, 16, 32) if width < bits))
+
     def _variable_address(self, node: syntax.OperandNode, amount: Amount, kind: Type) -> VariableRef:
         variable, name = amount.symbol, amount.name
         assert isinstance(variable, Variable)
         if amount.generic and variable.space is not Space.GLOBAL:
             raise SourceError(node.token, f"generic() of a variable in {variable.space.value} space: use cvta")
-        if variable.space is Space.PARAM and not (self.entry and variable in self.readonly):
-            raise SourceError(node.token, f"{name} is no parameter of an entry, and has no address: ld.param reads it")
-        if kind.bits != 64 and not (kind.bits == 32 and variable.space in _SHORT_SPACES):
+        if variable.space is Space.PARAM and variable not in self.readonly and variable not in self.results:
+            raise SourceError(node.token, f"{name} is no parameter of the function, and has no address: ld.param reads "
+                                          "it")
+        short = variable.space in _SHORT_SPACES or self.instruction.opcode == "cvta"
+        if kind.bits != 64 and not (kind.bits == 32 and short):
             raise SourceError(node.token, f"the address of {name} does not fit {kind.bits} bits")
         return VariableRef(variable, amount.value)
 
@@ -372,23 +461,33 @@ class OperandReader:
     def _typed(self, pattern: str, node: syntax.OperandNode) -> tuple[Operand, ...]:
         match = re.fullmatch(r"(>\||<=|[<>&])([a-z0-9]+)([~!_]?)\??", pattern)
         assert match is not None
+        if match[1] == "<=" and match[2] == _ADDRESS:
+            return (self._address_register(node),)
         kind = self._type(match[2])
         match match[1]:
+            case "<=":
+                found = self.source(node, kind)
+                if not isinstance(found, Register):
+                    raise SourceError(node.token, "expected a register")
+                return (found,)
             case ">|":
                 return self._pair(node, kind)
             case ">":
                 return (self.destination(node, kind, wider=match[3] == "~", sink=match[3] == "_"),)
             case "&":
                 return (self._address_value(node, kind),)
-            case "<=":
-                found = self.source(node, kind)
-                if not isinstance(found, Register):
-                    raise SourceError(node.token, "expected a register")
-                return (found,)
             case _:
                 if match[3] == "~" and self._is_special(node):
                     return (self.value(node, kind),)
                 return (self.source(node, kind, wider=match[3] == "~", negated=match[3] == "!"),)
+
+    def _address_register(self, node: syntax.OperandNode) -> Register:
+        """A register of 32 or 64 bits."""
+        name = syntax.lone_name(node)
+        if name is None or not isinstance(self.entity(name.token), Register | RegisterVector):
+            raise SourceError(node.token, "expected a register")
+        register = self.register(name)
+        return self._fits(name.token, register, Type.U32 if register.type.bits == Type.U32.bits else Type.U64)
 
     def _is_special(self, node: syntax.OperandNode) -> bool:
         name = syntax.lone_name(node)
@@ -428,6 +527,11 @@ class OperandReader:
         if amount.symbol is not None or amount.real is not None or amount.value not in values:
             raise SourceError(node.token, f"expected a number from {values[0]} to {values[-1]}")
         return Immediate(amount.value)
+
+
+def _is_name(element: syntax.OperandNode | Register) -> bool:
+    """Whether an element of a vector is a register."""
+    return isinstance(element, Register) or syntax.lone_name(element) is not None
 
 
 def _shape(node: syntax.OperandNode) -> str:

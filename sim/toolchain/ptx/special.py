@@ -5,10 +5,11 @@ from collections.abc import Mapping
 
 from sim.toolchain.grammar import SourceError
 
-from .module import SpecialRegister
+from .machines import first_machine
+from .module import Immediate, SpecialRegister
 from .syntax import Name
 
-__all__ = ["VECTOR_REGISTERS", "WARP_SIZE", "special_register"]
+__all__ = ["VECTOR_REGISTERS", "WARP_SIZE", "special_register", "special_vector", "special_widths"]
 
 WARP_SIZE = 32
 """What WARP_SZ stands for."""
@@ -20,20 +21,46 @@ _WIDTHS: Mapping[str, int] = {
                      "lanemask_gt", "lanemask_ge", "clock", "clock_hi", "globaltimer_lo", "globaltimer_hi",
                      "total_smem_size", "dynamic_smem_size", *(f"pm{number}" for number in range(8)),
                      *(f"envreg{number}" for number in range(32))), 32),
-    **dict.fromkeys(("gridid", "clock64", "globaltimer", *(f"pm{number}_64" for number in range(8))), 64),
+    **dict.fromkeys(("gridid", "clock64", "globaltimer", "current_graph_exec",
+                     *(f"pm{number}_64" for number in range(8))), 64),
 }
 """Width in bits of those without components."""
 
 
-def special_register(name: Name) -> tuple[SpecialRegister, int] | None:
-    """The special register of a name, and its width in bits; None where it is none."""
+_OLD_WIDTHS = {**dict.fromkeys(("tid", "ntid", "ctaid", "nctaid"), (16,)), "gridid": (16, 32)}
+"""Widths in which mov reads them, too: those of PTX before 2.0, and of %gridid before 3.0."""
+
+
+def special_widths(name: str) -> tuple[int, ...]:
+    """Widths in bits in which mov reads a special register, which is named without the percent sign."""
+    own = 32 if f"%{name}" in VECTOR_REGISTERS else _WIDTHS[name]
+    return own, *_OLD_WIDTHS.get(name, ())
+
+
+def special_vector(name: Name) -> tuple[SpecialRegister | Immediate, ...] | None:
+    """The four elements of a special register that is named as a whole; None where it is none."""
+    if name.token not in VECTOR_REGISTERS or name.component is not None:
+        return None
+    spelled = name.token[1:]
+    return *(SpecialRegister(spelled, axis) for axis in "xyz"), Immediate(0)
+
+
+def special_register(name: Name) -> tuple[SpecialRegister | Immediate, int] | None:
+    """The special register of a name, and its width in bits; None where it is none. The fourth element of one with
+    components is 0.
+    """
     if not re.fullmatch(r"%\w+", name.token):
         return None
     spelled = name.token[1:]
     if name.token in VECTOR_REGISTERS:
-        if name.component not in (".x", ".y", ".z"):
-            raise SourceError(name.token, f"expected {name.token}.x, .y or .z")
+        if name.component not in (".x", ".y", ".z", ".w"):
+            raise SourceError(name.token, f"expected {name.token}.x, .y, .z or .w")
+        if name.component == ".w":
+            return Immediate(0), 32
         return SpecialRegister(spelled, name.component[1:]), 32
+    machine = first_machine(name.token)
+    if machine is not None:
+        raise SourceError(name.token, f"{name.token}: needs {machine}, and this machine is sm_50")
     if spelled not in _WIDTHS:
         return None
     if name.component is not None:

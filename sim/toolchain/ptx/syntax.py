@@ -14,9 +14,12 @@ from sim.toolchain.grammar import Node, Number, Placed, SourceError, make_parser
 __all__ = [
     "Address",
     "AddressSize",
+    "Alias",
     "Align",
     "Block",
     "Braces",
+    "Cast",
+    "Choice",
     "Declarator",
     "Element",
     "Expression",
@@ -28,10 +31,13 @@ __all__ = [
     "Instruction",
     "Item",
     "Label",
+    "Masked",
     "Name",
     "OperandNode",
     "Parameter",
+    "Property",
     "Prototype",
+    "Resident",
     "Signed",
     "Statement",
     "Table",
@@ -98,19 +104,58 @@ class Signed(Node):
     operand: "Term"
 
 
-Term = Token | Number | Name | Element | Group | Generic | Signed
+class Masked(Node):
+    """``0xff00(name)``: a byte of an address."""
+
+    mask: Number
+    group: Group
+
+    @property
+    def token(self) -> Token:
+        """Where it stands."""
+        return self.mask.token
+
+
+class Cast(Node):
+    """``(.s64)`` before an operand."""
+
+    token: Token
+    type: Token
+    operand: "Term"
+
+
+class Choice(Node):
+    """``? first : second``, behind the terms of a condition."""
+
+    first: "Expression"
+    second: "Expression"
+
+
+Term = Token | Number | Name | Element | Group | Generic | Masked | Signed | Cast
 
 
 class Expression(Placed, AsList):
-    """Terms with an operator between each two. A name alone is one, too."""
+    """Terms with an operator between each two, and perhaps a choice behind them. A name alone is one, too."""
 
     items: list[Term]
 
+    @property
+    def terms(self) -> list[Term]:
+        """All without the choice."""
+        return [item for item in self.items if not isinstance(item, Choice)]
+
+    @property
+    def choice(self) -> Choice | None:
+        """What is chosen from by the value of the terms; None where that is the value."""
+        last = self.items[-1]
+        return last if isinstance(last, Choice) else None
+
 
 class Address(Placed):
-    """``[expression]``."""
+    """``[expression]``; in instructions on textures, coordinates follow behind a comma."""
 
     inner: Expression
+    coordinates: "list[OperandNode]"
 
 
 class Vector(Placed, AsList):
@@ -119,7 +164,15 @@ class Vector(Placed, AsList):
     items: "list[OperandNode]"
 
 
-OperandNode = Expression | Address | Vector
+class Resident(Placed):
+    """``{a, b}|p``: a vector, and a predicate that tells whether its texels are resident."""
+
+    vector: Vector
+    operator: Token
+    predicate: Token
+
+
+OperandNode = Expression | Address | Vector | Resident
 
 
 class Align(Node):
@@ -129,12 +182,19 @@ class Align(Node):
 
 
 class Braces(Node, AsList):
-    """``{a, {b, c}}``: initial values."""
+    """``{a, {b, c}}``: initial values; of a sampler, its properties."""
 
-    items: "list[Initial]"
+    items: "list[Initial | Property]"
 
 
 Initial = Expression | Braces
+
+
+class Property(Node):
+    """``name = value``."""
+
+    token: Token
+    value: Initial
 
 
 class Declarator(Node):
@@ -150,6 +210,7 @@ class Variable(Node):
     """A declaration of registers or variables."""
 
     linkage: Token | None
+    attribute: Token | None
     space: Token
     traits: list[Token | Align]
     declarators: list[Declarator]
@@ -213,18 +274,36 @@ class Block(Node):
 Statement = Variable | Label | Table | Prototype | Instruction | Block
 
 
+class Bound(Node):
+    """``.maxntid`` or ``.reqntid``: threads of a block in one to three dimensions."""
+
+    kind: Token
+    x: Number
+    y: Number | None
+    z: Number | None
+
+
 class Function(Node):
     """A function or entry; without a body it is declared only."""
 
     linkage: Token | None
     kind: Token
+    attribute: Token | None
     results: list[Parameter] | None
     name: Token
     parameters: list[Parameter] | None
+    bounds: list[Bound]
     body: list[Statement] | None = None
 
 
-Item = Version | Target | AddressSize | Function | Variable
+class Alias(Node):
+    """``.alias``: another name of a function."""
+
+    name: Token
+    function: Token
+
+
+Item = Version | Target | AddressSize | Function | Variable | Alias
 
 
 @cache
@@ -256,9 +335,11 @@ def lone_name(node: OperandNode) -> Name | None:
     return None
 
 
-_LISTS = ("body", "declarators", "dimensions", "modifiers", "names", "operands", "parameters", "traits")
+_LISTS = ("body", "bounds", "coordinates", "declarators", "dimensions", "modifiers", "names", "operands", "parameters",
+          "traits")
 _PHRASES = {
     "$END": "the end of the text",
+    "BOUND": "a directive",
     "DECIMAL": "a number",
     "MODIFIER": "a modifier",
     "NUMBER": "a number",

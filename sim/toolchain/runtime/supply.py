@@ -1,10 +1,12 @@
 """The runtime for binaries: its functions, compiled once, behind a program's own."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 
-from sim.toolchain.assembler import assemble
-from sim.toolchain.compiler import compile_module
+from sim.toolchain.assembler import assemble_statements
+from sim.toolchain.compiler import compile_statements
 from sim.toolchain.cubin import load
 from sim.toolchain.module import Data, Kernel, Module, Patch
 from sim.toolchain.object_file import CODE_GRANULE
@@ -18,8 +20,10 @@ _NAME = "the runtime"
 
 
 def supplied(module: Module) -> Module:
-    """The program with the runtime, if it calls functions of that which it does not have; otherwise as it is."""
-    if not any(patch.symbol in FUNCTIONS and patch.symbol not in module.code.symbols for patch in module.code.patches):
+    """The program with the runtime, if it has the address of a function of that which it does not have; otherwise as it
+    is.
+    """
+    if not (FUNCTIONS - module.code.symbols.keys()).intersection(_addressed(module)):
         return module
     runtime = _runtime()
     own = runtime.kernel()
@@ -31,10 +35,18 @@ def supplied(module: Module) -> Module:
         kernels={name: _with(kernel, own) for name, kernel in module.kernels.items()})
 
 
+def _addressed(module: Module) -> Iterator[str]:
+    """Names whose addresses are in code, variables or constants: CUDA 12.9 calls through a constant bank."""
+    banks = [kernel.constants.values() for kernel in module.kernels.values()]
+    for data in (module.code, module.data, *module.constants.values(), *chain.from_iterable(banks)):
+        for patch in data.patches:
+            yield patch.symbol
+
+
 @cache
 def _runtime() -> Module:
     """The runtime as a program, whose functions have the names by which others call them."""
-    found = load(assemble(compile_module(parse_ptx(runtime_text(), _NAME), library=True), _NAME))
+    found = load(assemble_statements(compile_statements(parse_ptx(runtime_text(), _NAME), library=True), _NAME))
     prefix = f"${found.kernel().name}$"
     return replace(found, code=replace(
         found.code, symbols={name.removeprefix(prefix): place for name, place in found.code.symbols.items()},
@@ -51,7 +63,8 @@ def _joined(first: Data, second: Data, granule: int) -> Data:
     return Data(
         first.content.ljust(at, b"\0") + second.content, max(first.alignment, second.alignment),
         {**{name: at + place for name, place in second.symbols.items()}, **first.symbols},
-        (*first.patches, *(replace(patch, offset=at + patch.offset) for patch in second.patches)))
+        (*first.patches, *(replace(patch, offset=at + patch.offset) for patch in second.patches)),
+        {**second.sizes, **first.sizes})
 
 
 def _with(kernel: Kernel, runtime: Kernel) -> Kernel:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from sim.kernels.manifest import LEVELS, Run
-from sim.launch import Argument, Buffer
+from sim.launch import Argument, Buffer, Scalar
 
 COMPILER = shutil.which("g++")
 """The compiler, None where it is missing."""
@@ -25,6 +25,7 @@ class HostError(Exception):
 
 
 def _packed(argument: Argument) -> bytes:
+    assert isinstance(argument, Buffer | Scalar), "the manifest has no structures made of parts"
     content = argument.content if isinstance(argument, Buffer) else argument.value.to_bytes(argument.size, "little")
     return struct.pack("<2I", isinstance(argument, Buffer), len(content)) + content
 

@@ -275,6 +275,19 @@ def test_only_blocks_can_be_freed_and_only_once(offset, again, ends):
 
 
 @pytest.mark.parametrize("engine", ["model", pytest.param("compiled", marks=needs_compiled)])
+def test_addresses_of_functions_may_stand_in_a_constant_bank(run_program, engine):
+    """As CUDA 12.9 calls vprintf, malloc, free and __assertfail."""
+    code, written = run_program(FOLDER / "cuda12" / "bank.cubin", "--block", "4", "--engine", engine,
+                                "--preset", "tiny", "--arg", "buf:out=u32[4]", "--arg", "u32:3")
+    assert code == 1
+    lines = ["thread 0: even, 0", "thread 1: odd, 100", "thread 2: even, 200", "thread 3: odd, 300"]
+    assert sorted(written["output"].splitlines()) == lines
+    assert written["buffers"]["out"] == [3] * 4      # conversions of the format
+    assert written["assertions"] == [
+        "bank.cu:11: k: block: [0,0,0], thread: [3,0,0] Assertion `threadIdx.x < n` failed."]
+
+
+@pytest.mark.parametrize("engine", ["model", pytest.param("compiled", marks=needs_compiled)])
 @pytest.mark.parametrize("origin", ORIGINS)
 def test_a_failed_assertion_ends_the_run_with_its_place(run_program, capsys, origin, engine):
     code, written = run_program(FOLDER / f"asserts.{origin}", "--block", "34", "--engine", engine, "--preset", "tiny",

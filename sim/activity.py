@@ -6,7 +6,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["activity"]
+__all__ = ["activity", "shown"]
+
+shown = True
+"""Whether this process shows it at all: workers of a command do not."""
 
 _DELAY = 1.0
 """What is over sooner, in seconds, is not told."""
@@ -15,19 +18,19 @@ _DELAY = 1.0
 @contextmanager
 def activity(what: str) -> Iterator[None]:
     """Shows what is done and for how many seconds, on standard error if that is a terminal; the time it took stays."""
-    if not sys.stderr.isatty():
+    if not (shown and sys.stderr.isatty()):
         yield
         return
     over = threading.Event()
     start = time.monotonic()
 
     def tell() -> None:
-        shown = False
+        is_told = False
         while not over.wait(_DELAY):
-            shown = True
+            is_told = True
             sys.stderr.write(f"\r{what}: {time.monotonic() - start:.0f} s")
             sys.stderr.flush()
-        if shown:
+        if is_told:
             sys.stderr.write(f"\r{what}: {time.monotonic() - start:.1f} s\n")
 
     teller = threading.Thread(target=tell, daemon=True)

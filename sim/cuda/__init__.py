@@ -1,0 +1,19 @@
+"""CUDA programs on this machine: ``python -m sim.cuda -- COMMAND``.
+
+The program loads ``libcuda.so.1`` of this project, which sends its calls to a server in the command's process; the
+server places modules in device memory and runs launches, on the machine in simulation or on the warp model.
+
+============  ==========================================================================================
+module        content
+============  ==========================================================================================
+command       the command: server, program, table of launches
+protocol      what libraries and server say to each other: the one table that both sides are made from
+library       libcuda and libcudart in C, one function a call
+build         compiles them, with every public name that has no function
+setup         the environment that a program needs
+server        connections, and an answer for each call
+device        memory, modules, launches and limits of contexts
+images        PTX, cubins and fatbins
+errors        CUDA's results, and which of them an error of the machine becomes
+============  ==========================================================================================
+"""

@@ -1,0 +1,154 @@
+"""Builds the CUDA libraries that programs are given: libcuda.so.1 and libcudart.so.
+
+They are C of ``sim/cuda/library``, compiled at first use by the compiler that the compiled engine needs, and kept in
+the cache by the digest of their sources. Each library is one translation unit, so that the names which a function has
+beside its own (``_ptds``, ``_ptsz``) can be aliases, and every public name that has no function here gets one that says
+so.
+"""
+
+import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sim.command import CommandError
+from sim.cuda.errors import c_results
+from sim.cuda.protocol import c_header
+from sim.engine.build import compiler, missing_tool
+from sim.engine.cache import cache_folder
+
+__all__ = ["LIBRARIES", "LibraryError", "library_folder", "sources"]
+
+_HERE = Path(__file__).parent / "library"
+_DRIVER_FILES = ("connection.c", "context.c", "device.c", "memory.c", "module.c", "stream.c", "graph.c")
+LIBRARIES = ("libcuda.so.1", "libcudart.so.11.0", "libcudart.so.12")
+"""Names of the files."""
+_REASONS: Mapping[str, str] = {
+    "cuTex": "there are no textures", "cuSurf": "there are no surfaces", "cuArray": "there are no arrays",
+    "cuMipmappedArray": "there are no arrays", "cuMemcpyA": "there are no arrays",
+    "cuMemcpyHtoA": "there are no arrays",
+    "cuMemcpyDtoA": "there are no arrays", "cuMemAddress": "there is no virtual memory management",
+    "cuMemCreate": "there is no virtual memory management", "cuMemMap": "there is no virtual memory management",
+    "cuMemUnmap": "there is no virtual memory management", "cuMemSetAccess": "there is no virtual memory management",
+    "cuMemRelease": "there is no virtual memory management", "cuGraphics": "there is no graphics",
+    "cuMulticast": "there is one device", "cuGreenCtx": "sm_50 has no partitions",
+    "cuLaunchCooperativeKernelMultiDevice": "sm_50 has no cooperative launch"}
+"""Beginning of a name -> why there is no such function."""
+
+
+class LibraryError(CommandError):
+    """The libraries can't be built: one line that says why."""
+
+
+def _symbols() -> list[tuple[str, str, int]]:
+    """Symbol, name, version of CUDA, of all public names."""
+    rows = [line.split() for line in (_HERE / "symbols.txt").read_text().splitlines() if not line.startswith("#")]
+    return [(symbol, name, int(version)) for symbol, name, version in rows]
+
+
+def _symbols_header() -> str:
+    """The public names as a header of C."""
+    rows = "\n".join(f'    {{"{symbol}", "{name}", {version}}},' for symbol, name, version in _symbols())
+    return ("/* Made from symbols.txt. */\n#pragma once\nstruct symbol_version {\n    const char *symbol, *name;\n"
+            f"    int version;\n}};\nstatic const struct symbol_version SYMBOLS[] = {{\n{rows}\n}};\n")
+
+
+def _defined(text: str, prefix: str) -> set[str]:
+    """Functions that a source defines: the names behind EXPORT, and those that the macros for fills make."""
+    names = set(re.findall(rf"^EXPORT [\w ]+?\*?\b({prefix}\w+)\(", text, re.M))
+    for name in re.findall(r"^FILL(?:_2D)?\((\w+),", text, re.M):
+        names |= {f"cuMemset{name}_v2", f"cuMemset{name}Async"}
+    return names
+
+
+def _others(symbols: Iterable[str], defined: set[str]) -> str:
+    """Aliases of functions that are there, and functions in place of those that are not."""
+    lines = []
+    for symbol in symbols:
+        if symbol in defined:
+            continue
+        base = re.sub(r"_pt[ds]s?z?$", "", symbol)
+        if base in defined and base != symbol:
+            lines.append(f'EXPORT __typeof({base}) {symbol} __attribute__((alias("{base}")));')
+        else:
+            why = next((text for start, text in _REASONS.items() if symbol.startswith(start)), "")
+            lines.append(f'EXPORT CUresult {symbol}(void) {{ return refuse("{symbol}", "{why}"); }}')
+    return "\n".join(dict.fromkeys(lines)) + "\n"
+
+
+def _runtime_source(major: int) -> str:
+    """The whole of libcudart as one file, with the names of a major version of CUDA."""
+    text = (_HERE / "runtime.c").read_text()
+    rows = [line.split() for line in (_HERE / "runtime_symbols.txt").read_text().splitlines() if line[0] != "#"]
+    defined, lines = _defined(text, "cuda"), []
+    for symbol, *majors in rows:
+        base = re.sub(r"_pt[ds]s?z?$", "", symbol)
+        if symbol in defined or str(major) not in majors:
+            continue
+        if base in defined and base != symbol:
+            lines.append(f'EXPORT __typeof({base}) {symbol} __attribute__((alias("{base}")));')
+        else:
+            lines.append(f'EXPORT cudaError_t {symbol}(void) {{\n    static int said;\n'
+                         f'    return refuse("{symbol}", &said);\n}}')
+    return '#include "runtime.c"\n' + "\n".join(lines) + "\n"
+
+
+def _driver_source() -> str:
+    """The whole of libcuda as one file."""
+    text = "\n".join((_HERE / name).read_text() for name in _DRIVER_FILES)
+    includes = "\n".join(f'#include "{name}"' for name in _DRIVER_FILES)
+    others = _others(dict.fromkeys(symbol for symbol, _, _ in _symbols()), _defined(text, "cu"))
+    return f"#define _GNU_SOURCE\n{includes}\n{others}"
+
+
+def sources() -> dict[str, str]:
+    """All that is compiled: name of a file -> its text. Of the made ones and of those of this folder."""
+    made = {"protocol.h": c_header(), "results.h": c_results(), "symbols.h": _symbols_header(),
+            "libcuda.c": _driver_source(), "libcudart_11.c": _runtime_source(11), "libcudart_12.c": _runtime_source(12)}
+    return made | {path.name: path.read_text() for path in sorted(_HERE.glob("*.[ch]"))} | {
+        "runtime.map": (_HERE / "runtime.map").read_text()}
+
+
+def _compile(command: list[str], folder: Path, arguments: list[str]) -> None:
+    done = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()[-1:]
+        raise LibraryError(f"the CUDA libraries do not compile: {lines[0] if lines else 'no message'}")
+
+
+def library_folder() -> Path:
+    """The folder with the libraries; builds them if they are not there. LibraryError where that can't be done."""
+    files = sources()
+    if (reason := missing_tool()) is not None:
+        raise LibraryError(f"the CUDA libraries need a compiler: {reason}")
+    command = compiler() or []
+    digest = hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in files.items()).encode()).hexdigest()[:16]
+    folder = cache_folder() / f"cuda-{digest}"
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent) as scratch:
+        place = Path(scratch, "libraries")
+        place.mkdir()
+        source = Path(scratch)
+        for name, text in files.items():
+            (source / name).write_text(text)
+        common = ["-x", "c", "-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread"]
+        _compile(command, source, [*common, "libcuda.c", "-Wl,-soname,libcuda.so.1", "-o", "libraries/libcuda.so.1"])
+        for name in LIBRARIES[1:]:
+            node = name.removeprefix("libcudart.so.").partition(".")[0]
+            (source / "runtime.map").write_text(files["runtime.map"].replace("@VERSION@", name))
+            _compile(command, source, [*common, f"-DRUNTIME_MAJOR={node}", f"libcudart_{node}.c", "-x", "none",
+                                       "libraries/libcuda.so.1", "-Wl,--version-script,runtime.map",
+                                       f"-Wl,-soname,{name}", "-Wl,-rpath,$ORIGIN", "-o", f"libraries/{name}"])
+        for link, target in (("libcuda.so", "libcuda.so.1"), ("libcudart.so", "libcudart.so.12")):
+            os.symlink(target, place / link)
+        try:
+            place.rename(folder)
+        except OSError:
+            if not folder.is_dir():     # else another process was first
+                raise
+    return folder

@@ -1,0 +1,267 @@
+"""The device that CUDA programs see: memory, modules and launches of all programs that are connected.
+
+Everything is done when a call returns. Failed launches leave their context with an error for good, as CUDA has it.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from rtl.isa.errors import WarpError
+from rtl.params import WARP_THREADS
+from sim.command import CommandError
+from sim.cuda.errors import LAUNCH_FAILED, CudaError, result_of_warp_error
+from sim.cuda.runner import Outcome, Runner
+from sim.launch import SHARED_LIMIT, Placement, lacking, place
+from sim.launch.attributes import MOST_THREADS, blocks_at_a_time, most_threads
+from sim.launch.memory import OutOfMemoryError, SharedMemory
+from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT, empty_output
+from sim.report.output import Output, output_of
+from sim.toolchain.module import Kernel, Module, ProgramError
+
+__all__ = ["CLOCK_KHZ", "Context", "Device", "LaunchRecord", "LoadedKernel"]
+
+CLOCK_KHZ = 1_000_000
+"""The device's nominal clock: events tell cycles as time by it (ours)."""
+_STACK_LIMIT, _PRINTF_LIMIT, _HEAP_LIMIT = 0, 1, 2
+"""Limits of a context by CUDA's numbers: stack of a thread, what kernels print, what they allocate."""
+_INVALID_VALUE, _OUT_OF_MEMORY, _INVALID_CONTEXT, _NOT_FOUND, _INVALID_HANDLE = 1, 2, 201, 500, 400
+_OUT_OF_RESOURCES, _TIMEOUT, _ASSERT, _UNSUPPORTED_LIMIT, _NOT_SUPPORTED = 701, 702, 710, 215, 801
+
+
+@dataclass
+class LaunchRecord:
+    """One launch, as the table at the end shows it. ``seconds`` are those of the host."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    outcome: Outcome
+    seconds: float
+
+
+@dataclass
+class LoadedKernel:
+    """A kernel of a module that is placed."""
+
+    placement: Placement
+    kernel: Kernel
+
+
+@dataclass
+class Context:
+    """What a program's context owns. ``error`` is the result that it has come to for good, 0 while all is well."""
+
+    allocations: dict[int, tuple[int, int]] = field(default_factory=dict)
+    modules: dict[int, Placement] = field(default_factory=dict)
+    kernels: dict[int, LoadedKernel] = field(default_factory=dict)
+    limits: dict[int, int] = field(default_factory=lambda: {
+        _STACK_LIMIT: 1024, _PRINTF_LIMIT: OUTPUT_DEFAULT, _HEAP_LIMIT: HEAP_DEFAULT})
+    error: int = 0
+
+
+class Device:
+    """One machine and its memory, used by one program at a time.
+
+    Parameters:
+        runner: What runs launches.
+        memory_bytes: Bytes of device memory.
+        limit: Cycles after which a launch is given up.
+        progress: Is told the number of each launch, and cycles as they pass.
+
+    Attributes:
+        memory: The device's memory, which programs map.
+        cycles: Those that all launches have taken.
+        launches: All launches in order.
+        lock: Held by whoever uses the device.
+    """
+
+    def __init__(self, runner: Runner, memory_bytes: int, limit: int,
+                 progress: Callable[[int, int], object] = lambda _launch, _cycles: None) -> None:
+        self._runner = runner
+        self._limit = limit
+        self._progress = progress
+        self.memory = SharedMemory(memory_bytes)
+        self.size = memory_bytes
+        self.cycles = 0
+        self.launches: list[LaunchRecord] = []
+        self.lock = threading.RLock()
+        self._numbers = iter(range(1, 1 << 62))
+        self.attributes = self._attributes()
+
+    def _attributes(self) -> Mapping[int, int]:
+        """Attributes of the device by CUDA's numbers; those that are not here are 0."""
+        params = self._runner.params
+        threads = min(MOST_THREADS, params.warps * WARP_THREADS)
+        shared = min(params.shared_bytes, SHARED_LIMIT)
+        registers = params.registers * WARP_THREADS
+        return {
+            1: threads, 2: threads, 3: threads, 4: min(threads, 64), 5: (1 << 31) - 1, 6: 65535, 7: 65535, 8: shared,
+            9: 65536, 10: WARP_THREADS, 11: (1 << 31) - 1, 12: registers, 13: CLOCK_KHZ, 14: 512, 15: 1, 16: 1, 17: 0,
+            18: 0, 19: 1, 30: 512, 31: 0, 36: CLOCK_KHZ, 37: 512, 38: 0, 39: params.warps * WARP_THREADS, 40: 1, 41: 1,
+            51: 32, 75: 5, 76: 0, 78: 1, 81: params.shared_bytes, 82: registers, 83: 1, 87: 32, 91: 0, 97: shared,
+            99: 1, 106: params.warps}
+
+    # Memory.
+
+    def allocate(self, context: Context, size: int, kind: int) -> int:
+        """Allocates zeroed memory."""
+        try:
+            address = self.memory.allocate(self.memory.free_name("allocation"), size)
+        except OutOfMemoryError as error:
+            raise CudaError(_OUT_OF_MEMORY) from error
+        context.allocations[address] = (size, kind)
+        return address
+
+    def free(self, context: Context, address: int) -> None:
+        """Frees what `allocate` gave."""
+        if context.allocations.pop(address, None) is None:
+            raise CudaError(_INVALID_VALUE)
+        self.memory.free(address)
+
+    def free_bytes(self) -> int:
+        """Bytes of memory that are free."""
+        return self.size - sum(size for _, size in self.memory.regions.values())
+
+    # Modules.
+
+    def load(self, context: Context, module: Module) -> int:
+        """Places a module; returns its number."""
+        number = next(self._numbers)
+        try:
+            placed = place(module, self.memory, output=context.limits[_PRINTF_LIMIT], heap=context.limits[_HEAP_LIMIT])
+        except OutOfMemoryError as error:
+            raise CudaError(_OUT_OF_MEMORY) from error
+        except ProgramError as error:
+            raise CudaError(302, str(error)) from error     # CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND
+        context.modules[number] = placed
+        return number
+
+    def unload(self, context: Context, number: int) -> None:
+        """Forgets a module."""
+        self.module(context, number).release()
+        placed = context.modules.pop(number)
+        for one in [one for one, kernel in context.kernels.items() if kernel.placement is placed]:
+            del context.kernels[one]
+
+    def module(self, context: Context, number: int) -> Placement:
+        """A module by its number."""
+        if number not in context.modules:
+            raise CudaError(_INVALID_HANDLE)
+        return context.modules[number]
+
+    def find_kernel(self, context: Context, number: int, name: str) -> tuple[int, LoadedKernel]:
+        """A kernel of a module by its name: its number, and it."""
+        placed = self.module(context, number)
+        if name not in placed.module.kernels:
+            raise CudaError(_NOT_FOUND)
+        made = LoadedKernel(placed, placed.module.kernels[name])
+        found = next(self._numbers)
+        context.kernels[found] = made
+        return found, made
+
+    def kernel(self, context: Context, number: int) -> LoadedKernel:
+        """A kernel by its number."""
+        if number not in context.kernels:
+            raise CudaError(_INVALID_HANDLE)
+        return context.kernels[number]
+
+    def most_threads(self, kernel: Kernel) -> int:
+        """Threads that a block of the kernel can have."""
+        return most_threads(kernel, self._runner.params)
+
+    def blocks(self, kernel: Kernel, threads: int, dynamic_shared: int) -> int:
+        """How many blocks of so many threads there are at a time."""
+        if not threads or threads > self.attributes[1]:
+            return 0
+        return blocks_at_a_time(kernel, self._runner.params, threads, dynamic_shared)
+
+    # Launches.
+
+    def launch(self, context: Context, loaded: LoadedKernel, parameters: bytes, grid: tuple[int, int, int],
+               block: tuple[int, int, int], dynamic_shared: int) -> Output:
+        """Runs a grid to its end; returns what it has printed. CudaError when it can't be launched; an error of the
+        kernel becomes the context's instead."""
+        self._check_shape(grid, block)
+        placed = loaded.placement
+        params = self._runner.params
+        try:
+            made = placed.launch(loaded.kernel, parameters, grid=grid, block=block, dynamic_shared=dynamic_shared,
+                                 local=max(loaded.kernel.local, context.limits[_STACK_LIMIT]))
+        except ProgramError as error:
+            raise CudaError(_INVALID_VALUE, str(error)) from error
+        if (why := lacking(made, params)) is not None:
+            raise CudaError(_OUT_OF_RESOURCES, f"kernel {loaded.kernel.name}: {why[0]}, the machine has {why[1]}")
+        made = made.on(params)
+        number, begin = len(self.launches) + 1, time.monotonic()
+        try:
+            outcome = self._runner.run(made, self._limit, lambda cycles: self._progress(number, cycles))
+        except OutOfMemoryError as error:
+            raise CudaError(_OUT_OF_MEMORY) from error
+        except CommandError as error:
+            raise CudaError(LAUNCH_FAILED, str(error)) from error
+        self.cycles += outcome.cycles
+        self.launches.append(LaunchRecord(loaded.kernel.name, grid, block, outcome, time.monotonic() - begin))
+        output = output_of(self.memory, placed.output)
+        if placed.output is not None:
+            empty_output(self.memory, placed.output)
+        context.error = self._result(outcome, output)
+        if context.error:
+            print(f"warpstack: launch {number}: {self._why(loaded.kernel.name, outcome, output)}", file=sys.stderr,
+                  flush=True)
+        return output
+
+    def _check_shape(self, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
+        """CudaError for a grid or a block that no launch can have."""
+        limits = self.attributes
+        threads = block[0] * block[1] * block[2]
+        if (min(*grid, *block) < 1 or threads > limits[1]
+                or any(size > limits[2 + axis] for axis, size in enumerate(block))
+                or any(size > limits[5 + axis] for axis, size in enumerate(grid))):
+            raise CudaError(_INVALID_VALUE)
+
+    @staticmethod
+    def _result(outcome: Outcome, output: Output) -> int:
+        """What a launch has come to, as CUDA's result."""
+        if output.failed:
+            return _ASSERT
+        if outcome.status == "ok":
+            return 0
+        if outcome.status == "timeout":
+            return _TIMEOUT
+        if outcome.error is not None and outcome.error.error is not WarpError.NONE:
+            return result_of_warp_error(outcome.error.error)
+        return LAUNCH_FAILED
+
+    @staticmethod
+    def _why(kernel: str, outcome: Outcome, output: Output) -> str:
+        """The line that says why a launch failed."""
+        if output.failed:
+            return output.failed[0]
+        if outcome.difference is not None:
+            return f"kernel {kernel}: {outcome.difference}"
+        if outcome.error is not None:
+            return str(outcome.error)
+        return f"kernel {kernel}: {outcome.status}: {outcome.reason or 'no reason is known'}"
+
+    # Contexts.
+
+    def release(self, context: Context) -> None:
+        """Frees what a context owns."""
+        for address in list(context.allocations):
+            self.free(context, address)
+        for number in list(context.modules):
+            self.unload(context, number)
+
+    def get_limit(self, context: Context, limit: int) -> int:
+        """A limit of a context."""
+        if limit not in context.limits:
+            raise CudaError(_UNSUPPORTED_LIMIT)
+        return context.limits[limit]
+
+    def set_limit(self, context: Context, limit: int, value: int) -> None:
+        """Sets it; what kernels print and allocate has its size from when their module is loaded."""
+        self.get_limit(context, limit)
+        context.limits[limit] = value

@@ -1,0 +1,45 @@
+/* The connection of this process to the server, the device's memory, and the errors of both. */
+#pragma once
+#include "cuda_abi.h"
+#include "protocol.h"
+
+/* A request and what comes back. `fields` and `reply` are the structs of protocol.h. `data` goes with the request.
+ * `answer` gets the reply's data, allocated, when it is not NULL: the caller frees it. */
+struct exchange {
+    uint32_t call;
+    const void *fields;
+    size_t fields_bytes;
+    void *reply;
+    size_t reply_bytes;
+    const void *data;
+    size_t data_bytes;
+    char **answer;
+    size_t *answer_bytes;
+};
+
+/* Connects once; CUDA_ERROR_NO_DEVICE when no server is there. Every function of the library calls it before others. */
+CUresult connection_open(void);
+
+/* CUDA_SUCCESS, or why no function can be served: not initialized, a child after fork, a sticky error. */
+CUresult connection_state(void);
+
+/* Sends a request with the thread's current context and waits for its reply. */
+CUresult connection_exchange(const struct exchange *exchange);
+
+/* The error that the current context has come to for good, or CUDA_SUCCESS. */
+CUresult sticky_error(void);
+void clear_sticky_error(void);
+
+/* The device's clock, in kHz. */
+uint32_t device_clock_khz(void);
+
+/* Whether an address lies in the device's memory, which is mapped here at the device's own addresses. */
+int is_device_address(const void *address);
+
+/* Says once, by name, that a function is not supported, and why; returns CUDA_ERROR_NOT_SUPPORTED. */
+CUresult refuse(const char *function, const char *why);
+
+/* A call with fixed fields only. */
+#define SIMPLE_CALL(NAME, FIELDS, REPLY)                                                                      \
+    connection_exchange(&(struct exchange){.call = NAME, .fields = &(FIELDS), .fields_bytes = sizeof(FIELDS), \
+                                           .reply = &(REPLY), .reply_bytes = sizeof(REPLY)})

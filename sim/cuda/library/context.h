@@ -1,0 +1,12 @@
+/* Contexts, and which of them is current in a thread. */
+#pragma once
+#include "cuda_abi.h"
+
+typedef struct context *CUcontext;
+
+/* The number by which the server knows the current context; 0: none is current. */
+uint32_t current_context_number(void);
+
+/* The state of the connection, CUDA_ERROR_INVALID_CONTEXT where no context is current, or the sticky error: what most
+ * functions begin with. */
+CUresult ready(void);

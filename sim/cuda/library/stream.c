@@ -1,0 +1,167 @@
+/* Streams and events. A call has done its work when it returns, whichever stream it names, so that streams are only
+ * names, every event is over when it is recorded, and callbacks are called at once. The time of an event is the
+ * device's: the cycles it has run. */
+#include <stdlib.h>
+
+#include "connection.h"
+#include "context.h"
+#include "objects.h"
+
+/* The streams that exist without being made: 0, 1 (legacy) and 2 (a thread's own). None of them records. */
+static int is_default(CUstream stream) {
+    return (uintptr_t)stream <= 2;
+}
+
+CUgraph capture_of(CUstream stream) {
+    return is_default(stream) ? NULL : stream->capture;
+}
+
+EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority) {
+    static uint64_t last;
+    CUresult state = ready();
+    if (state != CUDA_SUCCESS)
+        return state;
+    if (!stream || flags > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!(*stream = calloc(1, sizeof **stream)))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    **stream = (struct stream){flags, priority, 2 + __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED), NULL};
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
+    return cuStreamCreateWithPriority(stream, flags, 0);
+}
+
+EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
+    if (is_default(stream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    free(stream);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamSynchronize(CUstream stream) {
+    (void)stream;
+    return ready();
+}
+
+EXPORT CUresult cuStreamQuery(CUstream stream) {
+    (void)stream;
+    return ready();
+}
+
+EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+    (void)stream, (void)event, (void)flags;
+    return ready();
+}
+
+EXPORT CUresult cuStreamGetPriority(CUstream stream, int *priority) {
+    *priority = is_default(stream) ? 0 : stream->priority;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamGetFlags(CUstream stream, unsigned *flags) {
+    *flags = is_default(stream) ? 0 : stream->flags;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamGetId(CUstream stream, uint64_t *number) {
+    *number = is_default(stream) ? (uint64_t)(uintptr_t)stream : stream->number;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxGetCurrent(CUcontext *context);
+
+EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
+    (void)stream;
+    return cuCtxGetCurrent(context);
+}
+
+EXPORT CUresult cuStreamGetDevice(CUstream stream, CUdevice *device) {
+    (void)stream;
+    *device = 0;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamAddCallback(CUstream stream, void (*function)(CUstream, CUresult, void *), void *data,
+                                    unsigned flags) {
+    (void)flags;
+    CUresult state = ready();
+    function(stream, state, data);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *data) {
+    CUresult state = ready();
+    if (state != CUDA_SUCCESS)
+        return state;
+    if (capture_of(stream))
+        return record_host(capture_of(stream), &(CUDA_HOST_NODE_PARAMS){function, data});
+    function(data);
+    return CUDA_SUCCESS;
+}
+
+/* Events. */
+
+enum { EVENT_DISABLE_TIMING = 2 };
+
+EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags) {
+    CUresult state = ready();
+    if (state != CUDA_SUCCESS)
+        return state;
+    if (!(*event = calloc(1, sizeof **event)))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    (*event)->flags = flags;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuEventDestroy_v2(CUevent event) {
+    if (!event)
+        return CUDA_ERROR_INVALID_HANDLE;
+    free(event);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
+    (void)stream;
+    CUresult state = ready();
+    if (state != CUDA_SUCCESS)
+        return state;
+    if (!event)
+        return CUDA_ERROR_INVALID_HANDLE;
+    struct clock_reply reply;
+    CUresult result = connection_exchange(
+        &(struct exchange){.call = CALL_CLOCK, .reply = &reply, .reply_bytes = sizeof reply});
+    if (result == CUDA_SUCCESS) {
+        event->recorded = 1;
+        event->cycles = reply.cycles;
+    }
+    return result;
+}
+
+EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
+    (void)flags;
+    return cuEventRecord(event, stream);
+}
+
+EXPORT CUresult cuEventQuery(CUevent event) {
+    return event ? ready() : CUDA_ERROR_INVALID_HANDLE;
+}
+
+EXPORT CUresult cuEventSynchronize(CUevent event) {
+    return cuEventQuery(event);
+}
+
+/* In milliseconds: cycles over the device's clock. */
+EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
+    if (!start || !end || !start->recorded || !end->recorded ||
+        (start->flags | end->flags) & EVENT_DISABLE_TIMING)
+        return CUDA_ERROR_INVALID_HANDLE;
+    double cycles = (double)end->cycles - (double)start->cycles;
+    *milliseconds = (float)(cycles / device_clock_khz());
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end) {
+    return cuEventElapsedTime(milliseconds, start, end);
+}

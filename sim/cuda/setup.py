@@ -1,0 +1,110 @@
+"""What CUDA programs need in their environment: the libraries in front of all others, and a folder that looks like an
+installed CUDA, with links to the packages that are there."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sim.cuda.build import library_folder
+from sim.cuda.protocol import SOCKET_VARIABLE
+from sim.engine.build import missing_tool
+from sim.engine.cache import cache_folder
+
+__all__ = ["SetupLine", "check_setup", "environment"]
+
+_LINKS: Mapping[str, tuple[str, ...]] = {
+    "nvvm/lib64/libnvvm.so": ("cuda_nvcc/nvvm/lib64/libnvvm.so", "cuda_nvcc/nvvm/lib64/libnvvm.so.4"),
+    "nvvm/lib64/libnvvm.so.4": ("cuda_nvcc/nvvm/lib64/libnvvm.so.4", "cuda_nvcc/nvvm/lib64/libnvvm.so"),
+    "nvvm/libdevice": ("cuda_nvcc/nvvm/libdevice",),
+    "bin/ptxas": ("cuda_nvcc/bin/ptxas",),
+    "include": ("cuda_runtime/include",),
+    "lib64/libnvrtc.so": ("cuda_nvrtc/lib/libnvrtc.so.11.2", "cuda_nvrtc/lib/libnvrtc.so.12"),
+}
+"""Place in an installed CUDA -> where NVIDIA's packages have it, in their folder ``nvidia``."""
+
+
+def _search_path(command: Sequence[str]) -> list[Path]:
+    """Where the packages of a command are looked for: those of its Python, if it is one, and of this one."""
+    places = [Path(place) for place in sys.path]
+    found = shutil.which(command[0]) if command else None
+    if found is not None and Path(found).name.startswith("python") and not Path(found).samefile(sys.executable):
+        try:
+            told = subprocess.run([found, "-c", "import sys; print(*sys.path, sep='\\n')"], capture_output=True,
+                                  text=True, timeout=20, check=True).stdout
+        except (OSError, subprocess.SubprocessError):
+            told = ""
+        places = [Path(line) for line in told.splitlines() if line] + places
+    return [place / "nvidia" for place in places if (place / "nvidia").is_dir()]
+
+
+def _targets(packages: Sequence[Path]) -> dict[str, Path]:
+    """Place in an installed CUDA -> the file or folder that it links to."""
+    found = {}
+    for link, candidates in _LINKS.items():
+        for package in packages:
+            target = next((package / name for name in candidates if (package / name).exists()), None)
+            if target is not None:
+                found[link] = target
+                break
+    return found
+
+
+def _cuda_home(targets: Mapping[str, Path], libraries: Path) -> Path:
+    """A folder that looks like an installed CUDA; made once for the same links."""
+    links = {**targets, "lib64/libcudart.so": libraries / "libcudart.so",
+             "lib64/libcuda.so": libraries / "libcuda.so.1"}
+    digest = hashlib.sha256("\0".join(f"{link}={target}" for link, target in links.items()).encode())
+    folder = cache_folder() / f"cuda-home-{digest.hexdigest()[:16]}"
+    if folder.is_dir():
+        return folder
+    with TemporaryDirectory(dir=folder.parent) as scratch:
+        made = Path(scratch, "home")
+        for link, target in links.items():
+            (made / link).parent.mkdir(parents=True, exist_ok=True)
+            (made / link).symlink_to(target)
+        try:
+            made.rename(folder)
+        except OSError:
+            if not folder.is_dir():     # else another process was first
+                raise
+    return folder
+
+
+def environment(socket: str, command: Sequence[str]) -> dict[str, str]:
+    """The variables that a command needs to find the server and the libraries."""
+    libraries = library_folder()
+    before = os.environ.get("LD_LIBRARY_PATH")
+    home = _cuda_home(_targets(_search_path(command)), libraries)
+    nvrtc = home / "lib64" / "libnvrtc.so"
+    return {SOCKET_VARIABLE: socket, "LD_LIBRARY_PATH": str(libraries) + (f":{before}" if before else ""),
+            "CUDA_HOME": str(home), "CUDA_PATH": str(home)} | ({"NVRTC_PATH": str(nvrtc)} if nvrtc.exists() else {})
+
+
+@dataclass(frozen=True)
+class SetupLine:
+    """One thing that programs may need: whether it is there, and the line that installs it."""
+
+    what: str
+    there: bool
+    install: str
+
+
+def check_setup() -> list[SetupLine]:
+    """What is installed, and what would be needed for which programs."""
+    targets = _targets(_search_path([]))
+    return [
+        SetupLine("a C compiler, for the libraries", missing_tool() is None, "apt install g++, or pip install ziglang"),
+        SetupLine("numba", find_spec("numba") is not None, "pip install 'numba==0.60.0' 'numpy<2.1'"),
+        SetupLine("NVVM and libdevice, for numba", "nvvm/libdevice" in targets,
+                  "pip install nvidia-cuda-nvcc-cu11==11.8.89"),
+        SetupLine("NVRTC, for programs that compile C++", "lib64/libnvrtc.so" in targets,
+                  "pip install nvidia-cuda-nvrtc-cu11==11.8.89"),
+        SetupLine("tinygrad", find_spec("tinygrad") is not None, "pip install tinygrad==0.14.0"),
+    ]

@@ -1,0 +1,151 @@
+"""Ctrl-C, and the signals by which others end a program: what becomes of them in a command.
+
+In a command, under :func:`handled`, such a signal is raised where the program is, as :class:`Interrupted`; what is
+under way cleans up after itself and lets it pass. A simulation must not be left in the middle of a step, because its
+state is still to be shown: within :func:`deferred` a signal is noted, and :func:`raise_noted` raises it at the next
+clock edge.
+
+As a library this package leaves signals alone: KeyboardInterrupt is raised as Python does it.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+__all__ = ["Interrupted", "at_once", "deferred", "handled", "interrupted", "raise_noted", "telling"]
+
+_WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "terminated: its terminal is gone"}
+"""Signal -> what has become of a command, where a system has such a signal."""
+_BY_NUMBER = {int(getattr(signal, name)): word for name, word in _WORDS.items() if hasattr(signal, name)}
+_SAME = 2.0
+"""Signals that are not so many seconds apart are one request: a second one must not break the cleaning up."""
+_EXIT_CODE = 128
+"""A shell's exit code of a program that a signal has ended is this and the signal's number."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A request to end the program.
+
+    Attributes:
+        number: Of the signal.
+        after: How far the command came, "" where that is not known.
+    """
+
+    def __init__(self, number: int = signal.SIGINT) -> None:
+        super().__init__(int(number))
+        self.number = int(number)
+        self.after = ""
+
+    @property
+    def line(self) -> str:
+        """What has become of the command."""
+        return f"{_BY_NUMBER[self.number]}{self.after and f' {self.after}'}"
+
+    @property
+    def code(self) -> int:
+        """The exit code: 130 after Ctrl-C."""
+        return _EXIT_CODE + self.number
+
+
+class _State:
+    """Of this process: how many :func:`deferred` are open, the signal that was noted, when the last one came."""
+
+    def __init__(self) -> None:
+        self.depth, self.noted = 0, 0
+        self.last = -_SAME
+
+
+_state = _State()
+
+
+def interrupted(request: KeyboardInterrupt) -> Interrupted:
+    """The request; of Python's own it is that of Ctrl-C."""
+    return request if isinstance(request, Interrupted) else Interrupted()
+
+
+def _receive(number: int, _frame: object) -> None:
+    """The handler of the signals."""
+    now = time.monotonic()
+    is_new = now - _state.last >= _SAME
+    _state.last = now
+    if not is_new:
+        return
+    if _state.depth and not _state.noted:
+        _state.noted = number
+        return
+    _state.noted = 0
+    raise Interrupted(number)
+
+
+def raise_noted() -> None:
+    """Raises the signal that was noted, if there is one."""
+    if number := _state.noted:
+        _state.noted = 0
+        raise Interrupted(number)
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Within, a signal is noted for :func:`raise_noted`. Another one, long after it, is raised all the same."""
+    _state.depth += 1
+    try:
+        yield
+    finally:
+        _state.depth -= 1
+    if not _state.depth:
+        raise_noted()
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Within a :func:`deferred`: a signal is raised where the program is, as while it waits for what a person types."""
+    raise_noted()
+    depth, _state.depth = _state.depth, 0
+    try:
+        yield
+    finally:
+        _state.depth = depth
+
+
+@contextmanager
+def handled() -> Iterator[None]:
+    """Within, signals are raised as Interrupted. Those that are ignored stay ignored, as ``nohup`` wants it.
+
+    After an Interrupted all are ignored: the program ends.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {}
+    for number in _BY_NUMBER:
+        if signal.getsignal(number) not in (signal.SIG_IGN, None):
+            before[number] = signal.signal(number, _receive)
+    _state.last, _state.noted = -_SAME, 0
+    try:
+        yield
+    except KeyboardInterrupt:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
+        raise
+    except BaseException:
+        _restore(before)
+        raise
+    _restore(before)
+
+
+def _restore(before: dict[int, object]) -> None:
+    for number, handler in before.items():
+        with suppress(TypeError):       # a handler that is not Python's
+            signal.signal(number, handler)  # pyright: ignore[reportArgumentType]
+
+
+@contextmanager
+def telling(how_far: Callable[[], str]) -> Iterator[None]:
+    """Adds to a request that passes how far the command came, if nobody did that before."""
+    try:
+        yield
+    except Interrupted as request:
+        request.after = request.after or how_far()
+        raise

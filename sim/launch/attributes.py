@@ -1,0 +1,37 @@
+"""What a machine makes of a kernel: the most threads of a block, blocks at a time."""
+
+from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
+from rtl.params import WARP_THREADS, SmParams
+from sim.toolchain.module import Kernel
+
+__all__ = ["MOST_THREADS", "blocks_at_a_time", "most_threads"]
+
+MOST_THREADS = 1024
+"""Threads of a block, at most, on sm_50."""
+
+
+def _round_up(value: int, granule: int) -> int:
+    return -(-value // granule) * granule
+
+
+def _rows(kernel: Kernel) -> int:
+    """Rows of the register file that a warp takes."""
+    return _round_up(max(kernel.registers, 1), ROW_GRANULE)
+
+
+def most_threads(kernel: Kernel, params: SmParams) -> int:
+    """The most threads that a block of the kernel can have on a machine: whole warps, as many as there are slots and
+    registers for."""
+    warps = min(params.warps, params.registers // _rows(kernel))
+    return min(MOST_THREADS, warps * WARP_THREADS)
+
+
+def blocks_at_a_time(kernel: Kernel, params: SmParams, threads: int, dynamic_shared: int = 0) -> int:
+    """How many blocks of so many threads the machine holds at a time: as many as there are warps, registers and shared
+    memory for."""
+    warps = -(-threads // WARP_THREADS)
+    shared = _round_up(kernel.shared + dynamic_shared, SHARED_GRANULE)
+    limits = [params.warps // warps, params.registers // (_rows(kernel) * warps)]
+    if shared:
+        limits.append(params.shared_bytes // shared)
+    return max(min(limits), 0)

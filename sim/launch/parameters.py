@@ -1,0 +1,116 @@
+"""Arguments of kernels, and the block of parameters that they become."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sim.launch.memory import Memory
+from sim.toolchain.module import Parameter, ProgramError
+
+__all__ = ["ADDRESS_BYTES", "Argument", "Buffer", "Scalar", "Structure", "argument_bytes", "parameter_block",
+           "place_buffers"]
+
+ADDRESS_BYTES = 8
+"""Bytes of a buffer's address."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A parameter passed by value: ``size`` bytes of ``value``. ``type`` is that of the number (u32, f64), None or b32
+    for bits of any type.
+    """
+
+    value: int
+    size: int
+    type: str | None = None
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A global buffer; the parameter is its 64-bit address. ``type`` is that of its elements, None where nobody has
+    said it.
+    """
+
+    name: str
+    content: bytes
+    type: str | None = None
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A structure, or an array, passed by value: bytes, with the addresses of ``buffers`` at these places in them."""
+
+    content: bytes
+    buffers: tuple[tuple[int, Buffer], ...] = ()
+
+
+Argument = Scalar | Buffer | Structure
+
+
+def place_buffers(arguments: Iterable[Argument], memory: Memory, program: str) -> dict[str, Buffer]:
+    """Maps the buffers of some arguments in a memory, where they are regions by their names; returns them. ProgramError
+    when a name is taken.
+    """
+    found: dict[str, Buffer] = {}
+    for argument in arguments:
+        inner = [argument] if isinstance(argument, Buffer) else []
+        if isinstance(argument, Structure):
+            inner = [buffer for _, buffer in argument.buffers]
+        for buffer in inner:
+            if buffer.name in memory.regions:
+                raise ProgramError(f"{program}: two buffers are called {buffer.name}")
+            memory.write(memory.allocate(buffer.name, len(buffer.content)), buffer.content)
+            found[buffer.name] = buffer
+    return found
+
+
+def argument_bytes(argument: Argument, addresses: Mapping[str, int]) -> bytes:
+    """An argument as it stands in the block of parameters. ``addresses`` are those of buffers."""
+    match argument:
+        case Scalar(value, size):
+            return (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+        case Buffer(name):
+            return addresses[name].to_bytes(ADDRESS_BYTES, "little")
+        case Structure(content, buffers):
+            block = bytearray(content)
+            for place, buffer in buffers:
+                block[place:place + ADDRESS_BYTES] = addresses[buffer.name].to_bytes(ADDRESS_BYTES, "little")
+            return bytes(block)
+
+
+def parameter_block(arguments: list[Argument], parameters: Iterable[Parameter], addresses: Mapping[str, int],
+                    kernel: str) -> bytes:
+    """The parameters of a kernel; ProgramError, which begins with what ``kernel`` calls it, where the arguments are
+    others in number, size or type.
+    """
+    ordered = sorted(parameters, key=lambda parameter: parameter.ordinal)
+    if len(arguments) != len(ordered):
+        sizes = [str(parameter.size) for parameter in ordered]
+        told = f" ({', '.join(sizes)} byte{'s' * (sizes != ['1'])})" if sizes else ""
+        raise ProgramError(f"{kernel} takes {len(ordered)} argument{'s' * (len(ordered) != 1)}{told}, "
+                           f"not {len(arguments)}")
+    block = bytearray(max((parameter.offset + parameter.size for parameter in ordered), default=0))
+    for number, (parameter, argument) in enumerate(zip(ordered, arguments, strict=True)):
+        content = argument_bytes(argument, addresses)
+        if len(content) != parameter.size:
+            raise ProgramError(f"{kernel}, argument {number}: expected {parameter.size} bytes, got {len(content)}")
+        if (why := _other_type(parameter.type, argument)) is not None:
+            raise ProgramError(f"{kernel}, argument {number}: {why}")
+        block[parameter.offset:parameter.offset + parameter.size] = content
+    return bytes(block)
+
+
+def _other_type(expected: str | None, argument: Argument) -> str | None:
+    """What is wrong with the type of an argument for a parameter; None when it goes: a floating-point number is no
+    whole one, nor the other way round. Bits go for both.
+    """
+    match argument:
+        case Scalar(_, _, str(found)):
+            named = found
+        case Buffer():
+            found, named = "u64", "the address of a buffer"
+        case _:
+            return None
+    if expected is None or "b" in (expected[0], found[0]) or (expected[0] == "f") == (found[0] == "f"):
+        return None
+    bits = "" if isinstance(argument, Buffer) else f" (bits of any type: b{8 * argument.size}:0x...)"
+    return f"expected {expected}, got {named}{bits}"

@@ -1,0 +1,50 @@
+"""Folders in which things are kept for another time, and what takes the place of one that cannot be written."""
+
+import os
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from tempfile import NamedTemporaryFile, TemporaryDirectory
+
+__all__ = ["cache_home", "scratch", "why_unwritable"]
+
+_ROOM = 8 << 20
+"""Bytes that have to be free: the model of a large machine."""
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="warpstack-")
+
+
+def scratch() -> Path:
+    """A temporary folder of this process, which goes with it. OSError when there is no place for one."""
+    return Path(_folder().name)
+
+
+def why_unwritable(folder: Path) -> str | None:
+    """Why no files can be put into a folder, which is made if need be; None when they can."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=folder, prefix=".") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, _ROOM)
+            else:
+                file.write(bytes(_ROOM))
+                file.flush()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+@cache
+def cache_home() -> Path | None:
+    """Where programs of others are to keep their caches instead of the user's folder for these, if that cannot be
+    written; None where they find it by themselves."""
+    with suppress(RuntimeError):
+        home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+        if home.is_dir() and os.access(home, os.W_OK | os.X_OK):
+            return None
+        if not home.exists() and why_unwritable(home) is None:
+            return None
+    return scratch() / "caches"

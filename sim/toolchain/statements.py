@@ -1,0 +1,156 @@
+"""Instructions as statements of the assembler, made without text: what a compiler emits.
+
+They are the nodes that :func:`sim.toolchain.source.parse` makes of the same text, which ``str`` gives.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+from lark import Token
+
+from rtl.isa.syntax import PT, RZ
+
+from .operands import NEXT
+from .source import (
+    Absolute,
+    Brackets,
+    ConstantPlace,
+    Guard,
+    Half,
+    Instruction,
+    Label,
+    Leaf,
+    Minus,
+    Number,
+    Operand,
+    Signs,
+    Sum,
+    Targets,
+)
+
+__all__ = ["absolute", "constant", "guard", "half", "indexed", "instruction", "label", "memory", "name", "number",
+           "predicate", "register", "signed", "targets", "total", "with_suffix"]
+
+_NO_SIGNS = Signs([])
+
+
+def _word(text: str) -> Token:
+    return Token("WORD", text)
+
+
+@cache
+def _whole(value: int) -> Number:
+    """A number that is not negative."""
+    return Number(Token("NUMBER", f"{value:#x}"), value)
+
+
+@cache
+def register(index: int, suffix: str) -> Operand:
+    """A register, with ``.CC`` or a part behind it."""
+    return Operand(_NO_SIGNS, Sum([_word(f"{_register_name(index)}{suffix}")]))
+
+
+def _register_name(index: int) -> str:
+    return "RZ" if index == RZ else f"R{index}"
+
+
+@cache
+def predicate(index: int, inverted: bool) -> Operand:
+    """A predicate, or its opposite."""
+    core = Sum([_word(_predicate_name(index))])
+    return Operand(Signs([Token("SIGN", "!")]) if inverted else _NO_SIGNS, core)
+
+
+def _predicate_name(index: int) -> str:
+    return "PT" if index == PT else f"P{index}"
+
+
+@cache
+def number(value: int) -> Operand:
+    """A number, negative ones with a minus before them."""
+    signs = Signs([Token("SIGN", "-")]) if value < 0 else _NO_SIGNS
+    return Operand(signs, Sum([_whole(abs(value))]))
+
+
+def name(text: str) -> Operand:
+    """A name: of a label, a function, a special register."""
+    return Operand(_NO_SIGNS, Sum([_word(text)]))
+
+
+def total(*terms: str | int) -> Sum:
+    """Names and numbers, added; a number that is 0 is left out behind another term."""
+    items: list[Leaf | Minus] = []
+    for term in terms:
+        if isinstance(term, str):
+            items.append(_word(term))
+        elif term < 0:
+            items.append(Minus(_whole(-term)))
+        elif term or not items:
+            items.append(_whole(term))
+    return Sum(items)
+
+
+@cache
+def indexed(index: int) -> Operand:
+    """``R0 -.next``: where a branch through a register goes, as many bytes into the code as that has."""
+    return Operand(_NO_SIGNS, Sum([_word(_register_name(index)), Minus(_word(NEXT))]))
+
+
+@cache
+def memory(base: int, offset: int) -> Operand:
+    """``[register+offset]``; the offset alone where the register is RZ."""
+    terms = (offset,) if base == RZ and offset else (_register_name(base), offset)
+    return Operand(_NO_SIGNS, Brackets(total(*terms)))
+
+
+def constant(bank: int, *place: str | int) -> Operand:
+    """``c[bank][place]``, the place a sum."""
+    return Operand(_NO_SIGNS, ConstantPlace(total(bank), total(*place)))
+
+
+def half(symbol: str, addend: int, upper: bool) -> Operand:
+    """Half of the address of a symbol."""
+    return Operand(_NO_SIGNS, Half(Token("HALF", f"32@{'hi' if upper else 'lo'}"), total(symbol, addend)))
+
+
+def absolute(inner: Operand) -> Operand:
+    """``|operand|``"""
+    return Operand(_NO_SIGNS, Absolute(inner))
+
+
+@cache
+def _signs(text: str) -> Signs:
+    return Signs([Token("SIGN", sign) for sign in text])
+
+
+def signed(signs: str, inner: Operand) -> Operand:
+    """An operand that has no signs, with signs before it."""
+    return Operand(_signs(signs), inner.core, inner.suffix)
+
+
+def with_suffix(inner: Operand, suffix: str) -> Operand:
+    """A number or constant, with a part behind it where ``suffix`` names one."""
+    return Operand(inner.signs, inner.core, Token("SUFFIX", suffix)) if suffix else inner
+
+
+@cache
+def guard(index: int, inverted: bool) -> Guard:
+    """``@P0`` or ``@!P0``"""
+    return Guard(Token("NOT", "!") if inverted else None, _word(_predicate_name(index)))
+
+
+def targets(places: Sequence[str], call: bool = False) -> Targets:
+    """Where an instruction may go, when it does not say so itself."""
+    return Targets(Token("CALL", "call") if call else None, [_word(place) for place in places] or None)
+
+
+def instruction(mnemonic: str, operands: Sequence[Operand] = (), guarded: Guard | None = None, line: int | None = None,
+                column: int | None = None, places: Targets | None = None) -> Instruction:
+    """An instruction of the program's text at ``line`` and ``column``."""
+    token = Token("WORD", mnemonic, line=line, column=column)
+    return Instruction(None, guarded, token, list(operands) or None, places)
+
+
+def label(text: str) -> Label:
+    """``name:``"""
+    return Label(_word(text))

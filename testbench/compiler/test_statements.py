@@ -1,0 +1,44 @@
+"""What the compiler hands to the assembler is what its text says."""
+
+from pathlib import Path
+
+import pytest
+
+from sim.toolchain.assembler import assemble, assemble_statements
+from sim.toolchain.compiler import compile_module, compile_statements
+from sim.toolchain.elf_writer import write_object
+from sim.toolchain.program import Line
+from sim.toolchain.ptx.front_end import parse_ptx, read_ptx
+from sim.toolchain.source import parse
+from testbench.programs import PROGRAMS
+from testbench.ptx.text import HEADER
+
+_FILES = ("tour/call.ptx", "video/bytes.ptx", "cuda/c35_virtual.ptx", "cuda/c45_switch_200.ptx", "cuda/c49_atomics.ptx")
+"""Calls, calls by address, tables of branches, parts of registers, atomic operations."""
+
+_SPELLINGS = f"""{HEADER}.const .u32 table[4] = {{1, 2, 3, 4}};
+.global .u32 sum;
+.visible .entry k(.param .u64 out, .param .f32 x)
+{{ .reg .pred p, q; .reg .b32 a, b, r<4>; .reg .f32 f, g; .reg .b64 d, e; .local .u32 kept[8];
+ ld.param.u64 d, [out]; ld.param.f32 f, [x]; mov.u32 a, %tid.x;
+ abs.f32 g, f; neg.f32 g, g; fma.rn.f32 g, f, g, 0f3fc00000;
+ setp.lt.and.f32 p|q, f, 0f40000000, !p; vote.ballot.b32 b, !q;
+ mad.lo.s32 a, a, -123456, b; ld.const.u32 r0, [table+8]; xor.b32 a, a, r0;
+ st.local.u32 [kept+4], a; ld.local.u32 r1, [kept+8]; sub.u32 a, r1, a;
+ mov.u64 e, sum; atom.global.cas.b32 r2, [e], a, b; shfl.down.b32 r3|p, a, 1, 31; @p bra L;
+ bar.red.popc.u32 r2, 1, 64, p; membar.gl; @!q st.global.u32 [d+12], r2;
+L: st.global.v2.u32 [d+-8], {{a, r3}}; ret; }}
+"""
+
+
+@pytest.mark.parametrize("path", _FILES)
+def test_a_file_assembles_alike_from_statements_and_from_their_text(path):
+    module = read_ptx(Path(PROGRAMS, path))
+    direct = assemble_statements(compile_statements(module), "file")
+    assert write_object(direct) == write_object(assemble(compile_module(module), "file"))
+
+
+def test_statements_are_the_nodes_of_their_text():
+    module = parse_ptx(_SPELLINGS, "test.ptx")
+    statements = [item.node if isinstance(item, Line) else item for item in compile_statements(module)]
+    assert statements == parse(compile_module(module))

@@ -1,0 +1,1 @@
+"""CUDA programs on the machine: the libraries and the server with a client in C, and programs of other people."""

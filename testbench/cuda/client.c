@@ -1,0 +1,234 @@
+/* A CUDA program without any package: each check is named on the command line, prints `ok`, and ends with 0. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef uint64_t CUdeviceptr;
+extern int cuInit(unsigned), cuDeviceGet(int *, int), cuDeviceGetCount(int *), cuDriverGetVersion(int *);
+extern int cuDeviceGetAttribute(int *, int, int), cuCtxCreate_v2(void **, unsigned, int), cuCtxDestroy_v2(void *);
+extern int cuCtxSynchronize(void), cuMemAlloc_v2(CUdeviceptr *, size_t), cuMemFree_v2(CUdeviceptr);
+extern int cuMemcpyHtoD_v2(CUdeviceptr, const void *, size_t), cuMemcpyDtoH_v2(void *, CUdeviceptr, size_t);
+extern int cuMemGetInfo_v2(size_t *, size_t *), cuModuleLoadData(void **, const void *), cuModuleUnload(void *);
+extern int cuModuleGetFunction(void **, void *, const char *), cuModuleGetGlobal_v2(CUdeviceptr *, size_t *, void *, const char *);
+extern int cuModuleLoadDataEx(void **, const void *, unsigned, int *, void **);
+extern int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+extern int cuMemHostRegister_v2(void *, size_t, unsigned), cuMemHostGetDevicePointer_v2(CUdeviceptr *, void *, unsigned);
+extern int cuMemAllocManaged(CUdeviceptr *, size_t, unsigned), cuMemsetD32_v2(CUdeviceptr, unsigned, size_t);
+extern int cuStreamCreate(void **, unsigned), cuStreamBeginCapture_v2(void *, int), cuStreamEndCapture(void *, void **);
+extern int cuGraphInstantiateWithFlags(void **, void *, unsigned long long), cuGraphLaunch(void *, void *);
+extern int cuMemcpyDtoHAsync_v2(void *, CUdeviceptr, size_t, void *), cuTexRefCreate(void), cuGetErrorName(int, const char **);
+extern int cuGetProcAddress_v2(const char *, void **, int, uint64_t, int *), cuFuncGetAttribute(int *, int, void *);
+extern int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *, void *, int, size_t);
+
+/* add: out[i] = in[i] + step; bad: stores to address 16; endless: a loop that never ends. */
+static const char PROGRAM[] =
+    ".version 4.3\n.target sm_50\n.address_size 64\n"
+    ".visible .global .align 4 .u32 calls;\n"
+    ".visible .entry add(.param .u64 in, .param .u64 out, .param .u32 step)\n{\n"
+    ".reg .b32 %r<5>; .reg .b64 %d<6>; .reg .pred %p1;\n"
+    "ld.param.u64 %d1, [in]; ld.param.u64 %d2, [out]; ld.param.u32 %r1, [step];\n"
+    "mov.u32 %r2, %tid.x; mul.wide.u32 %d3, %r2, 4; add.u64 %d4, %d1, %d3; add.u64 %d5, %d2, %d3;\n"
+    "ld.global.u32 %r3, [%d4]; add.u32 %r3, %r3, %r1; st.global.u32 [%d5], %r3;\n"
+    "setp.eq.u32 %p1, %r2, 0; @%p1 red.global.add.u32 [calls], 1;\nret;\n}\n"
+    ".visible .entry bad()\n{\n.reg .b64 %d1;\nmov.u64 %d1, 16; st.global.u32 [%d1], 7;\nret;\n}\n"
+    ".visible .entry endless()\n{\nL: bra L;\n}\n";
+
+static void check(int result, int wanted, const char *what) {
+    if (result != wanted) {
+        const char *name = "?";
+        cuGetErrorName(result, &name);
+        printf("%s: %d (%s), expected %d\n", what, result, name, wanted);
+        exit(1);
+    }
+}
+#define IS(WANTED, CALL) check(CALL, WANTED, #CALL)
+
+static void *context, *module;
+
+static void *begin(const char *kernel) {
+    void *function;
+    IS(0, cuInit(0));
+    IS(0, cuCtxCreate_v2(&context, 0, 0));
+    IS(0, cuModuleLoadData(&module, PROGRAM));
+    IS(0, cuModuleGetFunction(&function, module, kernel));
+    return function;
+}
+
+static void launch(void *function, CUdeviceptr in, CUdeviceptr out, unsigned step) {
+    void *parameters[] = {&in, &out, &step};
+    IS(0, cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL));
+}
+
+static void expect(const unsigned *words, unsigned first) {
+    for (unsigned i = 0; i < 32; i++)
+        if (words[i] != first + i) {
+            printf("word %u is %u, not %u\n", i, words[i], first + i);
+            exit(1);
+        }
+}
+
+static unsigned numbers[32];
+
+static void add(void) {
+    void *function = begin("add");
+    CUdeviceptr in, out, calls;
+    size_t bytes, before, after, total;
+    unsigned words[32], count;
+    for (unsigned i = 0; i < 32; i++)
+        numbers[i] = i;
+    IS(0, cuMemGetInfo_v2(&before, &total));
+    IS(0, cuMemAlloc_v2(&in, sizeof numbers));
+    IS(0, cuMemAlloc_v2(&out, sizeof numbers));
+    IS(0, cuMemcpyHtoD_v2(in, numbers, sizeof numbers));
+    launch(function, in, out, 5);
+    IS(0, cuMemcpyDtoH_v2(words, out, sizeof words));
+    expect(words, 5);
+    IS(0, cuModuleGetGlobal_v2(&calls, &bytes, module, "calls"));
+    IS(0, cuMemcpyDtoH_v2(&count, calls, 4));
+    check((int)count, 1, "launches that were counted");
+    check((int)bytes, 4, "bytes of the variable");
+    IS(1, cuMemcpyDtoH_v2(words, out + 4, sizeof words)); /* runs off the allocation */
+    IS(0, cuMemFree_v2(in));
+    IS(0, cuMemFree_v2(out));
+    IS(1, cuMemFree_v2(out));
+    IS(0, cuMemGetInfo_v2(&after, &total));
+    check(before == after, 1, "all memory is free again");
+}
+
+static void errors(void) {
+    CUdeviceptr place;
+    void *function = begin("bad");
+    IS(0, cuMemAlloc_v2(&place, 4));
+    IS(0, cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+    IS(700, cuCtxSynchronize());
+    IS(700, cuMemAlloc_v2(&place, 4)); /* for good */
+    IS(0, cuCtxDestroy_v2(context));
+    IS(0, cuCtxCreate_v2(&context, 0, 0));
+    IS(0, cuMemAlloc_v2(&place, 4));
+}
+
+static void shapes(void) {
+    int value, blocks;
+    void *function = begin("bad");
+    IS(0, cuFuncGetAttribute(&value, 0, function));
+    IS(1, cuLaunchKernel(function, 1, 1, 1, (unsigned)value + 32, 1, 1, 0, NULL, NULL, NULL));
+    IS(1, cuLaunchKernel(function, 0, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+    IS(1, cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 1 << 20, NULL, NULL, NULL));
+    IS(500, cuModuleGetFunction(&function, module, "nobody"));
+    IS(0, cuModuleGetFunction(&function, module, "add"));
+    IS(0, cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 32, 0));
+    check(blocks > 0, 1, "a block fits");
+    IS(0, cuCtxSynchronize()); /* none of these is for good */
+}
+
+static void memory(void) {
+    CUdeviceptr place, copy;
+    unsigned words[32];
+    void *function = begin("add");
+    IS(2, cuMemAlloc_v2(&place, (size_t)1 << 50));
+    IS(0, cuMemAllocManaged(&place, sizeof numbers, 1));
+    unsigned *managed = (unsigned *)(uintptr_t)place; /* one address for both */
+    for (unsigned i = 0; i < 32; i++)
+        managed[i] = i;
+    launch(function, place, place, 7);
+    expect(managed, 7);
+    IS(0, cuMemHostRegister_v2(words, sizeof words, 2));
+    IS(712, cuMemHostRegister_v2(words, sizeof words, 2));
+    IS(0, cuMemHostGetDevicePointer_v2(&copy, words, 0));
+    launch(function, place, copy, 3);
+    expect(words, 10);
+    IS(0, cuMemsetD32_v2(place, 9, 32));
+    check((int)managed[31], 9, "the last word that was set");
+}
+
+static void graphs(void) {
+    void *function = begin("add"), *stream, *graph, *exec;
+    unsigned words[32];
+    CUdeviceptr place, step = 1;
+    IS(0, cuMemAlloc_v2(&place, sizeof numbers));
+    for (unsigned i = 0; i < 32; i++)
+        numbers[i] = i;
+    IS(0, cuMemcpyHtoD_v2(place, numbers, sizeof numbers));
+    IS(0, cuStreamCreate(&stream, 0));
+    IS(0, cuStreamBeginCapture_v2(stream, 0));
+    void *parameters[] = {&place, &place, &step};
+    IS(0, cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL));
+    IS(0, cuMemcpyDtoHAsync_v2(words, place, sizeof words, stream));
+    IS(0, cuStreamEndCapture(stream, &graph));
+    IS(0, cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (int i = 0; i < 3; i++)
+        IS(0, cuGraphLaunch(exec, stream));
+    expect(words, 3);
+}
+
+static void names(void) {
+    void *function;
+    int status, count, version;
+    IS(3, cuDeviceGetCount(&count)); /* not initialized */
+    IS(0, cuInit(0));
+    IS(0, cuDeviceGetCount(&count));
+    IS(0, cuDriverGetVersion(&version));
+    IS(801, cuTexRefCreate());
+    IS(0, cuGetProcAddress_v2("cuMemAlloc", &function, 12000, 0, &status));
+    check(function == (void *)cuMemAlloc_v2 && status == 0, 1, "cuMemAlloc is its second version");
+    IS(0, cuGetProcAddress_v2("cuNothing", &function, 12000, 0, &status));
+    check(status, 1, "an unknown name is not found");
+}
+
+static void forked(void) {
+    CUdeviceptr place;
+    begin("add");
+    pid_t child = fork();
+    if (!child)
+        _exit(cuMemAlloc_v2(&place, 4) == 3 ? 0 : 1);
+    int status;
+    waitpid(child, &status, 0);
+    check(status, 0, "the child is told that it is not initialized");
+    IS(0, cuMemAlloc_v2(&place, 4));
+}
+
+static void endless(void) {
+    void *function = begin("endless");
+    IS(0, cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+    IS(702, cuCtxSynchronize());
+}
+
+static void dies(void) {
+    CUdeviceptr place;
+    void *function = begin("add");
+    IS(0, cuMemAlloc_v2(&place, 1 << 20));
+    launch(function, place, place, 1);
+    abort();
+}
+
+static void many(int count) {
+    void *function = begin("add");
+    CUdeviceptr place;
+    IS(0, cuMemAllocManaged(&place, sizeof numbers, 1));
+    for (int i = 0; i < count; i++)
+        launch(function, place, place, 1);
+    check((int)((unsigned *)(uintptr_t)place)[31], count, "what all launches have added");
+}
+
+int main(int count, char **arguments) {
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } CHECKS[] = {{"add", add},       {"errors", errors}, {"shapes", shapes},   {"memory", memory}, {"graphs", graphs},
+                  {"names", names},   {"fork", forked},   {"endless", endless}, {"dies", dies}};
+    if (count > 2 && !strcmp(arguments[1], "many")) {
+        many(atoi(arguments[2]));
+        return puts("ok") < 0;
+    }
+    for (size_t i = 0; count > 1 && i < sizeof CHECKS / sizeof *CHECKS; i++)
+        if (!strcmp(CHECKS[i].name, arguments[1])) {
+            CHECKS[i].run();
+            return puts("ok") < 0;
+        }
+    fprintf(stderr, "no such check\n");
+    return 2;
+}

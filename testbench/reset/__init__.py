@@ -1,0 +1,1 @@
+"""Resets of the whole machine at any time, and memories that hold anything."""

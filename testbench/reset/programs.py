@@ -1,0 +1,59 @@
+"""What runs when the machine is reset: programs that use every part with a state of its own."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from sim.firmware.switching import GridSwitch
+from sim.kernels.manifest import RUNS, build
+from sim.launch import Launch
+from sim.launch.memory import Memory
+from sim.machine.host import Driver
+from testbench.trap.programs import CLOBBER, kernel, with_handler
+
+__all__ = ["PROGRAMS", "Program"]
+
+_SWITCH_AFTER, _SWITCH_LIMIT = 1500, 1_000_000
+"""Cycles until the host takes a grid off the machine, and those that it waits for that."""
+_ROUNDS = 6
+_TOKENS = 40
+
+
+@dataclass(frozen=True)
+class Program:
+    """A launch, what its host does while it runs, if anything; what goes on with the memory that it leaves, if
+    anything does."""
+
+    launch: Launch
+    driver: Driver | None = None
+    resumed: Callable[[Memory], Launch] | None = None
+
+
+def _spilling() -> Launch:
+    """Two warps whose stacks grow to ten lines, and shrink again: four lines of each are on chip."""
+    tokens = range(_TOKENS)
+    return kernel(*(f"SSY met{number}" for number in reversed(tokens)), *(
+        line for number in tokens for line in ("SYNC", f"met{number}:")), "EXIT", warps=2, crs=1024)
+
+
+def _trapping() -> Launch:
+    """Two warps that trap in turn, a few times; all enter the handler, whose threads part and meet."""
+    return with_handler(kernel(
+        f"MOV32I R4, {_ROUNDS}", "PBK away", "again:", "BPT.TRAP 0x1", "IADD32I R4, R4, -0x1",
+        "ISETP.NE.U32.AND P0, PT, R4, RZ, PT", "@!P0 BRK", "BRA again", "away:", "EXIT", warps=2, crs=1024), *CLOBBER)
+
+
+def _switched() -> Program:
+    """A grid that is taken off the machine, which it leaves stopped: its warps are saved by a trap handler, and ended.
+    Then it goes on."""
+    switch = GridSwitch(build(RUNS["k18_atomics_global"], "O3"), _SWITCH_AFTER, _SWITCH_LIMIT)
+    return Program(switch.launch, switch.drive, switch.resumed)
+
+
+PROGRAMS: Mapping[str, Callable[[], Program]] = MappingProxyType({
+    "spills": lambda: Program(_spilling()),
+    "barriers": lambda: Program(build(RUNS["k44_bar_variants"], "O3")),
+    "traps": lambda: Program(_trapping()),
+    "atomics": lambda: Program(build(RUNS["k18_atomics_global"], "O3")),
+    "context switch": _switched})
+"""Makers of programs, by what they are for."""

@@ -220,6 +220,9 @@ class Kernel(Node):
     name: Token
     binding: Token | None
 
+    def __str__(self) -> str:
+        return _spaced(".kernel", self.name, self.binding)
+
 
 class Function(Node):
     """``.function``."""
@@ -227,9 +230,15 @@ class Function(Node):
     name: Token
     binding: Token | None
 
+    def __str__(self) -> str:
+        return _spaced(".function", self.name, self.binding)
+
 
 class End(Node):
     """``.end``."""
+
+    def __str__(self) -> str:
+        return ".end"
 
 
 class Amount(Node):
@@ -237,6 +246,9 @@ class Amount(Node):
 
     kind: Token
     number: Number
+
+    def __str__(self) -> str:
+        return _spaced(self.kind, self.number)
 
 
 class Param(Node):
@@ -246,6 +258,9 @@ class Param(Node):
     size: Number
     at: Number | None
 
+    def __str__(self) -> str:
+        return _spaced(".param", self.name, self.size, *_with("at", self.at))
+
 
 class Shared(Node):
     """``.shared``."""
@@ -253,6 +268,9 @@ class Shared(Node):
     name: Token | None
     size: Number
     align: Number | None
+
+    def __str__(self) -> str:
+        return _spaced(".shared", self.name, self.size, *_with("align", self.align))
 
 
 class Bank(Node):
@@ -265,6 +283,10 @@ class Bank(Node):
     at: Number | None
     binding: Token | None
 
+    def __str__(self) -> str:
+        return _spaced(self.token, self.number, self.name, *_with("align", self.align), *_with("at", self.at),
+                       self.binding)
+
 
 class Variable(Node):
     """``.global``."""
@@ -275,6 +297,10 @@ class Variable(Node):
     at: Number | None
     binding: Token | None
 
+    def __str__(self) -> str:
+        return _spaced(".global", self.name, self.size, *_with("align", self.align), *_with("at", self.at),
+                       self.binding)
+
 
 class Generic(Placed):
     """``generic(name)``: a generic address."""
@@ -282,12 +308,18 @@ class Generic(Placed):
     operator: Token
     inner: Sum
 
+    def __str__(self) -> str:
+        return f"{self.operator}({self.inner})"
+
 
 class Data(Node):
     """``.word`` and its like."""
 
     kind: Token
     values: list[Sum | Generic]
+
+    def __str__(self) -> str:
+        return f"    {self.kind} {', '.join(map(str, self.values))}"
 
 
 class Info(Node):
@@ -321,6 +353,16 @@ class Symbols(Node):
 
 Statement = (Instruction | Raw | Label | Kernel | Function | End | Amount | Param | Shared | Bank | Variable | Data
              | Info | Mark | NamedSection | Symbols)
+
+
+def _spaced(*parts: Leaf | str | None) -> str:
+    """What is there of some parts, with spaces between them."""
+    return " ".join(str(part) for part in parts if part is not None)
+
+
+def _with(word: str, number: Number | None) -> tuple[str, Number] | tuple[()]:
+    """A word and the number behind it, if there is one."""
+    return () if number is None else (word, number)
 
 
 @cache

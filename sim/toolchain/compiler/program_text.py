@@ -1,17 +1,18 @@
-"""What is around the code in an assembly program: variables, kernels, sizes. Directives are lines of text."""
+"""What is around the code in an assembly program: variables, kernels, sizes."""
 
 from collections.abc import Mapping
 
+from sim.toolchain import statements
 from sim.toolchain.operands import is_reserved
 from sim.toolchain.program import Line
 from sim.toolchain.ptx.module import AddressOf, PtxModule, Variable, parameter_offsets
-from sim.toolchain.source import Label
+from sim.toolchain.source import Data, End, Statement
 
 from .graphs import reachable, strongly_connected_components
-from .layout import FUNCTION_TABLE, HANDLE_BYTES, TABLE_BANK, Layout
+from .layout import CONSTANT_BANK, FUNCTION_TABLE, HANDLE_BYTES, TABLE_BANK, Layout
 from .text import Finished
 
-__all__ = ["CallGraph", "kernel_lines", "module_lines"]
+__all__ = ["CallGraph", "kernel_statements", "module_statements"]
 
 CallGraph = dict[str, dict[str, None]]
 """The functions that each function calls by name, in order."""
@@ -22,83 +23,83 @@ _TOKEN_BYTES = 16
 _LANES = 32
 
 
-def module_lines(layout: Layout) -> list[str]:
+def module_statements(layout: Layout) -> list[Statement | Line]:
     """Global variables and constants."""
-    lines = []
+    found: list[Statement | Line] = []
     for variable in layout.globals:
-        sized = "" if variable.initial else f" {max(variable.size, 1)}"
-        lines.append(f".global {variable.name}{sized} align {variable.alignment}")
-        lines += _data(variable, layout)
+        size = None if variable.initial else max(variable.size, 1)
+        found.append(statements.variable(variable.name, size, variable.alignment))
+        found += _data(variable, layout)
     for variable in layout.constants:
-        lines.append(f".const 3 {variable.name} align {variable.alignment} at {layout.places[variable]}")
-        lines += _data(variable, layout) or [f"    .zero {variable.size}"]
-    return lines
+        found.append(statements.bank(CONSTANT_BANK, variable.name, variable.alignment, layout.places[variable]))
+        found += _data(variable, layout) or [statements.zeros(variable.size)]
+    return found
 
 
-def _data(variable: Variable, layout: Layout) -> list[str]:
+def _data(variable: Variable, layout: Layout) -> list[Data]:
     """The first values of a variable, zeros behind them."""
-    constants = {constant.name: layout.places[constant] for constant in layout.constants}
     if not variable.initial:
         return []
+    constants = {constant.name: layout.places[constant] for constant in layout.constants}
     size = variable.type.size
-    lines = []
+    found = []
     for value in variable.initial:
         if isinstance(value, AddressOf) and value.symbol in constants and not value.generic:
-            text = f"{(constants[value.symbol] + value.offset) % (1 << 8 * size):#x}"
+            word = statements.total((constants[value.symbol] + value.offset) % (1 << 8 * size))
         elif isinstance(value, AddressOf) and value.symbol in layout.handles:
-            text = f"{(layout.handles[value.symbol] + value.offset) % (1 << 8 * size):#x}"
+            word = statements.total((layout.handles[value.symbol] + value.offset) % (1 << 8 * size))
         elif isinstance(value, AddressOf):
-            text = f"{value.symbol}{value.offset:+#x}" if value.offset else value.symbol
-            if value.symbol in constants:
-                text = f"generic({text})"
+            place = statements.total(value.symbol, value.offset)
+            word = statements.generic(place) if value.symbol in constants else place
         else:
-            text = f"{value:#x}"
-        lines.append(f"    {_DATA[size]} {text}")
+            word = statements.total(value)
+        found.append(statements.data(_DATA[size], word))
     missing = variable.size - size * len(variable.initial)
-    return lines + ([f"    .zero {missing}"] if missing else [])
+    return found + ([statements.zeros(missing)] if missing else [])
 
 
-def kernel_lines(module: PtxModule, layout: Layout, name: str, finished: Mapping[str, Finished],
-                 graph: CallGraph) -> list[str | Label | Line]:
+def kernel_statements(module: PtxModule, layout: Layout, name: str, finished: Mapping[str, Finished],
+                      graph: CallGraph) -> list[Statement | Line]:
     """A kernel with all functions that it may call."""
     prefix = f"${name}$"
     reached = _reached(name, finished, graph)
     own = finished[name]
     bodies = [(other, finished[other].code.statements(prefix)) for other in reached]
-    lines: list[str | Label | Line] = [f".kernel {name}"]
+    found: list[Statement | Line] = [statements.kernel(name)]
     function = module.functions[name]
     offsets, _ = parameter_offsets(function.parameters)
     for parameter, offset in zip(function.parameters, offsets, strict=True):
         assert isinstance(parameter, Variable)
         shown = f"{parameter.name}_" if is_reserved(parameter.name) else parameter.name
-        lines.append(f".param {shown} {parameter.size} at {offset}")
+        found.append(statements.parameter(shown, parameter.size, offset))
     if layout.shared_bytes:
-        lines.append(f".shared {layout.shared_bytes} align {max(v.alignment for v in layout.shared)}")
+        found.append(statements.shared(layout.shared_bytes, max(v.alignment for v in layout.shared)))
     barriers = max(finished[other].function.barriers for other in reached)
     if barriers:
-        lines.append(f".barriers {barriers}")
+        found.append(statements.amount(".barriers", barriers))
     stack, tokens = _depths(name, finished, graph, reached)
-    lines += [f".frame {own.frame}", f".local {stack}"]
+    found += [statements.amount(".frame", own.frame), statements.amount(".local", stack)]
     if tokens:
-        lines.append(f".crs {tokens * _TOKEN_BYTES}")
+        found.append(statements.amount(".crs", tokens * _TOKEN_BYTES))
     for other in reached:
         for block in finished[other].function.blocks:
             if block.table is not None:
-                lines.append(f".const {TABLE_BANK} {prefix}{block.table.name} align 4")
-                lines += [f"    .word {label}" for label in block.table.labels]
+                found.append(statements.bank(TABLE_BANK, f"{prefix}{block.table.name}", 4))
+                found += [statements.data(".word", statements.total(label)) for label in block.table.labels]
     if any(finished[other].function.indirect for other in reached):
-        lines += _function_table(layout, prefix)
+        found += _function_table(layout, prefix)
     for other, body in bodies:
         if other != name:
-            lines.append(f".function {prefix}{other}")
-        lines += body
-    return [*lines, ".end"]
+            found.append(statements.function(f"{prefix}{other}"))
+        found += body
+    return [*found, End()]
 
 
-def _function_table(layout: Layout, prefix: str) -> list[str]:
+def _function_table(layout: Layout, prefix: str) -> list[Statement]:
     """The places of a kernel's functions in its code, by their handles. There is no code at the first."""
-    lines = [f".const {TABLE_BANK} {prefix}{FUNCTION_TABLE} align {HANDLE_BYTES}", f"    .dword {_NO_CODE}"]
-    return lines + [f"    .dword {prefix}{name}" for name in layout.handles]
+    words = [statements.total(_NO_CODE), *(statements.total(f"{prefix}{name}") for name in layout.handles)]
+    return [statements.bank(TABLE_BANK, f"{prefix}{FUNCTION_TABLE}", HANDLE_BYTES),
+            *(statements.data(".dword", word) for word in words)]
 
 
 def _reached(name: str, finished: Mapping[str, Finished], graph: CallGraph) -> list[str]:

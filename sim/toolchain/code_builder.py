@@ -10,7 +10,7 @@ from rtl.isa.table import find
 from . import statements
 from .control_text import read_control
 from .encoding import encode
-from .latency import Result, operation
+from .latency import operation
 from .nvinfo import BRANCH, CALL, LARGEST_WORD, BranchTargets
 from .object_file import CODE_GRANULE
 from .operands import Reference
@@ -114,12 +114,8 @@ def _targets(node: Instruction, address: int, scope: CodeScope) -> BranchTargets
 
 def _registers(words: tuple[int, ...]) -> int:
     """Registers that the code uses, counted from R0."""
-    used = [0]
-    for word in words:
-        timing = operation(word)
-        if timing is not None:
-            used += [number + 1 for kind, number in timing.reads | timing.writes if kind is Result.REGISTER]
-    return max(used)
+    timings = [timing for word in words if (timing := operation(word)) is not None]
+    return max((timing.highest_register + 1 for timing in timings), default=0)
 
 
 def _barriers(words: tuple[int, ...]) -> int:

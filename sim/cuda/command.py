@@ -18,11 +18,11 @@ from tqdm import tqdm
 from rtl.params import PRESETS
 from sim.command import CommandError, Parser, add_cache_option
 from sim.cuda.device import Device, LaunchRecord
-from sim.cuda.runner import HardwareRunner, ModelRunner, Runner
 from sim.cuda.server import Server
 from sim.cuda.setup import check_setup, environment
 from sim.engine import ENGINES, chosen_engine
 from sim.launch_options import number_from_one
+from sim.runner import HardwareRunner, ModelRunner, Runner
 
 __all__ = ["main"]
 

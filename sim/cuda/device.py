@@ -13,12 +13,12 @@ from rtl.isa.errors import WarpError
 from rtl.params import WARP_THREADS
 from sim.command import CommandError
 from sim.cuda.errors import LAUNCH_FAILED, CudaError, result_of_warp_error
-from sim.cuda.runner import Outcome, Runner
 from sim.launch import SHARED_LIMIT, Placement, lacking, place
 from sim.launch.attributes import MOST_THREADS, blocks_at_a_time, most_threads
 from sim.launch.memory import OutOfMemoryError, SharedMemory
 from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT, empty_output
 from sim.report.output import Output, output_of
+from sim.runner import Outcome, Runner
 from sim.toolchain.module import Kernel, Module, ProgramError
 
 __all__ = ["CLOCK_KHZ", "Context", "Device", "LaunchRecord", "LoadedKernel"]

@@ -23,6 +23,11 @@ from sim.engine.errors import EngineError
 __all__ = ["compiler", "compiler_identity", "missing_tool", "shared_object"]
 
 FLAGS = "-O1 -std=c++17 -fPIC"
+_ZIG_COMPILES = ["-fno-sanitize=undefined"]
+"""Unless told not to, it has models check themselves for undefined behaviour, which makes them slower."""
+_ZIG_LINKS = ["-nostdlib"]
+"""The C library is that of this process. zig would first compile its own libraries, for a minute. Not where a system
+wants to be told of every library."""
 RUNTIME = tuple(Path(__file__).with_name(name) for name in ("runtime.h", "runtime.cc"))
 """What all models share."""
 
@@ -41,6 +46,11 @@ def compiler() -> list[str] | None:
     return None
 
 
+def _is_zig(command: Sequence[str]) -> bool:
+    """Whether a compiler is zig's."""
+    return any(Path(word).stem in ("zig", "ziglang") for word in command)
+
+
 def missing_tool() -> str | None:
     """What has to be installed before models can be built, None when all is there."""
     if compiler() is None:
@@ -52,7 +62,14 @@ def _command() -> list[str]:
     """The compiler with its flags."""
     if reason := missing_tool():
         raise EngineError(f"engine compiled: {reason}")
-    return [*(compiler() or ()), *shlex.split(os.environ.get("CXXFLAGS", FLAGS))]
+    found = compiler() or []
+    return [*found, *_ZIG_COMPILES * _is_zig(found), *shlex.split(os.environ.get("CXXFLAGS", FLAGS))]
+
+
+def _linker(command: list[str]) -> list[str]:
+    """What makes a shared object of what a compiler has compiled."""
+    links = _ZIG_LINKS * (_is_zig(command) and sys.platform == "linux")
+    return [*command, "-shared", *links]
 
 
 def compiler_identity() -> str:
@@ -82,7 +99,7 @@ def _link(command: list[str], units: Sequence[str]) -> bytes:
         with ThreadPoolExecutor(os.cpu_count()) as pool, Children() as compilers:
             objects = list(pool.map(lambda source: _compile(compilers, command, source), sources))
             linked = Path(work, "model.so")
-            done = compilers.run([*command, "-shared", "-o", linked, *objects], stdout=PIPE, stderr=PIPE)
+            done = compilers.run([*_linker(command), "-o", linked, *objects], stdout=PIPE, stderr=PIPE)
         if done.returncode:
             raise EngineError(f"engine compiled: {command[0]} can't link the model: {done.stderr.splitlines()[-1]}")
         return linked.read_bytes()

@@ -108,5 +108,5 @@ class Edges:
 
     def _check(self, number: int, check: Check) -> str:
         happens, *values = check.nodes
-        text = "".join(f"s->events.push_back({self._text(node)}); " for node in values)
-        return f"if ({self._text(happens)}) {{ s->events.push_back({number}); {text}}}"
+        text = "".join(f"s->events.push({self._text(node)}); " for node in values)
+        return f"if ({self._text(happens)}) {{ s->events.push({number}); {text}}}"

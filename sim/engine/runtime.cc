@@ -2,8 +2,6 @@
 // at the end of the last translation unit.
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
 void model::wake(uint32_t place, word bits) {
     for (const entry *at = reader_entries + reader_starts[place], *end = reader_entries + reader_starts[place + 1];
@@ -24,16 +22,16 @@ struct piece {
 };
 
 struct watched {
-    std::vector<piece> pieces;
-    std::vector<uint32_t> constant, value, last;
+    list<piece> pieces;
+    list<uint32_t> constant, value, last; // words of the same number, but for `last` before the first sample
 };
 
 struct instance : model {
-    std::vector<watched> signals;
-    std::vector<uint32_t> changes; // records: cycle, index in `signals`, value in words of 32 bits
-    uint32_t cycle = 0;
-    bool sampled = false;
-    bool levels[EDGES + 1] = {};
+    list<watched> signals;
+    list<uint32_t> changes; // records: cycle, index in `signals`, value in words of 32 bits
+    uint32_t cycle;
+    bool sampled;
+    bool levels[EDGES + 1];
 
     // Calls the functions of registers whose flags are up. Flags that these raise are for the next edge.
     void step(const range &one) {
@@ -139,7 +137,7 @@ struct instance : model {
 
     // Records the watched signals that changed since the last sample.
     void sample() {
-        for (size_t index = 0; index < signals.size(); index++) {
+        for (size_t index = 0; index < signals.count; index++) {
             watched &signal = signals[index];
             bool same = sampled;
             for (piece &one : signal.pieces) {
@@ -148,7 +146,8 @@ struct instance : model {
             }
             if (same)
                 continue;
-            signal.value = signal.constant;
+            const size_t words = signal.constant.count;
+            std::copy(signal.constant.begin(), signal.constant.end(), signal.value.begin());
             for (const piece &one : signal.pieces) {
                 word bits = w[one.place] >> one.shift;
                 if (one.width < 64)
@@ -160,13 +159,12 @@ struct instance : model {
                 if (by + one.width > 64)
                     signal.value[to + 2] |= (uint32_t)(bits >> (64 - by));
             }
-            if (sampled && signal.value == signal.last)
+            if (sampled && std::equal(signal.value.begin(), signal.value.end(), signal.last.begin()))
                 continue;
             std::swap(signal.last, signal.value);
-            signal.value.resize(signal.constant.size());
-            changes.push_back(cycle);
-            changes.push_back((uint32_t)index);
-            changes.insert(changes.end(), signal.last.begin(), signal.last.end());
+            changes.push(cycle);
+            changes.push((uint32_t)index);
+            changes.append(signal.last.begin(), words);
         }
         sampled = true;
         cycle++;
@@ -179,12 +177,13 @@ extern "C" {
 
 // Back to the initial state; inputs keep their values.
 void model_reset(instance *s) {
-    std::vector<word> kept;
+    list<word> kept = {};
     for (uint32_t index = 0; index < INPUTS; index++)
-        kept.push_back(s->w[input_places[index]]);
+        kept.push(s->w[input_places[index]]);
     std::memset(s->w, 0, WORDS * sizeof(word));
     for (uint32_t index = 0; index < INPUTS; index++)
         s->w[input_places[index]] = kept[index];
+    kept.release();
     std::memset(s->m, 0, MEMORY_WORDS * sizeof(word));
     for (const range &one : ranges)
         for (uint32_t number = one.first_word * 32; number < one.end; number++)
@@ -203,7 +202,7 @@ void model_reset(instance *s) {
 }
 
 instance *model_create() {
-    instance *s = new instance();
+    instance *s = (instance *)std::calloc(1, sizeof(instance));
     s->w = (word *)std::calloc(WORDS + 1, sizeof(word));
     s->m = (word *)std::calloc(MEMORY_WORDS + 1, sizeof(word));
     s->d = (flags *)std::calloc(FLAG_WORDS + 1, sizeof(flags));
@@ -216,7 +215,16 @@ instance *model_create() {
 void model_destroy(instance *s) {
     for (void *one : {(void *)s->w, (void *)s->m, (void *)s->d, (void *)s->changed_places, (void *)s->changed_values})
         std::free(one);
-    delete s;
+    for (watched &signal : s->signals) {
+        signal.pieces.release();
+        for (list<uint32_t> *one : {&signal.constant, &signal.value, &signal.last})
+            one->release();
+    }
+    s->signals.release();
+    s->changes.release();
+    s->stores.release();
+    s->events.release();
+    std::free(s);
 }
 
 word *model_words(instance *s) { return s->w; }
@@ -239,29 +247,30 @@ void model_checks(instance *s) {
     comb_checks(s);
 }
 
-size_t model_events_size(instance *s) { return s->events.size(); }
-const word *model_events(instance *s) { return s->events.data(); }
+size_t model_events_size(instance *s) { return s->events.count; }
+const word *model_events(instance *s) { return s->events.begin(); }
 void model_clear_events(instance *s) { s->events.clear(); }
 
 // Adds a signal to those that are sampled: pieces of four numbers, words of its constant bits.
 void model_watch(instance *s, const uint32_t *pieces, size_t count, const uint32_t *constant, size_t words) {
-    watched signal;
+    watched signal = {};
     for (size_t index = 0; index < count; index++, pieces += 4)
-        signal.pieces.push_back({pieces[0], pieces[1], pieces[2], pieces[3], 0});
-    signal.constant.assign(constant, constant + words);
-    signal.value = signal.constant;
-    s->signals.push_back(signal);
+        signal.pieces.push({pieces[0], pieces[1], pieces[2], pieces[3], 0});
+    signal.constant.append(constant, words);
+    signal.value.extend(words);
+    signal.last.extend(words);
+    s->signals.push(signal);
 }
 
 // Samples the watched signals; returns the words of changes so far.
 size_t model_sample(instance *s) {
     s->look();
     s->sample();
-    return s->changes.size();
+    return s->changes.count;
 }
 
-size_t model_changes_size(instance *s) { return s->changes.size(); }
-const uint32_t *model_changes(instance *s) { return s->changes.data(); }
+size_t model_changes_size(instance *s) { return s->changes.count; }
+const uint32_t *model_changes(instance *s) { return s->changes.begin(); }
 void model_clear_changes(instance *s) { s->changes.clear(); }
 
 // Runs a clock for up to `count` cycles: a falling edge when it is high, then a rising one. Stops behind the edge that
@@ -273,7 +282,7 @@ size_t model_run(instance *s, uint32_t clock, uint32_t clock_shift, size_t count
     const word bit = (word)1 << clock_shift;
     const flags *needs = until >= 0 ? instance::needs_of((uint32_t)until) : nullptr;
     *hit = 0;
-    while (cycles < count && !*hit && s->events.empty() && s->changes.size() < room) {
+    while (cycles < count && !*hit && !s->events.count && s->changes.count < room) {
         if (s->w[clock] & bit) {
             s->w[clock] &= ~bit;
             s->wake(clock, bit);
@@ -282,7 +291,7 @@ size_t model_run(instance *s, uint32_t clock, uint32_t clock_shift, size_t count
             else
                 s->fall(clock, clock_shift);
         }
-        if (s->signals.empty()) {
+        if (!s->signals.count) {
             s->look_at(needs);
         } else {
             s->look();

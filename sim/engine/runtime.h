@@ -4,10 +4,41 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <cstdlib>
+#include <cstring>
 
 typedef uint64_t word;
 typedef uint32_t flags;
+
+// Numbers, or structs of them and of other lists: what can be moved by copying its bytes. A list of zero bytes is empty.
+// This is all that a model takes of a C++ library, so that it can be linked without one: zig would compile its own first.
+template <typename T> struct list {
+    T *items;
+    size_t count, room;
+
+    T *begin() const { return items; }
+    T *end() const { return items + count; }
+    T &operator[](size_t index) const { return items[index]; }
+    void clear() { count = 0; }
+    void release() {
+        std::free(items);
+        *this = {};
+    }
+    // Adds so many items of zero bytes; the first of them.
+    T *extend(size_t more) {
+        if (count + more > room) {
+            room = 2 * (count + more);
+            items = (T *)std::realloc((void *)items, room * sizeof(T));
+            if (!items)
+                std::abort();
+        }
+        std::memset((void *)(items + count), 0, more * sizeof(T));
+        count += more;
+        return items + count - more;
+    }
+    void push(const T &item) { *extend(1) = item; }
+    void append(const T *first, size_t more) { std::memcpy((void *)extend(more), first, more * sizeof(T)); }
+};
 
 struct stored {
     uint32_t place;
@@ -22,8 +53,8 @@ struct model {
     uint32_t *changed_places;
     word *changed_values;
     uint32_t changed;
-    std::vector<stored> stores;
-    std::vector<word> events;
+    list<stored> stores;
+    list<word> events;
 
     // The next value of a register.
     void next(uint32_t place, word value) {
@@ -33,7 +64,7 @@ struct model {
         }
     }
     void store(uint32_t place, word value, word mask, uint32_t memory) {
-        stores.push_back({place, value, mask, memory});
+        stores.push({place, value, mask, memory});
     }
     // Has all functions called again that read one of these bits of a word.
     void wake(uint32_t place, word bits);

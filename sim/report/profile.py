@@ -84,9 +84,9 @@ def page(profile: Profile, title: str, lines: Lines, sources: Mapping[str, Seque
     whole, costs = _whole(profile), profile.hottest
     most = costs[0].cycles if costs else 1
     parts = [f"<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{html.escape(title)}</title>"
-             f"<style>{_STYLE}</style>\n<h1>{html.escape(title)}</h1>\n<p>The grid ran {profile.timeline.ran:,} cycles; "
-             f"its warps lived {whole:,} all together, of which each instruction below has its share. Point at a bar: "
-             f"how many cycles went by for each reason.</p>\n<p class=\"key\">"
+             f"<style>{_STYLE}</style>\n<h1>{html.escape(title)}</h1>\n<p>The grid ran {profile.timeline.ran:,} "
+             f"cycles; its warps lived {whole:,} all together, of which each instruction below has its share. "
+             f"Point at a bar: how many cycles went by for each reason.</p>\n<p class=\"key\">"
              + "".join(f'<i style="background:{colour}"></i>{reason.name.lower()}: {meaning}'
                        for reason, (colour, meaning) in REASONS.items()) + "</p>\n"]
     for name, source in sources.items():

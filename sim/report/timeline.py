@@ -35,8 +35,8 @@ def page(timeline: Timeline, title: str) -> str:
         text = texts.setdefault(one.text, len(texts))
         end = timeline.end if one.end is None else one.end
         executed[one.warp] += [one.cycle, end, one.pc, text, one.active, one.error.value]
-    content = {"title": title, "cycles": timeline.end, "ran": timeline.ran, "texts": list(texts), "spans": spans, "executed": executed,
-               "reasons": [[reason.name.lower(), *REASONS[reason]] for reason in reasons]}
+    content = {"title": title, "cycles": timeline.end, "ran": timeline.ran, "texts": list(texts), "spans": spans,
+               "executed": executed, "reasons": [[reason.name.lower(), *REASONS[reason]] for reason in reasons]}
     written = json.dumps(content, separators=(",", ":")).replace("</", "<\\/")
     return _TEMPLATE.read_text(encoding="utf-8").replace("TIMELINE_CONTENT", written)
 

@@ -20,8 +20,6 @@ __all__ = ["ARCHITECTURE", "MAGIC", "RELOCATION_ENTRY", "SYMBOL_ENTRY", "read_ob
 MAGIC = b"\x7fELF"
 ARCHITECTURE = 50
 """The SM version that files are for."""
-_WIDE_ADDRESSES = 0x400
-"""The flag of files whose addresses have 64 bits."""
 _EMPTY_LIMIT = 1 << 30
 _BINDINGS = frozenset(Binding)
 SYMBOL_ENTRY = struct.Struct("<IBBHQQ")
@@ -56,7 +54,7 @@ def _check_target(elf: ELFFile, name: str) -> None:
     machine = elf["e_machine"]
     if machine != "EM_CUDA":
         raise ProgramError(f"{name}: for machine {machine}, not EM_CUDA")
-    if elf.elfclass != 64 or not elf["e_flags"] & _WIDE_ADDRESSES:
+    if elf.elfclass != 64:
         raise ProgramError(f"{name}: for 32-bit addresses (-m32); there are only 64-bit ones")
     architecture = elf["e_flags"] & 0xFF
     if architecture != ARCHITECTURE:

@@ -18,6 +18,7 @@ from sim import interrupt, run
 from sim.command import Parser
 from sim.engine import PysimEngine
 from sim.interrupt import Interrupted, deferred, handled, raise_noted
+from sim.testbench import Bench
 from sim.testbench import run as run_testbench
 
 ROOT = Path(__file__).parents[2]
@@ -245,9 +246,11 @@ def test_a_testbench_keeps_its_waveform_up_to_there(listening, tmp_path):
                 signal.raise_signal(signal.SIGINT)
             await ctx.tick()
 
+    def test(bench: Bench) -> None:
+        bench.simulate(dut, [body], traces={"count": dut.count})
+
     with pytest.raises(Interrupted) as caught, handled():
-        run_testbench("counter", lambda bench: bench.simulate(dut, [body], traces={"count": dut.count}) and None,
-                      PysimEngine, vcd=waveform)
+        run_testbench("counter", test, PysimEngine, vcd=waveform)
     assert caught.value.line == f"interrupted after 20 cycles; {waveform} goes up to there"
     assert f"#{20 * 10}\n" in waveform.read_text() and f"#{30 * 10}\n" not in waveform.read_text()
     assert kept.read_text() == "kept"

@@ -13,10 +13,10 @@ import pytest
 from rtl.params import PRESETS
 from sim.cuda.build import LIBRARIES, library_folder
 from sim.cuda.device import Device
-from sim.cuda.runner import ModelRunner
 from sim.cuda.server import Server
 from sim.cuda.setup import environment
 from sim.engine.build import compiler, missing_tool
+from sim.runner import ModelRunner
 
 pytestmark = pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_tool()}")
 _SOURCE = Path(__file__).with_name("client.c")

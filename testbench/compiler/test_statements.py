@@ -30,7 +30,8 @@ _SPELLINGS = f"""{HEADER}.const .u32 table[4] = {{1, 2, 3, 4}};
  mad.lo.s32 a, a, -123456, b; ld.const.u32 r0, [table+8]; xor.b32 a, a, r0;
  st.local.u32 [kept+4], a; ld.local.u32 r1, [kept+8]; sub.u32 a, r1, a;
  mov.u64 e, sum; atom.global.cas.b32 r2, [e], a, b; shfl.down.b32 r3|p, a, 1, 31; @p bra L;
- st.shared.u32 [own+4], a; ld.param.u32 r2, [P1]; st.global.u32 [R7], r2; bar.red.popc.u32 r2, 1, 64, p; membar.gl; @!q st.global.u32 [d+12], r2;
+ st.shared.u32 [own+4], a; ld.param.u32 r2, [P1]; st.global.u32 [R7], r2;
+ bar.red.popc.u32 r2, 1, 64, p; membar.gl; @!q st.global.u32 [d+12], r2;
 L: st.global.v2.u32 [d+-8], {{a, r3}}; ret; }}
 """
 

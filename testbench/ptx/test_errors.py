@@ -172,6 +172,8 @@ INSTRUCTIONS = [
     ("mov.u32 v.q, 1;", "v has 4 elements, and no .q"),
     ("mov.u32 r0.x, 1;", "r0 is a register of type .b32: it has no .x"),
     ("mov.u32 r0, v;", "mov.u32 moves no vector of 4: expected .b16, .b32 or .b64, in 2 parts or 4"),
+    ("mov.v2.pred {p, q}, {q, p};", "mov.v2 has no modifier .pred here: expected .b16, .b32, .b64, .f32, .f64, .s16, "
+                                    ".s32, .s64, .u16, .u32, .u64"),
     ("mov.b64 {r0, r1}, {r2, r3};", "mov takes vectors on both sides only with .v2 or .v4"),
     ("mov.b64 d0, {r0, r1, r2};", "mov.b64 moves no vector of 3: expected .b16, .b32 or .b64, in 2 parts or 4"),
     ("mov.b64 d0, {r0, h1};", "h1 has type .b16: expected 32 bits"),

@@ -193,6 +193,8 @@ static void forked(void) {
 
 static void endless(void) {
     void *function = begin("endless");
+    puts("begun");
+    fflush(stdout);
     IS(0, cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
     IS(702, cuCtxSynchronize());
 }

@@ -14,6 +14,9 @@ setup         the environment that a program needs
 server        connections, and an answer for each call
 device        memory, modules, launches and limits of contexts
 images        PTX, cubins and fatbins
+compilers     what makes programs of PTX, and links
+recording     waveform, timeline and profile of one launch
+report        all launches as a table, and as JSON
 errors        CUDA's results, and which of them an error of the machine becomes
 ============  ==========================================================================================
 """

@@ -16,11 +16,12 @@ from tqdm import tqdm
 
 from rtl.params import PRESETS
 from sim.command import CommandError, Parser, add_cache_option, check_file, write_file
+from sim.cuda.compilers import Compiler, OwnCompiler, Ptxas
 from sim.cuda.device import Device
 from sim.cuda.recording import Files, Recording
 from sim.cuda.report import content, table
 from sim.cuda.server import Server
-from sim.cuda.setup import check_setup, environment
+from sim.cuda.setup import check_setup, environment, find_ptxas
 from sim.engine import ENGINES, chosen_engine
 from sim.interrupt import interrupted, stop_threads
 from sim.launch_options import number_from_one
@@ -45,6 +46,7 @@ class Options:
     check: bool
     max_cycles: int
     memory: int
+    ptxas: bool
     launch: int | None
     vcd: str | None
     fst: str | None
@@ -75,6 +77,8 @@ def _parser() -> Parser:
                         help=f"give a launch up after N cycles (default: {_LIMIT})")
     parser.add_argument("--memory", metavar="MIB", type=number_from_one, default=_MEMORY_MIB,
                         help=f"device memory (default: {_MEMORY_MIB}); what nobody writes takes no room")
+    parser.add_argument("--ptxas", action="store_true",
+                        help="compile PTX by NVIDIA's assembler, where it is installed")
     parser.add_argument("--launch", metavar="N", type=number_from_one,
                         help="record launch N of the table that is printed at the end, not with the engine model")
     waveform = parser.add_mutually_exclusive_group()
@@ -97,6 +101,16 @@ def _runner(options: Options) -> Runner:
             raise CommandError("--check needs hardware, which the engine model does not have")
         return ModelRunner(params)
     return HardwareRunner(params, chosen_engine(options), check=options.check)
+
+
+def _compiler(options: Options) -> Compiler:
+    """What compiles PTX. CommandError where it is not installed."""
+    if not options.ptxas:
+        return OwnCompiler()
+    found = find_ptxas(options.command)
+    if found is None:
+        raise CommandError("--ptxas: NVIDIA's assembler is not installed: pip install nvidia-cuda-nvcc-cu11==11.8.89")
+    return Ptxas(found)
 
 
 def _recording(options: Options) -> Recording | None:
@@ -174,7 +188,7 @@ def _work(options: Options) -> int:
         raise CommandError("no program: a command follows --")
     if options.report is not None:
         check_file(options.report)
-    recording = _recording(options)
+    recording, compiler = _recording(options), _compiler(options)
     with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False, delay=1) as bar:
         def progress(launch: int, cycles: int) -> None:
             bar.set_description_str(f"launch {launch}", refresh=False)
@@ -182,7 +196,7 @@ def _work(options: Options) -> int:
 
         device = Device(_runner(options), options.memory << 20, options.max_cycles, progress, recording)
         try:
-            code = _programs(options, Server(device))
+            code = _programs(options, Server(device, compiler))
         except KeyboardInterrupt as request:
             bar.close()
             _tell(options, device, recording, interrupted(request).code)

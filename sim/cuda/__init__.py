@@ -17,6 +17,7 @@ images        PTX, cubins and fatbins
 compilers     what makes programs of PTX, and links
 recording     waveform, timeline and profile of one launch
 report        all launches as a table, and as JSON
+names         of kernels, for people
 errors        CUDA's results, and which of them an error of the machine becomes
 ============  ==========================================================================================
 """

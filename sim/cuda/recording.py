@@ -10,6 +10,7 @@ from typing import Any
 
 from rtl.params import SmParams
 from sim.command import CommandError, check_file, write_file
+from sim.cuda.names import readable
 from sim.machine.profile import Profile
 from sim.report import profile as profile_report
 from sim.report import timeline as timeline_report
@@ -87,7 +88,7 @@ class Recording:
         """Writes the pages; the waveform was written when the launch ended."""
         assert self._runner is not None
         note = ", up to the interruption" if outcome.status == "interrupted" else ""
-        title = f"launch {self.number}: {kernel}, {self._setting}"
+        title = f"launch {self.number}: {readable(kernel)}, {self._setting}"
         cycles = self._runner.hardware.cycles
         if self._files.profile is not None:
             self._profile.finish(cycles, outcome.cycles)

@@ -1,16 +1,13 @@
 """What a program's launches came to: a table for people, a file for programs."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sim.cuda.device import LaunchRecord
+from sim.cuda.names import readable
 
-__all__ = ["content", "readable", "table"]
-
-_LONGEST_NAME = 40
-
+__all__ = ["content", "table"]
 
 def _shape(sizes: tuple[int, int, int]) -> str:
     """Three sizes without the last ones that are 1."""
@@ -18,18 +15,6 @@ def _shape(sizes: tuple[int, int, int]) -> str:
     while len(shown) > 1 and shown[-1] == 1:
         shown.pop()
     return ",".join(map(str, shown))
-
-
-def readable(name: str) -> str:
-    """The name of a kernel for people: of a mangled one the names that it is nested in, joined by dots."""
-    if match := re.match(r"_ZN?(?=[0-9])", name):
-        parts, at = [], match.end()
-        while number := re.match(r"[0-9]+", name[at:]):
-            start = at + number.end()
-            at = start + int(number[0])
-            parts.append(re.sub(r"_(2[0-9a-f]|3[a-f]|5b|5d)", lambda found: chr(int(found[1], 16)), name[start:at]))
-        name = ".".join(part for part in parts if part not in ("cudapy", "<locals>"))
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME - 1]}…"
 
 
 def table(launches: Sequence[LaunchRecord]) -> list[str]:

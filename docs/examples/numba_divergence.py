@@ -18,7 +18,7 @@ THREADS = (32, 16, 8, 4)
 
 
 @cuda.jit
-def iterate(rounds, values):  # noqa: ANN001, ANN201
+def iterate(rounds: np.ndarray, values: np.ndarray) -> None:
     """Iterates the logistic map as often as each thread is told."""
     i = cuda.grid(1)
     value = values[i]

@@ -13,14 +13,15 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import LaunchRejection
 from rtl.params import SmParams
 from sim.engine import Engine
+from sim.interrupt import Interrupted, raise_noted
 from sim.launch import Launch
 from sim.machine.hardware import Hardware
-from sim.machine.hosted import HardwareResult, HostedMachine
+from sim.machine.hosted import HardwareResult, HostedMachine, RunInterrupted
 from sim.model.warp import Machine as WarpModel
 from sim.report.error_status import DecodedStatus, decode, registers_of
 from sim.toolchain.spelling import spell
 
-__all__ = ["HardwareRunner", "MachineError", "ModelRunner", "Outcome", "Runner"]
+__all__ = ["HardwareRunner", "LaunchInterrupted", "MachineError", "ModelRunner", "Outcome", "Runner"]
 
 Progress = Callable[[int], object]
 _THREAD = re.compile(r"thread (\d+), address (0x[0-9a-f]+)")
@@ -55,8 +56,9 @@ class MachineError:
 class Outcome:
     """How a run ended.
 
-    ``status`` is ``ok``, ``error`` or ``timeout``; ``reason`` says more where the machine says more. ``cycles`` are
-    those of the clock, on the warp model its instructions. ``difference`` is what hardware and warp model differ in.
+    ``status`` is ``ok``, ``error``, ``timeout`` or ``interrupted``; ``reason`` says more where the machine says more.
+    ``cycles`` are those of the clock, on the warp model its instructions. ``difference`` is what hardware and warp
+    model differ in.
     """
 
     status: str
@@ -79,6 +81,14 @@ def _machine_error(launch: Launch, status: DecodedStatus, detail: str = "") -> M
         int(found[1]) if found else None, int(found[2], 16) if found else None)
 
 
+class LaunchInterrupted(Interrupted):
+    """A request to end the program that came during a launch. ``outcome``: what the launch came to until then."""
+
+    def __init__(self, number: int, outcome: Outcome) -> None:
+        super().__init__(number)
+        self.outcome = outcome
+
+
 class Runner(ABC):
     """Runs one launch after the other, each on the launch's own memory, which then holds what it has left."""
 
@@ -86,7 +96,8 @@ class Runner(ABC):
 
     @abstractmethod
     def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:
-        """Runs a launch to its end, an error, or ``limit`` cycles. ``progress`` is told of cycles as they pass."""
+        """Runs a launch to its end, an error, or ``limit`` cycles. ``progress`` is told of cycles as they pass.
+        LaunchInterrupted after Ctrl-C, or where :func:`~sim.interrupt.stop_threads` ends it."""
 
 
 class ModelRunner(Runner):
@@ -101,14 +112,18 @@ class ModelRunner(Runner):
         """See Runner."""
         memory = launch.memory
         before = set(memory.regions)
+        machine = WarpModel(launch, warps=self.params.warps, stack_tokens=self.params.stack_tokens)
         try:
-            machine = WarpModel(launch, warps=self.params.warps, stack_tokens=self.params.stack_tokens)
             while True:
+                raise_noted()
                 done = machine.instructions
                 result = machine.run(min(self._STEP, limit - done))
                 progress(machine.instructions - done)
                 if result.status != "timeout" or machine.instructions in (done, limit):
                     break
+        except Interrupted as request:
+            raise LaunchInterrupted(request.number, Outcome(
+                "interrupted", machine.instructions, machine.instructions)) from None
         finally:
             for name in [name for name in memory.regions if name not in before]:
                 memory.free(memory.regions[name][0])
@@ -137,6 +152,8 @@ class HardwareRunner(Runner):
         hardware = self.hardware
         try:
             result = hardware.run(launch, limit, progress)
+        except RunInterrupted as request:
+            raise LaunchInterrupted(request.number, outcome_of(launch, hardware, request.result)) from None
         finally:
             hardware.clear()
         return outcome_of(launch, hardware, result)

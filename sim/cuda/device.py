@@ -13,12 +13,14 @@ from rtl.isa.errors import WarpError
 from rtl.params import WARP_THREADS
 from sim.command import CommandError
 from sim.cuda.errors import LAUNCH_FAILED, CudaError, result_of_warp_error
-from sim.launch import SHARED_LIMIT, Placement, lacking, place
+from sim.cuda.recording import Recording
+from sim.interrupt import stop_threads
+from sim.launch import SHARED_LIMIT, Launch, Placement, lacking, place
 from sim.launch.attributes import MOST_THREADS, blocks_at_a_time, most_threads
 from sim.launch.memory import OutOfMemoryError, SharedMemory
 from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT, empty_output
 from sim.report.output import Output, output_of
-from sim.runner import Outcome, Runner
+from sim.runner import LaunchInterrupted, Outcome, Runner
 from sim.toolchain.module import Kernel, Module, ProgramError
 
 __all__ = ["CLOCK_KHZ", "Context", "Device", "LaunchRecord", "LoadedKernel"]
@@ -33,13 +35,17 @@ _OUT_OF_RESOURCES, _TIMEOUT, _ASSERT, _UNSUPPORTED_LIMIT, _NOT_SUPPORTED = 701, 
 
 @dataclass
 class LaunchRecord:
-    """One launch, as the table at the end shows it. ``seconds`` are those of the host."""
+    """One launch, as the table at the end shows it. ``seconds`` are those of the host, ``result`` is CUDA's; of a
+    launch that failed, ``message`` says why, and ``assertions`` are those that did not hold."""
 
     kernel: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     outcome: Outcome
     seconds: float
+    result: int = 0
+    message: str = ""
+    assertions: tuple[str, ...] = ()
 
 
 @dataclass
@@ -70,6 +76,7 @@ class Device:
         memory_bytes: Bytes of device memory.
         limit: Cycles after which a launch is given up.
         progress: Is told the number of each launch, and cycles as they pass.
+        recording: Of one of the launches, if one is recorded.
 
     Attributes:
         memory: The device's memory, which programs map.
@@ -79,8 +86,11 @@ class Device:
     """
 
     def __init__(self, runner: Runner, memory_bytes: int, limit: int,
-                 progress: Callable[[int, int], object] = lambda _launch, _cycles: None) -> None:
+                 progress: Callable[[int, int], object] = lambda _launch, _cycles: None,
+                 recording: Recording | None = None) -> None:
         self._runner = runner
+        self._recording = recording
+        self._stopped = False
         self._limit = limit
         self._progress = progress
         self.memory = SharedMemory(memory_bytes)
@@ -194,24 +204,50 @@ class Device:
             raise CudaError(_INVALID_VALUE, str(error)) from error
         if (why := lacking(made, params)) is not None:
             raise CudaError(_OUT_OF_RESOURCES, f"kernel {loaded.kernel.name}: {why[0]}, the machine has {why[1]}")
-        made = made.on(params)
-        number, begin = len(self.launches) + 1, time.monotonic()
-        try:
-            outcome = self._runner.run(made, self._limit, lambda cycles: self._progress(number, cycles))
-        except OutOfMemoryError as error:
-            raise CudaError(_OUT_OF_MEMORY) from error
-        except CommandError as error:
-            raise CudaError(LAUNCH_FAILED, str(error)) from error
+        if self._stopped:
+            raise CudaError(LAUNCH_FAILED)
+        number = len(self.launches) + 1
+        outcome, seconds = self._run(made.on(params), number)
         self.cycles += outcome.cycles
-        self.launches.append(LaunchRecord(loaded.kernel.name, grid, block, outcome, time.monotonic() - begin))
         output = output_of(self.memory, placed.output)
         if placed.output is not None:
             empty_output(self.memory, placed.output)
         context.error = self._result(outcome, output)
-        if context.error:
-            print(f"warpstack: launch {number}: {self._why(loaded.kernel.name, outcome, output)}", file=sys.stderr,
-                  flush=True)
+        message = self._why(loaded.kernel.name, outcome, output) if context.error else ""
+        self.launches.append(LaunchRecord(loaded.kernel.name, grid, block, outcome, seconds, context.error,
+                                          message, tuple(output.failed)))
+        if message:
+            print(f"warpstack: launch {number}: {message}", file=sys.stderr, flush=True)
         return output
+
+    def _run(self, made: Launch, number: int) -> tuple[Outcome, float]:
+        """Runs a launch, on the machine that is watched if it is the one that is recorded: what it came to, and the
+        seconds that it took."""
+        recording = self._recording if self._recording is not None and self._recording.number == number else None
+        runner, begin = self._runner, time.monotonic()
+        try:
+            if recording is not None:
+                runner = recording.runner()
+                begin = time.monotonic()    # to make the machine is no part of the launch
+            outcome = runner.run(made, self._limit, lambda cycles: self._progress(number, cycles))
+        except OutOfMemoryError as error:
+            raise CudaError(_OUT_OF_MEMORY) from error
+        except CommandError as error:
+            if recording is not None:
+                recording.failure = str(error)
+            raise CudaError(LAUNCH_FAILED, str(error)) from error
+        except LaunchInterrupted as request:
+            outcome = request.outcome
+        seconds = time.monotonic() - begin
+        if recording is not None:
+            recording.finish(made.kernel.name, outcome)
+        return outcome, seconds
+
+    def stop(self, signal: int) -> None:
+        """Ends the launch that runs, which has come to what it has; others fail from now on."""
+        if not self._stopped:
+            self._stopped = True
+            stop_threads(signal)
 
     def _check_shape(self, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
         """CudaError for a grid or a block that no launch can have."""
@@ -229,6 +265,8 @@ class Device:
             return _ASSERT
         if outcome.status == "ok":
             return 0
+        if outcome.status == "interrupted":
+            return LAUNCH_FAILED
         if outcome.status == "timeout":
             return _TIMEOUT
         if outcome.error is not None and outcome.error.error is not WarpError.NONE:
@@ -240,6 +278,8 @@ class Device:
         """The line that says why a launch failed."""
         if output.failed:
             return output.failed[0]
+        if outcome.status == "interrupted":
+            return f"kernel {kernel}: interrupted after {outcome.cycles:,} cycles"
         if outcome.difference is not None:
             return f"kernel {kernel}: {outcome.difference}"
         if outcome.error is not None:

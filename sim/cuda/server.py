@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from sim.cuda.compilers import Compiler, JitOptions, OwnCompiler
 from sim.cuda.device import CLOCK_KHZ, Context, Device
 from sim.cuda.errors import CudaError
 from sim.cuda.images import link_images, module_of
@@ -49,19 +50,24 @@ def _read(connection: socket.socket, count: int) -> bytes:
 class Server:
     """Serves a device to programs, until it is closed.
 
+    Parameters:
+        device: The device.
+        compiler: Of PTX; the project's own unless said otherwise.
+
     Attributes:
         name: Of the socket: what SOCKET_VARIABLE tells programs.
-        device: The device.
+        device, compiler: As above.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, compiler: Compiler | None = None) -> None:
         self.device = device
+        self.compiler = compiler or OwnCompiler()
         self.name = f"warpstack-{os.getpid()}-{secrets.token_hex(8)}"
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(f"\0{self.name}")
         self._listener.listen()
         self._connections: dict[threading.Thread, socket.socket] = {}
-        self._modules: dict[tuple[bytes, int], Module] = {}
+        self._modules: dict[tuple[bytes, JitOptions], Module] = {}
         self._closed = False
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
@@ -110,11 +116,11 @@ class Server:
         """How many connections there are."""
         return len(self._connections)
 
-    def module(self, content: bytes, max_registers: int) -> Module:
+    def module(self, content: bytes, options: JitOptions) -> Module:
         """The program of an image; those that were loaded before are kept."""
-        key = (content, max_registers)
+        key = (content, options)
         if key not in self._modules:
-            self._modules[key] = module_of(content, max_registers)
+            self._modules[key] = module_of(content, self.compiler, options)
         return self._modules[key]
 
 
@@ -217,7 +223,7 @@ class _Session:
         return {"base": base, "size": size, "kind": 0, "context": 0}, b""
 
     def _module_load(self, context: Context | None, fields: Mapping[str, int], data: bytes) -> Answer:
-        module = self._server.module(data, fields["max_registers"])
+        module = self._server.module(data, JitOptions(fields["max_registers"], fields["level"]))
         return {"module": self._device.load(self._present(context), module)}, b""
 
     def _module_unload(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
@@ -277,7 +283,7 @@ class _Session:
             size, = struct.unpack_from("<Q", data)
             images.append(data[8:8 + size])
             data = data[8 + size:]
-        return {}, link_images(images, fields["max_registers"])
+        return {}, link_images(images, self._server.compiler, JitOptions(fields["max_registers"], fields["level"]))
 
     def _get_limit(self, context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
         return {"value": self._device.get_limit(self._present(context), fields["limit"])}, b""

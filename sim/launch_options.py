@@ -10,7 +10,7 @@ from sim.activity import activity
 from sim.board.errors import BoardError
 from sim.board.link import BAUD, Link, open_port
 from sim.board.machine import Board
-from sim.board.placing import fit
+from sim.board.placing import fit, share
 from sim.command import CommandError, Parser, add_cache_option
 from sim.engine import current_name
 from sim.launch import Launch, lacking, prepare
@@ -22,16 +22,14 @@ from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT
 from sim.toolchain.module import Module
 from sim.toolchain.runtime.supply import supplied
 
-__all__ = ["BOARD", "LaunchError", "LaunchOptions", "add_board_options", "add_launch_options", "check_size",
-           "machine_of", "number_from_one", "open_board", "prepared"]
+__all__ = ["BOARD", "DEFAULT_PRESET", "LaunchError", "LaunchOptions", "add_board_options", "add_launch_options",
+           "check_size", "machine_of", "number_from_one", "open_board", "prepared"]
 
 
 DEFAULT_PRESET = "default"
 """What is simulated unless something else is asked for."""
 BOARD = "board"
 """The engine that is no engine: a board at a serial port."""
-_OF_BOARD = 16
-"""The part of a board's memory that a kernel's output and its heap get, at most, unless more is asked for."""
 T = TypeVar("T", bound=Any)
 
 
@@ -135,7 +133,7 @@ def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board
     with activity(f"reading {options.program}"):
         module = supplied(read_program(options.program))
     name, params = machine_of(options.preset, board)
-    output, heap = (size if board is None or size is not None else min(default, board.size // _OF_BOARD)
+    output, heap = (size if board is None or size is not None else share(default, board.size)
                     for size, default in ((options.output, OUTPUT_DEFAULT), (options.heap, HEAP_DEFAULT)))
     check_instructions(module, module.kernel(options.entry), name, params)
 

@@ -5,24 +5,33 @@ All say what a run came to in one form, and an error of the machine in one form.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rtl.fpga.machine import MEMORY_BASE
 from rtl.isa.errors import WarpError
 from rtl.layouts import LaunchRejection
 from rtl.params import SmParams
+from sim.board.machine import Board
+from sim.board.placing import launch_with_stacks
 from sim.engine import Engine
 from sim.launch import Launch
+from sim.launch.memory import Memory
+from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
+from sim.machine.comparison import memory_difference
 from sim.machine.hardware import Hardware
 from sim.machine.hosted import HardwareResult, HostedMachine
 from sim.model.warp import Machine as WarpModel
 from sim.report.error_status import DecodedStatus, decode, registers_of
+from sim.toolchain.module import Kernel
 from sim.toolchain.spelling import spell
 
-__all__ = ["HardwareRunner", "MachineError", "ModelRunner", "Outcome", "Runner"]
+__all__ = ["BoardRunner", "HardwareRunner", "MachineError", "ModelRunner", "Outcome", "Runner", "Space", "outcome_of"]
 
 Progress = Callable[[int], object]
+_MODEL_LIMIT = 1_000_000_000
+"""Instructions of the warp model, after which it is given up."""
 _THREAD = re.compile(r"thread (\d+), address (0x[0-9a-f]+)")
 """What the warp model says of an error: the first thread that failed, and its address."""
 
@@ -79,10 +88,31 @@ def _machine_error(launch: Launch, status: DecodedStatus, detail: str = "") -> M
         int(found[1]) if found else None, int(found[2], 16) if found else None)
 
 
+@dataclass(frozen=True)
+class Space:
+    """Where the memory of a machine lies: its first address, bytes between what is allocated there, and how many bytes
+    there are, None for as many as are wanted."""
+
+    first: int = 0x2_0000_0000
+    gap: int = 4096
+    size: int | None = None
+
+
 class Runner(ABC):
-    """Runs one launch after the other, each on the launch's own memory, which then holds what it has left."""
+    """Runs one launch after the other, each on the launch's own memory, which then holds what it has left.
+
+    Attributes:
+        params: The machine.
+        space: Where its memory lies.
+    """
 
     params: SmParams
+    space: Space = Space()
+
+    def sized(self, make: Callable[[int, int | None], Launch], local: int, _kernel: Kernel) -> Launch:
+        """The launch of a kernel that ``make`` makes for bytes of local memory a thread, and of stack a warp or None
+        for the default: ``local`` bytes, or fewer where the machine's memory has no room for these."""
+        return make(local, None)
 
     @abstractmethod
     def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:
@@ -110,8 +140,7 @@ class ModelRunner(Runner):
                 if result.status != "timeout" or machine.instructions in (done, limit):
                     break
         finally:
-            for name in [name for name in memory.regions if name not in before]:
-                memory.free(memory.regions[name][0])
+            memory.free_new(before)
         found = machine.error_status
         error = None if found is None else _machine_error(launch, decode(registers_of(machine)), found.detail)
         return Outcome(result.status, machine.instructions, machine.instructions, error, result.reason)
@@ -140,6 +169,53 @@ class HardwareRunner(Runner):
         finally:
             hardware.clear()
         return outcome_of(launch, hardware, result)
+
+
+class BoardRunner(Runner):
+    """A board. It is sent what has changed since the last launch, and read is what a launch may have written.
+
+    Parameters:
+        board: The board.
+        check: Whether memory at the end is compared with that of the warp model.
+        results: Names of the regions that are read back, None: all. What a launch leaves in others is lost.
+    """
+
+    def __init__(self, board: Board, *, check: bool = False, results: Container[str] | None = None) -> None:
+        self.params, self.board = board.params, board
+        self.space = Space(MEMORY_BASE, 0, board.size)
+        self._check, self._results = check, results
+        board.in_place = True
+
+    def sized(self, make: Callable[[int, int | None], Launch], local: int, kernel: Kernel) -> Launch:
+        """See Runner."""
+        return launch_with_stacks(make, self.params.warps, local, kernel)
+
+    def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:
+        """See Runner. BoardError when the board does not answer."""
+        board = self.board
+        reference = replace(launch, memory=launch.memory.copy()) if self._check else None
+        try:
+            result = board.run(launch, limit, progress)
+            board.take_back(launch, result, self._results, heap=self._check)
+        except BaseException:
+            board.forget()
+            raise
+        finally:
+            board.clear()
+        outcome = outcome_of(launch, board, result)
+        if reference is None or outcome.status != "ok":
+            return outcome
+        difference = self._difference(launch.memory, reference)
+        return outcome if difference is None else replace(outcome, status="error", difference=difference)
+
+    def _difference(self, memory: Memory, reference: Launch) -> str | None:
+        """What memory differs in from that of the warp model, None when it does not."""
+        expected = ModelRunner(self.params).run(reference, _MODEL_LIMIT)
+        if expected.status != "ok":
+            return "the warp model does not end as the board does"
+        scratch = {name for name in memory.regions if name.startswith((OUTPUT_MEMORY, HEAP_MEMORY))}
+        where = memory_difference(memory, reference.memory, scratch)
+        return None if where is None else f"memory at the end: {where}"
 
 
 def outcome_of(launch: Launch, machine: HostedMachine, result: HardwareResult) -> Outcome:

@@ -20,9 +20,9 @@ from sim.command import CommandError, Parser, add_cache_option
 from sim.cuda.device import Device, LaunchRecord
 from sim.cuda.server import Server
 from sim.cuda.setup import check_setup, environment
-from sim.engine import ENGINES, chosen_engine
-from sim.launch_options import number_from_one
-from sim.runner import HardwareRunner, ModelRunner, Runner
+from sim.engine import ENGINES, chosen_engine, current_name
+from sim.launch_options import BOARD, DEFAULT_PRESET, add_board_options, number_from_one, open_board
+from sim.runner import BoardRunner, HardwareRunner, ModelRunner, Runner
 
 __all__ = ["main"]
 
@@ -39,10 +39,12 @@ class Options:
     """The command line."""
 
     engine: str
-    preset: str
+    preset: str | None
     check: bool
     max_cycles: int
-    memory: int
+    memory: int | None
+    port: str | None
+    baud: int
     shell: bool
     check_setup: bool
     cached: bool
@@ -52,16 +54,21 @@ class Options:
 def _parser() -> Parser:
     parser = Parser("sim.cuda", "Runs a CUDA program: all its kernels run on this machine.",
                     "--engine model -- python docs/examples/numba_add.py")
-    parser.add_argument("--engine", choices=(*ENGINES, _MODEL), default="auto",
-                        help="what runs kernels: the hardware in simulation, or the warp model (default: auto)")
-    parser.add_argument("--preset", choices=tuple(PRESETS), default=_PRESET,
-                        help=f"the machine's size (default: {_PRESET}, which takes blocks of 1,024 threads)")
+    parser.add_argument("--engine", choices=("auto", *ENGINES, _MODEL, BOARD), type=current_name, default="auto",
+                        help="what runs kernels: the hardware in simulation, the warp model, or a board at a serial "
+                             "port (default: auto)")
+    add_board_options(parser)
+    parser.add_argument("--preset", choices=tuple(PRESETS),
+                        help=f"the machine's size (default: {_PRESET}, which takes blocks of 1,024 threads; of a "
+                             "board: what it has)")
     parser.add_argument("--check", action="store_true",
-                        help="compare every instruction with the warp model (not with the engine model)")
+                        help="compare every instruction with the warp model, on a board memory at the end of each "
+                             "launch (not with the engine model)")
     parser.add_argument("--max-cycles", metavar="N", type=number_from_one, default=_LIMIT,
                         help=f"give a launch up after N cycles (default: {_LIMIT})")
-    parser.add_argument("--memory", metavar="MIB", type=number_from_one, default=_MEMORY_MIB,
-                        help=f"device memory (default: {_MEMORY_MIB}); what nobody writes takes no room")
+    parser.add_argument("--memory", metavar="MIB", type=number_from_one,
+                        help=f"device memory (default: {_MEMORY_MIB}; of a board: what it has); what nobody writes "
+                             "takes no room")
     parser.add_argument("--shell", action="store_true", help="serve until Ctrl-C, and print the environment to use")
     parser.add_argument("--check-setup", action="store_true", help="say what is installed, and what is missing")
     add_cache_option(parser)
@@ -70,10 +77,15 @@ def _parser() -> Parser:
 
 
 def _runner(options: Options) -> Runner:
-    params = PRESETS[options.preset]
+    if options.engine == _MODEL and options.check:
+        raise CommandError("--check needs hardware, which the engine model does not have")
+    if options.engine == BOARD and options.memory is not None:
+        raise CommandError("--memory needs a simulation, which a board is not")
+    board = open_board(options.engine, options.port, options.baud, options.preset or DEFAULT_PRESET)
+    if board is not None:
+        return BoardRunner(board, check=options.check)
+    params = PRESETS[options.preset or _PRESET]
     if options.engine == _MODEL:
-        if options.check:
-            raise CommandError("--check needs hardware, which the engine model does not have")
         return ModelRunner(params)
     return HardwareRunner(params, chosen_engine(options), check=options.check)
 
@@ -160,7 +172,7 @@ def _work(options: Options) -> int:
             bar.set_description_str(f"launch {launch}", refresh=False)
             bar.update(cycles)
 
-        device = Device(_runner(options), options.memory << 20, options.max_cycles, progress)
+        device = Device(_runner(options), (options.memory or _MEMORY_MIB) << 20, options.max_cycles, progress)
         server = Server(device)
         try:
             code = _serve(options, server) if options.shell else _run(options, server)

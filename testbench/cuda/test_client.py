@@ -15,22 +15,11 @@ from sim.cuda.build import LIBRARIES, library_folder
 from sim.cuda.device import Device
 from sim.cuda.server import Server
 from sim.cuda.setup import environment
-from sim.engine.build import compiler, missing_tool
+from sim.engine.build import missing_tool
 from sim.runner import ModelRunner
 
 pytestmark = pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_tool()}")
-_SOURCE = Path(__file__).with_name("client.c")
 _LIMIT = 3000
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    """The client's program."""
-    made = tmp_path_factory.mktemp("client") / "client"
-    libraries = library_folder()
-    subprocess.run([*(compiler() or []), "-x", "c", "-std=gnu11", "-Wall", "-Werror", str(_SOURCE), "-x", "none",
-                    str(libraries / "libcuda.so.1"), "-o", str(made)], check=True)
-    return made
 
 
 @pytest.fixture

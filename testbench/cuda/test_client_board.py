@@ -1,5 +1,6 @@
 """The client in C with a board, simulated behind its serial line: what is sent, what is read back, what is refused."""
 
+import struct
 import subprocess
 import sys
 
@@ -11,9 +12,11 @@ from sim.board.machine import Board
 from sim.cuda.command import main
 from sim.cuda.device import Device
 from sim.cuda.server import Server
+from sim.launch.programs import read_program
 from sim.runner import BoardRunner
 from testbench.cuda.test_client import memory_left, run
 from testbench.engine.designs import needs_compiled
+from testbench.programs import PROGRAMS
 from testbench.refusal import refused
 
 pytestmark = needs_compiled
@@ -92,6 +95,24 @@ def test_a_board_is_sent_only_what_has_changed(client, server, link):
     assert first > 15
     assert written < 5
     assert read == 5 * len(["the kernel's variable", *["numbers"] * 2])
+
+
+@pytest.mark.parametrize(("program", "words", "error"), [("hello.O3.cubin", [], 0), ("asserts.O3.cubin", [32], 710)])
+def test_what_a_kernel_prints_and_asserts_on_a_board_is_read_back(server, program, words, error):
+    """From a buffer of which no more is read than was printed. A kernel that has failed leaves the board as it is
+    expected to be."""
+    device = server.device
+    for _ in range(2):
+        context = device.make_context()
+        module = device.load(context, read_program(str(PROGRAMS / "runtime" / program)))
+        _, kernel = device.find_kernel(context, module, "k")
+        out = device.allocate(context, 256, 0)
+        parameters = struct.pack(f"<Q{len(words)}I", out, *words)
+        for _ in range(2 - bool(error)):
+            output = device.launch(context, kernel, parameters, (1, 1, 1), (34 if error else 4, 1, 1), 0)
+            assert context.error == error
+            assert (len(output.text.splitlines()), len(output.failed)) == ((0, 2) if error else (7, 0))
+        device.release(context)
 
 
 def test_the_command_runs_a_program_on_a_board(client, port, capfd):

@@ -20,7 +20,7 @@ from testbench.programs import PROGRAMS
 from testbench.refusal import refused
 
 pytestmark = needs_compiled
-_LIMIT = 30_000
+_LIMIT = 60_000
 _BYTES = 1 << 16
 
 

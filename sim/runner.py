@@ -7,15 +7,16 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from rtl.fpga.machine import MEMORY_BASE
 from rtl.isa.errors import WarpError
 from rtl.layouts import LaunchRejection
 from rtl.params import SmParams
 from sim.board.machine import Board
-from sim.board.placing import launch_with_stacks
+from sim.board.placing import Place, fit, launch_with_stacks
 from sim.engine import Engine
+from sim.interrupt import raise_noted
 from sim.launch import Launch
 from sim.launch.memory import Memory
 from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
@@ -23,13 +24,20 @@ from sim.machine.comparison import memory_difference
 from sim.machine.hardware import Hardware
 from sim.machine.hosted import HardwareResult, HostedMachine
 from sim.model.warp import Machine as WarpModel
+from sim.model.warp import Result
 from sim.report.error_status import DecodedStatus, decode, registers_of
+from sim.report.hardware import describe_hardware
+from sim.report.run import describe
 from sim.toolchain.module import Kernel
 from sim.toolchain.spelling import spell
 
-__all__ = ["BoardRunner", "HardwareRunner", "MachineError", "ModelRunner", "Outcome", "Runner", "Space", "outcome_of"]
+__all__ = ["BoardRunner", "HardwareRunner", "MachineError", "ModelRunner", "Outcome", "Progress", "Runner", "Space",
+           "board_difference", "outcome_of", "outcome_of_model", "run_model"]
 
 Progress = Callable[[int], object]
+T = TypeVar("T")
+_STEP = 10_000
+"""Instructions of the warp model between two looks at how far it is."""
 _MODEL_LIMIT = 1_000_000_000
 """Instructions of the warp model, after which it is given up."""
 _THREAD = re.compile(r"thread (\d+), address (0x[0-9a-f]+)")
@@ -66,6 +74,7 @@ class Outcome:
 
     ``status`` is ``ok``, ``error`` or ``timeout``; ``reason`` says more where the machine says more. ``cycles`` are
     those of the clock, on the warp model its instructions. ``difference`` is what hardware and warp model differ in.
+    ``report`` says all of it as text, in several lines.
     """
 
     status: str
@@ -75,6 +84,7 @@ class Outcome:
     reason: str = ""
     difference: str | None = None
     counters: Mapping[str, int] = field(default_factory=dict)
+    report: str = ""
 
 
 def _machine_error(launch: Launch, status: DecodedStatus, detail: str = "") -> MachineError | None:
@@ -114,15 +124,29 @@ class Runner(ABC):
         for the default: ``local`` bytes, or fewer where the machine's memory has no room for these."""
         return make(local, None)
 
+    def fitted(self, place: Place[T]) -> T:
+        """What ``place`` returns for a launch in a memory of its own, which fits into that of the machine."""
+        return place(None, None, Memory())[1]
+
     @abstractmethod
     def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:
         """Runs a launch to its end, an error, or ``limit`` cycles. ``progress`` is told of cycles as they pass."""
 
 
+def run_model(machine: WarpModel, limit: int, progress: Progress = lambda _instructions: None) -> Result:
+    """Runs the warp model to its end, an error, or ``limit`` instructions. A signal that was noted is raised between
+    two of them."""
+    while True:
+        raise_noted()
+        done = machine.instructions
+        result = machine.run(min(_STEP, limit - done))
+        progress(machine.instructions - done)
+        if result.status != "timeout" or machine.instructions in (done, limit):
+            return result
+
+
 class ModelRunner(Runner):
     """The warp model: no hardware, no time; its cycles are instructions."""
-
-    _STEP = 10_000
 
     def __init__(self, params: SmParams) -> None:
         self.params = params
@@ -133,17 +157,9 @@ class ModelRunner(Runner):
         before = set(memory.regions)
         try:
             machine = WarpModel(launch, warps=self.params.warps, stack_tokens=self.params.stack_tokens)
-            while True:
-                done = machine.instructions
-                result = machine.run(min(self._STEP, limit - done))
-                progress(machine.instructions - done)
-                if result.status != "timeout" or machine.instructions in (done, limit):
-                    break
+            return outcome_of_model(machine, run_model(machine, limit, progress))
         finally:
             memory.free_new(before)
-        found = machine.error_status
-        error = None if found is None else _machine_error(launch, decode(registers_of(machine)), found.detail)
-        return Outcome(result.status, machine.instructions, machine.instructions, error, result.reason)
 
 
 class HardwareRunner(Runner):
@@ -190,47 +206,64 @@ class BoardRunner(Runner):
         """See Runner."""
         return launch_with_stacks(make, self.params.warps, local, kernel)
 
+    def fitted(self, place: Place[T]) -> T:
+        """See Runner. BoardError when there is no room for what the launch needs."""
+        return fit(place, self.board.size, self.params.warps)
+
     def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:
         """See Runner. BoardError when the board does not answer."""
         board = self.board
         reference = replace(launch, memory=launch.memory.copy()) if self._check else None
         try:
             result = board.run(launch, limit, progress)
-            board.take_back(launch, result, self._results, heap=self._check)
+            board.take_back(launch, result, self._results, whole=self._check)
+            difference = None
+            if reference is not None and result.status == "ok":
+                difference = board_difference(board, reference)
         except BaseException:
             board.forget()
             raise
         finally:
             board.clear()
-        outcome = outcome_of(launch, board, result)
-        if reference is None or outcome.status != "ok":
-            return outcome
-        difference = self._difference(launch.memory, reference)
-        return outcome if difference is None else replace(outcome, status="error", difference=difference)
-
-    def _difference(self, memory: Memory, reference: Launch) -> str | None:
-        """What memory differs in from that of the warp model, None when it does not."""
-        expected = ModelRunner(self.params).run(reference, _MODEL_LIMIT)
-        if expected.status != "ok":
-            return "the warp model does not end as the board does"
-        scratch = {name for name in memory.regions if name.startswith((OUTPUT_MEMORY, HEAP_MEMORY))}
-        where = memory_difference(memory, reference.memory, scratch)
-        return None if where is None else f"memory at the end: {where}"
+        return outcome_of(launch, board, result, difference)
 
 
-def outcome_of(launch: Launch, machine: HostedMachine, result: HardwareResult) -> Outcome:
-    """What a run of hardware came to."""
-    reason, difference, status = result.reason, None, result.status
+def board_difference(board: Board, reference: Launch, progress: Progress = lambda _instructions: None) -> str | None:
+    """What the board's memory differs in, after a run that ended well, from what the warp model leaves in that of the
+    ``reference``; None when it does not."""
+    model = WarpModel(reference, warps=board.params.warps, stack_tokens=board.params.stack_tokens)
+    if run_model(model, _MODEL_LIMIT, progress).status != "ok":
+        return "difference    the reference machine does not end as the board does"
+    scratch = {name for name in reference.memory.regions if name.startswith((OUTPUT_MEMORY, HEAP_MEMORY))}
+    return _of_memory(memory_difference(board.memory, reference.memory, scratch))
+
+
+def _of_memory(where: str | None) -> str | None:
+    return None if where is None else f"difference    memory at the end: {where}"
+
+
+def outcome_of_model(machine: WarpModel, result: Result) -> Outcome:
+    """What a run of the warp model came to."""
+    found, launch = machine.error_status, machine.launch
+    error = None if found is None else _machine_error(launch, decode(registers_of(machine)), found.detail)
+    return Outcome(result.status, machine.instructions, machine.instructions, error, result.reason,
+                   report=describe(machine, result))
+
+
+def outcome_of(launch: Launch, machine: HostedMachine, result: HardwareResult,
+               difference: str | None = None) -> Outcome:
+    """What a run of hardware came to. ``difference`` is one from the warp model that the machine does not know of.
+    Where there is one, the result's status becomes ``error``, unless the run was interrupted."""
+    reason = result.reason
     if result.rejection is not LaunchRejection.NONE:
         reason = f"the machine rejected the launch: {result.rejection.name}"
     if (lockstep := machine.lockstep) is not None:
         if lockstep.difference is not None:
             difference = str(lockstep.difference)
-        elif status == "ok" and (where := lockstep.compare_memory(machine.memory)) is not None:
-            difference = f"memory at the end: {where}"
-    if difference is not None:
-        status = "error"
+        elif result.status == "ok":
+            difference = _of_memory(lockstep.compare_memory(machine.memory))
+    if difference is not None and result.status != "interrupted":
+        result.status = "error"
     error = _machine_error(launch, decode(result.registers)) if result.registers else None
-    return Outcome(status, result.cycles, result.instructions, error, reason, difference, result.counters)
-
-
+    return Outcome(result.status, result.cycles, result.instructions, error, reason, difference, result.counters,
+                   describe_hardware(launch, machine, result, difference))

@@ -118,16 +118,19 @@ class Board(HostedMachine):
             memory.forget()
         return result
 
-    def take_back(self, launch: Launch, result: HardwareResult, names: Container[str] | None, *, heap: bool) -> None:
-        """Reads what the last run has left into its launch's memory; see :meth:`BoardMemory.take_back`. Behind a run
-        that did not end well the machine is reset, and nothing more is known of the board's memory."""
+    def take_back(self, launch: Launch, result: HardwareResult, names: Container[str] | None, *, whole: bool) -> None:
+        """Reads what the last run has left into its launch's memory; see :meth:`BoardMemory.take_back`. ``whole``:
+        with the kernels' heap, and nothing counts as known. Behind a run that did not end well the machine is reset,
+        and nothing more is known of the board's memory."""
         assert isinstance(self.memory, BoardMemory)
         if (failed := result.status != "ok"):
             self._reset()
+        if whole:
+            self.forget()
         if launch.output is not None:
             self.memory.read(*output_range(self.memory, launch.output))
-        wrote = failed or result.counters.get("memory_writes", 1) > 0
-        self.memory.take_back(names, wrote=wrote, heap=heap)
+        wrote = whole or failed or result.counters.get("memory_writes", 1) > 0
+        self.memory.take_back(names, wrote=wrote, heap=whole)
         if failed:
             self.forget()
 

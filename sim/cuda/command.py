@@ -20,13 +20,11 @@ from sim.command import CommandError, Parser, add_cache_option
 from sim.cuda.device import Device, LaunchRecord
 from sim.cuda.server import Server
 from sim.cuda.setup import check_setup, environment
-from sim.engine import ENGINES, chosen_engine, current_name
-from sim.launch_options import BOARD, DEFAULT_PRESET, add_board_options, number_from_one, open_board
-from sim.runner import BoardRunner, HardwareRunner, ModelRunner, Runner
+from sim.engine import ENGINES, current_name
+from sim.launch_options import BOARD, MODEL, add_board_options, chosen_runner, number_from_one
 
 __all__ = ["main"]
 
-_MODEL = "model"
 _PRESET = "programs"
 _LIMIT = 1_000_000_000
 _MEMORY_MIB = 4096
@@ -54,7 +52,7 @@ class Options:
 def _parser() -> Parser:
     parser = Parser("sim.cuda", "Runs a CUDA program: all its kernels run on this machine.",
                     "--engine model -- python docs/examples/numba_add.py")
-    parser.add_argument("--engine", choices=("auto", *ENGINES, _MODEL, BOARD), type=current_name, default="auto",
+    parser.add_argument("--engine", choices=("auto", *ENGINES, MODEL, BOARD), type=current_name, default="auto",
                         help="what runs kernels: the hardware in simulation, the warp model, or a board at a serial "
                              "port (default: auto)")
     add_board_options(parser)
@@ -74,20 +72,6 @@ def _parser() -> Parser:
     add_cache_option(parser)
     parser.add_argument("command", nargs="*", metavar="COMMAND", help="the program and its arguments, behind --")
     return parser
-
-
-def _runner(options: Options) -> Runner:
-    if options.engine == _MODEL and options.check:
-        raise CommandError("--check needs hardware, which the engine model does not have")
-    if options.engine == BOARD and options.memory is not None:
-        raise CommandError("--memory needs a simulation, which a board is not")
-    board = open_board(options.engine, options.port, options.baud, options.preset or DEFAULT_PRESET)
-    if board is not None:
-        return BoardRunner(board, check=options.check)
-    params = PRESETS[options.preset or _PRESET]
-    if options.engine == _MODEL:
-        return ModelRunner(params)
-    return HardwareRunner(params, chosen_engine(options), check=options.check)
 
 
 def _shape(sizes: tuple[int, int, int]) -> str:
@@ -167,12 +151,15 @@ def _work(options: Options) -> int:
         return _print_setup()
     if not options.command and not options.shell:
         raise CommandError("no program: a command follows --")
+    if options.engine == BOARD and options.memory is not None:
+        raise CommandError("--memory needs a simulation, which a board is not")
+    runner = chosen_runner(options, options.preset, _PRESET)
     with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False, delay=1) as bar:
         def progress(launch: int, cycles: int) -> None:
             bar.set_description_str(f"launch {launch}", refresh=False)
             bar.update(cycles)
 
-        device = Device(_runner(options), (options.memory or _MEMORY_MIB) << 20, options.max_cycles, progress)
+        device = Device(runner, (options.memory or _MEMORY_MIB) << 20, options.max_cycles, progress)
         server = Server(device)
         try:
             code = _serve(options, server) if options.shell else _run(options, server)

@@ -22,14 +22,13 @@ from sim.cuda.recording import Files, Recording
 from sim.cuda.report import content, table
 from sim.cuda.server import Server
 from sim.cuda.setup import check_setup, environment, find_ptxas
-from sim.engine import ENGINES, chosen_engine
+from sim.engine import ENGINES, chosen_engine, current_name
 from sim.interrupt import interrupted, stop_threads
-from sim.launch_options import number_from_one
-from sim.runner import HardwareRunner, ModelRunner, Runner
+from sim.launch_options import BOARD, MODEL, add_board_options, chosen_runner, number_from_one
+from sim.runner import HardwareRunner
 
 __all__ = ["main"]
 
-_MODEL = "model"
 _PRESET = "programs"
 _LIMIT = 1_000_000_000
 _MEMORY_MIB = 4096
@@ -42,10 +41,12 @@ class Options:
     """The command line."""
 
     engine: str
-    preset: str
+    preset: str | None
     check: bool
     max_cycles: int
-    memory: int
+    memory: int | None
+    port: str | None
+    baud: int
     ptxas: bool
     launch: int | None
     vcd: str | None
@@ -67,16 +68,21 @@ class Options:
 def _parser() -> Parser:
     parser = Parser("sim.cuda", "Runs a CUDA program: all its kernels run on this machine.",
                     "--engine model -- python docs/examples/numba_add.py")
-    parser.add_argument("--engine", choices=(*ENGINES, _MODEL), default="auto",
-                        help="what runs kernels: the hardware in simulation, or the warp model (default: auto)")
-    parser.add_argument("--preset", choices=tuple(PRESETS), default=_PRESET,
-                        help=f"the machine's size (default: {_PRESET}, which takes blocks of 1,024 threads)")
+    parser.add_argument("--engine", choices=("auto", *ENGINES, MODEL, BOARD), type=current_name, default="auto",
+                        help="what runs kernels: the hardware in simulation, the warp model, or a board at a serial "
+                             "port (default: auto)")
+    add_board_options(parser)
+    parser.add_argument("--preset", choices=tuple(PRESETS),
+                        help=f"the machine's size (default: {_PRESET}, which takes blocks of 1,024 threads; of a "
+                             "board: what it has)")
     parser.add_argument("--check", action="store_true",
-                        help="compare every instruction with the warp model (not with the engine model)")
+                        help="compare every instruction with the warp model, on a board memory at the end of each "
+                             "launch (not with the engine model)")
     parser.add_argument("--max-cycles", metavar="N", type=number_from_one, default=_LIMIT,
                         help=f"give a launch up after N cycles (default: {_LIMIT})")
-    parser.add_argument("--memory", metavar="MIB", type=number_from_one, default=_MEMORY_MIB,
-                        help=f"device memory (default: {_MEMORY_MIB}); what nobody writes takes no room")
+    parser.add_argument("--memory", metavar="MIB", type=number_from_one,
+                        help=f"device memory (default: {_MEMORY_MIB}; of a board: what it has); what nobody writes "
+                             "takes no room")
     parser.add_argument("--ptxas", action="store_true",
                         help="compile PTX by NVIDIA's assembler, where it is installed")
     parser.add_argument("--launch", metavar="N", type=number_from_one,
@@ -94,15 +100,6 @@ def _parser() -> Parser:
     return parser
 
 
-def _runner(options: Options) -> Runner:
-    params = PRESETS[options.preset]
-    if options.engine == _MODEL:
-        if options.check:
-            raise CommandError("--check needs hardware, which the engine model does not have")
-        return ModelRunner(params)
-    return HardwareRunner(params, chosen_engine(options), check=options.check)
-
-
 def _compiler(options: Options) -> Compiler:
     """What compiles PTX. CommandError where it is not installed."""
     if not options.ptxas:
@@ -118,18 +115,21 @@ def _recording(options: Options) -> Recording | None:
     files = options.files
     if options.launch is None and not files.given:
         return None
-    if options.engine == _MODEL:
-        flag = next(iter(files.given), "launch")
+    flag = next(iter(files.given), "launch")
+    if options.engine == BOARD:
+        raise CommandError(f"--{flag} needs a simulation, which a board is not")
+    if options.engine == MODEL:
         raise CommandError(f"--{flag} needs hardware, which the engine model does not have")
     if options.launch is None:
         raise CommandError(f"--{next(iter(files.given))} needs --launch N: which launch is recorded")
     if not files.given:
         raise CommandError("--launch needs --vcd, --fst, --timeline or --profile: what is recorded, and where it goes")
     files.check()
-    params, engine = PRESETS[options.preset], chosen_engine(options)
+    preset = options.preset or _PRESET
+    params, engine = PRESETS[preset], chosen_engine(options)
     return Recording(options.launch, files, params,
                      lambda **how: HardwareRunner(params, engine, check=options.check, **how),
-                     f"preset {options.preset}")
+                     f"preset {preset}")
 
 
 def _run(options: Options, server: Server) -> int:
@@ -188,13 +188,16 @@ def _work(options: Options) -> int:
         raise CommandError("no program: a command follows --")
     if options.report is not None:
         check_file(options.report)
+    if options.engine == BOARD and options.memory is not None:
+        raise CommandError("--memory needs a simulation, which a board is not")
+    runner = chosen_runner(options, options.preset, _PRESET)
     recording, compiler = _recording(options), _compiler(options)
     with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False, delay=1) as bar:
         def progress(launch: int, cycles: int) -> None:
             bar.set_description_str(f"launch {launch}", refresh=False)
             bar.update(cycles)
 
-        device = Device(_runner(options), options.memory << 20, options.max_cycles, progress, recording)
+        device = Device(runner, (options.memory or _MEMORY_MIB) << 20, options.max_cycles, progress, recording)
         try:
             code = _programs(options, Server(device, compiler))
         except KeyboardInterrupt as request:
@@ -219,7 +222,7 @@ def _tell(options: Options, device: Device, recording: Recording | None, code: i
     if lines:
         print("\n".join(lines), file=sys.stderr)
     if options.report is not None:
-        setting = {"command": options.command, "engine": options.engine, "preset": options.preset, "exit_code": code}
+        setting = {"command": options.command, "engine": options.engine, "preset": options.preset or _PRESET, "exit_code": code}
         write_file(options.report, content(device.launches, setting))
     return code
 

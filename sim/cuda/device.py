@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from rtl.isa.errors import WarpError
 from rtl.params import WARP_THREADS
+from sim.board.placing import share
 from sim.command import CommandError
 from sim.cuda.errors import LAUNCH_FAILED, CudaError, result_of_warp_error
 from sim.cuda.recording import Recording
@@ -60,11 +61,10 @@ class LoadedKernel:
 class Context:
     """What a program's context owns. ``error`` is the result that it has come to for good, 0 while all is well."""
 
+    limits: dict[int, int]
     allocations: dict[int, tuple[int, int]] = field(default_factory=dict)
     modules: dict[int, Placement] = field(default_factory=dict)
     kernels: dict[int, LoadedKernel] = field(default_factory=dict)
-    limits: dict[int, int] = field(default_factory=lambda: {
-        _STACK_LIMIT: 1024, _PRINTF_LIMIT: OUTPUT_DEFAULT, _HEAP_LIMIT: HEAP_DEFAULT})
     error: int = 0
 
 
@@ -73,7 +73,7 @@ class Device:
 
     Parameters:
         runner: What runs launches.
-        memory_bytes: Bytes of device memory.
+        memory_bytes: Bytes of device memory, where the machine has as many as are wanted.
         limit: Cycles after which a launch is given up.
         progress: Is told the number of each launch, and cycles as they pass.
         recording: Of one of the launches, if one is recorded.
@@ -93,8 +93,9 @@ class Device:
         self._stopped = False
         self._limit = limit
         self._progress = progress
-        self.memory = SharedMemory(memory_bytes)
-        self.size = memory_bytes
+        space = runner.space
+        self.size = memory_bytes if space.size is None else space.size
+        self.memory = SharedMemory(self.size, space.first, space.gap)
         self.cycles = 0
         self.launches: list[LaunchRecord] = []
         self.lock = threading.RLock()
@@ -113,6 +114,11 @@ class Device:
             18: 0, 19: 1, 30: 512, 31: 0, 36: CLOCK_KHZ, 37: 512, 38: 0, 39: params.warps * WARP_THREADS, 40: 1, 41: 1,
             51: 32, 75: 5, 76: 0, 78: 1, 81: params.shared_bytes, 82: registers, 83: 1, 87: 32, 91: 0, 97: shared,
             99: 1, 106: params.warps}
+
+    def make_context(self) -> Context:
+        """A context that owns nothing."""
+        return Context({_STACK_LIMIT: 1024, _PRINTF_LIMIT: share(OUTPUT_DEFAULT, self.size),
+                        _HEAP_LIMIT: share(HEAP_DEFAULT, self.size)})
 
     # Memory.
 
@@ -197,13 +203,20 @@ class Device:
         self._check_shape(grid, block)
         placed = loaded.placement
         params = self._runner.params
+        kernel = loaded.kernel
+
+        def make(local: int, crs: int | None) -> Launch:
+            return placed.launch(kernel, parameters, grid=grid, block=block, dynamic_shared=dynamic_shared, local=local,
+                                 crs=crs)
+
         try:
-            made = placed.launch(loaded.kernel, parameters, grid=grid, block=block, dynamic_shared=dynamic_shared,
-                                 local=max(loaded.kernel.local, context.limits[_STACK_LIMIT]))
+            made = self._runner.sized(make, max(kernel.local, context.limits[_STACK_LIMIT]), kernel)
         except ProgramError as error:
             raise CudaError(_INVALID_VALUE, str(error)) from error
+        except OutOfMemoryError as error:
+            raise CudaError(_OUT_OF_MEMORY) from error
         if (why := lacking(made, params)) is not None:
-            raise CudaError(_OUT_OF_RESOURCES, f"kernel {loaded.kernel.name}: {why[0]}, the machine has {why[1]}")
+            raise CudaError(_OUT_OF_RESOURCES, f"kernel {kernel.name}: {why[0]}, the machine has {why[1]}")
         if self._stopped:
             raise CudaError(LAUNCH_FAILED)
         number = len(self.launches) + 1
@@ -213,8 +226,8 @@ class Device:
         if placed.output is not None:
             empty_output(self.memory, placed.output)
         context.error = self._result(outcome, output)
-        message = self._why(loaded.kernel.name, outcome, output) if context.error else ""
-        self.launches.append(LaunchRecord(loaded.kernel.name, grid, block, outcome, seconds, context.error,
+        message = self._why(kernel.name, outcome, output) if context.error else ""
+        self.launches.append(LaunchRecord(kernel.name, grid, block, outcome, seconds, context.error,
                                           message, tuple(output.failed)))
         if message:
             print(f"warpstack: launch {number}: {message}", file=sys.stderr, flush=True)

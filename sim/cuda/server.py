@@ -196,7 +196,7 @@ class _Session:
 
     def _context_create(self, _context: Context | None, _fields: Mapping[str, int], _data: bytes) -> Answer:
         self._last_context += 1
-        self._contexts[self._last_context] = Context()
+        self._contexts[self._last_context] = self._device.make_context()
         return {"context": self._last_context}, b""
 
     def _context_destroy(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:

@@ -15,10 +15,11 @@ from sim.cuda.build import LIBRARIES, SOURCES, library_folder
 from sim.cuda.device import Device
 from sim.cuda.server import Server
 from sim.cuda.setup import environment
-from sim.engine.build import missing_tool
+from sim.engine.build import compiler, missing_tool
 from sim.runner import ModelRunner
 
 pytestmark = pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_tool()}")
+_HERE = Path(__file__).parent
 _LIMIT = 3000
 
 
@@ -35,9 +36,9 @@ def server():
 def test_structs_have_the_fields_where_nvidias_headers_have_them(major, tmp_path):
     made = tmp_path / "layouts"
     subprocess.run([*(compiler() or []), "-x", "c", "-std=gnu11", f"-DRUNTIME_MAJOR={major}", "-I", str(SOURCES),
-                    str(_SOURCE.with_name("layouts.c")), "-o", str(made)], check=True)
+                    str(_HERE / "layouts.c"), "-o", str(made)], check=True)
     printed = subprocess.run([made], capture_output=True, text=True, check=True).stdout
-    assert printed == _SOURCE.with_name(f"layouts_{major}.txt").read_text()
+    assert printed == (_HERE / f"layouts_{major}.txt").read_text()
 
 
 def start(client, server, *arguments):

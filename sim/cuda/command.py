@@ -222,7 +222,8 @@ def _tell(options: Options, device: Device, recording: Recording | None, code: i
     if lines:
         print("\n".join(lines), file=sys.stderr)
     if options.report is not None:
-        setting = {"command": options.command, "engine": options.engine, "preset": options.preset or _PRESET, "exit_code": code}
+        setting = {"command": options.command, "engine": options.engine, "preset": options.preset or _PRESET,
+                   "exit_code": code}
         write_file(options.report, content(device.launches, setting))
     return code
 

@@ -2,20 +2,25 @@
 
 What its lanes get done, the cycles that each class of instructions takes, how near programs come to what lanes, memory
 and issue allow, how busy programs in single precision keep the lanes, and the speed of the simulation, as tables; with
-``--json`` all figures in a file, with ``--svg`` the roofline as a picture. ``--ptx`` measures the PTX compiler instead.
+``--json`` all figures in a file, with ``--svg`` the roofline as a picture. ``--ptx`` measures the PTX compiler's code
+instead, ``--compile-time`` how long it takes.
 Exit code 2: bad arguments, or results that cannot be written; one line on stderr says what.
 """
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
 from rtl.params import SmParams
 from sim.benchmarks.classes import ClassRow, class_table
+from sim.benchmarks.compile_time import CompileRow, compile_table
+from sim.benchmarks.cuda import CudaRow, cuda_rows
 from sim.benchmarks.floats import FLOAT_AIM, FloatRow, float_table
 from sim.benchmarks.machine import MACHINES, BenchmarkMachine
 from sim.benchmarks.plot import check_plotter, roofline_svg
@@ -33,6 +38,8 @@ from sim.machine.memory_service import LATENCY
 __all__ = ["main"]
 
 _BENCHMARKS = ("throughput", "classes", "roofline", "floats", "speed")
+_CUDA = "cuda"
+"""The benchmark that runs programs, which has to be asked for."""
 _ON_BOARDS = ("throughput", "classes")
 """Those that need little memory, and no simulation."""
 _QUICK_TURNS, _TURNS = (1, 2), (4, 40)
@@ -46,17 +53,21 @@ def _parser() -> Parser:
     parser = Parser("sim.bench", "Measures the machine in simulation.",
                     "throughput --quick")
     parser.add_argument("only", nargs="*", metavar="BENCHMARK",
-                        help=f"which: {', '.join(_BENCHMARKS)}; all without a name")
+                        help=f"which: {', '.join(_BENCHMARKS)}, all of them without a name; or {_CUDA}")
     parser.add_argument("--preset", default="default", metavar="|".join(MACHINES), help="the machine; default default")
     parser.add_argument("--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}|{BOARD}",
                         help="for what is counted in cycles, default auto; speed is measured on every engine, or on "
                              f"the one that is named; {BOARD}: {' and '.join(_ON_BOARDS)} on a board")
     add_cache_option(parser)
     add_board_options(parser)
+    parser.add_argument("--python", metavar="FILE",
+                        help=f"a Python that has numba, for {_CUDA} (default: this one, if it has)")
     parser.add_argument("--json", metavar="FILE", help="write all figures there")
     parser.add_argument("--svg", metavar="FILE", help="draw the roofline there")
     parser.add_argument("--quick", action="store_true", help="short runs of a few things")
     parser.add_argument("--ptx", action="store_true", help="measure the code that the PTX compiler makes instead")
+    parser.add_argument("--compile-time", action="store_true",
+                        help="measure how long the PTX compiler takes for large programs instead")
     return parser
 
 
@@ -107,6 +118,11 @@ def _speed_text(rows: list[SpeedRow]) -> str:
                  lines)
 
 
+def _cuda_text(rows: list[CudaRow]) -> str:
+    lines = [(row.what, row.engine, f"{row.seconds:.4f}", "" if row.aim is None else f"{row.aim:g}") for row in rows]
+    return table("What a CUDA program waits for", ("what", "engine", "seconds", "aim"), lines)
+
+
 def _ptx_text(rows: list[PtxRow]) -> str:
     lines = [(row.kernel, f"{row.compiled:,}", f"{row.unoptimised:,}", f"{row.optimised:,}",
               f"{row.to_unoptimised:.2f}", f"{row.to_optimised:.2f}") for row in [*rows, total(rows)]]
@@ -114,6 +130,14 @@ def _ptx_text(rows: list[PtxRow]) -> str:
                   f"{median(row.to_optimised for row in rows):.2f}"))
     return table("Warp instructions that kernels execute, compiled here and by NVIDIA's assembler",
                  ("kernel", "here", "-O0", "-O3", "here/-O0", "here/-O3"), lines)
+
+
+def _compile_text(rows: list[CompileRow]) -> str:
+    lines = [(row.kind, f"{row.size / 1000:.0f}", f"{row.front_end:.2f}", f"{row.compiler:.2f}",
+              f"{row.assembler:.2f}", f"{row.seconds:.2f}", f"{row.rate:.0f}", f"{row.growth:.2f}") for row in rows]
+    return table("Seconds of processor that large programs take to compile; growth: a byte's time beside that in a "
+                 "program of half the size",
+                 ("program", "KB of PTX", "front end", "compiler", "assembler", "all", "KB/s", "growth"), lines)
 
 
 def _speed(params: SmParams, engines: Sequence[type[Engine]], machines: dict[type[Engine], BenchmarkMachine],
@@ -173,18 +197,29 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
         if options.engine == "auto" and not options.quick:
             engines = [each for each in ENGINES.values() if each.missing() is None]
         figures.report("speed", _speed(params, engines, machines, options.quick), _speed_text)
+    if _CUDA in wanted:
+        python = options.python or (sys.executable if find_spec("numba") is not None else None)
+        figures.report(_CUDA, cuda_rows(params, engine, python), _cuda_text)
     return figures
 
 
 def _run(options: argparse.Namespace) -> None:
     for name in options.only:
-        if name not in _BENCHMARKS:
-            raise CommandError(f"no benchmark {name}; there are {', '.join(_BENCHMARKS)}")
+        if name not in (*_BENCHMARKS, _CUDA):
+            raise CommandError(f"no benchmark {name}; there are {', '.join((*_BENCHMARKS, _CUDA))}")
+    if options.python is not None:
+        if _CUDA not in options.only:
+            raise CommandError(f"--python goes with the benchmark {_CUDA}")
+        if shutil.which(options.python) is None:
+            raise CommandError(f"--python: {options.python}: no such program")
     if options.preset not in MACHINES:
         raise CommandError(f"no preset {options.preset}; there are {', '.join(MACHINES)}")
-    if options.ptx and options.only:
-        raise CommandError(f"--ptx measures the compiler alone, not {options.only[0]}")
-    if options.svg is not None and (options.ptx or options.engine == BOARD
+    for option, given in (("--ptx", options.ptx), ("--compile-time", options.compile_time)):
+        if given and options.only:
+            raise CommandError(f"{option} measures the compiler alone, not {options.only[0]}")
+    if options.ptx and options.compile_time:
+        raise CommandError("--ptx and --compile-time measure different things: expected one of them")
+    if options.svg is not None and (options.ptx or options.compile_time or options.engine == BOARD
                                     or "roofline" not in (options.only or _BENCHMARKS)):
         raise CommandError("--svg draws the roofline, which is not measured")
     if options.engine == BOARD and (others := [name for name in options.only if name not in _ON_BOARDS]):
@@ -198,6 +233,10 @@ def _run(options: argparse.Namespace) -> None:
         rows = ptx_table()
         figures = _Figures(ptx=[row.record() for row in rows])
         print_text(_ptx_text(rows))
+    elif options.compile_time:
+        rows = compile_table(options.quick)
+        figures = _Figures(compile_time=[row.record() for row in rows])
+        print_text(_compile_text(rows))
     elif (board := open_board(options.engine, options.port, options.baud, options.preset)) is not None:
         figures = _measure_board(options, board)
     else:

@@ -14,10 +14,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from rtl.params import WARP_THREADS
+from rtl.params import PRESETS, WARP_THREADS
 from sim.bench import main
-from sim.benchmarks import plot, roofline, streaming
+from sim.benchmarks import cuda, plot, roofline, streaming
 from sim.benchmarks.classes import CLASSES
+from sim.benchmarks.compile_time import CompileRow
 from sim.benchmarks.floats import PROGRAMS, FloatRow
 from sim.benchmarks.instructions import instructions_per_cycle
 from sim.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine, Loop, launch_loop, stall_cycles
@@ -26,12 +27,14 @@ from sim.benchmarks.roofline import RooflineRow
 from sim.benchmarks.table import table
 from sim.benchmarks.throughput import throughput_loop
 from sim.benchmarks.work import Work, work_of
+from sim.command import CommandError
 from sim.engine import CompiledEngine, PysimEngine, engine_of, run_cycles
 from sim.engine.tape import build_replay
 from sim.kernels.manifest import RUNS
 from sim.launch import Buffer, prepare
 from sim.machine.hardware import HardwareResult
 from sim.model.warp import Machine
+from sim.runner import ModelRunner
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from testbench.engine.designs import needs_compiled
@@ -78,15 +81,37 @@ def test_quick_measurement(tmp_path, capsys):
 @pytest.mark.parametrize("arguments, told", [
     (["--preset", "huge"], "no preset huge; there are tiny, small, default, compact, integer, programs, full, wide"),
     (["--engine", "verilator"], "no engine verilator"),
-    (["sizes"], "no benchmark sizes; there are throughput, classes, roofline, floats, speed"),
+    (["sizes"], "no benchmark sizes; there are throughput, classes, roofline, floats, speed, cuda"),
+    (["--python", "python3"], "--python goes with the benchmark cuda"),
+    (["cuda", "--python", "no-such-python"], "--python: no-such-python: no such program"),
     (["speed", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
     (["--ptx", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
     (["--ptx", "speed"], "--ptx measures the compiler alone, not speed"),
+    (["--compile-time", "speed"], "--compile-time measures the compiler alone, not speed"),
+    (["--compile-time", "--ptx"], "--ptx and --compile-time measure different things: expected one of them"),
     (["--json", "nowhere/figures.json"], "nowhere/figures.json: No such file or directory"),
     (["--wrong"], "--wrong"),
 ])
 def test_bad_arguments(arguments, told, capsys):
     assert told in refused(capsys, main, arguments)
+
+
+@needs_compiled
+def test_what_cuda_programs_wait_for(monkeypatch):
+    """On the warp model alone, each once: figures are measured by the command, not here."""
+    monkeypatch.setattr(cuda, "_LAUNCHES", {"model": 1})
+    rows = list(cuda.measure("model", ModelRunner(PRESETS["tiny"]), None))
+    copies = ["128 MiB to the device", "128 MiB from the device"]
+    assert [row.what for row in rows] == ["launch of an empty kernel", *copies]
+    assert all(row.seconds > 0 and row.aim is not None for row in rows)
+
+
+def test_a_program_of_the_benchmark_that_fails_is_told(monkeypatch, tmp_path):
+    fails = tmp_path / "fails.py"
+    fails.write_text("raise SystemExit('no such call')")
+    monkeypatch.setattr(cuda, "_CLIENT", fails)
+    with pytest.raises(CommandError, match=r"^fails\.py: no such call$"):
+        list(cuda.measure("model", ModelRunner(PRESETS["tiny"]), None))
 
 
 @pytest.mark.parametrize("each", CLASSES, ids=lambda each: each.name)
@@ -214,6 +239,17 @@ def test_compiled_code_beside_nvidias(tmp_path, capsys, monkeypatch):
     assert [line.split() for line in capsys.readouterr().out.splitlines()[-3:]] == [
         ["kernel", "30", "60", "20", "0.50", "1.50"], ["total", "30", "60", "20", "0.50", "1.50"],
         ["median", "0.50", "1.50"]]
+
+
+def test_times_of_the_compiler_and_what_a_byte_takes(tmp_path, capsys, monkeypatch):
+    row = CompileRow("loops", 20_000, front_end=0.5, compiler=1.0, assembler=0.5, growth=1.25)
+    monkeypatch.setattr("sim.bench.compile_table", lambda quick: [row])
+    path = tmp_path / "figures.json"
+    assert main(["--compile-time", "--json", str(path)]) == 0
+    figures, = json.loads(path.read_text())["compile_time"]
+    assert (figures["seconds"], figures["rate"], figures["growth"]) == (2.0, 10.0, 1.25)
+    assert capsys.readouterr().out.splitlines()[-1].split() == [
+        "loops", "20", "0.50", "1.00", "0.50", "2.00", "10", "1.25"]
 
 
 @pytest.mark.parametrize("make", streaming.STREAMING)

@@ -15,10 +15,11 @@ from sim.cuda.build import LIBRARIES, SOURCES, library_folder
 from sim.cuda.device import Device
 from sim.cuda.server import Server
 from sim.cuda.setup import environment
-from sim.engine.build import missing_tool
+from sim.engine.build import compiler, missing_tool
 from sim.runner import ModelRunner
 
 pytestmark = pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_tool()}")
+_SOURCE = Path(__file__).with_name("client.c")
 _LIMIT = 3000
 
 

@@ -181,9 +181,10 @@ class Device:
     # Launches.
 
     def launch(self, context: Context, loaded: LoadedKernel, parameters: bytes, grid: tuple[int, int, int],
-               block: tuple[int, int, int], dynamic_shared: int) -> Output:
+               block: tuple[int, int, int], dynamic_shared: int, check: Callable[[], object] = lambda: None) -> Output:
         """Runs a grid to its end; returns what it has printed. CudaError when it can't be launched; an error of the
-        kernel becomes the context's instead."""
+        kernel becomes the context's instead. ``check`` is called again and again while it runs; what it raises ends the
+        launch."""
         self._check_shape(grid, block)
         placed = loaded.placement
         params = self._runner.params
@@ -196,8 +197,13 @@ class Device:
             raise CudaError(_OUT_OF_RESOURCES, f"kernel {loaded.kernel.name}: {why[0]}, the machine has {why[1]}")
         made = made.on(params)
         number, begin = len(self.launches) + 1, time.monotonic()
+
+        def progress(cycles: int) -> None:
+            check()
+            self._progress(number, cycles)
+
         try:
-            outcome = self._runner.run(made, self._limit, lambda cycles: self._progress(number, cycles))
+            outcome = self._runner.run(made, self._limit, progress)
         except OutOfMemoryError as error:
             raise CudaError(_OUT_OF_MEMORY) from error
         except CommandError as error:

@@ -1,6 +1,6 @@
 """Other people's test suites on this machine: one process for each module of tests, a time limit for each test.
 
-The server is in this process, the tests in an environment of their own, where :mod:`testbench.cuda.unittests` says on
+The server is in this process, the tests in an environment of their own, where :mod:`testbench.cuda.reporter` says on
 a pipe what each test comes to. A test that takes too long is ended with its process; the next process goes on with the
 test behind it.
 """
@@ -22,9 +22,9 @@ from sim.command import CommandError
 from sim.cuda.server import Server
 from sim.cuda.setup import environment
 
-__all__ = ["Outcome", "Suite", "module_names", "packages_of", "run_module", "section", "with_section"]
+__all__ = ["Outcome", "Suite", "packages_of", "run_tests", "section", "test_names", "with_section"]
 
-_PROGRAM = Path(__file__).with_name("unittests.py")
+_PROGRAM = Path(__file__).with_name("reporter.py")
 _START_SECONDS = 120
 """What a process gets until its first test begins."""
 _OUTCOMES = ("passed", "failed", "too slow", "skipped", "expected failure")
@@ -32,14 +32,25 @@ _OUTCOMES = ("passed", "failed", "too slow", "skipped", "expected failure")
 
 @dataclass(frozen=True)
 class Suite:
-    """Tests of a package: modules of ``folder``, in the folder of its distribution's packages, imported as parts of
-    ``package``. ``variables`` are for the environment of the tests."""
+    """Tests of a package.
+
+    Attributes:
+        title: What the page calls it.
+        distribution: What has to be installed, in ``version``.
+        folder: Where the tests are: in the folder of the installed packages, or where ``checkout``, in a copy of the
+            project's repository.
+        package: What the tests are imported as parts of; None: they are files for pytest.
+        pattern: Names of their files.
+        variables: For their environment.
+    """
 
     title: str
     distribution: str
     version: str
-    package: str
     folder: str
+    package: str | None = None
+    checkout: bool = False
+    pattern: str = "test_*.py"
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -68,24 +79,26 @@ def packages_of(path: str, suite: Suite) -> Path:
     return Path(folder)
 
 
-def module_names(packages: Path, suite: Suite) -> list[str]:
-    """The modules of tests, as they are imported."""
-    root = packages / suite.folder
-    return [".".join((suite.package, *path.relative_to(root).with_suffix("").parts))
-            for path in sorted(root.rglob("test_*.py"))]
+def test_names(root: Path, suite: Suite) -> list[str]:
+    """The modules of tests as they are imported, or their files."""
+    folder = root / suite.folder
+    files = sorted(folder.rglob(suite.pattern))
+    if suite.package is None:
+        return [str(path.relative_to(root)) for path in files]
+    return [".".join((suite.package, *path.relative_to(folder).with_suffix("").parts)) for path in files]
 
 
 class _Process:
-    """A process that runs the tests of a module, from one of them on."""
+    """A process that runs the tests of a module or a file, from one of them on."""
 
-    def __init__(self, python: str, variables: Mapping[str, str], module: str, first: int, every: int,
-                 ) -> None:
+    def __init__(self, python: str, variables: Mapping[str, str], folder: Path | None, tests: str, first: int,
+                 every: int) -> None:
         reader, writer = os.pipe()
         os.set_inheritable(writer, True)
-        command = [python, str(_PROGRAM), str(writer), module, str(first), str(every)]
+        command = [python, str(_PROGRAM), str(writer), tests, str(first), str(every)]
         nothing = subprocess.DEVNULL
         self._process = subprocess.Popen(command, env=variables, stdin=nothing, stdout=nothing, stderr=nothing,
-                                         pass_fds=[writer], start_new_session=True)
+                                         cwd=folder, pass_fds=[writer], start_new_session=True)
         os.close(writer)
         self._reader = reader
         self._rest = b""
@@ -112,16 +125,17 @@ class _Process:
         return self._process.wait()
 
 
-def run_module(server: Server, python: str, suite: Suite, module: str, seconds: float, every: int = 1,
-               ) -> Iterator[Outcome]:
-    """Runs the tests of a module, each ``every``-th of them, and says what each came to as soon as it is known."""
+def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: float, every: int = 1,
+              folder: Path | None = None) -> Iterator[Outcome]:
+    """Runs the tests of a module or a file in a folder, each ``every``-th of them, and says what each came to as soon
+    as it is known."""
     variables = {**os.environ, **environment(server.name, [python]), **suite.variables}
     tests: list[str] = []
     groups: dict[str, Mapping[str, str]] = {}
     known: set[int] = set()
     first, ended = 0, False
     while not ended:
-        process = _Process(python, variables, module, first, every)
+        process = _Process(python, variables, folder, module, first, every)
         running, begin, dead = -1, time.monotonic(), ""
         try:
             while (event := process.event(seconds if running >= 0 else max(_START_SECONDS, seconds))) is not None:
@@ -184,7 +198,7 @@ def section(suite: Suite, outcomes: Sequence[Outcome], note: str) -> str:
 
 
 def _short(test: str, suite: Suite) -> str:
-    return f"`{test.removeprefix(suite.package).lstrip('.')}`"
+    return f"`{test.removeprefix(suite.package or suite.folder).lstrip('./')}`"
 
 
 _LONGEST_REASON = 160

@@ -8,14 +8,17 @@ Exit code 2: bad arguments, or results that cannot be written; one line on stder
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
 from rtl.params import SmParams
 from sim.benchmarks.classes import ClassRow, class_table
+from sim.benchmarks.cuda import CudaRow, cuda_rows
 from sim.benchmarks.floats import FLOAT_AIM, FloatRow, float_table
 from sim.benchmarks.machine import MACHINES, BenchmarkMachine
 from sim.benchmarks.plot import check_plotter, roofline_svg
@@ -33,6 +36,8 @@ from sim.machine.memory_service import LATENCY
 __all__ = ["main"]
 
 _BENCHMARKS = ("throughput", "classes", "roofline", "floats", "speed")
+_CUDA = "cuda"
+"""The benchmark that runs programs, which has to be asked for."""
 _ON_BOARDS = ("throughput", "classes")
 """Those that need little memory, and no simulation."""
 _QUICK_TURNS, _TURNS = (1, 2), (4, 40)
@@ -46,13 +51,15 @@ def _parser() -> Parser:
     parser = Parser("sim.bench", "Measures the machine in simulation.",
                     "throughput --quick")
     parser.add_argument("only", nargs="*", metavar="BENCHMARK",
-                        help=f"which: {', '.join(_BENCHMARKS)}; all without a name")
+                        help=f"which: {', '.join(_BENCHMARKS)}, all of them without a name; or {_CUDA}")
     parser.add_argument("--preset", default="default", metavar="|".join(MACHINES), help="the machine; default default")
     parser.add_argument("--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}|{BOARD}",
                         help="for what is counted in cycles, default auto; speed is measured on every engine, or on "
                              f"the one that is named; {BOARD}: {' and '.join(_ON_BOARDS)} on a board")
     add_cache_option(parser)
     add_board_options(parser)
+    parser.add_argument("--python", metavar="FILE",
+                        help=f"a Python that has numba, for {_CUDA} (default: this one, if it has)")
     parser.add_argument("--json", metavar="FILE", help="write all figures there")
     parser.add_argument("--svg", metavar="FILE", help="draw the roofline there")
     parser.add_argument("--quick", action="store_true", help="short runs of a few things")
@@ -105,6 +112,11 @@ def _speed_text(rows: list[SpeedRow]) -> str:
                  ("engine", "program", "cycles", "memory requests", "seconds", "processor", "cycles/second", "aim",
                   "instructions/cycle"),
                  lines)
+
+
+def _cuda_text(rows: list[CudaRow]) -> str:
+    lines = [(row.what, row.engine, f"{row.seconds:.4f}", "" if row.aim is None else f"{row.aim:g}") for row in rows]
+    return table("What a CUDA program waits for", ("what", "engine", "seconds", "aim"), lines)
 
 
 def _ptx_text(rows: list[PtxRow]) -> str:
@@ -173,13 +185,21 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
         if options.engine == "auto" and not options.quick:
             engines = [each for each in ENGINES.values() if each.missing() is None]
         figures.report("speed", _speed(params, engines, machines, options.quick), _speed_text)
+    if _CUDA in wanted:
+        python = options.python or (sys.executable if find_spec("numba") is not None else None)
+        figures.report(_CUDA, cuda_rows(params, engine, python), _cuda_text)
     return figures
 
 
 def _run(options: argparse.Namespace) -> None:
     for name in options.only:
-        if name not in _BENCHMARKS:
-            raise CommandError(f"no benchmark {name}; there are {', '.join(_BENCHMARKS)}")
+        if name not in (*_BENCHMARKS, _CUDA):
+            raise CommandError(f"no benchmark {name}; there are {', '.join((*_BENCHMARKS, _CUDA))}")
+    if options.python is not None:
+        if _CUDA not in options.only:
+            raise CommandError(f"--python goes with the benchmark {_CUDA}")
+        if shutil.which(options.python) is None:
+            raise CommandError(f"--python: {options.python}: no such program")
     if options.preset not in MACHINES:
         raise CommandError(f"no preset {options.preset}; there are {', '.join(MACHINES)}")
     if options.ptx and options.only:

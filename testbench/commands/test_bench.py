@@ -14,9 +14,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from rtl.params import WARP_THREADS
+from rtl.params import PRESETS, WARP_THREADS
 from sim.bench import main
-from sim.benchmarks import plot, roofline, streaming
+from sim.benchmarks import cuda, plot, roofline, streaming
 from sim.benchmarks.classes import CLASSES
 from sim.benchmarks.floats import PROGRAMS, FloatRow
 from sim.benchmarks.instructions import instructions_per_cycle
@@ -26,12 +26,14 @@ from sim.benchmarks.roofline import RooflineRow
 from sim.benchmarks.table import table
 from sim.benchmarks.throughput import throughput_loop
 from sim.benchmarks.work import Work, work_of
+from sim.command import CommandError
 from sim.engine import CompiledEngine, PysimEngine, engine_of, run_cycles
 from sim.engine.tape import build_replay
 from sim.kernels.manifest import RUNS
 from sim.launch import Buffer, prepare
 from sim.machine.hardware import HardwareResult
 from sim.model.warp import Machine
+from sim.runner import ModelRunner
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from testbench.engine.designs import needs_compiled
@@ -78,7 +80,9 @@ def test_quick_measurement(tmp_path, capsys):
 @pytest.mark.parametrize("arguments, told", [
     (["--preset", "huge"], "no preset huge; there are tiny, small, default, compact, integer, programs, full, wide"),
     (["--engine", "verilator"], "no engine verilator"),
-    (["sizes"], "no benchmark sizes; there are throughput, classes, roofline, floats, speed"),
+    (["sizes"], "no benchmark sizes; there are throughput, classes, roofline, floats, speed, cuda"),
+    (["--python", "python3"], "--python goes with the benchmark cuda"),
+    (["cuda", "--python", "no-such-python"], "--python: no-such-python: no such program"),
     (["speed", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
     (["--ptx", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
     (["--ptx", "speed"], "--ptx measures the compiler alone, not speed"),
@@ -87,6 +91,24 @@ def test_quick_measurement(tmp_path, capsys):
 ])
 def test_bad_arguments(arguments, told, capsys):
     assert told in refused(capsys, main, arguments)
+
+
+@needs_compiled
+def test_what_cuda_programs_wait_for(monkeypatch):
+    """On the warp model alone, each once: figures are measured by the command, not here."""
+    monkeypatch.setattr(cuda, "_LAUNCHES", {"model": 1})
+    rows = list(cuda.measure("model", ModelRunner(PRESETS["tiny"]), None))
+    copies = ["128 MiB to the device", "128 MiB from the device"]
+    assert [row.what for row in rows] == ["launch of an empty kernel", *copies]
+    assert all(row.seconds > 0 and row.aim is not None for row in rows)
+
+
+def test_a_program_of_the_benchmark_that_fails_is_told(monkeypatch, tmp_path):
+    fails = tmp_path / "fails.py"
+    fails.write_text("raise SystemExit('no such call')")
+    monkeypatch.setattr(cuda, "_CLIENT", fails)
+    with pytest.raises(CommandError, match=r"^fails\.py: no such call$"):
+        list(cuda.measure("model", ModelRunner(PRESETS["tiny"]), None))
 
 
 @pytest.mark.parametrize("each", CLASSES, ids=lambda each: each.name)

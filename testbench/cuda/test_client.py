@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rtl.params import PRESETS
-from sim.cuda.build import LIBRARIES, library_folder
+from sim.cuda.build import LIBRARIES, SOURCES, library_folder
 from sim.cuda.device import Device
 from sim.cuda.server import Server
 from sim.cuda.setup import environment
@@ -40,6 +40,15 @@ def server():
     yield made
     made.close()
     made.device.memory.close()
+
+
+@pytest.mark.parametrize("major", [11, 12])
+def test_structs_have_the_fields_where_nvidias_headers_have_them(major, tmp_path):
+    made = tmp_path / "layouts"
+    subprocess.run([*(compiler() or []), "-x", "c", "-std=gnu11", f"-DRUNTIME_MAJOR={major}", "-I", str(SOURCES),
+                    str(_SOURCE.with_name("layouts.c")), "-o", str(made)], check=True)
+    printed = subprocess.run([made], capture_output=True, text=True, check=True).stdout
+    assert printed == _SOURCE.with_name(f"layouts_{major}.txt").read_text()
 
 
 def start(client, server, *arguments):

@@ -13,8 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from weakref import WeakSet
 
-__all__ = ["Interrupted", "at_once", "deferred", "handled", "interrupted", "raise_noted", "telling"]
+__all__ = ["Interrupted", "at_once", "deferred", "handled", "interrupted", "raise_noted", "stop_thread", "telling"]
 
 _WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "terminated: its terminal is gone"}
 """Signal -> what has become of a command, where a system has such a signal."""
@@ -58,6 +59,12 @@ class _State:
 
 
 _state = _State()
+_stopped: WeakSet[threading.Thread] = WeakSet()
+"""Threads that are to end what they simulate."""
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def interrupted(request: KeyboardInterrupt) -> Interrupted:
@@ -80,15 +87,30 @@ def _receive(number: int, _frame: object) -> None:
 
 
 def raise_noted() -> None:
-    """Raises the signal that was noted, if there is one."""
-    if number := _state.noted:
+    """Raises the signal that was noted, if there is one: in the main thread, which signals are for. In another one
+    raises what :func:`stop_thread` asks for."""
+    if (number := _state.noted) and _in_main_thread():
         _state.noted = 0
         raise Interrupted(number)
+    if _stopped and (thread := threading.current_thread()) in _stopped:
+        _stopped.discard(thread)
+        raise Interrupted
+
+
+def stop_thread(thread: threading.Thread) -> None:
+    """Ends what simulates in another thread: its next :func:`raise_noted` raises Interrupted."""
+    _stopped.add(thread)
 
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Within, a signal is noted for :func:`raise_noted`. Another one, long after it, is raised all the same."""
+    """Within, a signal is noted for :func:`raise_noted`. Another one, long after it, is raised all the same.
+
+    Means nothing in a thread that is not the main one: signals are not raised there.
+    """
+    if not _in_main_thread():
+        yield
+        return
     _state.depth += 1
     try:
         yield
@@ -115,7 +137,7 @@ def handled() -> Iterator[None]:
 
     After an Interrupted all are ignored: the program ends.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if not _in_main_thread():
         yield
         return
     before = {}

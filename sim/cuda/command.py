@@ -52,7 +52,7 @@ class Options:
 def _parser() -> Parser:
     parser = Parser("sim.cuda", "Runs a CUDA program: all its kernels run on this machine.",
                     "--engine model -- python docs/examples/numba_add.py")
-    parser.add_argument("--engine", choices=(*ENGINES, _MODEL), default="auto",
+    parser.add_argument("--engine", choices=("auto", *ENGINES, _MODEL), default="auto",
                         help="what runs kernels: the hardware in simulation, or the warp model (default: auto)")
     parser.add_argument("--preset", choices=tuple(PRESETS), default=_PRESET,
                         help=f"the machine's size (default: {_PRESET}, which takes blocks of 1,024 threads)")

@@ -19,6 +19,7 @@ from sim.cuda.device import CLOCK_KHZ, Context, Device
 from sim.cuda.errors import CudaError
 from sim.cuda.images import link_images, module_of
 from sim.cuda.protocol import CALLS, REPLY_HEADER, REQUEST_HEADER, VERSION
+from sim.interrupt import Interrupted, stop_thread
 from sim.toolchain.module import Module
 
 __all__ = ["Server"]
@@ -75,6 +76,8 @@ class Server:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        for thread in connections:
+            stop_thread(thread)
         for thread in (self._thread, *connections):
             thread.join()
 
@@ -159,6 +162,8 @@ class _Session:
                     print(f"warpstack: {error.message}", file=sys.stderr, flush=True)
             except _EndOfConnectionError:
                 raise
+            except Interrupted:
+                raise _EndOfConnectionError from None
             except Exception as error:  # a fault of this server must not end the program
                 result = _UNKNOWN
                 print(f"warpstack: the CUDA server failed at {name}: {type(error).__name__}: {error}", file=sys.stderr,
@@ -212,8 +217,10 @@ class _Session:
         return {"address": self._device.allocate(self._present(context), fields["size"], fields["kind"])}, b""
 
     def _free(self, context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
-        owner = next((one for one in self._contexts.values() if fields["address"] in one.allocations), context)
-        self._device.free(self._present(owner), fields["address"])
+        owner = next((one for one in self._contexts.values() if fields["address"] in one.allocations), None)
+        if owner is None:
+            raise CudaError(_INVALID_VALUE)
+        self._device.free(owner, fields["address"])
         return {}, b""
 
     def _address_range(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:

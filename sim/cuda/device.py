@@ -197,9 +197,10 @@ class Device:
     # Launches.
 
     def launch(self, context: Context, loaded: LoadedKernel, parameters: bytes, grid: tuple[int, int, int],
-               block: tuple[int, int, int], dynamic_shared: int) -> Output:
+               block: tuple[int, int, int], dynamic_shared: int, check: Callable[[], object] = lambda: None) -> Output:
         """Runs a grid to its end; returns what it has printed. CudaError when it can't be launched; an error of the
-        kernel becomes the context's instead."""
+        kernel becomes the context's instead. ``check`` is called again and again while it runs; what it raises ends the
+        launch."""
         self._check_shape(grid, block)
         placed = loaded.placement
         params = self._runner.params
@@ -220,7 +221,7 @@ class Device:
         if self._stopped:
             raise CudaError(LAUNCH_FAILED)
         number = len(self.launches) + 1
-        outcome, seconds = self._run(made.on(params), number)
+        outcome, seconds = self._run(made.on(params), number, check)
         self.cycles += outcome.cycles
         output = output_of(self.memory, placed.output)
         if placed.output is not None:
@@ -233,16 +234,21 @@ class Device:
             print(f"warpstack: launch {number}: {message}", file=sys.stderr, flush=True)
         return output
 
-    def _run(self, made: Launch, number: int) -> tuple[Outcome, float]:
+    def _run(self, made: Launch, number: int, check: Callable[[], object]) -> tuple[Outcome, float]:
         """Runs a launch, on the machine that is watched if it is the one that is recorded: what it came to, and the
         seconds that it took."""
         recording = self._recording if self._recording is not None and self._recording.number == number else None
         runner, begin = self._runner, time.monotonic()
+
+        def progress(cycles: int) -> None:
+            check()
+            self._progress(number, cycles)
+
         try:
             if recording is not None:
                 runner = recording.runner()
                 begin = time.monotonic()    # to make the machine is no part of the launch
-            outcome = runner.run(made, self._limit, lambda cycles: self._progress(number, cycles))
+            outcome = runner.run(made, self._limit, progress)
         except OutOfMemoryError as error:
             raise CudaError(_OUT_OF_MEMORY) from error
         except CommandError as error:

@@ -6,6 +6,7 @@ space, and device memory is a file without a name: whatever ends how, nothing is
 
 import os
 import secrets
+import select
 import socket
 import struct
 import sys
@@ -162,12 +163,21 @@ class _Session:
                 result, answer = error.result, error.message.encode()
                 if error.message:
                     print(f"warpstack: {error.message}", file=sys.stderr, flush=True)
+            except _EndOfConnectionError:
+                raise
             except Exception as error:  # a fault of this server must not end the program
                 result = _UNKNOWN
                 print(f"warpstack: the CUDA server failed at {name}: {type(error).__name__}: {error}", file=sys.stderr,
                       flush=True)
             sticky = 0 if context is None else context.error
         self._send(REPLY_HEADER.pack(result=result, sticky=sticky, data_bytes=len(answer)) + reply + answer)
+
+    def _check_connection(self) -> None:
+        """Ends a launch whose program has gone, or whose server is closed: nobody waits for it."""
+        poll = select.poll()
+        poll.register(self._connection, select.POLLRDHUP)
+        if poll.poll(0):
+            raise _EndOfConnectionError
 
     def _send(self, content: bytes) -> None:
         self._connection.sendall(content)
@@ -208,8 +218,10 @@ class _Session:
         return {"address": self._device.allocate(self._present(context), fields["size"], fields["kind"])}, b""
 
     def _free(self, context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
-        owner = next((one for one in self._contexts.values() if fields["address"] in one.allocations), context)
-        self._device.free(self._present(owner), fields["address"])
+        owner = next((one for one in self._contexts.values() if fields["address"] in one.allocations), None)
+        if owner is None:
+            raise CudaError(_INVALID_VALUE)
+        self._device.free(owner, fields["address"])
         return {}, b""
 
     def _address_range(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
@@ -271,7 +283,7 @@ class _Session:
     def _launch(self, context: Context | None, fields: Mapping[str, Any], data: bytes) -> Answer:
         loaded = self._device.kernel(self._kernel_owner(fields["function"]), fields["function"])
         output = self._device.launch(self._present(context), loaded, data, fields["grid"], fields["block"],
-                                     fields["dynamic_shared"])
+                                     fields["dynamic_shared"], self._check_connection)
         return {"failed": 0}, output.text.encode("latin-1", "replace")
 
     def _clock(self, _context: Context | None, _fields: Mapping[str, int], _data: bytes) -> Answer:

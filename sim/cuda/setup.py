@@ -26,6 +26,10 @@ _LINKS: Mapping[str, tuple[str, ...]] = {
     "bin/ptxas": ("cuda_nvcc/bin/ptxas",),
     "include": ("cuda_runtime/include",),
     "lib64/libnvrtc.so": ("cuda_nvrtc/lib/libnvrtc.so.11.2", "cuda_nvrtc/lib/libnvrtc.so.12"),
+    "lib64/libnvrtc.so.11.2": ("cuda_nvrtc/lib/libnvrtc.so.11.2",),
+    "lib64/libnvrtc.so.12": ("cuda_nvrtc/lib/libnvrtc.so.12",),
+    "lib64/libnvrtc-builtins.so.11.8": ("cuda_nvrtc/lib/libnvrtc-builtins.so.11.8",),
+    "lib64/libnvrtc-builtins.so.12.9": ("cuda_nvrtc/lib/libnvrtc-builtins.so.12.9",),
 }
 """Place in an installed CUDA -> where NVIDIA's packages have it, in their folder ``nvidia``."""
 

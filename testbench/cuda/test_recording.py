@@ -75,7 +75,7 @@ def test_ctrl_c_ends_the_launch_and_leaves_a_report(client, tmp_path):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler)) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"
+        assert process.stdout.readline() == "begins\n"
         os.killpg(process.pid, signal.SIGINT)       # as a terminal does it
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130

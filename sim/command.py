@@ -4,6 +4,7 @@ import argparse
 import errno
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -55,6 +56,7 @@ class Parser(argparse.ArgumentParser):
                 return self._carry_out(arguments, body, bare)
         except KeyboardInterrupt as request:
             stopped = interrupted(request)
+            warnings.simplefilter("ignore")     # hardware that was not elaborated any more is no mistake
             begin = "\r\x1b[K" if sys.stderr.isatty() else ""      # the terminal has shown ^C there
             print(f"{begin}{self.prog}: {stopped.line}", file=sys.stderr)
             return stopped.code

@@ -20,9 +20,10 @@ from sim.cuda.protocol import c_header
 from sim.engine.build import compiler, missing_tool
 from sim.engine.cache import cache_folder
 
-__all__ = ["LIBRARIES", "LibraryError", "library_folder", "sources"]
+__all__ = ["LIBRARIES", "SOURCES", "LibraryError", "library_folder", "sources"]
 
-_HERE = Path(__file__).parent / "library"
+SOURCES = Path(__file__).parent / "library"
+"""The folder of what is compiled."""
 _DRIVER_FILES = ("connection.c", "context.c", "device.c", "memory.c", "module.c", "stream.c", "graph.c")
 LIBRARIES = ("libcuda.so.1", "libcudart.so.11.0", "libcudart.so.12")
 """Names of the files."""
@@ -45,7 +46,7 @@ class LibraryError(CommandError):
 
 def _symbols() -> list[tuple[str, str, int]]:
     """Symbol, name, version of CUDA, of all public names."""
-    rows = [line.split() for line in (_HERE / "symbols.txt").read_text().splitlines() if not line.startswith("#")]
+    rows = [line.split() for line in (SOURCES / "symbols.txt").read_text().splitlines() if not line.startswith("#")]
     return [(symbol, name, int(version)) for symbol, name, version in rows]
 
 
@@ -81,8 +82,8 @@ def _others(symbols: Iterable[str], defined: set[str]) -> str:
 
 def _runtime_source(major: int) -> str:
     """The whole of libcudart as one file, with the names of a major version of CUDA."""
-    text = (_HERE / "runtime.c").read_text()
-    rows = [line.split() for line in (_HERE / "runtime_symbols.txt").read_text().splitlines() if line[0] != "#"]
+    text = (SOURCES / "runtime.c").read_text()
+    rows = [line.split() for line in (SOURCES / "runtime_symbols.txt").read_text().splitlines() if line[0] != "#"]
     defined, lines = _defined(text, "cuda"), []
     for symbol, *majors in rows:
         base = re.sub(r"_pt[ds]s?z?$", "", symbol)
@@ -98,7 +99,7 @@ def _runtime_source(major: int) -> str:
 
 def _driver_source() -> str:
     """The whole of libcuda as one file."""
-    text = "\n".join((_HERE / name).read_text() for name in _DRIVER_FILES)
+    text = "\n".join((SOURCES / name).read_text() for name in _DRIVER_FILES)
     includes = "\n".join(f'#include "{name}"' for name in _DRIVER_FILES)
     others = _others(dict.fromkeys(symbol for symbol, _, _ in _symbols()), _defined(text, "cu"))
     return f"#define _GNU_SOURCE\n{includes}\n{others}"
@@ -108,8 +109,8 @@ def sources() -> dict[str, str]:
     """All that is compiled: name of a file -> its text. Of the made ones and of those of this folder."""
     made = {"protocol.h": c_header(), "results.h": c_results(), "symbols.h": _symbols_header(),
             "libcuda.c": _driver_source(), "libcudart_11.c": _runtime_source(11), "libcudart_12.c": _runtime_source(12)}
-    return made | {path.name: path.read_text() for path in sorted(_HERE.glob("*.[ch]"))} | {
-        "runtime.map": (_HERE / "runtime.map").read_text()}
+    return made | {path.name: path.read_text() for path in sorted(SOURCES.glob("*.[ch]"))} | {
+        "runtime.map": (SOURCES / "runtime.map").read_text()}
 
 
 def _compile(command: list[str], folder: Path, arguments: list[str]) -> None:

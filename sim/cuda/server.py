@@ -6,6 +6,7 @@ space, and device memory is a file without a name: whatever ends how, nothing is
 
 import os
 import secrets
+import select
 import socket
 import struct
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from sim.cuda.compilers import Compiler, JitOptions, OwnCompiler
 from sim.cuda.device import CLOCK_KHZ, Context, Device
 from sim.cuda.errors import CudaError
 from sim.cuda.images import link_images, module_of
@@ -49,19 +51,24 @@ def _read(connection: socket.socket, count: int) -> bytes:
 class Server:
     """Serves a device to programs, until it is closed.
 
+    Parameters:
+        device: The device.
+        compiler: Of PTX; the project's own unless said otherwise.
+
     Attributes:
         name: Of the socket: what SOCKET_VARIABLE tells programs.
-        device: The device.
+        device, compiler: As above.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, compiler: Compiler | None = None) -> None:
         self.device = device
+        self.compiler = compiler or OwnCompiler()
         self.name = f"warpstack-{os.getpid()}-{secrets.token_hex(8)}"
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(f"\0{self.name}")
         self._listener.listen()
         self._connections: dict[threading.Thread, socket.socket] = {}
-        self._modules: dict[tuple[bytes, int], Module] = {}
+        self._modules: dict[tuple[bytes, JitOptions], Module] = {}
         self._closed = False
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
@@ -110,11 +117,11 @@ class Server:
         """How many connections there are."""
         return len(self._connections)
 
-    def module(self, content: bytes, max_registers: int) -> Module:
+    def module(self, content: bytes, options: JitOptions) -> Module:
         """The program of an image; those that were loaded before are kept."""
-        key = (content, max_registers)
+        key = (content, options)
         if key not in self._modules:
-            self._modules[key] = module_of(content, max_registers)
+            self._modules[key] = module_of(content, self.compiler, options)
         return self._modules[key]
 
 
@@ -156,12 +163,21 @@ class _Session:
                 result, answer = error.result, error.message.encode()
                 if error.message:
                     print(f"warpstack: {error.message}", file=sys.stderr, flush=True)
+            except _EndOfConnectionError:
+                raise
             except Exception as error:  # a fault of this server must not end the program
                 result = _UNKNOWN
                 print(f"warpstack: the CUDA server failed at {name}: {type(error).__name__}: {error}", file=sys.stderr,
                       flush=True)
             sticky = 0 if context is None else context.error
         self._send(REPLY_HEADER.pack(result=result, sticky=sticky, data_bytes=len(answer)) + reply + answer)
+
+    def _check_connection(self) -> None:
+        """Ends a launch whose program has gone, or whose server is closed: nobody waits for it."""
+        poll = select.poll()
+        poll.register(self._connection, select.POLLRDHUP)
+        if poll.poll(0):
+            raise _EndOfConnectionError
 
     def _send(self, content: bytes) -> None:
         self._connection.sendall(content)
@@ -190,7 +206,7 @@ class _Session:
 
     def _context_create(self, _context: Context | None, _fields: Mapping[str, int], _data: bytes) -> Answer:
         self._last_context += 1
-        self._contexts[self._last_context] = Context()
+        self._contexts[self._last_context] = self._device.make_context()
         return {"context": self._last_context}, b""
 
     def _context_destroy(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
@@ -202,8 +218,10 @@ class _Session:
         return {"address": self._device.allocate(self._present(context), fields["size"], fields["kind"])}, b""
 
     def _free(self, context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
-        owner = next((one for one in self._contexts.values() if fields["address"] in one.allocations), context)
-        self._device.free(self._present(owner), fields["address"])
+        owner = next((one for one in self._contexts.values() if fields["address"] in one.allocations), None)
+        if owner is None:
+            raise CudaError(_INVALID_VALUE)
+        self._device.free(owner, fields["address"])
         return {}, b""
 
     def _address_range(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
@@ -217,7 +235,7 @@ class _Session:
         return {"base": base, "size": size, "kind": 0, "context": 0}, b""
 
     def _module_load(self, context: Context | None, fields: Mapping[str, int], data: bytes) -> Answer:
-        module = self._server.module(data, fields["max_registers"])
+        module = self._server.module(data, JitOptions(fields["max_registers"], fields["level"]))
         return {"module": self._device.load(self._present(context), module)}, b""
 
     def _module_unload(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
@@ -265,7 +283,7 @@ class _Session:
     def _launch(self, context: Context | None, fields: Mapping[str, Any], data: bytes) -> Answer:
         loaded = self._device.kernel(self._kernel_owner(fields["function"]), fields["function"])
         output = self._device.launch(self._present(context), loaded, data, fields["grid"], fields["block"],
-                                     fields["dynamic_shared"])
+                                     fields["dynamic_shared"], self._check_connection)
         return {"failed": 0}, output.text.encode("latin-1", "replace")
 
     def _clock(self, _context: Context | None, _fields: Mapping[str, int], _data: bytes) -> Answer:
@@ -277,7 +295,7 @@ class _Session:
             size, = struct.unpack_from("<Q", data)
             images.append(data[8:8 + size])
             data = data[8 + size:]
-        return {}, link_images(images, fields["max_registers"])
+        return {}, link_images(images, self._server.compiler, JitOptions(fields["max_registers"], fields["level"]))
 
     def _get_limit(self, context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
         return {"value": self._device.get_limit(self._present(context), fields["limit"])}, b""

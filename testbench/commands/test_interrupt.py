@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -99,6 +100,18 @@ def test_a_command_ends_with_one_line(interrupted, number, code, word):
     assert interrupted("def body(_): ready()", number) == (code, f"python -m sim.any: {word}\n")
 
 
+def test_hardware_that_is_being_made_is_no_mistake(interrupted):
+    body = """\
+from amaranth.hdl import Elaboratable
+class Made(Elaboratable):
+    pass
+def body(_):
+    made = Made()
+    ready()
+"""
+    assert interrupted(body, signal.SIGINT) == (130, "python -m sim.any: interrupted\n")
+
+
 def test_pressing_twice_is_pressing_once(interrupted, tmp_path):
     """The second one does not break what is cleaned up."""
     body = ("def body(_):\n    try:\n        ready()\n    finally:\n        time.sleep(0.3)\n"
@@ -187,6 +200,27 @@ def test_a_signal_is_noted_until_it_may_be_raised(listening):
 def test_a_signal_that_nobody_looks_for_is_raised_at_the_end(listening):
     with pytest.raises(Interrupted), handled(), deferred():
         signal.raise_signal(signal.SIGINT)
+
+
+def test_a_thread_that_simulates_keeps_no_signal_from_the_main_thread(listening):
+    """As the thread of a server, while the command waits for a program."""
+    inside, over = threading.Event(), threading.Event()
+
+    def simulate():
+        with deferred():
+            inside.set()
+            over.wait()
+            raise_noted()
+
+    thread = threading.Thread(target=simulate)
+    thread.start()
+    inside.wait()
+    try:
+        with pytest.raises(Interrupted), handled():
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_a_second_signal_does_not_wait(listening):

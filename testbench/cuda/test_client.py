@@ -1,9 +1,12 @@
 """The CUDA libraries and the server with a client in C, without any package: every kind of call, faults, limits."""
 
+import gc
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rtl.params import PRESETS
-from sim.cuda.build import LIBRARIES, library_folder
+from sim.cuda.build import LIBRARIES, SOURCES, library_folder
 from sim.cuda.device import Device
 from sim.cuda.server import Server
 from sim.cuda.setup import environment
@@ -19,24 +22,33 @@ from sim.engine.build import compiler, missing_tool
 from sim.runner import ModelRunner
 
 pytestmark = pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_tool()}")
-_SOURCE = Path(__file__).with_name("client.c")
+_HERE = Path(__file__).parent
+_ROOT = Path(__file__).parents[2]
 _LIMIT = 3000
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    """The client's program."""
-    made = tmp_path_factory.mktemp("client") / "client"
-    libraries = library_folder()
-    subprocess.run([*(compiler() or []), "-x", "c", "-std=gnu11", "-Wall", "-Werror", str(_SOURCE), "-x", "none",
-                    str(libraries / "libcuda.so.1"), "-o", str(made)], check=True)
-    return made
 
 
 @pytest.fixture
 def server():
     """A server of the warp model, whose launches end after few instructions."""
     made = Server(Device(ModelRunner(PRESETS["default"]), 1 << 30, _LIMIT))
+    yield made
+    made.close()
+    made.device.memory.close()
+
+
+@pytest.mark.parametrize("major", [11, 12])
+def test_structs_have_the_fields_where_nvidias_headers_have_them(major, tmp_path):
+    made = tmp_path / "layouts"
+    subprocess.run([*(compiler() or []), "-x", "c", "-std=gnu11", f"-DRUNTIME_MAJOR={major}", "-I", str(SOURCES),
+                    str(_HERE / "layouts.c"), "-o", str(made)], check=True)
+    printed = subprocess.run([made], capture_output=True, text=True, check=True).stdout
+    assert printed == (_HERE / f"layouts_{major}.txt").read_text()
+
+
+@pytest.fixture
+def endless_server():
+    """One that never gives a launch up."""
+    made = Server(Device(ModelRunner(PRESETS["default"]), 1 << 30, 1 << 60))
     yield made
     made.close()
     made.device.memory.close()
@@ -63,7 +75,7 @@ def memory_left(server):
     return server.device.memory.regions
 
 
-@pytest.mark.parametrize("check", ["add", "errors", "shapes", "memory", "graphs", "fork"])
+@pytest.mark.parametrize("check", ["add", "errors", "shapes", "memory", "owners", "full", "graphs", "fork"])
 def test_calls_do_what_cuda_says(client, server, check):
     run(client, server, check)
 
@@ -84,10 +96,71 @@ def test_a_client_that_dies_leaves_no_memory(client, server):
     run(client, server, "add")
 
 
+def test_a_client_that_is_killed_in_a_launch_ends_the_launch(client, endless_server):
+    process = start(client, endless_server, "endless")
+    assert process.stdout is not None and process.stdout.readline() == "begins\n"
+    process.kill()
+    process.communicate()
+    assert memory_left(endless_server) == {}
+    assert endless_server.device.launches == []
+    assert endless_server.device.lock.acquire(timeout=10)
+    endless_server.device.lock.release()
+    run(client, endless_server, "add")
+
+
+def test_a_server_that_is_closed_in_a_launch_gives_the_program_an_error(client, endless_server):
+    process = start(client, endless_server, "endless")
+    assert process.stdout is not None and process.stdout.readline() == "begins\n"
+    endless_server.close()
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert errors == "warpstack: the CUDA server has ended\n"
+
+
+@pytest.mark.parametrize("engine", ["model", "pysim"])
+def test_ctrl_c_in_a_kernel_that_never_ends_leaves_one_line(client, tmp_path, engine):
+    command = [sys.executable, "-m", "sim.cuda", "--engine", engine, "--preset", "small", "--", client, "endless"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=_ROOT,
+                               env=os.environ | {"TMPDIR": str(tmp_path)}, start_new_session=True)
+    assert process.stdout is not None and process.stdout.readline() == "begins\n"
+    time.sleep(1)
+    os.killpg(process.pid, signal.SIGINT)       # as a terminal does: to the command and its program
+    printed, errors = process.communicate(timeout=60)
+    assert (process.returncode, printed, errors) == (130, "", "python -m sim.cuda: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_is_killed_gives_the_program_an_error(client):
+    code = ("import sys, time; from rtl.params import PRESETS; from sim.cuda.device import Device; "
+            "from sim.cuda.server import Server; from sim.runner import ModelRunner; "
+            "print(Server(Device(ModelRunner(PRESETS['default']), 1 << 30, 1 << 40)).name, flush=True); time.sleep(60)")
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=_ROOT) as serving:
+        assert serving.stdout is not None
+        name = serving.stdout.readline().strip()
+        process = subprocess.Popen([client, "endless"], env=os.environ | environment(name, []),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None and process.stdout.readline() == "begins\n"
+        serving.kill()
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert errors == "warpstack: the CUDA server has ended\n"
+
+
+def _resident():
+    """Bytes of this process in main memory."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def test_launches_leave_nothing_behind(client, server):
-    run(client, server, "many", "200")
+    """Neither memory of the device nor open files; of the host's memory little more than the table of launches."""
+    run(client, server, "many", "100")
+    files, resident = len(os.listdir("/proc/self/fd")), _resident()
+    run(client, server, "many", "1000")
     assert memory_left(server) == {}
-    assert len(server.device.launches) == 200
+    assert len(server.device.launches) == 1100
+    assert len(os.listdir("/proc/self/fd")) <= files
+    assert _resident() - resident < 16 << 20
 
 
 def test_several_clients_at_once_do_not_meet(client, server):

@@ -78,8 +78,9 @@ EXPORT CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream str
     return cuMemAlloc_v2(address, bytes);
 }
 
+/* The address says whose it is: no context has to be current. */
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
-    CUresult state = ready();
+    CUresult state = connection_state();
     if (state != CUDA_SUCCESS || !address)
         return state;
     struct free_request request = {address};

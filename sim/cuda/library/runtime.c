@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda_abi.h"
+#include "runtime_abi.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -17,9 +17,6 @@ typedef struct module *CUmodule;
 typedef struct stream *cudaStream_t;
 typedef struct event *cudaEvent_t;
 typedef struct context *CUcontext;
-typedef struct {
-    unsigned x, y, z;
-} dim3;
 
 /* Results of the runtime that the driver does not have, or has under another number. */
 enum {
@@ -311,12 +308,6 @@ EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void
     WITH_CONTEXT(cuLaunchHostFunc(stream, function, data));
 }
 
-typedef struct {
-    size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
-    int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, cacheModeCA, maxDynamicSharedSizeBytes,
-        preferredShmemCarveout;
-} cudaFuncAttributes;
-
 EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *host) {
     CUfunction function;
     cudaError_t result = kernel_at(&function, host);
@@ -478,39 +469,6 @@ EXPORT cudaError_t cudaDeviceGetSharedMemConfig(int *preference) {
     *preference = 1;
     return keep(begin());
 }
-
-/* Of CUDA 11.8; 12.9 has more fields behind these. */
-typedef struct {
-    char name[256];
-    CUuuid uuid;
-    char luid[8];
-    unsigned luidDeviceNodeMask;
-    size_t totalGlobalMem, sharedMemPerBlock;
-    int regsPerBlock, warpSize;
-    size_t memPitch;
-    int maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], clockRate;
-    size_t totalConstMem;
-    int major, minor;
-    size_t textureAlignment, texturePitchAlignment;
-    int deviceOverlap, multiProcessorCount, kernelExecTimeoutEnabled, integrated, canMapHostMemory, computeMode;
-    int textures_and_surfaces[47];
-    size_t surfaceAlignment;
-    int concurrentKernels, ECCEnabled, pciBusID, pciDeviceID, pciDomainID, tccDriver, asyncEngineCount,
-        unifiedAddressing, memoryClockRate, memoryBusWidth, l2CacheSize, persistingL2CacheMaxSize,
-        maxThreadsPerMultiProcessor, streamPrioritiesSupported, globalL1CacheSupported, localL1CacheSupported;
-    size_t sharedMemPerMultiprocessor;
-    int regsPerMultiprocessor, managedMemory, isMultiGpuBoard, multiGpuBoardGroupID, hostNativeAtomicSupported,
-        singleToDoublePrecisionPerfRatio, pageableMemoryAccess, concurrentManagedAccess, computePreemptionSupported,
-        canUseHostPointerForRegisteredMem, cooperativeLaunch, cooperativeMultiDeviceLaunch;
-    size_t sharedMemPerBlockOptin;
-    int pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost, maxBlocksPerMultiProcessor,
-        accessPolicyMaxWindowSize;
-    size_t reservedSharedMemPerBlock;
-} cudaDeviceProp;
-typedef struct {
-    cudaDeviceProp common;
-    int hostRegisterSupported, more[11], reserved[63];
-} cudaDeviceProp_v12;
 
 /* Fields and the attributes that they are; those of type size_t and of type int. */
 #define FIELD(NAME, ATTRIBUTE) {offsetof(cudaDeviceProp, NAME), ATTRIBUTE}
@@ -810,11 +768,6 @@ EXPORT cudaError_t cudaMemPrefetchAsync(const void *place, size_t bytes, int dev
 EXPORT cudaError_t cudaMemAdvise(const void *place, size_t bytes, int advice, int device) {
     WITH_CONTEXT(cuMemAdvise(address_of(place), bytes, advice, device));
 }
-
-typedef struct {
-    int type, device;
-    void *devicePointer, *hostPointer;
-} cudaPointerAttributes;
 
 EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *place) {
     enum { UNREGISTERED = 0, HOST = 1, DEVICE = 2, MANAGED = 3 };

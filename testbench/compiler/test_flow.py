@@ -258,6 +258,6 @@ def test_what_is_not_translated_is_named_with_its_place():
     text = _ptx("ret;", function)
     with pytest.raises(ProgramError, match="x:5:16: 4 lies outside of a"):
         compile_module(parse_ptx(text, "x"))
-    text = _ptx("{ .reg .u32 r;\nld.param.u32 r, [out+2]; } ret;")
-    with pytest.raises(ProgramError, match=r"x:\d:1: constant bank 0 has no .u32 at 0x142"):
+    text = _ptx("{ .reg .u32 r;\nld.const.u32 r, [c+65536]; } ret;", ".const .u32 c;\n")
+    with pytest.raises(ProgramError, match=r"x:\d:1: constant bank 3 has no .u32 at 0x10000"):
         compile_module(parse_ptx(text, "x"))

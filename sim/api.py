@@ -11,16 +11,19 @@
     print(run.status, run.cycles, values)
 
 A program is a file, or a text: CUDA C++, PTX or SASS. Arrays are a kernel's buffers, and have afterwards what the
-kernel has left there. ``start`` goes step by step. What can't be run is a ProgramError, one line that says why.
+kernel has left there; those of ``Machine.array`` stay in the machine's memory between launches. ``start`` goes step by
+step. What can't be run is a ProgramError, one line that says why.
 """
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 
@@ -28,27 +31,26 @@ from rtl.isa.control_code import instruction_address
 from rtl.isa.syntax import PT
 from rtl.params import PRESETS, SmParams
 from sim.engine import choose
-from sim.launch import Argument, Buffer, Launch, Scalar, Structure, lacking, prepare
+from sim.launch import Argument, Buffer, Launch, Scalar, Structure, lacking, place
 from sim.launch.arguments import TYPE_BYTES
 from sim.launch.instructions import check_instructions
 from sim.launch.memory import Memory
+from sim.launch.parameters import ADDRESS_BYTES, parameter_block, place_buffers
 from sim.launch.programs import read_program
-from sim.machine.comparison import Difference
-from sim.machine.hardware import Hardware
+from sim.launch.runtime import empty_output
 from sim.machine.warp_state import WarpState, state_of
 from sim.model.retirement import Retirement
 from sim.model.state import Warp
 from sim.model.warp import Machine as WarpModel
-from sim.report.hardware import describe_hardware
 from sim.report.output import output_of
-from sim.report.run import describe
+from sim.runner import HardwareRunner, MachineError, ModelRunner, Outcome, Runner, outcome_of_model, run_model
 from sim.toolchain.module import Kernel as Entry
 from sim.toolchain.module import Module, Parameter, ProgramError
 from sim.toolchain.runtime.supply import supplied
 from sim.toolchain.spelling import spell
 from sim.waves.picture import Row, draw
 
-__all__ = ["DifferenceError", "Kernel", "Machine", "Picture", "Run", "Session", "WarpView"]
+__all__ = ["DeviceArray", "DifferenceError", "Kernel", "Machine", "Picture", "Run", "Session", "WarpView"]
 
 MODEL = "model"
 """The engine that is none: the warp model, without time."""
@@ -58,14 +60,18 @@ _KINDS = {"__global__": ".cu", ".version": ".ptx", ".kernel": ".sass"}
 _FLOATS = {4: "<f", 8: "<d"}
 _KINDS_OF_NUMBERS = {"u": "u", "i": "s", "f": "f"}
 """Letters of types by those of numpy."""
+_BUFFER = "argument "
+"""How names of buffers begin, before the number of the argument."""
+_ARRAY_KINDS = "biufcV"
+"""Kinds of numpy's types that an array in the machine's memory can have: numbers, and structures of these."""
 _Dimensions = int | Sequence[int]
 
 
 class DifferenceError(Exception):
     """The hardware has done something else than the warp model: the first difference. One of both is wrong."""
 
-    def __init__(self, difference: Difference | str) -> None:
-        super().__init__(str(difference))
+    def __init__(self, difference: str) -> None:
+        super().__init__(difference)
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,8 @@ class Run:
 
     ``status`` is ``ok``, ``error`` or ``timeout``. ``cycles`` are 0 on the warp model, which has no time; ``counters``
     are those of the hardware by name, none on the model. ``printed`` is what the kernel has printed. ``report`` says
-    all of it as text. ``vcd`` is where the waveform is, if there is one.
+    all of it as text. ``vcd`` is where the waveform is, if there is one. ``error`` is what stopped the kernel, None
+    where that was no error of the machine.
     """
 
     status: str
@@ -98,6 +105,7 @@ class Run:
     printed: str
     report: str
     vcd: Path | None = None
+    error: MachineError | None = None
 
     def __str__(self) -> str:
         return self.report
@@ -125,6 +133,9 @@ class Machine:
         self.params = PRESETS[preset] if isinstance(preset, str) else preset
         self.name = preset if isinstance(preset, str) else "of its own"
         self.check = check
+        self._memory = Memory()
+        self._collected: list[Callable[[], object]] = []
+        """What frees the places of objects that were collected: it must not be done in the middle of anything."""
         self._engine = None if engine == MODEL else choose(engine)[0]
 
     def load(self, program: str | Path, kernel: str | None = None) -> "Kernel":
@@ -135,23 +146,115 @@ class Machine:
         check_instructions(module, entry, self.name, self.params)
         return Kernel(self, module, entry)
 
-    def hardware(self, vcd: Path | None = None) -> Hardware | None:
-        """What simulates it; made once, but for a waveform. None: the warp model does."""
+    @property
+    def memory(self) -> Memory:
+        """Its memory, without the places of what was collected."""
+        while self._collected:
+            self._collected.pop()()
+        return self._memory
+
+    def keep(self, owner: object, free: Callable[[], object]) -> "finalize[..., object]":
+        """Has ``free`` called some time after the owner of a place in memory was collected."""
+        watch = finalize(owner, self._collected.append, free)
+        watch.atexit = False
+        return watch
+
+    def array(self, values: Any) -> "DeviceArray":
+        """An array in the machine's memory with these values: a numpy array, or what numpy makes one of."""
+        return DeviceArray(self, values)
+
+    def runner(self, vcd: Path | None = None) -> Runner:
+        """What runs launches; made once, but for a waveform."""
+        if vcd is None:
+            return self._kept
         if self._engine is None:
-            return None
-        return self._kept if vcd is None else Hardware(self.params, self._engine, check=self.check, vcd=vcd)
+            raise ProgramError("a waveform needs hardware, which the engine model does not have")
+        return HardwareRunner(self.params, self._engine, check=self.check, vcd=vcd)
 
     @cached_property
-    def _kept(self) -> Hardware:
-        assert self._engine is not None
-        return Hardware(self.params, self._engine, check=self.check)
+    def _kept(self) -> Runner:
+        if self._engine is None:
+            return ModelRunner(self.params)
+        return HardwareRunner(self.params, self._engine, check=self.check)
+
+    @property
+    def has_time(self) -> bool:
+        """It is hardware: the warp model has no cycles."""
+        return self._engine is not None
+
+
+class DeviceArray:
+    """An array in a machine's memory, where it stays until it is collected. ``numpy.asarray`` makes a copy.
+
+    Attributes:
+        machine: Whose memory it is in.
+        shape, dtype: As those of a numpy array.
+        nbytes: Its bytes.
+        address: Of its first byte.
+    """
+
+    def __init__(self, machine: Machine, values: Any) -> None:
+        content = np.ascontiguousarray(values).reshape(np.shape(values))
+        if content.dtype.hasobject or content.dtype.kind not in _ARRAY_KINDS:
+            raise ProgramError(f"an array of {content.dtype} has no place in a machine's memory")
+        self.machine, self.shape, self.dtype, self.nbytes = machine, content.shape, content.dtype, content.nbytes
+        memory = machine.memory
+        self.address = memory.allocate(memory.free_name("array"), self.nbytes)
+        self._kept = machine.keep(self, partial(memory.free, self.address))
+        memory.write(self.address, content.tobytes())
+
+    @property
+    def freed(self) -> bool:
+        """Whether :meth:`free` was called."""
+        return not self._kept.alive
+
+    def free(self) -> None:
+        """Gives its memory back; otherwise that is done when it is collected."""
+        if self._kept.detach() is not None:
+            self.machine.memory.free(self.address)
+
+    def _check(self) -> None:
+        if self.freed:
+            raise ProgramError("the array was freed")
+
+    def get(self) -> np.ndarray[Any, Any]:
+        """A copy as a numpy array."""
+        self._check()
+        content = self.machine.memory.read(self.address, self.nbytes) if self.nbytes else b""
+        return np.frombuffer(content, self.dtype).reshape(self.shape).copy()
+
+    def set(self, values: Any) -> None:
+        """Writes other values there, of the same shape; they become the array's type as numpy's assignment does it."""
+        self._check()
+        content = np.empty(self.shape, self.dtype)
+        try:
+            content[...] = values
+        except (TypeError, ValueError) as error:
+            raise ProgramError(f"an array of shape {self.shape} and type {self.dtype} can't have these values: "
+                               f"{error}") from None
+        self.machine.memory.write(self.address, content.tobytes())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError("numpy has no array of a machine's memory without a copy")
+        return self.get().astype(self.dtype if dtype is None else dtype, copy=False)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        where = "freed" if self.freed else f"at {self.address:#x}"
+        return f"DeviceArray(shape={self.shape}, dtype={self.dtype}, {where})"
 
 
 class Kernel:
     """A kernel of a program, which is called with its parameters.
 
-    A parameter is a numpy array, whose content is a buffer and whose address is passed; or a number: of numpy as it is,
-    of Python in the parameter's size.
+    A parameter is an array of :meth:`Machine.array`, whose address is passed; a numpy array, whose content is a buffer
+    for the launch; or a number: of numpy as it is, of Python in the parameter's size. The program stays in the
+    machine's memory, its global variables with what launches leave there, until the kernel is collected.
 
     Attributes:
         name: Its name.
@@ -159,7 +262,9 @@ class Kernel:
     """
 
     def __init__(self, machine: Machine, module: Module, entry: Entry) -> None:
-        self._machine, self._module, self._entry = machine, module, entry
+        self._machine, self._entry = machine, entry
+        self._placed = place(module, machine.memory)
+        machine.keep(self, self._placed.release)
         self.name = entry.name
         self._parameters = sorted(entry.parameters, key=lambda one: one.ordinal)
         self.sizes = tuple(one.size for one in self._parameters)
@@ -176,40 +281,56 @@ class Kernel:
             limit: Cycles, on the warp model instructions, after which the run is given up.
             progress: Is told of cycles as they pass.
         """
-        launch = self._launch(arguments, grid, block, shared)
         path = None if vcd is None else Path(vcd)
-        hardware = self._machine.hardware(path)
-        if hardware is None:
-            if path is not None:
-                raise ProgramError("a waveform needs hardware, which the engine model does not have")
-            return Session(launch, arguments, self._machine.params).run(limit)
-        result = hardware.run(launch, limit, progress)
-        if (lockstep := hardware.lockstep) is not None:
-            different = lockstep.difference or (
-                lockstep.compare_memory(hardware.memory) if result.status == "ok" else None)
-            if different is not None:
-                raise DifferenceError(different)
-        _take_back(arguments, launch, hardware.memory)
-        return Run(result.status, result.cycles, result.instructions, result.counters,
-                   output_of(hardware.memory, launch.output).text, describe_hardware(launch, hardware, result, None),
-                   path)
+        runner, memory = self._machine.runner(path), self._machine.memory
+        with self._launched(arguments, grid, block, shared) as launch:
+            outcome = runner.run(launch, limit, progress)
+            output = output_of(memory, launch.output)
+            if launch.output is not None:
+                empty_output(memory, launch.output)
+            if outcome.difference is not None:
+                raise DifferenceError(outcome.difference)
+            _take_back(arguments, launch, memory)
+        return _run_of(outcome, output.text, path, timed=self._machine.has_time)
 
     def start(self, *arguments: Any, grid: _Dimensions = 1, block: _Dimensions = 32, shared: int = 0) -> "Session":
         """Starts the kernel on the warp model, to go step by step: what the hardware is compared with, instruction by
-        instruction."""
-        return Session(self._launch(arguments, grid, block, shared), arguments, self._machine.params)
+        instruction. It works on a copy of the machine's memory; arrays have what it has left there when it has ended.
+        """
+        with self._launched(arguments, grid, block, shared) as launch:
+            own = replace(launch, memory=launch.memory.copy())
+        return Session(own, arguments, self._machine.params)
 
-    def _launch(self, arguments: Sequence[Any], grid: _Dimensions, block: _Dimensions, shared: int) -> Launch:
+    @contextmanager
+    def _launched(self, arguments: Sequence[Any], grid: _Dimensions, block: _Dimensions,
+                  shared: int) -> Iterator[Launch]:
+        """The launch, while its numpy arrays are in the machine's memory."""
         if len(arguments) != len(self.sizes):
             raise ProgramError(f"kernel {self.name} takes {len(self.sizes)} arguments, not {len(arguments)}")
-        given = [_argument(value, parameter)
+        given = [_argument(value, parameter, self._machine)
                  for value, parameter in zip(arguments, self._parameters, strict=True)]
-        launch = replace(prepare(self._module, given, entry=self.name, grid=_three(grid), block=_three(block),
-                                 dynamic_shared=shared), floats=self._machine.params.floats,
-                         doubles=self._machine.params.doubles)
-        if (why := lacking(launch, self._machine.params)) is not None:
-            raise ProgramError(f"{why[0]}, the machine ({self._machine.name}) has {why[1]}")
-        return launch
+        memory, program = self._machine.memory, self._placed.module.name
+        before = set(memory.regions)
+        try:
+            found = place_buffers(given, memory, program)
+            buffers = {one: (memory.regions[one][0], len(buffer.content)) for one, buffer in found.items()}
+            types = {one: buffer.type for one, buffer in found.items() if buffer.type is not None}
+            for number, value in enumerate(arguments):
+                if isinstance(value, DeviceArray):
+                    buffers[_buffer_name(number)] = value.address, value.nbytes
+                    if (kind := _type_name(value.dtype)) is not None:
+                        types[_buffer_name(number)] = kind
+            parameters = parameter_block(given, self._parameters, {one: base for one, (base, _) in buffers.items()},
+                                         f"{program}: kernel {self.name}")
+            ordered = {one: buffers[one] for one in map(_buffer_name, range(len(arguments))) if one in buffers}
+            launch = self._placed.launch(self._entry, parameters, grid=_three(grid), block=_three(block),
+                                         dynamic_shared=shared, buffers=ordered, types=types)
+            if (why := lacking(launch, self._machine.params)) is not None:
+                raise ProgramError(f"{why[0]}, the machine ({self._machine.name}) has {why[1]}")
+            yield launch.on(self._machine.params)
+        finally:
+            for one in [one for one in memory.regions if one not in before and one.startswith(_BUFFER)]:
+                memory.free(memory.regions[one][0])
 
 
 @dataclass(frozen=True)
@@ -278,10 +399,15 @@ class Session:
 
     def run(self, limit: int = _LIMIT) -> Run:
         """Executes the rest; then arrays have what the kernel has left in them."""
-        result = self._model.run(limit)
+        outcome = outcome_of_model(self._model, run_model(self._model, limit))
         _take_back(self._arguments, self._launch, self._model.memory)
-        return Run(result.status, 0, result.instructions, {}, output_of(self._model.memory, self._launch.output).text,
-                   describe(self._model, result))
+        return _run_of(outcome, output_of(self._model.memory, self._launch.output).text, None, timed=False)
+
+
+def _run_of(outcome: Outcome, printed: str, vcd: Path | None, *, timed: bool) -> Run:
+    """An outcome as a user of the machine sees it."""
+    return Run(outcome.status, outcome.cycles if timed else 0, outcome.instructions, outcome.counters, printed,
+               outcome.report, vcd, outcome.error)
 
 
 def _module(program: str | Path) -> Module:
@@ -309,16 +435,24 @@ def _three(sizes: _Dimensions) -> tuple[int, int, int]:
 
 
 def _buffer_name(number: int) -> str:
-    return f"argument {number}"
+    return f"{_BUFFER}{number}"
 
 
-def _argument(value: Any, parameter: Parameter) -> Argument:
+def _argument(value: Any, parameter: Parameter, machine: Machine) -> Argument:
     """What a parameter gets."""
     number, size = parameter.ordinal, parameter.size
 
     def wrong(why: str) -> ProgramError:
         return ProgramError(f"{_buffer_name(number)}: {why}")
 
+    if isinstance(value, DeviceArray):
+        if value.machine is not machine:
+            raise wrong("the array is in the memory of another machine")
+        if value.freed:
+            raise wrong("the array was freed")
+        if size != ADDRESS_BYTES:
+            raise wrong(f"an array's address has 8 bytes, the parameter {size}")
+        return Scalar(value.address, size, "u64")
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             raise wrong(f"an array of {value.dtype} has no bytes")
@@ -363,3 +497,5 @@ def _take_back(arguments: Sequence[Any], launch: Launch, memory: Memory) -> None
         if isinstance(value, np.ndarray) and value.flags.writeable and value.size:
             base, size = launch.buffers[_buffer_name(number)]
             value[...] = np.frombuffer(memory.read(base, size), value.dtype).reshape(value.shape)
+        elif isinstance(value, DeviceArray) and value.nbytes and not value.freed and value.machine.memory is not memory:
+            value.machine.memory.write(value.address, memory.read(value.address, value.nbytes))

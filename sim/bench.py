@@ -2,7 +2,8 @@
 
 What its lanes get done, the cycles that each class of instructions takes, how near programs come to what lanes, memory
 and issue allow, how busy programs in single precision keep the lanes, and the speed of the simulation, as tables; with
-``--json`` all figures in a file, with ``--svg`` the roofline as a picture. ``--ptx`` measures the PTX compiler instead.
+``--json`` all figures in a file, with ``--svg`` the roofline as a picture. ``--ptx`` measures the PTX compiler's code
+instead, ``--compile-time`` how long it takes.
 Exit code 2: bad arguments, or results that cannot be written; one line on stderr says what.
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 
 from rtl.params import SmParams
 from sim.benchmarks.classes import ClassRow, class_table
+from sim.benchmarks.compile_time import CompileRow, compile_table
 from sim.benchmarks.cuda import CudaRow, cuda_rows
 from sim.benchmarks.floats import FLOAT_AIM, FloatRow, float_table
 from sim.benchmarks.machine import MACHINES, BenchmarkMachine
@@ -64,6 +66,8 @@ def _parser() -> Parser:
     parser.add_argument("--svg", metavar="FILE", help="draw the roofline there")
     parser.add_argument("--quick", action="store_true", help="short runs of a few things")
     parser.add_argument("--ptx", action="store_true", help="measure the code that the PTX compiler makes instead")
+    parser.add_argument("--compile-time", action="store_true",
+                        help="measure how long the PTX compiler takes for large programs instead")
     return parser
 
 
@@ -126,6 +130,14 @@ def _ptx_text(rows: list[PtxRow]) -> str:
                   f"{median(row.to_optimised for row in rows):.2f}"))
     return table("Warp instructions that kernels execute, compiled here and by NVIDIA's assembler",
                  ("kernel", "here", "-O0", "-O3", "here/-O0", "here/-O3"), lines)
+
+
+def _compile_text(rows: list[CompileRow]) -> str:
+    lines = [(row.kind, f"{row.size / 1000:.0f}", f"{row.front_end:.2f}", f"{row.compiler:.2f}",
+              f"{row.assembler:.2f}", f"{row.seconds:.2f}", f"{row.rate:.0f}", f"{row.growth:.2f}") for row in rows]
+    return table("Seconds of processor that large programs take to compile; growth: a byte's time beside that in a "
+                 "program of half the size",
+                 ("program", "KB of PTX", "front end", "compiler", "assembler", "all", "KB/s", "growth"), lines)
 
 
 def _speed(params: SmParams, engines: Sequence[type[Engine]], machines: dict[type[Engine], BenchmarkMachine],
@@ -202,9 +214,12 @@ def _run(options: argparse.Namespace) -> None:
             raise CommandError(f"--python: {options.python}: no such program")
     if options.preset not in MACHINES:
         raise CommandError(f"no preset {options.preset}; there are {', '.join(MACHINES)}")
-    if options.ptx and options.only:
-        raise CommandError(f"--ptx measures the compiler alone, not {options.only[0]}")
-    if options.svg is not None and (options.ptx or options.engine == BOARD
+    for option, given in (("--ptx", options.ptx), ("--compile-time", options.compile_time)):
+        if given and options.only:
+            raise CommandError(f"{option} measures the compiler alone, not {options.only[0]}")
+    if options.ptx and options.compile_time:
+        raise CommandError("--ptx and --compile-time measure different things: expected one of them")
+    if options.svg is not None and (options.ptx or options.compile_time or options.engine == BOARD
                                     or "roofline" not in (options.only or _BENCHMARKS)):
         raise CommandError("--svg draws the roofline, which is not measured")
     if options.engine == BOARD and (others := [name for name in options.only if name not in _ON_BOARDS]):
@@ -218,6 +233,10 @@ def _run(options: argparse.Namespace) -> None:
         rows = ptx_table()
         figures = _Figures(ptx=[row.record() for row in rows])
         print_text(_ptx_text(rows))
+    elif options.compile_time:
+        rows = compile_table(options.quick)
+        figures = _Figures(compile_time=[row.record() for row in rows])
+        print_text(_compile_text(rows))
     elif (board := open_board(options.engine, options.port, options.baud, options.preset)) is not None:
         figures = _measure_board(options, board)
     else:

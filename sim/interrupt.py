@@ -5,6 +5,9 @@ under way cleans up after itself and lets it pass. A simulation must not be left
 state is still to be shown: within :func:`deferred` a signal is noted, and :func:`raise_noted` raises it at the next
 clock edge.
 
+Signals come to the main thread alone. Work in another thread, such as a launch in a server, goes on until
+:func:`stop_threads` says that it shall end, which :func:`raise_noted` raises there.
+
 As a library this package leaves signals alone: KeyboardInterrupt is raised as Python does it.
 """
 
@@ -13,9 +16,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from weakref import WeakSet
 
-__all__ = ["Interrupted", "at_once", "deferred", "handled", "interrupted", "raise_noted", "stop_thread", "telling"]
+__all__ = ["Interrupted", "at_once", "deferred", "handled", "interrupted", "raise_noted", "stop_threads",
+           "telling"]
 
 _WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "terminated: its terminal is gone"}
 """Signal -> what has become of a command, where a system has such a signal."""
@@ -51,20 +54,15 @@ class Interrupted(KeyboardInterrupt):
 
 
 class _State:
-    """Of this process: how many :func:`deferred` are open, the signal that was noted, when the last one came."""
+    """Of this process: how many :func:`deferred` are open, the signal that was noted, when the last one came;
+    ``threads`` is the signal that is raised in another thread than the main one."""
 
     def __init__(self) -> None:
-        self.depth, self.noted = 0, 0
+        self.depth, self.noted, self.threads = 0, 0, 0
         self.last = -_SAME
 
 
 _state = _State()
-_stopped: WeakSet[threading.Thread] = WeakSet()
-"""Threads that are to end what they simulate."""
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 def interrupted(request: KeyboardInterrupt) -> Interrupted:
@@ -86,28 +84,31 @@ def _receive(number: int, _frame: object) -> None:
     raise Interrupted(number)
 
 
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def stop_threads(number: int) -> None:
+    """The next :func:`raise_noted` in another thread than the main one raises this signal; 0: it raises none."""
+    _state.threads = number
+
+
 def raise_noted() -> None:
-    """Raises the signal that was noted, if there is one: in the main thread, which signals are for. In another one
-    raises what :func:`stop_thread` asks for."""
-    if (number := _state.noted) and _in_main_thread():
+    """Raises the signal that was noted, if there is one."""
+    if not _in_main_thread():
+        if number := _state.threads:
+            _state.threads = 0
+            raise Interrupted(number)
+        return
+    if number := _state.noted:
         _state.noted = 0
         raise Interrupted(number)
-    if _stopped and (thread := threading.current_thread()) in _stopped:
-        _stopped.discard(thread)
-        raise Interrupted
-
-
-def stop_thread(thread: threading.Thread) -> None:
-    """Ends what simulates in another thread: its next :func:`raise_noted` raises Interrupted."""
-    _stopped.add(thread)
 
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Within, a signal is noted for :func:`raise_noted`. Another one, long after it, is raised all the same.
-
-    Means nothing in a thread that is not the main one: signals are not raised there.
-    """
+    """Within, a signal is noted for :func:`raise_noted`. Another one, long after it, is raised all the same. Nothing is
+    changed in another thread than the main one, to which signals come."""
     if not _in_main_thread():
         yield
         return
@@ -144,7 +145,7 @@ def handled() -> Iterator[None]:
     for number in _BY_NUMBER:
         if signal.getsignal(number) not in (signal.SIG_IGN, None):
             before[number] = signal.signal(number, _receive)
-    _state.last, _state.noted = -_SAME, 0
+    _state.last, _state.noted, _state.threads = -_SAME, 0, 0
     try:
         yield
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
 """What the commands that launch a kernel share: its options, and the launch that they ask for."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -10,28 +10,30 @@ from sim.activity import activity
 from sim.board.errors import BoardError
 from sim.board.link import BAUD, Link, open_port
 from sim.board.machine import Board
-from sim.board.placing import fit
+from sim.board.placing import fit, share
 from sim.command import CommandError, Parser, add_cache_option
-from sim.engine import current_name
+from sim.engine import chosen_engine, current_name
 from sim.launch import Launch, lacking, prepare
 from sim.launch.arguments import ARGUMENT_FORMS, parse_arguments
 from sim.launch.instructions import check_instructions
 from sim.launch.memory import Memory
 from sim.launch.programs import SUFFIXES, read_program
 from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT
+from sim.runner import BoardRunner, HardwareRunner, ModelRunner, Runner
 from sim.toolchain.module import Module
 from sim.toolchain.runtime.supply import supplied
 
-__all__ = ["BOARD", "LaunchError", "LaunchOptions", "add_board_options", "add_launch_options", "check_size",
-           "machine_of", "number_from_one", "open_board", "prepared"]
+__all__ = ["BOARD", "DEFAULT_PRESET", "MODEL", "LaunchError", "LaunchOptions", "add_board_options",
+           "add_launch_options", "check_size", "chosen_runner", "machine_of", "number_from_one", "open_board",
+           "prepared"]
 
 
 DEFAULT_PRESET = "default"
 """What is simulated unless something else is asked for."""
+MODEL = "model"
+"""The engine that is no engine: the warp model."""
 BOARD = "board"
 """The engine that is no engine: a board at a serial port."""
-_OF_BOARD = 16
-"""The part of a board's memory that a kernel's output and its heap get, at most, unless more is asked for."""
 T = TypeVar("T", bound=Any)
 
 
@@ -128,6 +130,21 @@ def open_board(engine: str, port: str | None, baud: int, preset: str) -> Board |
     return board
 
 
+def chosen_runner(options: Any, preset: str | None, default: str, *, results: Container[str] | None = None) -> Runner:
+    """What runs launches, by the options engine, port, baud, check and those of the cache: a machine of this preset or,
+    where none is given, of the ``default``; a board. ``results`` as of :class:`~sim.runner.BoardRunner`.
+    """
+    if options.engine == MODEL and options.check:
+        raise CommandError("--check needs hardware, which the engine model does not have")
+    board = open_board(options.engine, options.port, options.baud, preset or DEFAULT_PRESET)
+    if board is not None:
+        return BoardRunner(board, check=options.check, results=None if options.check else results)
+    params = PRESETS[preset or default]
+    if options.engine == MODEL:
+        return ModelRunner(params)
+    return HardwareRunner(params, chosen_engine(options), check=options.check)
+
+
 def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board | None = None) -> tuple[Module, T]:
     """The program of the options, and what ``finish`` makes of it once it is placed in memory: a launch, or something
     that has one as its attribute ``launch``. BoardError when it does not fit into the board's memory.
@@ -135,7 +152,7 @@ def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board
     with activity(f"reading {options.program}"):
         module = supplied(read_program(options.program))
     name, params = machine_of(options.preset, board)
-    output, heap = (size if board is None or size is not None else min(default, board.size // _OF_BOARD)
+    output, heap = (size if board is None or size is not None else share(default, board.size)
                     for size, default in ((options.output, OUTPUT_DEFAULT), (options.heap, HEAP_DEFAULT)))
     check_instructions(module, module.kernel(options.entry), name, params)
 

@@ -19,13 +19,13 @@ from sim.board.machine import Board
 from sim.command import CommandError, Parser, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, chosen_engine
 from sim.firmware.switching import GridSwitch
-from sim.interrupt import Interrupted, deferred, raise_noted
+from sim.interrupt import Interrupted, deferred
 from sim.launch import Launch, with_trap_handler
 from sim.launch.memory import Memory
 from sim.launch.programs import SUFFIXES, read_program
-from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
 from sim.launch_options import (
     BOARD,
+    MODEL,
     LaunchOptions,
     add_launch_options,
     check_size,
@@ -34,7 +34,6 @@ from sim.launch_options import (
     open_board,
     prepared,
 )
-from sim.machine.comparison import memory_difference
 from sim.machine.hardware import Hardware
 from sim.machine.host import Driver
 from sim.machine.hosted import HardwareResult, HostedMachine, RunInterrupted
@@ -43,19 +42,15 @@ from sim.machine.warp_state import WarpState, state_of
 from sim.model.bounds import Bounds
 from sim.model.warp import Machine, Result
 from sim.report.error_status import decode, registers_of
-from sim.report.hardware import describe_hardware
 from sim.report.output import output_of
 from sim.report.run import describe
 from sim.report.timeline import konata, page, trace
+from sim.runner import board_difference, outcome_of, run_model
 from sim.waves.fst import FST, check_fst, is_fst
 
 __all__ = ["Options", "RunError", "main", "results"]
 
-MODEL = "model"
-"""The engine that is no engine: the reference machine."""
 _LIMIT = 10_000_000
-_STEP = 10_000
-"""Instructions of the reference machine between two moves of the progress bar."""
 
 
 _UNTIL_THEN = ", up to the interruption"
@@ -145,19 +140,6 @@ def _check(options: Options) -> None:
         check_fst(waveform)
 
 
-def _run(machine: Machine, limit: int) -> Result:
-    """Runs to the end or the limit, with a progress bar on a terminal. Interrupted after Ctrl-C, between two
-    instructions."""
-    with deferred(), tqdm(unit=" instructions", disable=None, leave=False) as bar:
-        while True:
-            raise_noted()
-            before = machine.instructions
-            result = machine.run(min(_STEP, limit - before))
-            bar.update(machine.instructions - before)
-            if result.status != "timeout" or machine.instructions in (before, limit):
-                return result
-
-
 def _error_status(registers: Mapping[str, int], warps: Mapping[int, WarpState]) -> dict[str, object]:
     """The error status as it is written to a file: empty when nothing has happened."""
     status = decode(registers)
@@ -208,7 +190,8 @@ def _on_model(options: Options, launch: Launch) -> dict[str, object]:
     machine = Machine(launch, warps=params.warps, stack_tokens=params.stack_tokens)
     machine.bounds = bounds
     try:
-        result = _run(machine, options.max_cycles)
+        with deferred(), tqdm(unit=" instructions", disable=None, leave=False) as bar:
+            result = run_model(machine, options.max_cycles, bar.update)
     except Interrupted as request:
         request.after = f"after {machine.instructions:,} instructions"
         _report(launch, machine.memory, describe(machine, Result("interrupted", machine.instructions)))
@@ -236,18 +219,13 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
     try:
         result = _timed(board, launch, options)
     except RunInterrupted as request:
-        _report(launch, board.memory, describe_hardware(launch, board, request.result, None))
+        _report(launch, board.memory, outcome_of(launch, board, request.result).report)
         raise
     if options.check and result.status == "ok":
-        reference = Machine(launch, warps=board.params.warps, stack_tokens=board.params.stack_tokens)
-        if _run(reference, _LIMIT).status == "ok":
-            where = memory_difference(board.memory, reference.memory, (OUTPUT_MEMORY, HEAP_MEMORY))
-            difference = None if where is None else f"difference    memory at the end: {where}"
-        else:
-            difference = "difference    the reference machine does not end as the board does"
-        if difference is not None:
-            result.status = "error"
-    _report(launch, board.memory, describe_hardware(launch, board, result, difference))
+        board.forget()
+        with deferred(), tqdm(unit=" instructions", disable=None, leave=False) as bar:
+            difference = board_difference(board, launch, bar.update)
+    _report(launch, board.memory, outcome_of(launch, board, result, difference).report)
     written = results(launch, board.memory, result.status, result.cycles, result.instructions, _of_hardware(result))
     return written | ({"difference": difference} if difference is not None else {})
 
@@ -285,21 +263,14 @@ def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict
 def _tell(options: Options, launch: Launch, hardware: Hardware, result: HardwareResult,
           timeline: Timeline | None) -> str | None:
     """Prints what a run came to, and writes its timelines; returns how it differs from the warp model, if it does."""
-    difference = None
-    if hardware.lockstep is not None:
-        if hardware.lockstep.difference is not None:
-            difference = str(hardware.lockstep.difference)
-        elif result.status == "ok" and (where := hardware.lockstep.compare_memory(hardware.memory)) is not None:
-            difference = f"difference    memory at the end: {where}"
-        if difference is not None and result.status != "interrupted":
-            result.status = "error"
-    _report(launch, hardware.memory, describe_hardware(launch, hardware, result, difference))
+    outcome = outcome_of(launch, hardware, result)
+    _report(launch, hardware.memory, outcome.report)
     if options.waveform is not None:
         print_text(f"waveform      {options.waveform}{_UNTIL_THEN * (result.status == 'interrupted')}\n")
     if timeline is not None:
         timeline.finish(hardware.cycles, result.cycles)
         _write_timelines(options, timeline, _UNTIL_THEN * (result.status == "interrupted"))
-    return difference
+    return outcome.difference
 
 
 def _write_timelines(options: Options, timeline: Timeline, note: str) -> None:

@@ -5,24 +5,41 @@ All say what a run came to in one form, and an error of the machine in one form.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
+from rtl.fpga.machine import MEMORY_BASE
 from rtl.isa.errors import WarpError
 from rtl.layouts import LaunchRejection
 from rtl.params import SmParams
+from sim.board.machine import Board
+from sim.board.placing import Place, fit, launch_with_stacks
 from sim.engine import Engine
+from sim.interrupt import Interrupted, raise_noted
 from sim.launch import Launch
+from sim.launch.memory import Memory
+from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
+from sim.machine.comparison import memory_difference
 from sim.machine.hardware import Hardware
-from sim.machine.hosted import HardwareResult, HostedMachine
+from sim.machine.hosted import HardwareResult, HostedMachine, RunInterrupted
 from sim.model.warp import Machine as WarpModel
+from sim.model.warp import Result
 from sim.report.error_status import DecodedStatus, decode, registers_of
+from sim.report.hardware import describe_hardware
+from sim.report.run import describe
+from sim.toolchain.module import Kernel
 from sim.toolchain.spelling import spell
 
-__all__ = ["HardwareRunner", "MachineError", "ModelRunner", "Outcome", "Runner"]
+__all__ = ["BoardRunner", "HardwareRunner", "LaunchInterrupted", "MachineError", "ModelRunner", "Outcome", "Progress",
+           "Runner", "Space", "board_difference", "outcome_of", "outcome_of_model", "run_model"]
 
 Progress = Callable[[int], object]
+T = TypeVar("T")
+_STEP = 10_000
+"""Instructions of the warp model between two looks at how far it is."""
+_MODEL_LIMIT = 1_000_000_000
+"""Instructions of the warp model, after which it is given up."""
 _THREAD = re.compile(r"thread (\d+), address (0x[0-9a-f]+)")
 """What the warp model says of an error: the first thread that failed, and its address."""
 
@@ -55,8 +72,9 @@ class MachineError:
 class Outcome:
     """How a run ended.
 
-    ``status`` is ``ok``, ``error`` or ``timeout``; ``reason`` says more where the machine says more. ``cycles`` are
-    those of the clock, on the warp model its instructions. ``difference`` is what hardware and warp model differ in.
+    ``status`` is ``ok``, ``error``, ``timeout`` or ``interrupted``; ``reason`` says more where the machine says more.
+    ``cycles`` are those of the clock, on the warp model its instructions. ``difference`` is what hardware and warp
+    model differ in. ``report`` says all of it as text, in several lines.
     """
 
     status: str
@@ -66,6 +84,7 @@ class Outcome:
     reason: str = ""
     difference: str | None = None
     counters: Mapping[str, int] = field(default_factory=dict)
+    report: str = ""
 
 
 def _machine_error(launch: Launch, status: DecodedStatus, detail: str = "") -> MachineError | None:
@@ -79,20 +98,64 @@ def _machine_error(launch: Launch, status: DecodedStatus, detail: str = "") -> M
         int(found[1]) if found else None, int(found[2], 16) if found else None)
 
 
+class LaunchInterrupted(Interrupted):
+    """A request to end the program that came during a launch. ``outcome``: what the launch came to until then."""
+
+    def __init__(self, number: int, outcome: Outcome) -> None:
+        super().__init__(number)
+        self.outcome = outcome
+
+
+@dataclass(frozen=True)
+class Space:
+    """Where the memory of a machine lies: its first address, bytes between what is allocated there, and how many bytes
+    there are, None for as many as are wanted."""
+
+    first: int = 0x2_0000_0000
+    gap: int = 4096
+    size: int | None = None
+
+
 class Runner(ABC):
-    """Runs one launch after the other, each on the launch's own memory, which then holds what it has left."""
+    """Runs one launch after the other, each on the launch's own memory, which then holds what it has left.
+
+    Attributes:
+        params: The machine.
+        space: Where its memory lies.
+    """
 
     params: SmParams
+    space: Space = Space()
+
+    def sized(self, make: Callable[[int, int | None], Launch], local: int, _kernel: Kernel) -> Launch:
+        """The launch of a kernel that ``make`` makes for bytes of local memory a thread, and of stack a warp or None
+        for the default: ``local`` bytes, or fewer where the machine's memory has no room for these."""
+        return make(local, None)
+
+    def fitted(self, place: Place[T]) -> T:
+        """What ``place`` returns for a launch in a memory of its own, which fits into that of the machine."""
+        return place(None, None, Memory())[1]
 
     @abstractmethod
     def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:
-        """Runs a launch to its end, an error, or ``limit`` cycles. ``progress`` is told of cycles as they pass."""
+        """Runs a launch to its end, an error, or ``limit`` cycles. ``progress`` is told of cycles as they pass.
+        LaunchInterrupted after Ctrl-C, or where :func:`~sim.interrupt.stop_threads` ends it."""
+
+
+def run_model(machine: WarpModel, limit: int, progress: Progress = lambda _instructions: None) -> Result:
+    """Runs the warp model to its end, an error, or ``limit`` instructions. A signal that was noted is raised between
+    two of them."""
+    while True:
+        raise_noted()
+        done = machine.instructions
+        result = machine.run(min(_STEP, limit - done))
+        progress(machine.instructions - done)
+        if result.status != "timeout" or machine.instructions in (done, limit):
+            return result
 
 
 class ModelRunner(Runner):
     """The warp model: no hardware, no time; its cycles are instructions."""
-
-    _STEP = 10_000
 
     def __init__(self, params: SmParams) -> None:
         self.params = params
@@ -101,20 +164,14 @@ class ModelRunner(Runner):
         """See Runner."""
         memory = launch.memory
         before = set(memory.regions)
+        machine = WarpModel(launch, warps=self.params.warps, stack_tokens=self.params.stack_tokens)
         try:
-            machine = WarpModel(launch, warps=self.params.warps, stack_tokens=self.params.stack_tokens)
-            while True:
-                done = machine.instructions
-                result = machine.run(min(self._STEP, limit - done))
-                progress(machine.instructions - done)
-                if result.status != "timeout" or machine.instructions in (done, limit):
-                    break
+            return outcome_of_model(machine, run_model(machine, limit, progress))
+        except Interrupted as request:
+            raise LaunchInterrupted(request.number, Outcome(
+                "interrupted", machine.instructions, machine.instructions)) from None
         finally:
-            for name in [name for name in memory.regions if name not in before]:
-                memory.free(memory.regions[name][0])
-        found = machine.error_status
-        error = None if found is None else _machine_error(launch, decode(registers_of(machine)), found.detail)
-        return Outcome(result.status, machine.instructions, machine.instructions, error, result.reason)
+            memory.free_new(before)
 
 
 class HardwareRunner(Runner):
@@ -137,24 +194,90 @@ class HardwareRunner(Runner):
         hardware = self.hardware
         try:
             result = hardware.run(launch, limit, progress)
+        except RunInterrupted as request:
+            raise LaunchInterrupted(request.number, outcome_of(launch, hardware, request.result)) from None
         finally:
             hardware.clear()
         return outcome_of(launch, hardware, result)
 
 
-def outcome_of(launch: Launch, machine: HostedMachine, result: HardwareResult) -> Outcome:
-    """What a run of hardware came to."""
-    reason, difference, status = result.reason, None, result.status
+class BoardRunner(Runner):
+    """A board. It is sent what has changed since the last launch, and read is what a launch may have written.
+
+    Parameters:
+        board: The board.
+        check: Whether memory at the end is compared with that of the warp model.
+        results: Names of the regions that are read back, None: all. What a launch leaves in others is lost.
+    """
+
+    def __init__(self, board: Board, *, check: bool = False, results: Container[str] | None = None) -> None:
+        self.params, self.board = board.params, board
+        self.space = Space(MEMORY_BASE, 0, board.size)
+        self._check, self._results = check, results
+        board.in_place = True
+
+    def sized(self, make: Callable[[int, int | None], Launch], local: int, kernel: Kernel) -> Launch:
+        """See Runner."""
+        return launch_with_stacks(make, self.params.warps, local, kernel)
+
+    def fitted(self, place: Place[T]) -> T:
+        """See Runner. BoardError when there is no room for what the launch needs."""
+        return fit(place, self.board.size, self.params.warps)
+
+    def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:
+        """See Runner. BoardError when the board does not answer."""
+        board = self.board
+        reference = replace(launch, memory=launch.memory.copy()) if self._check else None
+        try:
+            result = board.run(launch, limit, progress)
+            board.take_back(launch, result, self._results, whole=self._check)
+            difference = None
+            if reference is not None and result.status == "ok":
+                difference = board_difference(board, reference)
+        except BaseException:
+            board.forget()
+            raise
+        finally:
+            board.clear()
+        return outcome_of(launch, board, result, difference)
+
+
+def board_difference(board: Board, reference: Launch, progress: Progress = lambda _instructions: None) -> str | None:
+    """What the board's memory differs in, after a run that ended well, from what the warp model leaves in that of the
+    ``reference``; None when it does not."""
+    model = WarpModel(reference, warps=board.params.warps, stack_tokens=board.params.stack_tokens)
+    if run_model(model, _MODEL_LIMIT, progress).status != "ok":
+        return "difference    the reference machine does not end as the board does"
+    scratch = {name for name in reference.memory.regions if name.startswith((OUTPUT_MEMORY, HEAP_MEMORY))}
+    return _of_memory(memory_difference(board.memory, reference.memory, scratch))
+
+
+def _of_memory(where: str | None) -> str | None:
+    return None if where is None else f"difference    memory at the end: {where}"
+
+
+def outcome_of_model(machine: WarpModel, result: Result) -> Outcome:
+    """What a run of the warp model came to."""
+    found, launch = machine.error_status, machine.launch
+    error = None if found is None else _machine_error(launch, decode(registers_of(machine)), found.detail)
+    return Outcome(result.status, machine.instructions, machine.instructions, error, result.reason,
+                   report=describe(machine, result))
+
+
+def outcome_of(launch: Launch, machine: HostedMachine, result: HardwareResult,
+               difference: str | None = None) -> Outcome:
+    """What a run of hardware came to. ``difference`` is one from the warp model that the machine does not know of.
+    Where there is one, the result's status becomes ``error``, unless the run was interrupted."""
+    reason = result.reason
     if result.rejection is not LaunchRejection.NONE:
         reason = f"the machine rejected the launch: {result.rejection.name}"
     if (lockstep := machine.lockstep) is not None:
         if lockstep.difference is not None:
             difference = str(lockstep.difference)
-        elif status == "ok" and (where := lockstep.compare_memory(machine.memory)) is not None:
-            difference = f"memory at the end: {where}"
-    if difference is not None:
-        status = "error"
+        elif result.status == "ok":
+            difference = _of_memory(lockstep.compare_memory(machine.memory))
+    if difference is not None and result.status != "interrupted":
+        result.status = "error"
     error = _machine_error(launch, decode(result.registers)) if result.registers else None
-    return Outcome(status, result.cycles, result.instructions, error, reason, difference, result.counters)
-
-
+    return Outcome(result.status, result.cycles, result.instructions, error, reason, difference, result.counters,
+                   describe_hardware(launch, machine, result, difference))

@@ -1,4 +1,7 @@
-"""Multiplies two matrices with tinygrad: ``DEV=CUDA:PTX python -m sim.cuda -- python docs/examples/tinygrad_matmul.py``."""
+"""Multiplies two matrices with tinygrad.
+
+``DEV=CUDA:PTX python -m sim.cuda -- python docs/examples/tinygrad_matmul.py``
+"""
 
 from tinygrad import Tensor
 

@@ -1,6 +1,6 @@
 """Runs launches on a board, as :mod:`sim.machine.hardware` does in simulation."""
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Container, Coroutine, Iterable
 from dataclasses import asdict
 
 from rtl.fpga.machine import MEMORY_BASE
@@ -12,12 +12,13 @@ from rtl.layouts import Policy
 from rtl.params import PRESETS, SmParams
 from sim.interrupt import deferred, raise_noted
 from sim.launch import Launch
+from sim.launch.runtime import output_range
 from sim.machine.host import REGISTERS, Driver
 from sim.machine.hosted import HardwareResult, HostedMachine
 
 from .errors import BoardError
 from .link import Link
-from .memory import BoardMemory
+from .memory import BoardImage, BoardMemory
 
 __all__ = ["Board"]
 
@@ -62,6 +63,7 @@ class Board(HostedMachine):
             raise BoardError(f"port {name}: no board of this project, its identity is {identity:#x}")
         super().__init__(_machine(size, *link.read_registers(_at("PARTS"), 1)), policy)
         self._levels = self._began = 0
+        self._image = BoardImage(MEMORY_BASE, self.size)
 
     @property
     def preset(self) -> str:
@@ -103,7 +105,7 @@ class Board(HostedMachine):
         if self.memory.end > MEMORY_BASE + self.size:
             raise BoardError(f"the launch needs {self.memory.end - MEMORY_BASE:,} bytes of memory, the board has "
                              f"{self.size:,}")
-        self.memory = memory = BoardMemory(self.memory, self._link)
+        self.memory = memory = BoardMemory(self.memory, self._link, self._image)
         memory.load()
         self._began, self._levels = self._look()[1], 0
         self.cycles = 0
@@ -115,6 +117,26 @@ class Board(HostedMachine):
         finally:
             memory.forget()
         return result
+
+    def take_back(self, launch: Launch, result: HardwareResult, names: Container[str] | None, *, whole: bool) -> None:
+        """Reads what the last run has left into its launch's memory; see :meth:`BoardMemory.take_back`. ``whole``:
+        with the kernels' heap, and nothing counts as known. Behind a run that did not end well the machine is reset,
+        and nothing more is known of the board's memory."""
+        assert isinstance(self.memory, BoardMemory)
+        if (failed := result.status != "ok"):
+            self._reset()
+        if whole:
+            self.forget()
+        if launch.output is not None:
+            self.memory.read(*output_range(self.memory, launch.output))
+        wrote = whole or failed or result.counters.get("memory_writes", 1) > 0
+        self.memory.take_back(names, wrote=wrote, heap=whole)
+        if failed:
+            self.forget()
+
+    def forget(self) -> None:
+        """Nothing is known of the board's memory any more: the next launch is sent whole."""
+        self._image.forget(MEMORY_BASE, MEMORY_BASE + self.size)
 
     def _reset(self) -> None:
         """Resets the machine, and its counters, which a reset leaves alone."""

@@ -1,18 +1,22 @@
 """Fits a launch into the memory of a board, which is small beside that of a simulation."""
 
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from rtl.fpga.machine import MEMORY_BASE
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.params import WARP_THREADS
-from sim.launch import BANK_ALIGNMENT, CRS_DEFAULT, LOCAL_DEFAULT, LOCAL_GRANULE, PROGRAM_BASE, Launch
+from sim.launch import BANK_ALIGNMENT, CRS_DEFAULT, LOCAL_DEFAULT, LOCAL_GRANULE, LOCAL_MEMORY, PROGRAM_BASE, Launch
 from sim.launch.descriptor import place_descriptor
-from sim.launch.memory import Memory
+from sim.launch.memory import Memory, OutOfMemoryError
+from sim.toolchain.module import Kernel
 
 from .errors import BoardError
 
-__all__ = ["Place", "fit"]
+__all__ = ["Place", "fit", "launch_with_stacks", "share", "stack_sizes"]
 
+_SHARE = 16
+"""The part of a board's memory that a kernel's output and its heap get, at most, unless more is asked for."""
 T = TypeVar("T", covariant=True)
 assert PROGRAM_BASE == MEMORY_BASE, "programs lie at the beginning of a board's memory"
 
@@ -56,10 +60,40 @@ def fit(place: Place[T], size: int, slots: int, local: int | None = None, crs: i
     spare = MEMORY_BASE + size - memory.end
     if spare < 0:
         raise BoardError(f"the launch needs {size - spare:,} bytes of memory, the board has {size:,}")
+    return placed(*stack_sizes(spare, slots, least_local, least_crs, LOCAL_DEFAULT if local is None else least_local,
+                               CRS_DEFAULT if crs is None else least_crs))[1]
+
+
+def stack_sizes(spare: int, slots: int, local: int, crs: int, most_local: int, most_crs: int) -> tuple[int, int]:
+    """Local memory of a thread and stack of a warp, from ``local`` and ``crs`` on up to the most, as far as ``spare``
+    bytes more for so many warp slots go.
+    """
     each = _down(spare // slots - CRS_GRANULE, CRS_GRANULE)
-    if crs is None:
-        least_crs += (more := min(max(CRS_DEFAULT - least_crs, 0), _down(each // 2, CRS_GRANULE)))
-        each -= more
-    if local is None:
-        least_local += min(max(LOCAL_DEFAULT - least_local, 0), _down(each // WARP_THREADS, LOCAL_GRANULE))
-    return placed(least_local, least_crs)[1]
+    more = min(max(most_crs - crs, 0), _down(each // 2, CRS_GRANULE))
+    return local + min(max(most_local - local, 0), _down((each - more) // WARP_THREADS, LOCAL_GRANULE)), crs + more
+
+
+def launch_with_stacks(make: Callable[[int, int], Launch], slots: int, local: int, kernel: Kernel) -> Launch:
+    """The launch that ``make`` makes in a memory for bytes of local memory a thread and of stack a warp: ``local`` and
+    the default, or what the memory has room for beside the launch's descriptor. OutOfMemoryError where there is not
+    even room for what the kernel needs.
+    """
+    least_local = _up(kernel.local, LOCAL_GRANULE)
+    least_crs = _up(max(kernel.crs, CRS_GRANULE), CRS_GRANULE)
+    launch = make(least_local, least_crs)
+    memory = launch.memory
+    before = set(memory.regions)
+    try:
+        place_descriptor(launch, memory)
+        room = memory.room(CRS_GRANULE)
+    finally:
+        memory.free_new(before)
+    spare = room - slots * launch.warp_block
+    if spare < 0:
+        raise OutOfMemoryError(f"{LOCAL_MEMORY}: no room for {slots * launch.warp_block} bytes")
+    return make(*stack_sizes(spare, slots, least_local, least_crs, local, CRS_DEFAULT))
+
+
+def share(default: int, size: int) -> int:
+    """Bytes that kernels get for what they print, or allocate, in a memory of ``size`` bytes."""
+    return min(default, size // _SHARE)

@@ -14,6 +14,10 @@ setup         the environment that a program needs
 server        connections, and an answer for each call
 device        memory, modules, launches and limits of contexts
 images        PTX, cubins and fatbins
+compilers     what makes programs of PTX, and links
+recording     waveform, timeline and profile of one launch
+report        all launches as a table, and as JSON
+names         of kernels, for people
 errors        CUDA's results, and which of them an error of the machine becomes
 ============  ==========================================================================================
 """

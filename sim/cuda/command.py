@@ -4,29 +4,31 @@ Exit code: that of the program, or 1 where a launch failed and the program ended
 """
 
 import os
-import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from tqdm import tqdm
 
 from rtl.params import PRESETS
-from sim.command import CommandError, Parser, add_cache_option
-from sim.cuda.device import Device, LaunchRecord
+from sim.command import CommandError, Parser, add_cache_option, check_file, write_file
+from sim.cuda.compilers import Compiler, OwnCompiler, Ptxas
+from sim.cuda.device import Device
+from sim.cuda.recording import Files, Recording
+from sim.cuda.report import content, table
 from sim.cuda.server import Server
-from sim.cuda.setup import check_setup, environment
-from sim.engine import ENGINES, chosen_engine
-from sim.launch_options import number_from_one
-from sim.runner import HardwareRunner, ModelRunner, Runner
+from sim.cuda.setup import check_setup, environment, find_ptxas
+from sim.engine import ENGINES, chosen_engine, current_name
+from sim.interrupt import interrupted, stop_threads
+from sim.launch_options import BOARD, MODEL, add_board_options, chosen_runner, number_from_one
+from sim.runner import HardwareRunner
 
 __all__ = ["main"]
 
-_MODEL = "model"
 _PRESET = "programs"
 _LIMIT = 1_000_000_000
 _MEMORY_MIB = 4096
@@ -39,29 +41,58 @@ class Options:
     """The command line."""
 
     engine: str
-    preset: str
+    preset: str | None
     check: bool
     max_cycles: int
-    memory: int
+    memory: int | None
+    port: str | None
+    baud: int
+    ptxas: bool
+    launch: int | None
+    vcd: str | None
+    fst: str | None
+    timeline: str | None
+    profile: str | None
+    report: str | None
     shell: bool
     check_setup: bool
     cached: bool
     command: list[str]
 
+    @property
+    def files(self) -> Files:
+        """Where the parts of a recording go."""
+        return Files(**{field.name: getattr(self, field.name) for field in fields(Files)})
+
 
 def _parser() -> Parser:
     parser = Parser("sim.cuda", "Runs a CUDA program: all its kernels run on this machine.",
                     "--engine model -- python docs/examples/numba_add.py")
-    parser.add_argument("--engine", choices=("auto", *ENGINES, _MODEL), default="auto",
-                        help="what runs kernels: the hardware in simulation, or the warp model (default: auto)")
-    parser.add_argument("--preset", choices=tuple(PRESETS), default=_PRESET,
-                        help=f"the machine's size (default: {_PRESET}, which takes blocks of 1,024 threads)")
+    parser.add_argument("--engine", choices=("auto", *ENGINES, MODEL, BOARD), type=current_name, default="auto",
+                        help="what runs kernels: the hardware in simulation, the warp model, or a board at a serial "
+                             "port (default: auto)")
+    add_board_options(parser)
+    parser.add_argument("--preset", choices=tuple(PRESETS),
+                        help=f"the machine's size (default: {_PRESET}, which takes blocks of 1,024 threads; of a "
+                             "board: what it has)")
     parser.add_argument("--check", action="store_true",
-                        help="compare every instruction with the warp model (not with the engine model)")
+                        help="compare every instruction with the warp model, on a board memory at the end of each "
+                             "launch (not with the engine model)")
     parser.add_argument("--max-cycles", metavar="N", type=number_from_one, default=_LIMIT,
                         help=f"give a launch up after N cycles (default: {_LIMIT})")
-    parser.add_argument("--memory", metavar="MIB", type=number_from_one, default=_MEMORY_MIB,
-                        help=f"device memory (default: {_MEMORY_MIB}); what nobody writes takes no room")
+    parser.add_argument("--memory", metavar="MIB", type=number_from_one,
+                        help=f"device memory (default: {_MEMORY_MIB}; of a board: what it has); what nobody writes "
+                             "takes no room")
+    parser.add_argument("--ptxas", action="store_true",
+                        help="compile PTX by NVIDIA's assembler, where it is installed")
+    parser.add_argument("--launch", metavar="N", type=number_from_one,
+                        help="record launch N of the table that is printed at the end, not with the engine model")
+    waveform = parser.add_mutually_exclusive_group()
+    waveform.add_argument("--vcd", metavar="FILE", help="write its waveform")
+    waveform.add_argument("--fst", metavar="FILE.fst", help="write it as FST; needs vcd2fst, which comes with GTKWave")
+    parser.add_argument("--timeline", metavar="FILE", help="write what its warps did in every cycle, as a page of HTML")
+    parser.add_argument("--profile", metavar="FILE", help="write what each of its instructions cost, as a page of HTML")
+    parser.add_argument("--report", metavar="FILE", help="write all launches to a file, as JSON")
     parser.add_argument("--shell", action="store_true", help="serve until Ctrl-C, and print the environment to use")
     parser.add_argument("--check-setup", action="store_true", help="say what is installed, and what is missing")
     add_cache_option(parser)
@@ -69,50 +100,36 @@ def _parser() -> Parser:
     return parser
 
 
-def _runner(options: Options) -> Runner:
-    params = PRESETS[options.preset]
-    if options.engine == _MODEL:
-        if options.check:
-            raise CommandError("--check needs hardware, which the engine model does not have")
-        return ModelRunner(params)
-    return HardwareRunner(params, chosen_engine(options), check=options.check)
+def _compiler(options: Options) -> Compiler:
+    """What compiles PTX. CommandError where it is not installed."""
+    if not options.ptxas:
+        return OwnCompiler()
+    found = find_ptxas(options.command)
+    if found is None:
+        raise CommandError("--ptxas: NVIDIA's assembler is not installed: pip install nvidia-cuda-nvcc-cu11==11.8.89")
+    return Ptxas(found)
 
 
-def _shape(sizes: tuple[int, int, int]) -> str:
-    """Three sizes without the last ones that are 1."""
-    shown = list(sizes)
-    while len(shown) > 1 and shown[-1] == 1:
-        shown.pop()
-    return ",".join(map(str, shown))
-
-
-_LONGEST_NAME = 40
-
-
-def readable(name: str) -> str:
-    """The name of a kernel for people: of a mangled one the names that it is nested in, joined by dots."""
-    if match := re.match(r"_ZN?(?=[0-9])", name):
-        parts, at = [], match.end()
-        while number := re.match(r"[0-9]+", name[at:]):
-            start = at + number.end()
-            at = start + int(number[0])
-            parts.append(re.sub(r"_(2[0-9a-f]|3[a-f]|5b|5d)", lambda found: chr(int(found[1], 16)), name[start:at]))
-        name = ".".join(part for part in parts if part not in ("cudapy", "<locals>"))
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME - 1]}…"
-
-
-def table(launches: Sequence[LaunchRecord]) -> list[str]:
-    """Launches as a table: one line each."""
-    rows = [("launch", "kernel", "grid", "block", "cycles", "instructions", "cycles/instr", "seconds", "status")]
-    for number, one in enumerate(launches, 1):
-        outcome = one.outcome
-        each = f"{outcome.cycles / outcome.instructions:.2f}" if outcome.instructions else "-"
-        rows.append((str(number), readable(one.kernel), _shape(one.grid), _shape(one.block), f"{outcome.cycles:,}",
-                     f"{outcome.instructions:,}", each, f"{one.seconds:.3f}", outcome.status))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    left = {1, 8}
-    return ["  ".join(cell.ljust(width) if column in left else cell.rjust(width)
-                      for column, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip() for row in rows]
+def _recording(options: Options) -> Recording | None:
+    """The recording that is asked for. CommandError where there can be none."""
+    files = options.files
+    if options.launch is None and not files.given:
+        return None
+    flag = next(iter(files.given), "launch")
+    if options.engine == BOARD:
+        raise CommandError(f"--{flag} needs a simulation, which a board is not")
+    if options.engine == MODEL:
+        raise CommandError(f"--{flag} needs hardware, which the engine model does not have")
+    if options.launch is None:
+        raise CommandError(f"--{next(iter(files.given))} needs --launch N: which launch is recorded")
+    if not files.given:
+        raise CommandError("--launch needs --vcd, --fst, --timeline or --profile: what is recorded, and where it goes")
+    files.check()
+    preset = options.preset or _PRESET
+    params, engine = PRESETS[preset], chosen_engine(options)
+    return Recording(options.launch, files, params,
+                     lambda **how: HardwareRunner(params, engine, check=options.check, **how),
+                     f"preset {preset}")
 
 
 def _run(options: Options, server: Server) -> int:
@@ -124,8 +141,10 @@ def _run(options: Options, server: Server) -> int:
     program = subprocess.Popen([found, *options.command[1:]], env=os.environ | variables)
     try:
         code = program.wait()
-    except BaseException:
-        # Ctrl-C reaches the program by the terminal; it may want to say something.
+    except BaseException as error:
+        # Ctrl-C reaches the program by the terminal; it may want to say something, when its launch has ended.
+        if isinstance(error, KeyboardInterrupt):
+            server.device.stop(interrupted(error).number)
         try:
             program.wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -143,6 +162,18 @@ def _serve(options: Options, server: Server) -> int:
     return 0
 
 
+def _programs(options: Options, server: Server) -> int:
+    """Serves what is to be run to its end, and closes the server; returns the exit code."""
+    try:
+        return _serve(options, server) if options.shell else _run(options, server)
+    except KeyboardInterrupt as request:
+        server.device.stop(interrupted(request).number)
+        raise
+    finally:
+        server.close()
+        stop_threads(0)
+
+
 def _print_setup() -> int:
     lines = check_setup()
     for line in lines:
@@ -155,21 +186,46 @@ def _work(options: Options) -> int:
         return _print_setup()
     if not options.command and not options.shell:
         raise CommandError("no program: a command follows --")
+    if options.report is not None:
+        check_file(options.report)
+    if options.engine == BOARD and options.memory is not None:
+        raise CommandError("--memory needs a simulation, which a board is not")
+    runner = chosen_runner(options, options.preset, _PRESET)
+    recording, compiler = _recording(options), _compiler(options)
     with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False, delay=1) as bar:
         def progress(launch: int, cycles: int) -> None:
             bar.set_description_str(f"launch {launch}", refresh=False)
             bar.update(cycles)
 
-        device = Device(_runner(options), options.memory << 20, options.max_cycles, progress)
-        server = Server(device)
+        device = Device(runner, (options.memory or _MEMORY_MIB) << 20, options.max_cycles, progress, recording)
         try:
-            code = _serve(options, server) if options.shell else _run(options, server)
-        finally:
-            server.close()
-    if device.launches:
-        print("\n".join(table(device.launches)), file=sys.stderr)
+            code = _programs(options, Server(device, compiler))
+        except KeyboardInterrupt as request:
+            bar.close()
+            _tell(options, device, recording, interrupted(request).code)
+            raise
+    return _tell(options, device, recording, code)
+
+
+def _tell(options: Options, device: Device, recording: Recording | None, code: int) -> int:
+    """Prints what the launches came to, and writes it; returns the exit code that this makes of the program's."""
+    lines = table(device.launches) if device.launches else []
     failed = any(one.outcome.status != "ok" for one in device.launches)
-    return code or int(failed)
+    if recording is not None:
+        lines += recording.lines
+        if recording.failure is not None:
+            lines.append(f"launch {recording.number} is not recorded: {recording.failure}")
+        elif not recording.lines:
+            lines.append(f"launch {recording.number} is not recorded: there were {len(device.launches)} launches")
+        failed |= recording.failure is not None or not recording.lines
+    code = code or int(failed)
+    if lines:
+        print("\n".join(lines), file=sys.stderr)
+    if options.report is not None:
+        setting = {"command": options.command, "engine": options.engine, "preset": options.preset or _PRESET,
+                   "exit_code": code}
+        write_file(options.report, content(device.launches, setting))
+    return code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

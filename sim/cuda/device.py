@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 
 from rtl.isa.errors import WarpError
 from rtl.params import WARP_THREADS
+from sim.board.placing import share
 from sim.command import CommandError
 from sim.cuda.errors import LAUNCH_FAILED, CudaError, result_of_warp_error
-from sim.launch import SHARED_LIMIT, Placement, lacking, place
+from sim.cuda.recording import Recording
+from sim.interrupt import stop_threads
+from sim.launch import SHARED_LIMIT, Launch, Placement, lacking, place
 from sim.launch.attributes import MOST_THREADS, blocks_at_a_time, most_threads
 from sim.launch.memory import OutOfMemoryError, SharedMemory
 from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT, empty_output
 from sim.report.output import Output, output_of
-from sim.runner import Outcome, Runner
+from sim.runner import LaunchInterrupted, Outcome, Runner
 from sim.toolchain.module import Kernel, Module, ProgramError
 
 __all__ = ["CLOCK_KHZ", "Context", "Device", "LaunchRecord", "LoadedKernel"]
@@ -33,13 +36,17 @@ _OUT_OF_RESOURCES, _TIMEOUT, _ASSERT, _UNSUPPORTED_LIMIT, _NOT_SUPPORTED = 701, 
 
 @dataclass
 class LaunchRecord:
-    """One launch, as the table at the end shows it. ``seconds`` are those of the host."""
+    """One launch, as the table at the end shows it. ``seconds`` are those of the host, ``result`` is CUDA's; of a
+    launch that failed, ``message`` says why, and ``assertions`` are those that did not hold."""
 
     kernel: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     outcome: Outcome
     seconds: float
+    result: int = 0
+    message: str = ""
+    assertions: tuple[str, ...] = ()
 
 
 @dataclass
@@ -54,11 +61,10 @@ class LoadedKernel:
 class Context:
     """What a program's context owns. ``error`` is the result that it has come to for good, 0 while all is well."""
 
+    limits: dict[int, int]
     allocations: dict[int, tuple[int, int]] = field(default_factory=dict)
     modules: dict[int, Placement] = field(default_factory=dict)
     kernels: dict[int, LoadedKernel] = field(default_factory=dict)
-    limits: dict[int, int] = field(default_factory=lambda: {
-        _STACK_LIMIT: 1024, _PRINTF_LIMIT: OUTPUT_DEFAULT, _HEAP_LIMIT: HEAP_DEFAULT})
     error: int = 0
 
 
@@ -67,9 +73,10 @@ class Device:
 
     Parameters:
         runner: What runs launches.
-        memory_bytes: Bytes of device memory.
+        memory_bytes: Bytes of device memory, where the machine has as many as are wanted.
         limit: Cycles after which a launch is given up.
         progress: Is told the number of each launch, and cycles as they pass.
+        recording: Of one of the launches, if one is recorded.
 
     Attributes:
         memory: The device's memory, which programs map.
@@ -79,12 +86,16 @@ class Device:
     """
 
     def __init__(self, runner: Runner, memory_bytes: int, limit: int,
-                 progress: Callable[[int, int], object] = lambda _launch, _cycles: None) -> None:
+                 progress: Callable[[int, int], object] = lambda _launch, _cycles: None,
+                 recording: Recording | None = None) -> None:
         self._runner = runner
+        self._recording = recording
+        self._stopped = False
         self._limit = limit
         self._progress = progress
-        self.memory = SharedMemory(memory_bytes)
-        self.size = memory_bytes
+        space = runner.space
+        self.size = memory_bytes if space.size is None else space.size
+        self.memory = SharedMemory(self.size, space.first, space.gap)
         self.cycles = 0
         self.launches: list[LaunchRecord] = []
         self.lock = threading.RLock()
@@ -103,6 +114,11 @@ class Device:
             18: 0, 19: 1, 30: 512, 31: 0, 36: CLOCK_KHZ, 37: 512, 38: 0, 39: params.warps * WARP_THREADS, 40: 1, 41: 1,
             51: 32, 75: 5, 76: 0, 78: 1, 81: params.shared_bytes, 82: registers, 83: 1, 87: 32, 91: 0, 97: shared,
             99: 1, 106: params.warps}
+
+    def make_context(self) -> Context:
+        """A context that owns nothing."""
+        return Context({_STACK_LIMIT: 1024, _PRINTF_LIMIT: share(OUTPUT_DEFAULT, self.size),
+                        _HEAP_LIMIT: share(HEAP_DEFAULT, self.size)})
 
     # Memory.
 
@@ -188,36 +204,69 @@ class Device:
         self._check_shape(grid, block)
         placed = loaded.placement
         params = self._runner.params
+        kernel = loaded.kernel
+
+        def make(local: int, crs: int | None) -> Launch:
+            return placed.launch(kernel, parameters, grid=grid, block=block, dynamic_shared=dynamic_shared, local=local,
+                                 crs=crs)
+
         try:
-            made = placed.launch(loaded.kernel, parameters, grid=grid, block=block, dynamic_shared=dynamic_shared,
-                                 local=max(loaded.kernel.local, context.limits[_STACK_LIMIT]))
+            made = self._runner.sized(make, max(kernel.local, context.limits[_STACK_LIMIT]), kernel)
         except ProgramError as error:
             raise CudaError(_INVALID_VALUE, str(error)) from error
+        except OutOfMemoryError as error:
+            raise CudaError(_OUT_OF_MEMORY) from error
         if (why := lacking(made, params)) is not None:
-            raise CudaError(_OUT_OF_RESOURCES, f"kernel {loaded.kernel.name}: {why[0]}, the machine has {why[1]}")
-        made = made.on(params)
-        number, begin = len(self.launches) + 1, time.monotonic()
+            raise CudaError(_OUT_OF_RESOURCES, f"kernel {kernel.name}: {why[0]}, the machine has {why[1]}")
+        if self._stopped:
+            raise CudaError(LAUNCH_FAILED)
+        number = len(self.launches) + 1
+        outcome, seconds = self._run(made.on(params), number, check)
+        self.cycles += outcome.cycles
+        output = output_of(self.memory, placed.output)
+        if placed.output is not None:
+            empty_output(self.memory, placed.output)
+        context.error = self._result(outcome, output)
+        message = self._why(kernel.name, outcome, output) if context.error else ""
+        self.launches.append(LaunchRecord(kernel.name, grid, block, outcome, seconds, context.error,
+                                          message, tuple(output.failed)))
+        if message:
+            print(f"warpstack: launch {number}: {message}", file=sys.stderr, flush=True)
+        return output
+
+    def _run(self, made: Launch, number: int, check: Callable[[], object]) -> tuple[Outcome, float]:
+        """Runs a launch, on the machine that is watched if it is the one that is recorded: what it came to, and the
+        seconds that it took."""
+        recording = self._recording if self._recording is not None and self._recording.number == number else None
+        runner, begin = self._runner, time.monotonic()
 
         def progress(cycles: int) -> None:
             check()
             self._progress(number, cycles)
 
         try:
-            outcome = self._runner.run(made, self._limit, progress)
+            if recording is not None:
+                runner = recording.runner()
+                begin = time.monotonic()    # to make the machine is no part of the launch
+            outcome = runner.run(made, self._limit, progress)
         except OutOfMemoryError as error:
             raise CudaError(_OUT_OF_MEMORY) from error
         except CommandError as error:
+            if recording is not None:
+                recording.failure = str(error)
             raise CudaError(LAUNCH_FAILED, str(error)) from error
-        self.cycles += outcome.cycles
-        self.launches.append(LaunchRecord(loaded.kernel.name, grid, block, outcome, time.monotonic() - begin))
-        output = output_of(self.memory, placed.output)
-        if placed.output is not None:
-            empty_output(self.memory, placed.output)
-        context.error = self._result(outcome, output)
-        if context.error:
-            print(f"warpstack: launch {number}: {self._why(loaded.kernel.name, outcome, output)}", file=sys.stderr,
-                  flush=True)
-        return output
+        except LaunchInterrupted as request:
+            outcome = request.outcome
+        seconds = time.monotonic() - begin
+        if recording is not None:
+            recording.finish(made.kernel.name, outcome)
+        return outcome, seconds
+
+    def stop(self, signal: int) -> None:
+        """Ends the launch that runs, which has come to what it has; others fail from now on."""
+        if not self._stopped:
+            self._stopped = True
+            stop_threads(signal)
 
     def _check_shape(self, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
         """CudaError for a grid or a block that no launch can have."""
@@ -235,6 +284,8 @@ class Device:
             return _ASSERT
         if outcome.status == "ok":
             return 0
+        if outcome.status == "interrupted":
+            return LAUNCH_FAILED
         if outcome.status == "timeout":
             return _TIMEOUT
         if outcome.error is not None and outcome.error.error is not WarpError.NONE:
@@ -246,6 +297,8 @@ class Device:
         """The line that says why a launch failed."""
         if output.failed:
             return output.failed[0]
+        if outcome.status == "interrupted":
+            return f"kernel {kernel}: interrupted after {outcome.cycles:,} cycles"
         if outcome.difference is not None:
             return f"kernel {kernel}: {outcome.difference}"
         if outcome.error is not None:

@@ -15,7 +15,7 @@ from typing import Any
 
 __all__ = ["CALLS", "REPLY_HEADER", "REQUEST_HEADER", "SOCKET_VARIABLE", "VERSION", "Call", "Fields", "c_header"]
 
-VERSION = 1
+VERSION = 2
 """Of this table. A library that was built from another one is refused."""
 SOCKET_VARIABLE = "WARPSTACK_CUDA_SOCKET"
 """Environment variable with the name of the server's socket, in Linux's abstract name space."""
@@ -104,9 +104,9 @@ CALLS: Mapping[str, Call] = {
     "free": _call(7, "address:u64", "", "Frees what `allocate` gave."),
     "address_range": _call(8, "address:u64 size:u64", "base:u64 size:u64 kind:u32 context:u32",
                            "The allocation that has `size` bytes from `address`."),
-    "module_load": _call(9, "max_registers:u32 size_known:u32", "module:u64",
-                         "Loads an image: PTX text, a cubin or a fatbin, the data of the request. The reply's data are "
-                         "the log of the compiler, also after a failure."),
+    "module_load": _call(9, "max_registers:u32 level:u32", "module:u64",
+                         "Loads an image: PTX text, a cubin or a fatbin, the data of the request. `level` is how much "
+                         "the compiler optimises. The reply's data are its log, also after a failure."),
     "module_unload": _call(10, "module:u64", "", "Forgets a module, its code and variables."),
     "module_function": _call(11, "module:u64",
                              "function:u64 max_threads:u32 shared:u32 constant:u32 local:u32 registers:u32 "
@@ -120,7 +120,8 @@ CALLS: Mapping[str, Call] = {
     "launch": _call(15, "function:u64 grid:u32[3] block:u32[3] dynamic_shared:u32 cooperative:u32", "failed:u32",
                     "Runs a grid to its end. Data: the bytes of its parameters. The reply's data: what it printed."),
     "clock": _call(16, "", "cycles:u64", "Cycles that the device has run."),
-    "link": _call(17, "max_registers:u32", "", "Links images, each as u64 size and bytes, into one, the reply's data."),
+    "link": _call(17, "max_registers:u32 level:u32", "",
+                  "Links images, each as u64 size and bytes, into one, the reply's data."),
     "get_limit": _call(18, "limit:u32", "value:u64", "A limit of the context: CUlimit."),
     "set_limit": _call(19, "limit:u32 value:u64", "", "Sets a limit of the context."),
     "set_shared": _call(20, "function:u64 dynamic_shared:u32", "",

@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from sim.cuda.compilers import Compiler, JitOptions, OwnCompiler
 from sim.cuda.device import CLOCK_KHZ, Context, Device
 from sim.cuda.errors import CudaError
 from sim.cuda.images import link_images, module_of
 from sim.cuda.protocol import CALLS, REPLY_HEADER, REQUEST_HEADER, VERSION
-from sim.interrupt import Interrupted, stop_thread
 from sim.toolchain.module import Module
 
 __all__ = ["Server"]
@@ -51,19 +51,24 @@ def _read(connection: socket.socket, count: int) -> bytes:
 class Server:
     """Serves a device to programs, until it is closed.
 
+    Parameters:
+        device: The device.
+        compiler: Of PTX; the project's own unless said otherwise.
+
     Attributes:
         name: Of the socket: what SOCKET_VARIABLE tells programs.
-        device: The device.
+        device, compiler: As above.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, compiler: Compiler | None = None) -> None:
         self.device = device
+        self.compiler = compiler or OwnCompiler()
         self.name = f"warpstack-{os.getpid()}-{secrets.token_hex(8)}"
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(f"\0{self.name}")
         self._listener.listen()
         self._connections: dict[threading.Thread, socket.socket] = {}
-        self._modules: dict[tuple[bytes, int], Module] = {}
+        self._modules: dict[tuple[bytes, JitOptions], Module] = {}
         self._closed = False
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
@@ -76,8 +81,6 @@ class Server:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        for thread in connections:
-            stop_thread(thread)
         for thread in (self._thread, *connections):
             thread.join()
 
@@ -114,16 +117,16 @@ class Server:
         """How many connections there are."""
         return len(self._connections)
 
-    def module(self, content: bytes, max_registers: int) -> Module:
+    def module(self, content: bytes, options: JitOptions) -> Module:
         """The program of an image; those that were loaded before are kept."""
-        key = (content, max_registers)
+        key = (content, options)
         if key not in self._modules:
-            self._modules[key] = module_of(content, max_registers)
+            self._modules[key] = module_of(content, self.compiler, options)
         return self._modules[key]
 
-    def link(self, images: Sequence[bytes], max_registers: int) -> bytes:
+    def link(self, images: Sequence[bytes], options: JitOptions) -> bytes:
         """One image of several."""
-        return link_images(images, max_registers)
+        return link_images(images, self.compiler, options)
 
 
 class _Session:
@@ -166,8 +169,6 @@ class _Session:
                     print(f"warpstack: {error.message}", file=sys.stderr, flush=True)
             except _EndOfConnectionError:
                 raise
-            except Interrupted:
-                raise _EndOfConnectionError from None
             except Exception as error:  # a fault of this server must not end the program
                 result = _UNKNOWN
                 print(f"warpstack: the CUDA server failed at {name}: {type(error).__name__}: {error}", file=sys.stderr,
@@ -209,7 +210,7 @@ class _Session:
 
     def _context_create(self, _context: Context | None, _fields: Mapping[str, int], _data: bytes) -> Answer:
         self._last_context += 1
-        self._contexts[self._last_context] = Context()
+        self._contexts[self._last_context] = self._device.make_context()
         return {"context": self._last_context}, b""
 
     def _context_destroy(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
@@ -238,7 +239,7 @@ class _Session:
         return {"base": base, "size": size, "kind": 0, "context": 0}, b""
 
     def _module_load(self, context: Context | None, fields: Mapping[str, int], data: bytes) -> Answer:
-        module = self._server.module(data, fields["max_registers"])
+        module = self._server.module(data, JitOptions(fields["max_registers"], fields["level"]))
         return {"module": self._device.load(self._present(context), module)}, b""
 
     def _module_unload(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
@@ -298,7 +299,7 @@ class _Session:
             size, = struct.unpack_from("<Q", data)
             images.append(data[8:8 + size])
             data = data[8 + size:]
-        return {}, self._server.link(images, fields["max_registers"])
+        return {}, self._server.link(images, JitOptions(fields["max_registers"], fields["level"]))
 
     def _get_limit(self, context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
         return {"value": self._device.get_limit(self._present(context), fields["limit"])}, b""

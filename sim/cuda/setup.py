@@ -17,7 +17,7 @@ from sim.cuda.protocol import SOCKET_VARIABLE
 from sim.engine.build import missing_tool
 from sim.engine.cache import cache_folder
 
-__all__ = ["SetupLine", "check_setup", "environment"]
+__all__ = ["SetupLine", "check_setup", "environment", "find_ptxas"]
 
 _LINKS: Mapping[str, tuple[str, ...]] = {
     "nvvm/lib64/libnvvm.so": ("cuda_nvcc/nvvm/lib64/libnvvm.so", "cuda_nvcc/nvvm/lib64/libnvvm.so.4"),
@@ -91,6 +91,19 @@ def environment(socket: str, command: Sequence[str]) -> dict[str, str]:
             "CUDA_HOME": str(home), "CUDA_PATH": str(home)} | ({"NVRTC_PATH": str(nvrtc)} if nvrtc.exists() else {})
 
 
+_NVCC_LINE = "pip install nvidia-cuda-nvcc-cu11==11.8.89"
+
+
+def find_ptxas(command: Sequence[str]) -> Path | None:
+    """NVIDIA's assembler: of the packages of a command or of this Python, of an installed CUDA, or in PATH."""
+    if (found := _targets(_search_path(command)).get("bin/ptxas")) is not None:
+        return found
+    homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    inside = next((path for home in homes if (path := Path(home, "bin", "ptxas")).exists()), None)
+    named = shutil.which("ptxas")
+    return inside or (Path(named) if named else None)
+
+
 @dataclass(frozen=True)
 class SetupLine:
     """One thing that programs may need: whether it is there, and the line that installs it."""
@@ -107,7 +120,8 @@ def check_setup() -> list[SetupLine]:
         SetupLine("a C compiler, for the libraries", missing_tool() is None, "apt install g++, or pip install ziglang"),
         SetupLine("numba", find_spec("numba") is not None, "pip install 'numba==0.60.0' 'numpy<2.1'"),
         SetupLine("NVVM and libdevice, for numba", "nvvm/libdevice" in targets,
-                  "pip install nvidia-cuda-nvcc-cu11==11.8.89"),
+                  _NVCC_LINE),
+        SetupLine("ptxas, for --ptxas", find_ptxas([]) is not None, _NVCC_LINE),
         SetupLine("NVRTC, for programs that compile C++", "lib64/libnvrtc.so" in targets,
                   "pip install nvidia-cuda-nvrtc-cu11==11.8.89"),
         SetupLine("tinygrad", find_spec("tinygrad") is not None, "pip install tinygrad==0.14.0"),

@@ -2,6 +2,6 @@
 
 A picture is a byte a pixel in global memory, as a board's video reads it (:mod:`rtl.fpga.video`).
 :mod:`~sim.demo.scenes` has the pictures and what launches their kernels, ``programs`` the kernels,
-:mod:`~sim.demo.machine` what runs these, :mod:`~sim.demo.picture` what shows a picture in a terminal or writes it to a
-file, :mod:`~sim.demo.command` the command.
+:mod:`~sim.demo.machine` what runs these one after the other, :mod:`~sim.demo.picture` what shows a picture in a
+terminal or writes it to a file, :mod:`~sim.demo.command` the command.
 """

@@ -8,23 +8,23 @@ import re
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tqdm import tqdm
 
 from rtl.fpga.video import VGA
 from rtl.params import PRESETS
-from sim.board.machine import Board
-from sim.command import CommandError, Parser, add_cache_option, check_file, print_text, write_file
-from sim.demo.machine import BoardRunner, DemoError, HardwareRunner, ModelRunner, Runner
+from sim.command import Parser, add_cache_option, check_file, print_text, write_file
+from sim.demo.machine import DemoError, Painter
 from sim.demo.picture import Style, as_text, check_png, colours, png, style_of
-from sim.demo.scenes import SCENES, Size
-from sim.engine import ENGINES, chosen_engine, current_name
-from sim.launch_options import BOARD, add_board_options, number_from_one, open_board
+from sim.demo.scenes import PICTURE, SCENES, Size
+from sim.engine import ENGINES, current_name
+from sim.launch_options import BOARD, MODEL, add_board_options, chosen_runner, number_from_one
+from sim.runner import BoardRunner, Runner
 
 __all__ = ["main"]
 
-MODEL = "model"
 _SIZE = Size(64, 48)
 _SCREEN_SIZE = Size(160, 120)
 """Of a picture for a board's screen."""
@@ -65,21 +65,17 @@ def _parser() -> Parser:
     return parser
 
 
-def _draw(options: Any, bar: "tqdm[Any]", board: Board | None) -> None:
+def _draw(options: Any, bar: "tqdm[Any]", runner: Runner) -> None:
     """Runs the kernel and shows what it has drawn."""
-    scene, params = SCENES[options.scene], PRESETS[options.preset]
-    runner: Runner
-    screen = board is not None and board.has_video
-    size = options.size or (_SCREEN_SIZE if screen else _SIZE)
-    if board is not None:
-        runner = BoardRunner(board, bar.update, _SCREEN.get(size) if screen else None, check=options.check)
-    elif options.engine == MODEL:
-        runner = ModelRunner(params, bar.update)
-    else:
-        runner = HardwareRunner(params, chosen_engine(options), bar.update, check=options.check)
+    scene = SCENES[options.scene]
+    screen = runner.board if isinstance(runner, BoardRunner) and runner.board.has_video else None
+    size = options.size or (_SIZE if screen is None else _SCREEN_SIZE)
+    painter = Painter(runner, bar.update)
+    if screen is not None and size in _SCREEN:
+        painter = Painter(runner, bar.update, partial(screen.show, scale=_SCREEN[size]))
     steps, style = options.steps or scene.steps, style_of(sys.stdout)
     picture, shown = None, 0
-    for picture in scene.pictures(runner, size, steps, options.seed):
+    for picture in scene.pictures(painter, size, steps, options.seed):
         if style != Style.PLAIN and options.png is None:
             bar.clear()
             text = as_text(picture, style)
@@ -91,23 +87,22 @@ def _draw(options: Any, bar: "tqdm[Any]", board: Board | None) -> None:
         write_file(options.png, png(colours(picture)))
     elif style == Style.PLAIN:
         print_text(as_text(picture, style))
-    print_text(f"{options.scene}, {size}, {steps} steps: {runner.cycles:,} {runner.unit}\n")
-    if screen:
+    print_text(f"{options.scene}, {size}, {steps} steps: {painter.cycles:,} "
+               f"{'instructions of the model' if options.engine == MODEL else 'cycles'}\n")
+    if screen is not None:
         print_text("on the screen\n" if size in _SCREEN else
                    f"not on the screen, which shows {', '.join(map(str, _SCREEN))}\n")
 
 
 def _run(options: Any) -> int:
-    if options.check and options.engine == MODEL:
-        raise CommandError("--check needs hardware, which the engine model does not have")
     if options.png is not None:
         check_png()
         check_file(options.png)
-    board = open_board(options.engine, options.port, options.baud, options.preset)
+    runner = chosen_runner(options, options.preset, options.preset, results={PICTURE})
     try:
         with tqdm(desc=options.scene, unit=" instructions" if options.engine == MODEL else " cycles", unit_scale=True,
                   disable=None, leave=False) as bar:
-            _draw(options, bar, board)
+            _draw(options, bar, runner)
     except DemoError as error:
         print_text(f"{error}\n")
         return 1

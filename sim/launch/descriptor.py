@@ -26,6 +26,7 @@ def place_descriptor(launch: Launch, memory: Memory) -> int:
             addresses[number] = launch.bank_addresses[number]
         else:
             addresses[number] = memory.allocate(bank_name(number), len(content), BANK_ALIGNMENT)
+            memory.mark_constant(addresses[number])
             memory.write(addresses[number], content)
     grid, block = launch.grid, launch.block
     content = descriptor({
@@ -38,5 +39,6 @@ def place_descriptor(launch: Launch, memory: Memory) -> int:
         "CONSTANT_BUFFER_ADDR_LOWER": [address & 0xFFFF_FFFF for address in addresses],
         "CONSTANT_BUFFER_ADDR_UPPER": [address >> 32 for address in addresses], "CONSTANT_BUFFER_SIZE": sizes})
     address = memory.allocate("launch descriptor", QMD_BYTES, QMD_BYTES)
+    memory.mark_constant(address)
     memory.write(address, content)
     return address

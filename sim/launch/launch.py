@@ -13,7 +13,7 @@ from rtl.isa.table import find
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, SmParams
-from sim.launch.memory import Memory
+from sim.launch.memory import Memory, OutOfMemoryError
 from sim.launch.parameters import Argument, parameter_block, place_buffers
 from sim.launch.runtime import allot
 from sim.toolchain.module import (
@@ -239,16 +239,29 @@ def place(module: Module, memory: Memory, *, program_base: int | None = None, ou
           heap: int | None = None) -> Placement:
     """Places a module: its code at ``program_base`` or wherever there is room, its variables, the constant bank that
     all its kernels share, and what its kernels print to and allocate from (``output`` and ``heap`` bytes; by default
-    as many as CUDA has). Raises ProgramError when a symbol is not defined.
+    as many as CUDA has). Raises ProgramError when a symbol is not defined, OutOfMemoryError where there is no room;
+    then it has placed nothing.
     """
-    module = supplied(module)
     taken = set(memory.regions)
+    try:
+        placed = _place(supplied(module), memory, program_base, output, heap)
+    except (ProgramError, OutOfMemoryError):
+        memory.free_new(taken)
+        raise
+    regions = tuple(base for name, (base, _) in memory.regions.items() if name not in taken)
+    return replace(placed, regions=regions)
+
+
+def _place(module: Module, memory: Memory, program_base: int | None, output: int | None,
+           heap: int | None) -> Placement:
+    """Places a module as :func:`place` does; which regions it occupies is not said."""
     region = memory.free_name
     code_bytes = max(len(module.code.content), 1)
     if program_base is None:
         program_base = memory.allocate(region("program"), code_bytes, PROGRAM_ALIGNMENT)
     else:
         memory.map("program", program_base, code_bytes)
+    memory.mark_constant(program_base)
     data_base = memory.allocate(region("globals"), len(module.data.content), max(module.data.alignment, 256))
     addresses = dict(module.code.symbols)
     addresses |= {name: data_base + offset for name, offset in module.data.symbols.items()}
@@ -262,6 +275,7 @@ def place(module: Module, memory: Memory, *, program_base: int | None = None, ou
     if (shared_bank := module.constants.get(SHARED_BANK)) is not None:
         size = _round_up(len(shared_bank.content), BANK_GRANULE)
         base = memory.allocate(region(bank_name(SHARED_BANK)), size, BANK_ALIGNMENT)
+        memory.mark_constant(base)
         bank_addresses = {SHARED_BANK: base}
         constants = {name: base + offset for name, offset in shared_bank.symbols.items()}
         variables |= {name: (address, _size_of(shared_bank, name)) for name, address in constants.items()}
@@ -276,9 +290,8 @@ def place(module: Module, memory: Memory, *, program_base: int | None = None, ou
     for bank, base in bank_addresses.items():
         memory.write(base, banks[bank])
     output_variable = allot(memory, {name: addresses[name] for name in module.data.symbols}, output, heap, region)
-    regions = tuple(base for name, (base, _) in memory.regions.items() if name not in taken)
     return Placement(module, memory, program_base, variables, banks, kernel_banks, MappingProxyType(bank_addresses),
-                     output_variable, regions)
+                     output_variable, ())
 
 
 def _size_of(data: Data, name: str) -> int:

@@ -3,6 +3,7 @@
 import mmap
 import os
 from bisect import bisect_right, insort
+from collections.abc import Container
 
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import ADDRESS_BITS
@@ -42,10 +43,12 @@ class Memory:
 
     Attributes:
         regions: Name, first address and size in bytes of every range that was allocated.
+        constant: Names of the ranges that launches only read: programs, constant banks, descriptors.
     """
 
     def __init__(self, heap: int = 0x2_0000_0000, gap: int = _PAGE_BYTES, limit: int = 1 << ADDRESS_BITS) -> None:
         self.regions: dict[str, tuple[int, int]] = {}
+        self.constant: set[str] = set()
         self._pages: dict[int, bytearray] = {}
         self._starts: list[int] = []
         self._ends: list[int] = []
@@ -59,7 +62,7 @@ class Memory:
     def copy(self) -> "Memory":
         """Another memory with the same content."""
         other = Memory(self._heap, self._gap, self._limit)
-        other.regions = dict(self.regions)
+        other.regions, other.constant = dict(self.regions), set(self.constant)
         other._starts = list(self._starts)
         other._ends = list(self._ends)
         other._names = dict(self._names)
@@ -106,12 +109,21 @@ class Memory:
         self._heap = base + size + self._gap
         return base
 
+    def room(self, alignment: int = 256) -> int:
+        """The most bytes that one range with that alignment can have."""
+        holes = [(start, end - self._gap) for start, end in self._holes]
+        return max(0, *(end - _round_up(start, alignment) for start, end in [*holes, (self._heap, self._limit)]))
+
     def free_name(self, name: str) -> str:
         """The name, or where a range has it already, the name with a number behind it that none has."""
         if name not in self.regions:
             return name
         self._last_number += 1
         return f"{name} {self._last_number}"
+
+    def mark_constant(self, base: int) -> None:
+        """Launches only read the range that begins at ``base``, a region."""
+        self.constant.update(name for name, (first, _) in self.regions.items() if first == base)
 
     def free(self, base: int) -> None:
         """Frees the range that begins at ``base``: its addresses and its place on the heap. ValueError where none
@@ -121,10 +133,16 @@ class Memory:
         if name is None or self.regions[name][0] != base:
             raise ValueError(f"no range begins at {base:#x}")
         size = self.regions.pop(name)[1]
+        self.constant.discard(name)
         first, end = self._starts.pop(at), self._ends.pop(at)
         del self._names[first]
         self._forget(first, end)
         self._release(base, base + max(size, 1) + self._gap)
+
+    def free_new(self, before: Container[str]) -> None:
+        """Frees all ranges but those whose names are in ``before``."""
+        for name in [name for name in self.regions if name not in before]:
+            self.free(self.regions[name][0])
 
     def _release(self, start: int, end: int) -> None:
         """Addresses of the heap can be allocated again; holes that touch become one, and the last one the heap's

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from sim.launch.memory import Memory
 from sim.toolchain.runtime import HEAP, OUTPUT
 
-__all__ = ["HEAP_DEFAULT", "HEAP_MEMORY", "OUTPUT_DEFAULT", "OUTPUT_MEMORY", "allot", "empty_output"]
+__all__ = ["HEAP_DEFAULT", "HEAP_MEMORY", "OUTPUT_DEFAULT", "OUTPUT_MEMORY", "allot", "empty_output",
+           "output_range"]
 
 OUTPUT_MEMORY, HEAP_MEMORY = "kernel output", "kernel heap"
 """Names of the regions."""
@@ -25,6 +26,12 @@ def allot(memory: Memory, variables: Mapping[str, int], output: int | None, heap
             memory.write_number(variables[name], 8, memory.allocate(region(name_of_region), size))
             memory.write_number(variables[name] + 8, 8, size)
     return variables.get(OUTPUT)
+
+
+def output_range(memory: Memory, variable: int) -> tuple[int, int]:
+    """Address and bytes of what kernels have printed, by the output's variable."""
+    address, size, used = (memory.read_number(variable + 8 * index, 8) for index in range(3))
+    return address, min(size, used)
 
 
 def empty_output(memory: Memory, variable: int) -> None:

@@ -109,13 +109,12 @@ class HostedMachine(HostAccess):
         """Adds local memory and a descriptor to a copy of the launch's memory, or to that memory itself if the machine
         works in place: the addresses of these."""
         self.memory = launch.memory if self.in_place else launch.memory.copy()
-        self._before = set(self.memory.regions)
+        self._placed, self._before = self.memory, set(self.memory.regions)
         return launch.allocate_local(self.params.warps, self.memory), place_descriptor(launch, self.memory)
 
     def clear(self) -> None:
         """Frees what :meth:`place` has added to the memory."""
-        for name in [name for name in self.memory.regions if name not in self._before]:
-            self.memory.free(self.memory.regions[name][0])
+        self._placed.free_new(self._before)
 
     @property
     def differs(self) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sim.launch.memory import Memory, MemoryFaultError
+from sim.launch.runtime import output_range
 from sim.toolchain.runtime import FAILED, PRINTED
 
 __all__ = ["Output", "output_of"]
@@ -35,8 +36,9 @@ def output_of(memory: Memory, variable: int | None) -> Output:
     found = Output()
     if variable is None:
         return found
-    address, size, used, found.lost = (memory.read_number(variable + 8 * index, 8) for index in range(4))
-    content = memory.read(address, min(size, used)) if used else b""
+    address, size = output_range(memory, variable)
+    found.lost = memory.read_number(variable + 24, 8)
+    content = memory.read(address, size) if size else b""
     at = 0
     while at + _HEAD.size <= len(content):
         bytes_, kind = _HEAD.unpack_from(content, at)

@@ -13,6 +13,7 @@ module                          content
 =============================== ==============================================================================
 module, object_file             the shapes
 cubin, linking, relocation      from object file to module, relocatable files linked on the way
+joining                         several relocatable files as one
 elf_reader, elf_writer, nvinfo  from bytes to object file and back
 reach                           which code of a module a kernel can come to
 assembler                       the language, and what makes an object file of a program

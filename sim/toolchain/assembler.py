@@ -145,6 +145,7 @@ class _Assembler:
         self.name = name
         self.scope = FileScope(program)
         self.built = [build_code(code, self.scope) for code in program.codes]
+        self.addressed = self.scope.addressed | {str(part.name) for code in program.codes for part in code.parts}
         self.sections: dict[str, _Open] = {}
 
     def object_file(self) -> ObjectFile:
@@ -271,8 +272,7 @@ class _Assembler:
     def _relocation(self, offset: int, reference: Reference, code: Code | None, indices: dict[str, int]) -> Relocation:
         """The relocation of a reference: to the name's symbol, or to the code section of a label."""
         name, addend = str(reference.name), reference.addend
-        functions = {str(part.name) for other in self.program.codes for part in other.parts}
-        if name in self.scope.addressed | functions or (reference.kind in GENERIC and name in self.scope.constants):
+        if name in self.addressed or (reference.kind in GENERIC and name in self.scope.constants):
             symbol = indices[name]
         elif code is not None and name in code.labels:
             symbol = indices[text_name(code.name)]

@@ -7,22 +7,25 @@ from rtl.isa.kinds import BarrierMode
 from rtl.isa.syntax import WORD_BITS, Pipe
 from rtl.isa.table import find
 
+from . import statements
 from .control_text import read_control
 from .encoding import encode
-from .latency import Result, operation
+from .latency import operation
 from .nvinfo import BRANCH, CALL, LARGEST_WORD, BranchTargets
 from .object_file import CODE_GRANULE
 from .operands import Reference
 from .program import Code, Line, label_place, line_address
 from .schedule import Slot, schedule
 from .scope import CodeScope, FileScope
-from .source import Instruction, Number, SourceError, at_most, parse
+from .source import Instruction, Number, SourceError, at_most
 
 __all__ = ["BuiltCode", "build_code"]
 
 _BARRIERS = 16
-_ENDLESS = "[S15] BRA {:#x}"
-_PADDING = "[Y:S0] NOP"
+_ENDLESS = "[S15]"
+"""Control codes of the branch to itself."""
+_PADDING = "[Y:S0]"
+"""Of a NOP behind it."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,10 @@ def _close(code: Code) -> None:
     closed = (last >= 0 and _is_mnemonic(code.lines[last], "BRA") and not _conditional(code.lines[last])
               and all(index <= last for index in code.labels.values()))
     if not closed:
-        _append(code, _ENDLESS.format(label_place(len(code.lines))))
+        place = statements.number(label_place(len(code.lines)))
+        code.lines.append(Line(statements.instruction("BRA", [place], control=_ENDLESS)))
     while label_place(len(code.lines)) % CODE_GRANULE:
-        _append(code, _PADDING)
+        code.lines.append(Line(statements.instruction("NOP", control=_PADDING)))
 
 
 def _conditional(line: Line) -> bool:
@@ -82,12 +86,6 @@ def _conditional(line: Line) -> bool:
 
 def _is_mnemonic(line: Line, mnemonic: str) -> bool:
     return isinstance(line.node, Instruction) and line.node.mnemonic == mnemonic
-
-
-def _append(code: Code, text: str) -> None:
-    node, = parse(text)
-    assert isinstance(node, Instruction)
-    code.lines.append(Line(node))
 
 
 def _word(line: Line, address: int, scope: CodeScope, references: list[tuple[int, Reference]]) -> tuple[int, int]:
@@ -116,12 +114,8 @@ def _targets(node: Instruction, address: int, scope: CodeScope) -> BranchTargets
 
 def _registers(words: tuple[int, ...]) -> int:
     """Registers that the code uses, counted from R0."""
-    used = [0]
-    for word in words:
-        timing = operation(word)
-        if timing is not None:
-            used += [number + 1 for kind, number in timing.reads | timing.writes if kind is Result.REGISTER]
-    return max(used)
+    timings = [timing for word in words if (timing := operation(word)) is not None]
+    return max((timing.highest_register + 1 for timing in timings), default=0)
 
 
 def _barriers(words: tuple[int, ...]) -> int:

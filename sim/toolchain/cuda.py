@@ -70,9 +70,10 @@ def _compile(library: ctypes.CDLL, source: bytes, what: str, name: str,
     return (content.value if failed else content.raw), not failed
 
 
-def cubin_of_ptx(ptx: str, *options: str) -> bytes:
-    """What the assembler makes of PTX, for sm_50. Raises CompilerError."""
-    ptxas = _tool(*_PTXAS)
+def cubin_of_ptx(ptx: str, *options: str, program: Path | None = None) -> bytes:
+    """What the assembler makes of PTX, for sm_50: the ``program``, or that of the installed package. Raises
+    CompilerError."""
+    ptxas = program or _tool(*_PTXAS)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "k.ptx").write_text(ptx)
         done = subprocess.run([ptxas, "-arch=sm_50", *options, "k.ptx", "-o", "k.cubin"], cwd=folder,

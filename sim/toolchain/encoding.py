@@ -144,9 +144,11 @@ def _complaint(instruction: Instruction, given: Sequence[source.Operand], addres
     found = [error for error in mismatches if error.index == furthest]
     found = [error for error in found if error.close] or found
     messages = dict.fromkeys(str(error) for error in found)
+    # What a compiler emits knows its place by instruction.
+    place = found[0].token if found[0].token.line is not None else instruction.mnemonic
     if all(message.startswith(_EXPECTED) for message in messages):
-        return SourceError(found[0].token, _EXPECTED + " or ".join(m.removeprefix(_EXPECTED) for m in messages))
-    return SourceError(found[0].token, next(iter(messages)))
+        return SourceError(place, _EXPECTED + " or ".join(m.removeprefix(_EXPECTED) for m in messages))
+    return SourceError(place, next(iter(messages)))
 
 
 _EXPECTED = "expected "

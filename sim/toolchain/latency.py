@@ -67,6 +67,16 @@ class Operation:
     """Cycles that it needs before whatever comes next."""
 
     @cached_property
+    def touched(self) -> frozenset[Resource]:
+        """What it reads and writes."""
+        return self.reads | self.writes
+
+    @cached_property
+    def highest_register(self) -> int:
+        """The number of the highest register that it reads or writes, -1 where there is none."""
+        return max((number for kind, number in self.touched if kind is Result.REGISTER), default=-1)
+
+    @cached_property
     def variable(self) -> bool:
         """Whether a scoreboard tells when its results are there."""
         return self.form.pipe in _VARIABLE

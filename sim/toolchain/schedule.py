@@ -49,11 +49,11 @@ class Slot:
 
 
 class _Timed(NamedTuple):
-    """A result of fixed latency: the cycles since its instruction, and the index of that. The index is None
+    """A result of fixed latency: the cycle in which its instruction issued, and the index of that. The index is None
     where the result comes by a branch, so that nothing before it can be delayed.
     """
 
-    age: int
+    issued: int
     index: int | None
     given: bool
 
@@ -70,27 +70,42 @@ class _Told(NamedTuple):
 _Key = tuple[Resource, Form, bool, bool]
 """A result of fixed latency: of which form, whether the text gives its code, and whether it came by a branch."""
 _Tellers = dict[Resource, frozenset[_Told]]
+_NOTHING: frozenset[_Told] = frozenset()
 
 
 @dataclass
 class _Flight:
-    """What is on its way at one point of the code: results of fixed latency, results and late reads that are
-    told, and scoreboards that were just raised. Those of branches have been up for long enough.
+    """What is on its way at one point of the code, in cycle ``now``: results of fixed latency, results and late reads
+    that are told, and scoreboards that were just raised. Those of branches have been up for long enough. ``by_pipe``:
+    a pipe is what tells of something.
     """
 
     fixed: dict[_Key, _Timed] = field(default_factory=dict)
     written: _Tellers = field(default_factory=dict)
     read: _Tellers = field(default_factory=dict)
     raised: dict[int, _Timed] = field(default_factory=dict)
+    now: int = 0
+    by_pipe: bool = False
+
+    def age(self, timed: _Timed) -> int:
+        """The cycles since something was issued."""
+        return self.now - timed.issued
+
+    def forget_old(self) -> None:
+        """Drops the results that are there by now."""
+        old = [key for key, timed in self.fixed.items() if self.now - timed.issued >= LONGEST]
+        for key in old:
+            del self.fixed[key]
 
     def pass_time(self, cycles: int, upto: int | None = None) -> None:
         """Lets cycles pass for what began by the instruction with index ``upto``, for all when None."""
-        def later(timed: _Timed) -> _Timed:
-            behind = upto is not None and timed.index is not None and timed.index > upto
-            return timed if behind else _Timed(timed.age + cycles, timed.index, timed.given)
-
-        self.fixed = {key: new for key, timed in self.fixed.items() if (new := later(timed)).age < LONGEST}
-        self.raised = {key: new for key, timed in self.raised.items() if (new := later(timed)).age < SCOREBOARD_VISIBLE}
+        self.now += cycles
+        if upto is None:
+            return
+        for pending in (self.fixed, self.raised):
+            behind = [(key, timed) for key, timed in pending.items() if timed.index is not None and timed.index > upto]
+            for key, timed in behind:
+                pending[key] = timed._replace(issued=timed.issued + cycles)     # type: ignore[index]
 
     def settle(self, scoreboards: Iterable[int]) -> None:
         """Notes that these scoreboards are zero."""
@@ -106,6 +121,8 @@ class _Flight:
         """A scoreboard tells of all before it in the same pipe: the pipe works in order. One for ``results`` tells
         of results and reads, another of reads alone.
         """
+        if not self.by_pipe:
+            return
         for pending in (self.written, self.read) if results else (self.read,):
             for key, tellers in pending.items():
                 pending[key] = frozenset(told._replace(teller=scoreboard) if told.teller is pipe else told
@@ -113,10 +130,13 @@ class _Flight:
 
     def merge(self, other: "_Flight") -> None:
         """Adds what may be on its way by another path."""
+        other.forget_old()
         for (resource, form, given, _), timed in other.fixed.items():
             key = resource, form, given, True
-            if key not in self.fixed or timed.age < self.fixed[key].age:
-                self.fixed[key] = timed._replace(index=None)
+            age = other.age(timed)
+            if key not in self.fixed or age < self.age(self.fixed[key]):
+                self.fixed[key] = _Timed(self.now - age, None, timed.given)
+        self.by_pipe |= other.by_pipe
         for pending, more in ((self.written, other.written), (self.read, other.read)):
             for key, tellers in more.items():
                 pending[key] = pending.get(key, frozenset()) | tellers
@@ -127,7 +147,8 @@ class _Flight:
 
     def copy(self) -> "_Flight":
         """A copy that can be changed."""
-        return _Flight(dict(self.fixed), dict(self.written), dict(self.read), dict(self.raised))
+        return replace(self, fixed=dict(self.fixed), written=dict(self.written), read=dict(self.read),
+                       raised=dict(self.raised))
 
 
 def schedule(slots: Sequence[Slot]) -> list[ControlCode]:
@@ -155,12 +176,15 @@ class _Scheduler:
         for op in self.operations:
             for kind, _ in op.reads if op is not None else ():
                 self.readers[kind].add(op.form)  # type: ignore[union-attr]
+        self.worst_distances: dict[tuple[Form, Result], int] = {}
         self.untold_reads = self._untold_reads()
 
     def run(self) -> list[ControlCode]:
         """One pass over the code."""
         self.flight = _Flight()
         self.codes: list[ControlCode] = []
+        self.stalls: list[int] = []
+        """Of the codes, as they have become by now."""
         self.least_recent = list(range(SCOREBOARDS))
         after_transfer = False
         for index, (slot, op) in enumerate(zip(self.slots, self.operations, strict=True)):
@@ -173,18 +197,23 @@ class _Scheduler:
             else:
                 self._free(index, slot, op)
             after_transfer = op is not None and op.transfers
-        return [self._with_yield(index) for index in range(len(self.codes))]
+        return [self._finished(index) for index in range(len(self.codes))]
 
-    def _with_yield(self, index: int) -> ControlCode:
-        """The code of an instruction, giving the turn away where it stalls for long."""
+    def _add(self, code: ControlCode) -> None:
+        self.codes.append(code)
+        self.stalls.append(code.stall)
+
+    def _finished(self, index: int) -> ControlCode:
+        """The code of an instruction with its whole stall, giving the turn away where that is long."""
         code, op = self.codes[index], self.operations[index]
-        if self.slots[index].control is not None or op is None or op.form.pipe is Pipe.FLOW:
-            return code
-        return replace(code, no_yield=int(code.stall < _YIELD_FROM))
+        stall, no_yield = self.stalls[index], code.no_yield
+        if self.slots[index].control is None and op is not None and op.form.pipe is not Pipe.FLOW:
+            no_yield = int(stall < _YIELD_FROM)
+        return ControlCode(stall, no_yield, code.write_barrier, code.read_barrier, code.wait, code.reuse)
 
     def _unknown(self, slot: Slot) -> None:
         """A word that is no instruction: it stops the machine."""
-        self.codes.append(slot.control if slot.control is not None else ControlCode(stall=LONGEST))
+        self._add(slot.control if slot.control is not None else ControlCode(stall=LONGEST))
         self.flight.pass_time(LONGEST)
 
     def _given(self, slot: Slot, code: ControlCode, op: Operation) -> None:
@@ -201,7 +230,7 @@ class _Scheduler:
         if op.reads_late:
             untold = code.write_barrier if code.write_barrier != NO_BARRIER else op.form.pipe
             self._note_reads(op, code.read_barrier if code.read_barrier != NO_BARRIER else untold, True)
-        self.codes.append(code)
+        self._add(code)
         self.flight.pass_time(max(code.stall, 1))
         if self._ends(op):
             self.flight = _Flight()
@@ -216,17 +245,16 @@ class _Scheduler:
         self.flight.settle(waits)
         stall = op.stall
         if drains:
-            stall = max([stall, *(self._worst_distance(form, resource) - timed.age
+            stall = max([stall, *(self._worst_distance(form, resource[0]) - self.flight.age(timed)
                                   for (resource, form, *_), timed in self.flight.fixed.items())])
-        code = ControlCode(stall=stall, wait=sum(1 << number for number in waits), reuse=slot.reuse)
-        if op.variable and op.writes:
-            code = replace(code, write_barrier=self._allot(NO_BARRIER))
-        if self.untold_reads[index]:
-            code = replace(code, read_barrier=self._allot(code.write_barrier))
+        write_barrier = self._allot(NO_BARRIER) if op.variable and op.writes else NO_BARRIER
+        read_barrier = self._allot(write_barrier) if self.untold_reads[index] else NO_BARRIER
+        code = ControlCode(stall=stall, write_barrier=write_barrier, read_barrier=read_barrier,
+                           wait=sum(1 << number for number in waits), reuse=slot.reuse)
         self._launch(op, code, False)
         if code.read_barrier != NO_BARRIER:
             self._note_reads(op, code.read_barrier, False)
-        self.codes.append(code)
+        self._add(code)
         self.flight.pass_time(stall)
         if op.transfers:
             self.flight = _Flight()
@@ -237,7 +265,9 @@ class _Scheduler:
 
     def _keep_distance(self, slot: Slot, op: Operation) -> None:
         """Makes an instruction before this one stall until all results of fixed latency are there."""
-        for key, timed in list(self.flight.fixed.items()):
+        self.flight.forget_old()
+        touched = op.touched
+        for key in [key for key in self.flight.fixed if key[0] in touched]:
             resource, form, given, _ = key
             needed = 0
             if resource in op.reads:
@@ -245,21 +275,17 @@ class _Scheduler:
             if resource in op.writes:
                 needed = max(needed, overwrite_distance(form, resource, op))
             if not (given and slot.control is not None):
-                self._delay(slot, needed, timed, key)
+                self._delay(slot, needed, self.flight.fixed[key])
 
-    def _delay(self, slot: Slot, needed: int, timed: _Timed, key: _Key | None) -> None:
-        """Lengthens stalls until ``needed`` cycles have passed since something. Earlier delays have helped already
-        where ``key`` finds it in flight.
-        """
-        if key is not None:
-            timed = self.flight.fixed.get(key, timed._replace(age=LONGEST))
-        missing = needed - timed.age
+    def _delay(self, slot: Slot, needed: int, timed: _Timed) -> None:
+        """Lengthens stalls until ``needed`` cycles have passed since something."""
+        missing = needed - self.flight.age(timed)
         if missing <= 0:
             return
         first = len(self.codes) if timed.index is None else timed.index
         for index in range(len(self.codes) - 1, first - 1, -1):
             if self.slots[index].control is None:
-                self.codes[index] = replace(self.codes[index], stall=self.codes[index].stall + missing)
+                self.stalls[index] += missing
                 self.flight.pass_time(missing, upto=index)
                 return
         raise SourceError(slot.token, f"this instruction must come {missing} cycles later: the control codes before "
@@ -268,8 +294,12 @@ class _Scheduler:
     def _needed(self, op: Operation) -> frozenset[_Told]:
         """What must have been told before an instruction."""
         flight = self.flight
-        return frozenset().union(*(flight.written.get(resource, frozenset()) for resource in op.reads | op.writes),
-                                 *(flight.read.get(resource, frozenset()) for resource in op.writes))
+        found: set[_Told] = set()
+        for resource in op.touched:
+            found |= flight.written.get(resource, _NOTHING)
+        for resource in op.writes:
+            found |= flight.read.get(resource, _NOTHING)
+        return frozenset(found)
 
     def _waits(self, slot: Slot, op: Operation, drains: bool) -> frozenset[int]:
         """The scoreboards that must be zero before this instruction."""
@@ -285,13 +315,17 @@ class _Scheduler:
         """Makes sure that scoreboards which were just raised can be waited for."""
         for number in numbers:
             if number in self.flight.raised:
-                self._delay(slot, SCOREBOARD_VISIBLE, self.flight.raised[number], None)
+                self._delay(slot, SCOREBOARD_VISIBLE, self.flight.raised[number])
 
-    def _worst_distance(self, form: Form, resource: Resource) -> int:
+    def _worst_distance(self, form: Form, kind: Result) -> int:
         """How long a result may have to be waited for by whatever comes next in the code."""
-        readers = self.readers[resource[0]]
-        return max((max(read_distance(form, resource, reader), completion(form, resource)) for reader in readers),
-                   default=0)
+        found = self.worst_distances.get((form, kind))
+        if found is None:
+            resource = kind, 0      # the distances are the same for all of a kind
+            found = max((max(read_distance(form, resource, reader), completion(form, resource))
+                         for reader in self.readers[kind]), default=0)
+            self.worst_distances[form, kind] = found
+        return found
 
     def _allot(self, taken: int) -> int:
         """A scoreboard: the one unused for longest, a free one if there is, not ``taken``."""
@@ -324,7 +358,7 @@ class _Scheduler:
             if op.transfers:
                 end, untold_there = index, {True: False, False: not self._ends(op)}
             else:
-                accessed.update(dict.fromkeys(op.reads | op.writes, index))
+                accessed.update(dict.fromkeys(op.touched, index))
                 written.update(dict.fromkeys(op.writes, index))
         return found[::-1]
 
@@ -334,17 +368,19 @@ class _Scheduler:
         for number, results in ((code.write_barrier, True), (code.read_barrier, False)):
             if number != NO_BARRIER:
                 flight.adopt(pipe, number, results)
-                flight.raised[number] = _Timed(0, index, given)
-        if op.variable:
+                flight.raised[number] = _Timed(flight.now, index, given)
+        if op.variable and op.writes:
             told = _Told(code.write_barrier if code.write_barrier != NO_BARRIER else pipe, given)
+            flight.by_pipe |= told.teller is pipe
             for resource in op.writes:
                 flight.written[resource] = flight.written.get(resource, frozenset()) | {told}
         if not op.variable or pipe is Pipe.MULTIPLY:
             for resource in op.writes:
-                flight.fixed[resource, op.form, given, False] = _Timed(0, index, given)
+                flight.fixed[resource, op.form, given, False] = _Timed(flight.now, index, given)
 
     def _note_reads(self, op: Operation, teller: int | Pipe, given: bool) -> None:
         """Puts an instruction's late reads on their way."""
+        self.flight.by_pipe |= isinstance(teller, Pipe)
         for resource in op.reads:
             if resource[0] is Result.REGISTER:
                 self.flight.read[resource] = self.flight.read.get(resource, frozenset()) | {_Told(teller, given)}

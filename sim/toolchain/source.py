@@ -221,6 +221,9 @@ class Kernel(Node):
     name: Token
     binding: Token | None
 
+    def __str__(self) -> str:
+        return _spaced(".kernel", self.name, self.binding)
+
 
 class Function(Node):
     """``.function``."""
@@ -228,9 +231,15 @@ class Function(Node):
     name: Token
     binding: Token | None
 
+    def __str__(self) -> str:
+        return _spaced(".function", self.name, self.binding)
+
 
 class End(Node):
     """``.end``."""
+
+    def __str__(self) -> str:
+        return ".end"
 
 
 class Amount(Node):
@@ -238,6 +247,9 @@ class Amount(Node):
 
     kind: Token
     number: Number
+
+    def __str__(self) -> str:
+        return _spaced(self.kind, self.number)
 
 
 class Param(Node):
@@ -247,6 +259,9 @@ class Param(Node):
     size: Number
     at: Number | None
 
+    def __str__(self) -> str:
+        return _spaced(".param", self.name, self.size, *_with("at", self.at))
+
 
 class Shared(Node):
     """``.shared``."""
@@ -254,6 +269,9 @@ class Shared(Node):
     name: Token | None
     size: Number
     align: Number | None
+
+    def __str__(self) -> str:
+        return _spaced(".shared", self.name, self.size, *_with("align", self.align))
 
 
 class Bank(Node):
@@ -266,6 +284,10 @@ class Bank(Node):
     at: Number | None
     binding: Token | None
 
+    def __str__(self) -> str:
+        return _spaced(self.token, self.number, self.name, *_with("align", self.align), *_with("at", self.at),
+                       self.binding)
+
 
 class Variable(Node):
     """``.global``."""
@@ -276,12 +298,19 @@ class Variable(Node):
     at: Number | None
     binding: Token | None
 
+    def __str__(self) -> str:
+        return _spaced(".global", self.name, self.size, *_with("align", self.align), *_with("at", self.at),
+                       self.binding)
+
 
 class Generic(Placed):
     """``generic(name)``: a generic address."""
 
     operator: Token
     inner: Sum
+
+    def __str__(self) -> str:
+        return f"{self.operator}({self.inner})"
 
 
 class AddressByte(Placed):
@@ -295,12 +324,18 @@ class AddressByte(Placed):
         """The lowest bit of the byte."""
         return int(self.byte.split("@")[1])
 
+    def __str__(self) -> str:
+        return f"{self.byte}({self.inner})"
+
 
 class Data(Node):
     """``.word`` and its like."""
 
     kind: Token
     values: list[Sum | Generic | AddressByte]
+
+    def __str__(self) -> str:
+        return f"    {self.kind} {', '.join(map(str, self.values))}"
 
 
 class Info(Node):
@@ -309,6 +344,9 @@ class Info(Node):
     attribute: Leaf
     format: Token | None
     values: list[Sum] | None
+
+    def __str__(self) -> str:
+        return _spaced(".info", self.attribute, self.format, ", ".join(map(str, self.values or ())) or None)
 
 
 class Mark(Node):
@@ -334,6 +372,16 @@ class Symbols(Node):
 
 Statement = (Instruction | Raw | Label | Kernel | Function | End | Amount | Param | Shared | Bank | Variable | Data
              | Info | Mark | NamedSection | Symbols)
+
+
+def _spaced(*parts: Leaf | str | None) -> str:
+    """What is there of some parts, with spaces between them."""
+    return " ".join(str(part) for part in parts if part is not None)
+
+
+def _with(word: str, number: Number | None) -> tuple[str, Number] | tuple[()]:
+    """A word and the number behind it, if there is one."""
+    return () if number is None else (word, number)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Instructions as statements of the assembler, made without text: what a compiler emits.
+"""Statements of the assembler, made without text: what a compiler emits.
 
 They are the nodes that :func:`sim.toolchain.source.parse` makes of the same text, which ``str`` gives.
 """
@@ -13,23 +13,35 @@ from rtl.isa.syntax import PT, RZ
 from .operands import NEXT
 from .source import (
     Absolute,
+    AddressByte,
+    Amount,
+    Bank,
     Brackets,
     ConstantPlace,
+    Data,
+    Function,
+    Generic,
     Guard,
     Half,
+    Info,
     Instruction,
+    Kernel,
     Label,
     Leaf,
     Minus,
     Number,
     Operand,
+    Param,
+    Shared,
     Signs,
     Sum,
     Targets,
+    Variable,
 )
 
-__all__ = ["absolute", "constant", "guard", "half", "indexed", "instruction", "label", "memory", "name", "number",
-           "predicate", "register", "signed", "targets", "total", "with_suffix"]
+__all__ = ["absolute", "address_byte", "amount", "bank", "constant", "data", "function", "generic", "guard", "half",
+           "indexed", "info", "instruction", "kernel", "label", "memory", "name", "number", "parameter", "predicate",
+           "register", "shared", "signed", "targets", "total", "variable", "with_suffix", "zeros"]
 
 _NO_SIGNS = Signs([])
 
@@ -145,12 +157,84 @@ def targets(places: Sequence[str], call: bool = False) -> Targets:
 
 
 def instruction(mnemonic: str, operands: Sequence[Operand] = (), guarded: Guard | None = None, line: int | None = None,
-                column: int | None = None, places: Targets | None = None) -> Instruction:
-    """An instruction of the program's text at ``line`` and ``column``."""
+                column: int | None = None, places: Targets | None = None, control: str | None = None) -> Instruction:
+    """An instruction for what stands at ``line`` and ``column`` of the program's source, with ``control`` codes."""
     token = Token("WORD", mnemonic, line=line, column=column)
-    return Instruction(None, guarded, token, list(operands) or None, places)
+    codes = Token("CONTROL", control) if control is not None else None
+    return Instruction(codes, guarded, token, list(operands) or None, places)
 
 
 def label(text: str) -> Label:
     """``name:``"""
     return Label(_word(text))
+
+
+# Directives. Numbers of bytes are decimal.
+
+@cache
+def _count(value: int) -> Number:
+    return Number(Token("NUMBER", str(value)), value)
+
+
+def _optional_count(value: int | None) -> Number | None:
+    return None if value is None else _count(value)
+
+
+def kernel(text: str) -> Kernel:
+    """``.kernel``"""
+    return Kernel(_word(text), None)
+
+
+def function(text: str) -> Function:
+    """``.function``"""
+    return Function(_word(text), None)
+
+
+def amount(kind: str, value: int) -> Amount:
+    """``.registers`` and its like."""
+    return Amount(Token("AMOUNT", kind), _count(value))
+
+
+def parameter(text: str, size: int, place: int) -> Param:
+    """``.param``"""
+    return Param(_word(text), _count(size), _count(place))
+
+
+def shared(size: int, alignment: int) -> Shared:
+    """``.shared``"""
+    return Shared(None, _count(size), _count(alignment))
+
+
+def bank(index: int, text: str, alignment: int, place: int | None = None) -> Bank:
+    """``.const``: an object in a constant bank."""
+    return Bank(Token("BANK", ".const"), _count(index), _word(text), _count(alignment), _optional_count(place), None)
+
+
+def variable(text: str, size: int | None, alignment: int) -> Variable:
+    """``.global``"""
+    return Variable(_word(text), _optional_count(size), _count(alignment), None, None)
+
+
+def data(kind: str, value: Sum | Generic | AddressByte) -> Data:
+    """``.word`` and its like."""
+    return Data(Token("DATA", kind), [value])
+
+
+def zeros(count: int) -> Data:
+    """``.zero``: so many zero bytes."""
+    return Data(Token("DATA", ".zero"), [Sum([_count(count)])])
+
+
+def generic(inner: Sum) -> Generic:
+    """``generic(name)``: a generic address."""
+    return Generic(Token("GENERIC", "generic"), inner)
+
+
+def address_byte(shift: int, inner: Sum | Generic) -> AddressByte:
+    """``8@16(name)``: the byte of an address that begins at bit ``shift``."""
+    return AddressByte(Token("BYTE", f"8@{shift}"), inner)
+
+
+def info(attribute: str, values: Sequence[int]) -> Info:
+    """``.info``: a record for the loader."""
+    return Info(_word(attribute), None, [Sum([_count(value)]) for value in values])

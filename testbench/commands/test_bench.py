@@ -18,6 +18,7 @@ from rtl.params import PRESETS, WARP_THREADS
 from sim.bench import main
 from sim.benchmarks import cuda, plot, roofline, streaming
 from sim.benchmarks.classes import CLASSES
+from sim.benchmarks.compile_time import CompileRow
 from sim.benchmarks.floats import PROGRAMS, FloatRow
 from sim.benchmarks.instructions import instructions_per_cycle
 from sim.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine, Loop, launch_loop, stall_cycles
@@ -86,6 +87,8 @@ def test_quick_measurement(tmp_path, capsys):
     (["speed", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
     (["--ptx", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
     (["--ptx", "speed"], "--ptx measures the compiler alone, not speed"),
+    (["--compile-time", "speed"], "--compile-time measures the compiler alone, not speed"),
+    (["--compile-time", "--ptx"], "--ptx and --compile-time measure different things: expected one of them"),
     (["--json", "nowhere/figures.json"], "nowhere/figures.json: No such file or directory"),
     (["--wrong"], "--wrong"),
 ])
@@ -236,6 +239,17 @@ def test_compiled_code_beside_nvidias(tmp_path, capsys, monkeypatch):
     assert [line.split() for line in capsys.readouterr().out.splitlines()[-3:]] == [
         ["kernel", "30", "60", "20", "0.50", "1.50"], ["total", "30", "60", "20", "0.50", "1.50"],
         ["median", "0.50", "1.50"]]
+
+
+def test_times_of_the_compiler_and_what_a_byte_takes(tmp_path, capsys, monkeypatch):
+    row = CompileRow("loops", 20_000, front_end=0.5, compiler=1.0, assembler=0.5, growth=1.25)
+    monkeypatch.setattr("sim.bench.compile_table", lambda quick: [row])
+    path = tmp_path / "figures.json"
+    assert main(["--compile-time", "--json", str(path)]) == 0
+    figures, = json.loads(path.read_text())["compile_time"]
+    assert (figures["seconds"], figures["rate"], figures["growth"]) == (2.0, 10.0, 1.25)
+    assert capsys.readouterr().out.splitlines()[-1].split() == [
+        "loops", "20", "0.50", "1.00", "0.50", "2.00", "10", "1.25"]
 
 
 @pytest.mark.parametrize("make", streaming.STREAMING)

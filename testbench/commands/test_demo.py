@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from rtl.params import PRESETS
 from sim.demo.command import main
-from sim.demo.machine import DemoError, HardwareRunner, ModelRunner
+from sim.demo.machine import DemoError, Painter
 from sim.demo.picture import Style, as_text, colours, style_of
 from sim.demo.scenes import FRACTION_BITS, SCENES, Picture, Size, palette, view
 from sim.engine import CompiledEngine
+from sim.runner import HardwareRunner, ModelRunner
 from testbench import refusal
 from testbench.engine.designs import needs_compiled
 
@@ -52,15 +53,15 @@ def life(cells: Picture) -> Picture:
 
 @pytest.mark.parametrize(("size", "steps"), [(Size(64, 48), 12), (SMALL, 3), (Size(1, 1), 1)])
 def test_the_mandelbrot_set_is_that_of_numpy(size, steps):
-    drawn, = SCENES["mandelbrot"].pictures(ModelRunner(PRESETS["tiny"], lambda _: None), size, steps, 1)
+    drawn, = SCENES["mandelbrot"].pictures(Painter(ModelRunner(PRESETS["tiny"])), size, steps, 1)
     assert (drawn == mandelbrot(size, steps)).all()
     assert size.width == 1 or len(np.unique(drawn)) > 2
 
 
 @pytest.mark.parametrize("size", [Size(40, 21), Size(3, 3)])
 def test_generations_of_life_are_those_of_numpy(size):
-    runner = ModelRunner(PRESETS["tiny"], lambda _: None)
-    pictures = list(SCENES["life"].pictures(runner, size, 4, 5))
+    painter = Painter(ModelRunner(PRESETS["tiny"]))
+    pictures = list(SCENES["life"].pictures(painter, size, 4, 5))
     assert len(pictures) == 4
     for before, after in pairwise(pictures):
         assert (after == life(before)).all()
@@ -69,19 +70,18 @@ def test_generations_of_life_are_those_of_numpy(size):
 
 @needs_compiled
 def test_the_hardware_draws_the_same_in_lockstep():
-    runner = HardwareRunner(PRESETS["default"], CompiledEngine, lambda _: None, check=True)
-    drawn, = SCENES["mandelbrot"].pictures(runner, SMALL, 6, 1)
+    painter = Painter(HardwareRunner(PRESETS["default"], CompiledEngine, check=True))
+    drawn, = SCENES["mandelbrot"].pictures(painter, SMALL, 6, 1)
     assert (drawn == mandelbrot(SMALL, 6)).all()
-    first, second = SCENES["life"].pictures(runner, SMALL, 2, 3)
+    first, second = SCENES["life"].pictures(painter, SMALL, 2, 3)
     assert (second == life(first)).all()
-    assert runner.cycles > 1000
+    assert painter.cycles > 1000
 
 
 def test_a_kernel_that_does_not_end_well_is_reported(capsys, monkeypatch):
     monkeypatch.setattr("sim.demo.machine._LIMIT", 1)
-    monkeypatch.setattr("sim.demo.machine._STEP", 10)
     with pytest.raises(DemoError, match="status        timeout"):
-        list(SCENES["life"].pictures(ModelRunner(PRESETS["tiny"], lambda _: None), SMALL, 1, 1))
+        list(SCENES["life"].pictures(Painter(ModelRunner(PRESETS["tiny"])), SMALL, 1, 1))
     assert main(["life", "--engine", "model", "--steps", "1"]) == 1
     assert "status        timeout" in capsys.readouterr().out
 

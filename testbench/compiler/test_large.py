@@ -1,11 +1,14 @@
 """Large programs: what they are compiled to is right, in a time that grows with them and not with their square."""
 
+import sys
 import time
+from types import FrameType
 
 import pytest
 
-from sim.toolchain.assembler import assemble
-from sim.toolchain.compiler import compile_module
+from sim.benchmarks.large_programs import LARGE_PROGRAMS
+from sim.toolchain.assembler import assemble, assemble_statements
+from sim.toolchain.compiler import compile_module, compile_statements
 from sim.toolchain.compiler.ir import Block, Function
 from sim.toolchain.compiler.loops import find_loops
 from sim.toolchain.cubin import load
@@ -91,6 +94,37 @@ def test_many_copies_into_neighbours():
                      for at in range(1500))
     module = _soon(_kernel(1500, f"{body}\nld.global.u32 a, [d];"))
     assert words_left(module, 4, 4, oracle=False) == [sum(range(1500))] * 4
+
+
+def _calls_made(text: str) -> int:
+    """Calls of functions, in Python and in C, that compiling a program takes: the same on every computer."""
+    count = 0
+
+    def note(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        assemble_statements(compile_statements(parse_ptx(text, "test.ptx")), "test")
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize(("kind", "size"), [("exits", 50), ("loops", 15)])
+def test_twice_the_program_takes_twice_the_steps(kind, size):
+    generator = _loops if kind == "loops" else LARGE_PROGRAMS[kind][0]
+    small, large = (generator(count) for count in (size, 2 * size))
+    _calls_made(small)      # what is made once
+    assert _calls_made(large) / _calls_made(small) < 1.07 * len(large) / len(small)
+
+
+def _loops(size: int) -> str:
+    """Loops one behind the other that test first and have something that is the same each turn."""
+    return _kernel(2, "\n".join(
+        f"mov.u32 r0, t; L{at}: setp.ge.u32 p, r0, {at + 40}; @p bra M{at}; mul.lo.u32 r1, t, {at + 3}; "
+        f"add.u32 a, a, r1; add.u32 r0, r0, 1; bra L{at}; M{at}: add.u32 a, a, {at};" for at in range(size)))
 
 
 def test_calls_deeper_than_pythons_own():

@@ -18,14 +18,19 @@ _FILES = ("tour/call.ptx", "video/bytes.ptx", "cuda/c35_virtual.ptx", "cuda/c45_
 
 _SPELLINGS = f"""{HEADER}.const .u32 table[4] = {{1, 2, 3, 4}};
 .global .u32 sum;
-.visible .entry k(.param .u64 out, .param .f32 x)
-{{ .reg .pred p, q; .reg .b32 a, b, r<4>; .reg .f32 f, g; .reg .b64 d, e; .local .u32 kept[8];
+.global .u64 pointers[3] = {{generic(table)+4, sum, sum+8}};
+.global .u8 bytes[3] = {{0xFF(sum), 0xFF00(table), 0xFF(generic(table))}};
+.global .u32 R7;
+.visible .entry k(.param .u64 out, .param .f32 x, .param .u32 P1)
+.maxntid 64, 2
+{{ .shared .u32 own[4]; .reg .pred p, q; .reg .b32 a, b, r<4>; .reg .f32 f, g; .reg .b64 d, e; .local .u32 kept[8];
  ld.param.u64 d, [out]; ld.param.f32 f, [x]; mov.u32 a, %tid.x;
  abs.f32 g, f; neg.f32 g, g; fma.rn.f32 g, f, g, 0f3fc00000;
  setp.lt.and.f32 p|q, f, 0f40000000, !p; vote.ballot.b32 b, !q;
  mad.lo.s32 a, a, -123456, b; ld.const.u32 r0, [table+8]; xor.b32 a, a, r0;
  st.local.u32 [kept+4], a; ld.local.u32 r1, [kept+8]; sub.u32 a, r1, a;
  mov.u64 e, sum; atom.global.cas.b32 r2, [e], a, b; shfl.down.b32 r3|p, a, 1, 31; @p bra L;
+ st.shared.u32 [own+4], a; ld.param.u32 r2, [P1]; st.global.u32 [R7], r2;
  bar.red.popc.u32 r2, 1, 64, p; membar.gl; @!q st.global.u32 [d+12], r2;
 L: st.global.v2.u32 [d+-8], {{a, r3}}; ret; }}
 """

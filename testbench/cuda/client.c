@@ -22,6 +22,8 @@ extern int cuStreamCreate(void **, unsigned), cuStreamBeginCapture_v2(void *, in
 extern int cuGraphInstantiateWithFlags(void **, void *, unsigned long long), cuGraphLaunch(void *, void *);
 extern int cuMemcpyDtoHAsync_v2(void *, CUdeviceptr, size_t, void *), cuTexRefCreate(void), cuGetErrorName(int, const char **);
 extern int cuGetProcAddress_v2(const char *, void **, int, uint64_t, int *), cuFuncGetAttribute(int *, int, void *);
+extern int cuLinkCreate_v2(unsigned, int *, void **, void **), cuLinkComplete(void *, void **, size_t *), cuLinkDestroy(void *);
+extern int cuLinkAddFile_v2(void *, int, const char *, unsigned, int *, void **);
 extern int cuCtxPopCurrent_v2(void **), cuMemAllocHost_v2(void **, size_t), cuMemFreeHost(void *);
 extern int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *, void *, int, size_t);
 
@@ -248,12 +250,45 @@ static void many(int count) {
     check((int)((unsigned *)(uintptr_t)place)[31], count, "what all launches have added");
 }
 
+/* Links files, and prints the number that the kernel `one` stores. `level` is that of optimisation. */
+static void link_files(int level, int count, char **paths) {
+    enum { OPTIMIZATION_LEVEL = 7, ERROR_LOG = 5, ERROR_LOG_BYTES = 6 };
+    char log[4096] = "";
+    int options[] = {OPTIMIZATION_LEVEL, ERROR_LOG, ERROR_LOG_BYTES};
+    void *values[] = {(void *)(uintptr_t)level, log, (void *)sizeof log}, *state, *image, *function;
+    CUdeviceptr place;
+    unsigned number;
+    IS(0, cuInit(0));
+    IS(0, cuCtxCreate_v2(&context, 0, 0));
+    IS(0, cuLinkCreate_v2(3, options, values, &state));
+    for (int i = 0; i < count; i++)
+        IS(0, cuLinkAddFile_v2(state, 0, paths[i], 0, NULL, NULL));
+    int result = cuLinkComplete(state, &image, NULL);
+    if (result) {
+        printf("%d: %s\n", result, log);
+        exit(1);
+    }
+    IS(0, cuModuleLoadData(&module, image));
+    IS(0, cuLinkDestroy(state));
+    IS(0, cuModuleGetFunction(&function, module, "one"));
+    IS(0, cuMemAlloc_v2(&place, sizeof number));
+    void *parameters[] = {&place};
+    IS(0, cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+    IS(0, cuMemcpyDtoH_v2(&number, place, sizeof number));
+    printf("%u\n", number);
+}
+
 int main(int count, char **arguments) {
     static const struct {
         const char *name;
         void (*run)(void);
     } CHECKS[] = {{"add", add},       {"errors", errors}, {"shapes", shapes},   {"memory", memory}, {"graphs", graphs},
-                  {"owners", owners}, {"full", full}, {"names", names},   {"fork", forked},   {"endless", endless}, {"dies", dies}};
+                  {"owners", owners}, {"full", full},     {"names", names},     {"fork", forked},   {"endless", endless},
+                  {"dies", dies}};
+    if (count > 3 && !strcmp(arguments[1], "link")) {
+        link_files(atoi(arguments[2]), count - 3, arguments + 3);
+        return puts("ok") < 0;
+    }
     if (count > 2 && !strcmp(arguments[1], "many")) {
         many(atoi(arguments[2]));
         return puts("ok") < 0;

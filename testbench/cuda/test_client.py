@@ -22,19 +22,9 @@ from sim.engine.build import compiler, missing_tool
 from sim.runner import ModelRunner
 
 pytestmark = pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_tool()}")
+_HERE = Path(__file__).parent
 _ROOT = Path(__file__).parents[2]
-_SOURCE = Path(__file__).with_name("client.c")
 _LIMIT = 3000
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    """The client's program."""
-    made = tmp_path_factory.mktemp("client") / "client"
-    libraries = library_folder()
-    subprocess.run([*(compiler() or []), "-x", "c", "-std=gnu11", "-Wall", "-Werror", str(_SOURCE), "-x", "none",
-                    str(libraries / "libcuda.so.1"), "-o", str(made)], check=True)
-    return made
 
 
 @pytest.fixture
@@ -50,9 +40,9 @@ def server():
 def test_structs_have_the_fields_where_nvidias_headers_have_them(major, tmp_path):
     made = tmp_path / "layouts"
     subprocess.run([*(compiler() or []), "-x", "c", "-std=gnu11", f"-DRUNTIME_MAJOR={major}", "-I", str(SOURCES),
-                    str(_SOURCE.with_name("layouts.c")), "-o", str(made)], check=True)
+                    str(_HERE / "layouts.c"), "-o", str(made)], check=True)
     printed = subprocess.run([made], capture_output=True, text=True, check=True).stdout
-    assert printed == _SOURCE.with_name(f"layouts_{major}.txt").read_text()
+    assert printed == (_HERE / f"layouts_{major}.txt").read_text()
 
 
 @pytest.fixture

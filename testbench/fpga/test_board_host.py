@@ -12,12 +12,13 @@ from sim.board import link as host_link
 from sim.board.errors import BoardError
 from sim.board.frames import Frame, FrameFinder
 from sim.board.link import Link
-from sim.board.memory import BoardMemory
+from sim.board.memory import BoardImage, BoardMemory
 from sim.board.placing import fit
 from sim.debug import main as debug
 from sim.launch import prepare
 from sim.launch.descriptor import place_descriptor
 from sim.launch.memory import Memory, MemoryFaultError
+from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
 from sim.run import main as run
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
@@ -99,6 +100,23 @@ class FakeBoard:
                 yield answer(done if address in self.lines else LinkStatus.MEMORY)
 
 
+class CountingLink(Link):
+    """A link that notes which lines were sent, and which were read."""
+
+    def __init__(self, board):
+        super().__init__(board, "fake")
+        self.sent, self.asked = [], []
+
+    def write_lines(self, lines):
+        self.sent += lines
+        return super().write_lines(lines)
+
+    def read_lines(self, addresses):
+        some = list(addresses)
+        self.asked += some
+        return super().read_lines(some)
+
+
 @pytest.mark.parametrize("trouble", [0, 0.0005, 0.003])
 def test_whatever_the_line_does_the_board_does_what_it_is_asked_once(trouble, monkeypatch):
     board, random = FakeBoard(trouble, seed=3), Random(4)
@@ -150,7 +168,7 @@ def test_memory_on_a_board_is_that_of_the_launch():
     content, board = Memory(MEMORY_BASE, gap=0), FakeBoard()
     for name, size in (("a", 100), ("b", 300)):
         content.write(content.allocate(name, size, 64), bytes(at % 256 for at in range(size)))
-    memory = BoardMemory(content, Link(board, "fake"))
+    memory = BoardMemory(content, Link(board, "fake"), BoardImage(MEMORY_BASE, 64 * LINES))
     memory.load()
     assert memory.read(MEMORY_BASE + 10, 80) == content.read(MEMORY_BASE + 10, 80)
     memory.write(MEMORY_BASE + 60, b"across lines")
@@ -167,6 +185,49 @@ def test_memory_on_a_board_is_that_of_the_launch():
             memory.read(address, size)
         with pytest.raises(MemoryFaultError):
             memory.write(address, bytes(size))
+
+
+def test_a_board_is_sent_what_differs_and_read_where_the_machine_may_have_written():
+    content, board = Memory(MEMORY_BASE, gap=0), FakeBoard()
+    for name, size in (("program", 128), ("data", 200), (OUTPUT_MEMORY, 128), (HEAP_MEMORY, 64), ("more", 64)):
+        content.allocate(name, size, 64)
+    first = {name: base for name, (base, _) in content.regions.items()}
+    content.mark_constant(first["program"])
+    link, image = CountingLink(board), BoardImage(MEMORY_BASE, 64 * LINES)
+
+    def launch(*stored, wrote=True, names=None):
+        """Runs what stores into some regions; the lines that were sent, and those that were read."""
+        link.sent, link.asked = [], []
+        memory = BoardMemory(content, link, image)
+        memory.load()
+        memory.forget()
+        for name in stored:
+            board.lines[first[name]] = b"m" * 64
+        if OUTPUT_MEMORY in stored:
+            memory.read(first[OUTPUT_MEMORY], 10)
+        memory.take_back(names, wrote=wrote, heap=False)
+        return sorted(link.sent), sorted(link.asked)
+
+    lines = {name: list(range(base, base + size, 64)) for name, (base, size) in content.regions.items()}
+    data = lines["data"] + lines["more"]
+    assert launch("data") == (sorted([*data, *lines["program"], *lines[OUTPUT_MEMORY]]), data)
+    assert content.read(first["data"], 66) == b"m" * 64 + bytes(2)
+    assert launch(OUTPUT_MEMORY, HEAP_MEMORY) == ([], sorted([*data, first[OUTPUT_MEMORY]]))
+    assert content.read(first[OUTPUT_MEMORY], 2) == b"mm"
+    assert content.read(first[HEAP_MEMORY], 2) == bytes(2)
+    content.write(first["program"] + 64, b"patched")
+    content.write(first["data"], b"new")
+    assert launch(wrote=False) == ([first["data"], first["program"] + 64][::-1], [])
+    assert board.lines[first["data"]][:4] == b"newm"
+    # What is not wanted is lost: the next launch has there what the host had.
+    assert launch("data", "more", names={"more"}) == ([], lines["more"])
+    assert launch(names=set()) == (lines["data"], [])
+    assert board.lines[first["data"]][:4] == b"newm"
+    # A range that is freed and allocated again has zeros.
+    content.free(first[OUTPUT_MEMORY])
+    content.allocate("zeros", 128, 64)
+    assert launch()[0] == sorted([*lines["data"], *lines[OUTPUT_MEMORY], *lines["more"]])
+    assert board.lines[first[OUTPUT_MEMORY]] == bytes(64)
 
 
 @pytest.mark.parametrize(("size", "slots", "local", "crs"), [

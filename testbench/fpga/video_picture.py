@@ -10,6 +10,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import Thread
 from typing import Any
 
@@ -28,11 +29,12 @@ from sim.board.link import BAUD, Link, open_port
 from sim.board.machine import Board
 from sim.board.stand_in import StandIn
 from sim.command import CommandError, Parser, check_file, print_text, write_file
-from sim.demo.machine import BoardRunner, DemoError
+from sim.demo.machine import DemoError, Painter
 from sim.demo.picture import check_png, colours, png
 from sim.demo.scenes import SCENES, Picture, Size
 from sim.engine import Change, Engine, choose, make_simulator, observe, run_cycles
 from sim.entry import missing_extra
+from sim.runner import BoardRunner
 from testbench.fpga.tmds_decoder import Seen, TmdsError, watch
 
 PERIOD = 40e-9
@@ -159,8 +161,9 @@ def _picture(options: Namespace) -> int:
     try:
         with serving(board) as port, tqdm(desc=options.scene, unit=" cycles", unit_scale=True, disable=None,
                                           leave=False) as bar:
-            runner = BoardRunner(Board(Link(open_port(port, BAUD), port), port), bar.update, _SCALE, check=True)
-            *_, picture = scene.pictures(runner, size, scene.steps, 1)
+            driven = Board(Link(open_port(port, BAUD), port), port)
+            painter = Painter(BoardRunner(driven, check=True), bar.update, partial(driven.show, scale=_SCALE))
+            *_, picture = scene.pictures(painter, size, scene.steps, 1)
             seen = screen.look()
         if not np.array_equal(seen.picture, colours(picture).repeat(1 << _SCALE, 0).repeat(1 << _SCALE, 1)):
             raise TmdsError("the screen's picture is not that of the memory")

@@ -67,6 +67,95 @@ def test_arrays_that_cannot_be_written_stay(kernel):
     assert b.tolist() == [1] * 4
 
 
+COUNTS = """
+.version 7.8
+.target sm_50
+.address_size 64
+.visible .global .align 4 .u32 calls;
+.visible .entry add(.param .u64 to, .param .u32 step)
+{
+.reg .b32 %r<4>; .reg .b64 %d<4>;
+ld.param.u64 %d1, [to]; ld.param.u32 %r1, [step];
+mov.u32 %r2, %tid.x; mul.wide.u32 %d2, %r2, 4; add.u64 %d1, %d1, %d2;
+ld.global.u32 %r3, [%d1]; add.u32 %r3, %r3, %r1; st.global.u32 [%d1], %r3;
+atom.global.add.u32 %r3, [calls], 1;
+ret;
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ["model", pytest.param("compiled", marks=needs_compiled)])
+def test_device_arrays_and_programs_stay_between_launches(engine):
+    machine = Machine("tiny", engine=engine, check=engine != "model")
+    add = machine.load(COUNTS, "add")
+    values = machine.array(np.arange(32, dtype=np.uint32).reshape(4, 8))
+    for step in (1, 10):
+        run = add(values, step)
+        assert (run.status, run.error) == ("ok", None)
+        assert f"argument 0, 128 bytes at {values.address:#x}: {1 if step == 1 else 11} " in run.report
+    assert (values.get() == np.arange(11, 43).reshape(4, 8)).all()
+    assert np.asarray(values, np.int64).dtype == np.int64
+    assert (values.shape, values.dtype, len(values)) == ((4, 8), np.uint32, 4)
+    values.set(5)
+    session = add.start(values, 2)
+    session.step()
+    assert (np.asarray(values) == 5).all()
+    assert session.run().status == "ok"
+    assert (np.asarray(values) == 7).all()
+
+
+def test_global_variables_of_a_program_keep_what_launches_leave_there():
+    machine = Machine("tiny", engine="model")
+    add, out = machine.load(COUNTS, "add"), np.zeros(32, np.uint32)
+    for _ in range(3):
+        add(out, 1)
+    assert out.tolist() == [3] * 32
+    session = add.start(out, 1)
+    session.run()
+    base = machine.memory.regions["globals"][0]
+    assert machine.memory.read_number(base, 4) == 3 * 32        # a session works on a copy
+
+
+def test_what_is_collected_leaves_the_memory():
+    machine = Machine("tiny", engine="model")
+    kernel, array = machine.load(COUNTS, "add"), machine.array(np.zeros(8, np.uint32))
+    other = machine.array([1.0, 2.0])
+    assert {"program", "array", "array 2"} <= machine.memory.regions.keys()
+    kernel(np.zeros(32, np.uint32), 1)
+    assert not [name for name in machine.memory.regions if name.startswith(("argument", "local"))]
+    other.free()
+    other.free()
+    assert repr(other) == "DeviceArray(shape=(2,), dtype=float64, freed)"
+    del kernel, array
+    assert machine.memory.regions == {}
+
+
+def test_an_error_says_where_it_was(model):
+    kernel = model.load(SUM)
+    nowhere = kernel(16, np.zeros(4, np.int32), 4, block=4)
+    assert nowhere.status == "error"
+    assert str(nowhere.error).startswith("kernel sum: MMU_FAULT at pc 0x")
+    assert str(nowhere.error).endswith("warp 0, thread 0, address 0x10")
+
+
+def test_bad_uses_of_device_arrays_are_said_in_one_line(model, kernel):
+    array, freed = model.array(np.zeros(4, np.int32)), model.array(np.zeros(4, np.int32))
+    freed.free()
+    stranger = Machine("tiny", engine="model").array(np.zeros(4, np.int32))
+    for use, message in (
+            (lambda: kernel(array, stranger, 4), "argument 1: the array is in the memory of another machine"),
+            (lambda: kernel(freed, array, 4), "argument 0: the array was freed"),
+            (lambda: kernel(array, array, array), "argument 2: an array's address has 8 bytes, the parameter 4"),
+            (freed.get, "the array was freed"), (lambda: freed.set(1), "the array was freed"),
+            (lambda: model.array(["a"]), "an array of <U1 has no place in a machine's memory"),
+            (lambda: model.array(None), "an array of object has no place in a machine's memory"),
+            (lambda: array.set(np.zeros(5)), r"an array of shape \(4,\) and type int32 can't have these values: .*")):
+        with pytest.raises(ProgramError, match=f"^{message}$"):
+            use()
+    with pytest.raises(ValueError, match="without a copy"):
+        np.array(array, copy=False)
+
+
 def test_programs_are_files_and_texts(model, tmp_path):
     path = tmp_path / "sum.sass"
     path.write_text(SUM)
@@ -146,7 +235,7 @@ def test_a_difference_is_an_exception(monkeypatch):
     machine = Machine("tiny", engine="compiled", check=True)
     loaded = machine.load(SUM)
     monkeypatch.setattr("sim.machine.lockstep.memory_difference", lambda *memories: "buffer a, byte 0")
-    with pytest.raises(DifferenceError, match=r"^buffer a, byte 0$"):
+    with pytest.raises(DifferenceError, match=r"^difference    memory at the end: buffer a, byte 0$"):
         loaded(np.zeros(4, np.int32), np.zeros(4, np.int32), 4, block=4)
 
 

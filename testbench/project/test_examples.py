@@ -49,3 +49,12 @@ def test_the_stack_passes_its_tests_under_cocotb(tmp_path):
                           text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith(": 2 of 2 tests passed\n")
+
+
+@pytest.mark.skipif(find_spec("numba") is None, reason="not installed: numba")
+def test_a_kernel_of_numba_diverges():
+    done = subprocess.run([sys.executable, "-m", "sim.cuda", "--engine", "model", "--", sys.executable,
+                           EXAMPLES / "numba_divergence.py"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [line.rpartition(" ")[0] for line in done.stdout.splitlines()] == [
+        f"{threads:2} threads, {128 // threads:2} rounds each:" for threads in (32, 16, 8, 4)]

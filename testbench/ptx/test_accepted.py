@@ -121,10 +121,11 @@ def nth_set(mask: int, base: int, offset: int) -> int:
 @pytest.mark.parametrize(("mask", "base", "offset"), [
     (0x0F0F0FF0, "t", "2"), (0x0F0F0FF0, "t", "-1"), (0x0F0F0FF0, "t", "0"), (0x80000001, "t", "2"),
     (0xFFFFFFFF, "31", "-31"), (0xFFFFFFFF, "0", "32"), (0xFFFFFFFF, "0", "33"), (0, "3", "1"), (0xF731, "11", "5-s"),
+    (0xFFFFFFFF, "32", "-1"), (0xFFFFFFFF, "0xFFFFFFFF", "-1"), (0xFFFFFFFF, "0x80000000", "0"),
 ])
 def test_fns_finds_the_nth_set_bit(mask, base, offset):
     body = f"mov.b32 r1, {mask}; sub.s32 r2, 5, t; fns.b32 r0, r1, {base}, {'r2' if offset == '5-s' else offset};"
-    assert left(body) == [nth_set(mask, t if base == "t" else int(base), 5 - t if offset == "5-s" else int(offset))
+    assert left(body) == [nth_set(mask, t if base == "t" else int(base, 0), 5 - t if offset == "5-s" else int(offset))
                           for t in range(12)]
 
 

@@ -69,20 +69,25 @@ static const void *image_of(const void *pointer, size_t *bytes) {
     return image;
 }
 
-/* The compiler's options that are heard: a limit of registers, and where its messages go. */
+/* The compiler's options that are heard: a limit of registers, how much it optimises, and where its messages go. */
 struct jit_options {
-    uint32_t max_registers;
+    uint32_t max_registers, level;
     char *error_log, *info_log;
     size_t error_bytes, info_bytes;
     void **error_size, **info_size;
 };
 
+static const uint32_t HIGHEST_LEVEL = 4;
+
 static struct jit_options read_options(unsigned count, const int *options, void **values) {
-    struct jit_options found = {0};
+    struct jit_options found = {.level = HIGHEST_LEVEL};
     for (unsigned i = 0; i < count; i++)
         switch (options[i]) {
         case CU_JIT_MAX_REGISTERS:
             found.max_registers = (uint32_t)(uintptr_t)values[i];
+            break;
+        case CU_JIT_OPTIMIZATION_LEVEL:
+            found.level = (uint32_t)(uintptr_t)values[i];
             break;
         case CU_JIT_ERROR_LOG_BUFFER:
             found.error_log = values[i];
@@ -118,7 +123,7 @@ static void write_logs(const struct jit_options *options, CUresult result, const
 }
 
 static CUresult load(CUmodule *module, const void *image, size_t bytes, const struct jit_options *options) {
-    struct module_load_request request = {options->max_registers, 1};
+    struct module_load_request request = {options->max_registers, options->level};
     struct module_load_reply reply;
     char *log = NULL;
     CUresult result = connection_exchange(&(struct exchange){
@@ -190,7 +195,7 @@ EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path) {
     char *content = read_file(path, &bytes);
     if (!content)
         return CUDA_ERROR_FILE_NOT_FOUND;
-    struct jit_options none = {0};
+    struct jit_options none = read_options(0, NULL, NULL);
     CUresult result = load(module, content, bytes, &none);
     free(content);
     return result;
@@ -758,7 +763,7 @@ EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, int kind, const char *path, 
 }
 
 EXPORT CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes) {
-    struct link_request request = {state->options.max_registers};
+    struct link_request request = {state->options.max_registers, state->options.level};
     char *answer = NULL;
     size_t answer_bytes = 0;
     CUresult result = connection_exchange(&(struct exchange){

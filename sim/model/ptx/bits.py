@@ -84,11 +84,13 @@ def _table(instruction: Instruction) -> Compute:
 def _find_nth_set(mask: int, base: int, offset: int) -> int:
     """The place of the nth set bit from ``base`` on, upwards or, where ``offset`` is negative, downwards.
 
-    0 asks for the bit at ``base`` itself.
+    0 asks for the bit at ``base`` itself. From beyond the mask no bit is found.
     """
+    if base >= Type.B32.bits:
+        return -1
     count = number_of(offset, Type.S32)
     places = range(base, base + 1) if not count else range(base, 32) if count > 0 else range(base, -1, -1)
-    found = [place for place in places if place < 32 and mask >> place & 1]
+    found = [place for place in places if mask >> place & 1]
     wanted = max(abs(count), 1)
     return found[wanted - 1] if len(found) >= wanted else -1
 

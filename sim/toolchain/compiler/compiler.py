@@ -3,7 +3,7 @@
 from sim.toolchain.module import ProgramError
 from sim.toolchain.program import Line
 from sim.toolchain.ptx.module import Linkage, PtxModule
-from sim.toolchain.source import Label, Statement, parse
+from sim.toolchain.source import Statement
 
 from .abi import STANDARD_CLOBBERS
 from .allocate import REGISTERS, allocate
@@ -23,7 +23,7 @@ from .long_division import DIVIDE, division_function
 from .loops import add_preheaders
 from .optimise import optimise
 from .predicate import predicate
-from .program_text import CallGraph, kernel_lines, module_lines
+from .program_text import CallGraph, kernel_statements, module_statements
 from .select_flow import select_function
 from .single_division import DIVISIONS
 from .text import Finished
@@ -37,38 +37,22 @@ _OURS = {DIVIDE: division_function, **DIVISIONS, **DOUBLE_DIVISIONS}
 
 
 def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bool = False) -> str:
-    """Assembly text of a module, which uses at most so many registers. Others may call the visible functions of a
-    ``library``. ProgramError says what it cannot translate, and where that stands.
-    """
-    return "\n".join(map(str, _compiled(module, registers, library))) + "\n"
+    """The assembly text of what :func:`compile_statements` makes of a module."""
+    return "\n".join(map(str, compile_statements(module, registers, library=library))) + "\n"
 
 
 def compile_statements(module: PtxModule, registers: int = REGISTERS, *,
                        library: bool = False) -> list[Statement | Line]:
-    """The statements of the same text."""
-    found: list[Statement | Line] = []
-    directives: list[str] = []
-    for item in [*_compiled(module, registers, library), None]:
-        if isinstance(item, str):
-            directives.append(item)
-            continue
-        if directives:
-            found += parse("\n".join(directives))
-            directives = []
-        if item is not None:
-            found.append(item)
-    return found
-
-
-def _compiled(module: PtxModule, registers: int, library: bool) -> list[str | Label | Line]:
-    """The program: directives as text, code as statements."""
+    """The assembly program of a module, which uses at most so many registers. Others may call the visible functions of
+    a ``library``. ProgramError says what it cannot translate, and where that stands.
+    """
     try:
         return _program(module, registers, library)
     except CompileError as error:
         raise ProgramError(f"{module.name}:{error.line}:{error.column}: {error}") from error
 
 
-def _program(module: PtxModule, registers: int, library: bool) -> list[str | Label | Line]:
+def _program(module: PtxModule, registers: int, library: bool) -> list[Statement | Line]:
     layout = Layout.of(module)
     if module.refused and not any(function.entry for function in module.functions.values()):
         raise ProgramError(next(iter(module.refused.values())))
@@ -98,11 +82,11 @@ def _program(module: PtxModule, registers: int, library: bool) -> list[str | Lab
                 finished[name].needs_stack |= made.needs_stack
                 for kernel in kernels:
                     finished_copies.setdefault(kernel, {})[name] = made
-    lines: list[str | Label | Line] = [*module_lines(layout)]
+    found = module_statements(layout)
     for name, function in functions.items():
         if function.entry:
-            lines += kernel_lines(module, layout, name, {**finished, **finished_copies.get(name, {})}, graph)
-    return lines
+            found += kernel_statements(module, layout, name, {**finished, **finished_copies.get(name, {})}, graph)
+    return found
 
 
 def _selected(module: PtxModule, layout: Layout) -> tuple[dict[str, Function],

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field, replace
 
-from sim.toolchain.ptx.module import PtxModule, Space, Variable
+from sim.toolchain.ptx.module import Instruction, PtxModule, Space, Variable
 from sim.toolchain.ptx.reach import Reach
 
 from .abi import FRAME_ALIGNMENT
 
-__all__ = ["CONSTANT_BANK", "FUNCTION_TABLE", "HANDLE_BYTES", "PARAMETER_BANK", "PARAMETER_BASE", "TABLE_BANK",
-           "DriverWord", "Layout", "Shared", "aligned"]
+__all__ = ["CONSTANT_BANK", "FAR_TABLE", "FUNCTION_TABLE", "HANDLE_BYTES", "PARAMETER_BANK", "PARAMETER_BASE",
+           "TABLE_BANK", "DriverWord", "Layout", "Shared", "aligned"]
 
 CONSTANT_BANK = 3
 """The bank of users' constants."""
@@ -20,6 +20,8 @@ HANDLE_BYTES = 8
 """Of a function in that table. As in NVIDIA's files the place there is what memory and registers hold of a function:
 every kernel has its own copies of functions, and the place is the same in all tables.
 """
+FAR_TABLE = 1 << 15
+"""What an instruction that reads a table of branch targets can add to the index."""
 _DYNAMIC_ALIGNMENT = 16
 """Where a kernel's shared memory of the launch's size begins, at least, as in NVIDIA's files."""
 PARAMETER_BANK = 0
@@ -84,8 +86,9 @@ class Layout:
     """Places of constants in their bank, of entries' parameters in their block, in bytes, and of shared variables in
     the layout of one function. ``handles`` are places in the tables of functions, where the first is nobody's.
     ``shared`` has the kernels' shared memories, ``shared_used`` the shared variables that each function names,
-    ``kernels`` the kernels that may call each function. ``locals`` are a module's variables in local space: offsets
-    from ``local_bytes`` below the place where a thread's stack begins.
+    ``kernels`` the kernels that may call each function. ``far_tables``: tables of branch targets may be beyond
+    FAR_TABLE. ``locals`` are a module's variables in local space: offsets from ``local_bytes`` below the place where a
+    thread's stack begins.
     """
 
     constants: list[Variable] = field(default_factory=list)
@@ -94,6 +97,7 @@ class Layout:
     constant_bytes: int = 0
     handles: dict[str, int] = field(default_factory=dict)
     shared: dict[str, Shared] = field(default_factory=dict)
+    far_tables: bool = False
     shared_used: dict[str, list[Variable]] = field(default_factory=dict)
     kernels: dict[str, list[str]] = field(default_factory=dict)
     locals: dict[Variable, int] = field(default_factory=dict)
@@ -124,6 +128,9 @@ class Layout:
         named = [function.name for function in module.functions.values()
                  if not function.entry and function.body is not None]
         found.handles = {name: number * HANDLE_BYTES for number, name in enumerate(named, 1)}
+        targets = [len(item.targets) for function in module.functions.values() for item in function.body or ()
+                   if isinstance(item, Instruction)]
+        found.far_tables = 4 * sum(targets) + HANDLE_BYTES * (len(named) + 1) > FAR_TABLE
         return found
 
     def _lay_out_shared(self, module: PtxModule) -> None:

@@ -1,17 +1,19 @@
-"""What is around the code in an assembly program: variables, kernels, sizes. Directives are lines of text."""
+"""What is around the code in an assembly program: variables, kernels, sizes."""
 
 from collections.abc import Mapping
 
+from sim.toolchain import statements
 from sim.toolchain.operands import escaped
-from sim.toolchain.program import Line
+from sim.toolchain.program import BANK_BYTES, Line
 from sim.toolchain.ptx.module import AddressOf, PtxModule, Variable, parameter_offsets
-from sim.toolchain.source import Label
+from sim.toolchain.source import Data, End, Statement
 
+from .builder import CompileError
 from .graphs import reachable, strongly_connected_components
-from .layout import FUNCTION_TABLE, HANDLE_BYTES, TABLE_BANK, Layout
+from .layout import CONSTANT_BANK, FUNCTION_TABLE, HANDLE_BYTES, TABLE_BANK, Layout
 from .text import Finished
 
-__all__ = ["CallGraph", "kernel_lines", "module_lines"]
+__all__ = ["CallGraph", "kernel_statements", "module_statements"]
 
 CallGraph = dict[str, dict[str, None]]
 """The functions that each function calls by name, in order."""
@@ -20,94 +22,107 @@ _DATA = {1: ".byte", 2: ".half", 4: ".word", 8: ".dword"}
 _NO_CODE = 1
 _TOKEN_BYTES = 16
 _LANES = 32
+_WORD_BYTES = 4
+_LARGEST_SHARED = 1 << 28
+_LARGEST_STACK = 0xFFFF_FFF0
+"""Bytes that a file can tell; a launch of less is refused."""
 
 
-def module_lines(layout: Layout) -> list[str]:
+def module_statements(layout: Layout) -> list[Statement | Line]:
     """Global variables and constants."""
-    lines = []
-    for variable in layout.globals:
-        sized = "" if variable.initial else f" {max(variable.size, 1)}"
-        lines.append(f".global {escaped(variable.name)}{sized} align {variable.alignment}")
-        lines += _data(variable, layout)
-    for variable in layout.constants:
-        lines.append(f".const 3 {escaped(variable.name)} align {variable.alignment} at {layout.places[variable]}")
-        lines += _data(variable, layout) or [f"    .zero {variable.size}"]
-    return lines
-
-
-def _data(variable: Variable, layout: Layout) -> list[str]:
-    """The first values of a variable, zeros behind them."""
     constants = {constant.name: layout.places[constant] for constant in layout.constants}
+    found: list[Statement | Line] = []
+    for variable in layout.globals:
+        size = None if variable.initial else max(variable.size, 1)
+        found.append(statements.variable(escaped(variable.name), size, variable.alignment))
+        found += _data(variable, constants, layout)
+    for variable in layout.constants:
+        found.append(statements.bank(CONSTANT_BANK, escaped(variable.name), variable.alignment,
+                                     layout.places[variable]))
+        found += _data(variable, constants, layout) or [statements.zeros(variable.size)]
+    return found
+
+
+def _data(variable: Variable, constants: Mapping[str, int], layout: Layout) -> list[Data]:
+    """The first values of a variable, zeros behind them. ``constants`` are the places of constants by name."""
     if not variable.initial:
         return []
     size = variable.type.size
-    lines = []
+    found: list[Data] = []
     for value in variable.initial:
         if not isinstance(value, AddressOf):
-            lines.append(f"    {_DATA[size]} {value:#x}")
+            found.append(statements.data(_DATA[size], statements.total(value)))
             continue
-        known = {**constants, **layout.handles}.get(value.symbol)
-        if known is not None and not (value.generic and value.symbol in constants):
+        known = layout.handles.get(value.symbol, None if value.generic else constants.get(value.symbol))
+        if known is not None:
             number = known + value.offset
             part = number if value.byte is None else number >> value.byte & 0xFF
-            lines.append(f"    {_DATA[size]} {part % (1 << 8 * size):#x}")
+            found.append(statements.data(_DATA[size], statements.total(part % (1 << 8 * size))))
             continue
-        text = escaped(value.symbol) + (f"{value.offset:+#x}" if value.offset else "")
-        if value.symbol in constants:
-            text = f"generic({text})"
+        place = statements.total(escaped(value.symbol), value.offset)
+        address = statements.generic(place) if value.symbol in constants else place
         if value.byte is None:
-            lines.append(f"    {_DATA[size]} {text}")
+            found.append(statements.data(_DATA[size], address))
         else:
-            lines.append(f"    .byte 8@{value.byte}({text})")
-            lines += [f"    .zero {size - 1}"] if size > 1 else []
+            found.append(statements.data(_DATA[1], statements.address_byte(value.byte, address)))
+            found += [statements.zeros(size - 1)] if size > 1 else []
     missing = variable.size - size * len(variable.initial)
-    return lines + ([f"    .zero {missing}"] if missing else [])
+    return found + ([statements.zeros(missing)] if missing else [])
 
 
-def kernel_lines(module: PtxModule, layout: Layout, name: str, finished: Mapping[str, Finished],
-                 graph: CallGraph) -> list[str | Label | Line]:
+def kernel_statements(module: PtxModule, layout: Layout, name: str, finished: Mapping[str, Finished],
+                      graph: CallGraph) -> list[Statement | Line]:
     """A kernel with all functions that it may call."""
     prefix = f"${name}$"
     reached = _reached(name, finished, graph)
     own = finished[name]
     bodies = [(other, finished[other].code.statements(prefix)) for other in reached]
-    lines: list[str | Label | Line] = [f".kernel {escaped(name)}"]
+    found: list[Statement | Line] = [statements.kernel(escaped(name))]
     function = module.functions[name]
     offsets, _ = parameter_offsets(function.parameters)
     for parameter, offset in zip(function.parameters, offsets, strict=True):
         assert isinstance(parameter, Variable)
-        lines.append(f".param {escaped(parameter.name)} {parameter.size} at {offset}")
+        found.append(statements.parameter(escaped(parameter.name), parameter.size, offset))
     for attribute, sizes in (("MAX_THREADS", function.bounds.most), ("REQNTID", function.bounds.exact)):
         if sizes is not None:
-            lines.append(f".info {attribute} {', '.join(map(str, sizes))}")
+            found.append(statements.info(attribute, sizes))
     shared = layout.shared[name]
+    if shared.size > _LARGEST_SHARED:
+        raise CompileError(function.line, function.column, f"{name} has {shared.size} bytes of shared variables: "
+                                                           f"{_LARGEST_SHARED} at most")
     if shared.size:
-        lines.append(f".shared {shared.size} align {shared.alignment}")
+        found.append(statements.shared(shared.size, shared.alignment))
     barriers = max(finished[other].function.barriers for other in reached)
     if barriers:
-        lines.append(f".barriers {barriers}")
+        found.append(statements.amount(".barriers", barriers))
     stack, tokens = _depths(name, finished, graph, reached)
-    lines += [f".frame {own.frame}", f".local {stack}"]
+    found += [statements.amount(".frame", own.frame), statements.amount(".local", min(stack, _LARGEST_STACK))]
     if tokens:
-        lines.append(f".crs {tokens * _TOKEN_BYTES}")
-    for other in reached:
-        for block in finished[other].function.blocks:
-            if block.table is not None:
-                lines.append(f".const {TABLE_BANK} {prefix}{block.table.name} align 4")
-                lines += [f"    .word {label}" for label in block.table.labels]
-    if any(finished[other].function.indirect for other in reached):
-        lines += _function_table(layout, prefix)
+        found.append(statements.amount(".crs", tokens * _TOKEN_BYTES))
+    indirect = any(finished[other].function.indirect for other in reached)
+    tables = [block.table for other in reached for block in finished[other].function.blocks if block.table is not None]
+    size = (HANDLE_BYTES * (len(layout.handles) + 1) * indirect
+            + _WORD_BYTES * sum(len(table.labels) for table in tables))
+    if size > BANK_BYTES:
+        raise CompileError(function.line, function.column, f"{name} and the functions it calls have {size} bytes of "
+                                                           f"branch targets and functions: {BANK_BYTES} at most")
+    if indirect:
+        found += _function_table(layout, prefix)
+    for table in tables:
+        found.append(statements.bank(TABLE_BANK, f"{prefix}{table.name}", _WORD_BYTES))
+        found += [statements.data(_DATA[_WORD_BYTES], statements.total(label)) for label in table.labels]
     for other, body in bodies:
         if other != name:
-            lines.append(f".function {prefix}{other}")
-        lines += body
-    return [*lines, ".end"]
+            found.append(statements.function(f"{prefix}{other}"))
+        found += body
+    return [*found, End()]
 
 
-def _function_table(layout: Layout, prefix: str) -> list[str]:
+def _function_table(layout: Layout, prefix: str) -> list[Statement]:
     """The places of a kernel's functions in its code, by their handles. There is no code at the first."""
-    lines = [f".const {TABLE_BANK} {prefix}{FUNCTION_TABLE} align {HANDLE_BYTES}", f"    .dword {_NO_CODE}"]
-    return lines + [f"    .dword {prefix}{name}" for name in layout.handles]
+    words = [statements.total(_NO_CODE), *(statements.total(f"{prefix}{name}") for name in layout.handles)]
+    return [statements.bank(TABLE_BANK, f"{prefix}{FUNCTION_TABLE}", HANDLE_BYTES),
+            *(statements.data(".dword", word) for word in words)]
 
 
 def _reached(name: str, finished: Mapping[str, Finished], graph: CallGraph) -> list[str]:

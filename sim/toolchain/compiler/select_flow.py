@@ -37,7 +37,7 @@ from .abi import STACK_POINTER, STANDARD_CLOBBERS, Places
 from .builder import Builder, CompileError, handler_of, handles
 from .cleanup import drop_unreachable
 from .ir import RZ, Block, Function, JumpTable, Source, Value, number
-from .layout import FUNCTION_TABLE, TABLE_BANK, Layout, aligned
+from .layout import FAR_TABLE, FUNCTION_TABLE, TABLE_BANK, Layout, aligned
 
 __all__ = ["select_function"]
 
@@ -45,6 +45,8 @@ _MODULES = (double_division, long_division, select_atomics, select_compare, sele
             select_half, select_integer, select_long, select_memory, select_single, select_spaces, select_system,
             select_video, single_division)
 """Where the other handlers are."""
+_LARGEST_FRAME = 1 << 24
+"""Bytes of the window of local memory."""
 
 
 @handles("bra")
@@ -65,7 +67,11 @@ def _branch_by_index(b: Builder, i: Instruction) -> None:
     scaled = b.compute("SHL", b.word(i.operands[0]), number(2))
     table = JumpTable(f"{b.function.name}.table{b.temporaries}", [b.label(label) for label in i.targets])
     place = b.temporary()
-    b.op("LDC", [place], scaled, text=f"{TABLE_BANK}:{table.name}")
+    offset = 0
+    if b.layout.far_tables:
+        scaled = b.compute("IADD", scaled, number(FAR_TABLE))
+        offset = -FAR_TABLE
+    b.op("LDC", [place], scaled, text=f"{TABLE_BANK}:{table.name}", offset=offset)
     b.end("switch", *table.targets, condition=Source(place), uniform=i.uniform)
     b.block.table = table
     b.begin(behind or b.new_block("next"))
@@ -160,10 +166,9 @@ def select_function(ptx: PtxFunction, layout: Layout) -> Function:
     function = Function(ptx.name, ptx.entry, [])
     stack = Value("stack", fixed=STACK_POINTER)
     function.stack = stack
-    b = Builder(function, layout, _frame(function, ptx), stack)
+    b = Builder(function, layout, _frame(function, ptx, layout), stack)
     b.begin(b.block)
     if ptx.entry:
-        function.reserved = layout.local_bytes
         offsets, _ = parameter_offsets(ptx.parameters)
         for parameter, offset in zip(ptx.parameters, offsets, strict=True):
             assert isinstance(parameter, Variable)
@@ -196,8 +201,10 @@ def _select(b: Builder, i: Instruction) -> None:
     b.guard = None
 
 
-def _frame(function: Function, ptx: PtxFunction) -> dict[Variable, int]:
-    """Places of the local variables in the frame. What calls pass on the stack is below them."""
+def _frame(function: Function, ptx: PtxFunction, layout: Layout) -> dict[Variable, int]:
+    """Places of the local variables in the frame. What calls pass on the stack is below them, and in an entry the
+    module's local variables are above.
+    """
     below = 0
     for element in ptx.body or ():
         if isinstance(element, Instruction) and element.call is not None:
@@ -209,6 +216,10 @@ def _frame(function: Function, ptx: PtxFunction) -> dict[Variable, int]:
             places[variable] = end = aligned(end, max(variable.alignment, 4))
             end += variable.size
     function.frame = end
+    function.reserved = layout.local_bytes if ptx.entry else 0
+    if (size := function.frame + function.reserved) > _LARGEST_FRAME:
+        raise CompileError(ptx.line, ptx.column, f"{ptx.name} has {size} bytes of local variables: {_LARGEST_FRAME} at "
+                                                 "most")
     return places
 
 

@@ -115,14 +115,17 @@ def _load_words(b: Builder, i: Instruction, address: Address, results: list[Valu
 def _load_constant(b: Builder, i: Instruction, bank: int, base: list[Source], offset: int,
                    results: list[Value | None]) -> None:
     words = len(results)
-    if base == [RZ] and (offset not in range(BANK_BYTES) or offset % min(i.type.size, 4)):
+    if base == [RZ] and offset not in range(BANK_BYTES):
         raise b.failure(f"constant bank {bank} has no .{i.type.value} at {offset:#x}")
-    if base == [RZ] and i.type.bits >= 32:
+    if base == [RZ] and i.type.bits >= 32 and offset % 4 == 0 and offset + 4 * words <= BANK_BYTES:
         for at, value in enumerate(results):
             if value is not None:
                 b.op("MOV", [value], constant(bank, offset + 4 * at))
         return
     step = min(words, 2)
+    # Of an address that is known the whole number is the offset, up to the end of the bank.
+    if base != [RZ] and not offset_fits("LDC", offset + 4 * (words - step)):
+        base, offset = sum_with(b, base, offset), 0
     for at in range(0, words, step):
         size = _size(i.type, 1) if step == 1 else ".64"
         b.op("LDC", results[at:at + step], *base, mods=size, offset=offset + 4 * at, text=str(bank))

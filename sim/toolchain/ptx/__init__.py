@@ -14,6 +14,7 @@ instructions        modifiers decoded by that table
 operands, special   operands resolved and checked; special registers
 control             branches and calls
 reach               what a kernel may call, and the shared variables it uses
+joining             several texts as one, as a linker has it
 copies              parameters whose addresses are taken, registers of modules: both have copies in local space
 =================== ===========================================================================================
 """

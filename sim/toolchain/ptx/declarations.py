@@ -18,8 +18,12 @@ __all__ = ["TEXTURE_TYPES", "declare", "linkage", "parameters", "signature"]
 
 _TYPES = {kind.value: kind for kind in Type}
 _VECTORS = {"v2": 2, "v4": 4}
-_LARGEST = 1 << 32
-"""A bound for sizes of variables, in bytes (ours): beyond it, numbers in a text make no sense."""
+_MOST_ELEMENTS = 1 << 32
+"""A bound for dimensions (ours): beyond it, numbers in a text make no sense."""
+_LARGEST = 1 << 28
+"""A bound for sizes of variables, in bytes (ours)."""
+_LARGEST_PARAMETER = 1 << 15
+"""A bound for a function's parameter or result, in bytes (ours: each word of it is a register of the compiler)."""
 TEXTURE_TYPES = {"texref": "a texture", "samplerref": "a sampler", "surfref": "a surface"}
 """Types of what a driver binds an image to."""
 _STATIC = (Space.CONST, Space.GLOBAL, Space.SHARED)
@@ -92,7 +96,7 @@ def _sizes(dimensions: list[syntax.Expression | None], scope: Scope, place: Toke
             found.append(None)
             continue
         amount = evaluate(length, lambda name: _no_name(name.token))
-        if amount.real is not None or amount.value < 0 or amount.value > _LARGEST:
+        if amount.real is not None or amount.value < 0 or amount.value > _MOST_ELEMENTS:
             raise SourceError(length.token, f"{place} has no {amount.value} elements")
         found.append(amount.value)
     return found
@@ -305,8 +309,10 @@ def _parameter(node: syntax.Parameter, scope: Scope, entry: bool) -> Register | 
     if None in sizes:
         raise SourceError(node.name, f"{node.name} has no size")
     count = _product(sizes) * shape.vector
-    if count * shape.type.size > 1 << 12:
-        raise SourceError(node.name, f"{node.name} has {count * shape.type.size} bytes: {1 << 12} at most")
+    if count * shape.type.size > _LARGEST_PARAMETER:
+        raise SourceError(node.name, f"{node.name} has {count * shape.type.size} bytes: {_LARGEST_PARAMETER} at most")
+    if not count and not entry:
+        raise SourceError(node.name, f"{node.name} has no size")
     return Variable(scope.namer.unique(str(node.name)), Space.PARAM, shape.type, count, shape.alignment)
 
 

@@ -152,7 +152,8 @@ cvt             | rounding:WHOLE saturate?:sat types:BYTES types:f16      | >0~ 
 cvt             | rounding?:WHOLE saturate?:sat types:f16 types:f16       | >0 <=1
 cvta            | ^to?:to space:const/global/local/shared types:u32/u64          | >0 &0
 isspacep        | space:const/global/local/shared                         | >pred <=a
-mov             | vector?:v2/v4 types:pred/VALUES/REALS                         | M> M<
+mov             | types:pred                                              | M> M<
+mov             | vector?:v2/v4 types:VALUES/REALS                        | M> M<
 ld              | space?:const/global/local/param/shared cache?:ca/cg/cs/lu/cv vector?:v2/v4 types:ANY | >* []
 ld              | space:global cache:nc vector?:v2/v4 types:ANY           | >* []
 ld              | space:global -:ca/cg/cs cache:nc vector?:v2/v4 types:ANY | >* []

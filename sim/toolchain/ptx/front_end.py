@@ -39,6 +39,7 @@ from .module import (
     Register,
     Signature,
     Variable,
+    parameter_offsets,
 )
 from .names import Declared, Namer, Prototype, Scope, TextureError
 
@@ -62,6 +63,8 @@ _CALL_PARAMETERS = (2, 0)
 """The first version in which calls pass variables in param space, which bodies declare."""
 _MODULE_REGISTERS = (3, 0)
 """The first version in which a module has neither registers nor variables in local space."""
+_LARGEST_BLOCK = 4352
+"""Bytes of an entry's parameters, as for NVIDIA's assembler."""
 _LEAVING = ("bra", "brx", "exit", "ret")
 """Instructions that nothing runs behind, without a guard."""
 
@@ -252,6 +255,7 @@ class _Module:
             self._refuse_function(node, error)
             return
         found = signature(results, given)
+        _check_block(node, found.parameters, entry)
         declared = self._declared(node, found, entry)
         for bound in node.bounds if node.body is None else ():
             raise SourceError(bound.kind, f"{bound.kind} belongs to the entry's definition")
@@ -268,6 +272,7 @@ class _Module:
                 scope.declare(item.name, entity)
         body = _Body(self, node, found)
         body.read(node.body, scope)
+        _check_block(node, tuple(body.parameters), entry)
         if body.refused is not None:
             self._refuse_function(node, body.refused)
         items, variables = body.items_in_memory(scope)
@@ -384,6 +389,12 @@ def _same(first: Signature, second: Signature) -> bool:
         return [(item.type, item.count, item.alignment) if isinstance(item, Variable) else item.type for item in items]
 
     return shape(first.results) == shape(second.results) and shape(first.parameters) == shape(second.parameters)
+
+
+def _check_block(node: syntax.Function, given: tuple[Register | Variable, ...], entry: bool) -> None:
+    """An entry's parameters have a block of memory for all of them."""
+    if entry and (size := parameter_offsets(given)[1]) > _LARGEST_BLOCK:
+        raise SourceError(node.name, f"{node.name} has {size} bytes of parameters: {_LARGEST_BLOCK} at most")
 
 
 def _bounds(node: syntax.Function, entry: bool) -> LaunchBounds:

@@ -16,5 +16,5 @@ def collatz(numbers, steps):
 
 
 numbers, steps = np.arange(1, 41, dtype=np.int64), np.zeros(40, np.int32)
-collatz[2, 32](numbers, steps)
+collatz[2, 32](numbers, steps)  # type: ignore[reportIndexIssue]
 assert steps[26] == 111

@@ -23,5 +23,5 @@ def block_sum(values, total):
 
 
 values, total = np.arange(150, dtype=np.int32), np.zeros(1, np.int32)
-block_sum[3, THREADS](values, total)
+block_sum[3, THREADS](values, total)  # type: ignore[reportIndexIssue]
 assert total[0] == values.sum()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rtl.params import PRESETS
 from sim.command import CommandError, Parser, write_file
+from sim.cuda.compilers import JitOptions
 from sim.cuda.device import Device
 from sim.cuda.server import Server
 from sim.cuda.setup import environment
@@ -30,16 +31,16 @@ class _Recorder(Server):
         self._linked: list[bytes] = []
         super().__init__(device)
 
-    def module(self, content: bytes, max_registers: int) -> Module:
+    def module(self, content: bytes, options: JitOptions) -> Module:
         """See Server."""
         if content not in (*self.images, *self._linked):
             self.images.append(content)
-        return super().module(content, max_registers)
+        return super().module(content, options)
 
-    def link(self, images: Sequence[bytes], max_registers: int) -> bytes:
+    def link(self, images: Sequence[bytes], options: JitOptions) -> bytes:
         """See Server."""
         self.images += images
-        self._linked.append(super().link(images, max_registers))
+        self._linked.append(super().link(images, options))
         return self._linked[-1]
 
 

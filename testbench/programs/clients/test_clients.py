@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rtl.params import PRESETS
+from sim.cuda.compilers import JitOptions, OwnCompiler
 from sim.cuda.images import module_of
 from sim.engine import CompiledEngine
 from sim.launch import place
@@ -81,7 +82,7 @@ def run(image: str, runner: Runner) -> None:
     """Runs an image, and looks at all of its buffers."""
     case = CASES[image.partition(".")[0]]
     memory = Memory()
-    placed = place(module_of((HERE / image).read_bytes()), memory)
+    placed = place(module_of((HERE / image).read_bytes(), OwnCompiler(), JitOptions()), memory)
     kernel, = placed.module.kernels.values()
     addresses = []
     for array in case.before:

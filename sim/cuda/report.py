@@ -1,0 +1,56 @@
+"""What a program's launches came to: a table for people, a file for programs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sim.cuda.device import LaunchRecord
+from sim.cuda.names import readable
+
+__all__ = ["content", "table"]
+
+def _shape(sizes: tuple[int, int, int]) -> str:
+    """Three sizes without the last ones that are 1."""
+    shown = list(sizes)
+    while len(shown) > 1 and shown[-1] == 1:
+        shown.pop()
+    return ",".join(map(str, shown))
+
+
+def table(launches: Sequence[LaunchRecord]) -> list[str]:
+    """Launches as a table: one line each."""
+    rows = [("launch", "kernel", "grid", "block", "cycles", "instructions", "cycles/instr", "seconds", "status")]
+    for number, one in enumerate(launches, 1):
+        outcome = one.outcome
+        each = f"{outcome.cycles / outcome.instructions:.2f}" if outcome.instructions else "-"
+        rows.append((str(number), readable(one.kernel), _shape(one.grid), _shape(one.block), f"{outcome.cycles:,}",
+                     f"{outcome.instructions:,}", each, f"{one.seconds:.3f}", outcome.status))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    left = {1, 8}
+    return ["  ".join(cell.ljust(width) if column in left else cell.rjust(width)
+                      for column, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip() for row in rows]
+
+
+def _error(one: LaunchRecord) -> dict[str, Any] | None:
+    """Why a launch failed, None for one that did not. What is not known is None."""
+    if not one.message:
+        return None
+    found, outcome = one.outcome.error, one.outcome
+    return {
+        "message": one.message, "result": one.result,
+        "error": None if found is None else found.error.name,
+        "warp": None if found is None else found.warp,
+        "thread": None if found is None else found.thread,
+        "pc": None if found is None else found.pc,
+        "instruction": None if found is None else found.instruction,
+        "address": None if found is None else found.address,
+        "reason": outcome.reason or None, "difference": outcome.difference, "assertions": list(one.assertions)}
+
+
+def content(launches: Sequence[LaunchRecord], setting: Mapping[str, Any]) -> bytes:
+    """All launches as JSON, a line for each, with what they have in common, the ``setting``, in front of them."""
+    lines = ",\n ".join(json.dumps({
+        "launch": number, "kernel": one.kernel, "grid": one.grid, "block": one.block, "cycles": one.outcome.cycles,
+        "instructions": one.outcome.instructions, "counters": dict(one.outcome.counters), "seconds": one.seconds,
+        "status": one.outcome.status, "error": _error(one)}) for number, one in enumerate(launches, 1))
+    return f'{json.dumps(dict(setting))[:-1]}, "launches": [\n {lines}]}}\n'.encode()

@@ -11,7 +11,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -123,6 +123,10 @@ class Server:
         if key not in self._modules:
             self._modules[key] = module_of(content, self.compiler, options)
         return self._modules[key]
+
+    def link(self, images: Sequence[bytes], options: JitOptions) -> bytes:
+        """One image of several."""
+        return link_images(images, self.compiler, options)
 
 
 class _Session:
@@ -295,7 +299,7 @@ class _Session:
             size, = struct.unpack_from("<Q", data)
             images.append(data[8:8 + size])
             data = data[8 + size:]
-        return {}, link_images(images, self._server.compiler, JitOptions(fields["max_registers"], fields["level"]))
+        return {}, self._server.link(images, JitOptions(fields["max_registers"], fields["level"]))
 
     def _get_limit(self, context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
         return {"value": self._device.get_limit(self._present(context), fields["limit"])}, b""

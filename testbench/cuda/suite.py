@@ -184,12 +184,12 @@ def section(suite: Suite, outcomes: Sequence[Outcome], note: str) -> str:
              *(f"| {name} | {counts[name]:,} |" for name in _OUTCOMES),
              f"| passed, of those that are neither skipped nor expected to fail | {counts['passed']:,} of "
              f"{len(outcomes) - rest:,} |", ""]
-    bad = [one for one in outcomes if one.outcome in ("failed", "too slow")]
+    bad = sorted((one for one in outcomes if one.outcome in ("failed", "too slow")), key=lambda one: one.test)
     if bad:
         lines += ["| does not pass | reason |", "|---|---|"]
         lines += [f"| {_short(one.test, suite)} | {_cell(one.reason)} |" for one in bad]
         lines.append("")
-    skipped = Counter(_cell(one.reason) for one in outcomes if one.outcome == "skipped")
+    skipped = Counter(_cell(one.reason) or "no reason given" for one in outcomes if one.outcome == "skipped")
     if skipped:
         lines += ["| skipped because | tests |", "|---|--:|"]
         lines += [f"| {reason} | {count} |" for reason, count in skipped.most_common()]

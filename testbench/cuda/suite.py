@@ -149,6 +149,9 @@ def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: f
                     first, running = running + 1, -1
                 elif "group" in event:
                     groups[re.sub(r".*\((.*)\)", r"\1", event["group"])] = event
+                elif "broken" in event:
+                    dead = event["broken"]
+                    break
                 else:
                     ended = True
                     break
@@ -159,10 +162,10 @@ def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: f
         finally:
             process.end()
         if not tests and not ended:
-            yield Outcome(module, "failed", f"the module is not imported: {dead}")
+            yield Outcome(module, "failed", f"no tests: {dead}")
             return
         if dead:
-            slow = dead != "the process ended"
+            slow = dead.startswith("more than")
             at = running if running >= 0 else first
             if at >= len(tests):
                 break

@@ -23,6 +23,12 @@ write_verilog -norename top.v
 """As Amaranth has it written."""
 _NEVER = re.compile(r"always @\*(?=\n[^=\n]+ = \d+'\w+;\n)")
 """What waits for nothing: parts of registers that are constant, which some simulators would never set."""
+_MODULE = re.compile(r"^module .*?^endmodule$", re.MULTILINE | re.DOTALL)
+_TRIGGER = re.compile(r"^  reg (\\\$auto\$verilog_backend\S+)  = 0;\n", re.MULTILINE)
+"""What Yosys has the blocks ``always @*`` of a module wait for besides their inputs, so that they run when the
+simulation begins."""
+_ASSIGNMENT = re.compile(r"^  always @\*\n    ([^\n]+;)$", re.MULTILINE)
+"""Of a part of a register: without that."""
 _WARNINGS = ("WIDTH", "CASEINCOMPLETE", "CASEOVERLAP", "UNOPTFLAT", "UNSIGNED", "CMPCONST", "DECLFILENAME", "UNUSED",
              "INITIALDLY", "VARHIDDEN", "LITENDIAN", "SYMRSVDWORD")
 """Of Verilator: what is usual in Verilog that a program has written."""
@@ -76,6 +82,22 @@ def through_yosys(component: Any, script: str, folder: Path, say: Callable[[str]
     return folder
 
 
+def _settled(module: str) -> str:
+    """A module all of whose blocks ``always @*`` run when the simulation begins. Those of registers alone would not, in
+    simulators for which a register's first value is no change (SystemVerilog; Icarus Verilog with -g2012), and what
+    they say would be unknown until one of the registers changes.
+    """
+    trigger = _TRIGGER.search(module)
+    if trigger is None and _ASSIGNMENT.search(module) is None:
+        return module
+    name = r"\$begins" if trigger is None else trigger[1]
+    module = _ASSIGNMENT.sub(lambda found: f"  always @* begin\n    if ({name} ) begin end\n    {found[1]}\n  end",
+                             _TRIGGER.sub("", module))
+    head, _, rest = module.partition(");\n")
+    # It changes when all of them wait: an assignment that does not block comes behind all else of that time.
+    return f"{head});\n  reg {name} ;\n  initial {name} <= 0;\n{rest}"
+
+
 def verilog_of(component: Any, folder: Path, say: Callable[[str], None], name: str = "top") -> str:
     """A component as Verilog, its top module with the ``name``, the component's ports, ``clk`` and ``rst``; the names
     of all other modules begin with that of the top. The tools' files are left in ``folder``. FpgaError when a tool
@@ -83,4 +105,5 @@ def verilog_of(component: Any, folder: Path, say: Callable[[str], None], name: s
     """
     folder = through_yosys(component, _SCRIPT, folder, say, "Verilog", name)
     text = _NEVER.sub("initial", (folder / "top.v").read_text(encoding="utf-8"))
+    text = _MODULE.sub(lambda module: _settled(module[0]), text)
     return "".join(f"/* verilator lint_off {warning} */\n" for warning in _WARNINGS) + text

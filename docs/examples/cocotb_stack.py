@@ -37,6 +37,8 @@ CONFIGURATION = STACK_GRANULES << 62
 ALL_EXITED = sum(ThreadCode.EXIT.value << 3 * thread for thread in range(32))
 SIMULATORS = {"icarus": "iverilog", "verilator": "verilator"}
 """Name -> its program."""
+PATIENCE = 10_000
+"""Cycles until a request must have been taken, and until its result must be there."""
 OLDEST_VERILATOR = (5, 36)
 """That cocotb 2.1 takes."""
 
@@ -82,14 +84,17 @@ async def ask(dut: Any, operation: StackOperation, **fields: int) -> dict[str, i
         getattr(dut, f"request_{name}").value = value
     dut.request_operation.value = operation.value
     dut.request_valid.value = 1
-    while True:
+    for _ in range(PATIENCE):
         await FallingEdge(dut.clk)
         taken = dut.request_ready.value == 1
         await RisingEdge(dut.clk)
         if taken:
             break
+    else:
+        raise AssertionError(f"{operation.name} is not taken for {PATIENCE:,} cycles: request_ready is "
+                             f"{dut.request_ready.value}")
     dut.request_valid.value = 0
-    while True:
+    for _ in range(PATIENCE):
         await FallingEdge(dut.clk)
         if dut.result_valid.value == 1:
             result = {name: int(getattr(dut, f"result_{name}").value)
@@ -97,6 +102,8 @@ async def ask(dut: Any, operation: StackOperation, **fields: int) -> dict[str, i
             await RisingEdge(dut.clk)
             return result
         await RisingEdge(dut.clk)
+    raise AssertionError(f"{operation.name} has no result after {PATIENCE:,} cycles: result_valid is "
+                         f"{dut.result_valid.value}")
 
 
 async def begin(dut: Any) -> Memory:

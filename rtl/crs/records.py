@@ -10,7 +10,6 @@ from amaranth.lib import data, enum
 from rtl.layouts import BLOCK_ADDRESS_BITS, CRS_GRANULE_BITS, DEPTH_BITS, ThreadCodes
 from rtl.params import SmParams
 from rtl.sweep import Sweep
-from rtl.wires import SWEPT
 from rtl.words import Words
 
 __all__ = [
@@ -67,13 +66,13 @@ class SharedWords:
     """Words that two places write, never of the same warp in the same cycle.
 
     Each place writes a memory of its own (``parts``), and a word is what the two differ in, so that none needs to say
-    which is newer. The first call of ``write`` is that of the first place. After a reset the words become 0: its part
-    becomes the same as the other one.
+    which is newer. The first call of ``write`` is that of the first place. After a reset both parts are swept: a
+    difference from a part that is not known would not be known either, in a simulation with four states for ever.
     """
 
     def __init__(self, shape: Any, warps: int, sweep: Sweep) -> None:
-        self._shape, self.parts = shape, [Words(shape, warps, **_IN_LUTS, **SWEPT) for _ in range(2)]
-        self._left, self._sweep = list(self.parts), sweep
+        self._shape, self.parts = shape, [Words(shape, warps, sweep, **_IN_LUTS) for _ in range(2)]
+        self._left = list(self.parts)
         self.writes: list[tuple[Value, Value]] = []
         """When each place writes, and of which warp."""
 
@@ -84,26 +83,20 @@ class SharedWords:
         return word
 
     def write(self, m: Module, when: Any, warp: Any, word: Any) -> None:
-        """Writes the warp's word, from one of the two places."""
+        """Writes the warp's word, from one of the two places: its part, so that the word is what it differs in from
+        the other."""
         part = self._left.pop(0)
         other, = (each for each in self.parts if each is not part)
         self.writes.append((Value.cast(when), Value.cast(warp)))
-        m.d.sync += Assert(~(self._sweep.active & when), "a word is written during the sweep")
-        if self._left:
-            self._write(m, part, other, *self._sweep.over(m, when, warp, word))
-        else:
+        if not self._left:
             m.d.sync += Assert(~self.collides, "two places write the word of a warp in one cycle")
-            self._write(m, part, other, when, warp, Value.cast(word))
+        part.write(m, when, warp, Value.cast(word) ^ Value.cast(other.read(m, warp)))
 
     @property
     def collides(self) -> Value:
         """Both places write the word of one warp; known when both have their ports."""
         (first, first_warp), (second, second_warp) = self.writes
         return first & second & (first_warp == second_warp)
-
-    def _write(self, m: Module, part: Words, other: Words, when: Any, warp: Any, word: Value) -> None:
-        """Writes one part, so that the word is what it differs in from the other."""
-        part.write(m, when, warp, word ^ Value.cast(other.read(m, warp)))
 
 
 class StackStates:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
-from amaranth.hdl import Assert, Module, Value
+from amaranth.hdl import Assert, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -27,6 +27,7 @@ from sim import ecp5, fpga
 from sim.ecp5 import CriticalPath, Timing
 from sim.engine import PysimEngine, make_simulator
 from sim.report.ports import port_comments, ports_of
+from sim.verilog import verilog_of
 
 MISSING = ecp5.missing_tool()
 
@@ -373,6 +374,44 @@ def test_a_unit_becomes_verilog_under_a_name_of_its_own(tmp_path, monkeypatch, c
             done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
             assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.splitlines()[0] == "15 1 1"
+
+
+class Waiting(wiring.Component):
+    """Outputs that depend on registers alone, which keep their first values until ``go``."""
+
+    go: In(1)
+    chosen: Out(4)
+    joined: Out(4)
+
+    def elaborate(self, platform):
+        m = Module()
+        first, second, joined = Signal(init=1), Signal(4, init=9), Signal(data.StructLayout({"low": 2, "high": 2}))
+        with m.If(self.go):
+            m.d.sync += [first.eq(0), second.eq(second + 1)]
+        m.d.comb += [joined.eq(second), self.joined.eq(joined)]
+        with m.If(first):
+            m.d.comb += [self.chosen.eq(second), joined.low.eq(second[2:])]
+        return m
+
+
+@pytest.mark.skipif(ecp5.missing_tool("yosys") is not None, reason=f"sim.fpga: {ecp5.missing_tool('yosys')}")
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="iverilog is not installed")
+@pytest.mark.parametrize("standard", ["2005", "2012"])
+def test_what_depends_on_registers_alone_is_known_from_the_beginning(tmp_path, standard):
+    """Before any register changes; Yosys' own Verilog leaves it unknown."""
+    (tmp_path / "top.v").write_text(verilog_of(Waiting(), tmp_path / "yosys", lambda _what: None))
+    (tmp_path / "bench.v").write_text("""\
+module bench;
+  reg clk = 0;
+  wire [3:0] chosen, joined;
+  top top(.clk(clk), .rst(1'b0), .go(1'b0), .chosen(chosen), .joined(joined));
+  initial #1 $display("%b %b", chosen, joined);
+endmodule
+""")
+    for command in (["iverilog", f"-g{standard}", "-o", "bench", "bench.v", "top.v"], ["vvp", "-n", "bench"]):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "1001 1010\n"
 
 
 def test_verilog_is_there_as_a_whole_or_not_at_all(tools, monkeypatch, capsys):

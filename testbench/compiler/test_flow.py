@@ -258,6 +258,10 @@ def test_what_is_not_translated_is_named_with_its_place():
     text = _ptx("ret;", function)
     with pytest.raises(ProgramError, match="x:5:16: 4 lies outside of a"):
         compile_module(parse_ptx(text, "x"))
-    text = _ptx("{ .reg .u32 r;\nld.param.u32 r, [out+2]; } ret;")
-    with pytest.raises(ProgramError, match=r"x:\d:1: constant bank 0 has no .u32 at 0x142"):
-        compile_module(parse_ptx(text, "x"))
+
+
+@pytest.mark.parametrize(("address", "load"), [("out+2", "c[0x0][0x142]"), ("out+0x10000", "c[0x0][R0]")])
+def test_parameters_are_read_wherever_the_address_is(address, load):
+    """What is misaligned, or beyond the bank, is the machine's to tell."""
+    text = _ptx(f"{{ .reg .u32 r; .reg .u64 d; ld.param.u32 r, [{address}]; st.global.u32 [d], r; }} ret;")
+    assert f"LDC R0, {load}" in compile_module(parse_ptx(text, "x"))

@@ -19,8 +19,10 @@ LAYERS = (
     {"formal", "kernels", "model", "waves"},
     {"machine", "mutation"},
     {"board", "firmware", "report"},
-    {"benchmarks", "debugger", "launch_options", "testbench"},
+    {"runner"},
+    {"debugger", "launch_options", "testbench"},
     {"api", "cuda", "demo"},
+    {"benchmarks"},
     {"asm", "bench", "debug", "dis", "fpga", "fuzz", "manual", "mutate", "profile", "prove", "ptx", "run", "run_tb"},
     {"__main__"},
 )

@@ -115,8 +115,6 @@ def _load_words(b: Builder, i: Instruction, address: Address, results: list[Valu
 def _load_constant(b: Builder, i: Instruction, bank: int, base: list[Source], offset: int,
                    results: list[Value | None]) -> None:
     words = len(results)
-    if base == [RZ] and offset not in range(BANK_BYTES):
-        raise b.failure(f"constant bank {bank} has no .{i.type.value} at {offset:#x}")
     if base == [RZ] and i.type.bits >= 32 and offset % 4 == 0 and offset + 4 * words <= BANK_BYTES:
         for at, value in enumerate(results):
             if value is not None:

@@ -43,10 +43,11 @@ NAVIGATION: tuple[tuple[str, Sequence[str]], ...] = (
                       "docs/choices.md", "docs/proofs.md", "docs/mutation.md", "docs/benchmarks.md")),
     ("Units", tuple(f"docs/units/{unit}.md" for unit in PORT_UNITS)),
     ("Reference", ("reference/instructions.md", "docs/refused.md", "reference/registers.md", "reference/errors.md")),
-    ("Programs", ("sim/README.md", "docs/cuda.md", "docs/python.md", "docs/debugger.md", "docs/profile.md",
-                  "docs/ptx.md", "docs/runtime.md", "docs/fuzz.md")),
+    ("Programs", ("sim/README.md", "docs/cuda.md", "docs/cuda_tests.md", "docs/python.md", "docs/debugger.md",
+                  "docs/profile.md", "docs/ptx.md", "docs/runtime.md", "docs/fuzz.md")),
     ("Boards", ("docs/board.md", "docs/board_video.md", "docs/board_measurements.md", "constraints/README.md")),
-    ("Tests", ("testbench/README.md", "testbench/programs/README.md", "testbench/programs/cuda/README.md")))
+    ("Tests", ("testbench/README.md", "testbench/programs/README.md", "testbench/programs/cuda/README.md",
+               "testbench/programs/clients/README.md")))
 """Pages by section; the home page goes before."""
 _STYLE = """\
 .md-grid { max-width: 90rem; }

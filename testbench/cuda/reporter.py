@@ -6,6 +6,7 @@ and the end of each, by number. It runs each EVERY-th test from number FIRST on,
 to.
 """
 
+import importlib
 import json
 import os
 import sys
@@ -20,7 +21,8 @@ _Error = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, 
 
 def _reason(lines: list[str]) -> str:
     """Of what was said about an error, the first line and the one that names CUDA's result."""
-    first = lines[0] if lines else ""
+    said = [line.strip() for line in lines if line.strip()]
+    first = " ".join(said[:2 if said and said[0].endswith(":") else 1])
     more = [line.strip() for line in lines if "CUDA_ERROR" in line]
     return first if not more or more[0] in first else f"{first} {more[0]}"
 
@@ -132,8 +134,9 @@ def _run(pipe: _Pipe, tests: str) -> None:
         pytest.main(["-q", "-p", "no:cacheprovider", tests], plugins=[_Plugin(pipe)])
         return
     if tests.startswith("numba.cuda"):
-        from numba.cuda.testing import ensure_supported_ccs_initialized  # type: ignore[import-not-found]
-        ensure_supported_ccs_initialized()      # as the package's own collection does
+        testing = importlib.import_module("numba.cuda.testing")
+        if hasattr(testing, "ensure_supported_ccs_initialized"):    # as numba does; numba-cuda has none
+            testing.ensure_supported_ccs_initialized()
     cases = list(_cases(unittest.defaultTestLoader.loadTestsFromName(tests)))
     pipe.say(tests=[case.id() for case in cases])
     chosen = unittest.TestSuite(case for number, case in enumerate(cases) if pipe.chosen(number))
@@ -147,8 +150,11 @@ def main() -> None:
     sys.path[0] = os.getcwd()
     with os.fdopen(descriptor, "w") as file:
         pipe = _Pipe(file, first, every)
-        _run(pipe, tests)
-        pipe.say(ended=True)
+        try:
+            _run(pipe, tests)
+            pipe.say(ended=True)
+        except Exception as error:  # the package itself can't be imported
+            pipe.say(broken=f"{type(error).__name__}: {error}")
     os._exit(0)     # what a package does at its end is not tested
 
 

@@ -149,6 +149,9 @@ def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: f
                     first, running = running + 1, -1
                 elif "group" in event:
                     groups[re.sub(r".*\((.*)\)", r"\1", event["group"])] = event
+                elif "broken" in event:
+                    dead = event["broken"]
+                    break
                 else:
                     ended = True
                     break
@@ -159,10 +162,10 @@ def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: f
         finally:
             process.end()
         if not tests and not ended:
-            yield Outcome(module, "failed", f"the module is not imported: {dead}")
+            yield Outcome(module, "failed", f"no tests: {dead}")
             return
         if dead:
-            slow = dead != "the process ended"
+            slow = dead.startswith("more than")
             at = running if running >= 0 else first
             if at >= len(tests):
                 break
@@ -184,12 +187,12 @@ def section(suite: Suite, outcomes: Sequence[Outcome], note: str) -> str:
              *(f"| {name} | {counts[name]:,} |" for name in _OUTCOMES),
              f"| passed, of those that are neither skipped nor expected to fail | {counts['passed']:,} of "
              f"{len(outcomes) - rest:,} |", ""]
-    bad = [one for one in outcomes if one.outcome in ("failed", "too slow")]
+    bad = sorted((one for one in outcomes if one.outcome in ("failed", "too slow")), key=lambda one: one.test)
     if bad:
         lines += ["| does not pass | reason |", "|---|---|"]
         lines += [f"| {_short(one.test, suite)} | {_cell(one.reason)} |" for one in bad]
         lines.append("")
-    skipped = Counter(_cell(one.reason) for one in outcomes if one.outcome == "skipped")
+    skipped = Counter(_cell(one.reason) or "no reason given" for one in outcomes if one.outcome == "skipped")
     if skipped:
         lines += ["| skipped because | tests |", "|---|--:|"]
         lines += [f"| {reason} | {count} |" for reason, count in skipped.most_common()]

@@ -178,7 +178,7 @@ class Driver(UnitDriver):
 
     async def _drive(self, ctx: Any) -> None:
         dut = self.dut
-        rest = self._behaviour.latency[1] + _SETTLING
+        settling = rest = self._behaviour.latency[1] + _SETTLING
         self._ask(ctx)
         ticks = self._ticks(
             ctx, dut.request.ready, dut.killed, dut.events.as_value(), dut.result_valid, Value.cast(dut.result),
@@ -202,7 +202,8 @@ class Driver(UnitDriver):
             if self._asked is None:
                 self._ask(ctx)
             if self._asked is None and all(lane.ended and not lane.pending for lane in self._lanes):
-                rest -= 1
+                # A line that was read ahead may let the next one be read.
+                rest = settling if events & {"fill", "spill"} else rest - 1
                 if not rest:
                     return
 

@@ -9,7 +9,6 @@ stderr says why.
 import re
 import shutil
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -19,11 +18,10 @@ from amaranth.lib import wiring
 
 from rtl.fpga.flat import FlatSm
 from rtl.params import PRESETS
-from sim.command import CommandError, Parser, print_text
-from sim.engine import choose
-from sim.launch_options import number_from_one
+from sim.command import Parser, print_text
 from sim.verilog import through_yosys
-from testbench.fpga.replay import ReplayError, build, play, record, recursion
+from testbench.fpga.replay import Recording, build, play
+from testbench.fpga.replay_command import run_replay_command
 
 _SCRIPT = """\
 synth_ecp5 -nowidelut -top top -run begin:map_luts
@@ -66,38 +64,19 @@ def _models() -> str:
                      for name in _CELLS) + "\n"
 
 
-def _play(options: Namespace) -> int:
-    start = time.monotonic()
-
-    def say(what: str) -> None:
-        print(f"{time.monotonic() - start:4.0f} s  {what}", file=sys.stderr, flush=True)
-
-    if (reason := missing()) is not None:
-        raise CommandError(reason)
-    folder = options.build or Path("build", f"netlist-{options.preset}")
-    try:
-        say("a run to record")
-        recording = record(PRESETS[options.preset], choose()[0], recursion(options.threads))
-        sources = netlist_of(FlatSm(PRESETS[options.preset]), folder, say)
-        say("a program of the netlist")
-        program = build(sources, recording, folder)
-        say("the run again")
-        print_text(f"{play(program, recording):,} cycles with equal outputs\n")
-    except ReplayError as error:
-        print_text(f"{error}\n")
-        return 1
-    return 0
+def _check(options: Namespace, recording: Recording, folder: Path, say: Callable[[str], None]) -> None:
+    sources = netlist_of(FlatSm(PRESETS[options.preset]), folder, say)
+    say("a program of the netlist")
+    program = build(sources, recording, folder)
+    say("the run again")
+    print_text(f"{play(program, recording):,} cycles with equal outputs\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Parser("testbench.fpga.netlist",
                     "Plays a kernel's run on the machine's netlist for an ECP5, cycle by cycle.", "--preset tiny")
-    parser.add_argument("--preset", choices=PRESETS, default="tiny", help="the machine (default: tiny)")
-    parser.add_argument("--threads", type=number_from_one, default=6, metavar="N",
-                        help="of the kernel, which computes Fibonacci numbers by recursion (default: 6)")
-    parser.add_argument("--build", type=Path, metavar="DIR", help="the tools' files; default build/netlist-PRESET")
-    return parser.run(arguments, _play)
+    return run_replay_command(arguments, parser, "netlist", missing, _check)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,205 @@
+"""Verilog whose registers and memories hold anything at power-up, as on an ASIC.
+
+``python -m testbench.fpga.power_up`` plays a kernel's run on the machine in Icarus Verilog, with a random word in every
+register and in every word of the memories that are written. After a reset every output that counts must be what it was
+in the project's simulation: those that tell whether others count in every cycle, the others when they do.
+
+:func:`play` does so with any component, with random contents (:class:`RandomContents`) or with none
+(:func:`without_contents`). Without, the simulator's unknown value goes wherever the contents could matter, and an
+output bit must be right where it is known. That is exact for data, but not for decisions: Verilog takes the ``else`` of
+an ``if`` whose condition is unknown. So it serves for a unit like the stack, not for the whole machine.
+
+Exit code 0: all is the same. 1: it is not. 2: it could not be done; one line on stderr says why.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from random import Random
+
+from amaranth.lib import wiring
+
+from rtl.fpga.flat import FlatSm
+from rtl.params import PRESETS
+from sim.command import Parser, print_text
+from sim.ecp5 import missing_tool
+from sim.launch_options import number_from_one
+from sim.verilog import verilog_of
+from testbench.fpga.replay import Port, Recording, ReplayError
+from testbench.fpga.replay_command import run_replay_command
+
+_WORD_BITS = 32
+_MODULE = re.compile(r"^module .*?^endmodule$", re.MULTILINE | re.DOTALL)
+_CONTENTS = re.compile(
+    r"^  initial begin\n    (\S+?) ?\[0\] = [^\n]*\n(?:    \S+ ?\[\d+\] = [^\n]*\n)*  end\n", re.MULTILINE)
+"""The first contents of a memory."""
+_WORD = re.compile(r"= (\d+)'[bhd]\w+;")
+_REGISTER = re.compile(r"^(  reg (?:\[(\d+):0\] )?\S+ +?)= \d+'[bhd]\w+;$", re.MULTILINE)
+_RESET_CYCLES = 2
+_TELLS = ("valid", "ready", "interrupt", "busy")
+"""How the names of outputs end that say whether others count."""
+_BYTE_BITS = 8
+
+def missing() -> str | None:
+    """Why there is no Verilog to be simulated here, in one line; None when there can be."""
+    if (reason := missing_tool("yosys")) is not None:
+        return reason
+    return None if shutil.which("iverilog") else "iverilog is not installed"
+
+
+def _with_contents(text: str, of_register: Callable[[re.Match[str]], str],
+                   of_memory: Callable[[re.Match[str]], str]) -> str:
+    """Verilog as Yosys writes it, with other first values of registers and of the memories that are written."""
+    def of_module(module: re.Match[str]) -> str:
+        def of_any_memory(contents: re.Match[str]) -> str:
+            is_written = re.search(rf"^ +{re.escape(contents[1])} ?\[.*<= ", module[0], re.MULTILINE)
+            return of_memory(contents) if is_written else contents[0]
+
+        return _REGISTER.sub(of_register, _CONTENTS.sub(of_any_memory, module[0]))
+
+    return _MODULE.sub(of_module, text)
+
+
+def without_contents(text: str) -> str:
+    """Verilog as Yosys writes it, without first values: what registers and written memories hold is unknown."""
+    return _with_contents(text, lambda register: f"{register[1]};", lambda _contents: "")
+
+
+class RandomContents:
+    """Fills registers and written memories of Verilog as Yosys writes it with random first values."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def __call__(self, text: str) -> str:
+        return _with_contents(text, self._register, self._memory)
+
+    def _number(self, bits: int) -> str:
+        return f"{bits}'h{self._random.getrandbits(bits):x};"
+
+    def _register(self, register: re.Match[str]) -> str:
+        return f"{register[1]}= {self._number(int(register[2] or 0) + 1)}"
+
+    def _memory(self, contents: re.Match[str]) -> str:
+        return _WORD.sub(lambda word: f"= {self._number(int(word[1]))}", contents[0])
+
+
+def _counts(port: Port, names: Collection[str]) -> str:
+    """The Verilog of which bits of an output count, given the names of all outputs."""
+    every_bit = f"{{{port.width}{{1'b1}}}}"
+    stream, _, field = port.name.rpartition("_")
+    if port.name.endswith(_TELLS) or f"{stream}_valid" not in names:
+        return every_bit
+    if field not in ("data", "mask") or f"{stream}_write" not in names:
+        return f"{{{port.width}{{out_{stream}_valid}}}}"
+    if field == "mask":
+        return f"{{{port.width}{{out_{stream}_valid & out_{stream}_write}}}}"
+    mask = ", ".join(f"{{{_BYTE_BITS}{{out_{stream}_mask[{byte}]}}}}"
+                     for byte in reversed(range(port.width // _BYTE_BITS)))
+    return f"({{{port.width}{{out_{stream}_valid & out_{stream}_write}}}} & {{{mask}}})"
+
+
+def _bench(recording: Recording, compares_all: bool) -> str:
+    """The Verilog that plays a recording on the module ``top``: the first difference, or the number of cycles.
+    ``compares_all``: also what does not count, where it is known."""
+    ports, cycles = recording.ports, len(recording.rows)
+    width = _WORD_BITS * recording.rows.shape[1]
+
+    def recorded(port: Port) -> str:
+        first = _WORD_BITS * port.first
+        return f"row[{first + port.width - 1}:{first}]"
+
+    def check(port: Port) -> str:
+        found, expected = f"out_{port.name}", recorded(port)
+        # A bit that is known and another one makes the whole 1; if none does, it is x where bits are not known.
+        counted = f"({found} ^ {expected})" + ("" if compares_all else f" & {_counts(port, names)}")
+        wrong = f"|({counted}) {'!== 0' if port.name.endswith(_TELLS) else '=== 1'}"
+        return (f'if ({wrong}) begin $display("cycle %0d: {port.name} is %h, not %h", cycle, {found}, {expected}); '
+                f"$finish(0); end")
+
+    outputs = [port for port in ports if not port.is_input]
+    names = {port.name for port in outputs}
+    wires = "\n  ".join(f"wire [{port.width - 1}:0] out_{port.name};" for port in outputs)
+    joined = ", ".join(f".{port.name}({recorded(port) if port.is_input else 'out_' + port.name})" for port in ports)
+    checks = "\n      ".join(map(check, outputs))
+    return f"""\
+module bench;
+  reg clk = 0, rst = 1;
+  integer cycle;
+  reg [{width - 1}:0] rows [0:{cycles - 1}];
+  reg [{width - 1}:0] row;
+  {wires}
+  top top(.clk(clk), .rst(rst), {joined});
+  initial begin
+    $readmemh("rows.hex", rows);
+    row = rows[0];
+    repeat ({_RESET_CYCLES}) begin #5 clk = 1; #5 clk = 0; end
+    rst = 0;
+    for (cycle = 0; cycle < {cycles}; cycle = cycle + 1) begin
+      row = rows[cycle];
+      #5;
+      {checks}
+      clk = 1;
+      #5 clk = 0;
+    end
+    $display("%0d", cycle);
+    $finish(0);
+  end
+endmodule
+"""
+
+
+def play(component: wiring.Component, recording: Recording, folder: Path, say: Callable[[str], None],
+         contents: Callable[[str], str]) -> int:
+    """Plays a recording on a component with plain ports, whose Verilog has first contents by ``contents``:
+    :func:`without_contents` or :class:`RandomContents`.
+
+    Returns how many cycles had its outputs. The tools' files are left in ``folder``. ReplayError with the first
+    difference, FpgaError when a tool fails.
+    """
+    return play_text(verilog_of(component, folder, say), recording, folder, say, contents)
+
+
+def play_text(text: str, recording: Recording, folder: Path, say: Callable[[str], None],
+              contents: Callable[[str], str]) -> int:
+    """The same with the component's Verilog."""
+    (folder / "contents.v").write_text(contents(text), encoding="utf-8")
+    (folder / "bench.v").write_text(_bench(recording, contents is without_contents), encoding="utf-8")
+    (folder / "rows.hex").write_text("".join(
+        "".join(f"{word:08x}" for word in reversed(row)) + "\n" for row in recording.rows.tolist()), encoding="ascii")
+    say("the run again")
+    told = ""
+    for command in (["iverilog", "-g2012", "-s", "bench", "-o", "bench.vvp", "bench.v", "contents.v"],
+                    ["vvp", "-n", "bench.vvp"]):
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode or done.stderr:
+            raise ReplayError(f"{command[0]}: {(done.stderr or done.stdout).strip().partition(chr(10))[0]}")
+        told = done.stdout.strip()
+    if not told.isdecimal():
+        raise ReplayError(told.partition("\n")[0])
+    return int(told)
+
+
+def _check(options: Namespace, recording: Recording, folder: Path, say: Callable[[str], None]) -> None:
+    text = verilog_of(FlatSm(PRESETS[options.preset]), folder, say)
+    for seed in range(1, options.seeds + 1):
+        cycles = play_text(text, recording, folder, say, RandomContents(Random(seed)))
+        print_text(f"seed {seed}: {cycles:,} cycles with the outputs of the simulation\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = Parser("testbench.fpga.power_up",
+                    "Plays a kernel's run on the machine as Verilog that holds random words at power-up.",
+                    "--preset tiny --seeds 3")
+    parser.add_argument("--seeds", type=number_from_one, default=3, metavar="N",
+                        help="how many times, each with other words (default: 3)")
+    return run_replay_command(arguments, parser, "power-up", missing, _check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -20,6 +20,9 @@ os.environ.setdefault("CXXFLAGS", f"{FLAGS} -Og")   # most models run a short ti
 # Since vcdvcd was imported a write to a pipe that nobody reads would end this process, and the whole run with it.
 signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
+# A shell that starts the suite in the background has it ignore Ctrl-C, and so all programs that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 gc.set_threshold(100_000, 20, 20)   # designs are large, live as long as their test, and are not garbage
 
 # The suite tries the same inputs every time: what fails here fails everywhere. Others: --hypothesis-profile search.

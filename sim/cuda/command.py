@@ -106,7 +106,8 @@ def _compiler(options: Options) -> Compiler:
         return OwnCompiler()
     found = find_ptxas(options.command)
     if found is None:
-        raise CommandError("--ptxas: NVIDIA's assembler is not installed: pip install nvidia-cuda-nvcc-cu11==11.8.89")
+        raise CommandError("--ptxas: no ptxas that knows sm_50 is installed: "
+                           "pip install nvidia-cuda-nvcc-cu11==11.8.89")
     return Ptxas(found)
 
 

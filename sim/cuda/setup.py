@@ -95,13 +95,21 @@ _NVCC_LINE = "pip install nvidia-cuda-nvcc-cu11==11.8.89"
 
 
 def find_ptxas(command: Sequence[str]) -> Path | None:
-    """NVIDIA's assembler: of the packages of a command or of this Python, of an installed CUDA, or in PATH."""
-    if (found := _targets(_search_path(command)).get("bin/ptxas")) is not None:
-        return found
-    homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
-    inside = next((path for home in homes if (path := Path(home, "bin", "ptxas")).exists()), None)
-    named = shutil.which("ptxas")
-    return inside or (Path(named) if named else None)
+    """NVIDIA's assembler: of the packages of a command or of this Python, of an installed CUDA, or in PATH. The first
+    of these that knows sm_50: CUDA 13 has dropped it.
+    """
+    candidates = [_targets(_search_path(command)).get("bin/ptxas")]
+    candidates += [Path(os.environ[name], "bin", "ptxas") for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    candidates.append(Path(shutil.which("ptxas") or "ptxas"))
+    return next((path for path in candidates if path is not None and path.exists() and _knows_sm_50(path)), None)
+
+
+def _knows_sm_50(ptxas: Path) -> bool:
+    """Whether the machines that an assembler's help lists are with this one."""
+    try:
+        return "sm_50" in subprocess.run([ptxas, "--help"], capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True)

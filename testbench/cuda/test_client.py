@@ -120,12 +120,16 @@ def test_a_server_that_is_closed_in_a_launch_gives_the_program_an_error(client, 
 @pytest.mark.parametrize("engine", ["model", "pysim"])
 def test_ctrl_c_ends_a_kernel_that_never_ends(client, tmp_path, engine):
     command = [sys.executable, "-m", "sim.cuda", "--engine", engine, "--preset", "small", "--", client, "endless"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=_ROOT,
-                               env=os.environ | {"TMPDIR": str(tmp_path)}, start_new_session=True)
-    assert process.stdout is not None and process.stdout.readline() == "begins\n"
-    time.sleep(1)
-    os.killpg(process.pid, signal.SIGINT)       # as a terminal does: to the command and its program
-    printed, errors = process.communicate(timeout=120)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=_ROOT,
+                          env=os.environ | {"TMPDIR": str(tmp_path)}, start_new_session=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "begins\n"
+        time.sleep(1)
+        os.killpg(process.pid, signal.SIGINT)       # as a terminal does: to the command and its program
+        try:
+            printed, errors = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
     *_launches, last = errors.splitlines()      # the launch is told of if it was ended before its program
     assert (process.returncode, printed, last) == (130, "", "python -m sim.cuda: interrupted")
     assert "Traceback" not in errors

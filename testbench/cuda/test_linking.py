@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rtl.params import PRESETS
-from sim.cuda import command
+from sim.cuda import command, setup
 from sim.cuda.compilers import JitOptions, OwnCompiler, Ptxas
 from sim.cuda.device import Device
 from sim.cuda.errors import CudaError
@@ -113,8 +113,26 @@ def test_an_assembler_that_is_not_installed_is_told(monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         command.main(["--engine", "model", "--ptxas", "--", "true"])
     assert ended.value.code == 2
-    assert capsys.readouterr().err == ("python -m sim.cuda: --ptxas: NVIDIA's assembler is not installed: pip install "
-                                       "nvidia-cuda-nvcc-cu11==11.8.89\n")
+    assert capsys.readouterr().err == ("python -m sim.cuda: --ptxas: no ptxas that knows sm_50 is installed: "
+                                       "pip install nvidia-cuda-nvcc-cu11==11.8.89\n")
+
+
+def test_an_assembler_without_sm_50_is_passed_over(monkeypatch, tmp_path):
+    """As that of CUDA 13, which may be the first in PATH."""
+    for folder, machines in (("new", "'sm_75','sm_120'"), ("old/bin", "'sm_50','sm_75'")):
+        program = tmp_path / folder / "ptxas"
+        program.parent.mkdir(parents=True)
+        program.write_text(f'#!/bin/sh\necho "Allowed values: {machines}"\n')
+        program.chmod(0o755)
+    monkeypatch.setattr(setup, "_targets", lambda _path: {})
+    monkeypatch.setenv("PATH", f"{tmp_path / 'new'}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    assert find_ptxas([]) is None
+    monkeypatch.setenv("CUDA_PATH", str(tmp_path / "old"))
+    assert find_ptxas([]) == tmp_path / "old" / "bin" / "ptxas"
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "nowhere"))
+    assert find_ptxas([]) == tmp_path / "old" / "bin" / "ptxas"
 
 
 @pytest.mark.parametrize(("images", "line"), [

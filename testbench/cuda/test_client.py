@@ -80,6 +80,12 @@ def test_calls_do_what_cuda_says(client, server, check):
     run(client, server, check)
 
 
+def test_a_launch_that_is_refused_names_its_kernel_as_the_table_does(client, server, capfd):
+    run(client, server, "shapes")
+    line, *_ = capfd.readouterr().err.splitlines()
+    assert line == "warpstack: PTX: kernel bad takes blocks of at most 32 threads (.maxntid), not 64"
+
+
 def test_a_function_that_is_not_supported_is_named_once(client, server):
     lines = run(client, server, "names").splitlines()
     assert lines == ["warpstack: cuTexRefCreate is not supported: there are no textures"]
@@ -121,11 +127,16 @@ def test_a_server_that_is_closed_in_a_launch_gives_the_program_an_error(client, 
 def test_ctrl_c_ends_a_kernel_that_never_ends(client, tmp_path, engine):
     command = [sys.executable, "-m", "sim.cuda", "--engine", engine, "--preset", "small", "--", client, "endless"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=_ROOT,
-                               env=os.environ | {"TMPDIR": str(tmp_path)}, start_new_session=True)
+                               env=os.environ | {"TMPDIR": str(tmp_path)}, start_new_session=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
     assert process.stdout is not None and process.stdout.readline() == "begins\n"
     time.sleep(1)
     os.killpg(process.pid, signal.SIGINT)       # as a terminal does: to the command and its program
-    printed, errors = process.communicate(timeout=120)
+    try:
+        printed, errors = process.communicate(timeout=120)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     *_launches, last = errors.splitlines()      # the launch is told of if it was ended before its program
     assert (process.returncode, printed, last) == (130, "", "python -m sim.cuda: interrupted")
     assert "Traceback" not in errors
@@ -201,7 +212,8 @@ def test_a_server_that_ends_gives_the_program_an_error(client, server):
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm is missing")
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_libraries_have_every_public_name(library):
+def test_libraries_have_every_public_name_and_no_others(library):
+    """A function that the list of names does not have would not be found by cuGetProcAddress."""
     folder = library_folder()
     listed = subprocess.run(["nm", "-D", "--defined-only", folder / library], capture_output=True, text=True,
                             check=True)
@@ -214,3 +226,4 @@ def test_libraries_have_every_public_name(library):
         rows = [line.split() for line in (source / "runtime_symbols.txt").read_text().splitlines() if line[0] != "#"]
         wanted = {row[0] for row in rows if major in row[1:]}
     assert wanted - names == set()
+    assert {name for name in names if name.startswith("cu")} - wanted == set()

@@ -165,13 +165,14 @@ class ModelRunner(Runner):
         memory = launch.memory
         before = set(memory.regions)
         machine = WarpModel(launch, warps=self.params.warps, stack_tokens=self.params.stack_tokens)
+        placed = memory.new_bases(before)       # what comes later, such as arrays of ``progress``, stays
         try:
             return outcome_of_model(machine, run_model(machine, limit, progress))
         except Interrupted as request:
             raise LaunchInterrupted(request.number, Outcome(
                 "interrupted", machine.instructions, machine.instructions)) from None
         finally:
-            memory.free_new(before)
+            memory.free_all(placed)
 
 
 class HardwareRunner(Runner):

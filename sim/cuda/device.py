@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rtl.isa.errors import WarpError
 from rtl.params import WARP_THREADS
@@ -230,7 +230,7 @@ class Device:
             empty_output(self.memory, placed.output)
         context.error = self._result(outcome, output)
         message = with_readable_kernels(self._why(kernel.name, outcome, output)) if context.error else ""
-        self.launches.append(LaunchRecord(kernel.name, grid, block, outcome, seconds, context.error,
+        self.launches.append(LaunchRecord(kernel.name, grid, block, replace(outcome, report=""), seconds, context.error,
                                           message, tuple(output.failed)))
         if message:
             print(f"warpstack: launch {number}: {message}", file=sys.stderr, flush=True)

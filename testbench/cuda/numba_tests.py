@@ -77,7 +77,7 @@ def _parser() -> Parser:
     parser.add_argument("--seconds", metavar="N", type=number_from_one, default=120,
                         help="give a test up after N seconds (default: 120)")
     parser.add_argument("--list", action="store_true", help="print the names of the modules, and run nothing")
-    parser.add_argument("--json", metavar="FILE", help="write what each test came to, after each module")
+    parser.add_argument("--json", metavar="FILE", help="write what each test came to, after each of them")
     parser.add_argument("--write", metavar="PAGE", help="write the table of what does not pass into a page")
     return parser
 
@@ -114,9 +114,9 @@ def _run(options: Options, root: Path, suite: Suite, modules: Sequence[str]) -> 
                 if outcome.outcome in ("failed", "too slow"):
                     tqdm.write(f"{outcome.test}: {outcome.outcome}: {outcome.reason}")
                 outcomes.append(outcome)
-        if options.json:
-            content = json.dumps([asdict(one) for one in outcomes], indent=1)
-            write_file(options.json, content.encode() + b"\n")
+                if options.json:
+                    content = json.dumps([asdict(one) for one in outcomes], indent=1)
+                    write_file(options.json, content.encode() + b"\n")
     return outcomes
 
 

@@ -157,8 +157,8 @@ def main() -> None:
         try:
             _run(pipe, tests)
             pipe.say(ended=True)
-        except Exception as error:  # the package itself can't be imported
-            pipe.say(broken=f"{type(error).__name__}: {error}")
+        except BaseException as error:  # the package itself can't be imported, or its module does not want to be
+            pipe.say(broken=f"{type(error).__name__}: {error}", skipped=type(error).__name__ == "Skipped")
     os._exit(0)     # what a package does at its end is not tested
 
 

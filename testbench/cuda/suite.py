@@ -133,7 +133,7 @@ def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: f
     tests: list[str] = []
     groups: dict[str, Mapping[str, str]] = {}
     known: set[int] = set()
-    first, ended = 0, False
+    first, ended, skipped = 0, False, False
     while not ended:
         process = _Process(python, variables, folder, module, first, every, names)
         running, begin, dead = -1, time.monotonic(), ""
@@ -150,7 +150,7 @@ def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: f
                 elif "group" in event:
                     groups[re.sub(r".*\((.*)\)", r"\1", event["group"])] = event
                 elif "broken" in event:
-                    dead = event["broken"]
+                    dead, skipped = event["broken"], event["skipped"]
                     break
                 else:
                     ended = True
@@ -162,7 +162,7 @@ def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: f
         finally:
             process.end()
         if not tests and not ended:
-            yield Outcome(module, "failed", f"no tests: {dead}")
+            yield Outcome(module, "skipped", dead) if skipped else Outcome(module, "failed", f"no tests: {dead}")
             return
         if dead:
             slow = dead.startswith("more than")

@@ -20,7 +20,7 @@ from typing import Any
 from rtl.params import SmParams
 from sim.benchmarks.classes import ClassRow, class_table
 from sim.benchmarks.compile_time import CompileRow, compile_table
-from sim.benchmarks.cuda import CudaRow, cuda_rows
+from sim.benchmarks.cuda import GROWTH_LAUNCHES, CudaRow, GrowthRow, cuda_rows, growth_rows
 from sim.benchmarks.floats import FLOAT_AIM, FloatRow, float_table
 from sim.benchmarks.machine import MACHINES, BenchmarkMachine
 from sim.benchmarks.plot import check_plotter, roofline_svg
@@ -123,6 +123,14 @@ def _cuda_text(rows: list[CudaRow]) -> str:
     return table("What a CUDA program waits for", ("what", "engine", "seconds", "aim"), lines)
 
 
+def _growth_text(rows: list[GrowthRow]) -> str:
+    lines = [(row.what, f"{row.launches:,}", f"{row.memory:,}", f"{row.memory / row.launches:,.0f}",
+              "" if row.files is None else str(row.files))
+             for row in rows]
+    return table("What launches on the warp model leave behind",
+                 ("where", "launches", "bytes", "bytes/launch", "files"), lines)
+
+
 def _ptx_text(rows: list[PtxRow]) -> str:
     lines = [(row.kernel, f"{row.compiled:,}", f"{row.unoptimised:,}", f"{row.optimised:,}",
               f"{row.to_unoptimised:.2f}", f"{row.to_optimised:.2f}") for row in [*rows, total(rows)]]
@@ -200,6 +208,7 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
     if _CUDA in wanted:
         python = options.python or (sys.executable if find_spec("numba") is not None else None)
         figures.report(_CUDA, cuda_rows(params, engine, python), _cuda_text)
+        figures.report("cuda_growth", growth_rows(params, GROWTH_LAUNCHES), _growth_text)
     return figures
 
 

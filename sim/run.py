@@ -45,7 +45,7 @@ from sim.report.error_status import decode, registers_of
 from sim.report.output import output_of
 from sim.report.run import describe
 from sim.report.timeline import konata, page, trace
-from sim.runner import board_difference, outcome_of, run_model
+from sim.runner import Outcome, board_difference, outcome_of, run_model
 from sim.waves.fst import FST, check_fst, is_fst
 
 __all__ = ["Options", "RunError", "main", "results"]
@@ -225,8 +225,9 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
         board.forget()
         with deferred(), tqdm(unit=" instructions", disable=None, leave=False) as bar:
             difference = board_difference(board, launch, bar.update)
-    _report(launch, board.memory, outcome_of(launch, board, result, difference).report)
-    written = results(launch, board.memory, result.status, result.cycles, result.instructions, _of_hardware(result))
+    outcome = outcome_of(launch, board, result, difference)
+    _report(launch, board.memory, outcome.report)
+    written = results(launch, board.memory, outcome.status, result.cycles, result.instructions, _of_hardware(result))
     return written | ({"difference": difference} if difference is not None else {})
 
 
@@ -255,14 +256,14 @@ def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict
     except RunInterrupted as request:
         _tell(options, launch, hardware, request.result, timeline)
         raise
-    difference = _tell(options, launch, hardware, result, timeline)
-    written = results(launch, hardware.memory, result.status, result.cycles, result.instructions, _of_hardware(result))
-    return written | ({"difference": difference} if difference is not None else {})
+    outcome = _tell(options, launch, hardware, result, timeline)
+    written = results(launch, hardware.memory, outcome.status, result.cycles, result.instructions, _of_hardware(result))
+    return written | ({"difference": outcome.difference} if outcome.difference is not None else {})
 
 
 def _tell(options: Options, launch: Launch, hardware: Hardware, result: HardwareResult,
-          timeline: Timeline | None) -> str | None:
-    """Prints what a run came to, and writes its timelines; returns how it differs from the warp model, if it does."""
+          timeline: Timeline | None) -> Outcome:
+    """Prints what a run came to, and writes its timelines; returns it."""
     outcome = outcome_of(launch, hardware, result)
     _report(launch, hardware.memory, outcome.report)
     if options.waveform is not None:
@@ -270,7 +271,7 @@ def _tell(options: Options, launch: Launch, hardware: Hardware, result: Hardware
     if timeline is not None:
         timeline.finish(hardware.cycles, result.cycles)
         _write_timelines(options, timeline, _UNTIL_THEN * (result.status == "interrupted"))
-    return outcome.difference
+    return outcome
 
 
 def _write_timelines(options: Options, timeline: Timeline, note: str) -> None:

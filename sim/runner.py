@@ -165,13 +165,14 @@ class ModelRunner(Runner):
         memory = launch.memory
         before = set(memory.regions)
         machine = WarpModel(launch, warps=self.params.warps, stack_tokens=self.params.stack_tokens)
+        placed = memory.new_bases(before)       # what comes later, such as arrays of ``progress``, stays
         try:
             return outcome_of_model(machine, run_model(machine, limit, progress))
         except Interrupted as request:
             raise LaunchInterrupted(request.number, Outcome(
                 "interrupted", machine.instructions, machine.instructions)) from None
         finally:
-            memory.free_new(before)
+            memory.free_all(placed)
 
 
 class HardwareRunner(Runner):
@@ -267,7 +268,7 @@ def outcome_of_model(machine: WarpModel, result: Result) -> Outcome:
 def outcome_of(launch: Launch, machine: HostedMachine, result: HardwareResult,
                difference: str | None = None) -> Outcome:
     """What a run of hardware came to. ``difference`` is one from the warp model that the machine does not know of.
-    Where there is one, the result's status becomes ``error``, unless the run was interrupted."""
+    Where there is one, the outcome's status is ``error``, unless the run was interrupted."""
     reason = result.reason
     if result.rejection is not LaunchRejection.NONE:
         reason = f"the machine rejected the launch: {result.rejection.name}"
@@ -277,7 +278,7 @@ def outcome_of(launch: Launch, machine: HostedMachine, result: HardwareResult,
         elif result.status == "ok":
             difference = _of_memory(lockstep.compare_memory(machine.memory))
     if difference is not None and result.status != "interrupted":
-        result.status = "error"
+        result = replace(result, status="error")
     error = _machine_error(launch, decode(result.registers)) if result.registers else None
     return Outcome(result.status, result.cycles, result.instructions, error, reason, difference, result.counters,
                    describe_hardware(launch, machine, result, difference))

@@ -5,7 +5,9 @@ import json
 import os
 import signal
 import stat
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,20 @@ def full_device(tmp_path) -> Path:
     if not device.exists():
         pytest.skip("there is no device /dev/full")
     return device
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[str]:
+    """The serial port of a simulated board with the smallest machine."""
+    board = subprocess.Popen([sys.executable, "-m", "sim.board", "--preset", "tiny", "--engine", "compiled"],
+                             stdout=subprocess.PIPE, text=True)
+    assert board.stdout is not None
+    try:
+        yield board.stdout.readline().strip()
+    finally:
+        board.terminate()
+        board.wait()
+        board.stdout.close()
 
 
 @pytest.fixture

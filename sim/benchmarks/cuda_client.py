@@ -1,13 +1,18 @@
-"""A CUDA program that times its own calls: ``python cuda_client.py LAUNCHES`` in the environment of a server.
+"""A CUDA program that measures its own calls: ``python cuda_client.py times|growth LAUNCHES`` in the environment of a
+server.
 
-It loads libcuda by itself, so that no package is in between, and prints a line of JSON: seconds of a launch of an
-empty kernel with what waits for it, and of copying 128 MiB to the device and back.
+It loads libcuda by itself, so that no package is in between, and prints a line of JSON. ``times``: seconds of a launch
+of an empty kernel with what waits for it, and of copying 128 MiB to the device and back. ``growth``: by how many bytes
+and open files this process grows with so many launches, each with memory, a stream and an event of its own.
 """
 
 import ctypes
+import gc
 import json
+import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 _PTX = b""".version 6.0
@@ -16,6 +21,8 @@ _PTX = b""".version 6.0
 .visible .entry empty() { ret; }
 """
 _COPIED = 128 << 20
+_WARM_UP = 100
+"""Launches before growth is measured: afterwards all that is made once is there."""
 
 
 def _time(count: int, call: Any) -> float:
@@ -26,8 +33,15 @@ def _time(count: int, call: Any) -> float:
     return (time.perf_counter() - begin) / count
 
 
-def main(launches: int) -> None:
-    """Times the calls."""
+def footprint() -> tuple[int, int]:
+    """Bytes of this process in main memory, and how many files it has open."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE"), len(os.listdir("/proc/self/fd"))
+
+
+def main(what: str, launches: int) -> None:
+    """Measures the calls."""
     cuda = ctypes.CDLL("libcuda.so.1")
 
     def call(name: str, *arguments: Any) -> None:
@@ -45,7 +59,30 @@ def main(launches: int) -> None:
         call("cuLaunchKernel", function, 1, 1, 1, 32, 1, 1, 0, None, None, None)
         call("cuCtxSynchronize")
 
+    def round_of_calls() -> None:
+        stream, event = ctypes.c_void_p(), ctypes.c_void_p()
+        number = ctypes.c_uint32(1)
+        call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(4096))
+        call("cuStreamCreate", ctypes.byref(stream), 0)
+        call("cuEventCreate", ctypes.byref(event), 0)
+        call("cuMemcpyHtoD_v2", address, ctypes.byref(number), ctypes.c_size_t(4))
+        call("cuLaunchKernel", function, 1, 1, 1, 32, 1, 1, 0, stream, None, None)
+        call("cuEventRecord", event, stream)
+        call("cuMemcpyDtoH_v2", ctypes.byref(number), address, ctypes.c_size_t(4))
+        call("cuEventDestroy_v2", event)
+        call("cuStreamDestroy_v2", stream)
+        call("cuMemFree_v2", address)
+
     launch()    # the first one may compile the machine's model
+    if what == "growth":
+        for _ in range(_WARM_UP):
+            round_of_calls()
+        memory, files = footprint()
+        for _ in range(launches):
+            round_of_calls()
+        later_memory, later_files = footprint()
+        print(json.dumps({"memory": later_memory - memory, "files": later_files - files}))
+        return
     figures = {"launch": _time(launches, launch)}
     content = ctypes.create_string_buffer(bytes(range(256)) * (_COPIED // 256), _COPIED)
     back = ctypes.create_string_buffer(_COPIED)
@@ -59,4 +96,4 @@ def main(launches: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(sys.argv[1], int(sys.argv[2]))

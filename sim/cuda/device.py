@@ -7,13 +7,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rtl.isa.errors import WarpError
 from rtl.params import WARP_THREADS
 from sim.board.placing import share
 from sim.command import CommandError
 from sim.cuda.errors import LAUNCH_FAILED, CudaError, result_of_warp_error
+from sim.cuda.names import with_readable_kernels
 from sim.cuda.recording import Recording
 from sim.interrupt import stop_threads
 from sim.launch import SHARED_LIMIT, Launch, Placement, lacking, place
@@ -36,8 +37,9 @@ _OUT_OF_RESOURCES, _TIMEOUT, _ASSERT, _UNSUPPORTED_LIMIT, _NOT_SUPPORTED = 701, 
 
 @dataclass
 class LaunchRecord:
-    """One launch, as the table at the end shows it. ``seconds`` are those of the host, ``result`` is CUDA's; of a
-    launch that failed, ``message`` says why, and ``assertions`` are those that did not hold."""
+    """One launch, as the table at the end shows it. ``kernel`` is the name in its module, ``seconds`` are those of the
+    host, ``result`` is CUDA's; of a launch that failed, ``message`` says why, and ``assertions`` are those that did not
+    hold."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -227,8 +229,8 @@ class Device:
         if placed.output is not None:
             empty_output(self.memory, placed.output)
         context.error = self._result(outcome, output)
-        message = self._why(kernel.name, outcome, output) if context.error else ""
-        self.launches.append(LaunchRecord(kernel.name, grid, block, outcome, seconds, context.error,
+        message = with_readable_kernels(self._why(kernel.name, outcome, output)) if context.error else ""
+        self.launches.append(LaunchRecord(kernel.name, grid, block, replace(outcome, report=""), seconds, context.error,
                                           message, tuple(output.failed)))
         if message:
             print(f"warpstack: launch {number}: {message}", file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ from sim.cuda.names import readable
 
 __all__ = ["content", "table"]
 
+
 def _shape(sizes: tuple[int, int, int]) -> str:
     """Three sizes without the last ones that are 1."""
     shown = list(sizes)
@@ -47,10 +48,16 @@ def _error(one: LaunchRecord) -> dict[str, Any] | None:
         "reason": outcome.reason or None, "difference": outcome.difference, "assertions": list(one.assertions)}
 
 
+def _launch(number: int, one: LaunchRecord) -> dict[str, Any]:
+    """One launch by the names that the page on CUDA programs explains."""
+    outcome = one.outcome
+    return {
+        "launch": number, "kernel": readable(one.kernel, None), "symbol": one.kernel, "grid": one.grid,
+        "block": one.block, "cycles": outcome.cycles, "instructions": outcome.instructions,
+        "counters": dict(outcome.counters), "seconds": one.seconds, "status": outcome.status, "error": _error(one)}
+
+
 def content(launches: Sequence[LaunchRecord], setting: Mapping[str, Any]) -> bytes:
     """All launches as JSON, a line for each, with what they have in common, the ``setting``, in front of them."""
-    lines = ",\n ".join(json.dumps({
-        "launch": number, "kernel": one.kernel, "grid": one.grid, "block": one.block, "cycles": one.outcome.cycles,
-        "instructions": one.outcome.instructions, "counters": dict(one.outcome.counters), "seconds": one.seconds,
-        "status": one.outcome.status, "error": _error(one)}) for number, one in enumerate(launches, 1))
+    lines = ",\n ".join(json.dumps(_launch(number, one)) for number, one in enumerate(launches, 1))
     return f'{json.dumps(dict(setting))[:-1]}, "launches": [\n {lines}]}}\n'.encode()

@@ -19,6 +19,7 @@ from sim.cuda.compilers import Compiler, JitOptions, OwnCompiler
 from sim.cuda.device import CLOCK_KHZ, Context, Device
 from sim.cuda.errors import CudaError
 from sim.cuda.images import link_images, module_of
+from sim.cuda.names import with_readable_kernels
 from sim.cuda.protocol import CALLS, REPLY_HEADER, REQUEST_HEADER, VERSION
 from sim.toolchain.module import Module
 
@@ -164,9 +165,10 @@ class _Session:
                 values, answer = getattr(self, f"_{name}")(context, fields, data)
                 reply = call.reply.pack(**values)
             except CudaError as error:
-                result, answer = error.result, error.message.encode()
-                if error.message:
-                    print(f"warpstack: {error.message}", file=sys.stderr, flush=True)
+                message = with_readable_kernels(error.message)
+                result, answer = error.result, message.encode()
+                if message:
+                    print(f"warpstack: {message}", file=sys.stderr, flush=True)
             except _EndOfConnectionError:
                 raise
             except Exception as error:  # a fault of this server must not end the program

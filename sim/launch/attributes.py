@@ -1,5 +1,7 @@
 """What a machine makes of a kernel: the most threads of a block, blocks at a time."""
 
+from math import prod
+
 from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
 from rtl.params import WARP_THREADS, SmParams
 from sim.toolchain.module import Kernel
@@ -21,9 +23,10 @@ def _rows(kernel: Kernel) -> int:
 
 def most_threads(kernel: Kernel, params: SmParams) -> int:
     """The most threads that a block of the kernel can have on a machine: whole warps, as many as there are slots and
-    registers for."""
+    registers for, but no more than the kernel's launch bounds allow."""
     warps = min(params.warps, params.registers // _rows(kernel))
-    return min(MOST_THREADS, warps * WARP_THREADS)
+    bounds = [prod(sizes) for sizes in (kernel.bounds.most, kernel.bounds.exact) if sizes is not None]
+    return min(MOST_THREADS, warps * WARP_THREADS, *bounds)
 
 
 def blocks_at_a_time(kernel: Kernel, params: SmParams, threads: int, dynamic_shared: int = 0) -> int:

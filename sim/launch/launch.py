@@ -213,8 +213,7 @@ class Placement:
 
     def release(self) -> None:
         """Frees what the module occupies."""
-        for base in self.regions:
-            self.memory.free(base)
+        self.memory.free_all(self.regions)
 
     def launch(self, kernel: Kernel, parameters: bytes, *, grid: tuple[int, int, int] = (1, 1, 1),
                block: tuple[int, int, int] = (32, 1, 1), local: int | None = None, crs: int | None = None,
@@ -248,8 +247,7 @@ def place(module: Module, memory: Memory, *, program_base: int | None = None, ou
     except (ProgramError, OutOfMemoryError):
         memory.free_new(taken)
         raise
-    regions = tuple(base for name, (base, _) in memory.regions.items() if name not in taken)
-    return replace(placed, regions=regions)
+    return replace(placed, regions=memory.new_bases(taken))
 
 
 def _place(module: Module, memory: Memory, program_base: int | None, output: int | None,

@@ -3,7 +3,7 @@
 import mmap
 import os
 from bisect import bisect_right, insort
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import ADDRESS_BITS
@@ -139,10 +139,18 @@ class Memory:
         self._forget(first, end)
         self._release(base, base + max(size, 1) + self._gap)
 
+    def new_bases(self, before: Container[str]) -> tuple[int, ...]:
+        """Where the ranges begin whose names are not in ``before``."""
+        return tuple(base for name, (base, _) in self.regions.items() if name not in before)
+
     def free_new(self, before: Container[str]) -> None:
         """Frees all ranges but those whose names are in ``before``."""
-        for name in [name for name in self.regions if name not in before]:
-            self.free(self.regions[name][0])
+        self.free_all(self.new_bases(before))
+
+    def free_all(self, bases: Iterable[int]) -> None:
+        """Frees the ranges that begin there."""
+        for base in bases:
+            self.free(base)
 
     def _release(self, start: int, end: int) -> None:
         """Addresses of the heap can be allocated again; holes that touch become one, and the last one the heap's

@@ -11,6 +11,7 @@ from rtl.params import SmParams
 from sim.interrupt import Interrupted
 from sim.launch import Launch
 from sim.launch.descriptor import place_descriptor
+from sim.launch.memory import Memory
 from sim.machine.host import REGISTERS, Driver, Host, HostAccess
 from sim.machine.lockstep import Lockstep
 from sim.machine.warp_state import WarpState
@@ -81,6 +82,8 @@ class HostedMachine(HostAccess):
         self.in_place = False
         self.lockstep: Lockstep | None = None
         self.cycles = 0
+        self._placed_memory = Memory()
+        self._placed_bases: tuple[int, ...] = ()
 
     @abstractmethod
     async def settle(self) -> None:
@@ -109,12 +112,17 @@ class HostedMachine(HostAccess):
         """Adds local memory and a descriptor to a copy of the launch's memory, or to that memory itself if the machine
         works in place: the addresses of these."""
         self.memory = launch.memory if self.in_place else launch.memory.copy()
-        self._placed, self._before = self.memory, set(self.memory.regions)
-        return launch.allocate_local(self.params.warps, self.memory), place_descriptor(launch, self.memory)
+        before = set(self.memory.regions)
+        self._placed_memory = self.memory
+        try:
+            return launch.allocate_local(self.params.warps, self.memory), place_descriptor(launch, self.memory)
+        finally:
+            self._placed_bases = self.memory.new_bases(before)
 
     def clear(self) -> None:
         """Frees what :meth:`place` has added to the memory."""
-        self._placed.free_new(self._before)
+        self._placed_memory.free_all(self._placed_bases)
+        self._placed_bases = ()
 
     @property
     def differs(self) -> bool:

@@ -106,6 +106,16 @@ def test_what_cuda_programs_wait_for(monkeypatch):
     assert all(row.seconds > 0 and row.aim is not None for row in rows)
 
 
+@needs_compiled
+def test_launches_of_cuda_programs_leave_little_behind():
+    """The table of launches in the server, and nothing else."""
+    launches = 300
+    server, program, device = cuda.growth_rows(PRESETS["tiny"], launches)
+    assert server.memory < 8192 * launches
+    assert program.memory < 256 << 10
+    assert (server.files, program.files, device.memory) == (0, 0, 0)
+
+
 def test_a_program_of_the_benchmark_that_fails_is_told(monkeypatch, tmp_path):
     fails = tmp_path / "fails.py"
     fails.write_text("raise SystemExit('no such call')")

@@ -27,7 +27,7 @@ extern int cuLinkAddFile_v2(void *, int, const char *, unsigned, int *, void **)
 extern int cuCtxPopCurrent_v2(void **), cuMemAllocHost_v2(void **, size_t), cuMemFreeHost(void *);
 extern int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *, void *, int, size_t);
 
-/* add: out[i] = in[i] + step; bad: stores to address 16; endless: a loop that never ends. */
+/* add: out[i] = in[i] + step; bad, mangled and of 32 threads at most: stores to address 16; endless: a loop that never ends. */
 static const char PROGRAM[] =
     ".version 4.3\n.target sm_50\n.address_size 64\n"
     ".visible .global .align 4 .u32 calls;\n"
@@ -37,7 +37,7 @@ static const char PROGRAM[] =
     "mov.u32 %r2, %tid.x; mul.wide.u32 %d3, %r2, 4; add.u64 %d4, %d1, %d3; add.u64 %d5, %d2, %d3;\n"
     "ld.global.u32 %r3, [%d4]; add.u32 %r3, %r3, %r1; st.global.u32 [%d5], %r3;\n"
     "setp.eq.u32 %p1, %r2, 0; @%p1 red.global.add.u32 [calls], 1;\nret;\n}\n"
-    ".visible .entry bad()\n{\n.reg .b64 %d1;\nmov.u64 %d1, 16; st.global.u32 [%d1], 7;\nret;\n}\n"
+    ".visible .entry _Z3badv()\n.maxntid 32, 1, 1\n{\n.reg .b64 %d1;\nmov.u64 %d1, 16; st.global.u32 [%d1], 7;\nret;\n}\n"
     ".visible .entry endless()\n{\nL: bra L;\n}\n";
 
 static void check(int result, int wanted, const char *what) {
@@ -104,7 +104,7 @@ static void add(void) {
 
 static void errors(void) {
     CUdeviceptr place;
-    void *function = begin("bad");
+    void *function = begin("_Z3badv");
     IS(0, cuMemAlloc_v2(&place, 4));
     IS(0, cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
     IS(700, cuCtxSynchronize());
@@ -116,9 +116,11 @@ static void errors(void) {
 
 static void shapes(void) {
     int value, blocks;
-    void *function = begin("bad");
+    void *function = begin("_Z3badv");
     IS(0, cuFuncGetAttribute(&value, 0, function));
+    check(value, 32, "the most threads of a block");
     IS(1, cuLaunchKernel(function, 1, 1, 1, (unsigned)value + 32, 1, 1, 0, NULL, NULL, NULL));
+    IS(1, cuLaunchKernel(function, 1, 1, 1, 2048, 1, 1, 0, NULL, NULL, NULL));
     IS(1, cuLaunchKernel(function, 0, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
     IS(1, cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 1 << 20, NULL, NULL, NULL));
     IS(500, cuModuleGetFunction(&function, module, "nobody"));

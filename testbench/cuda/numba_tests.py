@@ -7,7 +7,7 @@ The tests are those of numba 0.60.0, or of another suite that is named, in the e
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -50,6 +50,7 @@ class Options:
     checkout: str | None
     preset: str
     module: list[str]
+    test: list[str]
     every: int
     seconds: int
     list: bool
@@ -69,12 +70,14 @@ def _parser() -> Parser:
                         help="the machine's size (default: programs)")
     parser.add_argument("--module", metavar="NAME", action="append", default=[],
                         help="run modules with that in their name only; may be given several times")
+    parser.add_argument("--test", metavar="NAME", action="append", default=[],
+                        help="run tests with that in their name only; may be given several times")
     parser.add_argument("--every", metavar="N", type=number_from_one, default=1,
                         help="run every Nth test of a module (default: 1)")
     parser.add_argument("--seconds", metavar="N", type=number_from_one, default=120,
                         help="give a test up after N seconds (default: 120)")
     parser.add_argument("--list", action="store_true", help="print the names of the modules, and run nothing")
-    parser.add_argument("--json", metavar="FILE", help="write what each test came to")
+    parser.add_argument("--json", metavar="FILE", help="write what each test came to, after each of them")
     parser.add_argument("--write", metavar="PAGE", help="write the table of what does not pass into a page")
     return parser
 
@@ -97,18 +100,24 @@ def _modules(options: Options, root: Path, suite: Suite) -> list[str]:
     return chosen
 
 
-def _run(options: Options, root: Path, suite: Suite, modules: Sequence[str]) -> Iterator[Outcome]:
+def _run(options: Options, root: Path, suite: Suite, modules: Sequence[str]) -> list[Outcome]:
     """All tests of the modules; a server for each, so that what one leaves does not reach the next."""
+    outcomes: list[Outcome] = []
     bar = tqdm(modules, unit=" modules", disable=None)
     for module in bar:
         bar.set_description_str(module.removeprefix(f"{suite.package}."))
         device = Device(ModelRunner(PRESETS[options.preset]), _MEMORY_MIB << 20, _LIMIT)
         folder = root if suite.checkout else None
         with closing(device.memory), closing(Server(device)) as server:
-            for outcome in run_tests(server, options.python, suite, module, options.seconds, options.every, folder):
+            for outcome in run_tests(server, options.python, suite, module, options.seconds, options.every, folder,
+                                     options.test):
                 if outcome.outcome in ("failed", "too slow"):
                     tqdm.write(f"{outcome.test}: {outcome.outcome}: {outcome.reason}")
-                yield outcome
+                outcomes.append(outcome)
+                if options.json:
+                    content = json.dumps([asdict(one) for one in outcomes], indent=1)
+                    write_file(options.json, content.encode() + b"\n")
+    return outcomes
 
 
 def _note(options: Options) -> str:
@@ -124,16 +133,14 @@ def _work(options: Options) -> int:
     if options.list:
         print("\n".join(modules))
         return 0
-    if options.write and options.module:
-        raise CommandError("--write wants all modules, not some of them")
+    if options.write and (options.module or options.test):
+        raise CommandError("--write wants all modules and tests, not some of them")
     for path in (options.json, options.write):
         if path:
             check_file(path)
-    outcomes = list(_run(options, root, suite, modules))
+    outcomes = _run(options, root, suite, modules)
     counts = Counter(one.outcome for one in outcomes)
     print(", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())))
-    if options.json:
-        write_file(options.json, json.dumps([asdict(one) for one in outcomes], indent=1).encode() + b"\n")
     if options.write:
         page = Path(options.write)
         before = page.read_text() if page.exists() else "# Other people's tests\n"

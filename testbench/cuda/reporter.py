@@ -1,9 +1,9 @@
 """Runs tests of a package in the package's own environment, and says on a pipe what each came to.
 
-``python reporter.py DESCRIPTOR TESTS FIRST EVERY``: a program of its own. TESTS is a module of test cases, or a file
-for pytest, which then has to be installed. It writes a line of JSON for each event: all tests at first, then the begin
-and the end of each, by number. It runs each EVERY-th test from number FIRST on, which an earlier process has not come
-to.
+``python reporter.py DESCRIPTOR TESTS FIRST EVERY [NAME...]``: a program of its own. TESTS is a module of test cases, or
+a file for pytest, which then has to be installed. It writes a line of JSON for each event: all tests at first, then the
+begin and the end of each, by number. It runs each EVERY-th test from number FIRST on, which an earlier process has not
+come to; where there are NAMEs, those with one of them in their own.
 """
 
 import importlib
@@ -30,16 +30,20 @@ def _reason(lines: list[str]) -> str:
 class _Pipe:
     """Writes events, and says which tests are run."""
 
-    def __init__(self, file: TextIO, first: int, every: int) -> None:
-        self._file, self._first, self._every = file, first, every
+    def __init__(self, file: TextIO, first: int, every: int, names: list[str]) -> None:
+        self._file = file
+        self._first = first
+        self._every = every
+        self._names = names
 
     def say(self, **event: Any) -> None:
         """A line on the pipe."""
         print(json.dumps(event), file=self._file, flush=True)
 
-    def chosen(self, number: int) -> bool:
+    def chosen(self, number: int, test: str) -> bool:
         """Whether this test is run."""
-        return number >= self._first and number % self._every == 0
+        named = not self._names or any(name in test for name in self._names)
+        return named and number >= self._first and number % self._every == 0
 
 
 def _cases(suite: Any) -> Iterator[unittest.TestCase]:
@@ -109,7 +113,7 @@ class _Plugin:
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         self._numbers = {item.nodeid: number for number, item in enumerate(items)}
         self._pipe.say(tests=[item.nodeid for item in items])
-        items[:] = [item for number, item in enumerate(items) if self._pipe.chosen(number)]
+        items[:] = [item for number, item in enumerate(items) if self._pipe.chosen(number, item.nodeid)]
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._outcome = ("passed", "")
@@ -139,7 +143,7 @@ def _run(pipe: _Pipe, tests: str) -> None:
             testing.ensure_supported_ccs_initialized()
     cases = list(_cases(unittest.defaultTestLoader.loadTestsFromName(tests)))
     pipe.say(tests=[case.id() for case in cases])
-    chosen = unittest.TestSuite(case for number, case in enumerate(cases) if pipe.chosen(number))
+    chosen = unittest.TestSuite(case for number, case in enumerate(cases) if pipe.chosen(number, case.id()))
     chosen.run(_Results(pipe, cases))
 
 
@@ -149,12 +153,12 @@ def main() -> None:
     os.set_inheritable(descriptor, False)
     sys.path[0] = os.getcwd()
     with os.fdopen(descriptor, "w") as file:
-        pipe = _Pipe(file, first, every)
+        pipe = _Pipe(file, first, every, sys.argv[5:])
         try:
             _run(pipe, tests)
             pipe.say(ended=True)
-        except Exception as error:  # the package itself can't be imported
-            pipe.say(broken=f"{type(error).__name__}: {error}")
+        except BaseException as error:  # the package itself can't be imported, or its module does not want to be
+            pipe.say(broken=f"{type(error).__name__}: {error}", skipped=type(error).__name__ == "Skipped")
     os._exit(0)     # what a package does at its end is not tested
 
 

@@ -92,10 +92,10 @@ class _Process:
     """A process that runs the tests of a module or a file, from one of them on."""
 
     def __init__(self, python: str, variables: Mapping[str, str], folder: Path | None, tests: str, first: int,
-                 every: int) -> None:
+                 every: int, names: Sequence[str]) -> None:
         reader, writer = os.pipe()
         os.set_inheritable(writer, True)
-        command = [python, str(_PROGRAM), str(writer), tests, str(first), str(every)]
+        command = [python, str(_PROGRAM), str(writer), tests, str(first), str(every), *names]
         nothing = subprocess.DEVNULL
         self._process = subprocess.Popen(command, env=variables, stdin=nothing, stdout=nothing, stderr=nothing,
                                          cwd=folder, pass_fds=[writer], start_new_session=True)
@@ -126,16 +126,16 @@ class _Process:
 
 
 def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: float, every: int = 1,
-              folder: Path | None = None) -> Iterator[Outcome]:
+              folder: Path | None = None, names: Sequence[str] = ()) -> Iterator[Outcome]:
     """Runs the tests of a module or a file in a folder, each ``every``-th of them, and says what each came to as soon
-    as it is known."""
+    as it is known. Where there are ``names``, only tests with one of these in their own are run."""
     variables = {**os.environ, **environment(server.name, [python]), **suite.variables}
     tests: list[str] = []
     groups: dict[str, Mapping[str, str]] = {}
     known: set[int] = set()
-    first, ended = 0, False
+    first, ended, skipped = 0, False, False
     while not ended:
-        process = _Process(python, variables, folder, module, first, every)
+        process = _Process(python, variables, folder, module, first, every, names)
         running, begin, dead = -1, time.monotonic(), ""
         try:
             while (event := process.event(seconds if running >= 0 else max(_START_SECONDS, seconds))) is not None:
@@ -150,7 +150,7 @@ def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: f
                 elif "group" in event:
                     groups[re.sub(r".*\((.*)\)", r"\1", event["group"])] = event
                 elif "broken" in event:
-                    dead = event["broken"]
+                    dead, skipped = event["broken"], event["skipped"]
                     break
                 else:
                     ended = True
@@ -162,7 +162,7 @@ def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: f
         finally:
             process.end()
         if not tests and not ended:
-            yield Outcome(module, "failed", f"no tests: {dead}")
+            yield Outcome(module, "skipped", dead) if skipped else Outcome(module, "failed", f"no tests: {dead}")
             return
         if dead:
             slow = dead.startswith("more than")
@@ -173,6 +173,8 @@ def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: f
             yield Outcome(tests[at], "too slow" if slow else "failed", dead, time.monotonic() - begin)
             first = at + 1
     for number in range(0, len(tests), every):
+        if names and not any(name in tests[number] for name in names):
+            continue
         if number not in known:     # its class or module could not be set up, or was left out
             found = next((event for name, event in groups.items() if tests[number].startswith(name)), None)
             yield Outcome(tests[number], found["outcome"] if found else "failed",

@@ -80,6 +80,12 @@ def test_calls_do_what_cuda_says(client, server, check):
     run(client, server, check)
 
 
+def test_a_launch_that_is_refused_names_its_kernel_as_the_table_does(client, server, capfd):
+    run(client, server, "shapes")
+    line, *_ = capfd.readouterr().err.splitlines()
+    assert line == "warpstack: PTX: kernel bad takes blocks of at most 32 threads (.maxntid), not 64"
+
+
 def test_a_function_that_is_not_supported_is_named_once(client, server):
     lines = run(client, server, "names").splitlines()
     assert lines == ["warpstack: cuTexRefCreate is not supported: there are no textures"]
@@ -205,7 +211,8 @@ def test_a_server_that_ends_gives_the_program_an_error(client, server):
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm is missing")
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_libraries_have_every_public_name(library):
+def test_libraries_have_every_public_name_and_no_others(library):
+    """A function that the list of names does not have would not be found by cuGetProcAddress."""
     folder = library_folder()
     listed = subprocess.run(["nm", "-D", "--defined-only", folder / library], capture_output=True, text=True,
                             check=True)
@@ -218,3 +225,4 @@ def test_libraries_have_every_public_name(library):
         rows = [line.split() for line in (source / "runtime_symbols.txt").read_text().splitlines() if line[0] != "#"]
         wanted = {row[0] for row in rows if major in row[1:]}
     assert wanted - names == set()
+    assert {name for name in names if name.startswith("cu")} - wanted == set()

@@ -1,8 +1,6 @@
 """The client in C with a board, simulated behind its serial line: what is sent, what is read back, what is refused."""
 
 import struct
-import subprocess
-import sys
 
 import pytest
 
@@ -22,20 +20,6 @@ from testbench.refusal import refused
 pytestmark = needs_compiled
 _LIMIT = 60_000
 _BYTES = 1 << 16
-
-
-@pytest.fixture(scope="module")
-def port():
-    """The serial port of a board with the smallest machine."""
-    board = subprocess.Popen([sys.executable, "-m", "sim.board", "--preset", "tiny", "--engine", "compiled"],
-                             stdout=subprocess.PIPE, text=True)
-    assert board.stdout is not None
-    try:
-        yield board.stdout.readline().strip()
-    finally:
-        board.terminate()
-        board.wait()
-        board.stdout.close()
 
 
 class CountingLink(Link):

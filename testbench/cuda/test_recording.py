@@ -55,7 +55,9 @@ def test_a_report_tells_an_error_in_full(client, tmp_path):
     assert main([*_MODEL, "--report", str(report), "--", str(client), "errors"]) == 1
     found = read(report)
     assert found["exit_code"] == 1
-    error = found["launches"][0]["error"]
+    launch, = found["launches"]
+    assert (launch["kernel"], launch["symbol"]) == ("bad", "_Z3badv")
+    error = launch["error"]
     assert (error["result"], error["error"], error["warp"], error["thread"], error["address"], error["instruction"]) \
         == (700, "MMU_FAULT", 0, 0, 16, "STG.E [R2], R0")
     assert error["message"] == (f"kernel bad: MMU_FAULT at pc {error['pc']:#06x} (STG.E [R2], R0), warp 0, thread 0, "

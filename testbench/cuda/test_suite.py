@@ -33,13 +33,13 @@ class Third(unittest.TestCase):
 _SUITE = Suite("Cases 1", "pytest", "0", "cases", "cases")
 
 
-def run(tmp_path, every=1, suite=_SUITE, name="cases.test_them", text=_TESTS, file="test_them.py"):
+def run(tmp_path, every=1, suite=_SUITE, name="cases.test_them", text=_TESTS, file="test_them.py", names=()):
     """What each test of a file came to."""
     folder = tmp_path / "cases"
     folder.mkdir()
     (folder / file).write_text(text)
     server: Any = SimpleNamespace(name="nobody")
-    return list(run_tests(server, sys.executable, suite, name, 3, every, tmp_path))
+    return list(run_tests(server, sys.executable, suite, name, 3, every, tmp_path, names))
 
 
 @pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_tool()}")
@@ -63,6 +63,21 @@ def test_files_of_pytest_are_run_too(tmp_path):
         ("test_even[0]", "passed"), ("test_even[2]", "passed"), ("test_left_out", "skipped")]
 
 
+@pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_tool()}")
+def test_only_tests_with_one_of_the_names_are_run(tmp_path):
+    found = run(tmp_path, names=("First.test_a", "Third"))
+    assert [(one.test.removeprefix("cases.test_them."), one.outcome) for one in found] == [
+        ("First.test_a", "passed"), ("Third.test_a", "passed")]
+
+
+@pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_tool()}")
+def test_a_module_that_pytest_would_skip_is_skipped(tmp_path):
+    one, = run(tmp_path, text="import pytest\npytest.importorskip('nothing_of_that_name')\n")
+    assert (one.outcome, one.reason) == ("skipped", "Skipped: could not import 'nothing_of_that_name': No module named "
+                                                    "'nothing_of_that_name'")
+
+
+@pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_tool()}")
 def test_a_module_that_is_not_imported_is_one_failure(tmp_path):
     one, = run(tmp_path, text="import nothing_of_that_name\n")
     assert (one.outcome, one.reason) == ("failed", "ImportError: Failed to import test module: test_them")

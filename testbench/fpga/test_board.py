@@ -1,8 +1,6 @@
 """A board in simulation, all but its clock and its pads, with the real host programs at its serial line."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -38,20 +36,6 @@ FAILS = """\
         LDG.E R4, [R2]
         EXIT
 """
-
-
-@pytest.fixture(scope="module")
-def port():
-    """The serial port of a board with the smallest machine."""
-    board = subprocess.Popen([sys.executable, "-m", "sim.board", "--preset", "tiny", "--engine", "compiled"],
-                             stdout=subprocess.PIPE, text=True)
-    assert board.stdout is not None
-    try:
-        yield board.stdout.readline().strip()
-    finally:
-        board.terminate()
-        board.wait()
-        board.stdout.close()
 
 
 def on(port, *arguments):

@@ -53,6 +53,21 @@ def test_arrays_go_in_and_come_out(kernel):
     assert a.tolist() == list(range(40))
 
 
+@pytest.mark.parametrize("options", [
+    {"engine": "model"}, pytest.param({"engine": "compiled", "check": True}, marks=needs_compiled)])
+def test_arrays_that_are_made_while_a_launch_runs_stay(options):
+    machine = Machine("tiny", **options)
+    kernel, made = machine.load(SUM), []
+    a, b = machine.array(np.arange(8, dtype=np.uint32)), machine.array(np.zeros(8, np.uint32))
+    regions = len(machine.memory.regions)
+    kernel(a, b, 8, block=8, progress=lambda _cycles: made.append(machine.array(np.arange(4, dtype=np.uint32))))
+    assert made
+    assert len(machine.memory.regions) == regions + len(made)
+    kernel(made[0], b, 4, block=4)
+    assert b.get().tolist() == [0, 2, 4, 6, 4, 5, 6, 7]
+    assert all(one.get().tolist() == [0, 1, 2, 3] for one in made)
+
+
 def test_arrays_of_any_shape_and_order(kernel):
     a, whole = np.arange(12, dtype=np.uint32).reshape(3, 4), np.zeros((3, 8), np.uint32)
     kernel(a, whole[:, ::2], 12, block=12)

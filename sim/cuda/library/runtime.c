@@ -394,10 +394,12 @@ EXPORT cudaError_t cudaGetDeviceFlags(unsigned *flags) {
     return keep(cuDevicePrimaryCtxGetState(0, flags, &active));
 }
 
+#if RUNTIME_MAJOR >= 12
 EXPORT cudaError_t cudaInitDevice(int device, unsigned flags, unsigned more) {
     (void)flags, (void)more;
     return cudaSetDevice(device);
 }
+#endif
 
 EXPORT cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device) {
     WITH_CONTEXT(cuDeviceGetAttribute(value, attribute, device));

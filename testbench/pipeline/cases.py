@@ -219,8 +219,9 @@ def collected(p: Pipeline) -> Script:
     values, others = [thread // 3 for thread in _THREADS], [100 + thread for thread in _THREADS]
     p.write(1, Data(values), warp=1)
     yield from p.wait(p.params.beats)
+    # From another place of the client's: with 32 lanes the first write is asked for its data later than this begins.
     p.write(2, Data(others, 0x00F8_0000, [_ZERO * (thread >= 22) for thread in _THREADS]), warp=1, predicate=5,
-            conditional=True)
+            conditional=True, index=1)
     yield from _quiet(p)
     tested = ConditionCode.EQ.value
     for word, executing, kind in (

@@ -252,9 +252,10 @@ static void many(int count) {
     check((int)((unsigned *)(uintptr_t)place)[31], count, "what all launches have added");
 }
 
-/* Links files, and prints the number that the kernel `one` stores. `level` is that of optimisation. */
+/* Links files, and prints the number that the kernel `one` stores. `level` is that of optimisation; a file may have the
+ * most registers in front of it, as in 16:FILE. */
 static void link_files(int level, int count, char **paths) {
-    enum { OPTIMIZATION_LEVEL = 7, ERROR_LOG = 5, ERROR_LOG_BYTES = 6 };
+    enum { MAX_REGISTERS = 0, ERROR_LOG = 5, ERROR_LOG_BYTES = 6, OPTIMIZATION_LEVEL = 7 };
     char log[4096] = "";
     int options[] = {OPTIMIZATION_LEVEL, ERROR_LOG, ERROR_LOG_BYTES};
     void *values[] = {(void *)(uintptr_t)level, log, (void *)sizeof log}, *state, *image, *function;
@@ -263,8 +264,17 @@ static void link_files(int level, int count, char **paths) {
     IS(0, cuInit(0));
     IS(0, cuCtxCreate_v2(&context, 0, 0));
     IS(0, cuLinkCreate_v2(3, options, values, &state));
-    for (int i = 0; i < count; i++)
-        IS(0, cuLinkAddFile_v2(state, 0, paths[i], 0, NULL, NULL));
+    for (int i = 0; i < count; i++) {
+        char *colon = strchr(paths[i], ':'), own_log[64] = "none";
+        if (!colon) {
+            IS(0, cuLinkAddFile_v2(state, 0, paths[i], 0, NULL, NULL));
+            continue;
+        }
+        int own_options[] = {MAX_REGISTERS, ERROR_LOG, ERROR_LOG_BYTES};
+        void *own_values[] = {(void *)strtoul(paths[i], NULL, 10), own_log, (void *)sizeof own_log};
+        IS(0, cuLinkAddFile_v2(state, 0, colon + 1, 3, own_options, own_values));
+        check((int)strlen(own_log) + (int)(uintptr_t)own_values[2], 0, "bytes of the input's own log");
+    }
     int result = cuLinkComplete(state, &image, NULL);
     if (result) {
         printf("%d: %s\n", result, log);

@@ -56,8 +56,9 @@ class Compiler(ABC):
         """The cubin of a text. CudaError with the line that says why there is none."""
 
     @abstractmethod
-    def link(self, texts: Sequence[str], cubins: Sequence[bytes], options: JitOptions) -> bytes:
-        """One cubin of PTX texts and relocatable cubins. CudaError where they can't be linked."""
+    def link(self, texts: Sequence[tuple[str, JitOptions]], cubins: Sequence[bytes]) -> bytes:
+        """One cubin of PTX texts, each with its options, and relocatable cubins. CudaError where they can't be
+        linked."""
 
     def cubin(self, text: str, options: JitOptions) -> bytes:
         """The cubin of a text, from the cache if it is there."""
@@ -103,14 +104,16 @@ class OwnCompiler(Compiler):
         except ProgramError as error:
             raise CudaError(_INVALID_PTX, str(error)) from error
 
-    def link(self, texts: Sequence[str], cubins: Sequence[bytes], options: JitOptions) -> bytes:
-        """See Compiler: texts with each other or cubins with each other."""
+    def link(self, texts: Sequence[tuple[str, JitOptions]], cubins: Sequence[bytes]) -> bytes:
+        """See Compiler: texts with each other or cubins with each other. Texts are compiled as one, so that the lowest
+        limit of registers holds for all."""
         if texts and cubins:
             raise CudaError(_INVALID_IMAGE, "PTX is linked with cubins by NVIDIA's assembler only: --ptxas")
         if cubins:
             return _linked(cubins)
         try:
-            return self.cubin(join(texts), options)
+            limits = [options.max_registers for _, options in texts if options.max_registers]
+            return self.cubin(join([text for text, _ in texts]), JitOptions(min(limits, default=0)))
         except ProgramError as error:
             raise CudaError(_INVALID_PTX, str(error)) from error
 
@@ -140,8 +143,8 @@ class Ptxas(Compiler):
     def _compile(self, text: str, options: JitOptions) -> bytes:
         return self._assembled(text, *self._flags(options))
 
-    def link(self, texts: Sequence[str], cubins: Sequence[bytes], options: JitOptions) -> bytes:
+    def link(self, texts: Sequence[tuple[str, JitOptions]], cubins: Sequence[bytes]) -> bytes:
         """See Compiler."""
         if len(texts) == 1 and not cubins:
-            return self.cubin(texts[0], options)
-        return _linked([*(self._assembled(text, *self._flags(options), "-c") for text in texts), *cubins])
+            return self.cubin(*texts[0])
+        return _linked([*(self._assembled(text, *self._flags(options), "-c") for text, options in texts), *cubins])

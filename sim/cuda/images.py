@@ -109,16 +109,17 @@ def module_of(content: bytes, compiler: Compiler, options: JitOptions) -> Module
     raise CudaError(_INVALID_IMAGE, _UNKNOWN_KIND)
 
 
-def link_images(images: Sequence[bytes], compiler: Compiler, options: JitOptions) -> bytes:
-    """One image of several; a single cubin stays as it is."""
+def link_images(inputs: Sequence[tuple[bytes, JitOptions]], compiler: Compiler) -> bytes:
+    """One image of several, each with what its text is compiled with; a single cubin stays as it is."""
     texts, cubins = [], []
-    for content in map(_image, images):
+    for given, options in inputs:
+        content = _image(given)
         if content.startswith(_ELF):
             cubins.append(content)
         elif (text := _text(content)) is not None:
-            texts.append(text)
+            texts.append((text, options))
         else:
             raise CudaError(_INVALID_IMAGE, _UNKNOWN_KIND)
     if not texts and len(cubins) == 1:
         return bytes(cubins[0])
-    return compiler.link(texts, cubins, options)
+    return compiler.link(texts, cubins)

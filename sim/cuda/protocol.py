@@ -15,7 +15,7 @@ from typing import Any
 
 __all__ = ["CALLS", "REPLY_HEADER", "REQUEST_HEADER", "SOCKET_VARIABLE", "VERSION", "Call", "Fields", "c_header"]
 
-VERSION = 2
+VERSION = 3
 """Of this table. A library that was built from another one is refused."""
 SOCKET_VARIABLE = "WARPSTACK_CUDA_SOCKET"
 """Environment variable with the name of the server's socket, in Linux's abstract name space."""
@@ -120,8 +120,9 @@ CALLS: Mapping[str, Call] = {
     "launch": _call(15, "function:u64 grid:u32[3] block:u32[3] dynamic_shared:u32 cooperative:u32", "failed:u32",
                     "Runs a grid to its end. Data: the bytes of its parameters. The reply's data: what it printed."),
     "clock": _call(16, "", "cycles:u64", "Cycles that the device has run."),
-    "link": _call(17, "max_registers:u32 level:u32", "",
-                  "Links images, each as u64 size and bytes, into one, the reply's data."),
+    "link": _call(17, "", "",
+                  "Links images into one, the reply's data. Of each: u64 size, u32 the most registers, u32 level of "
+                  "optimisation, the image."),
     "get_limit": _call(18, "limit:u32", "value:u64", "A limit of the context: CUlimit."),
     "set_limit": _call(19, "limit:u32 value:u64", "", "Sets a limit of the context."),
     "set_shared": _call(20, "function:u64 dynamic_shared:u32", "",

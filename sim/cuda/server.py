@@ -30,6 +30,8 @@ _BY_NUMBER = {call.number: name for name, call in CALLS.items()}
 _MOST_DATA = 1 << 30
 """Bytes of data of a request, at most: more is garbage, and ends the connection."""
 _CREDENTIALS = struct.Struct("3i")
+_LINK_INPUT = struct.Struct("<QII")
+"""In front of an image that is linked: its size, the most registers, the level of optimisation."""
 
 Answer = tuple[Mapping[str, Any], bytes]
 
@@ -125,9 +127,9 @@ class Server:
             self._modules[key] = module_of(content, self.compiler, options)
         return self._modules[key]
 
-    def link(self, images: Sequence[bytes], options: JitOptions) -> bytes:
+    def link(self, inputs: Sequence[tuple[bytes, JitOptions]]) -> bytes:
         """One image of several."""
-        return link_images(images, self.compiler, options)
+        return link_images(inputs, self.compiler)
 
 
 class _Session:
@@ -295,13 +297,14 @@ class _Session:
     def _clock(self, _context: Context | None, _fields: Mapping[str, int], _data: bytes) -> Answer:
         return {"cycles": self._device.cycles}, b""
 
-    def _link(self, _context: Context | None, fields: Mapping[str, int], data: bytes) -> Answer:
-        images = []
+    def _link(self, _context: Context | None, _fields: Mapping[str, int], data: bytes) -> Answer:
+        inputs = []
         while data:
-            size, = struct.unpack_from("<Q", data)
-            images.append(data[8:8 + size])
-            data = data[8 + size:]
-        return {}, self._server.link(images, JitOptions(fields["max_registers"], fields["level"]))
+            size, max_registers, level = _LINK_INPUT.unpack_from(data)
+            end = _LINK_INPUT.size + size
+            inputs.append((data[_LINK_INPUT.size:end], JitOptions(max_registers, level)))
+            data = data[end:]
+        return {}, self._server.link(inputs)
 
     def _get_limit(self, context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
         return {"value": self._device.get_limit(self._present(context), fields["limit"])}, b""

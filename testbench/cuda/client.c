@@ -252,9 +252,10 @@ static void many(int count) {
     check((int)((unsigned *)(uintptr_t)place)[31], count, "what all launches have added");
 }
 
-/* Links files, and prints the number that the kernel `one` stores. `level` is that of optimisation. */
+/* Links files, and prints the number that the kernel `one` stores. `level` is that of optimisation; a file may have the
+ * most registers in front of it, as in 16:FILE. */
 static void link_files(int level, int count, char **paths) {
-    enum { OPTIMIZATION_LEVEL = 7, ERROR_LOG = 5, ERROR_LOG_BYTES = 6 };
+    enum { MAX_REGISTERS = 0, ERROR_LOG = 5, ERROR_LOG_BYTES = 6, OPTIMIZATION_LEVEL = 7 };
     char log[4096] = "";
     int options[] = {OPTIMIZATION_LEVEL, ERROR_LOG, ERROR_LOG_BYTES};
     void *values[] = {(void *)(uintptr_t)level, log, (void *)sizeof log}, *state, *image, *function;
@@ -263,8 +264,17 @@ static void link_files(int level, int count, char **paths) {
     IS(0, cuInit(0));
     IS(0, cuCtxCreate_v2(&context, 0, 0));
     IS(0, cuLinkCreate_v2(3, options, values, &state));
-    for (int i = 0; i < count; i++)
-        IS(0, cuLinkAddFile_v2(state, 0, paths[i], 0, NULL, NULL));
+    for (int i = 0; i < count; i++) {
+        char *colon = strchr(paths[i], ':'), own_log[64] = "none";
+        if (!colon) {
+            IS(0, cuLinkAddFile_v2(state, 0, paths[i], 0, NULL, NULL));
+            continue;
+        }
+        int own_options[] = {MAX_REGISTERS, ERROR_LOG, ERROR_LOG_BYTES};
+        void *own_values[] = {(void *)strtoul(paths[i], NULL, 10), own_log, (void *)sizeof own_log};
+        IS(0, cuLinkAddFile_v2(state, 0, colon + 1, 3, own_options, own_values));
+        check((int)strlen(own_log) + (int)(uintptr_t)own_values[2], 0, "bytes of the input's own log");
+    }
     int result = cuLinkComplete(state, &image, NULL);
     if (result) {
         printf("%d: %s\n", result, log);
@@ -280,6 +290,79 @@ static void link_files(int level, int count, char **paths) {
     printf("%u\n", number);
 }
 
+static void *found(const char *name) {
+    void *function;
+    int status;
+    check(cuGetProcAddress_v2(name, &function, 12090, 0, &status), 0, name);
+    check(function != NULL, 1, name);
+    return function;
+}
+
+/* Runs an image of NVRTC as cuda.core does it: every function by its name, the image as a library, its kernel from the
+ * list of all, a launch with a configuration. The kernel `divisors` stores the greatest common divisors of two arrays. */
+static void run_library(const char *path) {
+    enum { COUNT = 40, ERROR_LOG = 5, ERROR_LOG_BYTES = 6, MAX_REGISTERS = 0 };
+    struct {
+        unsigned grid[3], block[3], shared;
+        void *stream, *attributes;
+        unsigned attribute_count;
+    } shape = {{2, 1, 1}, {32, 1, 1}, 0, NULL, NULL, 0};
+    int (*load_library)(void **, const void *, int *, void **, unsigned, int *, void **, unsigned) =
+        found("cuLibraryLoadData");
+    int (*load_file)(void **, const char *, int *, void **, unsigned, int *, void **, unsigned) =
+        found("cuLibraryLoadFromFile");
+    int (*kernel_count)(unsigned *, void *) = found("cuLibraryGetKernelCount");
+    int (*kernels)(void **, unsigned, void *) = found("cuLibraryEnumerateKernels");
+    int (*kernel_name)(const char **, void *) = found("cuKernelGetName");
+    int (*kernel_of)(void **, void *, const char *) = found("cuLibraryGetKernel");
+    int (*unload)(void *) = found("cuLibraryUnload");
+    int (*launch_shaped)(void *, void *, void **, void **) = found("cuLaunchKernelEx");
+    static char image[1 << 20];
+    FILE *file = fopen(path, "rb");
+    check(file && fread(image, 1, sizeof image - 1, file) > 0, 1, path);
+    fclose(file);
+
+    IS(0, cuInit(0));
+    IS(0, cuCtxCreate_v2(&context, 0, 0));
+    char log[256] = "none";
+    int options[] = {ERROR_LOG, ERROR_LOG_BYTES};
+    void *values[] = {log, (void *)sizeof log};
+    void *library, *kernel, *again;
+    unsigned number;
+    const char *name;
+    IS(0, load_library(&library, image, options, values, 2, NULL, NULL, 0));
+    IS(0, kernel_count(&number, library));
+    check((int)number, 1, "kernels");
+    IS(0, kernels(&kernel, 1, library));
+    IS(0, kernel_name(&name, kernel));
+    check(strcmp(name, "divisors"), 0, name);
+    IS(0, kernel_of(&again, library, "divisors"));
+    check(kernel == again, 1, "one handle for a kernel");
+    IS(500, kernel_of(&again, library, "_Z8divisorsPKj"));
+
+    CUdeviceptr places[3];
+    unsigned count = COUNT, given[2][COUNT], divisors[COUNT];
+    for (unsigned i = 0; i < COUNT; i++)
+        given[0][i] = 12 * (i + 1), given[1][i] = 18;
+    for (int i = 0; i < 3; i++)
+        IS(0, cuMemAlloc_v2(&places[i], sizeof divisors));
+    for (int i = 0; i < 2; i++)
+        IS(0, cuMemcpyHtoD_v2(places[i], given[i], sizeof divisors));
+    void *parameters[] = {&places[0], &places[1], &places[2], &count};
+    IS(0, launch_shaped(&shape, kernel, parameters, NULL));
+    IS(0, cuMemcpyDtoH_v2(divisors, places[2], sizeof divisors));
+    for (unsigned i = 0; i < COUNT; i++)
+        check((int)divisors[i], (i + 1) % 3 ? 6 : 18 /* 12 * (i + 1) and 18 */, "a greatest common divisor");
+    IS(0, unload(library));
+    int limit_option[] = {MAX_REGISTERS};
+    void *limit[] = {(void *)16};
+    IS(0, load_file(&library, path, limit_option, limit, 1, NULL, NULL, 0));
+    IS(0, kernel_of(&kernel, library, "divisors"));
+    int registers;
+    IS(0, cuFuncGetAttribute(&registers, 4, kernel));
+    printf("%d registers\n", registers);
+}
+
 int main(int count, char **arguments) {
     static const struct {
         const char *name;
@@ -289,6 +372,10 @@ int main(int count, char **arguments) {
                   {"dies", dies}};
     if (count > 3 && !strcmp(arguments[1], "link")) {
         link_files(atoi(arguments[2]), count - 3, arguments + 3);
+        return puts("ok") < 0;
+    }
+    if (count > 2 && !strcmp(arguments[1], "library")) {
+        run_library(arguments[2]);
         return puts("ok") < 0;
     }
     if (count > 2 && !strcmp(arguments[1], "many")) {

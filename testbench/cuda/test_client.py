@@ -24,6 +24,7 @@ from sim.runner import ModelRunner
 pytestmark = pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_tool()}")
 _HERE = Path(__file__).parent
 _ROOT = Path(__file__).parents[2]
+_CLIENTS = _ROOT / "testbench" / "programs" / "clients"
 _LIMIT = 3000
 
 
@@ -78,6 +79,31 @@ def memory_left(server):
 @pytest.mark.parametrize("check", ["add", "errors", "shapes", "memory", "owners", "full", "graphs", "fork"])
 def test_calls_do_what_cuda_says(client, server, check):
     run(client, server, check)
+
+
+@pytest.mark.parametrize("suffix", ["ptx", "cubin"])
+def test_an_image_of_nvrtc_is_loaded_as_a_library(client, server, suffix, monkeypatch):
+    """By functions that are found by name, as cuda.core does it."""
+    heard = []
+    module = server.module
+    monkeypatch.setattr(server, "module", lambda content, options: heard.append(options) or module(content, options))
+    run(client, server, "library", str(_CLIENTS / f"core_gcd.{suffix}"))
+    assert [options.max_registers for options in heard] == [0, 16]
+    assert [(one.kernel, one.outcome.status) for one in server.device.launches] == [("divisors", "ok")]
+
+
+def test_programs_find_nvrtc_and_its_headers_where_packages_have_them(tmp_path, monkeypatch):
+    """As tinygrad (NVRTC_PATH) and numba (CUDA_HOME) look for them."""
+    for file in ("cuda_nvrtc/lib/libnvrtc.so.12", "cuda_runtime/include/cuda.h"):
+        (tmp_path / "nvidia" / file).parent.mkdir(parents=True)
+        (tmp_path / "nvidia" / file).touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    found = environment("nobody", [])
+    assert Path(found["NVRTC_PATH"]).resolve() == tmp_path / "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"
+    home = Path(found["CUDA_HOME"])
+    assert (home / "lib64" / "libnvrtc.so.12").resolve() == Path(found["NVRTC_PATH"]).resolve()
+    assert (home / "include" / "cuda.h").exists()
+    assert (home / "lib64" / "libcuda.so").resolve().parent == library_folder()
 
 
 def test_a_launch_that_is_refused_names_its_kernel_as_the_table_does(client, server, capfd):

@@ -72,6 +72,18 @@ def test_the_assembler_links_ptx_and_cubins(client, files):
 
 
 @needs_compiler
+def test_an_input_has_its_own_limit_of_registers_and_the_level_of_all(client, monkeypatch):
+    compiler, heard = OwnCompiler(), []
+    cubin = compiler.cubin
+    monkeypatch.setattr(compiler, "cubin", lambda text, options: heard.append(options) or cubin(text, options))
+    link = compiler.link
+    monkeypatch.setattr(compiler, "link", lambda texts, cubins: heard.extend(options for _, options in texts)
+                        or link(texts, cubins))
+    assert linked(client, compiler, 3, f"16:{FIRST}", SECOND)[0] == str(RESULT)
+    assert heard[:3] == [JitOptions(16, 3), JitOptions(0, 3), JitOptions(16)]
+
+
+@needs_compiler
 @needs_ptxas
 def test_the_assembler_hears_the_level_of_optimisation(client):
     compiler = ptxas()
@@ -142,7 +154,7 @@ def test_an_assembler_without_sm_50_is_passed_over(monkeypatch, tmp_path):
     ((FIRST, FIRST), "one is defined in two of the texts that are linked")])
 def test_inputs_that_are_not_linked_are_refused(images, line):
     with pytest.raises(CudaError) as refused:
-        link_images([path.read_bytes() for path in images], OwnCompiler(), JitOptions())
+        link_images([(path.read_bytes(), JitOptions()) for path in images], OwnCompiler())
     assert refused.value.message == line
 
 

@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 
 import pytest
+import pywellen
 
 from rtl.params import PRESETS
 from sim.__main__ import main as warpstack
@@ -115,6 +117,22 @@ def test_one_launch_is_recorded_and_costs_the_same_cycles(client, files, tmp_pat
     assert (tmp_path / "w.gtkw").exists()
     assert "launch 2: add, preset tiny" in (tmp_path / "t.html").read_text()
     assert f"The grid ran {recorded:,} cycles" in (tmp_path / "p.html").read_text()
+
+
+@pytest.mark.skipif(shutil.which("vcd2fst") is None, reason="vcd2fst of GTKWave is not installed")
+def test_an_fst_of_a_launch_says_what_its_vcd_says(client, tmp_path, capsys):
+    places = {name: tmp_path / f"w.{name}" for name in ("vcd", "fst")}
+    for name, place in places.items():
+        assert main(["--engine", "compiled", "--preset", "tiny", "--launch", "2", f"--{name}", str(place), "--",
+                     str(client), "many", "3"]) == 0
+        assert capsys.readouterr().err.splitlines()[-1] == f"waveform      {place}"
+    vcd, fst = ({one.full_name: one for one in pywellen.Waveform(str(place)).all_vars()}    # pyright: ignore
+                for place in places.values())
+    assert vcd.keys() == fst.keys()
+    changes = sum(len(list(one.tv)) for one in vcd.values())
+    assert changes > 1000
+    assert all(list(fst[name].tv) == list(one.tv) for name, one in vcd.items())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["w.fst", "w.fst.gtkw", "w.gtkw", "w.vcd"]
 
 
 def test_a_launch_that_never_came_is_told(client, files, capsys):

@@ -15,6 +15,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int server = -1;         /* the socket; -1 before the first call */
+static int memory_file = -1;    /* the device's memory */
 static pid_t owner;             /* the process that opened it: a child after fork must not use it */
 static int lost;                /* the server has gone */
 static CUresult sticky;
@@ -136,8 +137,8 @@ static CUresult open_locked(void) {
     memcpy(&memory, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof memory);
     void *mapped = mmap(memory_base(), device.size, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, memory, 0);
-    close(memory);
     if (mapped != memory_base()) {
+        close(memory);
         fprintf(stderr, "warpstack: this process has no room for the device's memory at %p\n", memory_base());
         if (mapped != MAP_FAILED)
             munmap(mapped, device.size);
@@ -145,6 +146,7 @@ static CUresult open_locked(void) {
         server = -1;
         return CUDA_ERROR_NO_DEVICE;
     }
+    memory_file = memory;
     owner = getpid();
     return CUDA_SUCCESS;
 }
@@ -192,6 +194,16 @@ uint32_t device_clock_khz(void) {
 int is_device_address(const void *address) {
     uint64_t number = (uint64_t)(uintptr_t)address;
     return server >= 0 && number >= device.base && number - device.base < device.size;
+}
+
+void write_device(void *to, const void *from, size_t bytes) {
+    uint64_t offset = (uint64_t)(uintptr_t)to - device.base;
+    size_t done = 0;
+    ssize_t part;
+    while (done < bytes && (part = pwrite(memory_file, (const char *)from + done, bytes - done,
+                                          (off_t)(offset + done))) > 0)
+        done += (size_t)part;
+    memcpy((char *)to + done, (const char *)from + done, bytes - done);
 }
 
 CUresult refuse(const char *function, const char *why) {

@@ -207,13 +207,18 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *place, 
 
 /* Copies. */
 
+static const size_t LEAST_WRITTEN = 1 << 16; /* bytes from which on a call of the system pays */
+
 CUresult copy_now(void *to, const void *from, size_t bytes) {
     CUresult result = ready();
     if (result != CUDA_SUCCESS || !bytes)
         return result;
     if ((result = check_range(to, bytes)) != CUDA_SUCCESS || (result = check_range(from, bytes)) != CUDA_SUCCESS)
         return result;
-    memmove(to, from, bytes);
+    if (bytes >= LEAST_WRITTEN && is_device_address(to) && !is_device_address(from))
+        write_device(to, from, bytes);
+    else
+        memmove(to, from, bytes);
     return CUDA_SUCCESS;
 }
 

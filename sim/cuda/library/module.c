@@ -79,31 +79,36 @@ struct jit_options {
 
 static const uint32_t HIGHEST_LEVEL = 4;
 
-static struct jit_options read_options(unsigned count, const int *options, void **values) {
-    struct jit_options found = {.level = HIGHEST_LEVEL};
+/* The options that are given, in place of those of `found`. */
+static void add_options(struct jit_options *found, unsigned count, const int *options, void **values) {
     for (unsigned i = 0; i < count; i++)
         switch (options[i]) {
         case CU_JIT_MAX_REGISTERS:
-            found.max_registers = (uint32_t)(uintptr_t)values[i];
+            found->max_registers = (uint32_t)(uintptr_t)values[i];
             break;
         case CU_JIT_OPTIMIZATION_LEVEL:
-            found.level = (uint32_t)(uintptr_t)values[i];
+            found->level = (uint32_t)(uintptr_t)values[i];
             break;
         case CU_JIT_ERROR_LOG_BUFFER:
-            found.error_log = values[i];
+            found->error_log = values[i];
             break;
         case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-            found.error_bytes = (size_t)(uint32_t)(uintptr_t)values[i];
-            found.error_size = &values[i];
+            found->error_bytes = (size_t)(uint32_t)(uintptr_t)values[i];
+            found->error_size = &values[i];
             break;
         case CU_JIT_INFO_LOG_BUFFER:
-            found.info_log = values[i];
+            found->info_log = values[i];
             break;
         case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
-            found.info_bytes = (size_t)(uint32_t)(uintptr_t)values[i];
-            found.info_size = &values[i];
+            found->info_bytes = (size_t)(uint32_t)(uintptr_t)values[i];
+            found->info_size = &values[i];
             break;
         }
+}
+
+static struct jit_options read_options(unsigned count, const int *options, void **values) {
+    struct jit_options found = {.level = HIGHEST_LEVEL};
+    add_options(&found, count, options, values);
     return found;
 }
 
@@ -187,7 +192,7 @@ static char *read_file(const char *path, size_t *bytes) {
     return content;
 }
 
-EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path) {
+static CUresult load_file(CUmodule *module, const char *path, unsigned count, int *options, void **values) {
     CUresult state = ready();
     if (state != CUDA_SUCCESS)
         return state;
@@ -195,10 +200,14 @@ EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path) {
     char *content = read_file(path, &bytes);
     if (!content)
         return CUDA_ERROR_FILE_NOT_FOUND;
-    struct jit_options none = read_options(0, NULL, NULL);
-    CUresult result = load(module, content, bytes, &none);
+    struct jit_options found = read_options(count, options, values);
+    CUresult result = load(module, content, bytes, &found);
     free(content);
     return result;
+}
+
+EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path) {
+    return load_file(module, path, 0, NULL, NULL);
 }
 
 static void forget_functions(CUmodule module) {
@@ -342,8 +351,8 @@ EXPORT CUresult cuLibraryLoadData(CUmodule *library, const void *image, int *opt
 
 EXPORT CUresult cuLibraryLoadFromFile(CUmodule *library, const char *path, int *options, void **values, unsigned count,
                                       int *library_options, void **library_values, unsigned library_count) {
-    (void)options, (void)values, (void)count, (void)library_options, (void)library_values, (void)library_count;
-    return cuModuleLoad(library, path);
+    (void)library_options, (void)library_values, (void)library_count;
+    return load_file(library, path, count, options, values);
 }
 
 EXPORT CUresult cuLibraryUnload(CUmodule library) {
@@ -719,10 +728,12 @@ EXPORT CUresult cuLaunch(CUfunction function) {
     return cuLaunchGridAsync(function, 1, 1, NULL);
 }
 
-/* The linker: inputs are kept, and linked when the program asks for the whole. */
+/* The linker: inputs are kept, and compiled and linked when the program asks for the whole. An input's own limit of
+ * registers and level of optimisation go before those of the whole. What the compiler says goes into the logs of the
+ * whole, as the program need not keep those of an input for so long; they stay empty. */
 typedef struct link {
     struct jit_options options;
-    unsigned char *inputs; /* each as its size, 8 bytes, and its content */
+    unsigned char *inputs; /* each as its header and its content */
     size_t input_bytes;
     char *image;
 } *CUlinkState;
@@ -739,15 +750,21 @@ EXPORT CUresult cuLinkCreate_v2(unsigned count, int *options, void **values, CUl
 
 EXPORT CUresult cuLinkAddData_v2(CUlinkState state, int kind, void *data, size_t bytes, const char *name, unsigned count,
                                  int *options, void **values) {
-    (void)kind, (void)name, (void)count, (void)options, (void)values;
-    uint64_t size = bytes;
-    unsigned char *larger = realloc(state->inputs, state->input_bytes + sizeof size + bytes);
+    (void)kind, (void)name;
+    struct jit_options own = {.max_registers = state->options.max_registers, .level = state->options.level};
+    add_options(&own, count, options, values);
+    struct {
+        uint64_t bytes;
+        uint32_t max_registers, level;
+    } header = {bytes, own.max_registers, own.level};
+    unsigned char *larger = realloc(state->inputs, state->input_bytes + sizeof header + bytes);
     if (!larger)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    memcpy(larger + state->input_bytes, &size, sizeof size);
-    memcpy(larger + state->input_bytes + sizeof size, data, bytes);
+    memcpy(larger + state->input_bytes, &header, sizeof header);
+    memcpy(larger + state->input_bytes + sizeof header, data, bytes);
     state->inputs = larger;
-    state->input_bytes += sizeof size + bytes;
+    state->input_bytes += sizeof header + bytes;
+    write_logs(&own, CUDA_SUCCESS, "");
     return CUDA_SUCCESS;
 }
 
@@ -763,12 +780,11 @@ EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, int kind, const char *path, 
 }
 
 EXPORT CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes) {
-    struct link_request request = {state->options.max_registers, state->options.level};
     char *answer = NULL;
     size_t answer_bytes = 0;
     CUresult result = connection_exchange(&(struct exchange){
-        .call = CALL_LINK, .fields = &request, .fields_bytes = sizeof request, .data = state->inputs,
-        .data_bytes = state->input_bytes, .answer = &answer, .answer_bytes = &answer_bytes});
+        .call = CALL_LINK, .data = state->inputs, .data_bytes = state->input_bytes, .answer = &answer,
+        .answer_bytes = &answer_bytes});
     write_logs(&state->options, result, result == CUDA_SUCCESS || !answer ? "" : answer);
     if (result != CUDA_SUCCESS) {
         free(answer);

@@ -37,10 +37,10 @@ class _Recorder(Server):
             self.images.append(content)
         return super().module(content, options)
 
-    def link(self, images: Sequence[bytes], options: JitOptions) -> bytes:
+    def link(self, inputs: Sequence[tuple[bytes, JitOptions]]) -> bytes:
         """See Server."""
-        self.images += images
-        self._linked.append(super().link(images, options))
+        self.images += [image for image, _ in inputs]
+        self._linked.append(super().link(inputs))
         return self._linked[-1]
 
 

@@ -37,6 +37,8 @@ from testbench.words import address, form_of
 REGISTERS = 12
 """Few, so that most instructions depend on one shortly before."""
 _BANK, _BANK_BYTES = 2, 64
+_PLACES = 16
+"""Of a client's data."""
 _SPECIALS = [number for number in range(128) if number not in CLOCKS]
 _OFTEN = [number.value for number in SpecialRegister if number not in CLOCKS]
 
@@ -89,6 +91,7 @@ class RandomLives:
         self.pipeline = Pipeline(bench, params, grid=grid_of(self.machine.launch))
         self.ledger = Ledger(self.pipeline)
         self._gathers: dict[tuple[LaneClient, int], list[list[list[int]]]] = defaultdict(list)
+        self._written_from: dict[LaneClient, int] = {}
         self._free = 0
         self._ready: list[dict[Any, int]] = [{} for _ in range(params.warps)]
 
@@ -204,11 +207,18 @@ class RandomLives:
         barrier = source.randrange(8)
         serial = self.pipeline.write(
             register, Data(values.tolist(), flags, conditions), warp=number, threads=threads, predicate=predicate,
-            conditional=conditional, client=client, index=source.randrange(16), barrier=barrier)
+            conditional=conditional, client=client, index=self._place(client), barrier=barrier)
         self._sent(number, serial, f"write of R{register} by {client.name}", record, (barrier, NO_BARRIER))
         ready, cycle = self._ready[number], self.pipeline.cycle
         ready["register", register] = ready["cc",] = cycle + RESULT_CYCLES
         ready["predicate", predicate] = cycle + RESULT_CYCLES + self.pipeline.params.beats - 1
+
+    def _place(self, client: LaneClient) -> int:
+        """Where a client has the data of its write: not where those of its last one are, which with a beat an
+        instruction may not have been read yet."""
+        place = self._source.choice([place for place in range(_PLACES) if place != self._written_from.get(client)])
+        self._written_from[client] = place
+        return place
 
     def _read_some(self, number: int) -> None:
         """A unit reads registers of a warp that is there, none if too few were written in time."""
@@ -220,5 +230,5 @@ class RandomLives:
     def _read(self, number: int, registers: list[int]) -> None:
         """A unit reads registers."""
         key = self.pipeline.gather(registers, warp=number, client=self._source.choice(GATHERING),
-                                   index=self._source.randrange(16))
+                                   index=self._source.randrange(_PLACES))
         self._gathers[key].append(self._warp(number).registers[registers].tolist())

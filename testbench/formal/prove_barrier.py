@@ -111,7 +111,7 @@ class _Spec(Elaboratable):
             begun, warp = dut.launch, Signal(range(_WARPS + 1))
             m.d.sync += warp.eq(warp + begun.valid)
             m.d.comb += [
-                begun.eq(0), begun.valid.eq(warp < _WARPS), begun.payload.warp.eq(warp),
+                begun.eq(0), begun.valid.eq((warp < _WARPS) & ~dut.sweep.active), begun.payload.warp.eq(warp),
                 begun.payload.number.eq(warp), begun.payload.cta_warps.eq(_WARPS),
                 self.cta.eq(0), self.number.eq(0), dut.barriers.eq(BARRIERS), dut.inside.eq(0), dut.report_mask.eq(0),
                 dut.port.write.ready.eq(1), dut.withdraw.warp.eq(0), dut.terminated_warp.eq(0)]
@@ -277,7 +277,7 @@ class _Spec(Elaboratable):
                   when=place != _Place.DEAD)
         claim(m, ~(dut.lost & ~had).any(), "a CTA has lost a warp that has begun")
         claim(m, had.bit_select(dut._lowest_lost, 1), "the next one that has lost a warp", when=dut._some_lost)
-        claim(m, had.bit_select(dut._cta, 1), "what is worked on", when=looked | at("USED", "PICK", "FETCH"))
+        claim(m, had.bit_select(dut._cta, 1), "what is worked on", when=looked | at("USED", "PICK", "FETCH", "NOTE"))
         claim(m, ~had.any() & Cat(place == _Place.DEAD for place in self.places).all(), "nothing in the sweep",
               when=dut.sweep.active)
         claim(m, begun, "a CTA has begun", when=(self.live != 0) | (came != 0))

@@ -195,6 +195,14 @@ class SpillFillEngine(Component):
         """The visited warp's words, as they were a cycle ago."""
         self._drains = Signal(name="drains")
         """An operation of the warp waits until all dirty lines have left."""
+        self._must_write = Signal(name="must_write")
+        """Dirty lines are to be written."""
+        self._may_write = Signal(name="may_write")
+        """So many more writes may be under way."""
+        self._wait_is_over = Signal(name="wait_is_over")
+        """What an operation waits for is so."""
+        self._is_useless = Signal(name="is_useless")
+        """The line that has come is of no use."""
 
         # What has happened to the warp since the visit began.
         self._visits = Signal(name="visits")
@@ -239,7 +247,11 @@ class SpillFillEngine(Component):
         m = Module()
         self._connect_lines(m)
         self._read(m)
+        self._check_spill(m)
+        self._check_wait(m)
+        self._check_arrival(m)
         self._decide(m)
+        self._select_lines(m)
         self._watch(m)
         self._act(m)
         self._replay(m)
@@ -285,76 +297,85 @@ class SpillFillEngine(Component):
         m.d.sync += view.stale.eq(self.stale.bit_select(self.warp, 1))
         m.d.sync += view.region.eq(states.regions.read(m, self.warp))
 
-    def _decide(self, m: Module) -> None:
-        """DECIDE: what is to be done. Dirty lines that have to leave come first, then what an
-        operation waits for, then the next line below."""
+    def _check_spill(self, m: Module) -> None:
+        """DECIDE: whether lines are to be written. All dirty ones, if an operation waits for that;
+        none, if it waits for a line from memory; else the oldest, if too many are dirty."""
         view = self._view
-        arrived = self.lines.arrived.payload
-        few_lines = fills_up_to(self._params)
-        all_lines = self._params.stack_lines
-        most_writes = (1 << len(view.writes)) - 1
         has_parked = view.parked | view.writing_back
         m.d.comb += self._drains.eq(
             view.writing_back | (view.parked & (view.parking == Parking.EVICT)))
-
-        # Lines to write: all dirty ones, if an operation waits for that. If it waits for a line
-        # from memory, none. Else the oldest, if too many are dirty.
-        must_write = Signal()
         with m.If(self._drains):
-            m.d.comb += must_write.eq(view.has_region & (view.dirty != 0))
+            m.d.comb += self._must_write.eq(view.has_region & (view.dirty != 0))
         with m.Elif(~has_parked):
-            m.d.comb += must_write.eq(
+            m.d.comb += self._must_write.eq(
                 view.has_region & (view.dirty >= spills_from(self._params)))
-        writes_allowed = Mux(self._drains, most_writes - all_lines, most_writes - 1)
 
-        # What an operation waits for. If all lines are to be written, it waits for the last one to
-        # leave, or, of a write-back, for memory to confirm it.
-        memory_has_all = (view.dirty == 0) & ~view.leaving & (
-            ~view.writing_back | (view.writes == 0))
-        wait_is_over = Signal()
+        # As many writes may be under way as can be counted: those of all lines, or of one.
+        most_writes = (1 << len(view.writes)) - 1
         with m.If(self._drains):
-            m.d.comb += wait_is_over.eq(~view.has_region | memory_has_all)
-        with m.Elif(has_parked):
-            m.d.comb += wait_is_over.eq(view.lines != 0)
-        may_fill = Signal()
-        m.d.comb += may_fill.eq(
-            view.has_region & ~self._drains & ~view.filling & (view.lines <= few_lines))
-
-        # A line that has come. An error fails no operation that still waits for dirty lines to
-        # leave: it requests the line once more.
-        waits_for_line = view.parked & ~self._drains
-        is_useless = Signal()
-        with m.If(arrived.error):
-            m.d.comb += is_useless.eq(view.stale | ~waits_for_line)
+            m.d.comb += self._may_write.eq(view.writes <= most_writes - self._params.stack_lines)
         with m.Else():
-            m.d.comb += is_useless.eq(view.stale | (view.lines > few_lines))
+            m.d.comb += self._may_write.eq(view.writes <= most_writes - 1)
 
+    def _check_wait(self, m: Module) -> None:
+        """DECIDE: whether what an operation waits for is so: all dirty lines have left, and of a
+        write-back memory has confirmed them; or a line is on chip."""
+        view = self._view
+        has_parked = view.parked | view.writing_back
+        has_all_left = (view.dirty == 0) & ~view.leaving
+        is_confirmed = ~view.writing_back | (view.writes == 0)
+        with m.If(self._drains):
+            m.d.comb += self._wait_is_over.eq(
+                ~view.has_region | (has_all_left & is_confirmed))
+        with m.Elif(has_parked):
+            m.d.comb += self._wait_is_over.eq(view.lines != 0)
+
+    def _check_arrival(self, m: Module) -> None:
+        """DECIDE: whether a line that has come is of use. An error fails no operation that still
+        waits for dirty lines to leave: it requests the line once more."""
+        view = self._view
+        waits_for_line = view.parked & ~self._drains
+        has_no_room = view.lines > fills_up_to(self._params)
+        with m.If(self.lines.arrived.payload.error):
+            m.d.comb += self._is_useless.eq(view.stale | ~waits_for_line)
+        with m.Else():
+            m.d.comb += self._is_useless.eq(view.stale | has_no_room)
+
+    def _decide(self, m: Module) -> None:
+        """DECIDE: what is to be done. A line that has come goes first, then dirty lines that have
+        to leave, then what an operation waits for, then the next line below."""
+        view = self._view
+        has_room = view.lines <= fills_up_to(self._params)
+        may_fill = Signal()
+        m.d.comb += may_fill.eq(view.has_region & ~self._drains & ~view.filling & has_room)
         action = Signal(Action)
-        with m.If(self._for_arrival):
-            with m.If(is_useless):
-                m.d.comb += action.eq(Action.DISCARD)
-            with m.Elif(arrived.error):
-                m.d.comb += action.eq(Action.FAIL)
-            with m.Else():
-                m.d.comb += action.eq(Action.INSTALL)
-        with m.Elif(must_write):
-            with m.If(view.writes <= writes_allowed):
-                m.d.comb += action.eq(Action.SPILL)
-            with m.Else():
-                m.d.comb += action.eq(Action.POSTPONE)
-        with m.Elif(wait_is_over & may_fill):
+        with m.If(self._for_arrival & self._is_useless):
+            m.d.comb += action.eq(Action.DISCARD)
+        with m.Elif(self._for_arrival & self.lines.arrived.payload.error):
+            m.d.comb += action.eq(Action.FAIL)
+        with m.Elif(self._for_arrival):
+            m.d.comb += action.eq(Action.INSTALL)
+        with m.Elif(self._must_write & self._may_write):
+            m.d.comb += action.eq(Action.SPILL)
+        with m.Elif(self._must_write):
+            m.d.comb += action.eq(Action.POSTPONE)
+        with m.Elif(self._wait_is_over & may_fill):
             m.d.comb += action.eq(Action.WAKE_AND_FILL)
-        with m.Elif(wait_is_over):
+        with m.Elif(self._wait_is_over):
             m.d.comb += action.eq(Action.WAKE)
         with m.Elif(may_fill):
             m.d.comb += action.eq(Action.FILL)
-
-        # The lines that it is about: the lowest dirty one and those above it, or the one below.
-        top_line = view.last[PLACE_BITS:]
         with m.If(self._step == VisitStep.DECIDE):
             m.d.sync += self._action.eq(action)
             m.d.sync += self._for_write_back.eq(view.writing_back)
-            with m.If(must_write & ~self._for_arrival):
+
+    def _select_lines(self, m: Module) -> None:
+        """DECIDE: the lines that the action is about: the lowest dirty one and those above it, or
+        the one below those on chip."""
+        view = self._view
+        top_line = view.last[PLACE_BITS:]
+        with m.If(self._step == VisitStep.DECIDE):
+            with m.If(self._must_write & ~self._for_arrival):
                 m.d.sync += self._number.eq(top_line - (view.dirty - 1))
             with m.Else():
                 m.d.sync += self._number.eq(top_line - view.lines)

@@ -123,14 +123,18 @@ class JudgeStage(Component):
         step = stage.step
         is_unwind = stage.valid & step.operation.is_unwind
         ends_well = ~self._is_bad & ~self._is_misaligned
-        m.d.comb += self.continues.eq(stage.may_continue & ~self.ends)
         m.d.comb += self._must_not_end_warp.eq(step.operation.needs_token | stage.is_stuck)
-        m.d.comb += self._found.eq(stage.valid & self.ends & ends_well)
-        m.d.comb += self._ends_warp.eq(is_unwind & ~step.fault & stage.is_empty & ~self.ends)
-        m.d.comb += self._is_emptied.eq(self._ends_warp & ~self._must_not_end_warp)
-        m.d.comb += self._failed.eq(
-            (is_unwind & step.fault) | (stage.valid & self.ends & ~ends_well)
-            | (self._ends_warp & self._must_not_end_warp))
+        with m.If(stage.may_continue & ~self.ends):
+            m.d.comb += self.continues.eq(1)
+        with m.Elif(is_unwind & step.fault):
+            m.d.comb += self._failed.eq(1)
+        with m.Elif(is_unwind & self.ends):
+            m.d.comb += self._found.eq(ends_well)
+            m.d.comb += self._failed.eq(~ends_well)
+        with m.Elif(is_unwind):
+            m.d.comb += self._ends_warp.eq(1)
+            m.d.comb += self._is_emptied.eq(~self._must_not_end_warp)
+            m.d.comb += self._failed.eq(self._must_not_end_warp)
         outcomes = self.continues + self._found + self._is_emptied + self._failed
         m.d.sync += Assert(
             outcomes == is_unwind, "an unwind does not come to one of four outcomes")

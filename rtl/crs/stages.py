@@ -49,7 +49,9 @@ def stack_step(params: SmParams) -> data.StructLayout:
     pair : 1
         Another push of the same instruction follows: both must fit.
     replayed : 1
-        The operation was parked, or had to replay, and comes back: it goes on, it does not begin.
+        The operation was parked, or gave way to another, and comes back. What it looks for, and
+        where it began, is kept; an unwind starts again at the topmost token of the state that is
+        committed.
     fault : 1
         Memory could not give the line that it needs.
     state : stack_state

@@ -50,6 +50,10 @@ class CallReturnStack(Component):
     engine writes dirty lines to memory, reads the next line, and replays the unwind. Error: nothing
     is written; an unwind part of which was written goes back to where it began (``origins``).
 
+    Trap: a warp enters the trap handler between two operations. A SET_MODE says by ``entry``
+    whether its frame has room, and by ``holes`` how many pushes fill the topmost line; the flow
+    unit pushes those and the frame. RESTORE is an unwind that ends at the frame.
+
     Two that come at once: see AccessArbiter for the access stage, TokenStore for tokens on chip,
     SpillFillEngine for the next visit and for replays. A push and a commit of different warps are
     written in the same cycle; of one warp there are never both.

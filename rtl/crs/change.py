@@ -157,19 +157,14 @@ class ChangeStage(Component):
         ends_half = last[1:bits].all() & chip_is_half & (last[0] | step.pair)
         in_upper_half = last[STEP_BITS]
         limit_is_upper_half = stage.limit[0]
-        with m.If(~stage.granule_matches.all()):
-            m.d.comb += self._at_limit.eq(0)
-        with m.Elif(in_upper_half):
-            m.d.comb += self._at_limit.eq(ends_half | ~limit_is_upper_half)
-        with m.Else():
-            m.d.comb += self._at_limit.eq(ends_half & ~limit_is_upper_half)
-
-        with m.If(self._line_is_missing):
-            m.d.comb += self.entry.eq(WarpError.MMU_FAULT)
-        with m.Elif(self._at_limit):
-            m.d.comb += self.entry.eq(WarpError.STACK_OVERFLOW)
-        with m.Else():
-            m.d.comb += self.entry.eq(WarpError.NONE)
+        # Each a Mux: before a reset has made the state known, an If would take what is unknown for
+        # 0 in a simulation of four states, and ``entry`` for known.
+        beyond_lower_half = ends_half & ~limit_is_upper_half
+        beyond_upper_half = ends_half | ~limit_is_upper_half
+        beyond_half = Mux(in_upper_half, beyond_upper_half, beyond_lower_half)
+        m.d.comb += self._at_limit.eq(stage.granule_matches.all() & beyond_half)
+        limit_error = Mux(self._at_limit, WarpError.STACK_OVERFLOW, WarpError.NONE)
+        m.d.comb += self.entry.eq(Mux(self._line_is_missing, WarpError.MMU_FAULT, limit_error))
         m.d.comb += self._stores.eq(
             stage.valid & self._pushes & ~self._line_is_missing & ~self._at_limit)
 

@@ -1,271 +1,622 @@
-"""The spill and fill engine: looks at one warp after the other, and decides what moves between cache and memory."""
+"""The spill and fill engine: visits one warp after the other, and decides what moves between cache
+and memory."""
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, enum
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component, members_of
+from rtl.component import Component
 from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES, TOKENS_PER_LINE
-from rtl.layouts import BLOCK_ADDRESS_BITS, DEPTH_BITS, LINE_BITS, Event
+from rtl.layouts import BLOCK_ADDRESS_BITS, DEPTH_BITS, LINE_BITS, Event, MemoryPort
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 
 from .lines import LineTransfer
-from .records import Parking, StackStates, commit_flags, fills_up_to, spills_from
-from .tokens import PLACE_BITS
+from .records import Parking, StackStates, fills_up_to, spills_from
+from .stages import change_flags, commit_flags, replay
+from .tokens import PLACE_BITS, TokenPort
 
-__all__ = ["SpillFillEngine", "VisitStep"]
+__all__ = ["Action", "ActionView", "SpillFillEngine", "VisitStep", "warp_view"]
 
 _LINES_PER_GRANULE_BITS = (CRS_GRANULE // LINE_BYTES - 1).bit_length()
-_OF_LINES = ("tokens", "write_fault", "spill", "fill", "port")
 
 
 class VisitStep(enum.Enum, shape=2):
-    """A warp is chosen, that whose line has come, else one that has a hint; its words are read; what then."""
+    """A visit's steps, a cycle each; ACT may wait."""
 
     SELECT = 0
+    """A warp is chosen: that whose line has come, else one that has a hint."""
     READ = 1
+    """Its words are read."""
     DECIDE = 2
+    """What is to be done for it is decided: an :class:`Action`."""
     ACT = 3
+    """It is done."""
 
 
-def _view(params: SmParams) -> data.StructLayout:
-    """A warp, as it is read: ``lines`` on chip, ``dirty`` ones that are not about to be written; what ``cleaned`` is
-    when the next line is written; some are about to be (``leaving``); ``writes`` are on their way to memory, or about
-    to be."""
+class ActionView(enum.EnumView):
+    """An :class:`Action` in hardware, with its predicates."""
+
+    @property
+    def is_for_arrival(self) -> Value:
+        """It is about a line that has come."""
+        return self._is_one_of(Action.DISCARD, Action.FAIL, Action.INSTALL)
+
+    @property
+    def fills(self) -> Value:
+        """A line is requested."""
+        return self._is_one_of(Action.FILL, Action.WAKE_AND_FILL)
+
+    @property
+    def wakes(self) -> Value:
+        """An operation that was parked replays."""
+        return self._is_one_of(Action.WAKE, Action.WAKE_AND_FILL)
+
+    def _is_one_of(self, *actions: "Action") -> Value:
+        return self.as_value().matches(*(each.value for each in actions))
+
+
+class Action(enum.Enum, shape=4, view_class=ActionView):
+    """What a visit does for its warp."""
+
+    NONE = 0
+    """Nothing moves. A write-back whose last lines are on their way waits for confirmation."""
+    FILL = 1
+    """The line below those on chip is requested."""
+    WAKE = 2
+    """What the parked operation waits for is so: it replays."""
+    WAKE_AND_FILL = 3
+    """Both."""
+    SPILL = 4
+    """Dirty lines go to memory."""
+    POSTPONE = 5
+    """Dirty lines would, but as many writes as can be counted are under way."""
+    DISCARD = 8
+    """The line that has come is of no use."""
+    FAIL = 9
+    """Memory could not give the line that an operation waits for: it replays, with a fault."""
+    INSTALL = 10
+    """The line that has come is put into the cache. An operation that waits for it replays."""
+
+
+def warp_view(params: SmParams) -> data.StructLayout:
+    """What the engine has read of the warp that it visits.
+
+    Fields
+    ------
+    last : 17
+        Number of the topmost token.
+    lines : 0 to all
+        Lines on chip.
+    below : counter
+    dirty : 0 to all
+        Dirty lines that are not about to leave.
+    leaving : 1
+        Some are about to leave.
+    next_cleaned : counter
+        What ``cleaned`` is when the next line has left.
+    writes : 0 to one less than twice all
+        Writes that memory has not confirmed, or that are about to leave.
+    parked, writing_back, parking : 1, 1, Parking
+        See StackStates.
+    has_region : 1
+    filling : 1
+        A line is on its way from memory.
+    stale : 1
+        That line is of no use any more.
+    region : address in granules
+    """
     count = params.stack_count_bits
     return data.StructLayout({
-        "last": DEPTH_BITS, "lines": count, "dirty": count, "below": count, "next_cleaned": count, "leaving": 1,
-        "writes": count, "parked": 1, "flushing": 1, "parking": Parking, "memory": 1, "filling": 1, "stale": 1,
-        "region": BLOCK_ADDRESS_BITS})
-
-
-_ACTIONS = data.StructLayout(dict.fromkeys((
-    "discard", "fail", "install", "spill", "wake", "ask", "poll", "flush"), 1))
-"""What is to be done: a line that has come is thrown away (``discard``), an error that an operation has waited for
-(``fail``), or put in (``install``); or lines go to memory (``spill``); or an operation returns into the pipeline
-(``wake``), a line is asked for (``ask``), or both; or lines would go to memory if more writes might be on their way
-(``poll``). That may be the end of a write-back, but for memory's confirmation (``flush``)."""
+        "last": DEPTH_BITS,
+        "lines": count,
+        "below": count,
+        "dirty": count,
+        "leaving": 1,
+        "next_cleaned": count,
+        "writes": count,
+        "parked": 1,
+        "writing_back": 1,
+        "parking": Parking,
+        "has_region": 1,
+        "filling": 1,
+        "stale": 1,
+        "region": BLOCK_ADDRESS_BITS,
+    })
 
 
 class SpillFillEngine(Component):
-    """A visit to a warp takes four cycles. Meanwhile pushes and unwinds go on: by them neither the line below those on
-    chip changes, nor the oldest dirty line as long as another one is dirty. If something else changes they are given
-    up.
+    """Moves lines for all warps, and has the operations that wait for lines.
+
+    ::
+
+        change flags, commit flags, lines that moved
+              |
+              v
+          hints, urgent --> SELECT --> READ --> DECIDE --> ACT --> jobs, installs, replays
+                              ^                             |
+                              +---- retry: a hint again <---+
+
+    A visit takes four cycles. Meanwhile pushes and unwinds go on: by them neither the line below
+    those on chip changes, nor the oldest dirty line as long as another one is dirty. If something
+    else changes, the visit is given up, and another one is made.
 
     Members
     -------
-    change : In(struct)
-        From the second stage: a write-back is parked (``flushes``). A token that was pushed has made the last line that
-        has room full, all others being dirty (``fills``); has taken the place of the lowest line (``drops``); is the
-        first of its line (``begins_line``). It has left so many dirty lines that one is to be written to memory, or
-        could not be pushed, since the topmost line is not on chip: that ``urges``, as a write-back does.
+    change : In(change_flags)
     commit : In(commit_flags)
     below, cleaned : Out
         The counters of the warp of ``commit``, as they are with what is written in this cycle.
-    full : Out(warps)
+    cache_is_full : Out(warps)
         Whose lines are all dirty, and the last one full.
-    again, again_free, waking : Out(Event(again)), In(1), Out(1)
-        An operation comes back into the pipeline; ``waking``: perhaps in this cycle, nobody else may.
+    replay, replay_ready, replay_soon : Out(Event(replay)), In(1), Out(1)
+        An operation comes back into the pipeline. ``replay_soon``: perhaps in this cycle, so that
+        the replay register has to be kept for it.
     tokens, write_fault, spill, fill, port
         See LineTransfer.
     """
 
     def __init__(self, params: SmParams, states: StackStates) -> None:
-        self._states, self._params, self._warps = states, params, params.warps
-        count = params.stack_count_bits
+        self._params = params
+        self._states = states
         self.lines = LineTransfer(params)
         super().__init__({
-            "change": In(data.StructLayout({
-                "warp": params.warp_bits, "flushes": 1, "fills": 1, "drops": 1, "begins_line": 1, "urges": 1})),
-            "commit": In(commit_flags(params)), "below": Out(count), "cleaned": Out(count),
-            "full": Out(params.warps), "again_free": In(1), "waking": Out(1),
-            "again": Out(Event(data.StructLayout({"warp": params.warp_bits, "parking": Parking, "fault": 1}))),
-            **members_of(self.lines, *_OF_LINES)})
+            "change": In(change_flags(params)),
+            "commit": In(commit_flags(params)),
+            "below": Out(params.stack_count_bits),
+            "cleaned": Out(params.stack_count_bits),
+            "cache_is_full": Out(params.warps),
+            "replay": Out(Event(replay(params))),
+            "replay_ready": In(1),
+            "replay_soon": Out(1),
+            "tokens": Out(TokenPort(params)),
+            "write_fault": Out(Event(params.warp_bits)),
+            "spill": Out(1),
+            "fill": Out(1),
+            "port": Out(MemoryPort(params.warp_bits)),
+        })
         self.warp = Signal(params.warp_bits)
-        """Who is looked at."""
+        """The warp that is visited."""
         self.stale = Signal(params.warps)
-        """Whose line that is on its way is of no use any more."""
+        """By warp: its line that is on its way is of no use any more."""
         self._hints = Signal(params.warps, name="hints")
-        """Who has something to look at."""
+        """By warp: there may be something to do for it."""
         self._urgent = Signal(params.warps, name="urgent")
-        """Who is looked at before others."""
-        self._view: Any = Signal(_view(params))
-        self._confirmed = Signal()
-        """Memory takes the last line of a write-back."""
-        self._state, self._actions, self._arrival = Signal(VisitStep), Signal(_ACTIONS), Signal()
-        """The step of the visit; what is to be done; whether that is for a line that has come."""
-        self._stirred, self._popped, self._begun = (Signal(name=name) for name in ("stirred", "popped", "begun"))
-        """What the warp's commits and pushes have done since the visit began."""
-        self._number, self._more, self._keep = (
-            Signal(bits, name=name) for name, bits in (
-                ("number", LINE_BITS), ("more", params.stack_slot_bits), ("keep", TOKENS_PER_LINE)))
-        """The line that moves, how many are written behind it, and which tokens of the last one are on the stack."""
+        """By warp: it is visited before others."""
+        self._some_urgent = Signal(name="some_urgent")
+        self._turn = Signal(params.warp_bits, name="turn")
+        """Of equal warps, which one is preferred."""
+        self._step = Signal(VisitStep, name="step")
+        self._for_arrival = Signal(name="for_arrival")
+        """The visit is for a line that has come."""
+        self._view: Any = Signal(warp_view(params), name="view")
+        """The visited warp's words, as they were a cycle ago."""
+        self._drains = Signal(name="drains")
+        """An operation of the warp waits until all dirty lines have left."""
+        self._must_write = Signal(name="must_write")
+        """Dirty lines are to be written."""
+        self._may_write = Signal(name="may_write")
+        """So many more writes may be under way."""
+        self._wait_is_over = Signal(name="wait_is_over")
+        """What an operation waits for is so."""
+        self._is_useless = Signal(name="is_useless")
+        """The line that has come is of no use."""
+
+        # What has happened to the warp since the visit began.
+        self._visits = Signal(name="visits")
+        """A visit is under way."""
+        self._commits = Signal(name="commits")
+        """The commit stage has a step of the visited warp."""
+        self._begins_line = Signal(name="begins_line")
+        """A push of it begins a line."""
+        self._was_invalidated = Signal(name="was_invalidated")
+        self._was_committed = Signal(name="was_committed")
+        """A state was written for it: tokens were popped."""
+        self._line_was_begun = Signal(name="line_was_begun")
+        self._is_given_up = Signal(name="is_given_up")
+        """The visit would act on what is not so any more."""
+
+        # What was decided.
+        self._action: Any = Signal(Action, name="action")
+        self._for_write_back = Signal(name="for_write_back")
+        """The warp had a write-back that waits."""
+        self._number = Signal(LINE_BITS, name="number")
+        """The line that moves."""
+        self._more = Signal(params.stack_slot_bits, name="more")
+        """How many are written behind it."""
+        self._keep = Signal(TOKENS_PER_LINE, name="keep")
+        """Which tokens of the last one are on the stack."""
+
+        # What a visit does.
+        self._confirmed = Signal(name="confirmed")
+        """Memory confirms the last line of a write-back in this cycle: that operation replays."""
+        self._installs = Signal(name="installs")
+        self._requests_line = Signal(name="requests_line")
+        self._replays = Signal(name="replays")
+        """The visited warp's operation replays."""
+        self._awaits_confirmation = Signal(name="awaits_confirmation")
+        """Of the warp's write-back only memory's confirmation is to come."""
+        self._retry = Signal(name="retry")
+        """The warp is to be visited once more."""
+        self._done = Signal(name="done")
+        """The visit is over."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.lines = self.lines
-        self.join(m, self.lines, *_OF_LINES)
-        self._look(m)
+        self._connect_lines(m)
+        self._read(m)
+        self._check_spill(m)
+        self._check_wait(m)
+        self._check_arrival(m)
+        self._decide(m)
+        self._select_lines(m)
+        self._watch(m)
+        self._act(m)
+        self._replay(m)
         self._count(m)
-        states, view, lines, back, job, confirmed = (
-            self._states, self._view, self.lines, self.again, self.lines.job, self._confirmed)
-        change, commit, arrived, installed = self.change, self.commit, lines.arrived, lines.install.valid
-        state, arrival, actions = self._state, self._arrival, self._actions
-
-        # What is to be done. As many lines may be on their way to memory as can be counted.
-        few, most, all_lines = fills_up_to(self._params), (1 << len(view.writes)) - 1, self._params.stack_lines
-        number, more, keep = self._number, self._more, self._keep
-        flushes, waits = view.flushing | (view.parked & (view.parking == Parking.SINK)), view.flushing | view.parked
-        some = view.memory & Mux(waits, flushes & (view.dirty != 0), view.dirty >= spills_from(self._params))
-        over = waits & Mux(flushes, ~view.memory | ((view.dirty == 0) & ~view.leaving & (
-            ~view.flushing | (view.writes == 0))), view.lines != 0)
-        # A line that memory refuses fails no operation whose dirty lines are still to leave: it asks once more.
-        useless = view.stale | Mux(arrived.payload.error, ~view.parked | flushes, view.lines > few)
-        with m.If(state == VisitStep.DECIDE):
-            m.d.sync += [
-                actions.discard.eq(arrival & useless), actions.fail.eq(arrival & ~useless & arrived.payload.error),
-                actions.install.eq(arrival & ~useless & ~arrived.payload.error),
-                actions.spill.eq(~arrival & some & (
-                    view.writes <= Mux(flushes, most - all_lines, most - 1))),
-                actions.flush.eq(view.flushing), actions.poll.eq(some), actions.wake.eq(~arrival & over & ~some),
-                actions.ask.eq(view.memory & ~flushes & ~view.filling & (view.lines <= few) & ~some & ~arrival),
-                more.eq(Mux(flushes, view.dirty - 1, 0)),
-                keep.eq(Cat((view.last[:PLACE_BITS] >= place) | ~flushes for place in range(TOKENS_PER_LINE))),
-                number.eq(view.last[PLACE_BITS:] - Mux(some & ~arrival, view.dirty - 1, view.lines))]
-
-        # Whether the warp's commit, or a line that it begins, makes that wrong. A line that is to be put in has its
-        # place as long as no other one was begun since; lines to be written have others above them as long as nothing
-        # was popped.
-        stirred, popped, begun, later, given_up = self._stirred, self._popped, self._begun, Signal(), Signal()
-        visits, commits = state != VisitStep.SELECT, commit.warp == self.warp
-        disturbed = change.begins_line & (change.warp == self.warp)
-        m.d.sync += [
-            stirred.eq(visits & commits & commit.stirs), begun.eq(visits & (begun | disturbed)),
-            popped.eq(visits & (popped | (commits & commit.writes))),
-            lines.lowered.valid.eq(commit.lowers), lines.lowered.payload.eq(commit.warp)]
-        m.d.comb += given_up.eq(visits & (stirred | ((state == VisitStep.ACT) & actions.spill & popped)))
-
-        # It is done.
-        acts, confirms = Signal(), Signal()
-        free, blocks, asks = self.again_free & ~confirmed, ~lines.free & ~arrived.valid, job.valid & ~actions.spill
-        fills, serves = actions.ask & ~number[-1], ~(arrival | actions.spill)
-        m.d.comb += [
-            acts.eq((state == VisitStep.ACT) & ~given_up),
-            installed.eq(acts & actions.install & ~begun & lines.install_free),
-            lines.install.payload.eq(Cat(number[:self._params.stack_slot_bits], self.warp)),
-            job.valid.eq(acts & (actions.spill | fills) & lines.free),
-            job.payload.warp.eq(self.warp), job.payload.spill.eq(actions.spill), job.payload.slot.eq(number),
-            job.payload.more.eq(more), job.payload.keep.eq(keep), job.payload.cleaned.eq(view.next_cleaned),
-            job.payload.address.eq(Cat(Const(0, _LINES_PER_GRANULE_BITS), view.region) + number),
-            arrived.ready.eq((acts & (actions.discard | (actions.fail & free))) | installed),
-            confirms.eq(acts & actions.flush & Mux(actions.spill, lines.free, serves & ~actions.poll & ~actions.wake)),
-            # That memory refuses a line which is of no use says nothing of the line that an operation waits for.
-            later.eq(given_up | (acts & (
-                (actions.discard & (view.stale | ~arrived.payload.error)) | (actions.spill & ~blocks) | (serves & (
-                    actions.poll | (fills & ~lines.free) | (actions.wake & ~free)))))),
-            self.waking.eq(((state == VisitStep.ACT) & (actions.wake | arrival)) | confirmed),
-            back.valid.eq((confirmed & self.again_free) | (free & (
-                (acts & (actions.fail | actions.wake)) | (installed & view.parked & ~flushes)))),
-            back.payload.warp.eq(Mux(confirmed, lines.acknowledged.payload, self.warp)),
-            back.payload.parking.eq(Mux(confirmed | view.flushing, Parking.WRITE_BACK, view.parking)),
-            back.payload.fault.eq(actions.fail & ~confirmed)]
-        states.below.write(m, installed, self.warp, view.below - 1)
-        states.filling.write(m, asks | arrived.ready, self.warp, asks)
-
-        # The next step of the visit. A line that is in may be followed by another at once.
-        looks = (state == VisitStep.READ) & ~arrival & ~given_up
-        hinted, chosen = self._choose(m, looks, later)
-        self._remember(m, asks, confirms)
-        with m.Switch(state):
-            with m.Case(VisitStep.SELECT):
-                m.d.sync += [arrival.eq(arrived.valid), self.warp.eq(Mux(arrived.valid, arrived.payload.warp, chosen))]
-                with m.If(arrived.valid | hinted):
-                    m.d.sync += state.eq(VisitStep.READ)
-            with m.Case(VisitStep.READ):
-                m.d.sync += state.eq(VisitStep.DECIDE)
-            with m.Case(VisitStep.DECIDE):
-                m.d.sync += state.eq(VisitStep.ACT)
-            with m.Case(VisitStep.ACT):
-                with m.If(installed):
-                    m.d.sync += [state.eq(VisitStep.READ), arrival.eq(0)]
-                with m.Elif(~((actions.install & ~(begun | disturbed)) | (actions.spill & blocks))):
-                    m.d.sync += state.eq(VisitStep.SELECT)
-        with m.If(given_up):
-            m.d.sync += state.eq(VisitStep.SELECT)
-        waiting = states.parked.read(m, back.payload.warp) | states.flushing.read(m, back.payload.warp)
-        m.d.sync += [Assert(~arrived.ready | view.filling, "a line has come that nobody asked for"),
-                     Assert(~back.valid | waiting, "an operation comes back that is not parked")]
+        self._remember(m)
+        self._hint(m)
+        self._step_visit(m)
         return m
 
-    def _look(self, m: Module) -> None:
-        """Reads the words of the warp that is looked at."""
-        leaving, states, view = self.lines.leaving, self._states, self._view
-        state, below, cleaned, acknowledged, region, sizes = (words.read(m, self.warp) for words in (
-            states.states, states.below, states.cleaned, states.acknowledged, states.regions, states.sizes))
-        out = Mux(leaving.warp == self.warp, leaving.lines, 0)
-        m.d.sync += [
-            view.last.eq(state.last), view.lines.eq(state.entered - below), view.below.eq(below),
-            view.dirty.eq(state.dirtied - cleaned - out), view.leaving.eq(out != 0),
-            view.next_cleaned.eq(cleaned + out + 1), view.writes.eq(cleaned + out - acknowledged),
-            *(view[name].eq(getattr(states, name).read(m, self.warp))
-              for name in ("filling", "parking", "parked", "flushing")),
-            view.stale.eq(self.stale.bit_select(self.warp, 1)), view.region.eq(region), view.memory.eq(sizes.memory)]
+    def _connect_lines(self, m: Module) -> None:
+        """The line transfer is a part of the engine."""
+        m.submodules.lines = lines = self.lines
+        connect(m, lines.tokens, flipped(self.tokens))
+        connect(m, lines.write_fault, flipped(self.write_fault))
+        connect(m, lines.port, flipped(self.port))
+        m.d.comb += self.spill.eq(lines.spill)
+        m.d.comb += self.fill.eq(lines.fill)
+        m.d.sync += lines.keeps_lines.valid.eq(self.commit.keeps_lines)
+        m.d.sync += lines.keeps_lines.payload.eq(self.commit.warp)
+
+    def _read(self, m: Module) -> None:
+        """READ: the words of the warp, a cycle later in ``view``. They are read in all steps."""
+        states = self._states
+        view = self._view
+        leaving = self.lines.leaving
+        state = states.states.read(m, self.warp)
+        below = states.below.read(m, self.warp)
+        cleaned = states.cleaned.read(m, self.warp)
+        acknowledged = states.acknowledged.read(m, self.warp)
+        lines_leaving = Mux(leaving.warp == self.warp, leaving.lines, 0)
+        m.d.sync += view.last.eq(state.last)
+        m.d.sync += view.lines.eq(state.entered - below)
+        m.d.sync += view.below.eq(below)
+        m.d.sync += view.dirty.eq(state.dirtied - cleaned - lines_leaving)
+        m.d.sync += view.leaving.eq(lines_leaving != 0)
+        m.d.sync += view.next_cleaned.eq(cleaned + lines_leaving + 1)
+        m.d.sync += view.writes.eq(cleaned + lines_leaving - acknowledged)
+        m.d.sync += view.parked.eq(states.parked.read(m, self.warp))
+        m.d.sync += view.writing_back.eq(states.writing_back.read(m, self.warp))
+        m.d.sync += view.parking.eq(states.parking.read(m, self.warp))
+        m.d.sync += view.has_region.eq(states.sizes.read(m, self.warp).has_region)
+        m.d.sync += view.filling.eq(states.filling.read(m, self.warp))
+        m.d.sync += view.stale.eq(self.stale.bit_select(self.warp, 1))
+        m.d.sync += view.region.eq(states.regions.read(m, self.warp))
+
+    def _check_spill(self, m: Module) -> None:
+        """DECIDE: whether lines are to be written. All dirty ones, if an operation waits for that;
+        none, if it waits for a line from memory; else the oldest, if too many are dirty."""
+        view = self._view
+        has_parked = view.parked | view.writing_back
+        m.d.comb += self._drains.eq(
+            view.writing_back | (view.parked & (view.parking == Parking.EVICT)))
+        with m.If(self._drains):
+            m.d.comb += self._must_write.eq(view.has_region & (view.dirty != 0))
+        with m.Elif(~has_parked):
+            m.d.comb += self._must_write.eq(
+                view.has_region & (view.dirty >= spills_from(self._params)))
+
+        # As many writes may be under way as can be counted: those of all lines, or of one.
+        most_writes = (1 << len(view.writes)) - 1
+        with m.If(self._drains):
+            m.d.comb += self._may_write.eq(view.writes <= most_writes - self._params.stack_lines)
+        with m.Else():
+            m.d.comb += self._may_write.eq(view.writes <= most_writes - 1)
+
+    def _check_wait(self, m: Module) -> None:
+        """DECIDE: whether what an operation waits for is so: all dirty lines have left, and of a
+        write-back memory has confirmed them; or a line is on chip."""
+        view = self._view
+        has_parked = view.parked | view.writing_back
+        has_all_left = (view.dirty == 0) & ~view.leaving
+        is_confirmed = ~view.writing_back | (view.writes == 0)
+        with m.If(self._drains):
+            m.d.comb += self._wait_is_over.eq(
+                ~view.has_region | (has_all_left & is_confirmed))
+        with m.Elif(has_parked):
+            m.d.comb += self._wait_is_over.eq(view.lines != 0)
+
+    def _check_arrival(self, m: Module) -> None:
+        """DECIDE: whether a line that has come is of use. An error fails no operation that still
+        waits for dirty lines to leave: it requests the line once more."""
+        view = self._view
+        waits_for_line = view.parked & ~self._drains
+        has_no_room = view.lines > fills_up_to(self._params)
+        with m.If(self.lines.arrived.payload.error):
+            m.d.comb += self._is_useless.eq(view.stale | ~waits_for_line)
+        with m.Else():
+            m.d.comb += self._is_useless.eq(view.stale | has_no_room)
+
+    def _decide(self, m: Module) -> None:
+        """DECIDE: what is to be done. A line that has come goes first, then dirty lines that have
+        to leave, then what an operation waits for, then the next line below."""
+        view = self._view
+        has_room = view.lines <= fills_up_to(self._params)
+        may_fill = Signal()
+        m.d.comb += may_fill.eq(view.has_region & ~self._drains & ~view.filling & has_room)
+        action = Signal(Action)
+        with m.If(self._for_arrival & self._is_useless):
+            m.d.comb += action.eq(Action.DISCARD)
+        with m.Elif(self._for_arrival & self.lines.arrived.payload.error):
+            m.d.comb += action.eq(Action.FAIL)
+        with m.Elif(self._for_arrival):
+            m.d.comb += action.eq(Action.INSTALL)
+        with m.Elif(self._must_write & self._may_write):
+            m.d.comb += action.eq(Action.SPILL)
+        with m.Elif(self._must_write):
+            m.d.comb += action.eq(Action.POSTPONE)
+        with m.Elif(self._wait_is_over & may_fill):
+            m.d.comb += action.eq(Action.WAKE_AND_FILL)
+        with m.Elif(self._wait_is_over):
+            m.d.comb += action.eq(Action.WAKE)
+        with m.Elif(may_fill):
+            m.d.comb += action.eq(Action.FILL)
+        with m.If(self._step == VisitStep.DECIDE):
+            m.d.sync += self._action.eq(action)
+            m.d.sync += self._for_write_back.eq(view.writing_back)
+
+    def _select_lines(self, m: Module) -> None:
+        """DECIDE: the lines that the action is about: the lowest dirty one and those above it, or
+        the one below those on chip."""
+        view = self._view
+        top_line = view.last[PLACE_BITS:]
+        with m.If(self._step == VisitStep.DECIDE):
+            with m.If(self._must_write & ~self._for_arrival):
+                m.d.sync += self._number.eq(top_line - (view.dirty - 1))
+            with m.Else():
+                m.d.sync += self._number.eq(top_line - view.lines)
+            m.d.sync += self._more.eq(Mux(self._drains, view.dirty - 1, 0))
+            for place in range(TOKENS_PER_LINE):
+                is_on_stack = view.last[:PLACE_BITS] >= place
+                m.d.sync += self._keep[place].eq(is_on_stack | ~self._drains)
+
+    def _watch(self, m: Module) -> None:
+        """Whether a commit of the warp, or a line that it begins, makes a decision wrong. A line
+        that is to be installed has its slot as long as no other one was begun since; lines to be
+        written have others above them as long as nothing was popped."""
+        step = self._step
+        commit = self.commit
+        change = self.change
+        m.d.comb += self._visits.eq(step != VisitStep.SELECT)
+        m.d.comb += self._commits.eq(commit.warp == self.warp)
+        m.d.comb += self._begins_line.eq(change.begins_line & (change.warp == self.warp))
+        m.d.sync += self._was_invalidated.eq(
+            self._visits & self._commits & commit.invalidates)
+        m.d.sync += self._was_committed.eq(
+            self._visits & (self._was_committed | (self._commits & commit.writes)))
+        m.d.sync += self._line_was_begun.eq(
+            self._visits & (self._line_was_begun | self._begins_line))
+        spill_is_wrong = (
+            (step == VisitStep.ACT) & (self._action == Action.SPILL) & self._was_committed)
+        m.d.comb += self._is_given_up.eq(
+            self._visits & (self._was_invalidated | spill_is_wrong))
+
+    def _act(self, m: Module) -> None:
+        """ACT: each action hands over what it has, or waits, or is tried once more (``retry``)."""
+        action = self._action
+        arrived = self.lines.arrived
+        job = self.lines.job
+        can_replay = self.replay_ready & ~self._confirmed
+        has_line_below = ~self._number[-1]
+        region = Cat(Const(0, _LINES_PER_GRANULE_BITS), self._view.region)
+        m.d.comb += job.payload.warp.eq(self.warp)
+        m.d.comb += job.payload.spill.eq(action == Action.SPILL)
+        m.d.comb += job.payload.address.eq(region + self._number)
+        m.d.comb += job.payload.slot.eq(self._number)
+        m.d.comb += job.payload.more.eq(self._more)
+        m.d.comb += job.payload.keep.eq(self._keep)
+        m.d.comb += job.payload.cleaned.eq(self._view.next_cleaned)
+        m.d.comb += self.lines.install.payload.eq(
+            Cat(self._number[:self._params.stack_slot_bits], self.warp))
+        m.d.comb += self._done.eq(1)
+        with m.If(self._is_given_up):
+            m.d.comb += self._retry.eq(1)
+        with m.Elif(self._step == VisitStep.ACT), m.Switch(action):
+            with m.Case(Action.DISCARD):
+                # That memory refuses a line that is of no use says nothing of the line that an
+                # operation waits for.
+                m.d.comb += arrived.ready.eq(1)
+                m.d.comb += self._retry.eq(self._view.stale | ~arrived.payload.error)
+            with m.Case(Action.FAIL):
+                # If it cannot replay now, the line stays, and the warp is visited for it again.
+                m.d.comb += self._replays.eq(can_replay)
+                m.d.comb += arrived.ready.eq(can_replay)
+            with m.Case(Action.INSTALL):
+                # In a cycle without a push; not if a line was begun, which may have its slot.
+                with m.If(self._line_was_begun):
+                    m.d.comb += self._done.eq(1)
+                with m.Elif(self.lines.install_free):
+                    m.d.comb += self._installs.eq(1)
+                    m.d.comb += arrived.ready.eq(1)
+                    m.d.comb += self._replays.eq(
+                        can_replay & self._view.parked & ~self._drains)
+                with m.Else():
+                    m.d.comb += self._done.eq(self._begins_line)
+            with m.Case(Action.SPILL):
+                with m.If(self.lines.free):
+                    m.d.comb += job.valid.eq(1)
+                    m.d.comb += self._awaits_confirmation.eq(self._for_write_back)
+                    m.d.comb += self._retry.eq(1)
+                with m.Else():
+                    # The transfer is busy: a line that has come goes first.
+                    m.d.comb += self._retry.eq(arrived.valid)
+                    m.d.comb += self._done.eq(arrived.valid)
+            with m.Case(Action.POSTPONE):
+                m.d.comb += self._retry.eq(1)
+            with m.Case(Action.WAKE, Action.FILL, Action.WAKE_AND_FILL):
+                fills = action.fills & has_line_below
+                m.d.comb += self._replays.eq(action.wakes & can_replay)
+                m.d.comb += self._requests_line.eq(fills & self.lines.free)
+                m.d.comb += job.valid.eq(fills & self.lines.free)
+                m.d.comb += self._retry.eq(
+                    (action.wakes & ~can_replay) | (fills & ~self.lines.free))
+            with m.Case(Action.NONE):
+                m.d.comb += self._awaits_confirmation.eq(self._for_write_back)
+
+        m.d.comb += self.lines.install.valid.eq(self._installs)
+        self._states.below.write(m, self._installs, self.warp, self._view.below - 1)
+        self._states.filling.write(
+            m, self._requests_line | arrived.ready, self.warp, self._requests_line)
+        m.d.sync += Assert(
+            ~arrived.ready | self._view.filling, "a line has come that nobody asked for")
+
+    def _step_visit(self, m: Module) -> None:
+        """The steps of a visit. A line that is in may be followed by another at once."""
+        arrived = self.lines.arrived
+        some_warp, warp = self._choose()
+        with m.Switch(self._step):
+            with m.Case(VisitStep.SELECT):
+                m.d.sync += self._for_arrival.eq(arrived.valid)
+                m.d.sync += self.warp.eq(Mux(arrived.valid, arrived.payload.warp, warp))
+                with m.If(arrived.valid | some_warp):
+                    m.d.sync += self._step.eq(VisitStep.READ)
+            with m.Case(VisitStep.READ):
+                m.d.sync += self._step.eq(VisitStep.DECIDE)
+            with m.Case(VisitStep.DECIDE):
+                m.d.sync += self._step.eq(VisitStep.ACT)
+            with m.Case(VisitStep.ACT):
+                with m.If(self._installs):
+                    m.d.sync += self._for_arrival.eq(0)
+                    m.d.sync += self._step.eq(VisitStep.READ)
+                with m.Elif(self._done):
+                    m.d.sync += self._step.eq(VisitStep.SELECT)
+        with m.If(self._is_given_up):
+            m.d.sync += self._step.eq(VisitStep.SELECT)
+
+    def _replay(self, m: Module) -> None:
+        """Operations that come back into the pipeline. Memory's confirmation brings a write-back
+        back by itself, before what a visit has."""
+        replayed = self.replay
+        view = self._view
+        acts = self._step == VisitStep.ACT
+        m.d.comb += self.replay_soon.eq(
+            self._confirmed | (acts & (self._action.wakes | self._action.is_for_arrival)))
+        m.d.comb += replayed.valid.eq((self._confirmed & self.replay_ready) | self._replays)
+        with m.If(self._confirmed):
+            m.d.comb += replayed.payload.warp.eq(self.lines.acknowledged.payload)
+            m.d.comb += replayed.payload.parking.eq(Parking.WRITE_BACK)
+        with m.Else():
+            m.d.comb += replayed.payload.warp.eq(self.warp)
+            m.d.comb += replayed.payload.parking.eq(view.parking)
+            m.d.comb += replayed.payload.fault.eq(self._action == Action.FAIL)
+            with m.If(view.writing_back):
+                m.d.comb += replayed.payload.parking.eq(Parking.WRITE_BACK)
+        states = self._states
+        warp = replayed.payload.warp
+        is_parked = states.parked.read(m, warp) | states.writing_back.read(m, warp)
+        m.d.sync += Assert(
+            ~replayed.valid | is_parked, "an operation comes back that is not parked")
 
     def _count(self, m: Module) -> None:
-        """Counts lines that have gone to memory, and those that memory has taken. A write-back is over with the last
-        one of a warp that has given it all."""
-        lines, states, told, left = self.lines, self._states, self.lines.acknowledged, self.lines.left
-        count, given = (words.read(m, told.payload) for words in (states.acknowledged, states.cleaned))
-        next_count, warp = Signal(self._params.stack_count_bits), self.commit.warp
-        m.d.comb += [
-            next_count.eq(count + 1),
-            self._confirmed.eq(told.valid & states.confirming.read(m, told.payload) & (next_count == given)
-                               & ((lines.leaving.lines == 0) | (lines.leaving.warp != told.payload))),
-            self.below.eq(Mux(lines.install.valid & (self.warp == warp), self._view.below - 1,
-                              states.below.read(m, warp))),
-            self.cleaned.eq(Mux(left.valid & (left.payload.warp == warp), left.payload.cleaned,
-                                states.cleaned.read(m, warp)))]
+        """Counts lines that have gone to memory, and those that memory has taken. A write-back is
+        over with the last one of a warp that has given it all."""
+        lines = self.lines
+        states = self._states
+        left = lines.left
+        acknowledged = lines.acknowledged
+        leaving = lines.leaving
+        warp = self.commit.warp
+        count = states.acknowledged.read(m, acknowledged.payload)
+        given = states.cleaned.read(m, acknowledged.payload)
+        confirming = states.confirming.read(m, acknowledged.payload)
+        next_count = Signal(self._params.stack_count_bits)
+        m.d.comb += next_count.eq(count + 1)
+        none_leaving = (leaving.lines == 0) | (leaving.warp != acknowledged.payload)
+        is_last = (next_count == given) & none_leaving
+        m.d.comb += self._confirmed.eq(acknowledged.valid & confirming & is_last)
         states.cleaned.write(m, left.valid, left.payload.warp, left.payload.cleaned)
-        states.acknowledged.write(m, told.valid, told.payload, next_count)
-        m.d.sync += Assert(~told.valid | (count != given), "memory has taken a line that nobody wrote")
+        states.acknowledged.write(m, acknowledged.valid, acknowledged.payload, next_count)
+        m.d.sync += Assert(
+            ~acknowledged.valid | (count != given), "memory has taken a line that nobody wrote")
 
-    def _remember(self, m: Module, asks: Any, confirms: Any) -> None:
-        """What operations wait for."""
-        states, change, commit, back, full, told, spilled, size = (
-            self._states, self.change, self.commit, self.again, self.full, self.lines.acknowledged, self.lines.spilled,
-            self._warps)
+        # The counters for the commit stage, with what is written in this cycle.
+        below = states.below.read(m, warp)
+        cleaned = states.cleaned.read(m, warp)
+        with m.If(self._installs & (self.warp == warp)):
+            m.d.comb += self.below.eq(self._view.below - 1)
+        with m.Else():
+            m.d.comb += self.below.eq(below)
+        with m.If(left.valid & (left.payload.warp == warp)):
+            m.d.comb += self.cleaned.eq(left.payload.cleaned)
+        with m.Else():
+            m.d.comb += self.cleaned.eq(cleaned)
+
+    def _remember(self, m: Module) -> None:
+        """What operations wait for, and whose lines are stale, or full."""
+        states = self._states
+        change = self.change
+        commit = self.commit
+        replayed = self.replay
+        spilled = self.lines.spilled
+        warps = self._params.warps
         states.parking.write(m, commit.parks, commit.warp, commit.parking)
-        # One that waits for memory's last confirmation may get it in this very cycle.
-        confirms &= states.flushing.read(m, self.warp) & ~(self._confirmed & (told.payload == self.warp))
-        for flag, sets, warp in ((states.parked, commit.parks, commit.warp),
-                                 (states.flushing, change.flushes, change.warp),
-                                 (states.confirming, confirms, self.warp)):
-            flag.write(m, sets, warp, 1)
-            flag.write(m, back.valid, back.payload.warp, 0)
-        m.d.sync += [
-            self.stale.eq((self.stale & ~one_hot(self.warp, size, asks)) | one_hot(change.warp, size, change.drops)
-                          | one_hot(commit.warp, size, commit.empties)),
-            full.eq((full | one_hot(change.warp, size, change.fills)) & ~one_hot(commit.warp, size, commit.writes)
-                    & ~one_hot(spilled.payload.warp, size, spilled.valid & spilled.payload.done))]
+        states.parked.write(m, commit.parks, commit.warp, 1)
+        states.parked.write(m, replayed.valid, replayed.payload.warp, 0)
+        states.writing_back.write(m, change.parks_write_back, change.warp, 1)
+        states.writing_back.write(m, replayed.valid, replayed.payload.warp, 0)
 
-    def _choose(self, m: Module, looks: Any, later: Any) -> tuple[Any, Any]:
-        """Whether a warp has a hint, and which is next: first those that are urgent. Of two each bit of their numbers
-        is preferred in turn, so that none waits for ever."""
-        states, change, commit, told, spilled, size = (
-            self._states, self.change, self.commit, self.lines.acknowledged, self.lines.spilled, self._warps)
-        hints, urgent, some_urgent, turn = self._hints, self._urgent, Signal(), Signal.like(self.warp)
-        kept = ~one_hot(self.warp, size, looks)
-        m.d.sync += [
-            turn.eq(turn + looks), some_urgent.eq(change.urges | (urgent & kept).any()),
-            urgent.eq((urgent & kept) | one_hot(change.warp, size, change.urges)),
-            hints.eq((hints & kept) | one_hot(self.warp, size, later)
-                     | one_hot(commit.warp, size, commit.lacks | commit.parks)
-                     | one_hot(spilled.payload.warp, size,
-                               spilled.valid & states.parked.read(m, spilled.payload.warp))
-                     | one_hot(told.payload, size, told.valid & states.flushing.read(m, told.payload)))]
+        # A write-back that awaits memory's last confirmation may get it in this very cycle.
+        confirmed_now = self._confirmed & (self.lines.acknowledged.payload == self.warp)
+        writing_back = states.writing_back.read(m, self.warp)
+        states.confirming.write(
+            m, self._awaits_confirmation & writing_back & ~confirmed_now, self.warp, 1)
+        states.confirming.write(m, replayed.valid, replayed.payload.warp, 0)
+
+        is_requested = one_hot(self.warp, warps, self._requests_line)
+        is_dropped = one_hot(change.warp, warps, change.drops_line)
+        is_emptied = one_hot(commit.warp, warps, commit.empties)
+        m.d.sync += self.stale.eq((self.stale & ~is_requested) | is_dropped | is_emptied)
+
+        is_filled = one_hot(change.warp, warps, change.fills_cache)
+        is_written = one_hot(commit.warp, warps, commit.writes)
+        is_spilled = one_hot(spilled.payload.warp, warps, spilled.valid & spilled.payload.done)
+        full = self.cache_is_full
+        m.d.sync += full.eq((full | is_filled) & ~is_written & ~is_spilled)
+
+    def _hint(self, m: Module) -> None:
+        """Who is to be visited. A visit takes its hint when it reads the warp."""
+        states = self._states
+        change = self.change
+        commit = self.commit
+        acknowledged = self.lines.acknowledged
+        spilled = self.lines.spilled
+        warps = self._params.warps
+        takes_hint = Signal(name="takes_hint")
+        m.d.comb += takes_hint.eq(
+            (self._step == VisitStep.READ) & ~self._for_arrival & ~self._is_given_up)
+        remains = ~one_hot(self.warp, warps, takes_hint)
+        urges = one_hot(change.warp, warps, change.is_urgent)
+        retries = one_hot(self.warp, warps, self._retry)
+        commits = one_hot(commit.warp, warps, commit.needs_fill | commit.parks)
+        parked = states.parked.read(m, spilled.payload.warp)
+        spills = one_hot(spilled.payload.warp, warps, spilled.valid & parked)
+        writing_back = states.writing_back.read(m, acknowledged.payload)
+        confirms = one_hot(acknowledged.payload, warps, acknowledged.valid & writing_back)
+        m.d.sync += self._urgent.eq((self._urgent & remains) | urges)
+        m.d.sync += self._hints.eq(
+            (self._hints & remains) | retries | commits | spills | confirms)
+
+        m.d.sync += self._some_urgent.eq(change.is_urgent | (self._urgent & remains).any())
+        m.d.sync += self._turn.eq(self._turn + takes_hint)
+
+    def _choose(self) -> tuple[Any, Any]:
+        """Whether a warp has a hint, and which one is next: urgent ones first. Of two halves of the
+        warps each bit of ``turn`` prefers one in turn, so that none waits for ever."""
+        turn = self._turn
 
         def search(candidates: Any, bit: int) -> tuple[Any, Any]:
             """Whether there are any, and the number of one."""
@@ -273,8 +624,9 @@ class SpillFillEngine(Component):
                 return candidates[0], Const(0, 0)
             if len(candidates) <= 1 << bit:
                 return search(candidates, bit - 1)
-            (some_low, low), (some_high, high) = (
-                search(half, bit - 1) for half in (candidates[:1 << bit], candidates[1 << bit:]))
-            ahead = some_high & (turn[bit] | ~some_low)
-            return some_low | some_high, Cat(Mux(ahead, high, low), ahead)
-        return search(Mux(some_urgent, urgent, hints), len(turn) - 1)
+            some_low, low = search(candidates[:1 << bit], bit - 1)
+            some_high, high = search(candidates[1 << bit:], bit - 1)
+            is_high = some_high & (turn[bit] | ~some_low)
+            return some_low | some_high, Cat(Mux(is_high, high, low), is_high)
+
+        return search(Mux(self._some_urgent, self._urgent, self._hints), len(turn) - 1)

@@ -1,185 +1,255 @@
-"""Judge and commit: a token against the codes of 32 threads, what the step comes to, the state that it leaves."""
+"""Judge: the third stage. A token against the codes of 32 threads, and what the step comes to."""
 
-from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import data
+from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
-from rtl.layouts import DEPTH_BITS, Event, ThreadCode, ThreadCodes, stack_result
+from rtl.isa.tokens import HOLE_BITS, TokenKind
+from rtl.layouts import DEPTH_BITS, ThreadCode, ThreadCodes, stack_result
 from rtl.params import WARP_THREADS, SmParams
 
-from .records import Origin, Parking, StackStates, commit_flags, fills_up_to, stack_step
-from .tokens import PLACE_BITS, StoredToken
+from .operations import StepOperation
+from .records import Parking, StackStates
+from .stages import changed_step, judged_step, stack_step
 
-__all__ = ["TokenJudge"]
+__all__ = ["JudgeStage"]
 
 _PC_ALIGNMENT_BITS = ceil_log2(INSTRUCTION_BYTES)
 
 
-class TokenJudge(Component):
-    """The third stage, and the fourth.
+class JudgeStage(Component):
+    """The third stage: whether an unwind ends with its token, and what comes of each operation.
 
-    A SYNC or DIVERGE token revives the threads of its mask that wait for nothing else; a token of another kind those
-    whose code is its kind, and it is an error if a thread of its mask has synchronised past it. POP_QUAD accepts a
-    QUAD token alone; it is an error if none of its threads lives.
+    A SYNC or DIVERGE token revives the threads of its mask that wait for nothing else; a token of
+    another kind those whose code is its kind, and it is an error if a thread of its mask has
+    synchronised past it. POP_QUAD accepts a QUAD token alone; it is an error if none of its threads
+    lives.
 
-    RESTORE stops at a TRAP token in a line's lowest place. The tokens of a line above it assign codes to threads that
-    have none yet: first those in place of a pc, then those of the mask, from the topmost token down. It is an error if
-    they are not MASKS tokens, or no thread is active. Who is active is not dead, but may have another code: it waits,
-    and SAM has made it active until RAM.
+    RESTORE ends at a TRAP token in a line's lowest place. The tokens of a line above it assign
+    codes to threads that have none yet: first those in place of a pc, then those of the mask, from
+    the topmost token down. It is an error if they are not MASKS tokens, or no thread is active. Who
+    is active is not dead, but may have another code: it waits, and SAM has made it active until
+    RAM.
 
     Members
     -------
-    stage : In(struct)
-        With the token that is looked at. ``seen``: there is one; ``more``: there is another one below it on chip;
-        ``bottom``: there is none on the stack. ``onward``: the unwind goes on unless the token ends it.
-
-        Known of the token by its kind and place: it ends the unwind (``halts``), in error if ``wrong``; or it does so
-        if there are threads for it (``may_halt``). In a trap frame, ``masks``: it is one of its MASKS tokens;
-        ``by_pc``, ``by_mask``: the codes that its threads get. Of the threads' codes as the tokens above leave them:
-        who goes on without his code if the token's mask has him, in a trap frame who is dead (``fits``); who has passed
-        it (``past``), either (``stops``); somebody waits for a RETURN token (``returned``) or for one of another kind
-        (``stuck``).
-    stays : In(1)
-        If the unwind goes on, it does so in the pipeline.
-    next, codes : Out(stack_step), Out(ThreadCodes)
-        The unwind as its next token finds it.
-    stops, goes_on : Out(1), Out(1)
-        An unwind ends with the token; it goes on.
-    result_valid, result, committed
-        See CallReturnStack.
-    flags : Out(commit_flags)
-    below, cleaned : In
-        The engine's counters of the warp of ``flags`` as they are now: lines may have come and gone since the step was
-        in the first stage.
+    stage : In(changed_step)
+        The register behind the change stage.
+    unwind_stays : In(1)
+        If the unwind goes on, it does so in the pipeline: its next token has the access stage, or
+        it replays.
+    ends, continues : Out(1), Out(1)
+        Late. An unwind ends with the token, found or in error; it goes on with the next token.
+    next_step, next_codes : Out(stack_step), Out(ThreadCodes)
+        The unwind and the threads' codes as its next token finds them.
+    result_valid, result
+        See StackPort.
+    outcome : Out(judged_step)
     """
 
     def __init__(self, params: SmParams, states: StackStates) -> None:
-        self._states, self._few = states, fills_up_to(params)
+        self._states = states
         super().__init__({
-            "stage": In(data.StructLayout({
-                "valid": 1, "run": stack_step(params), "seen": 1, "more": 1, "bottom": 1, "onward": 1,
-                "token": StoredToken, "halts": 1, "wrong": 1, "may_halt": 1, "masks": 1, "by_pc": 3, "by_mask": 3,
-                "codes": ThreadCodes, **dict.fromkeys(("fits", "past", "stops"), WARP_THREADS), "stuck": 1,
-                "returned": 1, "error": WarpError, "value": 32})), "stays": In(1), "next": Out(stack_step(params)),
-            "codes": Out(ThreadCodes), "stops": Out(1), "goes_on": Out(1), "result_valid": Out(1),
+            "stage": In(changed_step(params)),
+            "unwind_stays": In(1),
+            "ends": Out(1),
+            "continues": Out(1),
+            "next_step": Out(stack_step(params)),
+            "next_codes": Out(ThreadCodes),
+            "result_valid": Out(1),
             "result": Out(stack_result(params)),
-            "committed": Out(Event(data.StructLayout({"warp": params.warp_bits, "last": DEPTH_BITS}))),
-            "flags": Out(commit_flags(params)), "below": In(params.stack_count_bits),
-            "cleaned": In(params.stack_count_bits)})
-        self._left: Any = Signal(data.StructLayout({
-            "run": stack_step(params), "write": 1, "back": 1, "origin": Origin, "ends": 1, "empties": 1, "moves": 1,
-            "done": 1, "parks": 1, "parking": Parking}))
-        """What the step makes of its warp's stack. ``write``: the state is written, with what it was in ``origin`` if
-        ``back``; if ``ends``, no call is open, if ``empties``, no line is on chip any more. ``moves``: the warp's
-        memory is another. ``done``: the warp's next request may follow. ``parks``: the step goes on by the engine."""
+            "outcome": Out(judged_step(params)),
+        })
+        self._matching = Signal(WARP_THREADS, name="matching")
+        """Threads that go on at the token: of a frame, those that are active in it."""
+        self._revived = Signal(WARP_THREADS, name="revived")
+        """Threads that lose their code at the token."""
+        self._is_bad = Signal(name="is_bad")
+        """The token ends the unwind in STACK_ERROR."""
+        self._is_misaligned = Signal(name="is_misaligned")
+        """Its pc is no instruction's."""
+        self._must_not_end_warp = Signal(name="must_not_end_warp")
+        """It is an error to find no token that ends the unwind."""
+        self._found = Signal(name="found")
+        """The unwind ends with threads that go on."""
+        self._ends_warp = Signal(name="ends_warp")
+        """The unwind has seen all tokens: no thread goes on."""
+        self._is_emptied = Signal(name="is_emptied")
+        """It ends so, and not in error, but for a thread that has returned."""
+        self._failed = Signal(name="failed")
+        """The unwind ends in error: its stack is as it was before."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stage, run, step, token, answer, stops, goes_on = (
-            self.stage, self.stage.run, self.stage.run.step, self.stage.token, self.result, self.stops, self.goes_on)
-
-        # The threads, and whether the token is where the unwind ends.
-        matching, freed, alive, passed = Signal(WARP_THREADS), Signal(WARP_THREADS), Signal(), Signal()
-        bad, needed = Signal(), step.quad | step.frame
-        misaligned = ~step.quad & (
-            token.pc[HOLE_BITS:_PC_ALIGNMENT_BITS].any() | (token.pc[:HOLE_BITS].any() & ~step.frame))
-        m.d.comb += [
-            matching.eq(token.mask & (stage.fits | step.frame.replicate(WARP_THREADS))),
-            freed.eq(token.mask & stage.fits), alive.eq(matching.any()), passed.eq((token.mask & stage.past).any()),
-            stops.eq(stage.halts | (stage.may_halt & (token.mask & stage.stops).any())),
-            bad.eq(stage.wrong | (stage.may_halt & passed) | (needed & ~alive))]
-
-        # What it comes to.
-        found, ends, empty, failed = (Signal(name=name) for name in ("found", "ends", "empty", "failed"))
-        live, walks, stuck = stage.valid, stage.valid & step.walk, needed | stage.stuck
-        m.d.comb += [
-            goes_on.eq(stage.onward & ~stops), found.eq(live & stops & ~bad & ~misaligned),
-            ends.eq(walks & ~step.fault & stage.bottom & ~stops), empty.eq(ends & ~stuck),
-            failed.eq((walks & step.fault) | (live & stops & (bad | misaligned)) | (ends & stuck))]
-
-        # The answer.
-        m.d.sync += [
-            self.result_valid.eq(live & ~goes_on & ~step.write_back & ~step.load), answer.warp.eq(run.warp),
-            answer.resume.eq(found), answer.empty.eq(empty), answer.kind.eq(token.kind),
-            answer.pc.eq(Cat(token.pc[:HOLE_BITS] & ~step.frame.replicate(HOLE_BITS), token.pc[HOLE_BITS:])),
-            answer.mask.eq(matching), answer.value.eq(stage.value), answer.error.eq(stage.error)]
-        m.d.sync += [answer.codes[thread].as_value().eq(code.as_value() & ~freed[thread].replicate(3))
-                     for thread, code in enumerate(stage.codes)]
-        with m.If(step.walk & step.fault):
-            m.d.sync += answer.error.eq(WarpError.MMU_FAULT)
-        with m.Elif(stops):
-            m.d.sync += answer.error.eq(Mux(bad, WarpError.STACK_ERROR, Mux(misaligned, WarpError.MISALIGNED_PC,
-                                                                           WarpError.NONE)))
-        with m.Elif(step.walk):
-            m.d.sync += answer.error.eq(Mux(stuck, WarpError.STACK_ERROR,
-                                            Mux(stage.returned, WarpError.RET_EMPTY_STACK_ERROR, WarpError.NONE)))
-
-        # The token below, which finds the codes that a frame's tokens have assigned.
-        m.d.comb += [
-            self.next.eq(run), self.next.framed.eq(stage.masks),
-            self.next.state.calls.eq(run.state.calls - (
-                stage.seen & token.counted & (token.kind == TokenKind.RETURN)))]
-        for thread, (after, code) in enumerate(zip(self.codes, stage.codes, strict=True)):
-            given = Mux(token.pc[thread], stage.by_pc, Mux(token.mask[thread], stage.by_mask, ThreadCode.NONE.value))
-            m.d.comb += after.eq(Mux(code == ThreadCode.NONE, given, code.as_value()))
-
-        # The stack that it leaves. A trap frame takes the holes under it along, if there is a line for them.
-        left, last = self._left, run.state.last
-        empties = step.launch | ends | (step.set & ~run.memory)
-        holes = token.pc[:HOLE_BITS] & (step.frame & stage.halts & ~last[-1]).replicate(HOLE_BITS)
-        sinks = goes_on & ~stage.more & stage.seen & run.clean
-        m.d.sync += [
-            left.run.eq(self.next), left.run.state.sunk.eq(sinks),
-            left.run.state.last.eq(Cat(last[:HOLE_BITS] ^ holes | step.set.replicate(HOLE_BITS), last[HOLE_BITS:])
-                                     | empties.replicate(DEPTH_BITS)),
-            left.write.eq(found | empty | sinks | (failed & run.state.sunk) | (live & (
-                step.set | step.launch | (step.load & ~step.fault)))),
-            left.back.eq(failed), left.origin.eq(self._states.origins.read(m, run.warp)),
-            left.ends.eq(step.launch | ends), left.empties.eq(failed | empty | step.set | step.launch),
-            left.moves.eq(live & step.move), left.done.eq(live & step.holds & ~goes_on & ~step.write_back),
-            left.parks.eq(goes_on & ~self.stays),
-            left.parking.eq(Mux(stage.more | run.clean, Parking.WALK, Parking.SINK))]
-        self._commit(m)
+        self._judge(m)
+        self._conclude(m)
+        self._answer(m)
+        self._assign_codes(m)
+        self._continue(m)
+        self._leave(m)
         return m
 
-    def _commit(self, m: Module) -> None:
-        """The fourth stage. A topmost line that has room is dirty, whatever memory has behind its tokens."""
-        stage, run, flags, state = self._left, self._left.run, self.flags, Signal.like(self._left.run.state)
-        lines, difference = Signal.like(run.lines), Signal.like(run.lines)
-        none, room, waits, top_line = Signal(), Signal(), Signal(), state.last[PLACE_BITS:]
-        bottom = Mux(lines == 0, state.last[-1], top_line == (lines - 1)[:len(lines)])
-        m.d.comb += [
-            lines.eq(Mux(stage.empties, 0, run.lines)), difference.eq(run.state.dirtied - self.cleaned),
-            # As many of both signs as there are lines on chip, but not all of them if lines were dropped.
-            none.eq(stage.empties | (run.dropped & difference[-1]) | (difference == 0)),
-            room.eq(state.last[:PLACE_BITS] != TOKENS_PER_LINE - 1),
-            waits.eq(stage.write & stage.done & room & (lines == 0)), state.eq(run.state)]
-        with m.If(stage.back):
-            m.d.comb += [state.last.eq(stage.origin.last), state.calls.eq(stage.origin.calls)]
-        with m.Elif(stage.ends):
-            m.d.comb += [state.calls.eq(0), state.kill.eq(0)]
-        with m.If(stage.empties):
-            m.d.comb += state.entered.eq(self.below)
-        with m.If(none):
-            m.d.comb += state.dirtied.eq(self.cleaned + (room & (lines != 0)))
-        self._states.states.write(m, stage.write, run.warp, state)
-        self._states.busy.write(m, stage.done & ~waits, run.warp, 0)
-        m.d.sync += [self.committed.valid.eq(stage.write & stage.done), self.committed.payload.warp.eq(run.warp),
-                     self.committed.payload.last.eq(state.last)]
-        m.d.comb += [
-            flags.warp.eq(run.warp), flags.writes.eq(stage.write), flags.empties.eq(stage.write & stage.empties),
-            flags.parks.eq(stage.parks | waits),
-            flags.parking.eq(Mux(waits, Parking.LOAD, stage.parking)),
-            flags.lacks.eq(stage.write & run.memory & (lines <= self._few) & ~bottom),
-            flags.stirs.eq(stage.moves | flags.empties),
-            flags.lowers.eq(flags.stirs | (stage.write & (none | (difference == 1))))]
-        m.d.sync += [
-            Assert(~stage.done | self._states.busy.read(m, run.warp), "a result that nobody waits for"),
-            Assert(~(stage.done & stage.parks), "an operation is over, and goes on")]
+    def _judge(self, m: Module) -> None:
+        """The token's mask and pc, which come late, against what is known of its kind."""
+        stage = self.stage
+        token = stage.token
+        operation = stage.step.operation
+        is_restore = operation == StepOperation.RESTORE
+        is_pop_quad = operation == StepOperation.POP_QUAD
+        some_matching = self._matching.any()
+        some_passed = (token.mask & stage.passed).any()
+        some_ending = (token.mask & stage.ending).any()
+        m.d.comb += self._revived.eq(token.mask & stage.revivable)
+        m.d.comb += self._matching.eq(
+            token.mask & (stage.revivable | is_restore.replicate(WARP_THREADS)))
+        m.d.comb += self.ends.eq(stage.must_end | (stage.may_end & some_ending))
+        m.d.comb += self._is_bad.eq(
+            stage.is_wrong | (stage.may_end & some_passed)
+            | (operation.needs_token & ~some_matching))
+
+        # The pc of a TRAP token says how many holes are under the frame; that of a QUAD token is
+        # not used.
+        hole_bits = token.pc[:HOLE_BITS].any() & ~is_restore
+        m.d.comb += self._is_misaligned.eq(
+            (token.pc[HOLE_BITS:_PC_ALIGNMENT_BITS].any() | hole_bits) & ~is_pop_quad)
+
+    def _conclude(self, m: Module) -> None:
+        """What an unwind comes to: it goes on, has found a token, has found none, or has failed."""
+        stage = self.stage
+        step = stage.step
+        is_unwind = stage.valid & step.operation.is_unwind
+        ends_well = ~self._is_bad & ~self._is_misaligned
+        m.d.comb += self._must_not_end_warp.eq(step.operation.needs_token | stage.is_stuck)
+        with m.If(stage.may_continue & ~self.ends):
+            m.d.comb += self.continues.eq(1)
+        with m.Elif(is_unwind & step.fault):
+            m.d.comb += self._failed.eq(1)
+        with m.Elif(is_unwind & self.ends):
+            m.d.comb += self._found.eq(ends_well)
+            m.d.comb += self._failed.eq(~ends_well)
+        with m.Elif(is_unwind):
+            m.d.comb += self._ends_warp.eq(1)
+            m.d.comb += self._is_emptied.eq(~self._must_not_end_warp)
+            m.d.comb += self._failed.eq(self._must_not_end_warp)
+        outcomes = self.continues + self._found + self._is_emptied + self._failed
+        m.d.sync += Assert(
+            outcomes == is_unwind, "an unwind does not come to one of four outcomes")
+
+    def _answer(self, m: Module) -> None:
+        """The result, in the next cycle."""
+        stage = self.stage
+        step = stage.step
+        token = stage.token
+        operation = step.operation
+        result = self.result
+        is_restore = operation == StepOperation.RESTORE
+        m.d.sync += self.result_valid.eq(
+            stage.valid & ~self.continues & ~operation.has_no_result)
+        m.d.sync += result.warp.eq(step.warp)
+        m.d.sync += result.resume.eq(self._found)
+        m.d.sync += result.empty.eq(self._is_emptied)
+        m.d.sync += result.kind.eq(token.kind)
+        m.d.sync += result.mask.eq(self._matching)
+        m.d.sync += result.value.eq(stage.value)
+        m.d.sync += result.pc.eq(token.pc)
+        with m.If(is_restore):
+            m.d.sync += result.pc[:HOLE_BITS].eq(0)
+        for thread, code in enumerate(stage.codes):
+            revived = self._revived[thread]
+            m.d.sync += result.codes[thread].as_value().eq(
+                code.as_value() & ~revived.replicate(len(code.as_value())))
+
+        # The error: of an operation that is no unwind the change stage has it.
+        with m.If(operation.is_unwind & step.fault):
+            m.d.sync += result.error.eq(WarpError.MMU_FAULT)
+        with m.Elif(self.ends & self._is_bad):
+            m.d.sync += result.error.eq(WarpError.STACK_ERROR)
+        with m.Elif(self.ends & self._is_misaligned):
+            m.d.sync += result.error.eq(WarpError.MISALIGNED_PC)
+        with m.Elif(self.ends):
+            m.d.sync += result.error.eq(WarpError.NONE)
+        with m.Elif(operation.is_unwind & self._must_not_end_warp):
+            m.d.sync += result.error.eq(WarpError.STACK_ERROR)
+        with m.Elif(operation.is_unwind & stage.has_returned):
+            m.d.sync += result.error.eq(WarpError.RET_EMPTY_STACK_ERROR)
+        with m.Elif(operation.is_unwind):
+            m.d.sync += result.error.eq(WarpError.NONE)
+        with m.Else():
+            m.d.sync += result.error.eq(stage.error)
+
+    def _assign_codes(self, m: Module) -> None:
+        """In a trap frame a token gives its codes to the threads that have none yet."""
+        stage = self.stage
+        token = stage.token
+        for thread, code in enumerate(stage.codes):
+            next_code = self.next_codes[thread]
+            with m.If(code != ThreadCode.NONE):
+                m.d.comb += next_code.eq(code)
+            with m.Elif(token.pc[thread]):
+                m.d.comb += next_code.eq(stage.code_by_pc)
+            with m.Elif(token.mask[thread]):
+                m.d.comb += next_code.eq(stage.code_by_mask)
+            with m.Else():
+                m.d.comb += next_code.eq(ThreadCode.NONE)
+
+    def _continue(self, m: Module) -> None:
+        """The step as the unwind's next token finds it."""
+        stage = self.stage
+        step = stage.step
+        closes_call = (
+            stage.has_token & stage.token.counted & (stage.token.kind == TokenKind.RETURN))
+        m.d.comb += self.next_step.eq(step)
+        m.d.comb += self.next_step.in_frame.eq(stage.is_masks)
+        m.d.comb += self.next_step.state.calls.eq(step.state.calls - closes_call)
+
+    def _leave(self, m: Module) -> None:
+        """What the commit stage makes of the warp's stack."""
+        stage = self.stage
+        step = stage.step
+        operation = step.operation
+        outcome = self.outcome
+        last = step.state.last
+        is_launch = operation == StepOperation.LAUNCH
+        is_restore = operation == StepOperation.RESTORE
+        sets_pointer = operation == StepOperation.SET_POINTER
+        is_loaded = (operation == StepOperation.LOAD) & ~step.fault
+
+        # An unwind that has seen all lines on chip, none of which was dirty, leaves them behind.
+        leaves_lines = self.continues & ~stage.has_next & stage.has_token & step.was_clean
+        m.d.comb += outcome.step.eq(self.next_step)
+        m.d.comb += outcome.step.state.is_provisional.eq(leaves_lines)
+
+        # The pointer. SET_POINTER fills the topmost line; a trap frame takes the holes under it
+        # along, if there is a line for them.
+        takes_holes = is_restore & stage.must_end & ~last[-1]
+        new_last = Signal(DEPTH_BITS)
+        m.d.comb += new_last.eq(last)
+        with m.If(is_launch | self._ends_warp | (sets_pointer & ~step.has_region)):
+            m.d.comb += new_last.eq(~0)
+        with m.Elif(sets_pointer):
+            m.d.comb += new_last[:HOLE_BITS].eq(~0)
+        with m.Elif(takes_holes):
+            m.d.comb += new_last[:HOLE_BITS].eq(last[:HOLE_BITS] ^ stage.token.pc[:HOLE_BITS])
+        m.d.comb += outcome.step.state.last.eq(new_last)
+
+        m.d.comb += outcome.writes.eq(
+            self._found | self._is_emptied | leaves_lines
+            | (self._failed & step.state.is_provisional)
+            | (stage.valid & (sets_pointer | is_launch | is_loaded)))
+        m.d.comb += outcome.rolls_back.eq(self._failed)
+        m.d.comb += outcome.origin.eq(self._states.origins.read(m, step.warp))
+        m.d.comb += outcome.ends_warp.eq(is_launch | self._ends_warp)
+        m.d.comb += outcome.empties.eq(
+            self._failed | self._is_emptied | sets_pointer | is_launch)
+        m.d.comb += outcome.moves_region.eq(
+            stage.valid & (operation == StepOperation.SET_BASE))
+        m.d.comb += outcome.is_done.eq(
+            stage.valid & operation.is_blocking & ~self.continues
+            & (operation != StepOperation.WRITE_BACK))
+        m.d.comb += outcome.parks.eq(self.continues & ~self.unwind_stays)
+        m.d.comb += outcome.parking.eq(
+            Mux(stage.has_next | step.was_clean, Parking.UNWIND.value, Parking.EVICT.value))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
@@ -11,26 +11,62 @@ from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import Event, MemoryPort, TokenLine
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 
-from .tokens import TokenPort, role_of
+from .tokens import TokenPort, line_number_bits, role_of
 
-__all__ = ["LineTransfer"]
+__all__ = ["LineTransfer", "line_job"]
 
-_SHARED = ("pc", "mask", "kind", "counted")
-"""What a token on chip and one in memory both have."""
+_KNOWN_KINDS = tuple(kind.value for kind in TokenKind if kind is not TokenKind.ILLEGAL)
+
+
+def line_job(params: SmParams) -> data.StructLayout:
+    """Lines to write to memory, or one to read.
+
+    Fields
+    ------
+    warp
+    spill : 1
+        To memory; else one line from memory.
+    address : in lines
+        The first line's in memory.
+    slot
+        Where it lies on chip.
+    more : 0 to all but one
+        How many lines follow.
+    keep : 4
+        The tokens of the last line that are on the stack: others are written as zeros.
+    cleaned : counter
+        What ``cleaned`` is when the first line is written.
+    """
+    return data.StructLayout({
+        "warp": params.warp_bits,
+        "spill": 1,
+        "address": LINE_ADDRESS_BITS,
+        "slot": params.stack_slot_bits,
+        "more": params.stack_slot_bits,
+        "keep": TOKENS_PER_LINE,
+        "cleaned": params.stack_count_bits,
+    })
 
 
 class LineTransfer(Component):
     """Lines in both directions: one that leaves is read in every second cycle at most.
 
+    ::
+
+        job --> job register --> read from the cache --> request register --> memory
+                                 (not while an unwind reads)                     |
+        install <-------- arrived <------------------- response <----------------+
+
     Members
     -------
-    job, free : In(Event), Out(1)
-        Lines to write, or one to read, when there is room for it: the first one's address and slot, how many follow
-        (``more``), the tokens of the last one that are on the stack, what ``cleaned`` is when the first one is written.
+    job, free : In(Event(line_job)), Out(1)
+        A job, when there is room for it.
     leaving : Out(warp, lines)
-        So many lines of that warp are on their way out of the cache, without those that ``lowered`` keeps there.
-    lowered : In(Event(warp))
-        What the commit has said of the warp a cycle ago: a line of it that has not gone to memory stays.
+        So many lines of that warp are on their way out of the cache, without those that
+        ``keeps_lines`` keeps there.
+    keeps_lines : In(Event(warp))
+        What the commit stage has said of the warp a cycle ago: a line of it that has not gone to
+        memory stays, and is dirty.
     left : Out(Event(warp, cleaned))
         A line is out, and clean; what ``cleaned`` is then.
     spilled : Out(Event(warp, done))
@@ -42,99 +78,178 @@ class LineTransfer(Component):
     install, install_free : In(Event(slot)), Out(1)
         It is put into the cache, where there is time for it; it is there with the end of the cycle.
     spill, fill : Out(1), Out(1)
-        A line is handed over to memory, or asked for.
+        A line is handed over to memory, or requested.
     tokens : Out(TokenPort)
     port : Out(MemoryPort)
     """
 
     def __init__(self, params: SmParams) -> None:
-        bits, slot, count = params.warp_bits, params.stack_slot_bits, params.stack_count_bits
+        warp = params.warp_bits
+        count = params.stack_count_bits
 
         def of_warp(**fields: Any) -> data.StructLayout:
-            return data.StructLayout({"warp": bits, **fields})
+            return data.StructLayout({"warp": warp, **fields})
 
         super().__init__({
-            "job": In(Event(of_warp(spill=1, address=LINE_ADDRESS_BITS, slot=slot, more=slot,
-                                    keep=TOKENS_PER_LINE, cleaned=count))),
-            "free": Out(1), "leaving": Out(of_warp(lines=count)),
-            "lowered": In(Event(bits)), "left": Out(Event(of_warp(cleaned=count))),
-            "spilled": Out(Event(of_warp(done=1))), "acknowledged": Out(Event(bits)), "write_fault": Out(Event(bits)),
-            "arrived": Out(stream.Signature(of_warp(error=1))), "install": In(Event(bits + slot)),
-            "install_free": Out(1), "spill": Out(1), "fill": Out(1), "tokens": Out(TokenPort(params)),
-            "port": Out(MemoryPort(bits))})
-        self._job, self._read = (Signal.like(self.job.payload, name=name) for name in ("job", "read"))
-        self._working, self._came = (Signal(name=name) for name in ("working", "came"))
-        """``job`` is the line that is read next, and what follows, while it is ``working``; ``read`` is the line that
-        ``came`` out of the cache, read a cycle ago."""
-        self._line: Any = Signal(TokenLine)
-        """What has come from memory."""
+            "job": In(Event(line_job(params))),
+            "free": Out(1),
+            "leaving": Out(of_warp(lines=count)),
+            "keeps_lines": In(Event(warp)),
+            "left": Out(Event(of_warp(cleaned=count))),
+            "spilled": Out(Event(of_warp(done=1))),
+            "acknowledged": Out(Event(warp)),
+            "write_fault": Out(Event(warp)),
+            "arrived": Out(stream.Signature(of_warp(error=1))),
+            "install": In(Event(line_number_bits(params))),
+            "install_free": Out(1),
+            "spill": Out(1),
+            "fill": Out(1),
+            "tokens": Out(TokenPort(params)),
+            "port": Out(MemoryPort(warp)),
+        })
+        self._job: Any = Signal(line_job(params), name="job")
+        """The line that moves next, and those that follow it."""
+        self._job_valid = Signal(name="job_valid")
+        self._read: Any = Signal(line_job(params), name="read")
+        """The line that was read from the cache a cycle ago."""
+        self._read_valid = Signal(name="read_valid")
+        self._stays = Signal(name="stays")
+        """The commit stage keeps the warp's lines on chip: none leaves any more."""
+        self._reads = Signal(name="reads")
+        """The job's line is read from the cache."""
+        self._stops = Signal(name="stops")
+        """The job is given up."""
+        self._line: Any = Signal(TokenLine, name="line")
+        """The line that has come from memory."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        self._send(m)
+        self._take_job(m)
+        self._tell(m)
+        self._request(m)
+        self._respond(m)
         self._receive(m)
+        self._install(m)
         return m
 
-    def _send(self, m: Module) -> None:
-        """From the cache to memory, and what is asked of it."""
-        tokens, request, out, left, spilled = (
-            self.tokens, self.port.request, self.port.request.payload, self.left, self.spilled)
-        job, read, working, came = self._job, self._read, self._working, self._came
-        reads, stays, stops = (Signal(name=name) for name in ("reads", "stays", "stops"))
-        lowered, free, spills, done = self.lowered, ~request.valid | request.ready, working & job.spill, self.spill
-        m.d.comb += [
-            stays.eq(lowered.valid & (lowered.payload == job.warp)), stops.eq(spills & stays), done.eq(came & ~stays),
-            reads.eq(spills & tokens.read_free & free & ~came & ~stops), tokens.read.valid.eq(reads),
-            tokens.read.payload.eq(Cat(job.slot, job.warp)),
-            self.fill.eq(working & ~job.spill & free), self.free.eq(~working & ~came),
-            self.leaving.warp.eq(job.warp), self.leaving.lines.eq(
-                Mux(stays, 0, Mux(spills, job.more + 1, 0) + came)),
-            left.valid.eq(done), left.payload.warp.eq(read.warp),
-            left.payload.cleaned.eq(read.cleaned)]
+    def _take_job(self, m: Module) -> None:
+        """The job register, and the lines of a job that are read one after the other."""
+        job = self._job
+        read = self._read
+        request = self.port.request
+        request_free = ~request.valid | request.ready
+        spills = self._job_valid & job.spill
+        m.d.comb += self.free.eq(~self._job_valid & ~self._read_valid)
+        m.d.comb += self._stays.eq(
+            self.keeps_lines.valid & (self.keeps_lines.payload == job.warp))
+        m.d.comb += self._stops.eq(spills & self._stays)
+        m.d.comb += self._reads.eq(
+            spills & self.tokens.read_free & request_free & ~self._read_valid & ~self._stops)
+        m.d.comb += self.fill.eq(self._job_valid & ~job.spill & request_free)
+        m.d.comb += self.tokens.read.valid.eq(self._reads)
+        m.d.comb += self.tokens.read.payload.eq(Cat(job.slot, job.warp))
+        m.d.sync += self._read_valid.eq(self._reads)
         with m.If(self.job.valid):
-            m.d.sync += [job.eq(self.job.payload), working.eq(1)]
-        with m.Elif(reads):
-            m.d.sync += [job.slot.eq(job.slot + 1), job.address.eq(job.address + 1), job.cleaned.eq(job.cleaned + 1),
-                         job.more.eq(job.more - 1), working.eq(job.more != 0)]
-            m.d.sync += [read.eq(job), read.keep.eq(job.keep | (job.more != 0).replicate(TOKENS_PER_LINE))]
-        with m.Elif(self.fill | stops):
-            m.d.sync += working.eq(0)
+            m.d.sync += job.eq(self.job.payload)
+            m.d.sync += self._job_valid.eq(1)
+        with m.Elif(self._reads):
+            is_last = job.more == 0
+            m.d.sync += read.eq(job)
+            with m.If(~is_last):
+                m.d.sync += read.keep.eq(~0)
+            m.d.sync += job.slot.eq(job.slot + 1)
+            m.d.sync += job.address.eq(job.address + 1)
+            m.d.sync += job.cleaned.eq(job.cleaned + 1)
+            m.d.sync += job.more.eq(job.more - 1)
+            m.d.sync += self._job_valid.eq(~is_last)
+        with m.Elif(self.fill | self._stops):
+            m.d.sync += self._job_valid.eq(0)
+        m.d.sync += Assert(
+            ~(self.job.valid & ~self.free), "a line is to move while another one does")
 
-        # The request. A token that is not on the stack is written as zeros, which is NONE.
-        line: Any = data.View(TokenLine, out.data)
-        m.d.comb += out.mask.eq(Const(~0, LINE_BYTES))
-        m.d.sync += [
-            came.eq(reads), spilled.valid.eq(came | stops), spilled.payload.done.eq(done),
-            spilled.payload.warp.eq(job.warp),
-            Assert(~(self.job.valid & ~self.free), "a line is to move while another one does"),
-            Assert(~came | free, "a line that was read has nowhere to go")]
-        with m.If(free):
-            m.d.sync += request.valid.eq(done | self.fill)
-        with m.If(came | self.fill):
-            m.d.sync += [out.write.eq(came), out.tag.eq(job.warp), out.address.eq(Mux(came, read.address, job.address))]
-        with m.If(came):
-            for keep, token, stored in zip(read.keep, tokens.line, line, strict=True):
-                m.d.sync += [stored[name].eq(Mux(keep, Value.cast(token[name]), 0)) for name in _SHARED]
+    def _tell(self, m: Module) -> None:
+        """What the engine is told of lines that leave."""
+        job = self._job
+        read = self._read
+        m.d.comb += self.spill.eq(self._read_valid & ~self._stays)
+        m.d.comb += self.left.valid.eq(self.spill)
+        m.d.comb += self.left.payload.warp.eq(read.warp)
+        m.d.comb += self.left.payload.cleaned.eq(read.cleaned)
+        m.d.comb += self.leaving.warp.eq(job.warp)
+        to_read = Mux(self._job_valid & job.spill, job.more + 1, 0)
+        with m.If(~self._stays):
+            m.d.comb += self.leaving.lines.eq(to_read + self._read_valid)
+        m.d.sync += self.spilled.valid.eq(self._read_valid | self._stops)
+        m.d.sync += self.spilled.payload.done.eq(self.spill)
+        m.d.sync += self.spilled.payload.warp.eq(job.warp)
+
+    def _request(self, m: Module) -> None:
+        """The request to memory. A token that is not on the stack is written as zeros: NONE."""
+        job = self._job
+        read = self._read
+        request = self.port.request
+        line: Any = data.View(TokenLine, request.payload.data)
+        request_free = ~request.valid | request.ready
+        m.d.comb += request.payload.mask.eq(Const(~0, LINE_BYTES))
+        with m.If(request_free):
+            m.d.sync += request.valid.eq(self.spill | self.fill)
+        with m.If(self._read_valid):
+            m.d.sync += request.payload.write.eq(1)
+            m.d.sync += request.payload.tag.eq(job.warp)
+            m.d.sync += request.payload.address.eq(read.address)
+            for place in range(TOKENS_PER_LINE):
+                token = self.tokens.line[place]
+                is_kept = read.keep[place]
+                m.d.sync += line[place].pc.eq(Mux(is_kept, token.pc, 0))
+                m.d.sync += line[place].mask.eq(Mux(is_kept, token.mask, 0))
+                m.d.sync += line[place].kind.eq(Mux(is_kept, token.kind.as_value(), 0))
+                m.d.sync += line[place].counted.eq(Mux(is_kept, token.counted, 0))
+        with m.Elif(self.fill):
+            m.d.sync += request.payload.write.eq(0)
+            m.d.sync += request.payload.tag.eq(job.warp)
+            m.d.sync += request.payload.address.eq(job.address)
+        m.d.sync += Assert(
+            ~self._read_valid | request_free, "a line that was read has nowhere to go")
+
+    def _respond(self, m: Module) -> None:
+        """What memory says of a write goes on at once; a line waits for the one before."""
+        response = self.port.response
+        answer = response.payload
+        is_write = response.valid & answer.write
+        m.d.comb += response.ready.eq(answer.write | ~self.arrived.valid)
+        m.d.sync += self.acknowledged.valid.eq(is_write)
+        m.d.sync += self.acknowledged.payload.eq(answer.tag)
+        m.d.sync += self.write_fault.valid.eq(is_write & answer.error)
+        m.d.sync += self.write_fault.payload.eq(answer.tag)
 
     def _receive(self, m: Module) -> None:
-        """From memory into the cache: what it says of writes goes on at once, lines wait here."""
-        written, response, answer = self.tokens.write, self.port.response, self.port.response.payload
-        arrived, told, line = self.arrived, Signal(), self._line
-        m.d.comb += [
-            told.eq(response.valid & answer.write), response.ready.eq(answer.write | ~arrived.valid),
-            written.valid.eq(self.install.valid), written.payload.slot.eq(self.install.payload),
-            written.payload.places.eq(~0), self.install_free.eq(self.tokens.write_free)]
+        """The line that has come waits here."""
+        response = self.port.response
+        answer = response.payload
+        arrived = self.arrived
         with m.If(~arrived.valid):
-            m.d.sync += [arrived.valid.eq(response.valid & ~answer.write), arrived.payload.warp.eq(answer.tag),
-                         arrived.payload.error.eq(answer.error), line.eq(answer.data)]
+            m.d.sync += arrived.valid.eq(response.valid & ~answer.write)
+            m.d.sync += arrived.payload.warp.eq(answer.tag)
+            m.d.sync += arrived.payload.error.eq(answer.error)
+            m.d.sync += self._line.eq(answer.data)
         with m.Elif(arrived.ready):
             m.d.sync += arrived.valid.eq(0)
-        for token, stored in zip(line, written.payload.tokens, strict=True):
-            known = token.kind.matches(*(kind.value for kind in TokenKind if kind is not TokenKind.ILLEGAL))
-            m.d.comb += [stored[name].eq(token[name]) for name in _SHARED if name != "kind"]
-            m.d.comb += [stored.kind.as_value().eq(Mux(known, token.kind, TokenKind.ILLEGAL.value)),
-                         stored.role.as_value().eq(role_of(stored.kind))]
-        m.d.sync += [
-            self.acknowledged.valid.eq(told), self.acknowledged.payload.eq(answer.tag),
-            self.write_fault.valid.eq(told & answer.error), self.write_fault.payload.eq(answer.tag),
-            Assert(~arrived.ready | arrived.valid, "a line is taken that has not come")]
+        m.d.sync += Assert(~arrived.ready | arrived.valid, "a line is taken that has not come")
+
+    def _install(self, m: Module) -> None:
+        """Into the cache, with the kinds that there are and their roles."""
+        write = self.tokens.write
+        m.d.comb += self.install_free.eq(self.tokens.write_free)
+        m.d.sync += Assert(
+            ~self.install.valid | self.install_free, "a line is installed while a push is stored")
+        m.d.comb += write.valid.eq(self.install.valid)
+        m.d.comb += write.payload.slot.eq(self.install.payload)
+        m.d.comb += write.payload.places.eq(~0)
+        for token, stored in zip(self._line, write.payload.tokens, strict=True):
+            is_known = token.kind.matches(*_KNOWN_KINDS)
+            kind = Mux(is_known, token.kind, TokenKind.ILLEGAL.value)
+            m.d.comb += stored.pc.eq(token.pc)
+            m.d.comb += stored.mask.eq(token.mask)
+            m.d.comb += stored.counted.eq(token.counted)
+            m.d.comb += stored.kind.as_value().eq(kind)
+            m.d.comb += stored.role.as_value().eq(role_of(stored.kind))

@@ -13,44 +13,73 @@ from rtl.layouts import Event, ThreadCode
 from rtl.params import SmParams
 from rtl.wires import IN_BLOCKS
 
-__all__ = ["BODY_BITS", "LAST_PLACE", "PLACE_BITS", "POINTER_CALLS", "STEP_BITS", "STUCK", "StoredToken", "TokenPort",
-           "TokenStore", "role_of", "steps_on_chip"]
+__all__ = [
+    "BODY_BITS",
+    "LAST_PLACE",
+    "PLACE_BITS",
+    "POINTER_CALLS",
+    "STEP_BITS",
+    "STUCK",
+    "StoredLine",
+    "StoredToken",
+    "TokenPort",
+    "TokenStore",
+    "line_number_bits",
+    "role_of",
+    "steps_on_chip",
+    "token_slot_bits",
+    "token_write",
+]
 
-_WAITED_FOR = (TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.EXIT, TokenKind.LONGJMP)
+_WAITED_FOR = (
+    TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.EXIT, TokenKind.LONGJMP)
 PLACE_BITS = (TOKENS_PER_LINE - 1).bit_length()
 """Width of a token's place in its line."""
 LAST_PLACE = TOKENS_PER_LINE - 1
 STEP_BITS = ceil_log2(TRAP_RESERVE)
-"""Limits count steps of so many tokens, as a power of two: what is kept for the trap handler, half a granule."""
+"""Limits count steps of so many tokens, as a power of two: what is kept for the trap handler, half
+a granule."""
 POINTER_CALLS = 23
-"""Place of the API call depth in the format of GETCRSPTR and SETCRSPTR; the kill bit is the highest, the depth the
-lowest."""
+"""Place of the API call depth in the format of GETCRSPTR and SETCRSPTR; the kill bit is the
+highest, the depth the lowest."""
 STUCK = (ThreadCode.NONE, ThreadCode.BREAK, ThreadCode.CONTINUE, ThreadCode.LONGJMP)
 """The codes of threads that a warp must not end without."""
 BODY_BITS = 65
-"""Of a token, what comes late."""
+"""Of a token, what lies in block RAM, and comes late: pc, mask and ``counted``."""
 
 
 class StoredToken(data.Struct):
-    """A token on chip, 72 bits. ``role`` is the code that a thread must have to go on at it: the kind, or NONE if no
-    thread leaves early to wait for it."""
+    """A token on chip, 72 bits."""
 
     pc: unsigned(32)
     mask: unsigned(32)
     counted: unsigned(1)
+    """It raised the API call depth."""
     kind: TokenKind
     role: ThreadCode
+    """The code that a thread must have to go on at it: the kind, or NONE if no thread leaves early
+    to wait for it."""
 
 
 _KIND_BITS = StoredToken.as_shape().size - BODY_BITS
-"""Of a token, what does not."""
-_Line = data.ArrayLayout(StoredToken, TOKENS_PER_LINE)
+"""Of a token, what lies in LUTs, and comes early: kind and role."""
+StoredLine = data.ArrayLayout(StoredToken, TOKENS_PER_LINE)
 
 
 def steps_on_chip(params: SmParams) -> int:
-    """Steps of the limit of a stack without a region, which has the tokens on chip alone. Less than one is one; then
-    the stack is full when its number of tokens is that of those on chip."""
+    """Steps of the limit of a stack without a region, which has the tokens on chip alone. Less than
+    one is one; then the stack is full when its number of tokens is that of those on chip."""
     return max(params.stack_tokens >> STEP_BITS, 1)
+
+
+def token_slot_bits(params: SmParams) -> int:
+    """Of a token's number, the bits that say where it lies on chip: its place, its line's slot."""
+    return PLACE_BITS + params.stack_slot_bits
+
+
+def line_number_bits(params: SmParams) -> int:
+    """Width of a line's number among the lines on chip of all warps: its slot, and the warp."""
+    return params.stack_slot_bits + params.warp_bits
 
 
 def role_of(kind: Any) -> Value:
@@ -59,67 +88,141 @@ def role_of(kind: Any) -> Value:
     return Mux(waited_for, kind.as_value()[:3], ThreadCode.NONE.value)
 
 
+def token_write(params: SmParams) -> Event:
+    """Tokens of a line to write: the line's number (``slot``), which ``places`` of it, and all four
+    ``tokens``."""
+    return Event(data.StructLayout({
+        "slot": line_number_bits(params),
+        "places": TOKENS_PER_LINE,
+        "tokens": StoredLine,
+    }))
+
+
 class TokenPort(wiring.Signature):
-    """What the pipeline and the line transfer each see of the tokens on chip. Lines are numbered by warp and slot.
+    """What the pipeline and the line transfer each see of the tokens on chip.
 
     Members
     -------
-    read, read_free, line : Out(Event(slot)), In(1), In(array of StoredToken)
-        A line is read, unless the other port reads; what was there a cycle ago.
-    write, write_free : Out(Event(slot, places, tokens)), In(1)
-        Of a line, the tokens in ``places`` are written, which comes late, unless the other port writes.
+    read : Out(Event(slot))
+        Number of a line to read.
+    read_free : In(1)
+        The other port does not read: only then is the line read.
+    line : In(array of StoredToken)
+        The line that was read a cycle ago, by whichever port.
+    write : Out(token_write)
+        The tokens come late in the cycle.
+    write_free : In(1)
+        The other port does not write: only then are the tokens written.
     """
 
     def __init__(self, params: SmParams) -> None:
-        slot = params.warp_bits + params.stack_slot_bits
         super().__init__({
-            "read": Out(Event(slot)), "read_free": In(1), "line": In(_Line), "write_free": In(1),
-            "write": Out(Event(data.StructLayout({"slot": slot, "places": TOKENS_PER_LINE, "tokens": _Line})))})
+            "read": Out(Event(line_number_bits(params))),
+            "read_free": In(1),
+            "line": In(StoredLine),
+            "write": Out(token_write(params)),
+            "write_free": In(1),
+        })
 
 
 class TokenStore(Component):
-    """The tokens of all warps. In every cycle a line is read, and any tokens of a line are written; an unwind and a
-    push go before lines that move.
+    """The tokens of all warps. In every cycle a line is read, and any tokens of a line are written;
+    an unwind and a push go before lines that move.
 
-    A line is read two cycles after it was written at the earliest; what is read in the cycle in which it is written is
-    of no use. Kinds and roles are in LUTs, the rest, which comes late in the cycle, is in block RAM.
+    The token in each place of a line has memories of its own, so that a line is read or written at
+    once. A line is read two cycles after it was written at the earliest; what is read in the cycle
+    in which it is written is of no use. Kinds and roles are in LUTs, the rest, which comes late in
+    the cycle, is in block RAM.
 
     Members
     -------
     pipeline, lines : In(TokenPort)
+        The pipeline is never refused.
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({"pipeline": In(TokenPort(params)), "lines": In(TokenPort(params))})
         depth = params.warps * params.stack_lines
-        self.bodies, self.kinds = (
-            [memory.Memory(shape=bits, depth=depth, init=[], attrs=attributes) for _ in range(TOKENS_PER_LINE)]
-            for bits, attributes in ((BODY_BITS, IN_BLOCKS),
-                                     (_KIND_BITS, {"ram_style": "distributed"})))
+        self.bodies = [
+            memory.Memory(shape=BODY_BITS, depth=depth, init=[], attrs=IN_BLOCKS)
+            for _ in range(TOKENS_PER_LINE)]
+        self.kinds = [
+            memory.Memory(shape=_KIND_BITS, depth=depth, init=[],
+                          attrs={"ram_style": "distributed"})
+            for _ in range(TOKENS_PER_LINE)]
+        self._read_slot = Signal(line_number_bits(params), name="read_slot")
+        """The line that is read."""
+        self._writes = Signal(name="writes")
+        self._write: Any = Signal(self.lines.write.payload.shape(), name="write")
+        """What is written, by whichever port."""
+        self._line: Any = Signal(StoredLine, name="line")
+        self._late_read_slot = Signal.like(self._read_slot, name="late_read_slot")
+        self._late_write_slot = Signal.like(self._read_slot, name="late_write_slot")
+        """What was read and written a cycle ago."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        first, other, line, written = self.pipeline, self.lines, Signal(_Line), Signal.like(self.lines.write.payload)
-        read, late, reads = (Signal.like(first.read.payload, name=name) for name in ("read", "late", "reads"))
-        m.d.comb += [
-            reads.eq(Mux(first.read.valid, first.read.payload, other.read.payload)),
-            written.eq(Mux(first.write.valid, first.write.payload.as_value(), other.write.payload.as_value())),
-            first.read_free.eq(1), first.write_free.eq(1), other.read_free.eq(~first.read.valid),
-            other.write_free.eq(~first.write.valid), first.line.eq(line), other.line.eq(line)]
-        # Kinds are written a cycle later: for the enables of their memories it would be late in this one.
-        m.d.sync += [read.eq(reads), late.eq(written.slot)]
-        writes = first.write.valid | other.write.valid
-        for place, (bodies, kinds) in enumerate(zip(self.bodies, self.kinds, strict=True)):
-            m.submodules[f"bodies{place}"], m.submodules[f"kinds{place}"] = bodies, kinds
-            token: Any = written.tokens[place].as_value()
-            came, kind, enters = Signal(BODY_BITS), Signal(_KIND_BITS), Signal()
-            (out, into), (kind_out, kind_in) = (
-                (store.read_port(domain="comb"), store.write_port()) for store in (bodies, kinds))
-            m.d.comb += [
-                into.en.eq(writes & written.places[place]), into.addr.eq(written.slot), into.data.eq(token),
-                out.addr.eq(reads), kind_in.en.eq(enters), kind_in.addr.eq(late), kind_in.data.eq(kind),
-                kind_out.addr.eq(read), line[place].eq(Cat(came, kind_out.data))]
-            # The register ``came`` becomes the block RAM's own. A synchronous port would promise the old token to a
-            # read of what is just written, which takes much logic.
-            m.d.sync += [came.eq(out.data), enters.eq(into.en), kind.eq(token[BODY_BITS:])]
+        self._arbitrate(m)
+        for place in range(TOKENS_PER_LINE):
+            self._store(m, place)
         return m
+
+    def _arbitrate(self, m: Module) -> None:
+        """Of the two ports, the pipeline goes first."""
+        pipeline = self.pipeline
+        lines = self.lines
+        m.d.comb += pipeline.read_free.eq(1)
+        m.d.comb += lines.read_free.eq(~pipeline.read.valid)
+        with m.If(pipeline.read.valid):
+            m.d.comb += self._read_slot.eq(pipeline.read.payload)
+        with m.Else():
+            m.d.comb += self._read_slot.eq(lines.read.payload)
+
+        m.d.comb += pipeline.write_free.eq(1)
+        m.d.comb += lines.write_free.eq(~pipeline.write.valid)
+        m.d.comb += self._writes.eq(pipeline.write.valid | lines.write.valid)
+        with m.If(pipeline.write.valid):
+            m.d.comb += self._write.eq(pipeline.write.payload)
+        with m.Else():
+            m.d.comb += self._write.eq(lines.write.payload)
+
+        m.d.sync += self._late_read_slot.eq(self._read_slot)
+        m.d.sync += self._late_write_slot.eq(self._write.slot)
+        m.d.comb += pipeline.line.eq(self._line)
+        m.d.comb += lines.line.eq(self._line)
+
+    def _store(self, m: Module, place: int) -> None:
+        """The tokens in one place of all lines."""
+        bodies = self.bodies[place]
+        kinds = self.kinds[place]
+        m.submodules[f"bodies{place}"] = bodies
+        m.submodules[f"kinds{place}"] = kinds
+        token: Any = self._write.tokens[place].as_value()
+        writes = Signal(name=f"writes{place}")
+        m.d.comb += writes.eq(self._writes & self._write.places[place])
+
+        # The register behind the read port becomes the block RAM's own. A synchronous port would
+        # promise the old token to a read of what is just written, which takes much logic.
+        body = Signal(BODY_BITS, name=f"body{place}")
+        read_body = bodies.read_port(domain="comb")
+        write_body = bodies.write_port()
+        m.d.comb += read_body.addr.eq(self._read_slot)
+        m.d.sync += body.eq(read_body.data)
+        m.d.comb += write_body.en.eq(writes)
+        m.d.comb += write_body.addr.eq(self._write.slot)
+        m.d.comb += write_body.data.eq(token[:BODY_BITS])
+
+        # Kinds are read and written a cycle later: for the write enables of their memories a token
+        # would be late in its own cycle.
+        late_writes = Signal(name=f"late_writes{place}")
+        late_kind = Signal(_KIND_BITS, name=f"late_kind{place}")
+        read_kind = kinds.read_port(domain="comb")
+        write_kind = kinds.write_port()
+        m.d.sync += late_writes.eq(writes)
+        m.d.sync += late_kind.eq(token[BODY_BITS:])
+        m.d.comb += read_kind.addr.eq(self._late_read_slot)
+        m.d.comb += write_kind.en.eq(late_writes)
+        m.d.comb += write_kind.addr.eq(self._late_write_slot)
+        m.d.comb += write_kind.data.eq(late_kind)
+
+        m.d.comb += self._line[place].eq(Cat(body, read_kind.data))

@@ -45,7 +45,7 @@ class TracedStack(Elaboratable):
     def _read(self, warp: int) -> dict[str, Any]:
         """The words of a warp in the stack's memories, through ports that only the testbench has."""
         states, words = self._stack.states, {}
-        for name in ("states", "below", "cleaned", "filling", "busy", "parked", "flushing"):
+        for name in ("states", "below", "cleaned", "filling", "busy", "parked", "writing_back"):
             kept = getattr(states, name)
             ports = [part.read_port(domain="comb") for part in getattr(kept, "parts", [kept])]
             self._addresses += ((port, warp) for port in ports)
@@ -67,7 +67,7 @@ class TracedStack(Elaboratable):
                 state.eq(words["states"]),
                 seen.cached.eq(state.entered - words["below"]), seen.dirty.eq(state.dirtied - words["cleaned"]),
                 seen.last.eq(state.last), seen.busy.eq(words["busy"]),
-                seen.parked.eq(words["parked"] | words["flushing"]),
+                seen.parked.eq(words["parked"] | words["writing_back"]),
                 seen.coming.eq(words["filling"] & ~stack.engine.stale[warp])]
             asks, resumes = Signal(name=f"asks{warp}"), Signal(name=f"resumes{warp}")
             moves = to_memory.valid & to_memory.ready & (to_memory.payload.tag == warp)

@@ -36,6 +36,7 @@ from amaranth.lib import data, enum
 from amaranth.lib.wiring import Out
 
 from rtl.control_flow import ControlFlow
+from rtl.crs.operations import StepOperation
 from rtl.crs.records import Parking
 from rtl.crs.tokens import PLACE_BITS, role_of
 from rtl.flow import FlowDecoder
@@ -74,7 +75,7 @@ _ASKS = {
 _CODED = {FlowOperation.LAUNCH: ThreadCode.KILLED, FlowOperation.TERMINATE: ThreadCode.EXIT}
 """The code that threads have then, where it is the same each time."""
 _PUSHERS = (FlowOperation.BRANCH, FlowOperation.CALL, FlowOperation.PUSH_QUAD)
-_WALKING = (Parking.WALK, Parking.SINK)
+_WALKING = (Parking.UNWIND, Parking.EVICT)
 _LATE = 4
 _TOP_PLACE = TOKENS_PER_LINE - 1
 
@@ -184,7 +185,7 @@ class _Spec(Elaboratable):
             words.write(m, AnySeq(1) & ~states.sweep.active, AnySeq(_PARAMS.warp_bits),
                         AnySeq(_PARAMS.stack_count_bits))
         own, self.waits, self.codes, self.seeks, self.busy, self.state = (words.read(m, self.warp) for words in (
-            flow.states, flow.waiting, states.codes, states.seeks, states.busy, states.states))
+            flow.states, flow.waiting, states.codes, states.goals, states.busy, states.states))
         m.d.comb += [self.active.eq(self._bit(own.active)), self.code.eq(self._code_of(own.codes))]
         self._name()
         self._come(m)
@@ -237,22 +238,24 @@ class _Spec(Elaboratable):
         self.first = self.taken & ~self.light & ~self.second
         self.tells = self.first & ~self.outcome.mute
 
-        change, judge, gone = stack._change, stack._judge.stage, stack._judge._left
+        change, judge, gone = stack.change.stage, stack.judge.stage, stack.commit.stage
         self.change, self.judge, self.gone = change, judge, gone
-        self.step, self.judged = change.run.step, judge.run.step
+        self.step, self.judged = change.step.operation, judge.step.operation
         self.changes, self.judges, self.goes = (
-            change.valid & (change.run.warp == warp), judge.valid & (judge.run.warp == warp), gone.run.warp == warp)
+            change.valid & (change.step.warp == warp), judge.valid & (judge.step.warp == warp), gone.step.warp == warp)
         self.kind, self.has = change.token.kind, self._bit(change.token.mask)
-        self.lies = (change.run.state.last[:PLACE_BITS] + 1)[:PLACE_BITS]
+        self.lies = (change.step.state.last[:PLACE_BITS] + 1)[:PLACE_BITS]
         self.pushed = stack.pushed.valid & self.changes
         self.result = stack.result
         self.told = stack.result_valid & (stack.result.warp == warp)
         self.over = self.told & self.on & (self.position >= len(self.beside))
         self.entering = self.on & (self.does == FlowOperation.ENTER_TRAP)
-        self.back, self.commit = stack._back, stack.engine.commit
-        self.returns = stack._returns & (self.back.warp == warp)
-        self.token, self.where = stack._changed.token, change.run.state.last[:PLACE_BITS]
-        self.looks = self.changes & self.step.walk & change.sees
+        replayed = stack.access.arbiter.replayed
+        self.back, self.commit = replayed.payload, stack.engine.commit
+        self.returns = replayed.valid & (self.back.warp == warp)
+        self.token, self.where = stack.change.result.token, change.step.state.last[:PLACE_BITS]
+        self.looks = self.changes & self.step.is_unwind & change.has_token
+        self.restores = self.step == StepOperation.RESTORE
         self.dead = _dead(self.code)
         # It has a code, and SAM has made it active.
         self.both = self.place.quad & (self.code != _NONE) & ~self.dead & (self.place.was != _NONE)
@@ -334,7 +337,7 @@ class _Spec(Elaboratable):
     def _push(self, m: Module) -> None:
         """Tokens that are pushed."""
         kind, has, pushed, part, place = self.kind, self.has, self.pushed, self.place.part, self.place
-        in_frame, now = _is(kind, *_FRAME), self.changes & self.step.push & (self.position == 1)
+        in_frame, now = _is(kind, *_FRAME), self.changes & self.step.is_push & (self.position == 1)
         sure = self.past(self.taken & self.begun & self.pushes)
         m.d.comb += Assume(~(self.changes & sure) | pushed, "there is room for what there was said to be room for")
         with m.If(pushed), m.Switch(kind):
@@ -370,20 +373,20 @@ class _Spec(Elaboratable):
     def _park(self, m: Module) -> None:
         """What the engine has of the warp, and where an unwind begins, and begins again."""
         engine, commit, at, gone = self.stack.engine, self.commit, self.at, self.gone
-        again, parks = engine.again, commit.parks & (commit.warp == self.warp)
+        again, parks = engine.replay, commit.parks & (commit.warp == self.warp)
         returns = again.valid & (again.payload.warp == self.warp)
-        with m.If(parks | (engine.change.flushes & (engine.change.warp == self.warp))):
+        with m.If(parks | (engine.change.parks_write_back & (engine.change.warp == self.warp))):
             m.d.sync += [self.parked.eq(1), self.parking.eq(Mux(parks, commit.parking, Parking.WRITE_BACK))]
         with m.Elif(returns):
             m.d.sync += self.parked.eq(0)
         m.d.comb += [
             Assume(~returns | (self.parked & (again.payload.parking == self.parking)), "what comes back was parked"),
-            Assume(~again.valid | engine.waking, "the engine says that something may come back")]
+            Assume(~again.valid | engine.replay_soon, "the engine says that something may come back")]
         with m.If(self.tells & self.walks):
             m.d.sync += [at.eq(self.place), self.sunk.eq(0), self.in_line.eq(0)]
-        with m.Elif(self.returns & ~self.stack._follows & _is(self.back.parking, *_WALKING)):
+        with m.Elif(self.returns & ~self.stack.access.unwind_is_granted & _is(self.back.parking, *_WALKING)):
             m.d.sync += [at.eq(Mux(self.sunk, self.sunk_at, self.place)), self.in_line.eq(0)]
-        with m.If(gone.write & self.goes & gone.run.state.sunk & ~gone.back):
+        with m.If(gone.writes & self.goes & gone.step.state.is_provisional & ~gone.rolls_back):
             m.d.sync += [self.sunk.eq(1), self.sunk_at.eq(at)]
 
     def _look(self, m: Module) -> None:
@@ -393,8 +396,8 @@ class _Spec(Elaboratable):
         some_active, some_code, some_place = Signal(), Signal(_CODE_BITS), Signal(_PLACE)
         free(m, some_active, some_code, some_place, frame_begins)
         user, holder, of_frame = _is(found, *_USER), found == TokenKind.DIVERGE, _is(found, *_FRAME)
-        held, away, seeks = at.part == _Part.HELD, at.part == _Part.AWAY, looks & ~step.frame
-        quad = looks & step.quad & (found == TokenKind.QUAD)
+        held, away, seeks = at.part == _Part.HELD, at.part == _Part.AWAY, looks & ~self.restores
+        quad = looks & (step == StepOperation.POP_QUAD) & (found == TokenKind.QUAD)
         m.d.comb += [
             Assume(_right(some_active, some_code, some_place), "below a QUAD token or a frame it was right"),
             Assume(~looks | ((token.role.as_value() == role_of(found)) & (found != TokenKind.ILLEGAL)),
@@ -414,7 +417,7 @@ class _Spec(Elaboratable):
 
         # Frames are a line each, from the topmost token down.
         for number, codes in enumerate((None, *TRAP_FRAME)):
-            now = looks & step.frame & (where == number)
+            now = looks & self.restores & (where == number)
             inside, code = (frame_begins, some_code) if number == _TOP_PLACE else (self.in_line, self.line_code)
             if codes is None:
                 told = (found == TokenKind.TRAP) & (has == self.line_active)
@@ -431,8 +434,9 @@ class _Spec(Elaboratable):
 
         token = self.judge.token
         user, waits = _is(token.kind, *_USER), (self.asked_code == _NONE) | (self.asked_code == role_of(token.kind))
-        claim(m, ~(self._bit(token.mask) & user & waits), "nobody is passed by", when=self.judges & self.judged.walk & (
-            self.judge.seen & ~self.judged.frame & ~self.judged.quad & self.stack._judge.goes_on))
+        claim(m, ~(self._bit(token.mask) & user & waits), "nobody is passed by",
+              when=self.judges & self.judged.is_unwind & (
+                  self.judge.has_token & ~self.judged.needs_token & self.stack.judge.continues))
 
     def _conclude(self, m: Module) -> None:
         """The result, and where the thread is then."""
@@ -528,7 +532,7 @@ class _Spec(Elaboratable):
         active, code, does, walk, doing = self.active, self.code, self.does, self.walk, self._doing
         on, position, moves, marks, dead = self.on, self.position, self.moves, self.marks, self.dead
         asked, to_active, to_code, executes = self.asked_code, self.to_active, self.to_code, self.executes
-        there, first = position != 0, self.changes & self.step.push & (position == 1)
+        there, first = position != 0, self.changes & self.step.is_push & (position == 1)
         same, leaving = (to_active == active) & (to_code == code), Mux(executes, self.leaves_as, code)
         movers = (FlowOperation.LAUNCH, FlowOperation.LEAVE, FlowOperation.BRANCH, FlowOperation.ENTER_TRAP,
                   FlowOperation.PUSH_QUAD)
@@ -545,7 +549,8 @@ class _Spec(Elaboratable):
               & ~(walk & (moves | marks | self.writes)), "what it is", when=there)
         claim(m, (marks | (to_code == code)) & (moves | (to_active == active)), "what it changes", when=there & ~walk)
         claim(m, _is(does, *_PUSHERS, FlowOperation.ENTER_TRAP), "who pushes", when=there & (self.refused | first))
-        claim(m, ~self.step.prepares, "nobody prepares a call and waits", when=self.changes & (position == 1))
+        claim(m, self.step != StepOperation.PREPARE_CALL, "nobody prepares a call and waits",
+              when=self.changes & (position == 1))
         claim(m, (to_active == (to_code == _NONE)) & _is(to_code, _NONE, _KILLED) & moves & marks & ~self.refused,
               "a launch", when=doing(FlowOperation.LAUNCH))
         claim(m, (~executes | (active & (~self.both | (self.leaves_as == _KILLED)))) & _code(self.leaves_as) & Mux(
@@ -576,11 +581,11 @@ class _Spec(Elaboratable):
     def _keep_stages(self, m: Module) -> None:
         """The stages of the stack, and what goes beside them."""
         change, judge, result, position, past = self.change, self.judge, self.result, self.position, self.past
-        starts = change.valid & ~change.follows & ~self.step.prior
+        starts = change.valid & ~change.continues & ~change.step.replayed
         started = past(starts)
         self.starts = starts
         for number, (comes, warp, valid) in enumerate((
-                (starts, change.run.warp, change.valid), (started, judge.run.warp, judge.valid),
+                (starts, change.step.warp, change.valid), (started, judge.step.warp, judge.valid),
                 (past(started), result.warp, Const(1)))):
             beside, its = self.beside[number], self.on & (position == number + 1)
             outcome = beside.payload
@@ -593,34 +598,34 @@ class _Spec(Elaboratable):
         launches = self._doing(FlowOperation.LAUNCH)
         for name, stage, of_warp, number, first in (
                 ("change", change, self.changes, 1, starts), ("judge", judge, self.judges, 2, started)):
-            does, its = stage.run.step, position == number
-            several = population(Cat(
-                does.push, does.walk, does.set, does.launch, does.load, does.write_back, does.get, does.base, does.move,
-                does.mode & ~does.walk)) > 1
-            claim(m, ~several & (does.walk | ~(does.quad | does.frame | does.clear)) & (
-                does.push | ~(does.counts | does.prepares)), f"a step does one thing, {name}", when=stage.valid)
-            claim(m, does.holds & ~does.push, f"what goes on holds, {name}", when=stage.valid & ~first)
-            claim(m, ~(does.set | does.move) & (does.holds | ~(does.walk | does.load | does.write_back | does.launch))
-                  & (~does.launch | (launches & its)), f"what a step holds, {name}", when=of_warp)
-            claim(m, of_warp & first & (does.walk == self.walk) & (does.holds == (self.walk | self.writes | launches))
-                  & (does.launch == launches) & ~does.load, f"its step, {name}", when=self.on & its)
-            claim(m, (does.quad == self.quad) & (does.frame == self.frame) & (does.clear == self.clear),
-                  f"its unwind, {name}", when=of_warp & does.walk)
-        seeing = self.judged.walk & ~self.judged.fault
-        claim(m, self.step.walk & ~self.step.clear, "an unwind follows", when=change.valid & change.follows)
-        claim(m, self.step.walk & ~self.step.clear & ~self.step.fault, "who looks", when=change.valid & change.sees)
-        claim(m, seeing & ~self.judged.clear, "who has looked", when=judge.valid & judge.seen)
-        claim(m, judge.bottom & ~judge.seen, "who sees nothing", when=judge.valid & self.judged.clear)
-        claim(m, seeing & judge.seen, "an unwind ends", when=judge.valid & (judge.halts | judge.may_halt))
-        claim(m, seeing & ~judge.bottom, "an unwind goes on", when=judge.valid & judge.onward)
-        claim(m, self.goes & self.gone.done, "what came back is over", when=self.told & ~self.beside[2].valid)
-        claim(m, self.goes & self.gone.done, "a launch is over", when=launches & (position == 3))
+            does, its = stage.step.operation, position == number
+            claim(m, does.is_blocking & ~does.is_push, f"what goes on holds, {name}", when=stage.valid & ~first)
+            claim(m, ~((does == StepOperation.SET_POINTER) | (does == StepOperation.SET_BASE))
+                  & ((does != StepOperation.LAUNCH) | (launches & its)), f"what a step holds, {name}", when=of_warp)
+            claim(m, of_warp & first & (does.is_unwind == self.walk)
+                  & (does.is_blocking == (self.walk | self.writes | launches))
+                  & ((does == StepOperation.LAUNCH) == launches) & (does != StepOperation.LOAD), f"its step, {name}",
+                  when=self.on & its)
+            claim(m, ((does == StepOperation.POP_QUAD) == self.quad) & ((does == StepOperation.RESTORE) == self.frame)
+                  & ((does == StepOperation.CLEAR) == self.clear), f"its unwind, {name}", when=of_warp & does.is_unwind)
+        seeing, clears = self.judged.is_unwind & ~judge.step.fault, StepOperation.CLEAR
+        claim(m, self.step.is_unwind & (self.step != clears), "an unwind follows",
+              when=change.valid & change.continues)
+        claim(m, self.step.is_unwind & (self.step != clears) & ~change.step.fault, "who looks",
+              when=change.valid & change.has_token)
+        claim(m, seeing & (self.judged != clears), "who has looked", when=judge.valid & judge.has_token)
+        claim(m, judge.is_empty & ~judge.has_token, "who sees nothing",
+              when=judge.valid & (self.judged == clears))
+        claim(m, seeing & judge.has_token, "an unwind ends", when=judge.valid & (judge.must_end | judge.may_end))
+        claim(m, seeing & ~judge.is_empty, "an unwind goes on", when=judge.valid & judge.may_continue)
+        claim(m, self.goes & self.gone.is_done, "what came back is over", when=self.told & ~self.beside[2].valid)
+        claim(m, self.goes & self.gone.is_done, "a launch is over", when=launches & (position == 3))
 
     def _keep_unwind(self, m: Module) -> None:
         """An unwind is in one place; so is all that the warp waits for."""
         walks, judged, back, at, place = self.on & self.walk, self.judged, self.back, self.at, self.place
-        judging, ending = self.judges & judged.walk, self.over & self.walk
-        moving = Cat(self.changes & self.step.walk, judging, ending,
+        judging, ending = self.judges & judged.is_unwind, self.over & self.walk
+        moving = Cat(self.changes & self.step.is_unwind, judging, ending,
                      self.commit.parks & self.goes & _is(self.commit.parking, *_WALKING),
                      self.parked & _is(self.parking, *_WALKING), self.returns & _is(back.parking, *_WALKING))
         claim(m, population(moving) == walks, "an unwind is in one place")
@@ -638,17 +643,19 @@ class _Spec(Elaboratable):
         claim(m, _right(self.line_active, self.line_code, self.line_place), "what a frame has", when=self.in_line)
         given = Mux(self.where == 0, 1, _dead(self.line_code) | ((self.where == 1) & _is(
             self.line_code, _RETURN, ThreadCode.LONGJMP.value)))
-        claim(m, self.change.follows & (self.where != _TOP_PLACE) & self.change.run.framed
-              & (self._code_of(self.stack._changed.codes) == Mux(given, self.line_code, _NONE)),
-              "what a frame has given", when=self.looks & self.step.frame & self.in_line)
+        claim(m, self.change.continues & (self.where != _TOP_PLACE) & self.change.step.in_frame
+              & (self._code_of(self.stack.change.result.codes) == Mux(given, self.line_code, _NONE)),
+              "what a frame has given", when=self.looks & self.restores & self.in_line)
 
-        stays = Cat(self.judges & judged.holds & ~judged.write_back, self.goes & (self.gone.done | self.gone.parks),
+        load = StepOperation.LOAD
+        stays = Cat(self.judges & judged.is_blocking & (judged != StepOperation.WRITE_BACK),
+                    self.goes & (self.gone.is_done | self.gone.parks),
                     self.parked, self.returns)
-        fresh, launches = self.changes & self.step.holds, self._doing(FlowOperation.LAUNCH)
+        fresh, launches = self.changes & self.step.is_blocking, self._doing(FlowOperation.LAUNCH)
         self.loads = Cat(
             self.parked & (self.parking == Parking.LOAD), self.returns & (back.parking == Parking.LOAD),
-            self.changes & self.step.load, self.judges & judged.load,
-            self.goes & self.gone.done & self.gone.run.step.load).any()
+            self.changes & (self.step == load), self.judges & (judged == load),
+            self.goes & self.gone.is_done & (self.gone.step.operation == load)).any()
         claim(m, population(Cat(stays, fresh)) <= 1, "the warp waits for one thing")
         claim(m, self.busy, "who waits is busy", when=stays.any() | (fresh & ~self.starts))
         claim(m, self.busy & ~self.on, "a line is loaded", when=self.loads)
@@ -667,9 +674,9 @@ class _Spec(Elaboratable):
               when=self.here & self.begun & (pending | soon) & ~taken)
         claim(m, self.here & self.begun, "who is behind the first request", when=soon)
         claim(m, self.on & (self.position == 1) & branches & (self.rests == rest) & (
-            self.moves == (self.changes & self.step.push)), "the first request", when=self.second & self.telling)
+            self.moves == (self.changes & self.step.is_push)), "the first request", when=self.second & self.telling)
         claim(m, ~rest | pending | entry.refused, "the second request", when=self.second & ~self.telling)
-        claim(m, Mux(taken, self.changes & self.step.push & (self.kind == TokenKind.DIVERGE) & self.has,
+        claim(m, Mux(taken, self.changes & self.step.is_push & (self.kind == TokenKind.DIVERGE) & self.has,
                      self.second & rest & ~entry.refused), "who is still to be pushed", when=pending)
 
     def _keep_frame(self, m: Module) -> None:
@@ -738,6 +745,6 @@ THEOREM = Theorem(
         Fault("rtl.flow.decide", "request.enable.eq(~stay), outcome.moves", "request.enable.eq(1), outcome.moves"),
         Fault("rtl.flow.decide", "Mux(restores | frees & lives,", "Mux(restores | frees,"),
         Fault("rtl.flow.unit", "marked = stack.empty | unwound | outcome.marks", "marked = stack.empty | unwound"),
-        Fault("rtl.crs.judge", "code.as_value() & ~freed[thread].replicate(3)", "code.as_value()"),
-        Fault("rtl.crs.judge", "~freed[thread].replicate(3)", "~matching[thread].replicate(3)"),
-        Fault("rtl.crs.unit", "_BY_MASK, _BY_PC = (", "_BY_PC, _BY_MASK = (")))
+        Fault("rtl.crs.judge", "code.as_value() & ~revived.replicate(len(code.as_value()))", "code.as_value()"),
+        Fault("rtl.crs.judge", "self._revived[thread]", "self._matching[thread]"),
+        Fault("rtl.crs.change", "Array(_CODES_BY_MASK)[place]", "Array(_CODES_BY_PC)[place]")))

@@ -31,10 +31,10 @@ from amaranth.hdl import Array, Assume, Cat, Const, Elaboratable, Module, Mux, S
 from amaranth.lib import data
 
 from rtl.crs import CallReturnStack
-from rtl.crs.engine import VisitStep
+from rtl.crs.engine import Action, VisitStep
+from rtl.crs.operations import StepOperation
 from rtl.crs.records import Parking, fills_up_to
 from rtl.crs.tokens import PLACE_BITS, StoredToken, role_of
-from rtl.crs.unit import STEP_FLAGS
 from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES, TOKEN_BYTES, TOKENS_PER_LINE, MemoryToken, TokenKind
 from rtl.layouts import DEPTH_BITS, LINE_BITS, StackOperation, TokenLine
 from rtl.params import PRESETS, SmParams
@@ -49,7 +49,7 @@ _GRANULE = CRS_GRANULE // TOKEN_BYTES
 _GRANULES = 1 << DEPTH_BITS - 1 - (_GRANULE - 1).bit_length()
 """Those of the largest region."""
 _LINES_PER_GRANULE_BITS = (CRS_GRANULE // LINE_BYTES - 1).bit_length()
-_UNWINDS = (Parking.WALK, Parking.SINK)
+_UNWINDS = (Parking.UNWIND, Parking.EVICT)
 
 
 class StackSpec(Elaboratable):
@@ -71,8 +71,8 @@ class StackSpec(Elaboratable):
         if not self._examples:
             free(m, dut)
         no_reset(m)
-        self.engine, self.lines, self.judge, self.change = dut.engine, dut.engine.lines, dut._judge, dut._change
-        self.left, self.stage = dut._judge._left, dut._judge.stage
+        self.engine, self.lines, self.judge, self.change = dut.engine, dut.engine.lines, dut.judge, dut.change.stage
+        self.left, self.stage, self.arbiter = dut.commit.stage, dut.judge.stage, dut.access.arbiter
         self.warp, self.depth = Signal(self._params.warp_bits), Signal(DEPTH_BITS - 1)
         m.d.comb += [self.warp.eq(AnyConst(len(self.warp))), self.depth.eq(AnyConst(len(self.depth)))]
         self._read()
@@ -92,7 +92,7 @@ class StackSpec(Elaboratable):
             self._do()
         m.submodules.dut = silenced(dut)
         states = dut.states
-        for name in ("states", "busy", "parked", "flushing", "confirming"):
+        for name in ("states", "busy", "parked", "writing_back", "confirming"):
             words = getattr(states, name)
             self._claim(~words.collides | ~Cat(warp == self.warp for _, warp in words.writes).all(),
                         f"one place writes, {name}")
@@ -119,10 +119,10 @@ class StackSpec(Elaboratable):
         self.state, self.below, self.cleaned, self.acknowledged, self.region, self.sizes, self.origin = (
             words.read(m, warp) for words in (states.states, states.below, states.cleaned, states.acknowledged,
                                               states.regions, states.sizes, states.origins))
-        self.filling, self.parked, self.parking, self.flushing, self.confirming, self.busy = (
-            words.read(m, warp) for words in (states.filling, states.parked, states.parking, states.flushing,
+        self.filling, self.parked, self.parking, self.writing_back, self.confirming, self.busy = (
+            words.read(m, warp) for words in (states.filling, states.parked, states.parking, states.writing_back,
                                               states.confirming, states.busy))
-        self.memory, state = self.sizes.memory, self.state
+        self.memory, state = self.sizes.has_region, self.state
         self.on_chip = self._let("on_chip", state.entered - self.below, self._count)
         self.dirty = self._let("dirty", state.dirtied - self.cleaned, self._count)
         self.top = self._let("top", state.last[PLACE_BITS:], LINE_BITS)
@@ -139,22 +139,27 @@ class StackSpec(Elaboratable):
 
         # Steps of the warp in the stages, and those that hold it there.
         self.changes, self.judges, self.leaves = (
-            self._let(name, each.run.warp == warp)
+            self._let(name, each.step.warp == warp)
             for name, each in (("changes", change), ("judges", stage), ("leaves", left)))
-        step, judged, after = change.run.step, stage.run.step, left.run.step
-        self.begins = change.valid & self.changes & ~step.prior & ~change.follows
-        self.pushing = change.valid & self.changes & step.push
+        step, operation, judged, after = (
+            change.step, change.step.operation, stage.step.operation, left.step.operation)
+        launch, moves = StepOperation.LAUNCH, StepOperation.SET_BASE
+        self.begins = change.valid & self.changes & ~step.replayed & ~change.continues
+        self.pushing = change.valid & self.changes & operation.is_push
         self.pushed = self._let("stores", self.dut.pushed.valid & self.changes)
-        self.launching = self._let("launching", (stage.valid & self.judges & judged.launch) | (
-            self.leaves & left.write & after.launch))
-        self.moving = self._let("moving", (stage.valid & self.judges & (judged.launch | judged.move)) | (
-            self.leaves & (left.moves | (left.write & after.launch))))
-        self.in_change = self._let("in_change", change.valid & self.changes & step.holds)
-        self.in_judge = self._let("in_judge", stage.valid & self.judges & judged.holds & ~judged.write_back)
-        self.in_left = self._let("in_left", self.leaves & (left.done | left.parks))
-        self.returns = self._let("returns", self.dut._returns & (self.dut._back.warp == warp))
-        self.commits = self._let("commits", self.leaves & left.write)
-        self.first = self._let("first", (self.in_change & ~change.follows) | self.pushing)
+        self.launching = self._let("launching", (stage.valid & self.judges & (judged == launch)) | (
+            self.leaves & left.writes & (after == launch)))
+        self.moving = self._let("moving", (stage.valid & self.judges & (
+            (judged == launch) | (judged == moves))) | (
+            self.leaves & (left.moves_region | (left.writes & (after == launch)))))
+        self.in_change = self._let("in_change", change.valid & self.changes & operation.is_blocking)
+        self.in_judge = self._let("in_judge", stage.valid & self.judges & judged.is_blocking & (
+            judged != StepOperation.WRITE_BACK))
+        self.in_left = self._let("in_left", self.leaves & (left.is_done | left.parks))
+        self.returns = self._let("returns", self.arbiter.replayed.valid & (
+            self.arbiter.replayed.payload.warp == warp))
+        self.commits = self._let("commits", self.leaves & left.writes)
+        self.first = self._let("first", (self.in_change & ~change.continues) | self.pushing)
 
     def _surround(self) -> None:
         """Who asks for what."""
@@ -228,21 +233,21 @@ class StackSpec(Elaboratable):
         """``token`` was pushed to the depth, if it is ``known``; it is on the stack if ``alive``. The unwind that is
         under way has ``met`` it."""
         m, change, state = self.m, self.change, self.state
-        step, last = change.run.step, Signal(DEPTH_BITS)
+        operation, last = change.step.operation, Signal(DEPTH_BITS)
         self.token: Any = Signal(StoredToken)
         self.known, self.met = Signal(), Signal()
-        m.d.comb += last.eq(Mux(state.sunk, self.origin.last, state.last))
+        m.d.comb += last.eq(Mux(state.is_provisional, self.origin.last, state.last))
         self.alive = self._let("alive", self.known & ~last[-1] & (self.depth <= last[:-1]))
-        forgotten = (self.begins & (step.launch | step.move)) | self.refused | (
-            self.commits & self.left.run.step.set & self.soiled)
-        with m.If(self.pushed & ((change.run.state.last + 1)[:DEPTH_BITS] == self.depth)):
+        forgotten = (self.begins & operation.moves_region) | self.refused | (
+            self.commits & (self.left.step.operation == StepOperation.SET_POINTER) & self.soiled)
+        with m.If(self.pushed & ((change.step.state.last + 1)[:DEPTH_BITS] == self.depth)):
             m.d.sync += [self.known.eq(1), self.token.eq(change.token)]
         with m.Elif(~self.alive | forgotten):
             m.d.sync += self.known.eq(0)
 
-        self.looks = self._let("looks", change.valid & self.changes & step.walk & change.sees)
-        self.finds = self._let("finds", self.looks & self.alive & (change.run.state.last == self.depth))
-        m.d.sync += self.met.eq((self.met & ~(self.begins & step.walk)) | self.finds)
+        self.looks = self._let("looks", change.valid & self.changes & operation.is_unwind & change.has_token)
+        self.finds = self._let("finds", self.looks & self.alive & (change.step.state.last == self.depth))
+        m.d.sync += self.met.eq((self.met & ~(self.begins & operation.is_unwind)) | self.finds)
 
     def _is_token(self, other: Any) -> Value:
         """Whether it is the same in memory."""
@@ -252,10 +257,10 @@ class StackSpec(Elaboratable):
         """The theorem, and what the warp's words say."""
         m, state, engine, past = self.m, self.state, self.engine, self.past
         change, on_chip, dirty, memory = self.change, self.on_chip, self.dirty, self.memory
-        step = change.run.step
-        self._claim(self.dut._changed.token == self.token, "what is found is what was pushed", when=self.finds)
+        launches = self.begins & (change.step.operation == StepOperation.LAUNCH)
+        self._claim(self.dut.change.result.token == self.token, "what is found is what was pushed", when=self.finds)
         self._claim(self.met, "all above were found",
-                    when=self.looks & self.alive & (change.run.state.last < self.depth))
+                    when=self.looks & self.alive & (change.step.state.last < self.depth))
         self._claim(self.chip == self.token, "on chip", when=self.alive & self.cached)
         self._claim(self._is_token(self.in_memory), "in memory", when=self.alive & ~self.soiled)
         self._claim(~self.known, "in another region", when=self.moving)
@@ -263,153 +268,169 @@ class StackSpec(Elaboratable):
                     & Cat(self.token.kind == kind for kind in TokenKind).any(), "a token", when=self.known)
         can_happen(m, self.finds & ever(m, self.alive & ~self.cached) & ever(m, self.filling & ~self.cached),
                    "it was in memory alone")
-        can_happen(m, self.alive & past(self.soiled) & ~self.soiled & ~self.flushing, "it is spilled")
-        can_happen(m, self.alive & past(self.soiled) & ~self.soiled & self.flushing, "it is written back")
+        can_happen(m, self.alive & past(self.soiled) & ~self.soiled & ~self.writing_back, "it is spilled")
+        can_happen(m, self.alive & past(self.soiled) & ~self.soiled & self.writing_back, "it is written back")
 
         claim(m, self.launched, "it was launched", when=self.known | self.pushing | self.in_change | self.in_judge
               | self.in_left | self.returns | self.commits)
         claim(m, ~self.launched, "nothing is launched in the sweep", when=self.dut.states.sweep.active)
-        self._claim(self.launched, "it was launched that waits", when=self.parked | self.flushing | self.filling)
+        self._claim(self.launched, "it was launched that waits", when=self.parked | self.writing_back | self.filling)
         self._claim((on_chip <= self._most) & (dirty <= on_chip), "lines")
         self._claim(on_chip <= (self.top + 1)[:LINE_BITS], "lines that there are")
         self._claim(state.last.all(), "the empty stack", when=state.last[-1])
         self._claim(((self.top + 1)[:LINE_BITS] == on_chip) & (dirty == on_chip), "without a region",
-                    when=self.launched & ~memory & ~self.launching & ~(self.begins & step.launch))
-        self._claim(~self.sizes.granules[-1], "sizes", when=self.launched & ~(self.begins & step.launch))
-        self._claim(self._of(engine.full), "who is full", when=memory & ~self.launching & (dirty == self._most)
+                    when=self.launched & ~memory & ~self.launching & ~launches)
+        self._claim(~self.sizes.granules[-1], "sizes", when=self.launched & ~launches)
+        self._claim(self._of(engine.cache_is_full), "who is full", when=memory & ~self.launching & (dirty == self._most)
                     & (state.last[:PLACE_BITS] == _LAST_PLACE))
 
     def _show_steps(self) -> None:
         """Who is where, and that the change stage knows what is so."""
         state, change, stage, left = self.state, self.change, self.stage, self.left
-        step, judged, after, run = change.run.step, stage.run.step, left.run.step, change.run
+        step, operation, judged, after = (
+            change.step, change.step.operation, stage.step.operation, left.step.operation)
         on_chip, dirty, memory = self.on_chip, self.dirty, self.memory
-        held = self.in_change & (step.prior | change.follows)
-        others = [self.in_judge, self.in_left, self.returns, self.parked, self.flushing]
+        held = self.in_change & (step.replayed | change.continues)
+        others = [self.in_judge, self.in_left, self.returns, self.parked, self.writing_back]
         self._claim(sum(others, self.in_change) <= 1, "the warp has one operation")
         self._claim(self.busy == (held | Cat(others).any()), "and is busy then")
-        self._claim(self.flushing, "who waits for memory", when=self.confirming)
-        self._claim(~self.busy, "a request", when=self.begins & (step.holds | step.push))
-        self._claim(step.holds, "who comes back", when=change.valid & self.changes & (step.prior | change.follows))
+        self._claim(self.writing_back, "who waits for memory", when=self.confirming)
+        self._claim(~self.busy, "a request", when=self.begins & (operation.is_blocking | operation.is_push))
+        self._claim(operation.is_blocking, "who comes back",
+                    when=change.valid & self.changes & (step.replayed | change.continues))
 
-        def legal(flags: Any) -> Value:
+        def legal(each: Any) -> Value:
             """Whether it is a step that there is."""
-            def only(*names: str) -> Value:
-                return Cat(flags[name] == (name in names) for name in flags.shape().members if name != "pair").all()
-            return Cat(
-                only(), only("holds"), *(only(*names) for names in STEP_FLAGS.values()),
-                *(only("holds", "prior", *more) for more in ((), ("fault",), ("load",), ("load", "fault"))),
-                *(only("walk", "holds", "prior", *more) for more in (
-                    (), ("quad",), ("frame",), ("quad", "frame"), ("fault",), ("fault", "quad"), ("fault", "frame"),
-                    ("fault", "quad", "frame")))).any()
+            does = each.operation
+            comes_back = (does == StepOperation.FINISH_WRITE_BACK) | (does == StepOperation.LOAD) | (
+                does.is_unwind & (does != StepOperation.CLEAR))
+            return Cat(does == known for known in StepOperation).any() & (~each.replayed | comes_back) & (
+                ~each.fault | each.replayed) & ((does != StepOperation.LOAD) | each.replayed)
         self._claim(legal(step), "a step that changes", when=change.valid)
-        self._claim(legal(judged), "a step that is judged", when=stage.valid)
-        self._claim(legal(after), "a step that is left", when=left.write | left.done | left.parks | left.moves)
+        self._claim(legal(stage.step), "a step that is judged", when=stage.valid)
+        self._claim(legal(left.step), "a step that is left",
+                    when=left.writes | left.is_done | left.parks | left.moves_region)
 
         # What a step brings along from the stage before.
         def same(*names: str) -> Value:
-            return Cat(run.state[name] == state[name] for name in names).all()
-        self._claim(same("entered", "dirtied", "sunk"), "the state", when=self.first)
-        self._claim(same("last"), "the topmost token", when=self.first & ~step.set)
-        self._claim(run.memory == memory, "whether there is a region", when=self.first & ~step.launch & ~self.launching)
-        self._claim((run.lines <= on_chip) & (on_chip <= run.lines + 1) & (dirty <= run.lines), "lines, as read",
+            return Cat(step.state[name] == state[name] for name in names).all()
+        self._claim(same("entered", "dirtied", "is_provisional"), "the state", when=self.first)
+        self._claim(same("last"), "the topmost token", when=self.first & (
+            operation != StepOperation.SET_POINTER))
+        self._claim(step.has_region == memory, "whether there is a region",
+                    when=self.first & (operation != StepOperation.LAUNCH) & ~self.launching)
+        self._claim((step.lines <= on_chip) & (on_chip <= step.lines + 1) & (dirty <= step.lines), "lines, as read",
                     when=self.first)
-        self._claim((run.lines == on_chip) | (on_chip < self._most), "none comes when it is full", when=self.pushing)
-        self._claim((change.dirty >= dirty) & (change.dirty <= dirty + 1), "dirty lines, as read", when=self.first)
-        self._claim((change.top == state.last[:PLACE_BITS]) & (change.free == (state.last + 1)[:len(change.free)]),
+        self._claim((step.lines == on_chip) | (on_chip < self._most), "none comes when it is full", when=self.pushing)
+        self._claim((change.dirty_lines >= dirty) & (change.dirty_lines <= dirty + 1), "dirty lines, as read",
+                    when=self.first)
+        self._claim((change.top_place == state.last[:PLACE_BITS])
+                    & (change.next_slot == (state.last + 1)[:len(change.next_slot)]),
                     "where a token goes", when=self.pushing)
-        self._claim(dirty == 0, "clean", when=run.clean & (self.in_change | self.pushing))
-        self._claim(run.clean | (state.last[:PLACE_BITS] == _LAST_PLACE) | (dirty != 0), "a topmost line with room",
-                    when=self.pushing)
-        self._claim((change.dirty != 0) | run.clean, "no dirty line", when=self.first)
+        self._claim(dirty == 0, "clean", when=step.was_clean & (self.in_change | self.pushing))
+        self._claim(step.was_clean | (state.last[:PLACE_BITS] == _LAST_PLACE) | (dirty != 0),
+                    "a topmost line with room", when=self.pushing)
+        self._claim((change.dirty_lines != 0) | step.was_clean, "no dirty line", when=self.first)
         self._claim((dirty < self._most) | (state.last[:PLACE_BITS] != _LAST_PLACE) | ~memory, "a line for a push",
                     when=self.pushing)
-        self._claim(~change.run.dropped, "nothing is left yet", when=self.first)
-        self._claim(~change.limit[-1], "the limit", when=self.in_change & step.set)
-        self._claim(stage.run.memory == memory, "whether there is a region, judged",
-                    when=self.in_judge & ~judged.launch)
-        self._claim(memory | left.run.state.last.all(), "a pointer without a region", when=self.commits & after.set)
+        self._claim(~step.dropped, "nothing is left yet", when=self.first)
+        self._claim(~change.limit[-1], "the limit", when=self.in_change & (
+            operation == StepOperation.SET_POINTER))
+        self._claim(stage.step.has_region == memory, "whether there is a region, judged",
+                    when=self.in_judge & (judged != StepOperation.LAUNCH))
+        self._claim(memory | left.step.state.last.all(), "a pointer without a region",
+                    when=self.commits & (after == StepOperation.SET_POINTER))
 
-    def _relate(self, name: str, run: Any, when: Any) -> None:
+    def _relate(self, name: str, step: Any, when: Any) -> None:
         """The state of a step that has gone down by some lines of those on chip."""
-        state, last = self.state, run.state.last
+        state, last = self.state, step.state.last
         back = self._let(f"back_{name}", self.top - last[PLACE_BITS:], LINE_BITS)
         counted = back[:self._count]
-        self._claim(Cat((state[each] - run.state[each])[:self._count] == counted
+        self._claim(Cat((state[each] - step.state[each])[:self._count] == counted
                         for each in ("entered", "dirtied")).all(), f"counters, {name}", when=when)
-        self._claim((back + run.lines <= self.on_chip) & (back <= self._most) & (self.dirty <= back + run.lines),
+        self._claim((back + step.lines <= self.on_chip) & (back <= self._most) & (self.dirty <= back + step.lines),
                     f"lines, {name}", when=when)
-        self._claim(run.dropped == (back != 0), f"lines are left, {name}", when=when)
+        self._claim(step.dropped == (back != 0), f"lines are left, {name}", when=when)
         self._claim(last[-1] <= last.all(), f"the empty stack, {name}", when=when)
         self._claim((last <= state.last) | last.all(), f"it goes down, {name}", when=when)
 
     def _show_unwinds(self) -> None:
         """An unwind on its way through the stages, and what it leaves; other steps that do."""
-        state, change, stage, left, dut = self.state, self.change, self.stage, self.left, self.dut
-        step, judged, after, origin = change.run.step, stage.run.step, left.run.step, self.origin
-        now, then = stage.run.state, left.run.state
+        state, change, stage, left = self.state, self.change, self.stage, self.left
+        step, operation, judged, after = (
+            change.step, change.step.operation, stage.step.operation, left.step.operation)
+        now, then, origin, load = stage.step.state, left.step.state, self.origin, StepOperation.LOAD
+        replayed = self.arbiter.replayed.payload
 
         def waits(*why: Parking) -> Value:
             """Whether an operation waits for one of those, or comes back from that."""
-            return (self.returns & Cat(dut._back.parking == each for each in why).any()) | (
+            return (self.returns & Cat(replayed.parking == each for each in why).any()) | (
                 self.parked & Cat(self.parking == each for each in why).any())
-        held = self.in_change & (step.prior | change.follows)
-        walks = (held & step.walk) | (self.in_judge & judged.walk) | (self.in_left & left.parks) | waits(*_UNWINDS)
-        loads = (held & step.load) | (self.in_judge & judged.load) | (self.in_left & after.load) | waits(Parking.LOAD)
+        held = self.in_change & (step.replayed | change.continues)
+        walks = (held & operation.is_unwind) | (self.in_judge & judged.is_unwind) | (
+            self.in_left & left.parks) | waits(*_UNWINDS)
+        loads = (held & (operation == load)) | (self.in_judge & (judged == load)) | (
+            self.in_left & (after == load)) | waits(Parking.LOAD)
         self._claim(self.dirty == 0, "who loads has nothing to lose", when=loads)
 
         # Lines are left behind for a while.
-        self._claim((self.dirty == 0) & (state.last[:PLACE_BITS] == _LAST_PLACE), "what is sunk is clean",
-                    when=state.sunk)
-        self._claim(walks | (self.in_left & left.write), "who has sunk it", when=state.sunk)
-        self._claim(origin.last == state.last, "where it began", when=walks & ~state.sunk)
-        self._claim(~origin.last[-1] & ~state.last[-1] & (origin.last >= state.last), "it began above", when=state.sunk)
-        self._claim(self.met, "what is left was found", when=state.sunk & self.alive & (state.last < self.depth))
-        self._claim(change.run.state.sunk == state.sunk, "sunk, changed", when=self.in_change)
-        self._claim(now.sunk == state.sunk, "sunk, judged", when=self.in_judge)
+        self._claim((self.dirty == 0) & (state.last[:PLACE_BITS] == _LAST_PLACE), "what is provisional is clean",
+                    when=state.is_provisional)
+        self._claim(walks | (self.in_left & left.writes), "who has made it so", when=state.is_provisional)
+        self._claim(origin.last == state.last, "where it began", when=walks & ~state.is_provisional)
+        self._claim(~origin.last[-1] & ~state.last[-1] & (origin.last >= state.last), "it began above",
+                    when=state.is_provisional)
+        self._claim(self.met, "what is left was found",
+                    when=state.is_provisional & self.alive & (state.last < self.depth))
+        self._claim(step.state.is_provisional == state.is_provisional, "provisional, changed", when=self.in_change)
+        self._claim(now.is_provisional == state.is_provisional, "provisional, judged", when=self.in_judge)
 
         # A token that is looked at.
-        self._claim(step.walk & change.sees & ~step.fault & ~step.clear, "what follows",
-                    when=change.valid & change.follows)
-        self._claim(step.walk & ~step.fault & ~step.clear, "who looks", when=change.valid & change.sees)
-        self._relate("changed", change.run, looks := self.in_change & step.walk & change.sees)
-        self._claim((change.run.lines != 0) & ~change.run.state.last[-1], "there is a token", when=looks)
+        sees, has_seen = (each.is_unwind & (each != StepOperation.CLEAR) for each in (operation, judged))
+        self._claim(sees & change.has_token & ~step.fault, "what follows", when=change.valid & change.continues)
+        self._claim(sees & ~step.fault, "who looks", when=change.valid & change.has_token)
+        self._relate("changed", step, looks := self.in_change & operation.is_unwind & change.has_token)
+        self._claim((step.lines != 0) & ~step.state.last[-1], "there is a token", when=looks)
 
         # It is judged.
-        seen = self.in_judge & judged.walk & stage.seen
-        self._claim(judged.walk & ~judged.fault & ~stage.bottom, "who goes on", when=stage.valid & stage.onward)
-        self._claim(judged.walk & ~judged.fault & ~judged.clear, "who has looked", when=stage.valid & stage.seen)
-        self._claim(stage.seen, "who finds", when=stage.valid & (stage.halts | stage.may_halt | stage.more))
-        self._claim(~now.last[-1], "there is one below", when=stage.valid & stage.onward & stage.seen)
-        self._relate("judged", stage.run, seen | (self.in_judge & judged.load))
+        seen = self.in_judge & judged.is_unwind & stage.has_token
+        self._claim(judged.is_unwind & ~stage.step.fault & ~stage.is_empty, "who goes on",
+                    when=stage.valid & stage.may_continue)
+        self._claim(has_seen & ~stage.step.fault, "who has looked", when=stage.valid & stage.has_token)
+        self._claim(stage.has_token, "who finds", when=stage.valid & (
+            stage.must_end | stage.may_end | stage.has_next))
+        self._claim(~now.last[-1], "there is one below", when=stage.valid & stage.may_continue & stage.has_token)
+        self._relate("judged", stage.step, seen | (self.in_judge & (judged == load)))
         self._claim((now.last < state.last) | now.last.all(), "it has gone down, judged", when=seen)
         self._claim(self.met, "it was found, judged", when=seen & self.alive & (now.last[-1] | (now.last < self.depth)))
-        self._claim((stage.run.lines != 0) & ~now.last[-1], "there is one on chip", when=seen & stage.more)
-        self._claim(self.dirty == 0, "clean, judged", when=self.in_judge & stage.run.clean)
-        self._claim(now.last[-1] <= now.last.all(), "a pointer, judged", when=self.in_judge & judged.set)
+        self._claim((stage.step.lines != 0) & ~now.last[-1], "there is one on chip", when=seen & stage.has_next)
+        self._claim(self.dirty == 0, "clean, judged", when=self.in_judge & stage.step.was_clean)
+        self._claim(now.last[-1] <= now.last.all(), "a pointer, judged",
+                    when=self.in_judge & (judged == StepOperation.SET_POINTER))
 
         # It has ended, or goes on another way.
-        left_so = self.commits & after.walk & ~left.back
-        self._relate("left", left.run, self.commits & ~left.empties)
+        left_so = self.commits & after.is_unwind & ~left.rolls_back
+        sets = after == StepOperation.SET_POINTER
+        self._relate("left", left.step, self.commits & ~left.empties)
         self._claim((then.last < state.last) | then.last.all(), "it has gone down", when=left_so & ~left.empties)
-        self._claim(self.met, "it was found", when=left_so & ~after.clear & self.alive & (
-            then.last[-1] | ((then.last | Mux(after.frame, _LAST_PLACE, 0)) < self.depth)))
-        self._claim(left.done | left.parks, "who writes", when=self.commits)
+        self._claim(self.met, "it was found", when=left_so & (after != StepOperation.CLEAR) & self.alive & (
+            then.last[-1] | ((then.last | Mux(after == StepOperation.RESTORE, _LAST_PLACE, 0)) < self.depth)))
+        self._claim(left.is_done | left.parks, "who writes", when=self.commits)
         self._claim(left.parks & ~then.last[-1] & (self.dirty == 0) & (then.last[:PLACE_BITS] == _LAST_PLACE),
-                    "what is to be sunk", when=self.commits & then.sunk)
-        self._claim(state.sunk & (left.origin == origin) & (self.dirty == 0), "it goes back",
-                    when=self.commits & left.back)
-        self._claim(then.last.all(), "it is empty", when=self.commits & left.empties & ~left.back & ~after.set)
+                    "what is to be provisional", when=self.commits & then.is_provisional)
+        self._claim(state.is_provisional & (left.origin == origin) & (self.dirty == 0), "it goes back",
+                    when=self.commits & left.rolls_back)
+        self._claim(then.last.all(), "it is empty", when=self.commits & left.empties & ~left.rolls_back & ~sets)
         self._claim((then.last[-1] <= then.last.all()) & (then.last[:PLACE_BITS] == _LAST_PLACE), "a pointer is set",
-                    when=self.commits & after.set)
+                    when=self.commits & sets)
 
     def _show_visit(self) -> None:
         """What a visit of the engine has read is so still, unless it is told."""
         engine, lines = self.engine, self.lines
         view, here = engine._view, engine.warp == self.warp
-        self.acts = self._let("acts", here & (engine._state == VisitStep.ACT))
-        self.visits = self._let("visits", here & (engine._state == VisitStep.DECIDE)) | self.acts
-        self.calm = self._let("calm", self.visits & ~engine._stirred)
+        self.acts = self._let("acts", here & (engine._step == VisitStep.ACT))
+        self.visits = self._let("visits", here & (engine._step == VisitStep.DECIDE)) | self.acts
+        self.calm = self._let("calm", self.visits & ~engine._was_invalidated)
         self.stale, few = self._of(engine.stale), self.calm & (view.lines <= self._few)
         self._claim((view.below == self.below) & (view.filling == self.filling), "its words, as read", when=self.visits)
         self._claim((view.last[PLACE_BITS:] - view.lines)[:LINE_BITS] == self.beneath, "the line below, as read",
@@ -417,71 +438,70 @@ class StackSpec(Elaboratable):
         self._claim(self.on_chip <= view.lines + 1, "lines on chip, as read", when=few)
         self._claim(view.stale == self.stale, "whether it is stale, as read", when=few)
         self._claim(view.region == self.region, "the region, as read", when=self.calm & ~self.moving)
-        self._claim(view.memory == self.memory, "whether there is one, as read", when=self.calm & ~self.launching)
+        self._claim(view.has_region == self.memory, "whether there is one, as read", when=self.calm & ~self.launching)
         self._claim(self.parked & (self.parking == view.parking), "who is parked, as read",
                     when=self.visits & view.parked)
-        self._claim(~view.parked & (self.flushing | ((view.dirty == 0) & (view.writes != 0))), "who flushes, as read",
-                    when=self.visits & view.flushing)
+        self._claim(~view.parked & (self.writing_back | ((view.dirty == 0) & (view.writes != 0))),
+                    "who writes back, as read", when=self.visits & view.writing_back)
         self._claim(lines.arrived.valid & (lines.arrived.payload.warp == engine.warp), "it is for a line that has come",
-                    when=(engine._state != VisitStep.SELECT) & engine._arrival)
+                    when=(engine._step != VisitStep.SELECT) & engine._for_arrival)
 
         # Lines that are to leave, and writes that memory has not confirmed.
         out = self.dut.port.request
-        self.lowered = self._let("stays", lines.lowered.valid & (lines.lowered.payload == self.warp))
-        self.works = self._let("works", lines._working & (lines._job.warp == self.warp))
-        self.came = self._let("came_out", lines._came & (lines._read.warp == self.warp))
+        self.kept = self._let("stays", lines.keeps_lines.valid & (
+            lines.keeps_lines.payload == self.warp))
+        self.works = self._let("works", lines._job_valid & (lines._job.warp == self.warp))
+        self.came = self._let("came_out", lines._read_valid & (lines._read.warp == self.warp))
         self.leaving = self._let("leave", Mux(
-            self.lowered, 0, Mux(self.works & lines._job.spill, lines._job.more + 1, 0) + self.came), 4)
+            self.kept, 0, Mux(self.works & lines._job.spill, lines._job.more + 1, 0) + self.came), 4)
         heard = lines.acknowledged.valid & (lines.acknowledged.payload == self.warp)
         self.writes = self._let("under_way", self.owed + (self.asks & out.payload.write) + heard, 5)
         self._claim((self.cleaned - self.acknowledged)[:self._count] == self.writes[:self._count], "writes are counted")
         self._claim(self.writes + self.leaving <= self._most_writes, "so many writes")
         claim(self.m, ~Cat(self._of(engine._hints), self._of(engine._urgent),
-                           here & (engine._state != VisitStep.SELECT),
+                           here & (engine._step != VisitStep.SELECT),
                            self.works, self.came, self.writes).any(), "nothing moves before its launch",
               when=~self.launched)
         self._claim(self.writes + self.leaving <= view.writes, "writes, as read", when=self.visits)
-        self._claim(self.memory, "who flushes has a region", when=self.flushing)
+        self._claim(self.memory, "who writes back has a region", when=self.writing_back)
         self._claim(self.dirty == self.leaving, "who waits for memory has given it all", when=self.confirming)
 
     def _show_action(self) -> None:
         """What a visit decides is right when it is done."""
-        engine, actions, acts, calm = self.engine, self.engine._actions, self.acts, self.calm
-        parked, flushing, dirty, leaving = self.parked, self.flushing, self.dirty, self.leaving
-        doing, arrives = engine._state == VisitStep.ACT, self.lines.arrived.payload
-        several = actions.discard + actions.fail + actions.install
-        sinks = parked & (self.parking == Parking.SINK)
+        engine, action, acts, calm = self.engine, self.engine._action, self.acts, self.calm
+        parked, flushing, dirty, leaving = self.parked, self.writing_back, self.dirty, self.leaving
+        doing, arrives = engine._step == VisitStep.ACT, self.lines.arrived.payload
+        spills, for_write_back = action == Action.SPILL, engine._for_write_back
+        sinks = parked & (self.parking == Parking.EVICT)
         self.drains = sinks | flushing
-        self._claim(several <= 1, "a line has one fate", when=doing)
-        self._claim(engine._arrival, "for a line that has come", when=doing & (several != 0))
-        self._claim(~(engine._arrival | actions.spill), "who comes back, who asks",
-                    when=doing & (actions.wake | actions.ask))
-        self._claim(~engine._arrival & actions.poll, "who spills", when=doing & actions.spill)
-        self._claim(arrives.error == actions.fail, "what memory refuses fails",
-                    when=doing & (actions.install | actions.fail))
-        self._claim(parked | flushing, "somebody waits", when=acts & actions.wake)
-        self._claim(parked & (self.parking != Parking.SINK), "somebody waits who fails", when=acts & actions.fail)
-        self._claim(flushing, "a write-back", when=acts & actions.flush & (actions.wake | actions.spill))
-        self._claim((dirty == 0) | ~self.memory, "all is out", when=acts & actions.wake & sinks)
+        self._claim(Cat(action == each for each in Action).any(), "there is such an action", when=doing)
+        self._claim(engine._for_arrival == action.is_for_arrival, "for a line that has come", when=doing)
+        self._claim(arrives.error == (action == Action.FAIL), "what memory refuses fails",
+                    when=doing & ((action == Action.INSTALL) | (action == Action.FAIL)))
+        self._claim(parked | flushing, "somebody waits", when=acts & action.wakes)
+        self._claim(parked & (self.parking != Parking.EVICT), "somebody waits who fails",
+                    when=acts & (action == Action.FAIL))
+        self._claim(flushing, "a write-back", when=acts & for_write_back & (action.wakes | spills))
+        self._claim((dirty == 0) | ~self.memory, "all is out", when=acts & action.wakes & sinks)
         self._claim((dirty == 0) & (self.writes == 0) & (leaving == 0), "memory has it all",
-                    when=acts & actions.flush & actions.wake)
-        self._claim(dirty == leaving, "the last lines are leaving", when=acts & actions.flush & flushing & ~(
-            engine._arrival | actions.spill | actions.poll | actions.wake))
-        back = engine.again
+                    when=acts & for_write_back & action.wakes)
+        self._claim(dirty == leaving, "the last lines are leaving", when=acts & for_write_back & flushing & (
+            action == Action.NONE))
+        back = engine.replay
         self._claim((dirty == 0) & (self.owed == 0) & ~(self.asks & self.dut.port.request.payload.write),
                     "memory has taken all", when=flushing & back.valid & (back.payload.warp == self.warp))
 
         # A line is put in, or asked for.
-        install, ask = acts & calm & actions.install, acts & calm & actions.ask
+        install, ask = acts & calm & (action == Action.INSTALL), acts & calm & action.fills
         self._claim(~self.stale & self.filling, "which is put in", when=install)
-        self._claim(self.on_chip <= self._few, "there is room", when=install & ~engine._begun)
+        self._claim(self.on_chip <= self._few, "there is room", when=install & ~engine._line_was_begun)
         self._claim((self.on_chip < self._most) & ~self.filling & (self.memory | self.launching),
                     "there will be room",
                     when=ask)
         self._claim(engine._number == self.beneath, "it is the one below", when=ask | install)
 
         # Lines are to leave.
-        spill = self._let("spills", acts & actions.spill & calm & ~engine._popped)
+        spill = self._let("spills", acts & spills & calm & ~engine._was_committed)
         rest = self._let("rest", engine._more + 1 + leaving, 5)
         self._claim((self.memory | self.launching) & (engine._number == (self.clean + 1 + leaving)[:LINE_BITS]),
                     "the oldest dirty line", when=spill)
@@ -491,7 +511,7 @@ class StackSpec(Elaboratable):
                     when=spill)
         self._claim(self._keeps(engine._keep, rest == dirty), "their tokens", when=spill)
         self._claim(self.writes + rest <= self._most_writes, "so many writes, to be", when=spill)
-        self._claim(rest == dirty, "a write-back takes all", when=spill & actions.flush)
+        self._claim(rest == dirty, "a write-back takes all", when=spill & for_write_back)
 
     def _keeps(self, keep: Any, topmost: Any) -> Value:
         """Whether all tokens of a line are written, or, of the topmost line of who drains, those that there are."""
@@ -502,9 +522,9 @@ class StackSpec(Elaboratable):
         """Lines that leave: ``job`` is the next of several, ``read`` has come out of the cache."""
         lines, dirty, leaving, clean = self.lines, self.dirty, self.leaving, self.clean
         job, read = lines._job, lines._read
-        came, jobs = self.came & ~self.lowered, self.works & job.spill & ~self.lowered
+        came, jobs = self.came & ~self.kept, self.works & job.spill & ~self.kept
         done = lines.spilled.payload
-        self._claim(read.warp == job.warp, "it is the same warp", when=lines._came)
+        self._claim(read.warp == job.warp, "it is the same warp", when=lines._read_valid)
         self._claim(self.memory | self.launching, "there is a region", when=jobs | came)
         self._claim((leaving < dirty) | self.drains, "others are above", when=jobs | came)
         self._claim(dirty < self._most, "one is out", when=lines.spilled.valid & done.done & (done.warp == self.warp))
@@ -543,26 +563,32 @@ class StackSpec(Elaboratable):
     def _show_promises(self) -> None:
         """The assertions of the hardware, as far as they are about the warp."""
         change, engine, lines, left, dut = self.change, self.engine, self.lines, self.left, self.dut
-        run, told, again, out = change.run, engine.lines.acknowledged, engine.again, dut.port.request
-        self._claim((run.lines <= self._most) & (change.dirty <= run.lines), "more lines than there are",
-                    when=change.valid & self.changes & ~change.follows)
+        step, told, again, out = change.step, engine.lines.acknowledged, engine.replay, dut.port.request
+        self._claim((step.lines <= self._most) & (change.dirty_lines <= step.lines), "more lines than there are",
+                    when=change.valid & self.changes & ~change.continues)
         self._claim(~engine.commit.writes | (engine.commit.warp != self.warp), "a push of a warp that is over as well",
                     when=self.pushing)
-        self._claim(~change.follows, "a push is done twice", when=self.pushing)
+        self._claim(~change.continues, "a push is done twice", when=self.pushing)
         self._claim(~self.busy, "a push of a warp that is busy", when=self.pushed)
-        self._claim(~(again.valid & dut._tries & self.judge.goes_on), "two operations come back at once")
-        self._claim(engine.again_free, "an operation comes back before another has gone", when=again.valid)
+        self._claim(~(again.valid & self.arbiter.unwind_replays & ~self.judge.ends), "two operations replay at once")
+        self._claim(engine.replay_ready, "a replay while the register is not free", when=again.valid)
         self._claim(self.acknowledged != self.cleaned, "memory has taken a line that nobody wrote",
                     when=told.valid & (told.payload == self.warp))
         self._claim(engine._view.filling, "a line has come that nobody asked for",
                     when=lines.arrived.ready & (engine.warp == self.warp))
-        self._claim(self.parked | self.flushing, "an operation comes back that is not parked",
+        self._claim(self.parked | self.writing_back, "an operation comes back that is not parked",
                     when=again.valid & (again.payload.warp == self.warp))
         self._claim(lines.free, "a line is to move while another one does", when=lines.job.valid)
-        self._claim(~out.valid | out.ready, "a line that was read has nowhere to go", when=lines._came)
+        self._claim(~out.valid | out.ready, "a line that was read has nowhere to go", when=lines._read_valid)
         self._claim(lines.arrived.valid, "a line is taken that has not come", when=lines.arrived.ready)
-        self._claim(self.busy, "a result that nobody waits for", when=left.done & self.leaves)
-        self._claim(~left.parks, "an operation is over, and goes on", when=left.done)
+        self._claim(self.busy, "a result that nobody waits for", when=left.is_done & self.leaves)
+        self._claim(~left.parks, "an operation is over, and goes on", when=left.is_done)
+        judge = self.judge
+        outcomes = judge.continues + judge._found + judge._is_emptied + judge._failed
+        self._claim(outcomes == self.stage.step.operation.is_unwind, "an unwind does not come to one of four outcomes",
+                    when=self.stage.valid)
+        self._claim(outcomes == 0, "who comes to nothing", when=~self.stage.valid)
+        self._claim(lines.install_free, "a line is installed while a push is stored", when=lines.install.valid)
 
     def _do(self) -> None:
         """A warp is launched and pushes 9 tokens, of which a line is spilled; or 5, which are written back, of which it
@@ -590,16 +616,17 @@ class StackSpec(Elaboratable):
 FAULTS = (
     Fault("rtl.crs.records", "[Words(shape, warps, sweep, **_IN_LUTS) for _ in range(2)]",
           "[Words(shape, warps, sweep, number, **_IN_LUTS) for number in range(2)]"),
-    Fault("rtl.crs.engine", "(view.last[:PLACE_BITS] >= place)", "(view.last[:PLACE_BITS] > place)"),
-    Fault("rtl.crs.lines", "Mux(came, read.address, job.address)", "job.address"),
-    Fault("rtl.crs.engine", "& (next_count == given)", ""),
-    Fault("rtl.crs.lines", "Mux(stays, 0, Mux(spills", "Mux(0, 0, Mux(spills"),
-    Fault("rtl.crs.engine", "begun.eq(visits & (begun | disturbed))", "begun.eq(0)"),
-    Fault("rtl.crs.engine", "popped | (commits & commit.writes)", "popped | (commits & commit.lowers)"),
-    Fault("rtl.crs.engine", "~view.parked | flushes, view", "~view.parked, view"),
-    Fault("rtl.crs.unit", "flags.drops.eq(stores & topmost & full)", "flags.drops.eq(0)"),
-    Fault("rtl.crs.judge", "stage.empties | (run.dropped & difference[-1])", "stage.empties"),
-    Fault("rtl.crs.judge", "~stage.more & stage.seen & run.clean", "~stage.more & stage.seen"))
+    Fault("rtl.crs.engine", "view.last[:PLACE_BITS] >= place", "view.last[:PLACE_BITS] > place"),
+    Fault("rtl.crs.lines", "address.eq(read.address)", "address.eq(job.address)"),
+    Fault("rtl.crs.engine", "(next_count == given) & none_leaving", "none_leaving"),
+    Fault("rtl.crs.lines", "with m.If(~self._stays):", "with m.If(Const(1)):"),
+    Fault("rtl.crs.engine", "self._visits & (self._line_was_begun | self._begins_line)", "0"),
+    Fault("rtl.crs.engine", "self._commits & commit.writes", "self._commits & commit.keeps_lines"),
+    Fault("rtl.crs.engine", "waits_for_line = view.parked & ~self._drains", "waits_for_line = view.parked"),
+    Fault("rtl.crs.change", "flags.drops_line.eq(self._stores & begins_line & (step.lines == all_lines))",
+          "flags.drops_line.eq(0)"),
+    Fault("rtl.crs.commit", "stage.empties | is_negative", "stage.empties"),
+    Fault("rtl.crs.judge", "stage.has_token & step.was_clean", "stage.has_token"))
 """Changes of the hardware that the theorem must notice."""
 
 

@@ -21,6 +21,7 @@ from amaranth.asserts import AnyConst, AnySeq  # pyright: ignore[reportAttribute
 from amaranth.hdl import Array, Assume, Cat, Elaboratable, Module, Mux, Signal, Value
 
 from rtl.crs import CallReturnStack
+from rtl.crs.operations import StepOperation
 from rtl.crs.records import Parking
 from rtl.crs.tokens import steps_on_chip
 from rtl.isa.errors import WarpError
@@ -54,7 +55,7 @@ class LimitSpec(Elaboratable):
         m.d.comb += warp.eq(AnyConst(len(warp)))
         if self._examples:
             self._do(m, dut)
-            m.d.comb += [warp.eq(0), Assume(~dut.engine.again.valid, "nothing comes back")]
+            m.d.comb += [warp.eq(0), Assume(~dut.engine.replay.valid, "nothing comes back")]
         else:
             for words in (states.below, states.cleaned, states.acknowledged):
                 words.write(m, AnySeq(1) & ~states.sweep.active, AnySeq(params.warp_bits),
@@ -63,7 +64,7 @@ class LimitSpec(Elaboratable):
             states.sizes, states.states, states.origins, states.traps))
         m.d.comb += Assume(past.begun | ~Cat(Value.cast(sizes), traps).any(),
                            "what only a launch writes is that of a launch without a region")
-        memory, granules = sizes.memory, sizes.granules
+        memory, granules = sizes.has_region, sizes.granules
 
         def within(last: Value, reserve: Any = 1) -> Value:
             """Whether the topmost token, if there is one, is in the region, or, without the reserve, in what user mode
@@ -71,21 +72,24 @@ class LimitSpec(Elaboratable):
             return last.all() | Mux(memory, last[_STEP:] <= Cat(reserve, granules), last < params.stack_tokens)
 
         # What the stages have of the warp.
-        change, judge, left, back, step = (
-            dut._change, dut._judge.stage, dut._judge._left, dut._back, dut._change.run.step)
-        here, judged, leaves = (each.run.warp == warp for each in (change, judge, left))
-        starts = change.valid & here & step.launch
+        change, judge, left, replayed = (
+            dut.change.stage, dut.judge.stage, dut.commit.stage, dut.access.arbiter.replayed)
+        step, back = change.step, replayed.payload
+        operation, judges = step.operation, judge.step.operation
+        here, judged, leaves = (each.step.warp == warp for each in (change, judge, left))
+        starts = change.valid & here & (operation == StepOperation.LAUNCH)
         starting = Signal(2)
         m.d.sync += starting.eq(Cat(starts, starting))
         request, asked = dut.request, dut.request.payload
         takes = request.valid & request.ready & (asked.warp == warp)
         launches = takes & asked.enable & (asked.operation == StackOperation.LAUNCH)
-        again, commit, flushes = dut.engine.again, dut.engine.commit, dut.engine.change
+        again, commit, changed = dut.engine.replay, dut.engine.commit, dut.engine.change
         returns = again.valid & (again.payload.warp == warp)
-        parks = (commit.parks & (commit.warp == warp)) | (flushes.flushes & (flushes.warp == warp))
+        parks = (commit.parks & (commit.warp == warp)) | (
+            changed.parks_write_back & (changed.warp == warp))
         parked, parking = Signal(), Signal(Parking)
-        waits = parked | (dut._returns & (back.warp == warp)) | (commit.parks & leaves)
-        others = waits | (change.valid & here) | (judge.valid & judged) | (left.write & leaves)
+        waits = parked | (replayed.valid & (back.warp == warp)) | (commit.parks & leaves)
+        others = waits | (change.valid & here) | (judge.valid & judged) | (left.writes & leaves)
         with m.If(parks):
             m.d.sync += [parked.eq(1), parking.eq(Mux(commit.parks & (commit.warp == warp), commit.parking,
                                                       Parking.WRITE_BACK))]
@@ -101,44 +105,41 @@ class LimitSpec(Elaboratable):
         # 1
         restored = ~states.sweep.active
         claim(m, within(state.last), "in its region", when=restored & ~launching)
-        claim(m, within(change.run.state.last), "in its region, changed", when=change.valid & here & (
-            step.push | step.walk | step.load) & ~launching)
-        claim(m, within(judge.run.state.last), "in its region, judged", when=judge.valid & judged & ~launching & (
-            (judge.run.step.walk & (judge.seen | ~judge.bottom)) | judge.run.step.set | judge.run.step.load))
-        claim(m, within(left.run.state.last), "in its region, left", when=left.write & leaves & ~left.back & (
+        claim(m, within(step.state.last), "in its region, changed", when=change.valid & here & (
+            operation.is_push | operation.is_unwind | (operation == StepOperation.LOAD)) & ~launching)
+        claim(m, within(judge.step.state.last), "in its region, judged", when=judge.valid & judged & ~launching & (
+            (judges.is_unwind & (judge.has_token | ~judge.is_empty)) | (judges == StepOperation.SET_POINTER)
+            | (judges == StepOperation.LOAD)))
+        claim(m, within(left.step.state.last), "in its region, left", when=left.writes & leaves & ~left.rolls_back & (
             starting != 2))
-        claim(m, within(left.origin.last), "where it began", when=left.write & leaves & left.back)
-        for name, sunk in (("kept", restored & state.sunk & ~launching),
-                           ("changed", change.valid & here & change.run.state.sunk),
-                           ("judged", judge.valid & judged & judge.run.state.sunk)):
+        claim(m, within(left.origin.last), "where it began", when=left.writes & leaves & left.rolls_back)
+        for name, sunk in (("kept", restored & state.is_provisional & ~launching),
+                           ("changed", change.valid & here & step.state.is_provisional),
+                           ("judged", judge.valid & judged & judge.step.state.is_provisional)):
             claim(m, within(origin.last), f"where it began, {name}", when=sunk & ~launching)
 
         # A launch is alone, and an unwind that goes on has begun.
-        claim(m, ~(waits | (judge.valid & judged) | (left.write & leaves)), "it is launched alone", when=starts)
-        claim(m, ~(waits | (change.valid & here) | (left.write & leaves)) & judge.run.step.launch & judge.valid
-              & judged, "it is launched alone, judged", when=starting[0])
-        claim(m, ~(waits | (change.valid & here) | (judge.valid & judged)) & left.write & leaves & ~left.back
-              & ~left.run.state.sunk & left.run.state.last.all(), "it is launched alone, left", when=starting[1])
-        walking = (Parking.WALK, Parking.SINK)
-        for name, walks in (("changed", change.valid & here & step.walk & (step.prior | change.follows)),
-                            ("judged", judge.valid & judged & judge.run.step.walk),
+        claim(m, ~(waits | (judge.valid & judged) | (left.writes & leaves)), "it is launched alone", when=starts)
+        claim(m, ~(waits | (change.valid & here) | (left.writes & leaves)) & judge.valid & judged
+              & (judges == StepOperation.LAUNCH), "it is launched alone, judged", when=starting[0])
+        claim(m, ~(waits | (change.valid & here) | (judge.valid & judged)) & left.writes & leaves & ~left.rolls_back
+              & ~left.step.state.is_provisional & left.step.state.last.all(), "it is launched alone, left",
+              when=starting[1])
+        walking = (Parking.UNWIND, Parking.EVICT)
+        for name, walks in (("changed", change.valid & here & operation.is_unwind & (step.replayed | change.continues)),
+                            ("judged", judge.valid & judged & judges.is_unwind),
                             ("parked", parked & Cat(parking == kind for kind in walking).any()),
                             ("parking", commit.parks & leaves & Cat(commit.parking == kind for kind in walking).any()),
-                            ("back", dut._returns & (back.warp == warp) & Cat(
+                            ("back", replayed.valid & (back.warp == warp) & Cat(
                                 back.parking == kind for kind in walking).any())):
             claim(m, within(origin.last), f"it has begun, {name}", when=walks & ~launching)
 
-        # A step does one thing.
-        for name, stage in (("changed", change), ("judged", judge)):
-            does = stage.run.step
-            several = (does.walk & (does.push | does.set | does.launch | does.load)) | (does.push & (
-                does.set | does.launch | does.load)) | (does.launch & (does.set | does.load)) | (does.set & does.load)
-            claim(m, ~several, f"a step does one thing, {name}", when=stage.valid)
-        claim(m, step.walk, "an unwind follows", when=change.valid & change.follows)
-        claim(m, judge.run.step.walk & judge.seen & ~judge.run.step.fault, "an unwind ends",
-              when=judge.valid & (judge.halts | judge.may_halt))
-        claim(m, judge.run.step.walk & ~judge.run.step.fault & ~judge.bottom, "an unwind goes on",
-              when=judge.valid & judge.onward)
+        # What an unwind does.
+        claim(m, operation.is_unwind, "an unwind follows", when=change.valid & change.continues)
+        claim(m, judges.is_unwind & judge.has_token & ~judge.step.fault, "an unwind ends",
+              when=judge.valid & (judge.must_end | judge.may_end))
+        claim(m, judges.is_unwind & ~judge.step.fault & ~judge.is_empty, "an unwind goes on",
+              when=judge.valid & judge.may_continue)
 
         claim(m, ~granules.all() & (memory | (granules == (steps_on_chip(params) - 1) // 2)), "sizes")
 
@@ -147,25 +148,26 @@ class LimitSpec(Elaboratable):
         limited = dut.entry == WarpError.STACK_OVERFLOW
         room = Signal(DEPTH_BITS + 1)
         m.d.comb += [
-            before.eq(Mux(change.run.state.last.all(), 0, change.run.state.last + 1)),
+            before.eq(Mux(step.state.last.all(), 0, step.state.last + 1)),
             room.eq(Mux(memory, granules * _GRANULE + _GRANULE - Mux(traps, 0, TRAP_RESERVE), params.stack_tokens))]
         claim(m, before < room, "no push goes beyond", when=pushed)
         missing = dut.entry == WarpError.MMU_FAULT
         claim(m, limited == (before + 1 + step.pair > room), "who is refused",
-              when=change.valid & here & step.push & ~missing)
-        enters = change.valid & here & step.mode & ~step.walk & change.token.pc[0] & ~step.leave
-        kept = within(change.run.state.last, 0)
+              when=change.valid & here & operation.is_push & ~missing)
+        enters = change.valid & here & (operation == StepOperation.SET_MODE) & change.token.pc[0]
+        kept = within(step.state.last, 0)
         claim(m, ~limited, "there is room for the frame", when=enters & kept & memory & ~launching)
         # 4, of which the commit makes whole lines.
-        asked_for, set_to = change.run.state.last, dut._changed.run.state.last
+        asked_for, set_to = step.state.last, dut.change.result.step.state.last
+        sets = change.valid & here & (operation == StepOperation.SET_POINTER)
         claim(m, set_to == Mux(asked_for < room, asked_for - 1, room - 1)[:DEPTH_BITS], "where the pointer is set",
-              when=change.valid & here & step.set & ~launching & (asked_for.any()))
+              when=sets & ~launching & (asked_for.any()))
 
         presume(m, "dut", dut)
         last = before[2:] == (room - 1)[2:]
         can_happen(m, pushed & memory & last & ~traps, "a push into the last line")
         can_happen(m, pushed & memory & last & traps, "a push into the last line of the trap handler")
-        can_happen(m, change.valid & here & step.set & memory & (asked_for > room), "a pointer that is too large")
+        can_happen(m, sets & memory & (asked_for > room), "a pointer that is too large")
         return m
 
     def _do(self, m: Module, dut: CallReturnStack) -> None:
@@ -181,10 +183,10 @@ class LimitSpec(Elaboratable):
 
 
 FAULTS = (
-    Fault("rtl.crs.unit", "(before.last[STEP_BITS:] > limit)", "(before.last[STEP_BITS:] > limit + 1)"),
-    Fault("rtl.crs.unit", "Mux(sizes.memory, traps | enters,", "Mux(sizes.memory, 1,"),
-    Fault("rtl.crs.unit", "ends | ~limit[0], ends & ~limit[0])", "ends | ~limit[0], ends)"),
-    Fault("rtl.crs.unit", "clamps = step.set & (", "clamps = step.set & step.pair & ("))
+    Fault("rtl.crs.change", "before.last[STEP_BITS:] > stage.limit", "before.last[STEP_BITS:] > stage.limit + 1"),
+    Fault("rtl.crs.access", "sizes.has_region, in_handler | enters_handler,", "sizes.has_region, 1,"),
+    Fault("rtl.crs.change", "ends_half & ~limit_is_upper_half", "ends_half"),
+    Fault("rtl.crs.change", "SET_POINTER) & is_beyond", "SET_POINTER) & is_beyond & step.pair"))
 
 
 def theorem(params: SmParams) -> Theorem:

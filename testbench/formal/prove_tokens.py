@@ -66,8 +66,9 @@ class _Spec(Elaboratable):
 
 
 THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
-    Fault("rtl.crs.tokens", "late.eq(written.slot)", "late.eq(self.lines.write.payload.slot)"),
-    Fault("rtl.crs.tokens", "Mux(first.read.valid, first.read.payload, other.read.payload)",
-          "Mux(other.read.valid, other.read.payload, first.read.payload)"),
-    Fault("rtl.crs.tokens", "kind_out.addr.eq(read)", "kind_out.addr.eq(reads)"),
-    Fault("rtl.crs.tokens", "into.en.eq(writes & written.places[place])", "into.en.eq(writes & written.places.any())")))
+    Fault("rtl.crs.tokens", "late_write_slot.eq(self._write.slot)",
+          "late_write_slot.eq(self.lines.write.payload.slot)"),
+    Fault("rtl.crs.tokens", "with m.If(pipeline.read.valid):", "with m.If(~lines.read.valid):"),
+    Fault("rtl.crs.tokens", "read_kind.addr.eq(self._late_read_slot)", "read_kind.addr.eq(self._read_slot)"),
+    Fault("rtl.crs.tokens", "writes.eq(self._writes & self._write.places[place])",
+          "writes.eq(self._writes & self._write.places.any())")))

@@ -121,7 +121,8 @@ def test_a_memory_that_a_reset_does_not_sweep_is_found_with_random_words(tmp_pat
 def test_a_memory_that_a_reset_leaves_unknown_is_found(tmp_path, monkeypatch):
     _, recording = stack_at_work("tiny")
     monkeypatch.setattr(records, "Words", Unswept)
-    with pytest.raises(ReplayError, match=r"^cycle \d+: request_ready is x, not 1$"):
+    # A condition that is unknown counts as 0 there, so that what depends on it may be known, and wrong.
+    with pytest.raises(ReplayError, match=r"^cycle \d+: request_ready is [x0], not 1$"):
         play(stack_of("tiny"), recording, tmp_path, quiet, without_contents)
 
 

@@ -1,0 +1,383 @@
+"""Access: the first stage. Selects the operation that reads its warp's state, and reads it."""
+
+from typing import Any
+
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, enum, stream
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from rtl.component import Component
+from rtl.isa.tokens import API_CALL_LIMIT
+from rtl.layouts import DEPTH_BITS, Event, StackOperation, stack_request
+from rtl.params import SmParams
+
+from .compare import equal_in_parts, successor
+from .operations import StepOperation
+from .records import Parking, StackStates
+from .stages import LIMIT_PARTS, accessed_step, replay, stack_step
+from .tokens import (
+    LAST_PLACE,
+    PLACE_BITS,
+    POINTER_CALLS,
+    STEP_BITS,
+    line_number_bits,
+    role_of,
+    steps_on_chip,
+    token_slot_bits,
+)
+
+__all__ = ["AccessArbiter", "AccessSource", "AccessStage"]
+
+_PUSHES = (StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL)
+_UNWINDS = (
+    StackOperation.UNWIND, StackOperation.POP_QUAD, StackOperation.RESTORE, StackOperation.CLEAR)
+
+
+def _requests(request: Any, *operations: StackOperation) -> Value:
+    """Whether a request is for one of these operations, if it is enabled. ``enable`` comes late in
+    the cycle, so whatever does not need it does without."""
+    return request.operation.as_value().matches(*(each.value for each in operations))
+
+
+class AccessSource(enum.Enum, shape=2):
+    """Whose operation has the access stage."""
+
+    NONE = 0
+    UNWIND = 1
+    """The judge stage's: the next token of the unwind there."""
+    REPLAY = 2
+    """The replay register's: an operation that was parked, or that had to give way."""
+    REQUEST = 3
+    """The flow unit's."""
+
+
+class AccessArbiter(Component):
+    """Grants the access stage to one of three sources, and keeps the one operation that replays.
+
+    An unwind that has replayed goes first, then a replay, then a request, then any other unwind. An
+    unwind without a grant replays, if the replay register is free; else it parks in the engine.
+
+    A request waits
+
+    - while its warp is busy, and in the cycle after a request of its warp, whose state is being
+      written then: ``busy``, ``conflict``;
+    - if it is an unwind, one cycle more, since its token is not read while its warp is busy;
+    - if it is a push, while all of its warp's lines are dirty and full: ``cache_is_full``.
+
+    Members
+    -------
+    request : In(stream of stack_request)
+    busy, conflict, cache_is_full : In(1)
+        Of the request's warp: an operation is under way; its state is being written, by the change
+        stage or by the sweep after a reset; no line has room for another token.
+    unwind : In(Event(struct))
+        The judge stage has an unwind with another token on chip, of that warp. ``replayed``: it has
+        replayed before. ``ends``, which comes late: its present token ends it.
+    replay, replay_soon, replay_ready : In(Event(replay)), In(1), Out(1)
+        The engine's; ``replay_soon``: it may need the replay register in this cycle, so that no
+        unwind may have it.
+    grant : Out(AccessSource)
+    pending : Out(1)
+        There is a request whose warp was not busy a cycle ago.
+    replayed : Out(Event(replay))
+        The replay register.
+    unwind_replays : Out(1)
+        The unwind has no grant, and replays.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        unwind = data.StructLayout({"warp": params.warp_bits, "replayed": 1, "ends": 1})
+        super().__init__({
+            "request": In(stream.Signature(stack_request(params))),
+            "busy": In(1),
+            "conflict": In(1),
+            "cache_is_full": In(1),
+            "unwind": In(Event(unwind)),
+            "replay": In(Event(replay(params))),
+            "replay_soon": In(1),
+            "replay_ready": Out(1),
+            "grant": Out(AccessSource),
+            "pending": Out(1),
+            "replayed": Out(Event(replay(params))),
+            "unwind_replays": Out(1),
+        })
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self._grant(m)
+        self._keep_replay(m)
+        return m
+
+    def _grant(self, m: Module) -> None:
+        """Who has the stage."""
+        unwind = self.unwind
+        request = self.request
+        is_unwind = _requests(request.payload, *_UNWINDS)
+        is_push = _requests(request.payload, *_PUSHES)
+        was_busy = Signal()
+        m.d.sync += was_busy.eq(request.valid & self.busy)
+        m.d.comb += self.pending.eq(request.valid & ~was_busy)
+        token_is_late = is_unwind & was_busy
+        waits_for_line = request.valid & is_push & self.cache_is_full
+        hazard = Signal()
+        m.d.comb += hazard.eq(self.busy | self.conflict | token_is_late | waits_for_line)
+        others_wait = self.replayed.valid | self.pending
+
+        with m.If(unwind.valid & (unwind.payload.replayed | ~others_wait)):
+            m.d.comb += self.grant.eq(AccessSource.UNWIND)
+        with m.Elif(self.replayed.valid):
+            m.d.comb += self.grant.eq(AccessSource.REPLAY)
+        with m.Elif(~hazard):
+            m.d.comb += request.ready.eq(1)
+            with m.If(request.valid):
+                m.d.comb += self.grant.eq(AccessSource.REQUEST)
+
+    def _keep_replay(self, m: Module) -> None:
+        """What replays: the engine's operation, or the unwind that was not granted."""
+        unwind = self.unwind
+        replayed = self.replayed
+        has_unwind = self.grant == AccessSource.UNWIND
+        m.d.comb += self.replay_ready.eq(~(replayed.valid & has_unwind))
+        m.d.comb += self.unwind_replays.eq(
+            unwind.valid & ~has_unwind & self.replay_ready & ~self.replay_soon)
+        keeps_unwind = Signal()
+        m.d.comb += keeps_unwind.eq(self.unwind_replays & ~unwind.payload.ends)
+        with m.If(self.replay_ready):
+            m.d.sync += replayed.valid.eq(self.replay.valid | keeps_unwind)
+            m.d.sync += replayed.payload.eq(self.replay.payload)
+            with m.If(self.unwind_replays):
+                m.d.sync += replayed.payload.warp.eq(unwind.payload.warp)
+                m.d.sync += replayed.payload.parking.eq(Parking.UNWIND)
+                m.d.sync += replayed.payload.fault.eq(0)
+
+        m.d.sync += Assert(~(self.replay.valid & keeps_unwind), "two operations replay at once")
+        m.d.sync += Assert(
+            ~(self.replay.valid & ~self.replay_ready), "a replay while the register is not free")
+
+
+class AccessStage(Component):
+    """The first stage: one operation a cycle is granted, its warp's state is read, and the line of
+    its topmost token is read from the tokens on chip, to be there in the next stage.
+
+    Members
+    -------
+    request, killed
+        See CallReturnStack.
+    in_change : In(Event(warp))
+        The warp of the step in the change stage.
+    cache_is_full : In(warps)
+        Whose lines are all dirty and full.
+    unwind_may_continue, next_step : In(1), In(stack_step)
+        The judge stage has an unwind with another token on chip; its step as that token finds it.
+    unwind_ends : In(1)
+        The present token ends it after all. Comes late.
+    replay, replay_soon, replay_ready
+        See AccessArbiter.
+    unwind_is_granted, unwind_replays : Out(1)
+        What becomes of that unwind, if it does not end: its next token has this stage; it replays.
+        If neither, it parks.
+    read : Out(Event(slot))
+        The line that is read.
+    result : Out(accessed_step)
+        Of a replay or a request; the change stage has ``next_step`` instead if
+        ``unwind_is_granted``.
+    full, taken : Out(1)
+        See StackEvents.
+    """
+
+    def __init__(self, params: SmParams, states: StackStates) -> None:
+        self._params = params
+        self._states = states
+        self.arbiter = AccessArbiter(params)
+        super().__init__({
+            "request": In(stream.Signature(stack_request(params))),
+            "killed": Out(1),
+            "in_change": In(Event(params.warp_bits)),
+            "cache_is_full": In(params.warps),
+            "unwind_may_continue": In(1),
+            "next_step": In(stack_step(params)),
+            "unwind_ends": In(1),
+            "replay": In(Event(replay(params))),
+            "replay_soon": In(1),
+            "replay_ready": Out(1),
+            "unwind_is_granted": Out(1),
+            "unwind_replays": Out(1),
+            "read": Out(Event(line_number_bits(params))),
+            "result": Out(accessed_step(params)),
+            "full": Out(1),
+            "taken": Out(1),
+        })
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.arbiter = self.arbiter
+        states = self._states
+        warp = self.result.step.warp
+        state = states.states.read(m, warp)
+        sizes = states.sizes.read(m, warp)
+        cleaned = states.cleaned.read(m, warp)
+        self._arbitrate(m)
+        self._select_operation(m, cleaned)
+        self._read_state(m, state, sizes, cleaned)
+        self._read_limit(m, state, sizes)
+        self._read_token(m)
+        self._read_line(m)
+        return m
+
+    def _arbitrate(self, m: Module) -> None:
+        """Who has the stage."""
+        arbiter = self.arbiter
+        request = self.request
+        asked = request.payload
+        unwind = arbiter.unwind
+        busy = self._states.busy.read(m, asked.warp)
+        cache_is_full = self.cache_is_full.bit_select(asked.warp, 1)
+        connect(m, flipped(self.request), arbiter.request)
+        connect(m, flipped(self.replay), arbiter.replay)
+        m.d.comb += arbiter.busy.eq(busy)
+        m.d.comb += arbiter.conflict.eq(
+            (self.in_change.valid & (self.in_change.payload == asked.warp))
+            | self._states.sweep.active)
+        m.d.comb += arbiter.cache_is_full.eq(cache_is_full)
+        m.d.comb += unwind.valid.eq(self.unwind_may_continue)
+        m.d.comb += unwind.payload.warp.eq(self.next_step.warp)
+        m.d.comb += unwind.payload.replayed.eq(self.next_step.replayed)
+        m.d.comb += unwind.payload.ends.eq(self.unwind_ends)
+        m.d.comb += arbiter.replay_soon.eq(self.replay_soon)
+        m.d.comb += self.replay_ready.eq(arbiter.replay_ready)
+        m.d.comb += self.unwind_is_granted.eq(arbiter.grant == AccessSource.UNWIND)
+        m.d.comb += self.unwind_replays.eq(arbiter.unwind_replays)
+        self._states.codes.write(m, request.valid, asked.warp, asked.codes)
+
+        # Why a request waits.
+        others_go = arbiter.replayed.valid | self.unwind_is_granted
+        m.d.comb += self.full.eq(
+            request.valid & ~busy & _requests(asked, *_PUSHES) & cache_is_full)
+        m.d.comb += self.taken.eq(request.valid & ~request.ready & others_go)
+
+    def _select_operation(self, m: Module, cleaned: Any) -> None:
+        """What is to be done, and of which warp. What is read is the replay's as soon as there is
+        one, whoever has the grant: that is known earlier."""
+        replayed = self.arbiter.replayed
+        grant = self.arbiter.grant
+        asked = self.request.payload
+        step = self.result.step
+        goal = self._states.goals.read(m, replayed.payload.warp)
+        acknowledged = self._states.acknowledged.read(m, step.warp)
+        memory_is_current = Signal()
+        m.d.comb += memory_is_current.eq(
+            ~step.has_region | (step.was_clean & (cleaned == acknowledged)))
+        m.d.comb += self.result.valid.eq(
+            (grant == AccessSource.REPLAY) | (grant == AccessSource.REQUEST))
+        with m.If(replayed.valid):
+            m.d.comb += step.warp.eq(replayed.payload.warp)
+            m.d.comb += step.replayed.eq(1)
+            m.d.comb += step.fault.eq(replayed.payload.fault)
+            with m.Switch(replayed.payload.parking):
+                with m.Case(Parking.LOAD):
+                    m.d.comb += step.operation.eq(StepOperation.LOAD)
+                with m.Case(Parking.WRITE_BACK):
+                    m.d.comb += step.operation.eq(StepOperation.FINISH_WRITE_BACK)
+                with m.Default():
+                    with m.If(goal.quad):
+                        m.d.comb += step.operation.eq(StepOperation.POP_QUAD)
+                    with m.Elif(goal.frame):
+                        m.d.comb += step.operation.eq(StepOperation.RESTORE)
+                    with m.Else():
+                        m.d.comb += step.operation.eq(StepOperation.UNWIND)
+        with m.Else():
+            m.d.comb += step.warp.eq(asked.warp)
+            m.d.comb += step.pair.eq(asked.pair)
+            with m.If(asked.enable), m.Switch(asked.operation):
+                for operation in StackOperation:
+                    with m.Case(operation):
+                        m.d.comb += step.operation.eq(StepOperation[operation.name])
+                        if operation is StackOperation.WRITE_BACK:
+                            with m.If(memory_is_current):
+                                m.d.comb += step.operation.eq(StepOperation.FINISH_WRITE_BACK)
+
+    def _read_state(self, m: Module, state: Any, sizes: Any, cleaned: Any) -> None:
+        """What is known of the warp's stack. What a request changes of it before the next stage
+        does not need ``enable``: without that nothing comes of it."""
+        asked = self.request.payload
+        result = self.result
+        step = result.step
+        below = self._states.below.read(m, step.warp)
+        m.d.comb += self.killed.eq(state.kill)
+        m.d.comb += step.state.eq(state)
+        m.d.comb += step.has_region.eq(sizes.has_region)
+        m.d.comb += step.lines.eq(state.entered - below)
+        m.d.comb += step.was_clean.eq(state.dirtied == cleaned)
+        with m.If(~step.replayed & _requests(asked, StackOperation.SET_POINTER)):
+            m.d.comb += step.state.last.eq(asked.operand[:DEPTH_BITS])
+            m.d.comb += step.state.calls.eq(asked.operand[POINTER_CALLS:-1])
+            m.d.comb += step.state.kill.eq(asked.operand[-1])
+        with m.Elif(~step.replayed & _requests(
+                asked, StackOperation.GET_POINTER, StackOperation.SET_MODE)):
+            # These count whole lines.
+            m.d.comb += step.state.last[:PLACE_BITS].eq(LAST_PLACE)
+
+        m.d.comb += result.top_place.eq(state.last[:PLACE_BITS])
+        m.d.comb += result.dirty_lines.eq(state.dirtied - cleaned)
+        m.d.comb += result.has_token.eq(
+            step.operation.is_unwind & (step.operation != StepOperation.CLEAR) & ~step.fault
+            & ~state.last[-1] & (state.entered != below))
+        m.d.comb += result.calls_are_full.eq(
+            sizes.checks_calls & (state.calls >= API_CALL_LIMIT))
+
+        bits = token_slot_bits(self._params)
+        m.d.comb += result.next_slot.eq(successor(state.last, bits))
+        m.d.sync += Assert(
+            result.next_slot == (state.last + 1)[:bits], "the next slot is not the next")
+
+    def _read_limit(self, m: Module, state: Any, sizes: Any) -> None:
+        """The limit of the warp's stack. The trap handler has the upper half of the last granule
+        besides; without a region the tokens on chip are all, in any mode."""
+        asked = self.request.payload
+        result = self.result
+        in_handler = self._states.traps.read(m, result.step.warp)
+        enters_handler = _requests(asked, StackOperation.SET_MODE)
+        has_upper_half = Mux(
+            sizes.has_region, in_handler | enters_handler, steps_on_chip(self._params) > 1)
+        granule = state.last[STEP_BITS + 1:]
+        m.d.comb += result.limit.eq(Cat(has_upper_half, sizes.granules))
+        m.d.comb += result.granule_matches.eq(
+            equal_in_parts(granule, sizes.granules, LIMIT_PARTS))
+        m.d.sync += Assert(
+            result.granule_matches.all() == (granule == sizes.granules), "another granule")
+
+    def _read_token(self, m: Module) -> None:
+        """The token that a request pushes."""
+        asked = self.request.payload
+        token = self.result.token
+        m.d.comb += token.pc.eq(asked.operand)
+        m.d.comb += token.mask.eq(asked.mask)
+        m.d.comb += token.kind.eq(asked.kind)
+        m.d.comb += token.role.as_value().eq(role_of(asked.kind))
+        m.d.comb += token.counted.eq(
+            _requests(asked, StackOperation.CALL, StackOperation.PREPARE_CALL))
+
+    def _read_line(self, m: Module) -> None:
+        """The line of the token that an unwind looks at. Its number goes to block RAM, and is on
+        the stack's longest path: so states are read for it once more, each by a warp that is known
+        early, and not by the warp of the step."""
+        states = self._states.states
+        arbiter = self.arbiter
+        asked = self.request.payload
+        replayed = arbiter.replayed
+        bits = token_slot_bits(self._params)
+
+        def line_of(state: Any, warp: Any) -> Value:
+            return Cat(state.last[PLACE_BITS:bits], warp)
+
+        replay_state = states.read(m, replayed.payload.warp)
+        request_state = states.read(m, asked.warp)
+        with m.If(self.unwind_is_granted):
+            m.d.comb += self.read.valid.eq(1)
+            m.d.comb += self.read.payload.eq(line_of(self.next_step.state, self.next_step.warp))
+        with m.Elif(replayed.valid):
+            m.d.comb += self.read.valid.eq(1)
+            m.d.comb += self.read.payload.eq(line_of(replay_state, replayed.payload.warp))
+        with m.Else():
+            m.d.comb += self.read.valid.eq(arbiter.pending & _requests(asked, *_UNWINDS))
+            m.d.comb += self.read.payload.eq(line_of(request_state, asked.warp))

@@ -1,0 +1,136 @@
+"""Commit: the fourth stage. Writes the state that a step leaves."""
+
+from typing import Any
+
+from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.layouts import DEPTH_BITS, Event
+from rtl.params import SmParams
+
+from .records import Parking, StackStates, fills_up_to, stack_state
+from .stages import commit_flags, judged_step
+from .tokens import LAST_PLACE, PLACE_BITS
+
+__all__ = ["CommitStage"]
+
+
+class CommitStage(Component):
+    """The fourth stage, beside the result: the state that is left is written, the warp is not busy
+    any more, and the engine is told what it has to do for it.
+
+    A topmost line that has room is dirty, whatever memory has behind its tokens: so an operation
+    that leaves such a line, and no line on chip, is not over. It parks until that line has come.
+
+    Members
+    -------
+    stage : In(judged_step)
+        The register behind the judge stage.
+    below, cleaned : In, In
+        The engine's counters of the warp of ``flags`` as they are now: lines may have come and gone
+        since the step was in the access stage.
+    committed : Out(Event(warp, last))
+        See CallReturnStack.
+    flags : Out(commit_flags)
+    """
+
+    def __init__(self, params: SmParams, states: StackStates) -> None:
+        self._params = params
+        self._states = states
+        committed = data.StructLayout({"warp": params.warp_bits, "last": DEPTH_BITS})
+        super().__init__({
+            "stage": In(judged_step(params)),
+            "below": In(params.stack_count_bits),
+            "cleaned": In(params.stack_count_bits),
+            "committed": Out(Event(committed)),
+            "flags": Out(commit_flags(params)),
+        })
+        self._state: Any = Signal(stack_state(params), name="state")
+        """What is written."""
+        self._lines = Signal(params.stack_count_bits, name="lines")
+        """Lines on chip, then."""
+        self._has_room = Signal(name="has_room")
+        """The topmost line has room."""
+        self._is_clean = Signal(name="is_clean")
+        """No line is dirty, but for a topmost one with room."""
+        self._dirty_lines = Signal(params.stack_count_bits, name="dirty_lines")
+        """How many are, if not."""
+        self._waits_for_line = Signal(name="waits_for_line")
+        """The topmost line has room, and is not on chip."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self._count_lines(m)
+        self._make_state(m)
+        self._write(m)
+        self._inform_engine(m)
+        return m
+
+    def _count_lines(self, m: Module) -> None:
+        """Lines on chip, and dirty ones. Their difference has as many values of both signs as there
+        are lines on chip; it is negative if the unwind has gone down behind all dirty ones."""
+        stage = self.stage
+        step = stage.step
+        is_negative = step.dropped & self._dirty_lines[-1]
+        m.d.comb += self._lines.eq(Mux(stage.empties, 0, step.lines))
+        m.d.comb += self._dirty_lines.eq(step.state.dirtied - self.cleaned)
+        m.d.comb += self._is_clean.eq(
+            stage.empties | is_negative | (self._dirty_lines == 0))
+
+    def _make_state(self, m: Module) -> None:
+        """The state that the step leaves."""
+        stage = self.stage
+        state = self._state
+        m.d.comb += state.eq(stage.step.state)
+        with m.If(stage.rolls_back):
+            m.d.comb += state.last.eq(stage.origin.last)
+            m.d.comb += state.calls.eq(stage.origin.calls)
+        with m.Elif(stage.ends_warp):
+            m.d.comb += state.calls.eq(0)
+            m.d.comb += state.kill.eq(0)
+        m.d.comb += self._has_room.eq(state.last[:PLACE_BITS] != LAST_PLACE)
+        with m.If(stage.empties):
+            m.d.comb += state.entered.eq(self.below)
+        with m.If(self._is_clean):
+            topmost_is_dirty = self._has_room & (self._lines != 0)
+            m.d.comb += state.dirtied.eq(self.cleaned + topmost_is_dirty)
+
+    def _write(self, m: Module) -> None:
+        """Writes it, and says what it is."""
+        stage = self.stage
+        warp = stage.step.warp
+        busy = self._states.busy
+        m.d.comb += self._waits_for_line.eq(
+            stage.writes & stage.is_done & self._has_room & (self._lines == 0))
+        self._states.states.write(m, stage.writes, warp, self._state)
+        busy.write(m, stage.is_done & ~self._waits_for_line, warp, 0)
+        m.d.sync += self.committed.valid.eq(stage.writes & stage.is_done)
+        m.d.sync += self.committed.payload.warp.eq(warp)
+        m.d.sync += self.committed.payload.last.eq(self._state.last)
+        m.d.sync += Assert(~stage.is_done | busy.read(m, warp), "a result that nobody waits for")
+        m.d.sync += Assert(~(stage.is_done & stage.parks), "an operation is over, and goes on")
+
+    def _inform_engine(self, m: Module) -> None:
+        """What the spill and fill engine has to know of the step."""
+        stage = self.stage
+        step = stage.step
+        flags = self.flags
+        last = self._state.last
+        lines = self._lines
+        has_few_lines = lines <= fills_up_to(self._params)
+        top_line = last[PLACE_BITS:]
+        none_below = Mux(lines == 0, last[-1], top_line == (lines - 1)[:len(lines)])
+        m.d.comb += flags.warp.eq(step.warp)
+        m.d.comb += flags.parks.eq(stage.parks | self._waits_for_line)
+        m.d.comb += flags.parking.eq(stage.parking)
+        with m.If(self._waits_for_line):
+            m.d.comb += flags.parking.eq(Parking.LOAD)
+        m.d.comb += flags.writes.eq(stage.writes)
+        m.d.comb += flags.empties.eq(stage.writes & stage.empties)
+        m.d.comb += flags.needs_fill.eq(
+            stage.writes & step.has_region & has_few_lines & ~none_below)
+        m.d.comb += flags.invalidates.eq(stage.moves_region | flags.empties)
+        may_change = self._is_clean | (self._dirty_lines == 1)
+        m.d.comb += flags.keeps_lines.eq(flags.invalidates | (stage.writes & may_change))

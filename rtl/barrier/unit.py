@@ -1,13 +1,13 @@
-"""The barrier unit: one instruction after the other."""
+"""The barrier unit: one task after the other, a step a cycle."""
 
-from typing import Any, cast
+from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Shape, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
-from rtl.component import Component, members_of, pass_on
+from rtl.component import Component
 from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER, BarrierState
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
@@ -17,417 +17,784 @@ from rtl.layouts import (
     EventLayout,
     LaneWriterPort,
     completion,
+    dispatched,
     error_event,
     operands_read,
     reported,
     warp_launch,
 )
 from rtl.one_hot import one_hot
-from rtl.params import WARP_THREADS, SmParams
+from rtl.params import SmParams
 from rtl.sweep import Sweep
 from rtl.wires import IN_BLOCKS
 from rtl.words import Words
 
-from .request import BarrierQueue, BarrierTask, barrier_request
+from .queue import BarrierQueue
+from .stages import (
+    BARRIERS_OF_CTA,
+    BarrierTask,
+    WaitChange,
+    arrival,
+    barrier_row,
+    barrier_work,
+)
 
 __all__ = ["BarrierUnit"]
 
-
-_PLACES = SYNCALL_BARRIER + 1
 _BLOCKS = {36: 512, 18: 1024, 9: 2048}
 """Words of a block RAM by their width."""
-_GIVEN = {"some_false": "gave_false", "some_true": "gave_true"}
-"""Flags of a barrier, and what counts the warps that gave them."""
 
 
 class BarrierUnit(Component):
-    """Executes BAR, B2R and R2B, one in six cycles: look, read, update, decide, act, and the choice of the next.
+    """Executes BAR, B2R and R2B, one in six cycles, and keeps the barriers of all CTAs.
 
-    Barriers are in block RAM, by number and CTA slot, with a bit for each warp that waits there; one that is not used
-    counts as zeros. An instruction is complete when it has arrived, not when its warp goes on (ours): a warp that waits
-    has nothing under way, and only ``resume`` lets it go. B2R is complete with its last write. With a reported error
-    the instruction is complete, too, but its warp is not let go. The unit waits in the cycle of a launch, which writes
-    the same memories.
+    One state machine, a method a step; each step leaves its result in ``work`` (a
+    :func:`~rtl.barrier.stages.barrier_work`) for the next one::
 
-    In a machine of one lane nobody knows which barriers are used: all of a CTA become zeros when it begins, each does
-    when it is complete, and all are looked at when a warp has ended.
+        dispatch --> queue --> SELECT
+                                 |
+             instruction         |  withdrawal      a warp has terminated
+            +--------------------+--------+------------------+
+            v                             v                  v
+          CHECK                        LOCATE             SETTLE
+            |                             v                  v
+            |                           FETCH <-------- SETTLE_NEXT <--+
+            v                             |             (none: SELECT) |
+          READ <--------------------------+                            |
+            v                                                          |
+          UPDATE --> DECIDE --> ACT --+--> SELECT, or, when settling, -+
+                                      +--> RESULTS --> the same
+                                      +--> SEND --> SELECT
+
+    ===========  ===================================================================
+    step         what is known at its end
+    ===========  ===================================================================
+    SELECT       the task
+    CHECK        of an instruction: its error, its CTA and barrier
+    LOCATE       of a withdrawal: the barrier at which the warp waits
+    SETTLE       the barriers that the CTA uses
+    SETTLE_NEXT  the lowest one of these that was not checked yet
+    FETCH        nothing more: block RAM reads the barrier's row
+    READ         the row
+    UPDATE       the row as it will be; an arrival is recorded. B2R's result is read
+    DECIDE       whether enough warps have arrived
+    ACT          the row is written, the instruction complete, the barrier released
+    RESULTS      each warp that was released has the result of its reduction
+    SEND         the lanes have taken B2R's write
+    ===========  ===================================================================
+
+    Last arrival: in ACT all that wait at the barrier, this warp among them, are released, which
+    clears the barrier; ``resume`` has them in the next cycle. Their results, one a cycle, follow.
+
+    An arrival that must wait: complete in ACT, so that nothing of the warp is under way (ours). The
+    warp has a bit in the row and in ``waiting``, and goes on by ``resume`` alone. BAR.ARV counts as
+    an arrival, and its warp goes on.
+
+    Error: found in CHECK. The instruction does nothing and is complete in ACT; if the error is
+    reported, ``error`` has it, and the warp is not resumed.
+
+    Trap: ``withdraw`` takes a warp from its barrier, as if it had not arrived. That never completes
+    a barrier. A warp that its barrier releases before that goes on, and is not withdrawn.
+
+    Two that come at once: SELECT prefers a CTA that has lost a warp, the lowest first, then a
+    withdrawal, then an instruction. UPDATE, ACT and RESULTS wait in the cycle of a launch, which
+    writes the same memories. A termination counts for an instruction if it comes before UPDATE, and
+    in any case for the settling that follows it; one that comes when a settling of its CTA begins
+    causes another one.
+
+    A machine of one lane does not know which barriers are used. All of a CTA are cleared when it
+    begins (CLEAR_CTA, before any other task), each is when it was released (ZERO_ROW, CLEAR_ROW),
+    and all are settled.
 
     Members
     -------
     dispatch, room : In(EventLayout of dispatched), Out(1)
-        Kinds BARRIER, BARRIER_INDEXED and BARRIER_READ. There is room for an instruction whenever it comes, if it is
-        selected now.
+        Kinds BARRIER, BARRIER_INDEXED and BARRIER_READ. There is room for an instruction whenever
+        it comes, if it is selected now.
     launch : In(EventLayout of warp_launch)
-        A CTA's barriers are reset with its warp number 0, and count on all its warps from then on.
+        A CTA's barriers are reset with its warp number 0, and expect all its warps from then on.
     terminated, terminated_warp : In(1), In
-        A warp has ended: its CTA's barriers wait for it no longer.
+        A warp has terminated: its CTA's barriers expect it no longer.
     barriers, report_mask, inside : In, In(32), In(warps)
-        Barriers of a CTA of this grid; others: ILLEGAL_INSTR_PARAM2. Bit n: errors of code n are reported; one that is
-        not makes the instruction do nothing. Who executes the trap handler; BAR.SYNCALL of others:
-        ILLEGAL_INSTR_ENCODING.
+        Barriers of a CTA of this grid; others: ILLEGAL_INSTR_PARAM2. Bit n: errors of code n are
+        reported; one that is not makes the instruction do nothing. Who executes the trap handler;
+        BAR.SYNCALL of others: ILLEGAL_INSTR_ENCODING.
     withdraw : In(valid and warp)
-        This warp shall wait no longer. It stays until ``withdrawn`` answers or the warp's bit of ``waiting`` falls: a
-        warp that does not wait, because its barrier has let it go before, gets no answer.
+        This warp shall wait no longer. It stays until ``withdrawn`` answers or the warp's bit of
+        ``waiting`` falls: a warp that does not wait, because its barrier has released it before,
+        gets no answer.
     withdrawn : Out(valid and warp)
-        For one cycle: the arrival of this warp has been taken back. ``waiting`` falls with the end of the cycle. The
-        barrier is as if the warp had not come; what R2B has set stays, unless nobody has arrived any more (ours).
+        For one cycle: the arrival of this warp has been taken back. ``waiting`` falls with the end
+        of the cycle. The barrier is as if the warp had not arrived; what R2B has set stays, unless
+        no arrival is left (ours).
     resume : Out(warps)
-        For one cycle: these warps go on. After every BAR and R2B, at once or when the barrier lets the warp go.
+        For one cycle: these warps go on. After every BAR and R2B, at once or when the barrier
+        releases the warp.
     port, operands_read : Out(LaneWriterPort), Out(operands_read)
         For B2R, which reads no register.
     completion, error : Out(completion), Out(error_event)
     waiting, meeting : Out(warps), Out(warps)
         Who waits at a barrier, and who at BAR.SYNCALL.
+
+    Attributes
+    ----------
+    work : barrier_work
+        The task under way.
+    unsettled : warps
+        CTA slots that have lost a warp, and whose barriers were not checked since.
+    unchecked : barriers of a CTA
+        Of the CTA that is settled: used barriers that are still to be checked.
+    rows : list of Words
+        All barriers, by number and CTA slot, in parts of their bits.
+    used, ctas, terminations, totals, arrivals, results : Words
+        Of each CTA slot: the barriers that are used. Of each warp: its CTA slot. Of each CTA slot:
+        terminations counted in it, and what they will be when its last CTA is over; the difference
+        is its live warps. Of each warp: its last arrival; its result for B2R.
+    view : dict
+        For waveforms and proofs: the barrier that is worked on.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        warps, bits = params.warps, params.warp_bits
-        one_warp, count = data.StructLayout({"valid": 1, "warp": bits}), range(warps + 1)
-        self.queue = BarrierQueue(params)
+        warps = params.warps
+        bits = params.warp_bits
+        one_warp = data.StructLayout({"valid": 1, "warp": bits})
+        count = range(warps + 1)
         super().__init__({
-            **members_of(self.queue, "dispatch", "room"), "launch": In(EventLayout(warp_launch(params))),
-            "terminated": In(1), "terminated_warp": In(bits), "barriers": In(range(BARRIERS + 1)),
-            "report_mask": In(REPORT_BITS), "inside": In(warps), "withdraw": In(one_warp), "withdrawn": Out(one_warp),
-            "resume": Out(warps), "port": Out(LaneWriterPort(params)), "operands_read": Out(operands_read(params)),
-            "completion": Out(completion(params)), "error": Out(error_event(params)), "waiting": Out(warps),
-            "meeting": Out(warps)})
-        self.lost = Signal(warps)
-        """CTA slots that have lost a warp, and whose barriers were not looked at since."""
-        self.arrivals = Words(data.StructLayout({
-            "number": range(_PLACES), "reduces": 1, "reduction": BarrierReduction,
-            "population": range(WARP_THREADS + 1), "some_false": 1, "some_true": 1}), warps)
-        """What each warp came for last, and what it gave to that: so its arrival can be taken back."""
+            "dispatch": In(EventLayout(dispatched(params))),
+            "room": Out(1),
+            "launch": In(EventLayout(warp_launch(params))),
+            "terminated": In(1),
+            "terminated_warp": In(bits),
+            "barriers": In(range(BARRIERS + 1)),
+            "report_mask": In(REPORT_BITS),
+            "inside": In(warps),
+            "withdraw": In(one_warp),
+            "withdrawn": Out(one_warp),
+            "resume": Out(warps),
+            "port": Out(LaneWriterPort(params)),
+            "operands_read": Out(operands_read(params)),
+            "completion": Out(completion(params)),
+            "error": Out(error_event(params)),
+            "waiting": Out(warps),
+            "meeting": Out(warps),
+        })
+        self.queue = BarrierQueue(params)
+        self.work: Any = Signal(barrier_work(params))
+        self.unsettled = Signal(warps)
+        self.unchecked = Signal(BARRIERS_OF_CTA)
+
+        # Memories.
         self.sweep = Sweep(warps)
-        self.ctas, self.gone, self.whole = Words(bits, warps), Words(count, warps, self.sweep), Words(count, warps)
+        self.ctas = Words(bits, warps)
+        self.terminations = Words(count, warps, self.sweep)
+        self.totals = Words(count, warps)
+        self.arrivals = Words(arrival(params), warps)
+        self.results = Words(32, warps)
         if not params.serial:
-            self.used = Words(_PLACES, warps)
-        """The CTA slot of each warp. Of each CTA slot: the barriers that are used; warps that it has lost, and as many
-        as it will ever have lost when its last CTA is over."""
-        # What the unit works on. Of the barrier: its state, who waits there, whether one of them wants a result, how
-        # many of them gave what to a reduction.
-        self._task, self._request = Signal(BarrierTask), Signal(barrier_request(params))
-        self._error, self._completes = Signal(WarpError), Signal()
-        self._cta, self._number = Signal(bits), Signal(range(_PLACES))
-        self._row: Any = Signal(data.StructLayout({
-            "state": BarrierState, "waiting": warps, "reduces": 1, "gave_false": count, "gave_true": count}))
-        # Block RAMs are as wide as they can be that deep: others would need multiplexers behind them.
-        depth, size = warps * _PLACES, self._row.shape().size
+            self.used = Words(BARRIERS_OF_CTA, warps)
+        # Block RAMs are as wide as they can be that deep: others would need multiplexers behind
+        # them.
+        depth = warps * BARRIERS_OF_CTA
+        size = barrier_row(params).size
         width = next(width for width, words in _BLOCKS.items() if words >= depth)
-        self.rows = [Words(min(width, size - first), depth, **IN_BLOCKS) for first in range(0, size, width)]
-        """All barriers, by number and CTA slot, in parts of their bits."""
-        self.left = Signal(_PLACES)
-        """Barriers of the CTA that has lost a warp, which are still to be looked at."""
-        # Of the barrier that is asked for: whether it is used, and what it is then, a cycle later; those that its CTA
-        # uses, live warps of that.
-        self._asked_cta, self._asked = Signal(bits), Signal(range(_PLACES))
-        self._present, self._read = Signal(), Signal.like(self._row.as_value())
-        self._in_use, self._live, self._writes = Signal(_PLACES), Signal(count), Signal()
-        # The request's warp, its CTA, and what it came for. It, or the lowest one that waits, begins to wait, waits no
-        # longer, or gets a result; who waits at the barrier is let go.
-        self._warp, self._warp_cta, self._came = Signal(bits), Signal(bits), cast(Any, Signal(self.arrivals.shape))
-        self._waits, self._leaves, self._release, self._notes = Signal(), Signal(), Signal(), Signal()
-        self._noted, self._result = Signal(32), Signal(32)
-        # The lowest warp that waits at the barrier, from ACT on; the lowest CTA that had lost one a cycle ago.
-        self._some_waiting, self._lowest_waiting = Signal(), Signal(bits)
-        self._some_lost, self._lowest_lost, self._settles = Signal(), Signal(bits), Signal()
-        # In a machine of one lane: CTA slots of CTAs that have begun, whose barriers are not zeros yet; the lowest one.
-        # A barrier becomes zeros.
-        self._begun, self._some_begun, self._lowest_begun = Signal(warps), Signal(), Signal(bits)
-        self._resets, self._wipes = Signal(), Signal()
-        self.view = {"cta": self._cta, "number": self._number, "write": self._writes, "state": self._row.state,
-                     "live": self._live, "release": self._release}
-        """For whoever looks on: the barrier that is worked on."""
+        self.rows = [
+            Words(min(width, size - first), depth, **IN_BLOCKS) for first in range(0, size, width)]
+
+        # What the memories are asked for: a barrier, which is that of the task except in CHECK.
+        self.lookup_cta = Signal(bits)
+        self.lookup_number = Signal(range(BARRIERS_OF_CTA))
+        # What they answer. In the same cycle: the barriers that the CTA uses, its live warps; of
+        # the request's warp its CTA, last arrival and result. A cycle later: whether the barrier is
+        # used, and its row.
+        self.in_use = Signal(BARRIERS_OF_CTA)
+        self.live_warps = Signal(count)
+        self.warp_cta = Signal(bits)
+        self.last_arrival: Any = Signal(arrival(params))
+        self.result = Signal(32)
+        self.is_present = Signal()
+        self.row_read = Signal(size)
+        # The CTA slot of the warp that terminates in this cycle.
+        self.terminated_cta = Signal(bits)
+
+        # What is written: the row; the arrival of the request's warp, with WaitChange.JOIN; a
+        # result. The warp is the request's, or in RESULTS the lowest one that waits.
+        self.writes_row = Signal()
+        self.clears_row = Signal()
+        self.wait_change = Signal(WaitChange)
+        self.changed_warp = Signal(bits)
+        self.writes_result = Signal()
+        self.new_result = Signal(32)
+        # What ACT does: the barrier is released, the instruction is complete.
+        self.release = Signal()
+        self.is_complete = Signal()
+
+        # The lowest warp that waits at the barrier, from ACT on; the lowest CTA slot that was not
+        # settled a cycle ago; whether its settling begins.
+        self.has_waiting = Signal()
+        self.lowest_waiting = Signal(bits)
+        self.has_unsettled = Signal()
+        self.lowest_unsettled = Signal(bits)
+        self.starts_settling = Signal()
+        # In a machine of one lane: CTA slots whose CTA has begun and whose barriers were not
+        # cleared since; the lowest one; whether its clearing begins.
+        self.uncleared = Signal(warps)
+        self.has_uncleared = Signal()
+        self.lowest_uncleared = Signal(bits)
+        self.starts_clearing = Signal()
+
+        self.view = {
+            "cta": self.work.cta,
+            "number": self.work.number,
+            "write": self.writes_row,
+            "state": self.work.row.state,
+            "live": self.live_warps,
+            "release": self.release,
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        request = self.work.request
         m.submodules.queue = self.queue
-        self.join(m, self.queue, "dispatch", "room")
-        m.d.comb += [
-            self._warp.eq(self._request.warp), self._asked_cta.eq(self._cta), self._asked.eq(self._number),
-            self.withdrawn.warp.eq(self._request.warp)]
+        m.d.comb += self.queue.dispatch.eq(self.dispatch)
+        m.d.comb += self.room.eq(self.queue.room)
+        m.d.comb += self.changed_warp.eq(request.warp)
+        m.d.comb += self.lookup_cta.eq(self.work.cta)
+        m.d.comb += self.lookup_number.eq(self.work.number)
+        m.d.comb += self.withdrawn.warp.eq(request.warp)
         with m.FSM():
-            self._find(m)
+            self._select(m)
+            self._check(m)
+            self._locate(m)
+            if self._params.serial:
+                self._settle_all(m)
+                self._clear(m)
+            else:
+                self._settle_used(m)
+            self._fetch_and_read(m)
             self._update(m)
+            self._decide(m)
             self._act(m)
-        # The search is over a cycle before its result is used: it leaves out who is served in this one.
-        for some, first, searched, serves in (
-                (self._some_waiting, self._lowest_waiting, self._row.waiting, self._leaves),
-                (self._some_lost, self._lowest_lost, self.lost, self._settles)):
-            left = searched & ~one_hot(first, self._params.warps, serves)
-            m.d.sync += [some.eq(left.any()), first.eq(lowest(left))]
+            self._give_results(m)
+            self._send(m)
+        self._report(m)
+        self._search(m)
+        self._keep_live_warps(m)
+        self._keep_rows(m)
         if self._params.serial:
-            m.d.comb += [self._some_begun.eq(self._begun.any()), self._lowest_begun.eq(lowest(self._begun))]
-        self._keep_barriers(m)
-        self._keep_warps(m)
+            self._keep_uncleared(m)
+        else:
+            self._keep_used(m)
+        self._keep_unsettled(m)
+        self._keep_waiting(m)
+        self._keep_arrivals(m)
         self._write_registers(m)
+        self._promise(m)
         return m
 
-    def _find(self, m: Module) -> None:
-        """Looks for something to do: CTAs that have lost a warp go first, then warps that are taken back. Finds the
-        barrier: of an instruction, and what is wrong with that; of a warp that is taken back; the used ones of a CTA,
-        one after the other."""
-        queue, number, request, error, left = (
-            self.queue.request, self.withdraw.warp, self._request, Signal(WarpError), self.left)
-        arrives, place = request.operation == BarrierTask.ARRIVE, request.place == BarrierRead.BARRIER
-        with m.State("NEXT"):
-            with m.If(self._some_begun):
-                m.d.comb += self._resets.eq(1)
-                m.d.sync += [self._cta.eq(self._lowest_begun), self._number.eq(0), self._row.eq(0)]
+    # The steps.
+
+    def _select(self, m: Module) -> None:
+        """SELECT: the next task. In a machine of one lane clearing a CTA's barriers goes first."""
+        work = self.work
+        queue = self.queue.request
+        withdrawn_warp = self.withdraw.warp
+        can_withdraw = self.withdraw.valid & self.waiting.bit_select(withdrawn_warp, 1)
+        with m.State("SELECT"):
+            with m.If(self.has_uncleared):
+                m.d.comb += self.starts_clearing.eq(1)
+                m.d.sync += work.cta.eq(self.lowest_uncleared)
+                m.d.sync += work.number.eq(0)
+                m.d.sync += work.row.eq(0)
                 if self._params.serial:
-                    m.next = "RESET"
-            with m.Elif(self._some_lost):
-                m.d.comb += self._settles.eq(1)
-                m.d.sync += [self._task.eq(BarrierTask.SETTLE), self._cta.eq(self._lowest_lost)]
-                m.next = "USED"
-            with m.Elif(self.withdraw.valid & self.waiting.bit_select(number, 1)):
-                m.d.sync += [self._task.eq(BarrierTask.WITHDRAW), self._request.warp.eq(number)]
-                m.next = "FIND"
+                    m.next = "CLEAR_CTA"
+            with m.Elif(self.has_unsettled):
+                m.d.comb += self.starts_settling.eq(1)
+                m.d.sync += work.task.eq(BarrierTask.SETTLE)
+                m.d.sync += work.cta.eq(self.lowest_unsettled)
+                m.next = "SETTLE"
+            with m.Elif(can_withdraw):
+                m.d.sync += work.task.eq(BarrierTask.WITHDRAW)
+                m.d.sync += work.request.warp.eq(withdrawn_warp)
+                m.next = "LOCATE"
             with m.Elif(queue.valid):
                 m.d.comb += queue.ready.eq(1)
-                m.d.sync += self._request.eq(queue.payload)
-                m.next = "LOOK"
-        with m.State("LOOK"):
-            m.d.comb += [self._asked_cta.eq(self._warp_cta), self._asked.eq(request.number)]
-            with m.If(request.mode == BarrierMode.SYNCALL), m.If(~self.inside.bit_select(request.warp, 1)):
+                m.d.sync += work.request.eq(queue.payload)
+                m.next = "CHECK"
+
+    def _check(self, m: Module) -> None:
+        """CHECK: an instruction's errors. One that no thread executes has none, but BAR.SYNCALL."""
+        work = self.work
+        request = work.request
+        error = Signal(WarpError)
+        is_bar = request.operation == BarrierTask.ARRIVE
+        names_barrier = is_bar | (request.selection == BarrierRead.BARRIER)
+        is_syncall = request.mode == BarrierMode.SYNCALL
+        is_inside = self.inside.bit_select(request.warp, 1)
+        is_checked = request.executes & ~is_syncall
+        has_no_barrier = is_checked & names_barrier & (request.number >= self.barriers)
+        has_wrong_count = is_checked & is_bar & request.count_is_wrong
+        is_executed = request.executes & (error == WarpError.NONE)
+        with m.State("CHECK"):
+            m.d.comb += self.lookup_cta.eq(self.warp_cta)
+            m.d.comb += self.lookup_number.eq(request.number)
+            with m.If(is_syncall & ~is_inside):
                 m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_ENCODING)
-            with m.Elif(request.executes & (arrives | place) & (request.number >= self.barriers)):
+            with m.Elif(has_no_barrier):
                 m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_PARAM2)
-            with m.Elif(request.executes & arrives & request.wrong):
+            with m.Elif(has_wrong_count):
                 m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_PARAM)
-            acts = request.executes & (error == WarpError.NONE)
-            m.d.sync += [
-                self._cta.eq(self._warp_cta), self._number.eq(request.number),
-                self._task.eq(Mux(acts, request.operation, BarrierTask.NOTHING)),
-                self._error.eq(Mux(reported(self.report_mask, error), error, WarpError.NONE))]
+
+            m.d.sync += work.cta.eq(self.warp_cta)
+            m.d.sync += work.number.eq(request.number)
+            m.d.sync += work.task.eq(Mux(is_executed, request.operation, BarrierTask.NOTHING))
+            m.d.sync += work.error.eq(
+                Mux(reported(self.report_mask, error), error, WarpError.NONE))
             m.next = "READ"
-        with m.State("FIND"):
-            m.d.sync += [self._cta.eq(self._warp_cta), self._number.eq(self._came.number)]
+
+    def _locate(self, m: Module) -> None:
+        """LOCATE: where the warp waits that is withdrawn."""
+        with m.State("LOCATE"):
+            m.d.sync += self.work.cta.eq(self.warp_cta)
+            m.d.sync += self.work.number.eq(self.last_arrival.number)
             m.next = "FETCH"
-        if self._params.serial:
-            self._go_through(m)
-        else:
-            with m.State("USED"):
-                m.d.sync += left.eq(self._in_use)
-                m.next = "PICK"
-            with m.State("PICK"):
-                m.d.sync += [self._number.eq(lowest(left)), left.eq(left & (left - 1))]
-                m.next = "NEXT"
-                with m.If(left.any()):
-                    m.next = "FETCH"
+
+    def _settle_used(self, m: Module) -> None:
+        """SETTLE, SETTLE_NEXT: the used barriers of a CTA, one after the other."""
+        unchecked = self.unchecked
+        with m.State("SETTLE"):
+            m.d.sync += unchecked.eq(self.in_use)
+            m.next = "SETTLE_NEXT"
+        with m.State("SETTLE_NEXT"):
+            m.d.sync += self.work.number.eq(lowest(unchecked))
+            m.d.sync += unchecked.eq(unchecked & (unchecked - 1))
+            with m.If(unchecked.any()):
+                m.next = "FETCH"
+            with m.Else():
+                m.next = "SELECT"
+
+    def _settle_all(self, m: Module) -> None:
+        """The same in a machine of one lane: all barriers of the CTA."""
+        number = self.work.number
+        with m.State("SETTLE"):
+            m.d.sync += number.eq(0)
+            m.next = "FETCH"
+        with m.State("SETTLE_NEXT"):
+            m.d.sync += number.eq(number + 1)
+            with m.If(number == BARRIERS_OF_CTA - 1):
+                m.next = "SELECT"
+            with m.Else():
+                m.next = "FETCH"
+
+    def _clear(self, m: Module) -> None:
+        """In a machine of one lane. CLEAR_CTA: all barriers of a CTA that has begun. ZERO_ROW,
+        CLEAR_ROW: a barrier that was released."""
+        work = self.work
+        with m.State("CLEAR_CTA"):
+            m.d.comb += self.clears_row.eq(1)
+            m.d.sync += work.number.eq(work.number + 1)
+            with m.If(work.number == BARRIERS_OF_CTA - 1):
+                m.next = "SELECT"
+        with m.State("ZERO_ROW"):
+            m.d.sync += work.row.eq(0)
+            m.next = "CLEAR_ROW"
+        with m.State("CLEAR_ROW"):
+            m.d.comb += self.clears_row.eq(1)
+            with m.If(work.task == BarrierTask.SETTLE):
+                m.next = "SETTLE_NEXT"
+            with m.Else():
+                m.next = "SELECT"
+
+    def _fetch_and_read(self, m: Module) -> None:
+        """FETCH, READ: the barrier's row. A barrier that is not used counts as zeros."""
+        row = self.work.row
         with m.State("FETCH"):
             m.next = "READ"
-
-    def _go_through(self, m: Module) -> None:
-        """All barriers of a CTA: they become zeros, or are looked at; one does, when it was complete."""
-        last = self._number == _PLACES - 1
-        with m.State("USED"):
-            m.d.sync += self._number.eq(0)
-            m.next = "FETCH"
-        with m.State("PICK"):
-            m.d.sync += self._number.eq(self._number + 1)
-            m.next = "FETCH"
-            with m.If(last):
-                m.next = "NEXT"
-        with m.State("RESET"):
-            m.d.comb += self._wipes.eq(1)
-            m.d.sync += self._number.eq(self._number + 1)
-            with m.If(last):
-                m.next = "NEXT"
-        with m.State("EMPTY"):
-            m.d.sync += self._row.eq(0)
-            m.next = "WIPE"
-        with m.State("WIPE"):
-            m.d.comb += self._wipes.eq(1)
-            m.next = "NEXT"
-            with m.If(self._task == BarrierTask.SETTLE):
-                m.next = "PICK"
+        with m.State("READ"):
+            with m.If(self.is_present):
+                m.d.sync += row.eq(self.row_read)
+            with m.Else():
+                m.d.sync += row.eq(0)
+            m.next = "UPDATE"
 
     def _update(self, m: Module) -> None:
-        """What becomes of the barrier. An arrival gives nothing to a reduction unless it takes part in one."""
-        request, row, came, live = self._request, self._row, self._came, Signal.like(self._live)
-        state, scans, wants = row.state, request.mode == BarrierMode.SCAN, request.mode == BarrierMode.RED
-        withdrawing = self._task == BarrierTask.WITHDRAW
-        self.arrivals.write(m, self._waits, request.warp, {
-            "number": self._number, "reduces": wants, "reduction": request.reduction,
-            **{name: Mux(wants | scans, request[name], 0) for name in ("population", *_GIVEN)}})
-        with m.State("READ"):
-            m.d.sync += row.eq(0)
-            with m.If(self._present):
-                m.d.sync += row.eq(self._read)
-            m.next = "UPDATE"
+        """UPDATE: what becomes of the barrier."""
         with m.State("UPDATE"), m.If(~self.launch.valid):
-            m.next = "DECIDE"
-            m.d.sync += live.eq(self._live)
-            with m.Switch(self._task):
+            with m.Switch(self.work.task):
                 with m.Case(BarrierTask.ARRIVE):
-                    m.d.comb += [
-                        self._waits.eq(request.mode != BarrierMode.ARV), self._notes.eq(scans),
-                        self._noted.eq(state.population)]
-                    m.d.sync += [state.arrived.eq(state.arrived + 1), state.expected.eq(request.count)]
-                    with m.If(wants | scans):
-                        m.d.sync += [state.population.eq(state.population + request.population),
-                                     row.reduces.eq(row.reduces | wants)]
-                        for flag, gave in _GIVEN.items():
-                            m.d.sync += [state[flag].eq(state[flag] | request[flag]),
-                                         row[gave].eq(row[gave] + request[flag])]
+                    self._arrive(m)
                 with m.Case(BarrierTask.WRITE):
-                    m.d.comb += [
-                        self._notes.eq(request.place == BarrierRead.RESULT), self._noted.eq(request.content)]
-                    with m.If(request.place == BarrierRead.BARRIER):
-                        m.d.sync += state.eq(request.content[:BarrierState.as_shape().size])
+                    self._write(m)
                 with m.Case(BarrierTask.WITHDRAW):
-                    m.d.comb += self._leaves.eq(1)
-                    m.d.sync += [state.arrived.eq(state.arrived - state.arrived.any()),
-                                 state.population.eq(state.population - came.population)]
-                    for flag, gave in _GIVEN.items():
-                        left = row[gave] - came[flag]
-                        m.d.sync += [state[flag].eq(left.any()), row[gave].eq(left)]
+                    self._withdraw(m)
+            m.next = "DECIDE"
+
+    def _arrive(self, m: Module) -> None:
+        """BAR. It contributes nothing to a reduction unless it takes part in one; the result of
+        BAR.SCAN is the population as it was."""
+        request = self.work.request
+        row = self.work.row
+        state = row.state
+        is_reduction = request.mode == BarrierMode.RED
+        is_scan = request.mode == BarrierMode.SCAN
+        with m.If(request.mode != BarrierMode.ARV):
+            m.d.comb += self.wait_change.eq(WaitChange.JOIN)
+        m.d.comb += self.writes_result.eq(is_scan)
+        m.d.comb += self.new_result.eq(state.population)
+        m.d.sync += state.arrived.eq(state.arrived + 1)
+        m.d.sync += state.expected.eq(request.count)
+        with m.If(is_reduction | is_scan):
+            m.d.sync += state.population.eq(state.population + request.population)
+            m.d.sync += state.some_false.eq(state.some_false | request.some_false)
+            m.d.sync += state.some_true.eq(state.some_true | request.some_true)
+            m.d.sync += row.has_reduction.eq(row.has_reduction | is_reduction)
+            m.d.sync += row.false_warps.eq(row.false_warps + request.some_false)
+            m.d.sync += row.true_warps.eq(row.true_warps + request.some_true)
+
+    def _write(self, m: Module) -> None:
+        """R2B."""
+        request = self.work.request
+        m.d.comb += self.writes_result.eq(request.selection == BarrierRead.RESULT)
+        m.d.comb += self.new_result.eq(request.content)
+        with m.If(request.selection == BarrierRead.BARRIER):
+            m.d.sync += self.work.row.state.eq(request.content[:BarrierState.as_shape().size])
+
+    def _withdraw(self, m: Module) -> None:
+        """A withdrawal: what the warp has contributed is taken back. R2B may have set the number of
+        arrivals to 0 meanwhile."""
+        row = self.work.row
+        state = row.state
+        withdrawn = self.last_arrival
+        false_warps = row.false_warps - withdrawn.some_false
+        true_warps = row.true_warps - withdrawn.some_true
+        m.d.comb += self.wait_change.eq(WaitChange.LEAVE)
+        m.d.sync += state.arrived.eq(state.arrived - state.arrived.any())
+        m.d.sync += state.population.eq(state.population - withdrawn.population)
+        m.d.sync += state.some_false.eq(false_warps.any())
+        m.d.sync += state.some_true.eq(true_warps.any())
+        m.d.sync += row.false_warps.eq(false_warps)
+        m.d.sync += row.true_warps.eq(true_warps)
+
+    def _decide(self, m: Module) -> None:
+        """DECIDE: whether enough warps have arrived: as many as the last arrival named, or all live
+        warps of the CTA as they were in UPDATE. A withdrawal completes nothing."""
+        work = self.work
+        state = work.row.state
+        is_withdrawal = work.task == BarrierTask.WITHDRAW
+        live = Signal.like(self.live_warps)
+        m.d.sync += live.eq(self.live_warps)
+        quorum = Mux(state.expected.any(), state.expected, live)
         with m.State("DECIDE"):
+            with m.If(is_withdrawal):
+                m.d.sync += work.completes.eq(0)
+                with m.If(~state.arrived.any()):
+                    m.d.sync += state.eq(0)
+            with m.Else():
+                m.d.sync += work.completes.eq(state.arrived >= quorum)
             m.next = "ACT"
-            wanted = Mux(state.expected.any(), state.expected, live)
-            m.d.sync += self._completes.eq((state.arrived >= wanted) & ~withdrawing)
-            with m.If(withdrawing & ~state.arrived.any()):
-                m.d.sync += state.eq(0)
 
     def _act(self, m: Module) -> None:
-        """Writes the barrier, lets warps go, and notes their results."""
-        request, row, over, completes = self._request, self._row, Signal(), self._completes
-        arrives, reads, writes, settles, withdraws = (self._task == task for task in (
-            BarrierTask.ARRIVE, BarrierTask.READ, BarrierTask.WRITE, BarrierTask.SETTLE, BarrierTask.WITHDRAW))
-        sends = reads & ((request.register != RZ) | (request.predicate != PT))
-        owing = self.arrivals.read(m, self._lowest_waiting)
+        """ACT: writes the barrier, and releases it if it is complete."""
+        work = self.work
+        request = work.request
+        writes_register = (request.register != RZ) | (request.predicate != PT)
+        sends = Signal()
         with m.State("ACT"), m.If(~self.launch.valid):
-            m.d.comb += [
-                over.eq(~(sends | settles | withdraws)), self.withdrawn.valid.eq(withdraws),
-                self._writes.eq(arrives | (writes & (request.place == BarrierRead.BARRIER)) | (settles & completes)
-                                | withdraws), self._release.eq(self._writes & completes)]
-            m.next = "NEXT"
-            with m.If(self._release & row.reduces):
-                m.next = "NOTE"
+            with m.Switch(work.task):
+                with m.Case(BarrierTask.ARRIVE):
+                    m.d.comb += self.is_complete.eq(1)
+                    m.d.comb += self.writes_row.eq(1)
+                with m.Case(BarrierTask.READ):
+                    m.d.comb += self.is_complete.eq(~writes_register)
+                    m.d.comb += sends.eq(writes_register)
+                with m.Case(BarrierTask.WRITE):
+                    m.d.comb += self.is_complete.eq(1)
+                    m.d.comb += self.writes_row.eq(request.selection == BarrierRead.BARRIER)
+                with m.Case(BarrierTask.SETTLE):
+                    m.d.comb += self.writes_row.eq(work.completes)
+                with m.Case(BarrierTask.WITHDRAW):
+                    m.d.comb += self.writes_row.eq(1)
+                    m.d.comb += self.withdrawn.valid.eq(1)
+                with m.Default():       # NOTHING
+                    m.d.comb += self.is_complete.eq(1)
+            m.d.comb += self.release.eq(self.writes_row & work.completes)
+
+            with m.If(self.release & work.row.has_reduction):
+                m.next = "RESULTS"
             if self._params.serial:
-                with m.Elif(self._release):
-                    m.next = "EMPTY"
-            with m.Elif(settles):
-                m.next = "PICK"
+                with m.Elif(self.release):
+                    m.next = "ZERO_ROW"
+            with m.Elif(work.task == BarrierTask.SETTLE):
+                m.next = "SETTLE_NEXT"
             with m.Elif(sends):
                 m.next = "SEND"
-        with m.State("NOTE"):
-            with m.If(~self._some_waiting & settles):
-                m.next = "EMPTY" if self._params.serial else "PICK"
-            with m.Elif(~self._some_waiting):
-                m.next = "EMPTY" if self._params.serial else "NEXT"
+            with m.Else():
+                m.next = "SELECT"
+
+    def _give_results(self, m: Module) -> None:
+        """RESULTS: each warp that the barrier has released gets the result of its own reduction,
+        the lowest warp first."""
+        state = self.work.row.state
+        released = self.arrivals.read(m, self.lowest_waiting)
+        with m.State("RESULTS"):
+            with m.If(~self.has_waiting):
+                if self._params.serial:
+                    m.next = "ZERO_ROW"
+                else:
+                    with m.If(self.work.task == BarrierTask.SETTLE):
+                        m.next = "SETTLE_NEXT"
+                    with m.Else():
+                        m.next = "SELECT"
             with m.Elif(~self.launch.valid):
-                m.d.comb += [self._warp.eq(self._lowest_waiting), self._leaves.eq(1), self._notes.eq(owing.reduces)]
-                with m.Switch(owing.reduction):
-                    for reduction, value in ((BarrierReduction.POPC, row.state.population),
-                                             (BarrierReduction.AND, ~row.state.some_false),
-                                             (BarrierReduction.OR, row.state.some_true)):
-                        with m.Case(reduction):
-                            m.d.comb += self._noted.eq(value)
+                m.d.comb += self.changed_warp.eq(self.lowest_waiting)
+                m.d.comb += self.wait_change.eq(WaitChange.LEAVE)
+                m.d.comb += self.writes_result.eq(released.is_reduction)
+                with m.Switch(released.reduction):
+                    with m.Case(BarrierReduction.POPC):
+                        m.d.comb += self.new_result.eq(state.population)
+                    with m.Case(BarrierReduction.AND):
+                        m.d.comb += self.new_result.eq(~state.some_false)
+                    with m.Case(BarrierReduction.OR):
+                        m.d.comb += self.new_result.eq(state.some_true)
+
+    def _send(self, m: Module) -> None:
+        """SEND: B2R's write, until the lanes take it."""
         with m.State("SEND"):
             m.d.comb += self.port.write.valid.eq(1)
             with m.If(self.port.write.ready):
-                m.next = "NEXT"
+                m.next = "SELECT"
 
-        fails, waits = self._error != WarpError.NONE, arrives & (request.mode != BarrierMode.ARV)
-        stays = waits | (request.operation == BarrierTask.READ) | fails
-        m.d.comb += [
-            self.completion.valid.eq(over), self.error.valid.eq(over & fails), self.error.error.eq(self._error)]
-        pass_on(m, request, self.completion, "warp", "serial", "write_barrier", "read_barrier")
-        pass_on(m, request, self.error, "warp", "pc")
-        m.d.sync += self.resume.eq(
-            Mux(self._release, row.waiting, 0) | one_hot(request.warp, self._params.warps, over & ~stays))
+    def _report(self, m: Module) -> None:
+        """What ACT tells others. A warp whose instruction is complete goes on in the next cycle,
+        unless it waits now, has an error, or is not held for its instruction: B2R's."""
+        work = self.work
+        request = work.request
+        has_error = work.error != WarpError.NONE
+        must_wait = (work.task == BarrierTask.ARRIVE) & (request.mode != BarrierMode.ARV)
+        is_read = request.operation == BarrierTask.READ
+        m.d.comb += self.completion.valid.eq(self.is_complete)
+        m.d.comb += self.completion.warp.eq(request.warp)
+        m.d.comb += self.completion.serial.eq(request.serial)
+        m.d.comb += self.completion.write_barrier.eq(request.write_barrier)
+        m.d.comb += self.completion.read_barrier.eq(request.read_barrier)
+        m.d.comb += self.error.valid.eq(self.is_complete & has_error)
+        m.d.comb += self.error.warp.eq(request.warp)
+        m.d.comb += self.error.pc.eq(request.pc)
+        m.d.comb += self.error.error.eq(work.error)
 
-    def _keep_barriers(self, m: Module) -> None:
-        """All barriers; which of them each CTA uses, and how many live warps it has: as many as it will ever have lost
-        in this slot, less those that it has lost."""
-        warps, begun, cta = self._params.warps, self.launch.payload, self._asked_cta
-        ctas, gone, whole = self.ctas, self.gone, self.whole
+        goes_on = self.is_complete & ~(must_wait | is_read | has_error)
+        passing = one_hot(request.warp, self._params.warps, goes_on)
+        released = Mux(self.release, work.row.waiting, 0)
+        m.d.sync += self.resume.eq(released | passing)
+
+    def _search(self, m: Module) -> None:
+        """The lowest ones. A search is over a cycle before its result is used: it leaves out the
+        one that is served in this cycle."""
+        warps = self._params.warps
+        leaves = self.wait_change == WaitChange.LEAVE
+        waiting = self.work.row.waiting & ~one_hot(self.lowest_waiting, warps, leaves)
+        m.d.sync += self.has_waiting.eq(waiting.any())
+        m.d.sync += self.lowest_waiting.eq(lowest(waiting))
+        settled = one_hot(self.lowest_unsettled, warps, self.starts_settling)
+        unsettled = self.unsettled & ~settled
+        m.d.sync += self.has_unsettled.eq(unsettled.any())
+        m.d.sync += self.lowest_unsettled.eq(lowest(unsettled))
+
+    # What is kept.
+
+    def _keep_live_warps(self, m: Module) -> None:
+        """The CTA of each warp, the live warps of each CTA. A warp that terminates is counted in
+        its CTA's slot, and so is the number at which the CTA will be over: neither is ever reset,
+        and each has one writer."""
+        launch = self.launch.payload
+        terminations = self.terminations
+        totals = self.totals
         m.submodules.sweep = self.sweep
-        m.submodules.ctas, m.submodules.gone, m.submodules.whole = ctas, gone, whole
-        begins, terminated_cta = self.launch.valid & (begun.number == 0), ctas.read(m, self.terminated_warp)
-        ctas.write(m, self.launch.valid, begun.warp, begun.cta)
-        gone.write(m, self.terminated, terminated_cta, gone.read(m, terminated_cta) + 1)
-        whole.write(m, begins, begun.cta, gone.read(m, begun.cta) + begun.cta_warps)
-        m.d.comb += [
-            self._warp_cta.eq(ctas.read(m, self._request.warp)), self._live.eq(whole.read(m, cta) - gone.read(m, cta))]
-        if self._params.serial:
-            m.d.comb += self._present.eq(1)
-            m.d.sync += self._begun.eq(self._begun & ~one_hot(self._lowest_begun, warps, self._resets)
-                                       | one_hot(begun.cta, warps, begins))
-        else:
-            self._keep_used(m, begins)
+        m.submodules.ctas = self.ctas
+        m.submodules.terminations = terminations
+        m.submodules.totals = totals
+        m.d.comb += self.terminated_cta.eq(self.ctas.read(m, self.terminated_warp))
+        begins = self.launch.valid & (launch.number == 0)
+        self.ctas.write(m, self.launch.valid, launch.warp, launch.cta)
+        terminations.write(
+            m, self.terminated, self.terminated_cta, terminations.read(m, self.terminated_cta) + 1)
+        totals.write(
+            m, begins, launch.cta, terminations.read(m, launch.cta) + launch.cta_warps)
+        m.d.comb += self.warp_cta.eq(self.ctas.read(m, self.work.request.warp))
+        total = totals.read(m, self.lookup_cta)
+        m.d.comb += self.live_warps.eq(total - terminations.read(m, self.lookup_cta))
 
-        place, row, first = Cat(cta, self._asked), Value.cast(self._row), 0
-        for number, words in enumerate(self.rows):
-            m.submodules[f"rows{number}"] = words
-            part = slice(first, first := first + Shape.cast(words.shape).width)
-            words.write(m, self._writes | self._wipes, place, row[part])
-            m.d.sync += self._read[part].eq(words.read(m, place))
+    def _keep_rows(self, m: Module) -> None:
+        """The rows of all barriers: read a cycle after they are looked up."""
+        place = Cat(self.lookup_cta, self.lookup_number)
+        row = self.work.row.as_value()
+        first = 0
+        for index, words in enumerate(self.rows):
+            m.submodules[f"rows{index}"] = words
+            part = slice(first, first + Shape.cast(words.shape).width)
+            words.write(m, self.writes_row | self.clears_row, place, row[part])
+            m.d.sync += self.row_read[part].eq(words.read(m, place))
+            first = part.stop
 
-        settled, ended = (one_hot(slot, warps, when) for slot, when in (
-            (self._lowest_lost, self._settles), (terminated_cta, self.terminated)))
-        for slot in range(warps):
-            with m.If(settled[slot] | ended[slot]):
-                m.d.sync += self.lost[slot].eq(ended[slot])
+    def _keep_used(self, m: Module) -> None:
+        """Which barriers each CTA uses: none when it begins; one that is written, unless it is
+        released, or nothing is left in it."""
+        used = self.used
+        launch = self.launch.payload
+        row = self.work.row
+        m.submodules.used = used
+        begins = self.launch.valid & (launch.number == 0)
+        barrier = Signal(BARRIERS_OF_CTA)
+        next_used = Signal(BARRIERS_OF_CTA)
+        is_empty = ~row.state.as_value().any() & ~row.waiting.any()
+        m.d.comb += barrier.eq(Const(1) << self.lookup_number)
+        m.d.comb += self.in_use.eq(used.read(m, self.lookup_cta))
+        with m.If(begins):
+            m.d.comb += next_used.eq(0)
+        with m.Elif(self.work.completes | is_empty):
+            m.d.comb += next_used.eq(self.in_use & ~barrier)
+        with m.Else():
+            m.d.comb += next_used.eq(self.in_use | barrier)
+        written_cta = Mux(begins, launch.cta, self.lookup_cta)
+        used.write(m, begins | self.writes_row, written_cta, next_used)
+        m.d.sync += self.is_present.eq((self.in_use & barrier).any())
 
-    def _keep_used(self, m: Module, begins: Value) -> None:
-        """Which barriers each CTA uses."""
-        masks, begun, cta, one, keeps = self.used, self.launch.payload, self._asked_cta, Signal(_PLACES), Signal()
-        m.submodules.used = masks
-        m.d.comb += [
-            one.eq(Const(1) << self._asked), self._in_use.eq(masks.read(m, cta)),
-            keeps.eq(~self._completes & (self._row.state.as_value().any() | self._row.waiting.any()))]
-        masks.write(m, begins | self._writes, Mux(begins, begun.cta, cta),
-                    Mux(begins, 0, Mux(keeps, self._in_use | one, self._in_use & ~one)))
-        m.d.sync += self._present.eq((self._in_use & one).any())
+    def _keep_uncleared(self, m: Module) -> None:
+        """In a machine of one lane: CTAs whose barriers are still to be cleared. All barriers are
+        used."""
+        warps = self._params.warps
+        launch = self.launch.payload
+        begins = self.launch.valid & (launch.number == 0)
+        begun = one_hot(launch.cta, warps, begins)
+        cleared = one_hot(self.lowest_uncleared, warps, self.starts_clearing)
+        m.d.comb += self.is_present.eq(1)
+        m.d.comb += self.has_uncleared.eq(self.uncleared.any())
+        m.d.comb += self.lowest_uncleared.eq(lowest(self.uncleared))
+        m.d.sync += self.uncleared.eq((self.uncleared & ~cleared) | begun)
 
-    def _keep_warps(self, m: Module) -> None:
-        """Who waits, and what each came for and got."""
-        row, launch, warps, waits = self._row.waiting, self.launch, self._params.warps, self._waits
-        m.submodules.arrivals, m.submodules.results = arrivals, results = self.arrivals, Words(32, warps)
-        results.write(m, launch.valid | self._notes, Mux(launch.valid, launch.payload.warp, self._warp),
-                      Mux(launch.valid, 0, self._noted))
-        m.d.comb += [
-            self._came.eq(arrivals.read(m, self._request.warp)), self._result.eq(results.read(m, self._request.warp))]
-        meets, here = self._number == SYNCALL_BARRIER, one_hot(self._warp, warps)
-        changes, told = (one_hot(self._warp, warps, waits | leaves) for leaves in (self._leaves, self.withdrawn.valid))
+    def _keep_unsettled(self, m: Module) -> None:
+        """CTAs whose barriers are still to be checked, since a warp has terminated. One that
+        terminates when the settling begins makes the CTA be settled again."""
+        warps = self._params.warps
+        settled = one_hot(self.lowest_unsettled, warps, self.starts_settling)
+        terminated = one_hot(self.terminated_cta, warps, self.terminated)
+        for cta in range(warps):
+            with m.If(terminated[cta]):
+                m.d.sync += self.unsettled[cta].eq(1)
+            with m.Elif(settled[cta]):
+                m.d.sync += self.unsettled[cta].eq(0)
+
+    def _keep_waiting(self, m: Module) -> None:
+        """Who waits: in the row of the barrier, and of all barriers in ``waiting`` and
+        ``meeting``. Results are given after a release, so that LEAVE changes the row alone."""
+        warps = self._params.warps
+        row = self.work.row
+        joins = self.wait_change == WaitChange.JOIN
+        leaves = self.wait_change == WaitChange.LEAVE
+        is_syncall = self.work.number == SYNCALL_BARRIER
+        changed = one_hot(self.changed_warp, warps, joins | leaves)
+        joined = one_hot(self.changed_warp, warps, joins)
+        withdrawn = one_hot(self.changed_warp, warps, self.withdrawn.valid)
         for warp in range(warps):
-            with m.If(changes[warp]):
-                m.d.sync += row[warp].eq(waits)
-            with m.If(told[warp] | (self._release & row[warp])):
-                m.d.sync += [self.waiting[warp].eq(waits & ~meets), self.meeting[warp].eq(waits & meets)]
-        anywhere = self.waiting | self.meeting
-        m.d.sync += [
-            Assert(~(launch.valid & self._notes), "a result is noted beside that of a new warp"),
-            Assert(~(waits & (here & anywhere).any()), "a warp arrives that waits"),
-            Assert(~(self._release & (row & ~anywhere).any()), "a warp is let go that does not wait"),
-            Assert(~(self.withdrawn.valid & ~(here & self.waiting).any()), "a warp is withdrawn that does not wait")]
+            with m.If(changed[warp]):
+                m.d.sync += row.waiting[warp].eq(joins)
+            with m.If(joined[warp]):
+                m.d.sync += self.waiting[warp].eq(~is_syncall)
+                m.d.sync += self.meeting[warp].eq(is_syncall)
+            with m.Elif(withdrawn[warp] | (self.release & row.waiting[warp])):
+                m.d.sync += self.waiting[warp].eq(0)
+                m.d.sync += self.meeting[warp].eq(0)
+
+    def _keep_arrivals(self, m: Module) -> None:
+        """What each warp has last waited for, and the result that B2R reads: 0 from the launch on,
+        that of BAR.SCAN, BAR.RED or R2B later."""
+        work = self.work
+        request = work.request
+        arrivals = self.arrivals
+        results = self.results
+        launch = self.launch
+        m.submodules.arrivals = arrivals
+        m.submodules.results = results
+        is_reduction = request.mode == BarrierMode.RED
+        contributes = is_reduction | (request.mode == BarrierMode.SCAN)
+        arrivals.write(m, self.wait_change == WaitChange.JOIN, request.warp, {
+            "number": work.number,
+            "is_reduction": is_reduction,
+            "reduction": request.reduction,
+            "population": Mux(contributes, request.population, 0),
+            "some_false": request.some_false & contributes,
+            "some_true": request.some_true & contributes,
+        })
+        m.d.comb += self.last_arrival.eq(arrivals.read(m, request.warp))
+
+        written_warp = Mux(launch.valid, launch.payload.warp, self.changed_warp)
+        written_result = Mux(launch.valid, 0, self.new_result)
+        results.write(m, launch.valid | self.writes_result, written_warp, written_result)
+        m.d.comb += self.result.eq(results.read(m, request.warp))
 
     def _write_registers(self, m: Module) -> None:
-        """What B2R asks the lanes for, and its value, which all threads get when the lanes want it. With ``.WARP`` that
-        is 0: a warp that executes waits at no barrier (ours). Nothing has to be read: the scoreboard for that goes down
-        when the write is sent."""
-        request, port, asked, value = self._request, self.port, self.port.write.payload, Signal(32)
-        mark, sent = Signal.like(asked.index), port.write.valid & port.write.ready
-        wanted = Signal.like(value)
-        pass_on(m, request, asked, "warp", "serial", "register", "predicate")
-        m.d.comb += [
-            asked.threads.eq(request.threads if self._params.serial else request.content), asked.index.eq(mark),
-            asked.last.eq(1),
-            asked.barrier.eq(request.write_barrier), self.operands_read.valid.eq(sent),
-            self.operands_read.warp.eq(request.warp), self.operands_read.barrier.eq(request.read_barrier)]
-        with m.Switch(request.place):
-            for place, content in ((BarrierRead.BARRIER, self._row.state), (BarrierRead.RESULT, self._result)):
-                with m.Case(place):
-                    m.d.comb += value.eq(content)
+        """B2R's write: the request to the lanes, and its value, which all threads get when the
+        lanes want it. With ``.WARP`` that is 0: a warp that executes waits at no barrier (ours).
+        Nothing has to be read: the scoreboard for that is lowered when the write is sent."""
+        request = self.work.request
+        port = self.port
+        write = port.write.payload
+        value = Signal(32)
+        wanted = Signal(32)
+        index = Signal.like(write.index)
+        is_sent = port.write.valid & port.write.ready
+        threads = request.threads if self._params.serial else request.content
+        m.d.comb += write.warp.eq(request.warp)
+        m.d.comb += write.serial.eq(request.serial)
+        m.d.comb += write.register.eq(request.register)
+        m.d.comb += write.predicate.eq(request.predicate)
+        m.d.comb += write.threads.eq(threads)
+        m.d.comb += write.index.eq(index)
+        m.d.comb += write.last.eq(1)
+        m.d.comb += write.barrier.eq(request.write_barrier)
+        m.d.comb += self.operands_read.valid.eq(is_sent)
+        m.d.comb += self.operands_read.warp.eq(request.warp)
+        m.d.comb += self.operands_read.barrier.eq(request.read_barrier)
+
+        with m.Switch(request.selection):
+            with m.Case(BarrierRead.BARRIER):
+                m.d.comb += value.eq(self.work.row.state)
+            with m.Case(BarrierRead.RESULT):
+                m.d.comb += value.eq(self.result)
         if self._params.serial:
-            # Its beats have passed before there is another one.
-            with m.If(sent):
+            # The beats of a write are over before the next one is sent: one register keeps its
+            # value.
+            with m.If(is_sent):
                 m.d.sync += wanted.eq(value)
         else:
-            m.submodules.values = values = Words(32, 1 << len(mark))
-            values.write(m, port.write.valid, mark, value)
-            m.d.sync += [mark.eq(mark + sent), wanted.eq(values.read(m, port.wanted.index))]
-        m.d.comb += [port.flags.eq(wanted.any().replicate(len(port.flags))), *(lane.eq(wanted) for lane in port.values)]
+            m.submodules.values = values = Words(32, 1 << len(index))
+            values.write(m, port.write.valid, index, value)
+            m.d.sync += index.eq(index + is_sent)
+            m.d.sync += wanted.eq(values.read(m, port.wanted.index))
+        m.d.comb += port.flags.eq(wanted.any().replicate(len(port.flags)))
+        for lane in port.values:
+            m.d.comb += lane.eq(wanted)
+
+    def _promise(self, m: Module) -> None:
+        """What the unit promises, and what others promise it."""
+        row = self.work.row
+        anywhere = self.waiting | self.meeting
+        changed = one_hot(self.changed_warp, self._params.warps)
+        joins = self.wait_change == WaitChange.JOIN
+        waits_already = (changed & anywhere).any()
+        is_withdrawable = (changed & self.waiting).any()
+        m.d.sync += Assert(
+            ~(self.launch.valid & self.writes_result),
+            "a result is written in the cycle of a launch")
+        m.d.sync += Assert(~(joins & waits_already), "a warp arrives that waits")
+        m.d.sync += Assert(
+            ~(self.release & (row.waiting & ~anywhere).any()),
+            "a warp is released that does not wait")
+        m.d.sync += Assert(
+            ~(self.withdrawn.valid & ~is_withdrawable), "a warp is withdrawn that does not wait")
+        m.d.sync += Assert(
+            ~(self.waiting & self.meeting).any(), "a warp waits at two barriers")
+        m.d.sync += Assert(
+            ~(self.release & self.withdrawn.valid), "a withdrawal releases a barrier")
+        m.d.sync += Assert(
+            ~self.error.valid | self.completion.valid, "an error of an instruction that goes on")

@@ -105,7 +105,7 @@ class BarrierDriver(UnitDriver):
         ctx.set(dut.report_mask, self.report_mask)
         ctx.set(dut.barriers, self.barriers)
         sampled = (dut.room, dut.resume, dut.completion.as_value(), dut.error.as_value(), dut.waiting, dut.meeting,
-                   dut.lost, dut.withdrawn.as_value(), dut.operands_read.as_value())
+                   dut.unsettled, dut.withdrawn.as_value(), dut.operands_read.as_value())
         async for room, resume, completed, error, waiting, meeting, lost, withdrawn, let_go in self._ticks(
                 ctx, *sampled):
             if resume or completed & 1 or error & 1 or withdrawn & 1:

@@ -26,7 +26,8 @@ from amaranth.hdl import Assume, Cat, Const, Elaboratable, Module, Mux, Signal, 
 from amaranth.lib import data, enum
 
 from rtl.barrier import BarrierUnit
-from rtl.barrier.request import BarrierQueue, BarrierTask
+from rtl.barrier.queue import BarrierQueue
+from rtl.barrier.stages import BarrierTask
 from rtl.component import Component
 from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER
 from rtl.isa.kinds import BarrierMode, BarrierRead
@@ -43,7 +44,7 @@ _PLACES = SYNCALL_BARRIER + 1
 _ONE_BARRIER = 6 + _WARPS + 1
 """Cycles that a barrier of a CTA that has lost a warp takes at most."""
 _CYCLE_BITS = 8
-_BEHIND_FIND = ("FETCH", "READ", "UPDATE", "DECIDE", "ACT")
+_FROM_FETCH = ("FETCH", "READ", "UPDATE", "DECIDE", "ACT")
 
 
 class _Place(enum.Enum, shape=2):
@@ -159,9 +160,9 @@ class _Spec(Elaboratable):
         asked, takes = request.payload, request.valid & request.ready
         meets, arrives = asked.mode == BarrierMode.SYNCALL, asked.operation == kind.ARRIVE
         here = (Cat(self.ctas).word_select(asked.warp, len(self.cta)) == self.cta) & (asked.number == self.number)
-        sets = (asked.operation == kind.WRITE) & (asked.place == BarrierRead.BARRIER)
+        sets = (asked.operation == kind.WRITE) & (asked.selection == BarrierRead.BARRIER)
         inside = dut.inside.bit_select(asked.warp, 1)
-        legal = asked.executes & Mux(meets, inside, (asked.number < dut.barriers) & ~asked.wrong)
+        legal = asked.executes & Mux(meets, inside, (asked.number < dut.barriers) & ~asked.count_is_wrong)
         m.d.comb += [
             Assume(asked.operation.as_value() < kind.NOTHING.value, "what instructions ask for"),
             Assume(~meets | (arrives & asked.executes & (asked.number == SYNCALL_BARRIER) & (asked.count == 0)),
@@ -236,7 +237,7 @@ class _Spec(Elaboratable):
         dut = self.dut
 
         def row_of(cta: Any, number: Any) -> Any:
-            row = Signal.like(dut._row)
+            row = Signal.like(dut.work.row)
             place = Signal(len(self.cta) + len(self.number))
             m.d.comb += [place.eq(Cat(cta, number)),
                          row.as_value().eq(Cat(part.read(m, place) for part in dut.rows))]
@@ -251,19 +252,19 @@ class _Spec(Elaboratable):
             "rows": [(cta, number, used[cta][number], row_of(Const(cta, len(self.cta)), Const(number, 5)).waiting)
                      for cta in range(_WARPS) for number in range(_PLACES)],
             "row": row_of(self.cta, self.number), "used": is_used(self.cta, self.number),
-            "now": row_of(dut._cta, dut._number), "now_used": is_used(dut._cta, dut._number),
-            "live": (dut.whole.read(m, self.cta) - dut.gone.read(m, self.cta))[:len(dut._live)],
+            "now": row_of(dut.work.cta, dut.work.number), "now_used": is_used(dut.work.cta, dut.work.number),
+            "live": (dut.totals.read(m, self.cta) - dut.terminations.read(m, self.cta))[:len(dut.live_warps)],
             "ctas": [dut.ctas.read(m, warp) for warp in range(_WARPS)],
             "arrivals": [dut.arrivals.read(m, warp).number for warp in range(_WARPS)]}
 
     def _agree(self, m: Module, at: Callable[..., Value], known: dict[str, Any]) -> None:
         """What the unit keeps is what has happened: without this there is no induction."""
         dut, acting, row, request, held, came = (
-            self.dut, self.acting, self.dut._row, self.dut._request, self.held, self.came)
-        settles, withdraws, arrives, writes, reads = (dut._task == task for task in (
+            self.dut, self.acting, self.dut.work.row, self.dut.work.request, self.held, self.came)
+        settles, withdraws, arrives, writes, reads = (dut.work.task == task for task in (
             BarrierTask.SETTLE, BarrierTask.WITHDRAW, BarrierTask.ARRIVE, BarrierTask.WRITE, BarrierTask.READ))
-        executes, looked = at("LOOK"), at("READ", "UPDATE", "DECIDE", "ACT")
-        here = (dut._cta == self.cta) & (dut._number == self.number)
+        executes, looked = at("CHECK"), at("READ", "UPDATE", "DECIDE", "ACT")
+        here = (dut.work.cta == self.cta) & (dut.work.number == self.number)
 
         # Of the barrier, and who waits at each.
         # What is kept of a CTA means nothing before its slot has had one.
@@ -275,9 +276,10 @@ class _Spec(Elaboratable):
         for warp, place in enumerate(self.places):
             claim(m, had.bit_select(self.ctas[warp], 1), f"it is of a CTA that has begun, {warp}",
                   when=place != _Place.DEAD)
-        claim(m, ~(dut.lost & ~had).any(), "a CTA has lost a warp that has begun")
-        claim(m, had.bit_select(dut._lowest_lost, 1), "the next one that has lost a warp", when=dut._some_lost)
-        claim(m, had.bit_select(dut._cta, 1), "what is worked on", when=looked | at("USED", "PICK", "FETCH", "NOTE"))
+        claim(m, ~(dut.unsettled & ~had).any(), "a CTA has lost a warp that has begun")
+        claim(m, had.bit_select(dut.lowest_unsettled, 1), "the next one that has lost a warp", when=dut.has_unsettled)
+        claim(m, had.bit_select(dut.work.cta, 1), "what is worked on",
+              when=looked | at("SETTLE", "SETTLE_NEXT", "FETCH", "RESULTS"))
         claim(m, ~had.any() & Cat(place == _Place.DEAD for place in self.places).all(), "nothing in the sweep",
               when=dut.sweep.active)
         claim(m, begun, "a CTA has begun", when=(self.live != 0) | (came != 0))
@@ -304,13 +306,13 @@ class _Spec(Elaboratable):
             meets = number == SYNCALL_BARRIER
             claim(m, (dut.waiting[warp] == (stands & ~meets)) & (dut.meeting[warp] == (stands & meets)),
                   f"it waits, {warp}")
-            there = waits & (self.ctas[warp] == dut._cta) & (self.numbers[warp] == dut._number)
-            read = at("READ") & dut._present & (dut._number < _PLACES) & known["now"].waiting[warp]
+            there = waits & (self.ctas[warp] == dut.work.cta) & (self.numbers[warp] == dut.work.number)
+            read = at("READ") & dut.is_present & (dut.work.number < _PLACES) & known["now"].waiting[warp]
             claim(m, there, f"it waits at this barrier, {warp}", when=(at("UPDATE") & row.waiting[warp]) | read)
             claim(m, there & ~(withdraws & (request.warp == warp)) | (mine & acting.stays),
                   f"it waits at this barrier now, {warp}", when=at("DECIDE", "ACT") & row.waiting[warp])
-            taken_back = withdraws & (request.warp == warp) & at("FIND", "FETCH", "READ", "UPDATE", "DECIDE", "ACT")
-            claim(m, waits & (self.numbers[warp] != SYNCALL_BARRIER) & (at("FIND") | there),
+            taken_back = withdraws & (request.warp == warp) & at("LOCATE", "FETCH", "READ", "UPDATE", "DECIDE", "ACT")
+            claim(m, waits & (self.numbers[warp] != SYNCALL_BARRIER) & (at("LOCATE") | there),
                   f"it is taken back, {warp}", when=taken_back)
 
         # Of the instruction.
@@ -320,27 +322,28 @@ class _Spec(Elaboratable):
             (Cat(self.ctas).word_select(acting.warp, len(self.cta)) == self.cta) & (acting.number == self.number))),
             "it is this one", when=acting.valid)
         claim(m, (request.number == acting.number) & (request.count == acting.count), "its barrier", when=acting.valid)
-        claim(m, (dut._cta == Cat(self.ctas).word_select(acting.warp, len(self.cta))) & (dut._number == acting.number),
+        acting_cta = Cat(self.ctas).word_select(acting.warp, len(self.cta))
+        claim(m, (dut.work.cta == acting_cta) & (dut.work.number == acting.number),
               "its barrier is worked on", when=instruction)
         claim(m, (acting.arrives == arrives) & (acting.stays == (arrives & (request.mode != BarrierMode.ARV)))
-              & ~(acting.arrives & dut._error.as_value().any()) & ~(
-                  acting.here & writes & (request.place == BarrierRead.BARRIER)), "it arrives", when=instruction)
+              & ~(acting.arrives & dut.work.error.as_value().any()) & ~(
+                  acting.here & writes & (request.selection == BarrierRead.BARRIER)), "it arrives", when=instruction)
         claim(m, request.operation == BarrierTask.ARRIVE, "what arrives was to", when=instruction & arrives)
         claim(m, ~(acting.arrives | acting.stays), "a read does not arrive", when=at("SEND"))
-        claim(m, settles, "barriers are looked at", when=at("USED", "PICK"))
-        claim(m, withdraws, "a warp is taken back", when=at("FIND"))
+        claim(m, settles, "barriers are looked at", when=at("SETTLE", "SETTLE_NEXT"))
+        claim(m, withdraws, "a warp is taken back", when=at("LOCATE"))
         claim(m, settles | withdraws, "a barrier is fetched", when=at("FETCH"))
-        claim(m, ~(withdraws & dut._completes), "nobody goes on with who is taken back", when=at("ACT"))
-        claim(m, arrives | settles | writes, "results are noted", when=at("NOTE"))
+        claim(m, ~(withdraws & dut.work.completes), "nobody goes on with who is taken back", when=at("ACT"))
+        claim(m, arrives | settles | writes, "results are noted", when=at("RESULTS"))
         claim(m, reads, "a barrier is read", when=at("SEND"))
 
         # Of the row that is worked on. One that was read before the CTA began again has nobody in it.
         old = settles & (came == 0) & ~row.waiting.any()
         same = (row.state.arrived == came) & (row.state.expected == self.asked) & (row.waiting == held)
-        there_is = at("READ") & (dut._number < _PLACES)
-        claim(m, dut._read == known["now"].as_value(), "what is read", when=there_is)
-        claim(m, dut._present, "a barrier that is used", when=there_is & known["now_used"])
-        claim(m, known["now_used"] | settles, "a barrier that was used", when=at("READ") & here & dut._present)
+        there_is = at("READ") & (dut.work.number < _PLACES)
+        claim(m, dut.row_read == known["now"].as_value(), "what is read", when=there_is)
+        claim(m, dut.is_present, "a barrier that is used", when=there_is & known["now_used"])
+        claim(m, known["now_used"] | settles, "a barrier that was used", when=at("READ") & here & dut.is_present)
         claim(m, same | old, "the row as it is", when=at("UPDATE") & here)
         one = Mux(came == 1, 0, self.asked)
         changed = Mux(arrives, (row.state.arrived == came + 1) & (row.state.expected == acting.count)
@@ -349,55 +352,59 @@ class _Spec(Elaboratable):
                           request.warp, _WARPS)) & (row.state.expected == Mux(at("ACT"), one, self.asked)), same | old))
         claim(m, changed, "the row as it will be", when=at("DECIDE", "ACT") & here)
         enough = row.state.arrived >= Mux(row.state.expected.any(), row.state.expected, self.live)
-        claim(m, Mux(dut._completes, ~withdraws & (enough | old), withdraws | ~enough | old | (
-            dut.lost.bit_select(self.cta, 1) & ~row.state.expected.any() & (row.state.arrived < _WARPS))),
+        claim(m, Mux(dut.work.completes, ~withdraws & (enough | old), withdraws | ~enough | old | (
+            dut.unsettled.bit_select(self.cta, 1) & ~row.state.expected.any() & (row.state.arrived < _WARPS))),
             "whether it is complete", when=at("ACT") & here)
 
     def _show(self, m: Module, past: Past, at: Callable[..., Value]) -> None:
         """When the unit looks at the barrier, and how long it takes."""
-        dut, row, settles, withdraws = self.dut, self.dut._row, *(
-            self.dut._task == task for task in (BarrierTask.SETTLE, BarrierTask.WITHDRAW))
-        here, came, asked = dut._number == self.number, self.came, self.asked
+        dut, row, settles, withdraws = self.dut, self.dut.work.row, *(
+            self.dut.work.task == task for task in (BarrierTask.SETTLE, BarrierTask.WITHDRAW))
+        here, came, asked = dut.work.number == self.number, self.came, self.asked
         wanted = Mux(asked.any(), asked, self.live)
-        settling = settles & (dut._cta == self.cta) & (
-            at("USED") | (at("PICK", "NOTE", *_BEHIND_FIND) & dut.left.bit_select(self.number, 1))
-            | (at(*_BEHIND_FIND) & here))
-        claim(m, (came < wanted) | (came == 0) | dut.lost.bit_select(self.cta, 1) | settling, "too few have arrived")
+        settling = settles & (dut.work.cta == self.cta) & (
+            at("SETTLE") | (at("SETTLE_NEXT", "RESULTS", *_FROM_FETCH) & dut.unchecked.bit_select(self.number, 1))
+            | (at(*_FROM_FETCH) & here))
+        claim(m, (came < wanted) | (came == 0) | dut.unsettled.bit_select(self.cta, 1) | settling,
+              "too few have arrived")
         takes = self.queue.request.valid & self.queue.request.ready
-        lost = dut.lost.bit_select(self.cta, 1) & ~(dut._settles & (dut._lowest_lost == self.cta))
+        lost = dut.unsettled.bit_select(self.cta, 1) & ~(dut.starts_settling & (dut.lowest_unsettled == self.cta))
         claim(m, ~takes, "first its barriers are looked at", when=past(lost))
 
         # The cycles of a task up to this one, and those from this one on, at most.
         cycles, left = Signal(_CYCLE_BITS), Signal(_CYCLE_BITS, name="rest")
-        with m.If(at("NEXT")):
+        with m.If(at("SELECT")):
             m.d.sync += cycles.eq(1)
         with m.Elif(~dut.launch.valid & ~(at("SEND") & ~dut.port.write.ready)):
             m.d.sync += cycles.eq(cycles + 1)
-        notes, others = population(row.waiting) + 1, Mux(settles, 1 + population(dut.left) * _ONE_BARRIER, 0)
-        some = Mux(at("NOTE"), notes, _WARPS + 1)
-        behind = {"FETCH": 5, "READ": 4, "UPDATE": 3, "DECIDE": 2, "ACT": 1, "NOTE": 0}
+        notes, others = population(row.waiting) + 1, Mux(settles, 1 + population(dut.unchecked) * _ONE_BARRIER, 0)
+        some = Mux(at("RESULTS"), notes, _WARPS + 1)
+        behind = {"FETCH": 5, "READ": 4, "UPDATE": 3, "DECIDE": 2, "ACT": 1, "RESULTS": 0}
         for state, steps in behind.items():
             with m.If(at(state)):
                 m.d.comb += left.eq(steps + some + others)
-        before = {"LOOK": 5 + _WARPS + 1, "FIND": 6 + _WARPS + 1, "SEND": 1, "USED": 2 + _PLACES * _ONE_BARRIER}
+        before = {"CHECK": 5 + _WARPS + 1, "LOCATE": 6 + _WARPS + 1, "SEND": 1, "SETTLE": 2 + _PLACES * _ONE_BARRIER}
         for state, steps in before.items():
             with m.If(at(state)):
                 m.d.comb += left.eq(steps)
-        with m.If(at("PICK")):
+        with m.If(at("SETTLE_NEXT")):
             m.d.comb += left.eq(others)
-        instruction = at("LOOK") | ~(settles | withdraws)
+        instruction = at("CHECK") | ~(settles | withdraws)
         most = Mux(instruction, 6, Mux(settles, 3 + _PLACES * _ONE_BARRIER - _WARPS - 1, 7)) + _WARPS + 1
-        claim(m, at("NEXT", "PICK", *behind, *before), "one of its states")
-        claim(m, cycles + left <= most, "a task has its end", when=~at("NEXT"))
-        claim(m, (dut._some_waiting == row.waiting.any()) & ~(
-            row.waiting.any() & ~row.waiting.bit_select(dut._lowest_waiting, 1)), "who gets a result", when=at("NOTE"))
+        claim(m, at("SELECT", "SETTLE_NEXT", *behind, *before), "one of its states")
+        claim(m, cycles + left <= most, "a task has its end", when=~at("SELECT"))
+        claim(m, (dut.has_waiting == row.waiting.any()) & ~(
+            row.waiting.any() & ~row.waiting.bit_select(dut.lowest_waiting, 1)), "who gets a result",
+            when=at("RESULTS"))
 
 
 THEOREM = Theorem(_Spec, depth=2, reach=20, long=True, examples=partial(_Spec, examples=True), faults=(
-    Fault("rtl.barrier.unit", "wanted = Mux(state.expected.any(), state.expected, live)",
-          "wanted = Mux(state.expected.any(), state.expected, live - 1)"),
-    Fault("rtl.barrier.unit", "with m.Elif(self._some_lost):", "with m.Elif(self._some_lost & ~queue.valid):"),
-    Fault("rtl.barrier.unit", "Mux(self._release, row.waiting, 0)",
-          "Mux(self._release, row.waiting & -row.waiting, 0)"),
-    Fault("rtl.barrier.unit", "Mux(self._release, row.waiting, 0)", "Mux(self._release | over, row.waiting, 0)"),
-    Fault("rtl.barrier.unit", "self.lost[slot].eq(ended[slot])", "self.lost[slot].eq(0)")))
+    Fault("rtl.barrier.unit", "quorum = Mux(state.expected.any(), state.expected, live)",
+          "quorum = Mux(state.expected.any(), state.expected, live - 1)"),
+    Fault("rtl.barrier.unit", "with m.Elif(self.has_unsettled):",
+          "with m.Elif(self.has_unsettled & ~queue.valid):"),
+    Fault("rtl.barrier.unit", "Mux(self.release, work.row.waiting, 0)",
+          "Mux(self.release, work.row.waiting & -work.row.waiting, 0)"),
+    Fault("rtl.barrier.unit", "Mux(self.release, work.row.waiting, 0)",
+          "Mux(self.release | self.is_complete, work.row.waiting, 0)"),
+    Fault("rtl.barrier.unit", "self.unsettled[cta].eq(1)", "self.unsettled[cta].eq(0)")))

@@ -738,7 +738,7 @@ class _Spec(Elaboratable):
 _VARIANTS = {"BRX": ("r",), **dict.fromkeys(("SSY", "BRA", "PBK"), ("i",))}
 
 THEOREM = Theorem(
-    _Spec, depth=3, reach=50, long=True, examples=partial(_Spec, examples=True), split=True,
+    _Spec, depth=3, reach=60, long=True, examples=partial(_Spec, examples=True), split=True,
     faults=(
         Fault("rtl.flow.decide", "outcome.active.eq(stage.group)]", "outcome.active.eq(stage.group | stage.left)]"),
         Fault("rtl.flow.decide", "self._if(branches & later, stage.rest)", "self._if(branches & later, stage.left)"),

@@ -33,11 +33,16 @@ class RelocationKind(IntEnum):
     SAMP_HEADER_INDEX = 0x07
     SURF_HW_DESC = 0x08
     SURF_HW_SW_DESC = 0x09
+    FUNC_DESC_32 = 0x22
+    FUNC_DESC_64 = 0x23
     ABS32_20 = 0x2A
     ABS32_LO_20 = 0x2B
     ABS32_HI_20 = 0x2C
     ABS24_20 = 0x2D
     ABS16_20 = 0x2E
+    FUNC_DESC32_20 = 0x2F
+    FUNC_DESC32_LO_20 = 0x30
+    FUNC_DESC32_HI_20 = 0x31
     CONST_FIELD19_20 = 0x32
     BINDLESSOFF13_36 = 0x33
     SURF_HEADER_INDEX = 0x34
@@ -62,6 +67,14 @@ class RelocationKind(IntEnum):
     GENERIC_8_40 = 0x59
     GENERIC_8_48 = 0x5A
     GENERIC_8_56 = 0x5B
+    FUNC_DESC_8_0 = 0x5C
+    FUNC_DESC_8_8 = 0x5D
+    FUNC_DESC_8_16 = 0x5E
+    FUNC_DESC_8_24 = 0x5F
+    FUNC_DESC_8_32 = 0x60
+    FUNC_DESC_8_40 = 0x61
+    FUNC_DESC_8_48 = 0x62
+    FUNC_DESC_8_56 = 0x63
     SAMP_HEADER_INDEX_0 = 0x65
 
 
@@ -76,6 +89,7 @@ class Filling:
 _BYTES = range(0, 64, 8)
 """Where the bytes of an address begin."""
 _DATA_BYTES = [RelocationKind[f"DATA_8_{shift}"] for shift in _BYTES]
+_FUNCTION_BYTES = [RelocationKind[f"FUNC_DESC_8_{shift}"] for shift in _BYTES]
 GENERIC_BYTES: Mapping[int, RelocationKind] = MappingProxyType(
     {shift: RelocationKind[f"GENERIC_8_{shift}"] for shift in _BYTES})
 """Relocations of single bytes of generic addresses, by the lowest bit of the byte."""
@@ -95,8 +109,15 @@ PATCHES: Mapping[int, Filling] = MappingProxyType({
     RelocationKind.DATA_32_HI: Filling(PatchKind.WORD, 32),
     **{kind: Filling(PatchKind.BYTE, shift) for shift, kind in zip(_BYTES, _DATA_BYTES, strict=True)},
     **{kind: Filling(PatchKind.BYTE, shift) for shift, kind in GENERIC_BYTES.items()},
+    RelocationKind.FUNC_DESC_32: Filling(PatchKind.WORD),
+    RelocationKind.FUNC_DESC_64: Filling(PatchKind.DOUBLE_WORD),
+    RelocationKind.FUNC_DESC32_20: Filling(PatchKind.IMMEDIATE_LOW),
+    RelocationKind.FUNC_DESC32_LO_20: Filling(PatchKind.IMMEDIATE_LOW),
+    RelocationKind.FUNC_DESC32_HI_20: Filling(PatchKind.IMMEDIATE_HIGH),
+    **{kind: Filling(PatchKind.BYTE, shift) for shift, kind in zip(_BYTES, _FUNCTION_BYTES, strict=True)},
 })
-"""Relocations whose value is an address, known when the program is placed in memory."""
+"""Relocations whose value is an address, known when the program is placed in memory. A function descriptor is the
+address of the function's code (ours): tables of function pointers in CUDA 12's device runtime are made of them."""
 
 CLEARED = frozenset({RelocationKind.UNUSED_CLEAR32, RelocationKind.UNUSED_CLEAR64})
 """Relocations of places that nobody uses: zeros."""
@@ -112,7 +133,7 @@ _PLACES: Mapping[int, int] = {
 
 _OF_OTHER_MACHINES = "for instructions of another machine than sm_50"
 _TEXTURES = "for textures, which there are not"
-_DESCRIPTORS = "for function descriptors, which code for sm_50 does not have"
+_UNIFIED = "for a table of functions that code for sm_50 does not have"
 REFUSED: Mapping[int, str] = MappingProxyType({
     0x05: f"ABS32_26, {_OF_OTHER_MACHINES}",
     0x0A: f"ABS32_LO_26, {_OF_OTHER_MACHINES}",
@@ -136,20 +157,15 @@ REFUSED: Mapping[int, str] = MappingProxyType({
     0x1C: f"2_47, {_OF_OTHER_MACHINES}",
     0x1D: f"TEX_BINDLESSOFF13_41, {_TEXTURES}",
     0x1E: f"TEX_BINDLESSOFF13_45, {_TEXTURES}",
-    0x1F: f"FUNC_DESC32_23, {_DESCRIPTORS}",
-    0x20: f"FUNC_DESC32_LO_23, {_DESCRIPTORS}",
-    0x21: f"FUNC_DESC32_HI_23, {_DESCRIPTORS}",
-    0x22: f"FUNC_DESC_32, {_DESCRIPTORS}",
-    0x23: f"FUNC_DESC_64, {_DESCRIPTORS}",
+    0x1F: f"FUNC_DESC32_23, {_OF_OTHER_MACHINES}",
+    0x20: f"FUNC_DESC32_LO_23, {_OF_OTHER_MACHINES}",
+    0x21: f"FUNC_DESC32_HI_23, {_OF_OTHER_MACHINES}",
     0x24: f"CONST_FIELD21_26, {_OF_OTHER_MACHINES}",
     0x25: f"QUERY_DESC21_37, {_OF_OTHER_MACHINES}",
     0x26: f"CONST_FIELD19_26, {_OF_OTHER_MACHINES}",
     0x27: f"CONST_FIELD21_23, {_OF_OTHER_MACHINES}",
     0x28: f"PCREL_IMM24_26, {_OF_OTHER_MACHINES}",
     0x29: f"PCREL_IMM24_23, {_OF_OTHER_MACHINES}",
-    0x2F: f"FUNC_DESC32_20, {_DESCRIPTORS}",
-    0x30: f"FUNC_DESC32_LO_20, {_DESCRIPTORS}",
-    0x31: f"FUNC_DESC32_HI_20, {_DESCRIPTORS}",
     0x35: "INSTRUCTION64, an instruction that NVIDIA's driver has",
     0x37: f"ABS32_32, {_OF_OTHER_MACHINES}",
     0x38: f"ABS32_LO_32, {_OF_OTHER_MACHINES}",
@@ -157,9 +173,9 @@ REFUSED: Mapping[int, str] = MappingProxyType({
     0x3A: f"ABS47_34, {_OF_OTHER_MACHINES}",
     0x3B: f"ABS16_32, {_OF_OTHER_MACHINES}",
     0x3C: f"ABS24_32, {_OF_OTHER_MACHINES}",
-    0x3D: f"FUNC_DESC32_32, {_DESCRIPTORS}",
-    0x3E: f"FUNC_DESC32_LO_32, {_DESCRIPTORS}",
-    0x3F: f"FUNC_DESC32_HI_32, {_DESCRIPTORS}",
+    0x3D: f"FUNC_DESC32_32, {_OF_OTHER_MACHINES}",
+    0x3E: f"FUNC_DESC32_LO_32, {_OF_OTHER_MACHINES}",
+    0x3F: f"FUNC_DESC32_HI_32, {_OF_OTHER_MACHINES}",
     0x40: f"CONST_FIELD19_40, {_OF_OTHER_MACHINES}",
     0x41: f"BINDLESSOFF14_40, {_TEXTURES}",
     0x42: f"CONST_FIELD21_38, {_OF_OTHER_MACHINES}",
@@ -168,13 +184,12 @@ REFUSED: Mapping[int, str] = MappingProxyType({
     0x45: f"YIELD_CLEAR_PRED4_87, {_OF_OTHER_MACHINES}",
     0x4A: f"ABS24_40, {_OF_OTHER_MACHINES}",
     0x4B: f"ABS55_16_34, {_OF_OTHER_MACHINES}",
-    **{0x5C + place: f"FUNC_DESC_8_{shift}, {_DESCRIPTORS}" for place, shift in enumerate(_BYTES)},
     0x64: f"ABS20_44, {_OF_OTHER_MACHINES}",
-    0x66: f"UNIFIED, {_DESCRIPTORS}",
-    0x67: f"UNIFIED_32, {_DESCRIPTORS}",
-    **{0x68 + place: f"UNIFIED_8_{shift}, {_DESCRIPTORS}" for place, shift in enumerate(_BYTES)},
-    0x70: f"UNIFIED32_LO_32, {_DESCRIPTORS}",
-    0x71: f"UNIFIED32_HI_32, {_DESCRIPTORS}",
+    0x66: f"UNIFIED, {_UNIFIED}",
+    0x67: f"UNIFIED_32, {_UNIFIED}",
+    **{0x68 + place: f"UNIFIED_8_{shift}, {_UNIFIED}" for place, shift in enumerate(_BYTES)},
+    0x70: f"UNIFIED32_LO_32, {_UNIFIED}",
+    0x71: f"UNIFIED32_HI_32, {_UNIFIED}",
     0x72: f"ABS56_16_34, {_OF_OTHER_MACHINES}",
     0x73: f"CONST_FIELD22_37, {_OF_OTHER_MACHINES}",
 })

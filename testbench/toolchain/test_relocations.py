@@ -25,6 +25,7 @@ from testbench.words import contents
 DATA = Path(__file__).parents[1] / "data"
 MASKED = DATA / "toolchain_masked.cubin"
 TEXTURES = DATA / "texture_references.cubin"
+FUNCTIONS = DATA / "function_table.relocatable.cubin"
 FORMS = ("", ".relocatable")
 
 
@@ -93,8 +94,8 @@ def test_places_are_completed_as_their_kind_says(kind, content):
 
 @pytest.mark.parametrize(("kind", "why"), [
     (0x40, "CONST_FIELD19_40, for instructions of another machine than sm_50"),
-    (0x23, "FUNC_DESC_64, for function descriptors, which code for sm_50 does not have"),
-    (0x5F, "FUNC_DESC_8_24, for function descriptors, which code for sm_50 does not have"),
+    (0x1F, "FUNC_DESC32_23, for instructions of another machine than sm_50"),
+    (0x66, "UNIFIED, for a table of functions that code for sm_50 does not have"),
     (0x13, "TEX_SLOT, for textures, which there are not"),
     (0x35, "INSTRUCTION64, an instruction that NVIDIA's driver has"),
     (0x74, "unknown, or of no complete file")])
@@ -153,3 +154,18 @@ def test_shared_and_constant_places_go_into_bytes_when_linked():
     linked = link(with_relocation(file, section.name, RelocationKind.DATA_8_8, 0, symbol.name, 0x1234))
     place = next(each for each in linked.symbols if each.name == symbol.name).value
     assert linked.sections[section.name].content[0] == (place + 0x1234) >> 8
+
+
+@pytest.mark.parametrize("kind", [
+    RelocationKind.DATA_32, RelocationKind.DATA_64, RelocationKind.FUNC_DESC_32, RelocationKind.FUNC_DESC_64])
+def test_a_table_of_functions_is_called_through(capsys, tmp_path, kind):
+    """Its entries are relocations of kind DATA_32; those in CUDA 12's device runtime are of kind FUNC_DESC_64."""
+    content = FUNCTIONS.read_bytes()
+    for symbol in (1, 4):
+        entry = struct.pack("<II", RelocationKind.DATA_32, symbol)
+        assert content.count(entry) == 1
+        content = content.replace(entry, struct.pack("<I", kind) + entry[4:])
+    path = tmp_path / "table.cubin"
+    path.write_bytes(content)
+    assert run([str(path), "--block", "4", "--engine", "model", "--arg", "buf:out=u32[4]"]) == 0
+    assert ": 0 3 4 9\n" in capsys.readouterr().out

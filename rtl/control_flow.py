@@ -6,9 +6,8 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import Out, connect
 
 from rtl.component import Component, members_of, pass_on
-from rtl.crs import call_return_stack
-from rtl.flow import flow_unit
 from rtl.isa.tokens import TokenKind
+from rtl.machines import units_of
 from rtl.params import SmParams
 
 __all__ = ["ControlFlow"]
@@ -32,8 +31,8 @@ class ControlFlow(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._serial = params.serial
-        self.flow: Any = flow_unit(params)
-        self.stack: Any = call_return_stack(params)
+        self.flow: Any = units_of(params).flow(params)
+        self.stack: Any = units_of(params).stack(params)
         super().__init__({"diverged": Out(1), **members_of(self.flow, *_OF_FLOW), **members_of(self.stack, *_OF_STACK)})
 
     def elaborate(self, platform: object) -> Module:

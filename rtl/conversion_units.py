@@ -5,9 +5,9 @@ from amaranth.lib.wiring import connect
 
 from rtl.component import Component, members_of
 from rtl.constant_clients import ConstantClients
-from rtl.convert import conversion_unit
 from rtl.double import DoubleUnit, is_double
 from rtl.layouts import register_gather, register_write, reported
+from rtl.machines import units_of
 from rtl.params import SmParams
 from rtl.stream_merger import StreamMerger
 
@@ -29,7 +29,7 @@ class ConversionUnits(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        self.conversion = conversion_unit(params)
+        self.conversion = units_of(params).conversion(params)
         self.double = DoubleUnit(params) if params.doubles else None
         super().__init__(members_of(self.conversion, "dispatch", "room", "port", "completion", "error", "report_mask",
                                     "indexed", "value"))

@@ -9,11 +9,10 @@ from amaranth.lib.wiring import In, Out, connect
 from rtl.component import Component, members_of, pass_on, ports
 from rtl.constant_clients import ConstantClients
 from rtl.conversion_units import ConversionUnits
-from rtl.execute import IndexedTargets, execute_unit
-from rtl.fetch import fetch_unit
+from rtl.execute import IndexedTargets
 from rtl.front_end import FrontEnd, give
 from rtl.layouts import LaneClient, shared_clear, warp_exit
-from rtl.memory import memory_unit
+from rtl.machines import units_of
 from rtl.params import SmParams
 from rtl.retire import COMPLETION_SOURCES, RetirementPort
 
@@ -48,11 +47,12 @@ class Core(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.fetch: Any = fetch_unit(params)
+        units = units_of(params)
+        self.fetch: Any = units.fetch(params)
         self.front_end = FrontEnd(params)
-        self.execute = execute_unit(params)
+        self.execute = units.execute(params)
         self.targets = IndexedTargets(params)
-        self.memory = memory_unit(params)
+        self.memory = units.memory(params)
         self.conversion = ConversionUnits(params)
         self._params, self.serial = params, params.serial
         self.reasons = self.front_end.issue.reasons

@@ -14,7 +14,7 @@ from rtl.error_status import ErrorStatus
 from rtl.flow import FlowQueue
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
-from rtl.issue import OPERATIONS, issue_unit
+from rtl.issue import OPERATIONS
 from rtl.layouts import (
     BLOCK_ADDRESS_BITS,
     COMPLETING,
@@ -29,6 +29,7 @@ from rtl.layouts import (
     error_event,
     is_kind,
 )
+from rtl.machines import units_of
 from rtl.params import SmParams
 from rtl.trap import TrapUnit
 
@@ -109,7 +110,7 @@ class FrontEnd(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        self.issue = issue_unit(params)
+        self.issue = units_of(params).issue(params)
         self.queue = FlowQueue(params)
         self.control_flow = ControlFlow(params)
         self.barrier = BarrierUnit(params)

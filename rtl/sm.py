@@ -3,13 +3,12 @@
 from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.beats import BeatArbiter
 from rtl.component import Component, pass_on
 from rtl.core import Core
 from rtl.host import HostPort
 from rtl.launch import Distributor
 from rtl.layouts import HostBus, Policy, memory_port
-from rtl.memory_arbiter import MemoryArbiter
+from rtl.machines import units_of
 from rtl.params import SmParams
 from rtl.retire import RetirementPort
 
@@ -41,8 +40,7 @@ class Sm(Component):
         self.registers = HostPort(params)
         self._ports = (core.unit_memory, core.stack_memory, core.fetch_memory, distributor.port)
         self._serial = params.serial
-        arbiter = BeatArbiter if params.serial else MemoryArbiter
-        self.arbiter = arbiter([len(port.request.payload.tag) for port in self._ports])
+        self.arbiter = units_of(params).memory_arbiter([len(port.request.payload.tag) for port in self._ports])
         self.tag_bits = len(self.arbiter.port.request.payload.tag)
         """Width of the memory port's tags."""
         super().__init__({

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from rtl.crs.records import stack_state
-from rtl.crs.serial import serial_stack_state
 from rtl.crs.tokens import BODY_BITS, StoredToken
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.tokens import TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import DEPTH_BITS, ThreadCode, WaitReason
 from rtl.params import WARP_THREADS
+from rtl.serial.crs import serial_stack_state
 from sim.launch import LOCAL_MEMORY, Launch
 from sim.launch.memory import Memory, MemoryFaultError
 from sim.machine.warp_state import MASK_OF, SHOWN_TOKENS, WarpState

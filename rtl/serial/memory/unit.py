@@ -14,15 +14,15 @@ from rtl.isa.kinds import AtomicOperation, ShuffleMode
 from rtl.isa.syntax import PT, RZ, WORD_BITS
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import BLOCK_ADDRESS_BITS, CONSTANT_BANKS, SERIAL_BITS, ConstantBank
+from rtl.memory.addresses import PAST_WINDOWS, WINDOW_BITS, in_segment, shuffle_reach
+from rtl.memory.decode import MemoryDecoder, data_register
+from rtl.memory.instruction import WORDS, MemoryOperation, MemorySpace
+from rtl.memory.ports import unit_ports
 from rtl.params import ADDRESS_BITS, LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, SmParams
 from rtl.pick import pick
 from rtl.sums import sum_with_carry
 from rtl.wires import IN_BLOCKS, ONE_HOT
 
-from ..addresses import PAST_WINDOWS, WINDOW_BITS, in_segment, shuffle_reach
-from ..decode import MemoryDecoder, data_register
-from ..instruction import WORDS, MemoryOperation, MemorySpace
-from ..ports import unit_ports
 from .accumulator import Accumulator, Combination, Step
 from .words import WordAccess
 

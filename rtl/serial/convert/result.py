@@ -4,11 +4,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from rtl.convert.formats import DOUBLE, SINGLE
+from rtl.convert.instruction import DOUBLE_BITS, SHIFT_BITS, WORD_BITS, Rounding, size_code
 from rtl.pick import pick
 from rtl.sums import sum_with_carry
 
-from ..formats import DOUBLE, SINGLE
-from ..instruction import DOUBLE_BITS, SHIFT_BITS, WORD_BITS, Rounding, size_code
 from .instruction import BYTE, EXPONENT, STEP, SerialConversion
 
 __all__ = ["SerialResult"]

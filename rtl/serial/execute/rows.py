@@ -9,13 +9,12 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
+from rtl.execute.predicates import ThreadFlags
 from rtl.isa.special_registers import COORDINATES_AT, SHARED_BANKS, VIRTUAL_SM_AT, VIRTUAL_WARP_AT, SpecialRegister
 from rtl.layouts import thread_index
 from rtl.one_hot import chosen_of
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
 from rtl.wires import IN_BLOCKS
-
-from ..predicates import ThreadFlags
 
 __all__ = ["IN_ROWS", "ThreadRows"]
 

@@ -8,14 +8,13 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
+from rtl.fetch.loader import TAG_BITS
+from rtl.fetch.records import LINE_GROUPS
 from rtl.isa.syntax import WORD_BITS
 from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import BEAT_NUMBER_BITS, BEATS, memory_port
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 from rtl.wires import IN_BLOCKS
-
-from .loader import TAG_BITS
-from .records import LINE_GROUPS
 
 __all__ = ["BEAT_ADDRESS_BITS", "BeatCache"]
 

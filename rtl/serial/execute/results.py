@@ -4,11 +4,10 @@ from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from rtl.execute.predicates import ThreadFlags
+from rtl.execute.stages import LaneResult
 from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT
-
-from ..predicates import ThreadFlags
-from ..stages import LaneResult
 
 __all__ = ["ThreadResults"]
 

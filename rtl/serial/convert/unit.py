@@ -5,6 +5,9 @@ from amaranth.lib import data, memory
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component, pass_on
+from rtl.convert.formats import SINGLE
+from rtl.convert.instruction import CONSTANT_ADDRESS_BITS, DOUBLE_BITS, SIZES, WORD_BITS
+from rtl.convert.ports import unit_ports
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.fields import FIELDS
@@ -16,9 +19,6 @@ from rtl.params import WARP_THREADS, SmParams
 from rtl.wires import IN_BLOCKS
 from rtl.word import field_of
 
-from ..formats import SINGLE
-from ..instruction import CONSTANT_ADDRESS_BITS, DOUBLE_BITS, SIZES, WORD_BITS
-from ..ports import unit_ports
 from .decode import SerialConversionDecoder
 from .exponents import SerialExponents
 from .instruction import BYTE, INDEX, OUTPUT_FIRST, SCAN_FIRST, STEP

@@ -4,8 +4,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..formats import DOUBLE, SINGLE, Format
-from ..instruction import DOUBLE_BITS, SHIFT_BITS, WORD_BITS, size_code
+from rtl.convert.formats import DOUBLE, SINGLE, Format
+from rtl.convert.instruction import DOUBLE_BITS, SHIFT_BITS, WORD_BITS, size_code
+
 from .instruction import BYTE, EXPONENT, HEAD_BYTES, UNSHIFTED, SerialConversion
 
 __all__ = ["SerialExponents"]

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component, members_of
+from rtl.fetch.predecode import CONSTANT_FIELDS
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import WORD_BITS
@@ -28,7 +29,6 @@ from rtl.wires import IN_BLOCKS
 from rtl.word import field_of, instruction_address
 
 from .beat_cache import BeatCache
-from .predecode import CONSTANT_FIELDS
 from .walk import WalkingPredecoder
 
 __all__ = ["SerialFetch"]

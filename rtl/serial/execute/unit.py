@@ -8,6 +8,16 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import connect, flipped
 
 from rtl.component import Component, pass_on
+from rtl.execute.clients import SUPPLYING
+from rtl.execute.common import CommonDecoder, tests_condition
+from rtl.execute.condition import ConditionTable, condition_table
+from rtl.execute.decode import LANE_FORMS, LaneDecoder
+from rtl.execute.decode_stage import PASSING_NAMES, PASSING_WORD
+from rtl.execute.float_control import FLOAT_OPERATIONS
+from rtl.execute.instruction import LaneInstruction, OperandSource, ValueSource
+from rtl.execute.ports import unit_ports
+from rtl.execute.predicates import ThreadFlags
+from rtl.execute.vote import verdict_of
 from rtl.isa.condition import ConditionCode
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
@@ -21,17 +31,7 @@ from rtl.pick import pick
 from rtl.word import field_of, telling_patterns
 from rtl.words import Words
 
-from ..clients import SUPPLYING
-from ..common import CommonDecoder, tests_condition
-from ..condition import ConditionTable, condition_table
-from ..decode import LANE_FORMS, LaneDecoder
-from ..decode_stage import PASSING_NAMES, PASSING_WORD
-from ..float_control import FLOAT_OPERATIONS
-from ..instruction import LaneInstruction, OperandSource, ValueSource
-from ..lanes import Lanes
-from ..ports import unit_ports
-from ..predicates import ThreadFlags
-from ..vote import verdict_of
+from ..lane import SerialLanes
 from .bits import WordBits
 from .registers import SerialRegisters
 from .results import ThreadResults
@@ -77,7 +77,7 @@ class SerialExecuteUnit(Component):
         self.registers = SerialRegisters(params)
         self.rows = ThreadRows(params)
         self.special = SpecialBits(params)
-        self.lanes = Lanes(params)
+        self.lanes = SerialLanes(params)
         self.results = ThreadResults()
         self.active = WordBits(params.warps)
         self.first_rows = Words(params.row_bits, params.warps)

@@ -7,6 +7,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
+from rtl.crs.tokens import LAST_PLACE, PLACE_BITS, POINTER_CALLS, STEP_BITS, STUCK, role_of, steps_on_chip
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import API_CALL_LIMIT, HOLE_BITS, TOKENS_PER_LINE, MemoryToken, TokenKind
@@ -27,7 +28,6 @@ from rtl.layouts import (
 )
 from rtl.params import LINE_ADDRESS_BITS, WARP_THREADS, SmParams
 
-from ..tokens import LAST_PLACE, PLACE_BITS, POINTER_CALLS, STEP_BITS, STUCK, role_of, steps_on_chip
 from .records import BlockWords, StackSizes, TokenWord, serial_stack_state
 
 __all__ = ["SerialStack"]

@@ -9,11 +9,10 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.layouts import BEAT_BYTES, BEAT_NUMBER_BITS, BeatPort, ends_answer, ends_request
+from rtl.memory.banks import clear_request
+from rtl.memory.instruction import OFFSET_BITS, MemoryEvents, memory_tag_bits
 from rtl.params import ADDRESS_BITS, SmParams
 from rtl.wires import IN_BLOCKS
-
-from ..banks import clear_request
-from ..instruction import OFFSET_BITS, MemoryEvents, memory_tag_bits
 
 __all__ = ["WordAccess"]
 

@@ -6,13 +6,13 @@ from amaranth.hdl import Module, Mux, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from rtl.convert.decode import CONVERSION_FORMS
+from rtl.convert.instruction import WORD_BITS, size_code
 from rtl.isa.kinds import FloatFormat
 from rtl.isa.syntax import WORD_BITS as INSTRUCTION_BITS
 from rtl.isa.syntax import Constant, Field, Form, Register
 from rtl.word import field_of, telling_patterns
 
-from ..decode import CONVERSION_FORMS
-from ..instruction import WORD_BITS, size_code
 from .instruction import SerialConversion
 
 __all__ = ["SERIAL_FORMS", "SerialConversionDecoder"]

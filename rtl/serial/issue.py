@@ -7,6 +7,7 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component, pass_on
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
+from rtl.issue.operations import operation_streams
 from rtl.layouts import (
     COMPLETING,
     GATHERING,
@@ -35,8 +36,6 @@ from rtl.sweep import Sweep
 from rtl.wires import IN_BLOCKS
 from rtl.word import instruction_address
 from rtl.words import Words
-
-from .operations import operation_streams
 
 __all__ = ["SerialIssue"]
 

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.params import WARP_THREADS
 
-from ..bytewise import BYTE_LANE_CYCLES
+from ..lane import BYTE_LANE_CYCLES
 
 __all__ = ["Phase", "Sequencer", "Step"]
 

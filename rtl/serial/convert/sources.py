@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2, exact_log2
 
 from rtl.component import Component
+from rtl.convert.instruction import DOUBLE_BITS, WORD_BITS, size_code
 from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import WORD_BITS as INSTRUCTION_BITS
 from rtl.params import WARP_THREADS
@@ -13,7 +14,6 @@ from rtl.pick import pick
 from rtl.wires import IN_BLOCKS
 from rtl.word import field_of
 
-from ..instruction import DOUBLE_BITS, WORD_BITS, size_code
 from .instruction import BYTE, INDEX, SerialConversion
 from .reciprocal import INTERVALS, raised_constants
 

@@ -9,6 +9,8 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component, pass_on
+from rtl.fetch.outcomes import Condition, Outcomes
+from rtl.fetch.predecode import CONSTANT_FIELDS, PLACES, Predecoded, constant_of, has_group, kind_of
 from rtl.isa.errors import WarpError
 from rtl.isa.legality import exists, register_groups, rules
 from rtl.isa.rate import quarter_rules
@@ -20,8 +22,6 @@ from rtl.wires import IN_BLOCKS
 from rtl.word import field_of
 
 from .diagram import Diagram
-from .outcomes import Condition, Outcomes
-from .predecode import CONSTANT_FIELDS, PLACES, Predecoded, constant_of, has_group, kind_of
 
 __all__ = ["InstructionDiagram", "WalkingPredecoder"]
 

@@ -12,11 +12,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from rtl.convert.formats import SINGLE
 from rtl.isa.functions import DISTANCE_BITS, FRACTION_BITS, INTERVAL_BITS, UNIT, rows
 from rtl.isa.kinds import MultiFunction
 from rtl.wires import IN_BLOCKS
 
-from ..formats import SINGLE
 from .instruction import BYTE, STEP
 
 __all__ = ["INTERVALS", "ReciprocalSum", "raised_constants"]

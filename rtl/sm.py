@@ -12,6 +12,7 @@ from rtl.layouts import HostBus, Policy, memory_port
 from rtl.memory_arbiter import MemoryArbiter
 from rtl.params import SmParams
 from rtl.retire import RetirementPort
+from rtl.serial.core import SerialCore
 
 __all__ = ["Sm"]
 
@@ -36,7 +37,7 @@ class Sm(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.core = core = Core(params)
+        self.core = core = SerialCore(params) if params.serial else Core(params)
         self.distributor = distributor = Distributor(params)
         self.registers = HostPort(params)
         self._ports = (core.unit_memory, core.stack_memory, core.fetch_memory, distributor.port)
@@ -73,7 +74,7 @@ class Sm(Component):
         # Core -> work distributor -> host.
         pass_on(m, core, distributor, "exit", "drained", "fetch_busy")
         m.d.comb += [
-            distributor.halt.eq(core.trapping), registers.valid.eq(distributor.running),
+            distributor.halt.eq(core.trap_state.trapping), registers.valid.eq(distributor.running),
             registers.state.eq(core.trap_state), self.busy.eq(distributor.control.busy)]
         self._count(m)
 

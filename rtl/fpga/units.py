@@ -5,7 +5,6 @@ from collections.abc import Callable
 from amaranth.lib import wiring
 
 from rtl.barrier import BarrierUnit
-from rtl.control_flow import ControlFlow
 from rtl.convert import conversion_unit
 from rtl.crs import call_return_stack
 from rtl.double import DoubleUnit
@@ -14,7 +13,6 @@ from rtl.execute import execute_unit
 from rtl.execute.lanes import Lanes
 from rtl.fetch import fetch_unit
 from rtl.flow import flow_unit
-from rtl.front_end import FrontEnd
 from rtl.host import HostPort
 from rtl.issue import issue_unit
 from rtl.launch import Distributor
@@ -24,6 +22,8 @@ from rtl.params import SmParams
 from rtl.trap import TrapUnit
 
 from .bare import BareSm
+from .control_flow import ControlFlow
+from .front_end import FrontEnd
 from .sdram import SdramController
 
 __all__ = ["UNITS"]

@@ -9,7 +9,6 @@ from amaranth.lib.wiring import In, Out, connect
 
 from rtl.barrier import BarrierUnit
 from rtl.component import Component, members_of, pass_on, ports
-from rtl.control_flow import ControlFlow
 from rtl.error_status import ErrorStatus
 from rtl.flow import FlowQueue
 from rtl.isa.control_code import NO_BARRIER
@@ -31,6 +30,8 @@ from rtl.layouts import (
 )
 from rtl.params import SmParams
 from rtl.trap import TrapUnit
+
+from .control_flow import ControlFlow
 
 __all__ = ["FrontEnd", "give"]
 

@@ -1,0 +1,1 @@
+"""The serial machine: one lane, one instruction at a time."""

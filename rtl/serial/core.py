@@ -55,7 +55,7 @@ class SerialCore(Component):
         self.targets = IndexedTargets(params)
         self.memory = memory_unit(params)
         self.conversion: Any = conversion_unit(params)
-        self._params, self.serial = params, params.serial
+        self._params, self._serial = params, params.serial
         self.issue, self.barrier, self.trap = self.front_end.issue, self.front_end.barrier, self.front_end.trap
         self.flow, self.stack = self.front_end.control_flow.flow, self.front_end.control_flow.stack
         self.reasons = self.issue.reasons
@@ -112,7 +112,7 @@ class SerialCore(Component):
         """What the memory unit is told of the grid. A serial machine has constant banks in fetch alone, which tells it
         the bank that its instruction names, in the place of all."""
         m.d.comb += self.memory.grid.eq(self.grid)
-        if self.serial:
+        if self._serial:
             self.join(m, self.fetch, "bank")
             m.d.comb += [bank.eq(self.fetch.named) for bank in self.memory.grid.banks]
 

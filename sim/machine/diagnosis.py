@@ -10,6 +10,7 @@ from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.tokens import TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import DEPTH_BITS, ThreadCode, WaitReason
 from rtl.params import WARP_THREADS
+from rtl.serial.core import SerialCore
 from sim.launch import LOCAL_MEMORY, Launch
 from sim.launch.memory import Memory, MemoryFaultError
 from sim.machine.warp_state import MASK_OF, SHOWN_TOKENS, WarpState
@@ -56,7 +57,7 @@ def warp_states(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> dict[int, 
 def _state(ctx: Any, core: Any, launch: Launch, memory: Memory, warp: int) -> WarpState:
     """Of one warp."""
     flow, stack = core.flow, core.stack
-    threads, kept = (_serial_threads, _serial_stack) if core.serial else (_threads, _stack)
+    threads, kept = (_serial_threads, _serial_stack) if isinstance(core, SerialCore) else (_threads, _stack)
     active, codes = threads(ctx, flow, warp)
     masks = dict.fromkeys(MASK_OF.values(), 0)
     for thread, code in enumerate(codes):

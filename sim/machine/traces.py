@@ -5,6 +5,7 @@ from typing import Any
 
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import DEPTH_BITS, InstructionKind
+from rtl.serial.core import SerialCore
 from sim.waves import Mark, Text, Trace, View, error_text, instruction_text
 
 __all__ = ["machine_traces"]
@@ -72,7 +73,7 @@ def _warp(core: Any, warp: int) -> dict[str, Any]:
     issued, flow, state = core.retired.issued, core.retired.flow, core.trap_state
     stack, committed = core.flow.stack, core.stack.committed
     pushed, told = stack.pushed, stack.result
-    found = (stack.request.ready, stack.request.payload.warp) if not hasattr(stack, "result_valid") else (
+    found = (stack.request.ready, stack.request.payload.warp) if isinstance(core, SerialCore) else (
         stack.result_valid, told.warp)
     return {
         "instruction": Text(_instruction(warp), (issued.valid, issued.payload.warp, issued.payload.pc,

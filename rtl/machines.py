@@ -9,8 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from amaranth.hdl import Module
+
 from rtl.beats import BeatArbiter
 from rtl.convert import ConversionUnit
+from rtl.core import Core, connect_stack
 from rtl.crs import CallReturnStack
 from rtl.execute import ExecuteUnit
 from rtl.execute.lanes import Lanes
@@ -21,6 +24,7 @@ from rtl.memory import MemoryUnit
 from rtl.memory_arbiter import MemoryArbiter
 from rtl.params import SmParams
 from rtl.serial.convert import SerialConversionUnit
+from rtl.serial.core import SerialCore, connect_serial_banks, connect_serial_stack
 from rtl.serial.crs import SerialStack
 from rtl.serial.execute import SerialExecuteUnit
 from rtl.serial.fetch import SerialFetch
@@ -32,13 +36,23 @@ from rtl.serial.memory import SerialMemoryUnit
 __all__ = ["PIPELINED", "SERIAL", "Units", "units_of"]
 
 _Unit = Callable[[SmParams], Any]
+_Joint = Callable[[Module, Any, Any], None]
+
+
+def _connect_nothing(m: Module, sender: Any, receiver: Any) -> None:
+    """There is nothing to connect."""
 
 
 @dataclass(frozen=True)
 class Units:
-    """The classes of a machine's units; each is called with the machine's parameters, the memory
-    arbiter with the widths of its clients' tags."""
+    """The classes of a machine's units, and how those are joined that have other ports.
 
+    A class is called with the machine's parameters, the memory arbiter's with the widths of its
+    clients' tags. ``connect_stack`` joins the flow unit and the stack, ``connect_banks`` the work
+    distributor and the core, where constant banks are not in GridConfiguration.
+    """
+
+    core: _Unit
     fetch: _Unit
     issue: _Unit
     execute: _Unit
@@ -48,9 +62,12 @@ class Units:
     flow: _Unit
     stack: _Unit
     memory_arbiter: type[MemoryArbiter] | type[BeatArbiter]
+    connect_stack: _Joint
+    connect_banks: _Joint
 
 
 PIPELINED = Units(
+    core=Core,
     fetch=FetchUnit,
     issue=IssueUnit,
     execute=ExecuteUnit,
@@ -60,8 +77,11 @@ PIPELINED = Units(
     flow=FlowUnit,
     stack=CallReturnStack,
     memory_arbiter=MemoryArbiter,
+    connect_stack=connect_stack,
+    connect_banks=_connect_nothing,
 )
 SERIAL = Units(
+    core=SerialCore,
     fetch=SerialFetch,
     issue=SerialIssue,
     execute=SerialExecuteUnit,
@@ -71,6 +91,8 @@ SERIAL = Units(
     flow=SerialFlowUnit,
     stack=SerialStack,
     memory_arbiter=BeatArbiter,
+    connect_stack=connect_serial_stack,
+    connect_banks=connect_serial_banks,
 )
 
 

@@ -5,10 +5,8 @@ from collections.abc import Callable
 from amaranth.lib import wiring
 
 from rtl.barrier import BarrierUnit
-from rtl.control_flow import ControlFlow
 from rtl.double import DoubleUnit
 from rtl.error_status import ErrorStatus
-from rtl.front_end import FrontEnd
 from rtl.host import HostPort
 from rtl.launch import Distributor
 from rtl.layouts import ERROR_SOURCES
@@ -17,6 +15,8 @@ from rtl.params import SmParams
 from rtl.trap import TrapUnit
 
 from .bare import BareSm
+from .control_flow import ControlFlow
+from .front_end import FrontEnd
 from .sdram import SdramController
 
 __all__ = ["UNITS"]

@@ -21,6 +21,7 @@ pipelined machine.
 ==========  ====================================================================================
 module      content
 ==========  ====================================================================================
+core        the units joined
 fetch       one instruction for each redirect; one cache; the instruction table as a diagram
 issue       one warp after another; waits for the end of what it has selected
 execute     registers read one after another, threads one after another

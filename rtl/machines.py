@@ -11,6 +11,7 @@ from typing import Any
 
 from amaranth.hdl import Module
 
+from rtl.barrier import BarrierUnit
 from rtl.beats import BeatArbiter
 from rtl.convert import ConversionUnit
 from rtl.core import Core, connect_stack
@@ -23,6 +24,7 @@ from rtl.issue import IssueUnit
 from rtl.memory import MemoryUnit
 from rtl.memory_arbiter import MemoryArbiter
 from rtl.params import SmParams
+from rtl.serial.barrier import SerialBarrierUnit
 from rtl.serial.convert import SerialConversionUnit
 from rtl.serial.core import SerialCore, connect_serial_banks, connect_serial_stack
 from rtl.serial.crs import SerialStack
@@ -61,6 +63,7 @@ class Units:
     conversion: _Unit
     flow: _Unit
     stack: _Unit
+    barrier: _Unit
     memory_arbiter: type[MemoryArbiter] | type[BeatArbiter]
     connect_stack: _Joint
     connect_banks: _Joint
@@ -76,6 +79,7 @@ PIPELINED = Units(
     conversion=ConversionUnit,
     flow=FlowUnit,
     stack=CallReturnStack,
+    barrier=BarrierUnit,
     memory_arbiter=MemoryArbiter,
     connect_stack=connect_stack,
     connect_banks=_connect_nothing,
@@ -90,6 +94,7 @@ SERIAL = Units(
     conversion=SerialConversionUnit,
     flow=SerialFlowUnit,
     stack=SerialStack,
+    barrier=SerialBarrierUnit,
     memory_arbiter=BeatArbiter,
     connect_stack=connect_serial_stack,
     connect_banks=connect_serial_banks,

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from amaranth.lib import wiring
 
-from rtl.barrier import BarrierUnit
 from rtl.double import DoubleUnit
 from rtl.error_status import ErrorStatus
 from rtl.host import HostPort
@@ -35,7 +34,7 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "lanes": lambda params: units_of(params).lanes(params),
     "front_end": FrontEnd,
     "issue": lambda params: units_of(params).issue(params),
-    "barrier": BarrierUnit,
+    "barrier": lambda params: units_of(params).barrier(params),
     "memory": lambda params: units_of(params).memory(params),
     "launch": Distributor,
     "trap": TrapUnit,

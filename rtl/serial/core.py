@@ -6,7 +6,6 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.barrier import BarrierUnit
 from rtl.component import Component
 from rtl.constant_arbiter import ConstantArbiter
 from rtl.core import connect_lane_data
@@ -44,6 +43,7 @@ from rtl.params import SmParams
 from rtl.retire import COMPLETION_SOURCES, RetirementPort
 from rtl.trap import TrapUnit
 
+from .barrier import SerialBarrierUnit
 from .convert import SerialConversionUnit
 from .crs import SerialStack
 from .execute import SerialExecuteUnit
@@ -114,7 +114,7 @@ class SerialCore(Component):
         self.stack = SerialStack(params)
         self.memory = SerialMemoryUnit(params)
         self.conversion = SerialConversionUnit(params)
-        self.barrier = BarrierUnit(params)
+        self.barrier = SerialBarrierUnit(params)
         self.trap = TrapUnit(params)
         self.errors = ErrorCollector(params)
         self.status = ErrorStatus(params, len(ERROR_SOURCES))

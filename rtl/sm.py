@@ -3,13 +3,11 @@
 from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.beats import BeatArbiter
 from rtl.component import Component, pass_on
-from rtl.core import Core
 from rtl.host import HostPort
 from rtl.launch import Distributor
 from rtl.layouts import HostBus, Policy, memory_port
-from rtl.memory_arbiter import MemoryArbiter
+from rtl.machines import units_of
 from rtl.params import SmParams
 from rtl.retire import RetirementPort
 
@@ -36,13 +34,12 @@ class Sm(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.core = core = Core(params)
+        self._units = units = units_of(params)
+        self.core = core = units.core(params)
         self.distributor = distributor = Distributor(params)
         self.registers = HostPort(params)
         self._ports = (core.unit_memory, core.stack_memory, core.fetch_memory, distributor.port)
-        self._serial = params.serial
-        arbiter = BeatArbiter if params.serial else MemoryArbiter
-        self.arbiter = arbiter([len(port.request.payload.tag) for port in self._ports])
+        self.arbiter = units.memory_arbiter([len(port.request.payload.tag) for port in self._ports])
         self.tag_bits = len(self.arbiter.port.request.payload.tag)
         """Width of the memory port's tags."""
         super().__init__({
@@ -66,14 +63,13 @@ class Sm(Component):
         self.join(m, core, "policy", "interrupt", "retired")
         pass_on(m, registers, core, "command")
         pass_on(m, distributor, core, "grid", "launch", "thread", "starting")
-        if self._serial:
-            pass_on(m, distributor, core, "bank")
+        self._units.connect_banks(m, distributor, core)
         m.d.comb += core.invalidate.eq(distributor.invalidate | registers.invalidate)
 
         # Core -> work distributor -> host.
         pass_on(m, core, distributor, "exit", "drained", "fetch_busy")
         m.d.comb += [
-            distributor.halt.eq(core.trapping), registers.valid.eq(distributor.running),
+            distributor.halt.eq(core.trap_state.trapping), registers.valid.eq(distributor.running),
             registers.state.eq(core.trap_state), self.busy.eq(distributor.control.busy)]
         self._count(m)
 

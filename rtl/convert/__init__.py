@@ -5,7 +5,7 @@ module        content
 ============  ==========================================================================
 unit          the steps of an instruction: gather, compute, write
 narrow        POPC and integers of 32 bits or less, for a lane of a group: half a beat a cycle
-ports         the ports of both forms
+ports         the unit's ports
 queue         instructions that wait, decoded
 decode        from a word to what is computed
 instruction   the decoded form
@@ -18,19 +18,10 @@ result        stages: rounding, and the result's format
 bound         an integer within its type
 function      stages: MUFU's functions, from the source to the shifter
 formats       the floating-point formats
-serial        the unit of a machine of one lane: everything, a byte at a time
 ============  ==========================================================================
 """
 
-from rtl.params import SmParams
-
 from .decode import ConversionDecoder
-from .serial import SerialConversionUnit
 from .unit import ConversionUnit
 
-__all__ = ["ConversionDecoder", "ConversionUnit", "SerialConversionUnit", "conversion_unit"]
-
-
-def conversion_unit(params: SmParams) -> ConversionUnit | SerialConversionUnit:
-    """The conversion unit of a machine, with the ports of ConversionUnit."""
-    return SerialConversionUnit(params) if params.serial else ConversionUnit(params)
+__all__ = ["ConversionDecoder", "ConversionUnit"]

@@ -9,23 +9,17 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.params import QUAD, SmParams
 
-from .bytewise import BYTE_LANE_CYCLES, ByteLane
 from .control import LaneControl
 from .instruction import LaneInstruction
 from .lane import Lane
 from .stages import LanePart, LaneResult, Operands
 
-__all__ = ["LANE_CYCLES", "Lanes", "lane_cycles"]
+__all__ = ["LANE_CYCLES", "Lanes"]
 
 LANE_CYCLES = 3
 """From operands to results."""
 _BOUND_CYCLES = 2
 """From operands to the stage of full lanes that other lanes have not."""
-
-
-def lane_cycles(params: SmParams) -> int:
-    """From operands to results, in a serial machine, too."""
-    return BYTE_LANE_CYCLES if params.serial else LANE_CYCLES
 
 
 class Lanes(Component):
@@ -37,10 +31,6 @@ class Lanes(Component):
     The first one of every QUARTERS lanes, or of all, is full. What only such a lane can do passes it in parts, of one
     of their threads each, and one stage more; the lanes keep their results until those of all parts are there,
     LANE_CYCLES + 1 after the last one.
-
-    The lane of a serial machine is full, and has one thread at a time. All inputs, ``executes`` among them, are there
-    from the cycle on in which ``part`` is valid, and stay as they are. The result is there lane_cycles later, and as
-    long as the inputs stay and nothing else comes.
 
     Members
     -------
@@ -59,19 +49,12 @@ class Lanes(Component):
             "part": In(LanePart), "executes": In(params.lanes),
             "results": Out(data.ArrayLayout(LaneResult, params.lanes))})
         self._parts = params.parts
-        self.serial = ByteLane() if params.serial else None
-        self.lanes = [] if params.serial else [
+        self.lanes = [
             Lane(number % QUAD, full=number % params.parts == 0, floats=params.floats)
             for number in range(params.lanes)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        if (lane := self.serial) is not None:
-            m.submodules.lane_0 = lane
-            m.d.comb += [
-                lane.start.eq(self.part.valid), lane.control.eq(self.instruction.control),
-                lane.operands.eq(self.operands[0]), lane.executes.eq(self.executes), self.results[0].eq(lane.result)]
-            return m
         second, third = Signal(LaneControl), Signal(LaneControl)
         m.d.sync += [second.eq(self.instruction.control), third.eq(second)]
         part: Any = self.part

@@ -11,9 +11,6 @@ resolve        constant operands
 constants      the constant cache
 loader         lines on their way from memory
 records        what the stages hand to each other
-serial         the fetch unit of a serial machine, which brings one instruction at a time
-beat_cache     its cache, for instructions and constants
-walk, diagram  its predecoder, which walks through the instruction table; the table as a decision diagram
 =============  ==========================================================================
 
 A group comes two cycles after its warp was redirected, if its line is in the cache, it has no constant operands and
@@ -30,17 +27,8 @@ no memory at a constant's     the constant is beyond the end of its bank
 ============================  ===========================================================
 """
 
-from rtl.params import SmParams
-
 from .loader import TAG_BITS
 from .predecode import Predecoder, kind_of
-from .serial import SerialFetch
 from .unit import FetchUnit
-from .walk import WalkingPredecoder
 
-__all__ = ["TAG_BITS", "FetchUnit", "Predecoder", "SerialFetch", "WalkingPredecoder", "fetch_unit", "kind_of"]
-
-
-def fetch_unit(params: SmParams) -> FetchUnit | SerialFetch:
-    """The fetch unit of a machine."""
-    return SerialFetch(params) if params.serial else FetchUnit(params)
+__all__ = ["TAG_BITS", "FetchUnit", "Predecoder", "kind_of"]

@@ -3,27 +3,19 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import data
+from amaranth.lib.wiring import connect, flipped
 
 from rtl.arbiter import RoundRobin
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
-from rtl.layouts import (
-    Event,
-    GridConfiguration,
-    MemoryPort,
-    fetched_group,
-    indexed_request,
-    indexed_response,
-    redirect,
-)
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 from rtl.words import Words
 
 from .instructions import InstructionCache
-from .loader import TAG_BITS, LineLoader
+from .loader import LineLoader
+from .ports import unit_ports
 from .records import Place
 from .resolve import ConstantResolver
 
@@ -61,12 +53,7 @@ class FetchUnit(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        super().__init__({
-            "grid": In(GridConfiguration), "redirect": In(Event(redirect(params))),
-            "room": In(params.warps), "claimed": Out(Event(params.warp_bits)),
-            "group": Out(Event(fetched_group(params))),
-            "indexed": In(stream.Signature(indexed_request())), "value": Out(stream.Signature(indexed_response())),
-            "invalidate": In(1), "busy": Out(1), "memory": Out(MemoryPort(TAG_BITS))})
+        super().__init__(unit_ports(params))
 
     def elaborate(self, platform: object) -> Module:
         params = self._params

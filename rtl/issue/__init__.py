@@ -11,25 +11,15 @@ scoreboards  how often scoreboards were raised and lowered; what is complete
 results      flow results: which of them lets a warp go on, and where
 operations   operations of the lanes that units ask for
 records      what the parts hand to each other
-serial       the issue unit of a serial machine, which has one instruction under way
 ===========  ==============================================================================
 
 What comes from outside is seen a cycle before the selection that it concerns; what lowers scoreboards, four cycles
 before.
 """
 
-from rtl.params import SmParams
-
 from .operations import OPERATIONS
 from .order import FAVOUR_INTERVAL, window_cycles
 from .records import BUFFERED_GROUPS
-from .serial import SerialIssue
 from .unit import IssueUnit
 
-__all__ = ["BUFFERED_GROUPS", "FAVOUR_INTERVAL", "OPERATIONS", "IssueUnit", "SerialIssue", "issue_unit",
-           "window_cycles"]
-
-
-def issue_unit(params: SmParams) -> IssueUnit | SerialIssue:
-    """The issue unit of a machine."""
-    return SerialIssue(params) if params.serial else IssueUnit(params)
+__all__ = ["BUFFERED_GROUPS", "FAVOUR_INTERVAL", "OPERATIONS", "IssueUnit", "window_cycles"]

@@ -15,22 +15,12 @@ banks        shared memory
 atomic       atomic operations
 writeback    results and the ends of instructions
 ports        the ports of the whole unit
-serial       the unit's form for the serial machine
 ============ ==========================================================================
 """
-
-from rtl.params import SmParams
 
 from .banks import clear_request
 from .decode import MEMORY_FORMS, MemoryDecoder
 from .instruction import MemoryEvents, memory_tag_bits
-from .serial import SerialMemoryUnit
 from .unit import MemoryUnit
 
-__all__ = ["MEMORY_FORMS", "MemoryDecoder", "MemoryEvents", "MemoryUnit", "SerialMemoryUnit", "clear_request",
-           "memory_tag_bits", "memory_unit"]
-
-
-def memory_unit(params: SmParams) -> MemoryUnit | SerialMemoryUnit:
-    """The memory unit of a machine with these parameters."""
-    return SerialMemoryUnit(params) if params.serial else MemoryUnit(params)
+__all__ = ["MEMORY_FORMS", "MemoryDecoder", "MemoryEvents", "MemoryUnit", "clear_request", "memory_tag_bits"]

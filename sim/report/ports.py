@@ -14,7 +14,6 @@ from amaranth.lib.wiring import In
 from rtl.convert.unit import ConversionUnit
 from rtl.crs import CallReturnStack
 from rtl.fetch import FetchUnit
-from rtl.fetch.serial import SerialFetch
 from rtl.flow.unit import FlowUnit
 from rtl.fpga.flat import plain_ports
 from rtl.fpga.units import UNITS
@@ -23,6 +22,7 @@ from rtl.issue import IssueUnit
 from rtl.issue.operations import OperationChooser
 from rtl.layouts import Event, EventLayout, LaneWriterPort, StackPort
 from rtl.params import PRESETS
+from rtl.serial.fetch import SerialFetch
 from rtl.sm import Sm
 from rtl.trap import TrapUnit
 from sim.engine.identity import identify

@@ -6,10 +6,10 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib.wiring import connect, flipped
 
 from rtl.component import Component, members_of, pass_on
-from rtl.crs import SerialStack
 from rtl.isa.errors import WarpError
 from rtl.layouts import TRAP_FRAME, StackOperation, StackPort, ThreadCode
 from rtl.params import WARP_THREADS, SmParams
+from rtl.serial.crs import SerialStack
 
 __all__ = ["ParallelStack"]
 

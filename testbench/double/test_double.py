@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
-
 from rtl.conversion_units import ConversionUnits
+
 from rtl.isa.double import DOUBLE
 from rtl.isa.kinds import FloatRounding
 from rtl.params import PRESETS, SmParams

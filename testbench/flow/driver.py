@@ -10,10 +10,10 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, connect
 
 from rtl.component import Component, pass_on
-from rtl.control_flow import ControlFlow
 from rtl.execute.common import CommonDecoder
 from rtl.execute.condition import ConditionTest
 from rtl.flow import FlowQueue
+from rtl.fpga.control_flow import ControlFlow
 from rtl.isa.condition import Flags
 from rtl.isa.control_code import next_address
 from rtl.isa.errors import WarpError

@@ -35,12 +35,12 @@ from amaranth.hdl import Array, Assume, Cat, Const, Elaboratable, Module, Mux, S
 from amaranth.lib import data, enum
 from amaranth.lib.wiring import Out
 
-from rtl.control_flow import ControlFlow
 from rtl.crs.operations import StepOperation
 from rtl.crs.records import Parking
 from rtl.crs.tokens import PLACE_BITS, role_of
 from rtl.flow import FlowDecoder
 from rtl.flow.decode import INJECTED
+from rtl.fpga.control_flow import ControlFlow
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
 from rtl.layouts import TRAP_FRAME, FlowOperation, StackOperation, ThreadCode

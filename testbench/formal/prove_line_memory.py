@@ -17,10 +17,10 @@ from amaranth.utils import ceil_log2
 
 from rtl.isa.tokens import LINE_BYTES
 from rtl.memory.instruction import LINE_WORDS, BeatKind, memory_tag_bits
-from rtl.memory.lines import LineMemory
+from rtl.memory.line_memory import LineMemory
 from rtl.params import PRESETS
 from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, ever, free, inside, no_reset
+from sim.formal.surroundings import Past, can_happen, claim, ever, free, no_reset
 from sim.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
@@ -34,8 +34,8 @@ class _Spec(Elaboratable):
         m = Module()
         no_reset(m)
         dut: Any = LineMemory(_PARAMS)
-        past, (m.submodules.dut, methods) = Past(m), inside(dut)
-        names = methods["elaborate"]
+        past = Past(m)
+        m.submodules.dut = dut
         free(m, dut)
         tag, byte = Signal(_BITS), Signal(range(LINE_BYTES))
         m.d.comb += [tag.eq(AnyConst(len(tag))), byte.eq(AnyConst(len(byte))),
@@ -72,9 +72,9 @@ class _Spec(Elaboratable):
         m.d.sync += written.eq(Mux(dut.finish, 0, written) | stored)
         with m.If(dut.finish & (dut.finish_tag == tag)):
             m.d.sync += told.eq(written)
-        claim(m, names["answer"].word_select(byte, 8) == answer, "what memory has answered")
-        claim(m, written == (_bit(names["written"], byte) & open_ & (open_tag == tag)), "what was written since")
-        claim(m, ~names["written"].any() | open_, "of which line")
+        claim(m, dut.answer.word_select(byte, 8) == answer, "what memory has answered")
+        claim(m, written == (_bit(dut.written_so_far, byte) & open_ & (open_tag == tag)), "what was written since")
+        claim(m, ~dut.written_so_far.any() | open_, "of which line")
         claim(m, dut.line.word_select(byte, 8) == value, "what memory gets", when=known)
         claim(m, _bit(dut.written, byte) == told, "what it writes", when=ever(m, dut.finish & (dut.finish_tag == tag)))
         word = Array(dut.words)[bank]
@@ -94,10 +94,8 @@ def _bit(bits: Any, number: Value) -> Value:
 
 
 THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
-    Fault("rtl.memory.lines", "written.eq(Mux(self.finish, 0, written) | now)",
-          "written.eq(Mux(self.finish, 0, written | now))"),
-    Fault("rtl.memory.lines", "Mux(copied, copied_tag, self.write.tag)", "Mux(copied, self.copy_tag, self.write.tag)"),
-    Fault("rtl.memory.lines", "Mux(self.copy, self.copy_row, self.read.rows[bank][:row_bits_])",
-          "self.read.rows[bank][:row_bits_]"),
-    Fault("rtl.memory.lines", "sent.addr.eq(Cat(Const(number, row_bits_), self.tag))",
-          "sent.addr.eq(Cat(Const(number, row_bits_), self.finish_tag))")))
+    Fault("rtl.memory.line_memory", "earlier | self._written_now", "Mux(self.finish, 0, self._written_now) | earlier"),
+    Fault("rtl.memory.line_memory", "Cat(self._copied_row, self._copied_tag)", "Cat(self._copied_row, self.copy_tag)"),
+    Fault("rtl.memory.line_memory", "Mux(self.copy, self.copy_row, row)", "row"),
+    Fault("rtl.memory.line_memory", "Cat(Const(row, ceil_log2(self.rows)), self.tag)",
+          "Cat(Const(row, ceil_log2(self.rows)), self.finish_tag)")))

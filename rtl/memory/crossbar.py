@@ -45,8 +45,8 @@ def passed_layout(params: SmParams) -> data.StructLayout:
 
 
 def result_write(params: SmParams) -> data.StructLayout:
-    """Words that are loaded, for some ``lanes`` of a beat: a port has one, which is the same word of
-    the thread's four for both of its lanes."""
+    """Words that are loaded, for some ``lanes`` of a beat: a port has one, which is the same word
+    of the thread's four for both of its lanes."""
     ports = port_count(params)
     return data.StructLayout({
         "lanes": params.lanes,

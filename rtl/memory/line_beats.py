@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
+from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import Event, EventLayout
 from rtl.layouts.memory import memory_response
 from rtl.one_hot import chosen_of, number_of
@@ -28,6 +29,7 @@ from .instruction import (
     port_count,
     slot_bits,
 )
+from .line_memory import copied_row, row_count
 
 __all__ = ["AnswerSequencer", "FillSequencer", "first_beat", "line_beat", "line_info"]
 
@@ -217,8 +219,8 @@ class AnswerSequencer(Component):
     atomic : Out(stream of atomic_job)
     is_quiet : In(1)
         The banks are neither read nor written, now and in the next cycle.
-    take, copy, copy_row, copy_tag
-        See :class:`~rtl.memory.line_memory.LineMemory`.
+    take, copy : Out(Event(line)), Out(Event(copied_row))
+        For the line memory: the answer that is taken; a row of it that is copied.
 
     Attributes
     ----------
@@ -230,13 +232,12 @@ class AnswerSequencer(Component):
         All beats of the answer that memory offers have been sent before it was taken.
     has_begun, following : Signal(1), Signal(line_beat)
         The first beat of the line has been sent: ``following`` is the next one.
-    step : Signal
-        Which word of its threads is sent next.
+    step, row : Signal
+        Which word of its threads is sent next, or which row is copied.
     """
 
-    def __init__(self, params: SmParams, rows: int) -> None:
+    def __init__(self, params: SmParams) -> None:
         self._params = params
-        self._rows = rows
         tag = memory_tag_bits(params)
         self.occupied = Signal()
         self.held_tag = Signal(tag)
@@ -245,6 +246,7 @@ class AnswerSequencer(Component):
         self.has_begun = Signal()
         self.following: Any = Signal(line_beat(params))
         self.step = Signal(range(WORDS))
+        self.row = Signal(range(row_count(params)))
         super().__init__({
             "response": In(stream.Signature(memory_response(tag))),
             "info_tag": Out(tag),
@@ -254,10 +256,8 @@ class AnswerSequencer(Component):
             "passed": In(Event(passed_layout(params))),
             "atomic": Out(stream.Signature(atomic_job(params))),
             "is_quiet": In(1),
-            "take": Out(1),
-            "copy": Out(1),
-            "copy_row": Out(range(rows)),
-            "copy_tag": Out(tag),
+            "take": Out(Event(8 * LINE_BYTES)),
+            "copy": Out(Event(copied_row(params))),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -276,13 +276,14 @@ class AnswerSequencer(Component):
         is_served = Signal()
         sends_last = Signal()
         m.d.comb += has_words.eq(response.valid & ~response.payload.write & ~response.payload.error)
-        m.d.comb += self.take.eq(has_words & ~self.occupied)
+        m.d.comb += self.take.valid.eq(has_words & ~self.occupied)
+        m.d.comb += self.take.payload.eq(response.payload.data)
         m.d.comb += response.ready.eq(~has_words | ~self.occupied)
         m.d.comb += is_served.eq(
             self.passed.valid & (self.passed.payload.owner == BeatOwner.ANSWER))
         m.d.comb += sends_last.eq(self._beat.valid & self._beat.payload.last)
 
-        with m.If(self.take):
+        with m.If(self.take.valid):
             m.d.sync += self.held_tag.eq(response.payload.tag)
             m.d.sync += self.has_beats.eq(~self.sent_early & ~sends_last)
             m.d.sync += self.sent_early.eq(0)
@@ -294,7 +295,7 @@ class AnswerSequencer(Component):
 
         with m.If(is_served | self._last_is_copied):
             m.d.sync += self.occupied.eq(0)
-        with m.Elif(self.take):
+        with m.Elif(self.take.valid):
             m.d.sync += self.occupied.eq(1)
 
         # Whose beats are sent.
@@ -337,8 +338,9 @@ class AnswerSequencer(Component):
         the last one, if there is one, and the last row is copied in the next cycle."""
         atomic = self.atomic
         info = self.info
-        row = self.copy_row
-        last_row = self._rows - 1
+        copy = self.copy
+        row = self.row
+        last_row = row_count(self._params) - 1
         offer_row = max(0, last_row - 1)
 
         # Both are a cycle old, of the same tag: that stays until all is copied.
@@ -353,12 +355,13 @@ class AnswerSequencer(Component):
         m.d.comb += atomic.payload.line.eq(1)
         m.d.comb += atomic.payload.tag.eq(self.held_tag)
         m.d.comb += atomic.payload.threads.eq(info.threads)
-        m.d.comb += self.copy_tag.eq(self.held_tag)
+        m.d.comb += copy.payload.row.eq(row)
+        m.d.comb += copy.payload.tag.eq(self.held_tag)
         with m.If(row == offer_row):
             m.d.comb += atomic.valid.eq(copies)
-            m.d.comb += self.copy.eq(copies & atomic.ready)
+            m.d.comb += copy.valid.eq(copies & atomic.ready)
         with m.Else():
-            m.d.comb += self.copy.eq(copies & (self.is_quiet | (row == last_row)))
-        m.d.comb += self._last_is_copied.eq(self.copy & (row == last_row))
-        with m.If(self.copy):
+            m.d.comb += copy.valid.eq(copies & (self.is_quiet | (row == last_row)))
+        m.d.comb += self._last_is_copied.eq(copy.valid & (row == last_row))
+        with m.If(copy.valid):
             m.d.sync += row.eq(Mux(row == last_row, 0, row + 1))

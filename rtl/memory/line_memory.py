@@ -9,12 +9,28 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
+from rtl.layouts import Event
 from rtl.params import SmParams
 from rtl.pick import pick
 
 from .instruction import LINE_WORDS, BeatKind, bank_read, bank_write, memory_tag_bits
 
-__all__ = ["LineMemory"]
+__all__ = ["LineMemory", "copied_row", "row_count"]
+
+
+def _bank_count(params: SmParams) -> int:
+    """Banks of lines: as many as lanes, but not more than a line has words."""
+    return min(params.lanes, LINE_WORDS)
+
+
+def row_count(params: SmParams) -> int:
+    """Rows of a line."""
+    return LINE_WORDS // _bank_count(params)
+
+
+def copied_row(params: SmParams) -> data.StructLayout:
+    """A row of the answer that becomes the same row of a tag's line."""
+    return data.StructLayout({"row": range(row_count(params)), "tag": memory_tag_bits(params)})
 
 
 class LineMemory(Component):
@@ -26,11 +42,11 @@ class LineMemory(Component):
 
     Members
     -------
-    take, taken : In(1), In(line)
+    take : In(Event(line))
         The answer.
-    copy, copy_row, copy_tag : In(1), In(row), In(tag)
-        In the next cycle one row of the answer is written to the same row of a tag's line. Nothing
-        may be read in this cycle, nor written in the next one.
+    copy : In(Event(copied_row))
+        The row is written in the next cycle. Nothing may be read in this one, nor anything else be
+        written in the next one.
     copied : Out(1)
         The cycle of that write: the row is in ``values``, and must be in ``write``, in which no
         byte is enabled.
@@ -38,7 +54,7 @@ class LineMemory(Component):
         What was read of the answer a cycle ago, 0 if it was something else; and in the same cycle,
         what is in the line of a tag.
     write : In(bank_write)
-    finish, finish_tag : In(1), In(tag)
+    finish : In(Event(tag))
         All bytes of the line of that tag have been written.
     tag, line, written : In(tag), Out(line), Out(a bit for each byte)
         The line of that tag, and its bytes that were written.
@@ -52,26 +68,23 @@ class LineMemory(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
+        self._params = params
         self._tags = 1 << memory_tag_bits(params)
-        self._banks = min(params.lanes, LINE_WORDS)
-        self.rows = LINE_WORDS // self._banks
+        self._banks = _bank_count(params)
+        self._rows = row_count(params)
         self.answer = Signal(8 * LINE_BYTES)
         self.written_so_far = Signal(LINE_BYTES)
         tag = memory_tag_bits(params)
         words = data.ArrayLayout(32, params.lanes)
         super().__init__({
-            "take": In(1),
-            "taken": In(8 * LINE_BYTES),
-            "copy": In(1),
-            "copy_row": In(range(self.rows)),
-            "copy_tag": In(tag),
+            "take": In(Event(8 * LINE_BYTES)),
+            "copy": In(Event(copied_row(params))),
             "copied": Out(1),
             "read": In(bank_read(params)),
             "values": Out(words),
             "words": Out(words),
             "write": In(bank_write(params)),
-            "finish": In(1),
-            "finish_tag": In(tag),
+            "finish": In(Event(tag)),
             "tag": In(tag),
             "line": Out(8 * LINE_BYTES),
             "written": Out(LINE_BYTES),
@@ -79,16 +92,14 @@ class LineMemory(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        self._copied_row = Signal.like(self.copy_row)
-        self._copied_tag = Signal.like(self.copy_tag)
+        self._copied: Any = Signal(copied_row(self._params))
         self._written_now = Signal(LINE_BYTES)
-        with m.If(self.take):
-            m.d.sync += self.answer.eq(self.taken)
-        m.d.sync += self.copied.eq(self.copy)
-        m.d.sync += self._copied_row.eq(self.copy_row)
-        m.d.sync += self._copied_tag.eq(self.copy_tag)
+        with m.If(self.take.valid):
+            m.d.sync += self.answer.eq(self.take.payload)
+        m.d.sync += self.copied.eq(self.copy.valid)
+        m.d.sync += self._copied.eq(self.copy.payload)
         for bank in range(self._banks):
-            storage = memory.Memory(shape=32, depth=self._tags * self.rows, init=[])
+            storage = memory.Memory(shape=32, depth=self._tags * self._rows, init=[])
             m.submodules[f"bank_{bank}"] = storage
             self._write_bank(m, bank, storage)
             self._read_bank(m, bank, storage)
@@ -96,14 +107,14 @@ class LineMemory(Component):
         self._record_written(m)
         stores = Cat(bank.bytes for bank in self.write.banks).any()
         m.d.sync += Assert(
-            ~(self.copy & self.read.used), "a row is copied while words are read")
+            ~(self.copy.valid & self.read.used), "a row is copied while words are read")
         m.d.sync += Assert(
             ~(self.copied & stores), "a row is copied while words are written")
         return m
 
     def _row(self, row: Any) -> Any:
         """A row of shared memory as one of a line, which has fewer."""
-        return row[:ceil_log2(self.rows)]
+        return row[:ceil_log2(self._rows)]
 
     def _write_bank(self, m: Module, bank: int, storage: memory.Memory) -> None:
         """A word is stored, or copied from the answer."""
@@ -111,7 +122,7 @@ class LineMemory(Component):
         port = storage.write_port(granularity=8)
         m.d.comb += port.data.eq(access.value.as_value())
         with m.If(self.copied):
-            m.d.comb += port.addr.eq(Cat(self._copied_row, self._copied_tag))
+            m.d.comb += port.addr.eq(Cat(self._copied.row, self._copied.tag))
             m.d.comb += port.en.eq(~0)
         with m.Else():
             m.d.comb += port.addr.eq(Cat(self._row(access.row), self.write.tag))
@@ -126,8 +137,8 @@ class LineMemory(Component):
 
         words = [self.answer.word_select(word, 32) for word in self._words_of(bank)]
         found = Signal(32)
-        m.d.comb += found.eq(pick(words, Mux(self.copy, self.copy_row, row)))
-        is_read = self.copy | (self.read.kind == BeatKind.ANSWER)
+        m.d.comb += found.eq(pick(words, Mux(self.copy.valid, self.copy.payload.row, row)))
+        is_read = self.copy.valid | (self.read.kind == BeatKind.ANSWER)
         m.d.sync += self.values[bank].eq(Mux(is_read, found, 0))
 
     def _send_bank(self, m: Module, bank: int, storage: memory.Memory) -> None:
@@ -135,7 +146,7 @@ class LineMemory(Component):
         access = self.write.banks[bank]
         for row, word in enumerate(self._words_of(bank)):
             port = storage.read_port(domain="comb")
-            m.d.comb += port.addr.eq(Cat(Const(row, ceil_log2(self.rows)), self.tag))
+            m.d.comb += port.addr.eq(Cat(Const(row, ceil_log2(self._rows)), self.tag))
             m.d.comb += self.line.word_select(word, 32).eq(port.data)
             is_stored = self.write.line & (self._row(access.row) == row)
             m.d.comb += self._written_now.word_select(word, 4).eq(Mux(is_stored, access.bytes, 0))
@@ -146,12 +157,12 @@ class LineMemory(Component):
 
     def _record_written(self, m: Module) -> None:
         """Which bytes were written, kept by tag when a line is finished."""
-        earlier = Mux(self.finish, 0, self.written_so_far)
+        earlier = Mux(self.finish.valid, 0, self.written_so_far)
         m.d.sync += self.written_so_far.eq(earlier | self._written_now)
         m.submodules.masks = masks = memory.Memory(shape=LINE_BYTES, depth=self._tags, init=[])
         record = masks.write_port()
-        m.d.comb += record.en.eq(self.finish)
-        m.d.comb += record.addr.eq(self.finish_tag)
+        m.d.comb += record.en.eq(self.finish.valid)
+        m.d.comb += record.addr.eq(self.finish.payload)
         m.d.comb += record.data.eq(self.written_so_far)
         sent = masks.read_port(domain="comb")
         m.d.comb += sent.addr.eq(self.tag)

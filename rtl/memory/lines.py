@@ -111,7 +111,7 @@ class MissQueue(Component):
         The line that is to get a tag; in local memory, which word of the threads it has.
     free_tag, has_free_tag : Signal(tag), Signal(1)
         The tag that is allocated next, if there is one.
-    allocate, allocated : Signal(EventLayout(tag)), Signal(tags)
+    allocate, allocated : Event(tag), Signal(tags)
         The line gets its tag in this cycle; the same, one-hot.
     advance : Signal(1)
         The line has its tag and all its threads: the next one follows.
@@ -122,7 +122,7 @@ class MissQueue(Component):
         cycle.
     fill_passed : Signal(EventLayout(tag))
         The last beat of a line that is filled has passed the crossbar a cycle ago.
-    completed : Signal(EventLayout(tag))
+    completed : Event(tag)
         All words of a line are in it, since a cycle before.
     closed : Signal(tags)
         Lines that the crossbar has announced as served.
@@ -166,7 +166,9 @@ class MissQueue(Component):
         self.hazards = LineHazards(params)
         self.line_memory = LineMemory(params)
         self.fills = FillSequencer(params)
-        self.answers = AnswerSequencer(params, self.line_memory.rows)
+        self.answers = AnswerSequencer(params)
+        self.allocate = self.hazards.allocate
+        self.completed = self.line_memory.finish
         self.requests: Any = fifo.SyncFIFO(width=_queued_request(params).size, depth=tags)
         self.addresses = memory.Memory(shape=LINE_ADDRESS_BITS, depth=tags, init=[])
         self.infos = memory.Memory(shape=line_info(params), depth=tags, init=[])
@@ -175,7 +177,6 @@ class MissQueue(Component):
         self.word = Signal(range(WORDS))
         self.free_tag = Signal(tag)
         self.has_free_tag = Signal()
-        self.allocate: Any = Signal(EventLayout(tag))
         self.allocated = Signal(tags)
         self.advance = Signal()
         self.is_early = Signal()
@@ -184,7 +185,6 @@ class MissQueue(Component):
         self.confirmed = Signal(tags)
         self.released = Signal(tags)
         self.fill_passed: Any = Signal(EventLayout(tag))
-        self.completed: Any = Signal(EventLayout(tag))
         self.closed = Signal(tags)
         self.slots = [Signal(slot, name=f"slot_{tag}") for tag in range(tags)]
         self.slot_masks = [Signal(1 << slot, name=f"slot_mask_{tag}") for tag in range(tags)]
@@ -246,8 +246,6 @@ class MissQueue(Component):
         m.d.comb += hazards.is_atomic.eq(found.modify)
         m.d.comb += hazards.used.eq(self.used)
         m.d.comb += hazards.confirmed.eq(self.confirmed)
-        m.d.comb += hazards.allocate.valid.eq(self.allocate.valid)
-        m.d.comb += hazards.allocate.payload.eq(self.allocate.payload)
 
     def _allocate(self, m: Module) -> None:
         """The line gets its tag, and leaves when all its threads are known."""
@@ -403,16 +401,10 @@ class MissQueue(Component):
     def _connect_words(self, m: Module) -> None:
         """The words of lines."""
         lines = self.line_memory
-        answers = self.answers
-        m.d.comb += lines.take.eq(answers.take)
-        m.d.comb += lines.taken.eq(self.memory.response.payload.data)
-        m.d.comb += lines.copy.eq(answers.copy)
-        m.d.comb += lines.copy_row.eq(answers.copy_row)
-        m.d.comb += lines.copy_tag.eq(answers.copy_tag)
+        connect(m, self.answers.take, lines.take)
+        connect(m, self.answers.copy, lines.copy)
         m.d.comb += lines.read.eq(self.read)
         m.d.comb += lines.write.eq(self.write)
-        m.d.comb += lines.finish.eq(self.completed.valid)
-        m.d.comb += lines.finish_tag.eq(self.completed.payload)
         m.d.comb += self.values.eq(lines.values)
         m.d.comb += self.words.eq(lines.words)
         m.d.comb += self.copied.eq(lines.copied)

@@ -33,6 +33,7 @@ from amaranth.utils import ceil_log2
 from rtl.memory.access import beats_of
 from rtl.memory.instruction import BeatKind, BeatOwner, memory_tag_bits, slot_bits
 from rtl.memory.line_hazards import COMPARED_BITS
+from rtl.memory.line_memory import row_count
 from rtl.memory.lines import MissQueue
 from rtl.one_hot import one_hot
 from rtl.params import LINE_ADDRESS_BITS, PRESETS, WARP_THREADS
@@ -308,10 +309,10 @@ class _Spec(Elaboratable):
     def _show_answers(self, m: Module) -> None:
         """Where lines are that were read."""
         dut, around, answers = self.dut, self.around, self.dut.answers
-        wait, pend, said, lines = around.wait, around.pend, dut.memory.response.payload, dut.line_memory
+        wait, pend, said = around.wait, around.pend, dut.memory.response.payload
         more, ahead, stays = answers.has_beats, answers.sent_early, answers.occupied
         kept_tag, begun, step = answers.held_tag, answers.has_begun, answers.step
-        here, modifies, row, last_row = self.read_here, self.modifies, lines.copy_row, lines.rows - 1
+        here, modifies, row, last_row = self.read_here, self.modifies, answers.row, row_count(_PARAMS) - 1
         comes = dut.memory.response.valid & ~said.write & ~said.error
         left, passing, twice = one_hot(kept_tag, _TAGS, more), Const(0, _TAGS), Const(0, _TAGS)
         out = dut.answer.payload
@@ -346,7 +347,7 @@ class _Spec(Elaboratable):
 
         # The words that are read are those of the answer.
         holder = Signal(_BITS)
-        with m.If(lines.take):
+        with m.If(answers.take.valid):
             m.d.sync += holder.eq(said.tag)
         claim(m, holder == kept_tag, "whose answer it is", when=stays)
         claim(m, holder == around.here.tag, "its words are read",

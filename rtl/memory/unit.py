@@ -277,7 +277,7 @@ class MemoryUnit(Component):
         access = self.access
         queue = self.queue
         places = self.places
-        connect(m, self.addresses.judged, access.judged)
+        connect(m, self.addresses.judged, access.judged, self.write_back.judged)
         connect(m, self.addresses.early, access.early)
         connect(m, access.found, queue.found)
         connect(m, queue.memory, flipped(self.memory))
@@ -466,8 +466,6 @@ class MemoryUnit(Component):
             m.d.comb += back.result.eq(self.atomic.result)
         with m.Else():
             m.d.comb += back.result.eq(self.crossbar.result)
-        m.d.comb += back.judged.valid.eq(stage.judged.valid)
-        m.d.comb += back.judged.payload.eq(stage.judged.payload)
         m.d.comb += back.loaded.eq(stage.loaded)
         m.d.comb += back.inside.eq(stage.inside)
         m.d.comb += back.pending.eq(queue.pending)

@@ -64,16 +64,16 @@ class SharedBanks(Component):
         row = self._cleared_row
         row_bytes = 4 * self._params.lanes
         is_busy = Signal()
-        rows_left = Signal(len(row) + 1)
-        m.d.comb += self._clears_row.eq(is_busy & rows_left.any() & ~self.write.used)
-        m.d.comb += self.clear.ready.eq(is_busy & ~rows_left.any())
+        pending_rows = Signal(len(row) + 1)
+        m.d.comb += self._clears_row.eq(is_busy & pending_rows.any() & ~self.write.used)
+        m.d.comb += self.clear.ready.eq(is_busy & ~pending_rows.any())
         with m.If(self.clear.valid & ~is_busy):
             m.d.sync += is_busy.eq(1)
             m.d.sync += row.eq(request.shared_base // row_bytes)
-            m.d.sync += rows_left.eq((request.bytes + row_bytes - 1) // row_bytes)
+            m.d.sync += pending_rows.eq((request.bytes + row_bytes - 1) // row_bytes)
         with m.Elif(self._clears_row):
             m.d.sync += row.eq(row + 1)
-            m.d.sync += rows_left.eq(rows_left - 1)
+            m.d.sync += pending_rows.eq(pending_rows - 1)
         with m.Elif(self.clear.ready):
             m.d.sync += is_busy.eq(0)
 

@@ -429,7 +429,7 @@ class Crossbar(Component):
 
     def _inner_word(self, port: int) -> Value:
         """The number of the first word of a port's thread, in shared memory or in its line. Rows
-        beyond a line mean nothing to it; but where it has less words than there are banks, it is
+        above a line mean nothing to it; but where it has less words than there are banks, it is
         in the first ones of these."""
         place = self.inner[port]
         kind = self.next_half.job.kind
@@ -437,8 +437,8 @@ class Crossbar(Component):
         if banks_end <= OFFSET_BITS:
             return place[2:]
         is_in_line = (kind == BeatKind.LINE) | (kind == BeatKind.ANSWER)
-        beyond_line = Mux(is_in_line, 0, place[OFFSET_BITS:banks_end])
-        return Cat(place[2:OFFSET_BITS], beyond_line, place[banks_end:])
+        above_line = Mux(is_in_line, 0, place[OFFSET_BITS:banks_end])
+        return Cat(place[2:OFFSET_BITS], above_line, place[banks_end:])
 
     def _read_operands(self, m: Module, is_shuffle: Signal) -> None:
         """Whose operands are read in the next cycle: a store's in its conflicts stage, a shuffle's
@@ -492,7 +492,7 @@ class Crossbar(Component):
         return leads, writes
 
     def _announce(self, m: Module) -> None:
-        """A beat's owner is told that the last half passes, or early that it will pass in time.
+        """The owner of a beat learns that its last half passes, or early that it will pass in time.
 
         The last beat's words are needed as many cycles after the first one's as there are other
         beats. They have come by then if a half takes less cycles than there are beats: if there are

@@ -160,7 +160,7 @@ class MemoryFront(Component):
         m.d.comb += begun.idle.eq(self._job.idle)
         with m.If(self.begun.valid):
             m.d.sync += Assert(
-                ~self.busy.bit_select(self._slot, 1), "a slot in use is given again")
+                ~self.busy.bit_select(self._slot, 1), "a slot in use is allocated again")
 
     def _gather(self, m: Module) -> None:
         """The gathers of the present instruction, one or two; or the first one of that which leaves

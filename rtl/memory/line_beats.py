@@ -13,8 +13,7 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import Event, EventLayout
-from rtl.layouts.memory import memory_response
+from rtl.layouts import Event, EventLayout, memory_response
 from rtl.one_hot import chosen_of, number_of
 from rtl.params import WARP_THREADS, SmParams
 

@@ -69,9 +69,9 @@ class MissQueue(Component):
               words go to their threads; or its line is modified, complete and queued as above
     ========  ===================================================================================
 
-    Accesses to a line happen in the order in which it was found, and nobody sees it between an
-    atomic operation's read and its write. A tag is free again when memory has confirmed the write,
-    or has told of a fault, or when the last word that was read has passed.
+    Accesses to a line happen in the order in which it was found, and none comes between an atomic
+    operation's read and its write. A tag is free again when memory has confirmed the write,
+    or has reported a fault, or when the last word that was read has passed.
 
     Two that come at once: a complete line has the queue's write port, and no read gets a tag in
     that cycle.
@@ -280,7 +280,7 @@ class MissQueue(Component):
             m.d.sync += self.free_tag.eq(lowest(free))
             m.d.sync += self.has_free_tag.eq(free.any())
         m.d.sync += self.used.eq((self.used | self.allocated) & ~self.released)
-        m.d.sync += Assert(~(self.allocated & self.used).any(), "a tag in use is given again")
+        m.d.sync += Assert(~(self.allocated & self.used).any(), "a tag in use is allocated again")
 
     def _release(self, m: Module) -> None:
         """A line ends with its last word, its confirmation or its fault."""
@@ -436,7 +436,7 @@ class MissQueue(Component):
         m.d.sync += self.closed.eq((self.closed | newly_closed) & ~self._served)
 
     def _record_faults(self, m: Module) -> None:
-        """Faults that memory has told of, by slot, until the slot has another instruction."""
+        """Faults that memory has reported, by slot, until the slot has another instruction."""
         response = self.memory.response
         slots = len(self.fault)
         cleared = one_hot(self.begun.payload, slots, self.begun.valid)

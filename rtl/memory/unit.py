@@ -71,7 +71,7 @@ class MemoryUnit(Component):
     and atomic operations go thread by thread, ascending.
 
     Error: an error in an address is the lowest thread's, and nothing has happened then. A fault
-    that memory tells of (MMU_FAULT) comes before any register is written; but a store or an atomic
+    that memory reports (MMU_FAULT) comes before any register is written; but a store or an atomic
     operation may have changed other lines by then (ours). An instruction is complete when memory
     has answered all its lines.
 
@@ -231,7 +231,7 @@ class MemoryUnit(Component):
         m.d.sync += Assert(
             ~taken.valid | gathers.w_rdy, "more gathers than there can be under way")
         m.d.sync += Assert(
-            ~gathered.valid | gathers.r_rdy, "a gather that nobody has asked for")
+            ~gathered.valid | gathers.r_rdy, "a gather that was not requested")
         return gather
 
     def _connect_addresses(self, m: Module, gather: Any) -> None:

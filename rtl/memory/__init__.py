@@ -10,6 +10,9 @@ addresses    the address stage, which judges addresses against ``limits``
 operands     places and data of the threads in flight
 access       the access stage: instructions in order; it is the coalescer
 lines        the miss queue: lines of memory that are under way
+line_hazards which of them may be under way at the same time
+line_beats   their words, beat by beat: for lines that are written, and of answers
+line_memory  where their words are
 crossbar     words between threads and banks
 banks        shared memory
 atomic       atomic operations

@@ -17,14 +17,23 @@ from .instruction import WORD_BITS, DoubleInstruction, DoubleOperation, Uniform
 
 __all__ = ["DoubleDecoder", "is_double"]
 
-_OPERATIONS = {"DADD": DoubleOperation.ADD, "DMUL": DoubleOperation.MULTIPLY, "DFMA": DoubleOperation.FUSED,
-               "DMNMX": DoubleOperation.CHOOSE, "DSETP": DoubleOperation.TEST,
-               "DSET": DoubleOperation.TEST_TO_REGISTER}
+_OPERATIONS = {
+    "DADD": DoubleOperation.ADD,
+    "DMUL": DoubleOperation.MULTIPLY,
+    "DFMA": DoubleOperation.FUSED,
+    "DMNMX": DoubleOperation.CHOOSE,
+    "DSETP": DoubleOperation.TEST,
+    "DSET": DoubleOperation.TEST_TO_REGISTER,
+}
+_MODIFIERS = (
+    "negate_a", "absolute_a", "negate_b", "absolute_b", "negate_c", "round", "compare", "combine",
+    "one")
+"""Fields of a word that are fields of the same name of a DoubleInstruction."""
 _OFFSET_BITS = 16
 
 
 def is_double(word: Value) -> Value:
-    """Whether a word that nobody refuses is for the unit."""
+    """Whether a word that is a legal instruction is for the unit."""
     return word.matches(*map(pattern_of, DOUBLE))
 
 
@@ -64,11 +73,17 @@ class DoubleDecoder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        offset = field_of(self.word, FIELDS["offset"]).as_unsigned() << exact_log2(FIELDS["offset"].scale)
-        m.d.comb += [
-            *(register.eq(RZ) for register in self.registers), self.destination.eq(RZ), self.p.eq(PT), self.q.eq(PT),
-            self.bank.eq(field_of(self.word, FIELDS["bank"])),
-            self.address.eq(offset[:_OFFSET_BITS] + WORD_BITS // 8), self.operand.eq(self.constant)]
+        offset_field = FIELDS["offset"]
+        offset_shift = exact_log2(offset_field.scale)
+        offset = field_of(self.word, offset_field).as_unsigned() << offset_shift
+        for register in self.registers:
+            m.d.comb += register.eq(RZ)
+        m.d.comb += self.destination.eq(RZ)
+        m.d.comb += self.p.eq(PT)
+        m.d.comb += self.q.eq(PT)
+        m.d.comb += self.bank.eq(field_of(self.word, FIELDS["bank"]))
+        m.d.comb += self.address.eq(offset[:_OFFSET_BITS] + WORD_BITS // 8)
+        m.d.comb += self.operand.eq(self.constant)
         with m.Switch(self.word):
             for form in DOUBLE:
                 with m.Case(pattern_of(form)):
@@ -77,26 +92,28 @@ class DoubleDecoder(wiring.Component):
 
     def _decode(self, m: Module, form: Form) -> None:
         """An instruction of this form."""
-        fields, instruction, word = form.fields, self.instruction, self.word
-        m.d.comb += instruction.operation.eq(_OPERATIONS[form.name])
-        for name in ("negate_a", "absolute_a", "negate_b", "absolute_b", "negate_c", "round", "compare", "combine",
-                     "one"):
-            if name in fields:
-                m.d.comb += Value.cast(instruction[name]).eq(field_of(word, fields[name]))
+        m.d.comb += self.instruction.operation.eq(_OPERATIONS[form.name])
+        for name in _MODIFIERS:
+            if name in form.fields:
+                field = field_of(self.word, form.fields[name])
+                m.d.comb += Value.cast(self.instruction[name]).eq(field)
         for place, role in enumerate("abc"):
-            self._operand(m, form, place, form.operands.get(role))
-        for name, target in (("Rd", self.destination), ("Pd", self.p), ("Pd2", self.q), ("cc", self.conditional)):
-            if name in fields:
-                m.d.comb += target.eq(field_of(word, fields[name]))
+            self._decode_operand(m, form, place, form.operands.get(role))
+        targets = {"Rd": self.destination, "Pd": self.p, "Pd2": self.q, "cc": self.conditional}
+        for name, target in targets.items():
+            if name in form.fields:
+                m.d.comb += target.eq(field_of(self.word, form.fields[name]))
 
-    def _operand(self, m: Module, form: Form, place: int, operand: Any) -> None:
+    def _decode_operand(self, m: Module, form: Form, place: int, operand: Any) -> None:
         """Where an operand comes from."""
         match operand:
             case Register(name):
                 m.d.comb += self.registers[place].eq(field_of(self.word, form.fields[name]))
             case Constant():
-                m.d.comb += [self.uniform.eq(Uniform.CONSTANT), self.uniform_c.eq(place == 2)]
+                m.d.comb += self.uniform.eq(Uniform.CONSTANT)
+                m.d.comb += self.uniform_c.eq(place == 2)
             case Immediate(name):
                 number = field_of(self.word, form.fields[name])
-                m.d.comb += [self.uniform.eq(Uniform.IMMEDIATE),
-                             self.operand.eq(Cat(Const(0, WORD_BITS - len(number)), number))]
+                padding = Const(0, WORD_BITS - len(number))
+                m.d.comb += self.uniform.eq(Uniform.IMMEDIATE)
+                m.d.comb += self.operand.eq(Cat(padding, number))

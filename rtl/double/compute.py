@@ -143,11 +143,11 @@ class ComputeStep(Component):
         read = self._reads[-1]
         operand = read.word[1:]
         is_upper = read.word[0]
-        has_b = work.registers[_OPERAND_B] != RZ
-        has_c = work.registers[_OPERAND_C] != RZ
+        has_b = work.decoded.registers[_OPERAND_B] != RZ
+        has_c = work.decoded.registers[_OPERAND_C] != RZ
         is_gathered = Array([1, has_b, has_c, 0])[operand]
-        uniform_operand = Mux(work.uniform_c, _OPERAND_C, _OPERAND_B)
-        is_uniform = (work.uniform != Uniform.NONE) & (operand == uniform_operand)
+        uniform_operand = Mux(work.decoded.uniform_c, _OPERAND_C, _OPERAND_B)
+        is_uniform = (work.decoded.uniform != Uniform.NONE) & (operand == uniform_operand)
         value = Signal(WORD_BITS, name="operand_word")
         with m.If(is_uniform):
             m.d.comb += value.eq(self._uniform.word_select(is_upper, WORD_BITS))
@@ -160,7 +160,7 @@ class ComputeStep(Component):
                 m.d.sync += word.eq(value)
         m.d.sync += datapath.start.eq(read.valid & (read.word == _WORDS - 1))
         m.d.sync += datapath.predicate.eq(work.predicates.bit_select(read.thread, 1))
-        m.d.comb += datapath.instruction.eq(work.instruction)
+        m.d.comb += datapath.instruction.eq(work.decoded.instruction)
         m.d.comb += datapath.a.eq(Cat(words[0], words[1]))
         m.d.comb += datapath.b.eq(Cat(words[2], words[3]))
         m.d.comb += datapath.c.eq(Cat(words[4], words[5]))

@@ -101,8 +101,8 @@ class GatherStep(Component):
         gather = self.gather.payload
         has_request = Signal()
         word = Signal(OPERAND_WORD_BITS)
-        has_b = work.registers[1] != RZ
-        has_c = work.registers[2] != RZ
+        has_b = work.decoded.registers[1] != RZ
+        has_c = work.decoded.registers[2] != RZ
         with m.If(has_c):
             m.d.comb += self._last_word.eq(_LAST_OF_C)
         with m.Elif(has_b):
@@ -111,7 +111,7 @@ class GatherStep(Component):
             m.d.comb += self._last_word.eq(_LAST_OF_A)
 
         is_last = word == self._last_word
-        register = Array(work.registers)[word[1:]] | word[0]
+        register = Array(work.decoded.registers)[word[1:]] | word[0]
         nothing = Const(RZ, 8)
         m.d.comb += self.gather.valid.eq(has_request)
         m.d.comb += gather.warp.eq(work.warp)
@@ -150,11 +150,11 @@ class GatherStep(Component):
     def _request_constant(self, m: Module) -> None:
         """The upper word of a constant; the lower one was dispatched."""
         work = self.work
-        is_constant = work.uniform == Uniform.CONSTANT
+        is_constant = work.decoded.uniform == Uniform.CONSTANT
         is_requested = Signal()
         m.d.comb += self.indexed.valid.eq(self._is_busy & is_constant & ~is_requested)
-        m.d.comb += self.indexed.payload.bank.eq(work.bank)
-        m.d.comb += self.indexed.payload.address.eq(work.address)
+        m.d.comb += self.indexed.payload.bank.eq(work.decoded.bank)
+        m.d.comb += self.indexed.payload.address.eq(work.decoded.address)
         m.d.comb += self.value.ready.eq(1)
         with m.If(self.value.valid):
             m.d.sync += self._upper.eq(self.value.payload.value)
@@ -171,13 +171,13 @@ class GatherStep(Component):
         """To compute, when all has arrived."""
         work = self.work
         output = self.output.payload
-        is_constant = work.uniform == Uniform.CONSTANT
+        is_constant = work.decoded.uniform == Uniform.CONSTANT
         m.d.comb += self.output.valid.eq(
             self._is_busy & self._has_words & (self._has_constant | ~is_constant))
         m.d.comb += output.work.eq(work)
         m.d.comb += output.entry.eq(self._buffer_entry)
         with m.If(is_constant):
-            m.d.comb += output.uniform.eq(Cat(work.operand, self._upper))
+            m.d.comb += output.uniform.eq(Cat(work.decoded.operand, self._upper))
         with m.Else():
             zeros = Const(0, DOUBLE_BITS - WORD_BITS)
-            m.d.comb += output.uniform.eq(Cat(zeros, work.operand))
+            m.d.comb += output.uniform.eq(Cat(zeros, work.decoded.operand))

@@ -10,6 +10,7 @@ from rtl.params import WARP_THREADS, SmParams
 __all__ = [
     "DOUBLE_BITS",
     "WORD_BITS",
+    "DecodedDouble",
     "DoubleInstruction",
     "DoubleOperation",
     "Uniform",
@@ -67,8 +68,33 @@ class DoubleInstruction(data.Struct):
     """DSET gives 1.0 where it holds, not all ones."""
 
 
+class DecodedDouble(data.Struct):
+    """What the word of an instruction says."""
+
+    instruction: DoubleInstruction
+    registers: data.ArrayLayout(8, 3)
+    """Of a, b and c; RZ where there is none, or where it is uniform."""
+    uniform: Uniform
+    """Where the operand comes from that is the same in all threads."""
+    uniform_c: unsigned(1)
+    """That is c; else it is b."""
+    operand: unsigned(WORD_BITS)
+    """One word of it."""
+    bank: unsigned(5)
+    """Where its other word is, if it is a constant."""
+    address: unsigned(17)
+    """In bytes."""
+    destination: unsigned(8)
+    """RZ if there is none."""
+    p: unsigned(3)
+    q: unsigned(3)
+    """Predicates that are written; PT if there are none."""
+    conditional: unsigned(1)
+    """CC is written."""
+
+
 def double_entry(params: SmParams) -> data.StructLayout:
-    """An instruction of the unit, decoded.
+    """An instruction of the unit.
 
     Fields
     ------
@@ -77,21 +103,7 @@ def double_entry(params: SmParams) -> data.StructLayout:
         They execute it.
     predicates : 32
         Its predicate operand in each thread.
-    instruction : DoubleInstruction
-    registers : 3 registers
-        Of a, b and c; RZ where there is none, or where it is uniform.
-    uniform, uniform_c : Uniform, 1
-        Where the operand comes from that is the same in all threads, which is c, or else b.
-    operand : 32
-        One word of it.
-    bank, address : in bytes
-        Where its other word is, if it is a constant.
-    destination : register
-        RZ if there is none.
-    p, q : predicates
-        PT if there are none.
-    conditional : 1
-        CC is written.
+    decoded : DecodedDouble
     write_barrier, read_barrier : 3
         Scoreboards.
     """
@@ -100,17 +112,7 @@ def double_entry(params: SmParams) -> data.StructLayout:
         "serial": SERIAL_BITS,
         "threads": WARP_THREADS,
         "predicates": WARP_THREADS,
-        "instruction": DoubleInstruction,
-        "registers": data.ArrayLayout(8, 3),
-        "uniform": Uniform,
-        "uniform_c": 1,
-        "operand": WORD_BITS,
-        "bank": 5,
-        "address": 17,
-        "destination": 8,
-        "p": 3,
-        "q": 3,
-        "conditional": 1,
+        "decoded": DecodedDouble,
         "write_barrier": 3,
         "read_barrier": 3,
     })

@@ -80,13 +80,13 @@ class WriteStep(Component):
 
     def _count_writes(self, m: Module) -> None:
         """Whether the second word goes anywhere."""
-        operation = self.work.instruction.operation
+        operation = self.work.decoded.instruction.operation
         with m.If(operation == DoubleOperation.TEST):
-            m.d.comb += self._has_second.eq(self.work.q != PT)
+            m.d.comb += self._has_second.eq(self.work.decoded.q != PT)
         with m.Elif(operation == DoubleOperation.TEST_TO_REGISTER):
             m.d.comb += self._has_second.eq(0)
         with m.Else():
-            m.d.comb += self._has_second.eq(self.work.destination != RZ)
+            m.d.comb += self._has_second.eq(self.work.decoded.destination != RZ)
 
     def _offer_writes(self, m: Module) -> None:
         """A write, and another one. A register pair begins with an even number, and RZ is odd: no
@@ -100,11 +100,11 @@ class WriteStep(Component):
         m.d.comb += write.warp.eq(work.warp)
         m.d.comb += write.serial.eq(work.serial)
         m.d.comb += write.threads.eq(work.threads)
-        m.d.comb += write.register.eq(work.destination | is_second)
-        m.d.comb += write.predicate.eq(Mux(is_second, work.q, work.p))
+        m.d.comb += write.register.eq(work.decoded.destination | is_second)
+        m.d.comb += write.predicate.eq(Mux(is_second, work.decoded.q, work.decoded.p))
         m.d.comb += write.index.eq(is_second)
         m.d.comb += write.last.eq(is_last)
-        m.d.comb += write.conditional.eq(work.conditional & is_last)
+        m.d.comb += write.conditional.eq(work.decoded.conditional & is_last)
         m.d.comb += write.barrier.eq(Mux(is_last, work.write_barrier, NO_BARRIER))
         with m.If(self._is_taken):
             m.d.sync += has_write.eq(1)

@@ -169,7 +169,8 @@ def traces_of(driver: DoubleDriver) -> View:
                      "warp": Trace(dut.dispatch.payload.warp, "dec"), "word": dut.dispatch.payload.word,
                      "room": dut.room},
         "instruction": {
-            "operation": current.instruction.operation, "warp": Trace(current.warp, "dec"), "threads": current.threads},
+            "operation": current.decoded.instruction.operation, "warp": Trace(current.warp, "dec"),
+            "threads": current.threads},
         "datapath": {"start": datapath.start, "a": datapath.a, "b": datapath.b, "c": datapath.c,
                      "done": datapath.done, "result": datapath.result},
         "lanes": {

@@ -23,14 +23,16 @@ class ActiveMasks(Component):
     def __init__(self, params: SmParams) -> None:
         self._warps = params.warps
         super().__init__({
-            "warp": In(params.warp_bits), "active": Out(WARP_THREADS), "write": In(1),
-            "write_warp": In(params.warp_bits), "write_active": In(WARP_THREADS)})
+            "warp": In(params.warp_bits),
+            "active": Out(WARP_THREADS),
+            "write": In(1),
+            "write_warp": In(params.warp_bits),
+            "write_active": In(WARP_THREADS),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.masks = masks = Words(WARP_THREADS, self._warps)
-        read, write = masks.read_port(domain="comb"), masks.write_port()
-        m.d.comb += [
-            read.addr.eq(self.warp), self.active.eq(read.data), write.addr.eq(self.write_warp),
-            write.en.eq(self.write), write.data.eq(self.write_active)]
+        m.d.comb += self.active.eq(masks.read(m, self.warp))
+        masks.write(m, self.write, self.write_warp, self.write_active)
         return m

@@ -166,12 +166,10 @@ class ExecuteUnit(Component):
         m.d.comb += special.all_status.eq(self.all_status)
         m.d.comb += self.status_warp.eq(decoded.warp)
 
-        m.d.comb += dispatch.arriving.eq(decoded)
+        m.d.comb += dispatch.decoded.eq(decoded)
         m.d.comb += dispatch.report_mask.eq(self.report_mask)
         m.d.comb += dispatch.active.eq(masks.active)
-        m.d.comb += dispatch.predicates.eq(predicates.predicates)
-        m.d.comb += dispatch.conditions.eq(predicates.conditions)
-        m.d.comb += dispatch.live.eq(predicates.live)
+        m.d.comb += dispatch.flags.eq(predicates.warp_flags)
         m.d.comb += dispatch.special.eq(special.uniform)
         m.d.comb += dispatch.flow_value.eq(self.flow_reads.value)
         m.d.comb += self.clear_status.eq(dispatch.clears_status)
@@ -195,20 +193,19 @@ class ExecuteUnit(Component):
         predicates = self.predicates
         special = self.special
         connect(m, flipped(self.clear_rows), registers.clear)
-        m.d.comb += operands.starts.eq(dispatch.starts)
-        m.d.comb += operands.slot.eq(dispatch.slot)
+        connect(m, dispatch.slot, operands.slot)
 
         m.d.comb += registers.rows.eq(operands.rows)
         m.d.comb += registers.beat.eq(operands.place.beat)
         m.d.comb += operands.registers.eq(registers.values)
         m.d.comb += operands.blank.eq(registers.blank)
 
-        m.d.comb += predicates.starts.eq(dispatch.starts)
+        m.d.comb += predicates.starts.eq(dispatch.slot.valid)
         m.d.comb += predicates.place.eq(operands.place)
         m.d.comb += operands.flags.eq(predicates.flags)
 
         m.d.comb += special.place.eq(operands.place)
-        m.d.comb += special.own.eq(operands.own)
+        m.d.comb += special.register.eq(operands.thread_register)
         m.d.comb += operands.special.eq(special.values)
 
         connect(m, flipped(self.memory), operands.memory)
@@ -235,7 +232,7 @@ class ExecuteUnit(Component):
         m.d.comb += self.registers.row.eq(write_back.row)
         m.d.comb += self.registers.write.eq(write_back.write)
         m.d.comb += self.predicates.write.eq(write_back.write)
-        m.d.comb += write_back.after.eq(self.predicates.after)
+        m.d.comb += write_back.written_flags.eq(self.predicates.written_flags)
         m.d.comb += self.written.eq(write_back.report)
 
     def _connect_dispatch(self, m: Module) -> None:
@@ -248,11 +245,11 @@ class ExecuteUnit(Component):
         m.d.comb += collector.valid.eq(operands.valid)
         m.d.comb += collector.stage.eq(operands.stage)
         m.d.comb += collector.operands.eq(operands.operands)
-        m.d.comb += collector.taken.eq(~dispatch.direct)
+        m.d.comb += collector.taken.eq(~dispatch.is_direct)
         m.d.comb += self.collecting.eq(collector.busy)
 
-        m.d.sync += self.dispatch.valid.eq(dispatch.direct | collector.ready)
-        with m.If(dispatch.direct):
+        m.d.sync += self.dispatch.valid.eq(dispatch.is_direct | collector.ready)
+        with m.If(dispatch.is_direct):
             m.d.sync += self.dispatch.payload.eq(dispatch.record)
         with m.Elif(collector.ready):
             m.d.sync += self.dispatch.payload.eq(collector.complete)
@@ -271,17 +268,17 @@ class ExecuteUnit(Component):
         """S3 to S8: completions, beside the lanes."""
         completions = self.completions
         m.d.comb += completions.completed.eq(self.dispatch_stage.completed)
-        m.d.comb += completions.is_quarter.eq(self.dispatch_stage.slot.quarter)
-        m.d.comb += completions.has_last_part.eq(self.operands.ends)
+        m.d.comb += completions.is_quarter.eq(self.dispatch_stage.slot.payload.quarter)
+        m.d.comb += completions.has_last_part.eq(self.operands.has_last_part)
         m.d.comb += self.completion.eq(completions.leaving)
 
     def _release(self, m: Module) -> None:
         """From S3 on: issue hears of registers that are read or written, in time for a selection."""
         dispatch = self.dispatch_stage
-        has_last_part = self.operands.ends
+        has_last_part = self.operands.has_last_part
         completed = self.completions.entering
         passed = self.passed_line.entering
-        m.d.comb += passed.valid.eq((dispatch.passed & ~dispatch.slot.quarter) | has_last_part)
+        m.d.comb += passed.valid.eq((dispatch.passed & ~dispatch.slot.payload.quarter) | has_last_part)
         m.d.comb += passed.payload.warp.eq(completed.warp)
         m.d.comb += passed.payload.completes.eq(1)
         m.d.comb += passed.payload.write_barrier.eq(completed.write_barrier)

@@ -82,7 +82,7 @@ def traces_of(pipeline: Pipeline) -> View:
             "kind": issued.kind, "word": issued.word, "gather": dut.gather.valid, "gathers": gather.client,
             "first": Trace(gather.operation.registers[0], "dec"), "write": dut.write.valid, "writes": write.client,
             "register": Trace(write.operation.register, "dec"), "active": dut.masks.active,
-            "guard": dut.dispatch_stage.selection.guard, "executing": dut.dispatch_stage.slot.threads,
+            "guard": dut.dispatch_stage.selection.guard, "executing": dut.dispatch_stage.slot.payload.threads,
             "read_beat": Trace(operands.place.beat, "dec")},
         "S4": {
             "valid": operands.valid, "beat": Trace(operands.stage.place.beat, "dec"), "threads": operands.stage.threads,

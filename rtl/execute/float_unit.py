@@ -34,7 +34,8 @@ from .stages import Operands
 __all__ = ["FloatAdd", "FloatAligned", "FloatFinish", "FloatNormal", "FloatPattern", "FloatPrepare", "FloatRound",
            "FloatSum"]
 
-_FRACTION, _EXPONENT, _BIAS = 23, 8, 127
+FRACTION_BITS = 23
+_FRACTION, _EXPONENT, _BIAS = FRACTION_BITS, 8, 127
 _LARGEST = (1 << _EXPONENT) - 1
 """The stored exponent of infinities and NaNs."""
 _MANTISSA = _FRACTION + 1

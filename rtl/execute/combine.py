@@ -9,7 +9,8 @@ from rtl.sums import sum_with_carry
 
 from .bounds import ONE, kept_bytes
 from .control import FirstTerm, LaneControl, ProductPart
-from .float_unit import FloatAdd, FloatAligned, FloatSum
+from .float_add import FloatAdd
+from .float_window import FloatAligned, FloatSum
 from .permute import BytePermuter
 from .shift_plan import loses_bits
 from .shifter import Shifter

@@ -9,7 +9,8 @@ from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from rtl.sums import sum_with_carry
 
 from .control import LaneControl, PredicateResult
-from .float_unit import FRACTION_BITS, FloatFinish, FloatRound, FloatSum
+from .float_round import FloatFinish, FloatRound
+from .float_window import FRACTION_BITS, FloatSum
 from .stages import PREPARED_SUM_BITS, LaneResult, Terms
 
 __all__ = ["ConcludeStage", "is_inside"]

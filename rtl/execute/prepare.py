@@ -10,7 +10,8 @@ from rtl.sums import sum_is_zero, sum_with_carry
 
 from .control import LaneControl, Part, Truth
 from .difference import ByteDifference
-from .float_unit import FloatAligned, FloatPrepare
+from .float_prepare import FloatPrepare
+from .float_window import FloatAligned
 from .parts import PartSelector
 from .permute import byte_picks
 from .shift_plan import ShiftPlanner, WordShiftPlanner

@@ -273,12 +273,13 @@ class ExecuteUnit(Component):
         m.d.comb += self.completion.eq(completions.leaving)
 
     def _release(self, m: Module) -> None:
-        """From S3 on: issue hears of registers that are read or written, in time for a selection."""
+        """From S3 on: issue is informed of what is read or written, in time for a selection."""
         dispatch = self.dispatch_stage
         has_last_part = self.operands.has_last_part
         completed = self.completions.entering
         passed = self.passed_line.entering
-        m.d.comb += passed.valid.eq((dispatch.passed & ~dispatch.slot.payload.quarter) | has_last_part)
+        is_quarter = dispatch.slot.payload.quarter
+        m.d.comb += passed.valid.eq((dispatch.passed & ~is_quarter) | has_last_part)
         m.d.comb += passed.payload.warp.eq(completed.warp)
         m.d.comb += passed.payload.completes.eq(1)
         m.d.comb += passed.payload.write_barrier.eq(completed.write_barrier)

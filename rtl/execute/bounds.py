@@ -49,7 +49,7 @@ class BoundStage(wiring.Component):
         bits of its type, or another sign than the highest of these bits."""
         control = self.control
         first = self.unbounded.terms.x[:32]
-        negative = self.unbounded.negative
+        negative = self.unbounded.is_negative
         size = size_of(control)
 
         def some_unlike_sign(bits: Value) -> Value:
@@ -61,7 +61,7 @@ class BoundStage(wiring.Component):
         top = Mux(size.is_byte, first[_BYTE_BITS - 1], half_top)
         wrong_sign = Mux(control.signed_result, negative ^ top, negative)
         m.d.comb += self._exceeds.eq(
-            control.bound & (self.unbounded.beyond | above_half | above_byte | wrong_sign))
+            control.bound & (self.unbounded.exceeds_word | above_half | above_byte | wrong_sign))
 
     def _place(self, m: Module) -> None:
         """A byte of the word has bits of the term, those of a bound, or none.
@@ -70,7 +70,7 @@ class BoundStage(wiring.Component):
         the other way round."""
         control = self.control
         first = self.unbounded.terms.x[:32]
-        negative = self.unbounded.negative
+        negative = self.unbounded.is_negative
         size = size_of(control)
         taken = taken_bytes(control)
         is_highest = self._exceeds & ~negative

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
 from rtl.component import Component
-from rtl.layouts import dispatched
+from rtl.layouts import Event, dispatched
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
 
@@ -34,8 +34,8 @@ class Collector(Component):
     -------
     start, record : In(1), In(dispatched)
         An instruction, in S3; only when ``busy`` is 0.
-    valid, stage, operands : In
-        S5: the beats that pass, and the Operands of each lane.
+    beat, operands : In(Event of beat_stage), In(Operands for each lane)
+        S5: the beats that pass.
     busy : Out(1)
         From S4 on until ``taken``.
     ready, complete : Out(1), Out(dispatched)
@@ -49,8 +49,7 @@ class Collector(Component):
         super().__init__({
             "start": In(1),
             "record": In(dispatched(params)),
-            "valid": In(1),
-            "stage": In(beat_stage(params)),
+            "beat": In(Event(beat_stage(params))),
             "operands": In(data.ArrayLayout(Operands, params.lanes)),
             "busy": Out(1),
             "ready": Out(1),
@@ -74,9 +73,9 @@ class Collector(Component):
 
     def _find_first(self, m: Module) -> None:
         """S5: the lowest thread."""
-        threads = self.stage.threads
+        threads = self.beat.payload.threads
         lane = Signal(range(self._params.lanes))
-        m.d.comb += self._passes.eq(self.valid & self.stage.collects)
+        m.d.comb += self._passes.eq(self.beat.valid & self.beat.payload.collects)
         m.d.comb += lane.eq(lowest(threads))
         with m.If(self._passes & ~self._found):
             m.d.sync += self._found.eq(threads.any())
@@ -92,9 +91,9 @@ class Collector(Component):
         values = Signal(data.ArrayLayout(32, lanes))
         threads = Signal(lanes)
         m.d.sync += passed.eq(self._passes)
-        m.d.sync += is_last.eq(self.stage.place.beat == self._params.beats - 1)
+        m.d.sync += is_last.eq(self.beat.payload.place.beat == self._params.beats - 1)
         m.d.sync += values.eq(Cat(operands.a for operands in self.operands))
-        m.d.sync += threads.eq(self.stage.threads)
+        m.d.sync += threads.eq(self.beat.payload.threads)
         same = Cat(value == self._first[0] for value in values) & threads
         with m.If(passed):
             m.d.sync += self._same.eq(Cat(self._same, same)[lanes:])

@@ -331,7 +331,7 @@ class FullCombineStage(CombineStage):
             with m.Case(ProductPart.SCALED_15):
                 m.d.comb += self._product_part.eq(product[15:47])
 
-    def _product_is_beyond(self) -> Value:
+    def _product_exceeds_word(self) -> Value:
         """Whether a product with c, scaled, has more than 32 bits and a sign."""
         part = self.control.product
         is_by_7 = part == ProductPart.SCALED_7
@@ -362,8 +362,8 @@ class FullCombineStage(CombineStage):
         control = self.control
         prepared = self.prepared
         unbounded = self.unbounded
-        negative = unbounded.negative
-        beyond = unbounded.beyond
+        is_negative = unbounded.is_negative
+        exceeds_word = unbounded.exceeds_word
         first = Signal(32)
         m.submodules.permuter = permuter = BytePermuter()
         m.d.comb += permuter.picks.eq(prepared.picks)
@@ -372,24 +372,24 @@ class FullCombineStage(CombineStage):
         with m.Switch(control.first):
             with m.Case(FirstTerm.LOGIC):
                 m.d.comb += first.eq(self._logic)
-                m.d.comb += negative.eq(
+                m.d.comb += is_negative.eq(
                     Mux(self.terms.decision, prepared.negative_a, prepared.negative_b))
             with m.Case(FirstTerm.SHIFT):
                 m.d.comb += first.eq(self._shifted)
-                m.d.comb += negative.eq(prepared.negative_a)
-                m.d.comb += beyond.eq(control.left & loses_bits(
+                m.d.comb += is_negative.eq(prepared.negative_a)
+                m.d.comb += exceeds_word.eq(control.left & loses_bits(
                     m, prepared.shift, prepared.a[:32], prepared.negative_a))
             with m.Case(FirstTerm.PERMUTATION):
                 m.d.comb += first.eq(permuter.result)
             with m.Case(FirstTerm.PRODUCT):
                 m.d.comb += first.eq(self._product_part)
-                m.d.comb += negative.eq(self._total[64] ^ control.complement)
-                m.d.comb += beyond.eq(self._product_is_beyond())
+                m.d.comb += is_negative.eq(self._total[64] ^ control.complement)
+                m.d.comb += exceeds_word.eq(self._product_exceeds_word())
             with m.Case(FirstTerm.DISTANCES):
                 m.d.comb += first.eq(self._distances)
             with m.Case(FirstTerm.SUM):
-                m.d.comb += negative.eq(self._sum_ab[33])
-                m.d.comb += beyond.eq(self._sum_ab[32] != self._sum_ab[33])
+                m.d.comb += is_negative.eq(self._sum_ab[33])
+                m.d.comb += exceeds_word.eq(self._sum_ab[32] != self._sum_ab[33])
                 with m.If(control.sum_shift == SumShift.RS):
                     m.d.comb += first.eq(self._sum_ab[16:33])
                 with m.Else():

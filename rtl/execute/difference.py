@@ -1,6 +1,6 @@
 """The difference of two words, or of their four bytes each, in one chain of carries."""
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Assert, Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -74,6 +74,9 @@ class ByteDifference(wiring.Component):
         spread_b = self._spread(b, [Cat(sign, Const(0, 1)) for sign in signs_b])
         m.d.comb += spread.eq(sum_with_carry(spread_a, spread_b, self.carry))
         m.d.comb += self.difference.eq(without_gaps(spread, _PITCH))
+        plain = sum_with_carry(self.a, b, self.carry)[:PREPARED_SUM_BITS]
+        m.d.sync += Assert(
+            self.bytes | (self.difference == plain), "gaps change a sum or a difference")
 
         # A byte is below the other one if its sign says so; if their signs are the same, if there
         # is no carry.

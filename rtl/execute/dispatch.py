@@ -22,8 +22,8 @@ from rtl.layouts import (
 )
 from rtl.params import WARP_THREADS, SmParams
 
+from .flags import WarpFlags
 from .instruction import OperandSource, ValueSource
-from .predicates import WarpFlags
 from .slots import decoded_stage, lane_slot
 from .threads import ThreadSelection
 from .vote import Vote

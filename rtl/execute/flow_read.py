@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Module, Signal
+from amaranth.hdl import Array, Assert, Module, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
@@ -114,6 +114,8 @@ class FlowReads(Component):
             is_dispatched = is_flow & (self.dispatch.payload.warp == warp)
             has_result = self._result_valid & (self._result.warp == warp)
             m.d.comb += self._completes_read[warp].eq(has_result & awaits[warp] & (count == 1))
+            m.d.sync += Assert(
+                ~(self._reads & is_dispatched & awaits[warp]), "a warp has two FLOW_READs pending")
             with m.If(self.launch.valid & (self.launch.payload.warp == warp)):
                 m.d.sync += count.eq(0)
                 m.d.sync += awaits[warp].eq(0)

@@ -37,7 +37,7 @@ class Lane(wiring.Component):
         The control signals of the instruction that is in that stage.
     bounds : In(1)
         A full lane has something in the stage between the second and the third one, by the control
-        signals of the second. It goes before what is in the second stage.
+        signals of the second. It wins over what is in the second stage.
     operands : In(Operands)
     result : Out(LaneResult)
         Combinational, of the third stage.

@@ -4,13 +4,11 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, ShapeLike, Signal, Value
+from amaranth.hdl import Assert, Cat, Module, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.condition import Flags
-from rtl.isa.special_registers import OF_THREADS
 from rtl.isa.syntax import RZ
 from rtl.layouts import GATHER_REGISTERS, GATHERING, Event, LaneClient
 from rtl.one_hot import chosen_of
@@ -18,7 +16,7 @@ from rtl.params import SmParams
 
 from .clients import lane_data_port
 from .instruction import LaneInstruction, OperandSource, ValueSource
-from .predicates import ThreadFlags
+from .reads import FlagRead, RegisterRead, SpecialRead
 from .slots import beat_place, beat_stage, lane_slot
 from .stages import LanePart, Operands
 from .vote import verdict_of
@@ -35,8 +33,8 @@ assert GATHER_REGISTERS == _C + 1
 class OperandStage(Component):
     """Reads registers, predicates and CC a beat a cycle, and chooses the operands. ::
 
-        slot --> S3: place, rows --> S4: registers, special --> S5: operands, stage
-                 of the beat         and data of units           of the beat
+        slot --> S3: place, rows --> S4: registers, special --> S5: operands, what
+                 of the beat         and data of units          goes beside them
                      ^                   |
                      +---- next beat ----+
 
@@ -48,49 +46,33 @@ class OperandStage(Component):
     -------
     slot : In(Event of lane_slot)
         The first beat, in S3.
-    place, rows : Out(beat_place), Out
-        What is read in this cycle, of the beat in S3.
-    flags : In(ThreadFlags for each lane)
-        Predicates and CC of that beat, in the same cycle.
+    registers, flags, special : Out(RegisterRead), Out(FlagRead), Out(SpecialRead)
+        What the beat in S3 reads.
     has_last_part : Out(1)
         S4: the last part of an instruction that passes the full lanes only.
-    registers, blank : In(32 bits for each lane, for each operand), In(1 bit for each operand)
-        Registers, in the next cycle. Those of a blank row are 0.
-    thread_register, special : Out(1 bit for each of OF_THREADS), In(32 bits for each lane)
-        A special register that differs from thread to thread, of the beat in S4; 0 for all others.
     memory, conversion, barrier : see lane_data_port
         The units that gather, and that supply what is written.
-    valid, stage, instruction, operands, part : Out
-        S5: for the lanes, Operands for each, and what goes beside them.
-    supplied_conditions : Out(Flags for each lane)
-        S5: CC from a unit.
+    instruction, operands, part : Out(LaneInstruction), Out(Operands for each lane), Out(LanePart)
+        S5: for the lanes.
+    beat : Out(Event of beat_stage)
+        S5: what goes beside them.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-
-        def of_lanes(shape: ShapeLike) -> data.ArrayLayout:
-            return data.ArrayLayout(shape, params.lanes)
-
         super().__init__({
             "slot": In(Event(lane_slot(params))),
-            "place": Out(beat_place(params)),
-            "rows": Out(data.ArrayLayout(params.row_bits, GATHER_REGISTERS)),
-            "flags": In(of_lanes(ThreadFlags)),
+            "registers": Out(RegisterRead(params)),
+            "flags": Out(FlagRead(params)),
+            "special": Out(SpecialRead(params)),
             "has_last_part": Out(1),
-            "registers": In(data.ArrayLayout(of_lanes(32), GATHER_REGISTERS)),
-            "blank": In(GATHER_REGISTERS),
-            "thread_register": Out(len(OF_THREADS)),
-            "special": In(of_lanes(32)),
             "memory": Out(lane_data_port(LaneClient.MEMORY, params)),
             "conversion": Out(lane_data_port(LaneClient.CONVERSION, params)),
             "barrier": Out(lane_data_port(LaneClient.BARRIER, params)),
-            "valid": Out(1),
-            "stage": Out(beat_stage(params)),
             "instruction": Out(LaneInstruction),
-            "operands": Out(of_lanes(Operands)),
+            "operands": Out(data.ArrayLayout(Operands, params.lanes)),
             "part": Out(LanePart),
-            "supplied_conditions": Out(of_lanes(Flags)),
+            "beat": Out(Event(beat_stage(params))),
         })
         self._clients = {
             LaneClient.MEMORY: self.memory,
@@ -99,17 +81,20 @@ class OperandStage(Component):
         }
 
         # S3.
-        self._has_next_beat = Signal(name="has_next_beat")
-        """The instruction in S4 is there in the next cycle, too: with another beat or part."""
-        self._beat_is_read = Signal(name="beat_is_read")
-        """The beat in S4 leaves: all of its parts are through, if it has parts."""
+        self._place: Any = Signal(beat_place(params), name="place")
+        """The beat that is read."""
 
         # S4.
         self._is_valid = Signal(name="is_valid")
+        """There is a beat, number ``beat_number`` of the slot ``current``."""
         self._current: Any = Signal(lane_slot(params), name="current")
-        self._beat = Signal.like(self.place.beat, name="beat")
+        self._beat = Signal(range(params.beats), name="beat_number")
+        self._beat_is_done = Signal(name="beat_is_done")
+        """It leaves: all of its parts are through, if it has parts."""
+        self._continues = Signal(name="continues")
+        """The slot is in S4 in the next cycle, too, with another beat or part."""
         self._part: Any = Signal(LanePart, name="part")
-        self._flags = Signal.like(self.flags, name="flags")
+        self._flags = Signal.like(self.flags.flags, name="flags_read")
         self._reads = Signal(GATHER_REGISTERS, name="reads")
         """The operands that are registers whose row is not blank."""
         self._uniform = Signal(data.ArrayLayout(32, GATHER_REGISTERS), name="uniform")
@@ -128,7 +113,9 @@ class OperandStage(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        self._find_progress(m)
         self._advance(m)
+        self._read(m)
         self._request_data(m)
         self._choose_uniform(m)
         for lane in range(self._params.lanes):
@@ -139,40 +126,52 @@ class OperandStage(Component):
         self._deliver(m)
         return m
 
+    def _find_progress(self, m: Module) -> None:
+        """S4: how far the slot is."""
+        is_last_part = self._part.number == self._params.parts - 1
+        is_last_beat = self._beat == self._params.beats - 1
+        m.d.comb += self._part.valid.eq(self._is_valid & self._current.quarter)
+        m.d.comb += self._beat_is_done.eq(~self._part.valid | is_last_part)
+        m.d.comb += self._continues.eq(
+            self._is_valid & ~(self._beat_is_done & is_last_beat))
+        m.d.comb += self.has_last_part.eq(
+            self._part.valid & self._beat_is_done & is_last_beat)
+        m.d.sync += Assert(
+            ~(self.slot.valid & self._continues), "a slot before all beats of the last one")
+
     def _advance(self, m: Module) -> None:
-        """S3: the first beat of a slot; else the next one, or the next part, of what is in S4."""
-        params = self._params
+        """S3: the first beat of a slot; else the next one, or the next part, of that in S4."""
         slot = self.slot
         current = self._current
-        is_last_part = self._part.number == params.parts - 1
-        is_last_beat = self._beat == params.beats - 1
-        m.d.comb += self._part.valid.eq(self._is_valid & current.quarter)
-        m.d.comb += self._beat_is_read.eq(~self._part.valid | is_last_part)
-        m.d.comb += self.has_last_part.eq(
-            self._part.valid & self._beat_is_read & is_last_beat)
-        m.d.comb += self._has_next_beat.eq(
-            self._is_valid & ~(self._beat_is_read & is_last_beat))
-
+        m.d.sync += self._is_valid.eq(slot.valid | self._continues)
+        m.d.sync += self._beat.eq(self._place.beat)
         with m.If(slot.valid):
-            m.d.comb += self.place.warp.eq(slot.payload.warp)
-            m.d.comb += self.place.beat.eq(0)
-            m.d.comb += self.rows.eq(slot.payload.rows)
+            m.d.comb += self._place.warp.eq(slot.payload.warp)
+            m.d.comb += self._place.beat.eq(0)
             m.d.sync += current.eq(slot.payload)
         with m.Else():
-            m.d.comb += self.place.warp.eq(current.warp)
-            m.d.comb += self.place.beat.eq(self._beat + self._beat_is_read)
-            m.d.comb += self.rows.eq(current.rows)
-            with m.If(self._has_next_beat & self._beat_is_read):
-                m.d.sync += current.threads.eq(current.threads >> params.lanes)
-        m.d.sync += Assert(
-            ~(slot.valid & self._has_next_beat), "a slot before all beats of the last one")
-        m.d.sync += self._is_valid.eq(slot.valid | self._has_next_beat)
-        m.d.sync += self._beat.eq(self.place.beat)
-        m.d.sync += self._flags.eq(self.flags)
-        with m.If(self._part.valid & self._beat_is_read):
+            m.d.comb += self._place.warp.eq(current.warp)
+            m.d.comb += self._place.beat.eq(self._beat + self._beat_is_done)
+            with m.If(self._continues & self._beat_is_done):
+                m.d.sync += current.threads.eq(current.threads >> self._params.lanes)
+
+        with m.If(self._part.valid & self._beat_is_done):
             m.d.sync += self._part.number.eq(0)
         with m.Elif(self._part.valid):
             m.d.sync += self._part.number.eq(self._part.number + 1)
+
+    def _read(self, m: Module) -> None:
+        """S3: what the beat reads."""
+        with m.If(self.slot.valid):
+            m.d.comb += self.registers.rows.eq(self.slot.payload.rows)
+        with m.Else():
+            m.d.comb += self.registers.rows.eq(self._current.rows)
+        m.d.comb += self.registers.beat.eq(self._place.beat)
+        m.d.comb += self.flags.is_first.eq(self.slot.valid)
+        m.d.comb += self.flags.place.eq(self._place)
+        m.d.sync += self._flags.eq(self.flags.flags)
+        m.d.comb += self.special.place.eq(self._place)
+        m.d.comb += self.special.register.eq(self._current.thread_register)
 
     def _request_data(self, m: Module) -> None:
         """S3: the data of a unit's write, of this beat, are there in the next cycle."""
@@ -180,14 +179,14 @@ class OperandStage(Component):
         current = self._current
         for client, port in self._clients.items():
             wanted = port.wanted
-            m.d.comb += wanted.beat.eq(self.place.beat)
+            m.d.comb += wanted.beat.eq(self._place.beat)
             with m.If(slot.valid):
                 m.d.comb += wanted.valid.eq(
                     slot.payload.is_supplied & (slot.payload.client == client))
                 m.d.comb += wanted.index.eq(slot.payload.index)
             with m.Else():
                 m.d.comb += wanted.valid.eq(
-                    self._has_next_beat & current.is_supplied & (current.client == client))
+                    self._continues & current.is_supplied & (current.client == client))
                 m.d.comb += wanted.index.eq(current.index)
 
     def _choose_uniform(self, m: Module) -> None:
@@ -200,9 +199,9 @@ class OperandStage(Component):
         c_is_register = instruction.source_c == OperandSource.REGISTER
         is_named = [number != RZ for number in instruction.registers]
         m.d.comb += self._reads[_A].eq(
-            is_named[_A] & a_is_register & ~current.is_supplied & ~self.blank[_A])
-        m.d.comb += self._reads[_B].eq(is_named[_B] & b_is_register & ~self.blank[_B])
-        m.d.comb += self._reads[_C].eq(is_named[_C] & c_is_register & ~self.blank[_C])
+            is_named[_A] & a_is_register & ~current.is_supplied & ~self.registers.blank[_A])
+        m.d.comb += self._reads[_B].eq(is_named[_B] & b_is_register & ~self.registers.blank[_B])
+        m.d.comb += self._reads[_C].eq(is_named[_C] & c_is_register & ~self.registers.blank[_C])
 
         m.d.comb += self._uniform[_A].eq(
             _gated(current.uniform, ~a_is_register | current.is_supplied))
@@ -210,7 +209,6 @@ class OperandStage(Component):
             constant = _gated(current.constant, source == OperandSource.CONSTANT)
             immediate = _gated(instruction.immediate, source == OperandSource.IMMEDIATE)
             m.d.comb += self._uniform[operand].eq(constant | immediate)
-        m.d.comb += self.thread_register.eq(current.thread_register)
         m.d.comb += self._verdict.eq(
             verdict_of(instruction.vote, current.agrees, current.objects))
         for client, supplies in self._supplies.items():
@@ -221,9 +219,9 @@ class OperandStage(Component):
         chosen = self._chosen[lane]
         registers = [
             _gated(values[lane], reads)
-            for values, reads in zip(self.registers, self._reads, strict=True)]
+            for values, reads in zip(self.registers.values, self._reads, strict=True)]
         m.d.comb += chosen.a.eq(
-            registers[_A] | self._uniform[_A] | self.special[lane]
+            registers[_A] | self._uniform[_A] | self.special.values[lane]
             | self._supplied("values", lane))
         m.d.comb += chosen.b.eq(registers[_B] | self._uniform[_B])
         m.d.comb += chosen.c.eq(registers[_C] | self._uniform[_C])
@@ -270,17 +268,16 @@ class OperandStage(Component):
                     part_selects, [source.as_value() for source in (chosen, *others)]))
             else:
                 m.d.sync += operands.eq(chosen)
-            m.d.sync += self.supplied_conditions[number].eq(self._supplied("conditions", number))
 
     def _pass_stage(self, m: Module) -> None:
         """S5: beside the lanes. That of a beat in parts is written with the second part, behind the
         results of the last beat, and is valid a cycle behind the last part."""
         current = self._current
         instruction = current.instruction
-        stage = self.stage
+        stage = self.beat.payload
         parts_are_through = Signal()
-        m.d.sync += parts_are_through.eq(self._part.valid & self._beat_is_read)
-        m.d.sync += self.valid.eq(parts_are_through | (self._is_valid & ~current.quarter))
+        m.d.sync += parts_are_through.eq(self._part.valid & self._beat_is_done)
+        m.d.sync += self.beat.valid.eq(parts_are_through | (self._is_valid & ~current.quarter))
         with m.If(~current.quarter | (self._part.number == 1)):
             only_reads = current.gathers | current.collects
             m.d.sync += stage.writes.eq(current.is_supplied | ~only_reads)
@@ -295,13 +292,16 @@ class OperandStage(Component):
             m.d.sync += stage.q.eq(instruction.q)
             m.d.sync += stage.writes_cc.eq(instruction.writes_cc)
             m.d.sync += stage.is_supplied.eq(current.is_supplied)
+        for lane, conditions in enumerate(stage.supplied_conditions):
+            m.d.sync += conditions.eq(self._supplied("conditions", lane))
 
     def _deliver(self, m: Module) -> None:
         """S5: what was gathered."""
         current = self._current
         names_a = current.instruction.registers[_A] != RZ
-        for lane, register in enumerate(self._register_a):
-            m.d.sync += register.eq(_gated(self.registers[_A][lane], names_a & ~self.blank[_A]))
+        counts = names_a & ~self.registers.blank[_A]
+        for value, register in zip(self.registers.values[_A], self._register_a, strict=True):
+            m.d.sync += register.eq(_gated(value, counts))
         for client in GATHERING:
             gathered = self._clients[client].gathered
             m.d.sync += gathered.valid.eq(

@@ -2,42 +2,21 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.condition import Flags
-from rtl.isa.syntax import PT
 from rtl.layouts import EventLayout, warp_launch
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 from rtl.words import Words
 
-from .slots import beat_place, beat_write
+from .flags import ThreadFlags, WarpFlags
+from .reads import FlagRead
+from .slots import beat_write
 
-__all__ = ["PredicateFile", "ThreadFlags", "WarpFlags"]
-
-
-class ThreadFlags(data.Struct):
-    """All that a thread has in single bits."""
-
-    predicates: unsigned(PT)
-    """P0 to P6."""
-    condition: Flags
-    """CC."""
-
-
-class WarpFlags(data.Struct):
-    """The same of a warp's threads."""
-
-    predicates: data.ArrayLayout(WARP_THREADS, PT)
-    """The threads in which each of P0 to P6 is set."""
-    conditions: data.ArrayLayout(Flags, WARP_THREADS)
-    """CC of each thread."""
-    live: unsigned(WARP_THREADS)
-    """Where a thread is not live, its predicates and CC are 0, whatever the others say: who reads
-    one of several masks this once."""
+__all__ = ["PredicateFile", "ThreadFlags"]
 
 
 class PredicateFile(Component):
@@ -50,8 +29,8 @@ class PredicateFile(Component):
     -------
     warp, warp_flags : In, Out(WarpFlags)
         Of the threads of a warp.
-    starts, place, flags : In(1), In(beat_place), Out(ThreadFlags for each lane)
-        Of a beat: it is the first one of ``warp``, or of the same warp as in the cycle before.
+    read : In(FlagRead)
+        Of a beat: the first one is of ``warp``.
     write : In(beat_write)
     written_flags : Out(ThreadFlags for each lane)
         What the beat's threads have after the write.
@@ -65,9 +44,7 @@ class PredicateFile(Component):
         super().__init__({
             "warp": In(params.warp_bits),
             "warp_flags": Out(WarpFlags),
-            "starts": In(1),
-            "place": In(beat_place(params)),
-            "flags": Out(lane_flags),
+            "read": In(FlagRead(params)),
             "write": In(beat_write(params)),
             "written_flags": Out(lane_flags),
             "launch": In(EventLayout(warp_launch(params))),
@@ -112,17 +89,19 @@ class PredicateFile(Component):
         kept beside the others."""
         beats = self._params.beats
         write = self.write
+        place = self.read.place
+        is_first = self.read.is_first
         marks = Signal(beats)
-        marks_of_warp = Mux(self.starts, self._stale[self.warp], marks)
-        writes_same_warp = self._touched.any() & (write.place.warp == self.place.warp)
+        marks_of_warp = Mux(is_first, self._stale[self.warp], marks)
+        writes_same_warp = self._touched.any() & (write.place.warp == place.warp)
         m.d.sync += marks.eq(
             marks_of_warp & ~one_hot(write.place.beat, beats, writes_same_warp))
 
         is_stale = Mux(
-            self.starts, self._stale[self.warp][0], marks.bit_select(self.place.beat, 1))
-        read = self._of_beats.read_port(domain="comb")
-        m.d.comb += read.addr.eq(self.place)
-        m.d.comb += self.flags.eq(_zero_if(is_stale, read.data))
+            is_first, self._stale[self.warp][0], marks.bit_select(place.beat, 1))
+        stored = self._of_beats.read_port(domain="comb")
+        m.d.comb += stored.addr.eq(place)
+        m.d.comb += self.read.flags.eq(_zero_if(is_stale, stored.data))
 
     def _apply_write(self, m: Module) -> None:
         """What the threads of a beat have when it is written."""
@@ -161,7 +140,7 @@ class PredicateFile(Component):
             Cat(enable & (place.beat == number).replicate(lanes) for number in range(beats)))
 
     def _mark(self, m: Module) -> None:
-        """A launch makes all beats stale, a write its own one no more. The launch goes first."""
+        """A launch makes all beats stale, a write its own one no more. The launch wins."""
         place = self.write.place
         with m.If(self._touched.any()):
             m.d.sync += self._stale[place.warp].bit_select(place.beat, 1).eq(0)

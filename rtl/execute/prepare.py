@@ -1,6 +1,6 @@
 """The first stage of a lane: its operands, as the second one computes with them."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -306,6 +306,9 @@ class FullPrepareStage(PrepareStage):
         m.d.comb += difference.carry.eq(Mux(
             control.extended, self.operands.conditions.carry, is_one_difference))
         m.d.comb += self._difference.eq(difference.difference)
+        m.d.sync += Assert(
+            ~is_one_difference | (self._is_same() == ~self._difference.any()),
+            "a and b are equal where their difference is not zero")
 
     def _is_same(self) -> Value:
         """Without a chain of carries; the one of the difference may make a sum."""

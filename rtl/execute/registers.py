@@ -1,14 +1,15 @@
 """The register file."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, memory, stream
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import memory, stream
+from amaranth.lib.wiring import In
 
 from rtl.component import Component
 from rtl.layouts import GATHER_REGISTERS
 from rtl.params import SmParams
 from rtl.wires import IN_BLOCKS
 
+from .reads import RegisterRead
 from .slots import beat_write
 
 __all__ = ["RegisterFile"]
@@ -28,12 +29,8 @@ class RegisterFile(Component):
 
     Members
     -------
-    rows, beat : In
-        What is read: a row for each operand, one beat.
-    values : Out(32 bits for each lane, for each operand)
-        What was there, a cycle later.
-    blank : Out(1 bit for each operand)
-        Then, too: the row was cleared, and had not been written when its first beat was read.
+    read : In(RegisterRead)
+        A row is blank if it was cleared, and had not been written when its first beat was read.
     row : In
         What will be written to in the next cycle.
     write : In(beat_write)
@@ -47,10 +44,7 @@ class RegisterFile(Component):
         self._params = params
         row = params.row_bits
         super().__init__({
-            "rows": In(data.ArrayLayout(row, GATHER_REGISTERS)),
-            "beat": In(range(params.beats)),
-            "values": Out(data.ArrayLayout(data.ArrayLayout(32, params.lanes), GATHER_REGISTERS)),
-            "blank": Out(GATHER_REGISTERS),
+            "read": In(RegisterRead(params)),
             "row": In(row),
             "write": In(beat_write(params)),
             "clear": In(stream.Signature(row)),
@@ -77,9 +71,9 @@ class RegisterFile(Component):
         words = memory.Memory(
             shape=32, depth=params.registers * params.beats, init=[], attrs=IN_BLOCKS)
         m.submodules[f"operand{operand}_lane{lane}"] = words
-        read = words.read_port(domain="comb")
-        m.d.comb += read.addr.eq(Cat(self.beat, self.rows[operand]))
-        m.d.sync += self.values[operand][lane].eq(read.data)
+        stored = words.read_port(domain="comb")
+        m.d.comb += stored.addr.eq(Cat(self.read.beat, self.read.rows[operand]))
+        m.d.sync += self.read.values[operand][lane].eq(stored.data)
 
         write = words.write_port()
         m.d.comb += write.addr.eq(Cat(written.place.beat, written.row))
@@ -93,8 +87,8 @@ class RegisterFile(Component):
         The mark is read a cycle before; one that changes in that cycle is the new one. Both rows
         that may change are compared, since it is known late which one does."""
         written = self.write
-        read = self._blanks.read_port()
-        m.d.comb += read.addr.eq(self.row)
+        mark = self._blanks.read_port()
+        m.d.comb += mark.addr.eq(self.row)
         filled = self.row == written.row
         cleared = self.clear.valid & (self.row == self.clear.payload)
         has_changed = Signal()
@@ -104,13 +98,13 @@ class RegisterFile(Component):
 
         was_blank = Signal()
         is_blank = Mux(
-            written.place.beat == 0, Mux(has_changed, changed_mark, read.data), was_blank)
+            written.place.beat == 0, Mux(has_changed, changed_mark, mark.data), was_blank)
         m.d.comb += self._fills_blank.eq(written.writes_register & is_blank)
         with m.If(written.writes_register):
             m.d.sync += was_blank.eq(self._fills_blank)
 
     def _mark(self, m: Module) -> None:
-        """A write to a blank row makes it blank no more, and goes before what is cleared."""
+        """A write to a blank row makes it blank no more, and wins over one that is cleared."""
         write = self._blanks.write_port()
         m.d.comb += self.clear.ready.eq(~self._fills_blank)
         with m.If(self._fills_blank):
@@ -124,8 +118,8 @@ class RegisterFile(Component):
 
     def _read_marks(self, m: Module) -> None:
         """Whether the rows that are read are blank: the mark that is read with the first beat."""
-        for row, blank in zip(self.rows, self.blank, strict=True):
-            read = self._blanks.read_port()
-            m.d.comb += read.addr.eq(row)
-            m.d.comb += read.en.eq(self.beat == 0)
-            m.d.comb += blank.eq(read.data)
+        for row, blank in zip(self.read.rows, self.read.blank, strict=True):
+            mark = self._blanks.read_port()
+            m.d.comb += mark.addr.eq(row)
+            m.d.comb += mark.en.eq(self.read.beat == 0)
+            m.d.comb += blank.eq(mark.data)

@@ -151,7 +151,7 @@ def beat_stage(params: SmParams) -> data.StructLayout:
         The register that is written; RZ: none.
     p, q, writes_cc
         See LaneInstruction.
-    is_supplied : 1
+    is_supplied, supplied_conditions : 1, Flags for each lane
         CC is a unit's, not that of the lanes.
     """
     return data.StructLayout({
@@ -166,6 +166,7 @@ def beat_stage(params: SmParams) -> data.StructLayout:
         "q": 3,
         "writes_cc": 1,
         "is_supplied": 1,
+        "supplied_conditions": data.ArrayLayout(Flags, params.lanes),
     })
 
 

@@ -21,7 +21,7 @@ from rtl.one_hot import chosen_of
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
 from rtl.words import Words
 
-from .slots import beat_place
+from .reads import SpecialRead
 
 __all__ = ["SpecialValues"]
 
@@ -58,10 +58,8 @@ class SpecialValues(Component):
         The error status of ``warp``, and of all warps, from the trap unit.
     number, warp, uniform : In(8), In, Out(32)
         What is the same in all threads; combinational.
-    place : In(beat_place)
-        The threads that ``values`` are for, a cycle later.
-    register, values : In(1 bit for each of OF_THREADS), Out(32 bits for each lane)
-        What differs: the register whose bit is 1.
+    read : In(SpecialRead)
+        What differs from thread to thread.
     grid : In(GridConfiguration)
     launch : In(EventLayout of warp_launch)
         Where in the grid the warp's CTA is.
@@ -77,9 +75,7 @@ class SpecialValues(Component):
             "number": In(_NUMBER_BITS),
             "warp": In(params.warp_bits),
             "uniform": Out(32),
-            "place": In(beat_place(params)),
-            "register": In(len(OF_THREADS)),
-            "values": Out(data.ArrayLayout(32, params.lanes)),
+            "read": In(SpecialRead(params)),
             "grid": In(GridConfiguration),
             "launch": In(EventLayout(warp_launch(params))),
             "thread": In(EventLayout(thread_index(params))),
@@ -136,8 +132,8 @@ class SpecialValues(Component):
         """What differs from thread to thread."""
         places = self._thread_places(m)
         beat = Signal(range(self._params.beats))
-        m.d.sync += beat.eq(self.place.beat)
-        for lane, value in enumerate(self.values):
+        m.d.sync += beat.eq(self.read.place.beat)
+        for lane, value in enumerate(self.read.values):
             place = places[lane]
             registers = {
                 SpecialRegister.TID_X: place.x,
@@ -151,7 +147,7 @@ class SpecialValues(Component):
                     for number in range(self._params.beats)]
                 registers[register] = Array(constants)[beat]
             m.d.comb += value.eq(
-                chosen_of(self.register, [registers[register] for register in OF_THREADS]))
+                chosen_of(self.read.register, [registers[register] for register in OF_THREADS]))
 
     def _thread_places(self, m: Module) -> Any:
         """Where in the block the threads of the beat are, a cycle later."""
@@ -163,8 +159,8 @@ class SpecialValues(Component):
         place = data.StructLayout({"x": width, "y": width, "z": width})
         m.submodules.threads = threads = memory.Memory(
             shape=data.ArrayLayout(place, lanes), depth=params.warps * params.beats, init=[])
-        read = threads.read_port()
-        m.d.comb += read.addr.eq(self.place)
+        stored = threads.read_port()
+        m.d.comb += stored.addr.eq(self.read.place)
 
         write = threads.write_port(granularity=1)
         lane_bits = (lanes - 1).bit_length()
@@ -175,4 +171,4 @@ class SpecialValues(Component):
         m.d.comb += write.data.eq(written.replicate(lanes))
         with m.If(self.thread.valid):
             m.d.comb += write.en.eq(Value.cast(1) << lane)
-        return read.data
+        return stored.data

@@ -145,9 +145,9 @@ class Unbounded(data.Struct):
     yet, and not in its place."""
 
     terms: Terms
-    negative: unsigned(1)
+    is_negative: unsigned(1)
     """x is below zero."""
-    beyond: unsigned(1)
+    exceeds_word: unsigned(1)
     """x has more than 32 bits and a sign."""
 
 

@@ -12,7 +12,7 @@ from rtl.pick import pick
 
 from .common import CommonInstruction
 from .condition import ConditionTest
-from .predicates import WarpFlags
+from .flags import WarpFlags
 
 __all__ = ["ThreadSelection"]
 

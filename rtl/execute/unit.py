@@ -138,6 +138,9 @@ class ExecuteUnit(Component):
 
     def _connect_decode(self, m: Module) -> None:
         """S2: what an instruction or an operation is."""
+        m.d.sync += Assert(
+            ~(self.instruction.valid & (self.gather.valid | self.write.valid)),
+            "an operation in the cycle of an instruction")
         connect(m, flipped(self.instruction), self.decode_stage.instruction)
         connect(m, flipped(self.gather), self.decode_stage.gather)
         connect(m, flipped(self.write), self.decode_stage.write)
@@ -150,9 +153,8 @@ class ExecuteUnit(Component):
         predicates = self.predicates
         special = self.special
         m.d.comb += masks.warp.eq(decoded.warp)
-        m.d.comb += masks.write.eq(self.flow_result_valid)
-        m.d.comb += masks.write_warp.eq(self.flow_result.warp)
-        m.d.comb += masks.write_active.eq(self.flow_result.active)
+        m.d.comb += masks.result_valid.eq(self.flow_result_valid)
+        m.d.comb += masks.result.eq(self.flow_result)
 
         m.d.comb += predicates.warp.eq(decoded.warp)
         m.d.comb += predicates.launch.eq(self.launch)
@@ -187,27 +189,12 @@ class ExecuteUnit(Component):
 
     def _connect_operands(self, m: Module) -> None:
         """S3 and S4: the beats, and what each of them reads."""
-        dispatch = self.dispatch_stage
         operands = self.operands
-        registers = self.registers
-        predicates = self.predicates
-        special = self.special
-        connect(m, flipped(self.clear_rows), registers.clear)
-        connect(m, dispatch.slot, operands.slot)
-
-        m.d.comb += registers.rows.eq(operands.rows)
-        m.d.comb += registers.beat.eq(operands.place.beat)
-        m.d.comb += operands.registers.eq(registers.values)
-        m.d.comb += operands.blank.eq(registers.blank)
-
-        m.d.comb += predicates.starts.eq(dispatch.slot.valid)
-        m.d.comb += predicates.place.eq(operands.place)
-        m.d.comb += operands.flags.eq(predicates.flags)
-
-        m.d.comb += special.place.eq(operands.place)
-        m.d.comb += special.register.eq(operands.thread_register)
-        m.d.comb += operands.special.eq(special.values)
-
+        connect(m, flipped(self.clear_rows), self.registers.clear)
+        connect(m, self.dispatch_stage.slot, operands.slot)
+        connect(m, operands.registers, self.registers.read)
+        connect(m, operands.flags, self.predicates.read)
+        connect(m, operands.special, self.special.read)
         connect(m, flipped(self.memory), operands.memory)
         connect(m, flipped(self.conversion), operands.conversion)
         connect(m, flipped(self.barrier), operands.barrier)
@@ -223,11 +210,8 @@ class ExecuteUnit(Component):
 
     def _connect_write_back(self, m: Module) -> None:
         """S8: the results."""
-        operands = self.operands
         write_back = self.write_back
-        m.d.comb += write_back.valid.eq(operands.valid)
-        m.d.comb += write_back.stage.eq(operands.stage)
-        m.d.comb += write_back.supplied_conditions.eq(operands.supplied_conditions)
+        connect(m, self.operands.beat, write_back.beat)
         m.d.comb += write_back.results.eq(self.lanes.results)
         m.d.comb += self.registers.row.eq(write_back.row)
         m.d.comb += self.registers.write.eq(write_back.write)
@@ -242,8 +226,7 @@ class ExecuteUnit(Component):
         operands = self.operands
         m.d.comb += collector.start.eq(dispatch.collects)
         m.d.comb += collector.record.eq(dispatch.record)
-        m.d.comb += collector.valid.eq(operands.valid)
-        m.d.comb += collector.stage.eq(operands.stage)
+        connect(m, operands.beat, collector.beat)
         m.d.comb += collector.operands.eq(operands.operands)
         m.d.comb += collector.taken.eq(~dispatch.is_direct)
         m.d.comb += self.collecting.eq(collector.busy)

@@ -8,13 +8,12 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import lane_write
+from rtl.layouts import Event, lane_write
 from rtl.params import SmParams
 
+from .flags import ThreadFlags
 from .lanes import LANE_CYCLES
-from .predicates import ThreadFlags
 from .slots import beat_stage, beat_write
 from .stages import LaneResult
 
@@ -26,7 +25,7 @@ class WriteBack(Component):
 
     Members
     -------
-    valid, stage, supplied_conditions : In
+    beat : In(Event of beat_stage)
         S5.
     executes, row : Out, Out
         S7: the lanes whose threads execute the instruction, and the row of the register that it
@@ -47,9 +46,7 @@ class WriteBack(Component):
             return data.ArrayLayout(shape, params.lanes)
 
         super().__init__({
-            "valid": In(1),
-            "stage": In(beat_stage(params)),
-            "supplied_conditions": In(of_lanes(Flags)),
+            "beat": In(Event(beat_stage(params))),
             "executes": Out(params.lanes),
             "row": Out(params.row_bits),
             "results": In(of_lanes(LaneResult)),
@@ -59,8 +56,7 @@ class WriteBack(Component):
         })
         self._last_valid = Signal(name="last_valid")
         """S8: there is a beat, ``_last_stage``."""
-        self._last_stage = Signal.like(self.stage, name="last_stage")
-        self._last_conditions = Signal.like(self.supplied_conditions, name="last_conditions")
+        self._last_stage = Signal.like(self.beat.payload, name="last_stage")
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -73,24 +69,19 @@ class WriteBack(Component):
 
     def _delay(self, m: Module) -> None:
         """S5 to S8, beside the lanes."""
-        valid = self.valid
-        stage = self.stage
-        conditions = self.supplied_conditions
+        valid = self.beat.valid
+        stage = self.beat.payload
         for number in range(5, 5 + LANE_CYCLES - 1):
             next_valid = Signal(name=f"s{number}_valid")
             next_stage = Signal.like(stage, name=f"s{number}_stage")
-            next_conditions = Signal.like(conditions, name=f"s{number}_conditions")
             m.d.sync += next_valid.eq(valid)
             m.d.sync += next_stage.eq(stage)
-            m.d.sync += next_conditions.eq(conditions)
             valid = next_valid
             stage = next_stage
-            conditions = next_conditions
         m.d.comb += self.executes.eq(stage.threads)
         m.d.comb += self.row.eq(stage.row)
         m.d.sync += self._last_valid.eq(valid)
         m.d.sync += self._last_stage.eq(stage)
-        m.d.sync += self._last_conditions.eq(conditions)
 
     def _write_registers(self, m: Module) -> None:
         """The register of each lane."""
@@ -114,11 +105,11 @@ class WriteBack(Component):
             stage.threads & writes_cc.replicate(self._params.lanes))
         m.d.comb += write.conditions.eq(Mux(
             stage.is_supplied,
-            self._last_conditions.as_value(),
+            stage.supplied_conditions.as_value(),
             Cat(result.conditions for result in self.results)))
 
     def _write_predicates(self, m: Module) -> None:
-        """Predicates of each lane: p and q, of which q goes first, and those that R2P names."""
+        """Predicates of each lane: p and q, of which q wins, and those that R2P names."""
         stage = self._last_stage
         write = self.write
         all_bits = (1 << PT) - 1

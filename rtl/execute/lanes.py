@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -25,19 +25,20 @@ _BOUND_CYCLES = 2
 class Lanes(Component):
     """Computes an instruction for one thread a lane.
 
-    Results come LANE_CYCLES after what they are made of, from registers. They are those of threads that execute the
-    instruction, with a value of 0 where one does not; what is written is for others to know.
+    Results are there LANE_CYCLES after their operands, from registers. They are those of threads
+    that execute the instruction, with a value of 0 where one does not; others decide what of them
+    is written.
 
-    The first one of every QUARTERS lanes, or of all, is full. What only such a lane can do passes it in parts, of one
-    of their threads each, and one stage more; the lanes keep their results until those of all parts are there,
-    LANE_CYCLES + 1 after the last one.
+    The first one of every QUARTERS lanes, or of all, is full. What only such a lane computes passes
+    it in parts, of one of their threads each, and one stage more; the lanes keep their results
+    until those of all parts are there, LANE_CYCLES + 1 after the last one.
 
     Members
     -------
     instruction : In(LaneInstruction)
     operands : In(Operands for each lane)
     part : In(LanePart)
-        What the full lanes have ``operands`` of: with a part, of the thread of that lane.
+        Whose ``operands`` the full lanes have: with a part, those of the thread of that lane.
     executes : In(1 bit for each lane)
         In the third stage, of a part in the cycle after it: the thread executes the instruction.
     results : Out(LaneResult for each lane)
@@ -45,9 +46,12 @@ class Lanes(Component):
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "instruction": In(LaneInstruction), "operands": In(data.ArrayLayout(Operands, params.lanes)),
-            "part": In(LanePart), "executes": In(params.lanes),
-            "results": Out(data.ArrayLayout(LaneResult, params.lanes))})
+            "instruction": In(LaneInstruction),
+            "operands": In(data.ArrayLayout(Operands, params.lanes)),
+            "part": In(LanePart),
+            "executes": In(params.lanes),
+            "results": Out(data.ArrayLayout(LaneResult, params.lanes)),
+        })
         self._parts = params.parts
         self.lanes = [
             Lane(number % QUAD, full=number % params.parts == 0, floats=params.floats)
@@ -55,23 +59,43 @@ class Lanes(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        second, third = Signal(LaneControl), Signal(LaneControl)
-        m.d.sync += [second.eq(self.instruction.control), third.eq(second)]
-        part: Any = self.part
-        parts = [part]
+        parts = self._delay_parts(m)
+        self._connect_lanes(m, parts[_BOUND_CYCLES].valid)
+        for number, lane in enumerate(self.lanes):
+            self._keep_result(m, number, lane, parts[LANE_CYCLES])
+        return m
+
+    def _delay_parts(self, m: Module) -> list[Any]:
+        """Beside the lanes: the part that is so many cycles behind its operands."""
+        parts: list[Any] = [self.part]
         for number in range(LANE_CYCLES):
-            parts.append(part := Signal(LanePart, name=f"part_{number}"))
+            part = Signal(LanePart, name=f"part_{number}")
             m.d.sync += part.eq(parts[number])
+            parts.append(part)
+        return parts
+
+    def _connect_lanes(self, m: Module, bounds: Value) -> None:
+        """Operands and control signals, which go along with the instruction."""
+        second = Signal(LaneControl)
+        third = Signal(LaneControl)
+        m.d.sync += second.eq(self.instruction.control)
+        m.d.sync += third.eq(second)
         for number, lane in enumerate(self.lanes):
             m.submodules[f"lane_{number}"] = lane
-            m.d.comb += [
-                lane.first.eq(self.instruction.control), lane.second.eq(second), lane.third.eq(third),
-                lane.bounds.eq(parts[_BOUND_CYCLES].valid), lane.operands.eq(self.operands[number])]
-            place = number % self._parts
-            full = self.lanes[number - place]
-            with m.If(~part.valid | (part.number == place)):
-                m.d.sync += self.results[number].eq(
-                    Mux(part.valid, full.result.as_value(), lane.result.as_value()))
-                with m.If(~self.executes[number]):
-                    m.d.sync += self.results[number].value.eq(0)
-        return m
+            m.d.comb += lane.operands.eq(self.operands[number])
+            m.d.comb += lane.first.eq(self.instruction.control)
+            m.d.comb += lane.second.eq(second)
+            m.d.comb += lane.third.eq(third)
+            m.d.comb += lane.bounds.eq(bounds)
+
+    def _keep_result(self, m: Module, number: int, lane: Lane, part: Any) -> None:
+        """A lane's result: its own; of a part that is its thread, that of its full lane."""
+        place = number % self._parts
+        full_lane = self.lanes[number - place]
+        result = self.results[number]
+        with m.If(~part.valid):
+            m.d.sync += result.eq(lane.result)
+        with m.Elif(part.number == place):
+            m.d.sync += result.eq(full_lane.result)
+        with m.If((~part.valid | (part.number == place)) & ~self.executes[number]):
+            m.d.sync += result.value.eq(0)

@@ -1,4 +1,4 @@
-"""A serial line: bytes of eight bits, least significant first, between a start bit and a stop bit."""
+"""A serial line: bytes of eight bits, least significant first, between a start and a stop bit."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
@@ -65,8 +65,8 @@ class UartReceiver(wiring.Component):
         m.submodules.synchronizer = FFSynchronizer(self.pin, line, init=1)
         m.d.sync += last_line.eq(line)
         with m.If(~is_receiving):
-            # To the middle of the start bit, less the cycle and a half by which its edge is noticed,
-            # and the first sample taken, too late.
+            # To the middle of the start bit, less the cycle and a half by which its edge is
+            # noticed, and the first sample taken, too late.
             m.d.sync += phase.eq((1 << _PHASE_BITS - 1) + 3 * self._phase_step // 2)
             m.d.sync += samples.eq(0)
             m.d.sync += remaining.eq(_START_BIT)

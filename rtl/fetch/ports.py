@@ -14,7 +14,7 @@ from rtl.layouts import (
 )
 from rtl.params import SmParams
 
-from .loader import TAG_BITS
+from .records import TAG_BITS
 
 __all__ = ["unit_ports"]
 

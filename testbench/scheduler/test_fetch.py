@@ -117,14 +117,14 @@ def test_the_predecoder_that_walks_says_the_same():
 def test_the_table_as_a_diagram():
     source, table = random.Random(8), InstructionDiagram(False, False)
     for word in table_words(source):
-        told, form, error = table.told(word), find(word), encoding_error(word, 255, False, False)
-        assert told.illegal == (error is WarpError.ILLEGAL_INSTR_ENCODING), f"{word:#018x}"
-        if form is not None and not told.illegal:
-            assert told.kind is kind_of(form), f"{word:#018x}"
+        facts, form, error = table.facts_of(word), find(word), encoding_error(word, 255, False, False)
+        assert facts.illegal == (error is WarpError.ILLEGAL_INSTR_ENCODING), f"{word:#018x}"
+        if form is not None and not facts.illegal:
+            assert facts.kind is kind_of(form), f"{word:#018x}"
             groups = register_groups(form, form.values(word))
             sizes = [max((size for name, size in groups.items() if form.fields[name] == place), default=0)
                      for place in PLACES]
-            assert [(0, 1, 2, 4)[code] for code in told.groups] == sizes, f"{word:#018x}"
+            assert [(0, 1, 2, 4)[code] for code in facts.groups] == sizes, f"{word:#018x}"
 
 
 @pytest.mark.parametrize(("word", "kind"), [

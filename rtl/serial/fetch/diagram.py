@@ -1,88 +1,116 @@
-"""Decision diagrams: functions of a word as nodes, each of which looks at one bit of it."""
+"""Decision diagrams: functions of a word as nodes, each of which reads one bit of it."""
 
 from collections.abc import Collection, Hashable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["Diagram"]
+__all__ = ["Decision", "Diagram", "Leaf"]
+
+
+class Leaf(NamedTuple):
+    """The value of a function."""
+
+    value: Any
+
+
+class Decision(NamedTuple):
+    """A node that reads a bit: the numbers of the nodes that follow if it is 0, and 1."""
+
+    bit: int
+    zero: int
+    one: int
 
 
 class Diagram:
-    """Nodes by their numbers. A node is a leaf with a value, or looks at a bit, on each way at the highest one first.
-    Nodes that are alike are one, so that a function has one number.
+    """An ordered, reduced decision diagram. On each path from a node the highest bit is read first;
+    equal nodes are one node, so that a function has one number.
 
     Attributes
     ----------
     nodes : list
-        A leaf's value, or of another node the bit, and what follows if that is 0, and 1.
+        By number.
     """
 
     def __init__(self) -> None:
-        self.nodes: list[tuple[Any] | tuple[int, int, int]] = []
-        self._numbers: dict[Hashable, int] = {}
-        self._chosen: dict[tuple[int, int, int], int] = {}
-        self._no, self._yes = self.leaf(False), self.leaf(True)
+        self.nodes: list[Leaf | Decision] = []
+        self._numbers: dict[Leaf | Decision, int] = {}
+        self._choices: dict[tuple[int, int, int], int] = {}
+        self._no = self.leaf(False)
+        self._yes = self.leaf(True)
 
     def leaf(self, value: Hashable) -> int:
-        """A function that always has that value."""
-        return self._number((value,))
+        """The function that always has that value."""
+        return self._number(Leaf(value))
 
     def where(self, bits: Mapping[int, int]) -> int:
-        """Whether these bits of the word are so."""
+        """Whether these bits of the word have these values."""
         node = self._yes
         for bit, value in sorted(bits.items()):
-            node = self._test(bit, *((self._no, node) if value else (node, self._no)))
+            node = self._decide(bit, self._no, node) if value else self._decide(bit, node, self._no)
         return node
 
     def among(self, bits: Collection[int], codes: Collection[int]) -> int:
         """Whether these bits, the lowest one of a code first, are one of the codes."""
         places = sorted(enumerate(bits), key=lambda place: -place[1])
 
-        def build(depth: int, left: list[int]) -> int:
-            if not left or depth == len(places):
-                return self._yes if left else self._no
+        def build(depth: int, codes: Collection[int]) -> int:
+            """For the codes that agree with the bits read before."""
+            if not codes:
+                return self._no
+            if depth == len(places):
+                return self._yes
             place, bit = places[depth]
-            return self._test(bit, *(build(depth + 1, [code for code in left if code >> place & 1 == value])
-                                     for value in (0, 1)))
+            zero = build(depth + 1, [code for code in codes if not code >> place & 1])
+            one = build(depth + 1, [code for code in codes if code >> place & 1])
+            return self._decide(bit, zero, one)
 
-        return build(0, list(codes))
+        return build(0, codes)
 
     def choose(self, condition: int, yes: int, no: int) -> int:
         """One function where a condition holds, and another one elsewhere."""
-        if condition in (self._yes, self._no) or yes == no:
-            return no if condition == self._no else yes
+        if condition == self._no:
+            return no
+        if condition == self._yes or yes == no:
+            return yes
         key = condition, yes, no
-        if key not in self._chosen:
-            bit = max(self._bit(node) for node in key)
-            self._chosen[key] = self._test(bit, *(
-                self.choose(*(self._behind(node, bit, value) for node in key)) for value in (0, 1)))
-        return self._chosen[key]
+        if key not in self._choices:
+            bit = max(self._bit_of(node) for node in key)
+            zero = self.choose(*(self._follow(node, bit, 0) for node in key))
+            one = self.choose(*(self._follow(node, bit, 1) for node in key))
+            self._choices[key] = self._decide(bit, zero, one)
+        return self._choices[key]
 
     def reached(self, root: int) -> list[int]:
-        """The nodes of a function, itself first."""
+        """The nodes of a function, breadth first, itself first."""
         found = {root: None}
         queue = [root]
-        for node in queue:
-            if self._bit(node) >= 0:
-                more = [each for each in self.nodes[node][1:] if each not in found]
-                found |= dict.fromkeys(more)
-                queue += dict.fromkeys(more)
+        for number in queue:
+            node = self.nodes[number]
+            if isinstance(node, Decision):
+                for follower in (node.zero, node.one):
+                    if follower not in found:
+                        found[follower] = None
+                        queue.append(follower)
         return queue
 
-    def _number(self, node: tuple[Any] | tuple[int, int, int]) -> int:
+    def _number(self, node: Leaf | Decision) -> int:
+        """The number of a node."""
         if node not in self._numbers:
             self._numbers[node] = len(self.nodes)
             self.nodes.append(node)
         return self._numbers[node]
 
-    def _test(self, bit: int, zero: int, one: int) -> int:
-        return zero if zero == one else self._number((bit, zero, one))
+    def _decide(self, bit: int, zero: int, one: int) -> int:
+        """The function that reads a bit first."""
+        return zero if zero == one else self._number(Decision(bit, zero, one))
 
-    def _bit(self, node: int) -> int:
-        """What a node looks at; -1 for a leaf."""
-        content = self.nodes[node]
-        return content[0] if len(content) == 3 else -1
+    def _bit_of(self, number: int) -> int:
+        """The bit that a node reads; -1 for a leaf."""
+        node = self.nodes[number]
+        return node.bit if isinstance(node, Decision) else -1
 
-    def _behind(self, node: int, bit: int, value: int) -> int:
-        """What a function is where a bit, at which nothing above it looks, has that value."""
-        content = self.nodes[node]
-        return content[1 + value] if len(content) == 3 and content[0] == bit else node
+    def _follow(self, number: int, bit: int, value: int) -> int:
+        """A function where a bit, which no node above it reads, has that value."""
+        node = self.nodes[number]
+        if isinstance(node, Decision) and node.bit == bit:
+            return node.one if value else node.zero
+        return number

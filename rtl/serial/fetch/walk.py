@@ -1,17 +1,25 @@
-"""The predecoder of a serial machine: a bit of the word after the other."""
+"""The predecoder of a serial machine: walks through the instruction table, a bit of the word a
+cycle."""
 
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from rtl.component import Component, pass_on
+from rtl.component import Component
 from rtl.fetch.outcomes import Condition, Outcomes
-from rtl.fetch.predecode import CONSTANT_FIELDS, PLACES, Predecoded, constant_of, has_group, kind_of
-from rtl.isa.errors import WarpError
+from rtl.fetch.predecode import (
+    CONSTANT_FIELDS,
+    PLACES,
+    Predecoded,
+    constant_of,
+    has_group,
+    kind_of,
+    refuse,
+)
 from rtl.isa.legality import exists, register_groups, rules
 from rtl.isa.rate import quarter_rules
 from rtl.isa.syntax import RZ, WORD_BITS, Field, Form
@@ -21,21 +29,22 @@ from rtl.pick import pick
 from rtl.wires import IN_BLOCKS
 from rtl.word import field_of
 
-from .diagram import Diagram
+from .diagram import Decision, Diagram, Leaf
 
-__all__ = ["InstructionDiagram", "WalkingPredecoder"]
+__all__ = ["InstructionDiagram", "WalkingPredecoder", "WordFacts"]
 
-_SIZES = (0, 1, 2, 4)
-"""Registers of a group; a place without one has none."""
+_GROUP_SIZES = (0, 1, 2, 4)
+"""Registers of a group, by the code of its size; a place without one has none."""
+_SINGLE = 1
 _NO_GROUPS = (0,) * len(PLACES)
-_TOLD = data.StructLayout({
-    "kind": InstructionKind, "quarter": 1, "constant": range(len(CONSTANT_FIELDS) + 1), "illegal": 1,
-    "groups": data.ArrayLayout(range(len(_SIZES)), len(PLACES))})
-"""What the form of a word says; of each of PLACES, the number of the size of the group that begins there."""
 
 
-class Told(NamedTuple):
-    """The same, of a leaf of the diagram."""
+class WordFacts(NamedTuple):
+    """What a leaf of the diagram says of a word.
+
+    ``groups``: of each of PLACES, the code of the size of the register group that begins there.
+    Other fields: see Predecoded.
+    """
 
     kind: InstructionKind = InstructionKind.REFUSED
     quarter: int = 0
@@ -44,131 +53,197 @@ class Told(NamedTuple):
     groups: tuple[int, ...] = _NO_GROUPS
 
 
-def _bits(fields: tuple[Field, ...]) -> list[int]:
-    """Where joined fields are in the word."""
-    return [lowest + bit for field in fields for lowest, width in field.pieces for bit in range(width)]
+def word_facts() -> data.StructLayout:
+    """WordFacts as bits."""
+    return data.StructLayout({
+        "kind": InstructionKind,
+        "quarter": 1,
+        "constant": range(len(CONSTANT_FIELDS) + 1),
+        "illegal": 1,
+        "groups": data.ArrayLayout(range(len(_GROUP_SIZES)), len(PLACES)),
+    })
 
 
 class InstructionDiagram:
-    """The instruction table as a diagram, whose leaves are of Told.
+    """The instruction table as a decision diagram, whose leaves are WordFacts.
 
     Attributes
     ----------
-    diagram, root : Diagram, int
+    diagram : Diagram
+    root : int
+        The node at which the word's first bit is read.
     """
 
     def __init__(self, floats: bool, doubles: bool) -> None:
         self.diagram = Diagram()
-        self._knobs = floats, doubles
-        illegal = self.diagram.leaf(Told(illegal=1))
-        self.root = illegal
+        self._floats = floats
+        self._doubles = doubles
+        self._illegal = self.diagram.leaf(WordFacts(illegal=1))
+        self.root = self._illegal
         # Forms with more fixed bits go before those that they are special cases of.
         for form in sorted(FORMS, key=lambda form: form.mask.bit_count()):
-            here = self._of_form(form, illegal) if exists(form, floats, doubles) else illegal
-            match = self.diagram.where({bit: form.match >> bit & 1 for bit in range(WORD_BITS) if form.mask >> bit & 1})
-            self.root = self.diagram.choose(match, here, self.root)
+            node = self._of_form(form) if exists(form, floats, doubles) else self._illegal
+            fixed_bits = {
+                bit: form.match >> bit & 1 for bit in range(WORD_BITS) if form.mask >> bit & 1}
+            self.root = self.diagram.choose(self.diagram.where(fixed_bits), node, self.root)
 
-    def told(self, word: int) -> Told:
+    def facts_of(self, word: int) -> WordFacts:
         """What it says of a word."""
         node = self.diagram.nodes[self.root]
-        while len(node) == 3:
-            node = self.diagram.nodes[node[1 + (word >> node[0] & 1)]]
-        return node[0]
+        while isinstance(node, Decision):
+            node = self.diagram.nodes[node.one if word >> node.bit & 1 else node.zero]
+        return node.value
 
-    def _when(self, condition: Condition, yes: int, no: int) -> int:
-        return self.diagram.choose(self.diagram.among(_bits(condition.fields), condition.codes), yes, no)
-
-    def _of_form(self, form: Form, illegal: int) -> int:
+    def _of_form(self, form: Form) -> int:
         """What a word of a form is."""
-        groups, where = Outcomes(form, partial(register_groups, form)), constant_of(form)
-        constant = 0 if where is None else CONSTANT_FIELDS.index(where) + 1
-
-        def sized(known: tuple[int, ...], quarter: int) -> int:
-            """With the sizes of the groups at the first places."""
-            if len(known) == len(PLACES):
-                return self.diagram.leaf(Told(kind_of(form), quarter, constant, groups=known))
-            names = [name for name in next(iter(groups)) if form.fields[name] == PLACES[len(known)]]
-            node = sized((*known, len(names)), quarter)
-            for name in names:
-                for code, size in enumerate(_SIZES[2:], 2):
-                    node = self._when(groups.when(partial(has_group, name, size)), sized((*known, code), quarter), node)
-            return node
-
-        node = sized((), 0)
+        node = self._of_groups(form, (), quarter=0)
         for rule in quarter_rules(form):
-            node = self._when(Outcomes(form, rule).when(bool), sized((), 1), node)
-        for rule in rules(form, *self._knobs):
-            node = self._when(Outcomes(form, rule).when(bool), illegal, node)
+            in_quarters = self._of_groups(form, (), quarter=1)
+            node = self._when(Outcomes(form, rule).when(bool), in_quarters, node)
+        for rule in rules(form, self._floats, self._doubles):
+            node = self._when(Outcomes(form, rule).when(bool), self._illegal, node)
         return node
 
+    def _of_groups(self, form: Form, sizes: tuple[int, ...], quarter: int) -> int:
+        """What a word of a form is, if these are the sizes of the groups at the first places."""
+        if len(sizes) == len(PLACES):
+            place = constant_of(form)
+            constant = 0 if place is None else CONSTANT_FIELDS.index(place) + 1
+            return self.diagram.leaf(WordFacts(kind_of(form), quarter, constant, groups=sizes))
+        groups = Outcomes(form, partial(register_groups, form))
+        place = PLACES[len(sizes)]
+        names = [name for name in next(iter(groups)) if form.fields[name] == place]
+        node = self._of_groups(form, (*sizes, len(names)), quarter)
+        for name in names:
+            for code, size in enumerate(_GROUP_SIZES):
+                if code > _SINGLE:
+                    larger = self._of_groups(form, (*sizes, code), quarter)
+                    is_larger = groups.when(partial(has_group, name, size))
+                    node = self._when(is_larger, larger, node)
+        return node
 
-_diagram = cache(InstructionDiagram)
+    def _when(self, condition: Condition, yes: int, no: int) -> int:
+        """One function where a condition holds, and another one elsewhere."""
+        bits = _bits_of(condition.fields)
+        return self.diagram.choose(self.diagram.among(bits, condition.codes), yes, no)
+
+
+def _bits_of(fields: tuple[Field, ...]) -> list[int]:
+    """Where joined fields are in the word."""
+    pieces = (piece for field in fields for piece in field.pieces)
+    return [lowest + bit for lowest, width in pieces for bit in range(width)]
+
+
+_diagram_of = cache(InstructionDiagram)
 
 
 class WalkingPredecoder(Component):
-    """Says the same as a Predecoder, of what is no illegal encoding: walks through the instruction table, which is a
-    decision diagram in block RAM, with a bit of the word in a cycle, and then looks at one register field after the
-    other.
+    """Decodes a word by the instruction table, step by step. ::
+
+        works --> WALK: a node of the diagram a cycle --> REGISTERS: a place a cycle --> over
+
+    WALK reads the table, a decision diagram in block RAM: a node names a bit of the word, and the
+    node that follows if it is 0, or 1. At a leaf it is known what the form says. Then REGISTERS
+    compares the register numbers, one place of the word after the other.
+
+    It says the same as a Predecoder, but of a word with an illegal encoding only that.
 
     Members
     -------
     word, registers
-        See Predecoder; they stay while it ``works``.
+        See Predecoder; they are stable while ``works`` is 1.
     works : In(1)
-        It does, from the first node on.
+        Decodes, from the first node on.
     over, predecoded : Out(1), Out(Predecoded)
-        For one cycle: this is what it is. It stays until ``works`` begins again.
+        For one cycle: the result, which is kept until ``works`` rises again.
     """
 
     def __init__(self, floats: bool, doubles: bool) -> None:
-        self._table = _diagram(floats, doubles)
-        super().__init__({"word": In(WORD_BITS), "registers": In(9), "works": In(1), "over": Out(1),
-                          "predecoded": Out(Predecoded)})
+        diagram = _diagram_of(floats, doubles)
+        numbers = {
+            node: number for number, node in enumerate(diagram.diagram.reached(diagram.root))}
+        self._number_bits = ceil_log2(len(numbers))
+        self._node = data.StructLayout({
+            "is_leaf": 1,
+            "content": data.UnionLayout({
+                "decision": data.StructLayout({
+                    "bit": range(WORD_BITS),
+                    "zero": self._number_bits,
+                    "one": self._number_bits,
+                }),
+                "facts": word_facts(),
+            }),
+        })
+        self._rows: list[Any] = [
+            _row_of(diagram.diagram.nodes[node], numbers) for node in numbers]
+        super().__init__({
+            "word": In(WORD_BITS),
+            "registers": In(9),
+            "works": In(1),
+            "over": Out(1),
+            "predecoded": Out(Predecoded),
+        })
+        self._facts: Any = Signal(word_facts())
+        """What the leaf says."""
+        self._has_facts = Signal()
+        """The walk is over; registers are checked."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        diagram = self._table.diagram
-        reached = diagram.reached(self._table.root)
-        numbers, number_bits = {node: number for number, node in enumerate(reached)}, ceil_log2(len(reached))
-        test = data.StructLayout({"bit": range(WORD_BITS), "zero": number_bits, "one": number_bits})
-        node_shape = data.StructLayout({
-            "leaf": 1, "content": data.UnionLayout({"test": test, "told": _TOLD})})
-        rows = []
-        for content in (diagram.nodes[node] for node in reached):
-            if len(content) == 3:
-                bit, *behind = content
-                zero, one = (numbers[node] for node in behind)
-                rows.append({"leaf": 0, "content": {"test": {"bit": bit, "zero": zero, "one": one}}})
-            else:
-                rows.append({"leaf": 1, "content": {"told": content[0]._asdict()}})
-        m.submodules.nodes = nodes = memory.Memory(
-            shape=node_shape, depth=1 << number_bits, init=rows, attrs=IN_BLOCKS)
-        port, node, told = nodes.read_port(domain="comb"), Signal(node_shape), Signal(_TOLD)
-
-        # Walk.
-        test, found = node.content.test, Signal()
-        ahead = Mux(self.word.bit_select(test.bit, 1), test.one, test.zero)
-        m.d.comb += port.addr.eq(Mux(self.works, ahead, 0))
-        m.d.sync += [node.eq(port.data), found.eq(self.works & (found | node.leaf))]
-        with m.If(self.works & ~found):
-            m.d.sync += told.eq(node.content.told)
-
-        # Look at registers: whether one is beyond those of the launch, and whether a group of them is not aligned.
-        place, beyond, misaligned = Signal(range(len(PLACES))), Signal(), Signal()
-        number, size = (pick(each, place) for each in ((field_of(self.word, each) for each in PLACES), told.groups))
-        extra, used = Cat(size[1], size.all()), size.any() & (number != RZ)
-        m.d.sync += [place.eq(Mux(found, place + 1, 0)), self.over.eq(found & (place == len(PLACES) - 1))]
-        with m.If(self.works & ~found):
-            m.d.sync += [beyond.eq(0), misaligned.eq(0)]
-        with m.Elif(found & used):
-            m.d.sync += [
-                beyond.eq(beyond | (number + extra >= self.registers)),
-                misaligned.eq(misaligned | (number & extra).any())]
-
-        pass_on(m, told, self.predecoded, "kind", "quarter", "constant")
-        with m.If(told.illegal | beyond | misaligned):
-            m.d.comb += [
-                self.predecoded.kind.eq(InstructionKind.REFUSED),
-                self.predecoded.error.eq(Mux(told.illegal, WarpError.ILLEGAL_INSTR_ENCODING.value, Mux(
-                    beyond, WarpError.OOR_REG.value, WarpError.MISALIGNED_REG.value)))]
+        self._walk(m)
+        is_out_of_range, is_misaligned = self._check_registers(m)
+        facts = self._facts
+        m.d.comb += self.predecoded.kind.eq(facts.kind)
+        m.d.comb += self.predecoded.quarter.eq(facts.quarter)
+        m.d.comb += self.predecoded.constant.eq(facts.constant)
+        refuse(m, self.predecoded, facts.illegal, is_out_of_range, is_misaligned)
         return m
+
+    def _walk(self, m: Module) -> None:
+        """WALK: from the root, row 0, to a leaf. ``_has_facts`` follows the leaf by a cycle; until
+        then what is read as facts may be a decision."""
+        m.submodules.nodes = nodes = memory.Memory(
+            shape=self._node, depth=1 << self._number_bits, init=self._rows, attrs=IN_BLOCKS)
+        port: Any = nodes.read_port(domain="comb")
+        node: Any = Signal(self._node)
+        decision = node.content.decision
+        with m.If(~self.works):
+            m.d.comb += port.addr.eq(0)
+        with m.Elif(self.word.bit_select(decision.bit, 1)):
+            m.d.comb += port.addr.eq(decision.one)
+        with m.Else():
+            m.d.comb += port.addr.eq(decision.zero)
+        m.d.sync += node.eq(port.data)
+        m.d.sync += self._has_facts.eq(self.works & (self._has_facts | node.is_leaf))
+        with m.If(self.works & ~self._has_facts):
+            m.d.sync += self._facts.eq(node.content.facts)
+
+    def _check_registers(self, m: Module) -> tuple[Value, Value]:
+        """REGISTERS: whether a register is beyond those of the launch, and whether a group of
+        registers is not aligned to its size."""
+        place = Signal(range(len(PLACES)))
+        is_out_of_range = Signal()
+        is_misaligned = Signal()
+        number = pick((field_of(self.word, each) for each in PLACES), place)
+        size = pick(self._facts.groups, place)
+        more = Cat(size[1], size.all())         # registers behind the first one: 0, 1 or 3
+        is_used = size.any() & (number != RZ)
+        m.d.sync += place.eq(Mux(self._has_facts, place + 1, 0))
+        m.d.sync += self.over.eq(self._has_facts & (place == len(PLACES) - 1))
+        with m.If(self.works & ~self._has_facts):
+            m.d.sync += is_out_of_range.eq(0)
+            m.d.sync += is_misaligned.eq(0)
+        with m.Elif(self._has_facts & is_used):
+            with m.If(number + more >= self.registers):
+                m.d.sync += is_out_of_range.eq(1)
+            with m.If((number & more).any()):
+                m.d.sync += is_misaligned.eq(1)
+        return is_out_of_range, is_misaligned
+
+
+def _row_of(node: Leaf | Decision, numbers: dict[int, int]) -> dict[str, Any]:
+    """A node of the diagram, as a row of the memory of nodes."""
+    if isinstance(node, Leaf):
+        return {"is_leaf": 1, "content": {"facts": node.value._asdict()}}
+    decision = {"bit": node.bit, "zero": numbers[node.zero], "one": numbers[node.one]}
+    return {"is_leaf": 0, "content": {"decision": decision}}

@@ -19,6 +19,7 @@ __all__ = [
     "SEGMENTS",
     "SHIFT_BITS",
     "SIZES",
+    "THREAD_BITS",
     "WORD_BITS",
     "ConversionInstruction",
     "ConversionOperation",
@@ -36,7 +37,9 @@ WORD_BITS = 32
 CONSTANT_ADDRESS_BITS = 17
 """Width of the address of a constant's upper word, in bytes: an operand's has 16 bits."""
 ENTRY_BITS = 2
-"""Width of the number of an instruction in the unit."""
+"""Width of the number of an instruction in the unit, see :class:`~rtl.convert.entries.EntryTable`.
+"""
+THREAD_BITS = ceil_log2(WARP_THREADS)
 SHIFT_BITS = ceil_log2(DOUBLE_BITS)
 """Width of how far something that wide is shifted."""
 SIZES = (8, 16, 32, 64)

@@ -349,8 +349,8 @@ class Function(wiring.Component):
             m.d.comb += result.bits.eq(0)
         m.d.comb += result.exponent.eq(outcome.exponent)
         m.d.comb += result.negative.eq(outcome.negative)
-        m.d.comb += result.excess.eq(outcome.is_infinite)
-        m.d.comb += result.none.eq(outcome.is_nan)
+        m.d.comb += result.overflows.eq(outcome.is_infinite)
+        m.d.comb += result.is_nan.eq(outcome.is_nan)
 
 
 def _delayed(m: Module, value: Any, cycles: int) -> Any:

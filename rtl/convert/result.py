@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.isa.functions import OF_DOUBLES
 
-from .bound import IntegerBound
+from .bound import IntegerBound, UnboundedInteger
 from .formats import DOUBLE, HALF, SINGLE, result_formats
 from .instruction import (
     DOUBLE_BITS,
@@ -42,19 +42,10 @@ class _PackedResult(data.Struct):
     """It is rounded up."""
     is_inverted: unsigned(1)
     """It is negated."""
-    excess: unsigned(1)
+    overflows: unsigned(1)
     """It is to be an integer, and larger than any."""
-    none: unsigned(1)
-    """It is to be an integer, and no number."""
-
-
-class _AddedResult(data.Struct):
-    """Add to bound: a rounded result. Fields are those of IntegerBound."""
-
-    bits: unsigned(DOUBLE_BITS)
-    negative: unsigned(1)
-    excess: unsigned(1)
-    none: unsigned(1)
+    is_nan: unsigned(1)
+    """It is to be an integer, and not a number."""
 
 
 class ConversionResult(wiring.Component):
@@ -122,7 +113,9 @@ class ConversionResult(wiring.Component):
         self._float_is_rounded = Signal(name="float_is_rounded")
         """It is not a special one."""
         self._packed: Any = Signal(_PackedResult, name="packed")
-        self._added: Any = Signal(_AddedResult, name="added")
+        """Pack to add."""
+        self._added: Any = Signal(UnboundedInteger, name="added")
+        """Add to bound; only F2I makes an integer, and anything but bits."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -262,15 +255,15 @@ class ConversionResult(wiring.Component):
         fill = Signal()
         exponent = Signal(DOUBLE.exponent)
         m.d.comb += hidden.eq(~0)
-        with m.If(saturates & (shifted.negative | shifted.none)):
+        with m.If(saturates & (shifted.negative | shifted.is_nan)):
             m.d.comb += exponent.eq(0)
-        with m.Elif(shifted.none):
+        with m.Elif(shifted.is_nan):
             m.d.comb += exponent.eq(self._special)
             m.d.comb += fill.eq(1)
         with m.Elif(saturates & (
-                shifted.excess | (self._is_at_least_one & ~self._is_underflow))):
+                shifted.overflows | (self._is_at_least_one & ~self._is_underflow))):
             m.d.comb += exponent.eq(self._bias)
-        with m.Elif(shifted.excess):
+        with m.Elif(shifted.overflows):
             m.d.comb += exponent.eq(self._special)
         with m.Elif(self._is_underflow):
             m.d.comb += exponent.eq(0)
@@ -292,13 +285,13 @@ class ConversionResult(wiring.Component):
                 m.d.comb += exponent.eq(shifted.exponent - shifted.count)
 
         # A NaN in double precision has but the highest bit of its fraction.
-        is_double_nan = shifted.none & (instruction.to_size == size_code(DOUBLE_BITS))
+        is_double_nan = shifted.is_nan & (instruction.to_size == size_code(DOUBLE_BITS))
         fills = Cat((fill & ~is_double_nan).replicate(DOUBLE.fraction - 1), fill)
         kept = self._magnitude[_FRACTION:-1]
         fraction = (kept & ~hidden) | (fills & hidden)
         # An integer 0 has no sign.
         has_sign = ~self._is(ConversionOperation.INTEGER_TO_FLOAT) | self._magnitude[-1]
-        negative = shifted.negative & ~shifted.none & ~saturates & has_sign
+        negative = shifted.negative & ~shifted.is_nan & ~saturates & has_sign
         with m.Switch(self._format_code):
             for code, form in self._formats.items():
                 # Without F2F a double is made of an integer, and is never a special one.
@@ -316,8 +309,8 @@ class ConversionResult(wiring.Component):
         packed = self._packed
         to_integer = self._is(ConversionOperation.FLOAT_TO_INTEGER)
         m.d.sync += packed.is_inverted.eq(to_integer & shifted.negative)
-        m.d.sync += packed.excess.eq(to_integer & shifted.excess)
-        m.d.sync += packed.none.eq(to_integer & shifted.none)
+        m.d.sync += packed.overflows.eq(to_integer & shifted.overflows)
+        m.d.sync += packed.is_nan.eq(to_integer & shifted.is_nan)
         with m.If(to_integer):
             m.d.sync += packed.bits.eq(self._integer[1:])
             m.d.sync += packed.adds_one.eq(self._rounds_up)
@@ -342,8 +335,8 @@ class ConversionResult(wiring.Component):
         bits = packed.bits ^ packed.is_inverted.replicate(DOUBLE_BITS)
         m.d.sync += added.bits.eq(bits + (packed.is_inverted ^ packed.adds_one))
         m.d.sync += added.negative.eq(packed.is_inverted)
-        m.d.sync += added.excess.eq(packed.excess)
-        m.d.sync += added.none.eq(packed.none)
+        m.d.sync += added.overflows.eq(packed.overflows)
+        m.d.sync += added.is_nan.eq(packed.is_nan)
 
     def _bound(self, m: Module) -> None:
         """Bound: an integer within its type. What is no integer passes as it is, but for a
@@ -356,12 +349,9 @@ class ConversionResult(wiring.Component):
         is_flushed = (
             self._refits() & instruction.flush & is_single
             & (SINGLE.exponent_of(added.bits) == 0))
-        m.d.comb += bound.number.eq(added.bits)
+        m.d.comb += bound.number.eq(added)
         with m.If(is_flushed):
-            m.d.comb += bound.number[:WORD_BITS - 1].eq(0)
-        m.d.comb += bound.negative.eq(added.negative)
-        m.d.comb += bound.excess.eq(added.excess)
-        m.d.comb += bound.none.eq(added.none)
+            m.d.comb += bound.number.bits[:WORD_BITS - 1].eq(0)
         m.d.comb += bound.size.eq(size_code(DOUBLE_BITS))
         with m.If(to_integer):
             m.d.comb += bound.size.eq(instruction.to_size)

@@ -1,4 +1,4 @@
-"""The conversion unit: POPC, FLO, I2I, I2F, F2I, F2F and MUFU, in order, in three steps that overlap.
+"""The conversion unit: POPC, FLO, I2I, I2F, F2I, F2F and MUFU, in order, in overlapping steps.
 
 ============  ==========================================================================
 module        content

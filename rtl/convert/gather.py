@@ -69,7 +69,7 @@ class GatherStep(Component):
         return m
 
     def _allocate(self, m: Module) -> None:
-        """An entry for the instruction that comes, when the request of the one before it is taken."""
+        """An entry for the instruction that comes, when the request before it is taken."""
         arriving = self.arriving
         instruction = arriving.payload
         allocated = self.allocate.payload

@@ -1,4 +1,4 @@
-"""The first stages: the source as a magnitude, a sign, and how far the magnitude is to be shifted."""
+"""The first stages: the source as a magnitude, a sign, and how far that is to be shifted."""
 
 from typing import Any
 

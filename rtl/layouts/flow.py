@@ -1,6 +1,6 @@
 """The flow unit: instructions in, what becomes of the warp out."""
 
-from amaranth.hdl import unsigned
+from amaranth.hdl import Value, unsigned
 from amaranth.lib import data, enum
 
 from rtl.isa.errors import WarpError
@@ -12,7 +12,47 @@ from .stack import StackConfiguration, StackOperation, ThreadCode, ThreadCodes
 __all__ = ["FlowInstruction", "FlowOperation", "TrapMove", "flow_launch", "flow_request", "flow_result"]
 
 
-class FlowOperation(enum.Enum, shape=5):
+class FlowOperationView(enum.EnumView):
+    """A :class:`FlowOperation` in hardware, with its predicates."""
+
+    @property
+    def concerns_all(self) -> Value:
+        """All active threads execute it: it has no guard, and pushes a token."""
+        return self._is_one_of(
+            FlowOperation.PUSH, FlowOperation.CALL, FlowOperation.PUSH_QUAD,
+            FlowOperation.ENTER_TRAP)
+
+    @property
+    def retries_on_error(self) -> Value:
+        """The trap unit makes a warp do it, and it may fail: then the warp stays where it is."""
+        return self._is_one_of(
+            FlowOperation.ENTER_TRAP, FlowOperation.LEAVE_TRAP, FlowOperation.RESTORE)
+
+    @property
+    def gives_code(self) -> Value:
+        """The threads that execute it leave, with the instruction's code."""
+        return self._is_one_of(FlowOperation.LEAVE, FlowOperation.LAUNCH)
+
+    @property
+    def ends_warp(self) -> Value:
+        """All threads get the instruction's code."""
+        return self._is_one_of(FlowOperation.TERMINATE)
+
+    @property
+    def clears_codes(self) -> Value:
+        """All threads lose their code, but those that leave."""
+        return self._is_one_of(FlowOperation.RESTORE, FlowOperation.LAUNCH)
+
+    @property
+    def clears_living_codes(self) -> Value:
+        """Threads that live lose their code."""
+        return self._is_one_of(FlowOperation.ENTER_TRAP, FlowOperation.POP_QUAD)
+
+    def _is_one_of(self, *operations: "FlowOperation") -> Value:
+        return self.as_value().matches(*(each.value for each in operations))
+
+
+class FlowOperation(enum.Enum, shape=5, view_class=FlowOperationView):
     """What a flow instruction does, apart from where its target comes from."""
 
     NONE = 0

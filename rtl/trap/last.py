@@ -1,93 +1,113 @@
-"""What each warp did last, in a machine with one instruction under way."""
+"""Where a warp comes back to in a machine with one instruction in flight."""
 
 from typing import Any
 
-from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.hdl import Assert, Module, Mux, Signal, Value
 from amaranth.lib import data, memory
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
-from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import ReturnFromTrapMode
-from rtl.isa.table import BY_NAME
-from rtl.layouts import EventLayout, InstructionKind, error_event, issued
+from rtl.layouts import EventLayout, InstructionKind, error_event, issued, of_instruction, of_stack
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 from rtl.wires import IN_BLOCKS
-from rtl.word import field_of
 from rtl.words import Words
+
+from .decode import return_mode
+from .returns import ReturnPoints
 
 __all__ = ["LastInstructions"]
 
-(_RTT,) = BY_NAME["RTT"]
-_ALIGNED = 3
+_ALIGNED_BITS = 3
 """Bits of an instruction's address that are 0."""
-_ERROR_BITS = max(error.value for error in WarpError).bit_length()
+_CODE_BITS = max(error.value for error in WarpError).bit_length()
 
 
-class LastInstructions(Component):
+class LastInstructions(ReturnPoints):
     """Keeps each warp's last instruction, in block RAM, and what was wrong with it.
 
-    A warp that enters the trap comes back to it if it has failed, or is a BAR of which the arrival was taken back:
-    nothing has issued behind it, or nothing that counts. When the warp leaves, its last instruction is the RTT.
+    What has failed, or was withdrawn from its barrier, is the last instruction of its warp: nothing
+    has issued behind it. When the warp leaves, its last instruction is the RTT. The last
+    instruction is read with ``issued``, for the ENTER or LEAVE that issues, before that is
+    dispatched.
 
     Members
     -------
     issued : In(EventLayout of issued)
-    failed, stack : In(error_event), In(error_event)
-        Of the instruction that is under way; and of a line of a stack, which is of no instruction.
-    withdrawn : In(valid and warp)
-    inside, failing, entered, ended : In(warps)
-        See WarpTraps: inside the trap; had an error outside, before this cycle; enters; begins, or ends.
-    warp, again, pc, mode : In, Out(1), Out(32), Out(ReturnFromTrapMode)
-        A warp that enters or leaves, its instruction being the one that was issued last: whether it comes back to its
-        last one, that one's address, and how it leaves if that is RTT.
-    status_warp, error : In, Out(WarpError)
-        The error that a warp entered the trap with; if it failed.
+        The one instruction in flight, in any cycle before its dispatch.
+
+    The others are those of ReturnPoints. An error of a line of a stack, which is of no instruction,
+    waits for a cycle without an instruction's error, and counts only if the warp has no other one.
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._params = params
-        warps, warp = params.warps, params.warp_bits
-        super().__init__({
-            "issued": In(EventLayout(issued(params))), "failed": In(error_event(params)),
-            "stack": In(error_event(params)), "withdrawn": In(data.StructLayout({"valid": 1, "warp": warp})),
-            **dict.fromkeys(("inside", "failing", "entered", "ended"), In(warps)), "warp": In(warp), "again": Out(1),
-            "pc": Out(32), "mode": Out(ReturnFromTrapMode), "status_warp": In(warp), "error": Out(WarpError)})
+        super().__init__(params, issued=In(EventLayout(issued(params))))
+        self._warps = params.warps
+        self._event = error_event(params)
+        self._returns_to_last = Signal(params.warps, name="returns_to_last")
+        """Warps that come back to their last instruction."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        warps, came, failed, stack = self._params.warps, self.issued.payload, self.failed, self.stack
-        last: Any = data.StructLayout({"place": 32 - _ALIGNED, "mode": ReturnFromTrapMode})
-        m.submodules.last = words = memory.Memory(shape=last, depth=warps, init=[], attrs=IN_BLOCKS)
-        read, write, returns = words.read_port(), words.write_port(), Signal(warps)
-        injected = (came.kind == InstructionKind.ENTER) | (came.kind == InstructionKind.LEAVE)
-        m.d.comb += [
-            read.addr.eq(came.warp), read.en.eq(self.issued.valid), write.addr.eq(came.warp),
-            write.en.eq(self.issued.valid & ~injected & ~returns.bit_select(came.warp, 1)),
-            write.data.place.eq(came.pc[_ALIGNED:]), write.data.mode.eq(field_of(came.word, _RTT.fields["mode"])),
-            self.pc[_ALIGNED:].eq(read.data.place), self.mode.eq(read.data.mode),
-            self.again.eq(returns.bit_select(self.warp, 1))]
-
-        # Whether it comes back to it.
-        counts = failed.valid & ~self.inside.bit_select(failed.warp, 1)
-        comes = one_hot(failed.warp, warps, counts) | one_hot(self.withdrawn.warp, warps, self.withdrawn.valid)
-        m.d.sync += returns.eq((returns | comes) & ~(self.entered | self.ended))
-
-        # Why it failed. A line of a stack waits for a cycle without an instruction's error, and says nothing of a warp
-        # that has another one.
-        m.submodules.errors = errors = Words(_ERROR_BITS, warps, ram_style="distributed")
-        waits, code = Signal(error_event(self._params)), Signal(_ERROR_BITS)
-        m.d.comb += self.error.as_value().eq(code)
-        m.d.comb += code.eq(errors.read(m, self.status_warp))
-        errors.write(m, counts | waits.valid, Mux(counts, failed.warp, waits.warp),
-                     Mux(counts, failed.error.as_value(), waits.error.as_value()))
-        with m.If(~counts):
-            m.d.sync += waits.valid.eq(0)
-        with m.If(stack.valid):
-            m.d.sync += [
-                waits.eq(stack),
-                waits.valid.eq(~((self.inside | self.failing).bit_select(stack.warp, 1)
-                                 | (counts & (failed.warp == stack.warp))))]
-        m.d.sync += Assert(~(counts & returns.bit_select(failed.warp, 1)), "a warp's last instruction fails twice")
+        failed = Signal(self._event)
+        counts = Signal()
+        m.d.comb += failed.eq(of_instruction(self.errors))
+        m.d.comb += counts.eq(failed.valid & ~self.inside.bit_select(failed.warp, 1))
+        self._keep_instruction(m)
+        self._keep_whether_to_return(m, failed, counts)
+        self._keep_error(m, failed, counts)
         return m
+
+    def _keep_instruction(self, m: Module) -> None:
+        """The last instruction's address, and its mode if it is RTT. One to which the warp will
+        come back stays."""
+        instruction = self.issued.payload
+        last: Any = data.StructLayout({"place": 32 - _ALIGNED_BITS, "mode": ReturnFromTrapMode})
+        m.submodules.last = words = memory.Memory(
+            shape=last, depth=self._warps, init=[], attrs=IN_BLOCKS)
+        read = words.read_port()
+        write = words.write_port()
+        is_injected = (instruction.kind == InstructionKind.ENTER) | (
+            instruction.kind == InstructionKind.LEAVE)
+        keeps_last = self._returns_to_last.bit_select(instruction.warp, 1)
+        m.d.comb += read.addr.eq(instruction.warp)
+        m.d.comb += read.en.eq(self.issued.valid)
+        m.d.comb += write.addr.eq(instruction.warp)
+        m.d.comb += write.en.eq(self.issued.valid & ~is_injected & ~keeps_last)
+        m.d.comb += write.data.place.eq(instruction.pc[_ALIGNED_BITS:])
+        m.d.comb += write.data.mode.eq(return_mode(instruction.word))
+
+        m.d.comb += self.mode.eq(read.data.mode)
+        with m.If(self._returns_to_last.bit_select(self.dispatch.payload.warp, 1)):
+            m.d.comb += self.pc[_ALIGNED_BITS:].eq(read.data.place)
+        with m.Else():
+            m.d.comb += self.pc.eq(self.dispatch.payload.pc)
+
+    def _keep_whether_to_return(self, m: Module, failed: Any, counts: Value) -> None:
+        """Which warps come back to their last instruction, until they enter, or end."""
+        warps = self._warps
+        returns = self._returns_to_last
+        sets = one_hot(failed.warp, warps, counts) | one_hot(
+            self.withdrawn.payload, warps, self.withdrawn.valid)
+        m.d.sync += returns.eq((returns | sets) & ~(self.entered | self.ended))
+        m.d.sync += Assert(
+            ~(counts & returns.bit_select(failed.warp, 1)),
+            "a warp's last instruction fails twice")
+
+    def _keep_error(self, m: Module, failed: Any, counts: Value) -> None:
+        """Why a warp failed."""
+        stack = of_stack(self.errors)
+        waiting = Signal(self._event)
+        m.submodules.errors = errors = Words(_CODE_BITS, self._warps, ram_style="distributed")
+        m.d.comb += self.error.as_value().eq(errors.read(m, self.status_warp))
+        errors.write(
+            m, counts | waiting.valid, Mux(counts, failed.warp, waiting.warp),
+            Mux(counts, failed.error.as_value(), waiting.error.as_value()))
+        has_other_error = (self.inside | self.failed).bit_select(stack.warp, 1) | (
+            counts & (failed.warp == stack.warp))
+        with m.If(~counts):
+            m.d.sync += waiting.valid.eq(0)
+        with m.If(stack.valid):
+            m.d.sync += waiting.eq(stack)
+            m.d.sync += waiting.valid.eq(~has_other_error)

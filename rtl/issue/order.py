@@ -141,10 +141,10 @@ class WarpPriority(Component):
         return m
 
     def _prefer(self, m: Module, is_greedy: Signal) -> None:
-        """Windows, and the warp that issued last."""
+        """Windows, and the warp that issued last. A window shows two cycles after it has begun."""
         is_window = Signal()
         m.d.sync += self.clock.eq(self.clock + 1)
-        m.d.comb += is_window.eq(self.clock[(self._window - 1).bit_length():].all())
+        m.d.sync += is_window.eq(self.clock[(self._window - 1).bit_length():].all())
         with m.If(self.clock.all()):
             m.d.sync += self.favoured.eq(self.favoured.rotate_left(1))
         with m.If(self.issued.any()):

@@ -19,7 +19,7 @@ from rtl.fpga.flat import plain_ports
 from rtl.fpga.units import UNITS
 from rtl.host.debugger import DebuggerRegisters
 from rtl.issue import IssueUnit
-from rtl.issue.operations import OperationChooser
+from rtl.issue.operations import OperationArbiter
 from rtl.layouts import Event, EventLayout, LaneWriterPort, StackPort
 from rtl.params import PRESETS
 from rtl.serial.fetch import SerialFetch
@@ -44,7 +44,7 @@ _ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
 _SEE = re.compile(r"See (\w+)\.(?: |$)")
 _ELSEWHERE: dict[str, type] = {part.__name__: part for part in (
     CallReturnStack, ConversionUnit, DebuggerRegisters, FetchUnit, FlowUnit, IssueUnit, LaneWriterPort,
-    OperationChooser, SerialFetch, Sm, StackPort, TrapUnit)}
+    OperationArbiter, SerialFetch, Sm, StackPort, TrapUnit)}
 """Where docstrings say that ports are described."""
 
 

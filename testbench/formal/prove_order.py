@@ -66,7 +66,7 @@ class _Spec(Elaboratable):
 
 
 def _goes_before(order: Order, i: int, j: int) -> Value:
-    return ~order._later[i, j] if i < j else order._later[j, i]
+    return ~order._is_later[i, j] if i < j else order._is_later[j, i]
 
 
 def _is_order(order: Order, count: int) -> Value:
@@ -76,7 +76,7 @@ def _is_order(order: Order, count: int) -> Value:
 
 
 THEOREM = Theorem(_Spec, depth=2, reach=10, faults=(
-    Fault("rtl.issue.order", "(~self._later[j, i] if j < i else self._later[i, j])",
-          "(~self._later[j, i] if j < i else ~self._later[i, j])"),
-    Fault("rtl.issue.order", "m.d.sync += later.eq(1)", "m.d.sync += later.eq(~later)"),
+    Fault("rtl.issue.order", "return ~self._is_later[i, j] if i < j else self._is_later[j, i]",
+          "return ~self._is_later[i, j] if i < j else ~self._is_later[j, i]"),
+    Fault("rtl.issue.order", "m.d.sync += is_later.eq(1)", "m.d.sync += is_later.eq(~is_later)"),
     Fault("rtl.issue.order", "with m.If(behind[j]):", "with m.If(behind[j] & ~behind[1]):")))

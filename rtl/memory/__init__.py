@@ -5,7 +5,8 @@ module       content
 ============ ==========================================================================
 unit         everything, joined
 front        instructions that wait, get a slot, and have their registers gathered
-decode       what a word says, from the instruction table; ``instruction`` the result, and what the rooms exchange
+decode       what a word says, from the instruction table
+instruction  the decoded form, and what the parts hand to each other
 addresses    the address stage, which judges addresses against ``limits``
 operands     places and data of the threads in flight
 access       the access stage: instructions in order; it is the coalescer
@@ -16,7 +17,7 @@ line_memory  where their words are
 crossbar     words between threads and banks
 banks        shared memory
 atomic       atomic operations
-writeback    results and the ends of instructions
+writeback    results; instructions retire
 ports        the ports of the whole unit
 ============ ==========================================================================
 """

@@ -1,6 +1,6 @@
 """The address stage: the place of each thread's access, and the first thread that has an error."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data
@@ -199,6 +199,17 @@ class _FailingBeat(data.Struct):
     is_constant: unsigned(1)
 
 
+class _InSpace(NamedTuple):
+    """PLACE: the space that a thread's address falls into, and the address in it."""
+
+    in_window: Value
+    is_shared: Value
+    is_local: Value
+    is_second: Value
+    """It is local memory or the constant bank."""
+    inner: Value
+
+
 class AddressStage(Component):
     """Takes a beat of address registers a cycle, in four stages. ::
 
@@ -361,15 +372,10 @@ class AddressStage(Component):
         lane_bits = ceil_log2(self._params.lanes)
         return Cat(Const(lane, lane_bits), self._summed.beat)[:_THREAD_BITS]
 
-    def _place_thread(self, m: Module, lane: int) -> None:
-        """PLACE: the place of a lane's thread, and what is wrong with it."""
-        summed = self._summed
-        space = summed.space
-        limits = summed.job.limits
-        address = summed.addresses[lane]
-        executes = summed.job.threads.word_select(summed.beat, self._params.lanes)[lane]
-
-        # Which space, and the address in it.
+    def _find_space(self, m: Module, lane: int) -> _InSpace:
+        """PLACE: the space that a thread's address falls into."""
+        space = self._summed.space
+        address = self._summed.addresses[lane]
         in_shared_window = Signal(name=f"in_shared_window_{lane}")
         in_local_window = Signal(name=f"in_local_window_{lane}")
         is_shared = Signal(name=f"is_shared_{lane}")
@@ -381,58 +387,77 @@ class AddressStage(Component):
             may_be_in_window & (window == SHARED_WINDOW >> WINDOW_BITS))
         m.d.comb += in_local_window.eq(
             may_be_in_window & (window == LOCAL_WINDOW >> WINDOW_BITS))
+        m.d.comb += is_shared.eq(in_shared_window | space.is_shared)
+        m.d.comb += is_local.eq(in_local_window | space.is_local)
         in_window = in_shared_window | in_local_window
         inner = Cat(
             address.bits[:WINDOW_BITS],
             window & ~in_window.replicate(len(window)),
             address.bits[PAST_WINDOWS:])
-        m.d.comb += is_shared.eq(in_shared_window | space.is_shared)
-        m.d.comb += is_local.eq(in_local_window | space.is_local)
-        is_second = is_local | space.is_constant
+        return _InSpace(in_window, is_shared, is_local, is_local | space.is_constant, inner)
 
-        # The place. A thread's words of local memory are apart by those of all other threads.
+    def _find_place(self, m: Module, lane: int, of: _InSpace) -> Signal:
+        """PLACE: the place, with a bit that tells whether it is past memory. A thread's words of
+        local memory lie a word of each thread of the warp apart."""
         base = Signal(ADDRESS_BITS, name=f"base_{lane}")
         distance = Signal(ADDRESS_BITS, name=f"distance_{lane}")
         place = Signal(ADDRESS_BITS + 1, name=f"place_{lane}")
-        interleaved = Cat(inner[:_BYTE_BITS], self._thread(lane), inner[_BYTE_BITS:])
-        m.d.comb += base.eq(Mux(is_second, summed.second_base, 0))
-        m.d.comb += distance.eq(Mux(is_local, interleaved, inner))
+        interleaved = Cat(of.inner[:_BYTE_BITS], self._thread(lane), of.inner[_BYTE_BITS:])
+        m.d.comb += base.eq(Mux(of.is_second, self._summed.second_base, 0))
+        m.d.comb += distance.eq(Mux(of.is_local, interleaved, of.inner))
         m.d.comb += place.eq(base + distance)
         m.d.comb += self.places[lane].eq(place)
+        return place
 
-        # Whether the last byte is beyond the end of the space; a constant bank ends with a word.
+    def _find_range(self, m: Module, lane: int, of: _InSpace) -> Signal:
+        """PLACE: whether the last byte is beyond the end of its space; a constant bank ends with a
+        word. Of what is in no space with an end the result means nothing."""
+        summed = self._summed
+        is_constant = summed.space.is_constant
         end = Signal.like(summed.second_end, name=f"end_{lane}")
         is_past_end = Signal(name=f"is_past_end_{lane}")
-        last_byte = (inner | summed.low_mask)[:len(end)]
-        byte_counts = ~space.is_constant.replicate(_BYTE_BITS)
-        reach = Cat(last_byte[:_BYTE_BITS] & byte_counts, last_byte[_BYTE_BITS:])
+        last_byte = (of.inner | summed.low_mask)[:len(end)]
+        last_of_word = last_byte[:_BYTE_BITS] & ~is_constant.replicate(_BYTE_BITS)
+        reach = Cat(last_of_word, last_byte[_BYTE_BITS:])
+        has_upper_bits = of.inner[len(end):ADDRESS_BITS].any()
         m.d.comb += end.eq(
-            Mux(is_shared, limits.shared, 0) | Mux(is_second, summed.second_end, 0))
+            Mux(of.is_shared, summed.job.limits.shared, 0)
+            | Mux(of.is_second, summed.second_end, 0))
         m.d.comb += is_past_end.eq(
-            inner[len(end):ADDRESS_BITS].any() | address.past_memory | (reach >= end))
+            has_upper_bits | summed.addresses[lane].past_memory | (reach >= end))
+        return is_past_end
 
-        # Errors.
+    def _place_thread(self, m: Module, lane: int) -> None:
+        """PLACE: the place of a lane's thread, what is wrong with it, and the set of threads that
+        it is in."""
+        summed = self._summed
+        space = summed.space
+        limits = summed.job.limits
+        past_memory = summed.addresses[lane].past_memory
+        executes = summed.job.threads.word_select(summed.beat, self._params.lanes)[lane]
+        of = self._find_space(m, lane)
+        place = self._find_place(m, lane, of)
+        is_past_end = self._find_range(m, lane, of)
+
         errors = self._placed.errors[lane]
         bank_is_missing = space.is_constant & ~limits.bank.valid
         can_fail = executes & ~space.is_shuffle
-        is_misaligned = (inner & summed.low_mask).any()
-        is_out_of_range = bank_is_missing | ((is_shared | is_second) & is_past_end)
-        is_unmapped = Mux(is_second, place[ADDRESS_BITS], ~is_shared & address.past_memory)
-        m.d.sync += errors.wrong_space.eq(can_fail & in_window & space.window_is_error)
+        is_misaligned = (of.inner & summed.low_mask).any()
+        is_out_of_range = bank_is_missing | ((of.is_shared | of.is_second) & is_past_end)
+        is_unmapped = Mux(of.is_second, place[ADDRESS_BITS], ~of.is_shared & past_memory)
+        m.d.sync += errors.wrong_space.eq(can_fail & of.in_window & space.window_is_error)
         m.d.sync += errors.misaligned.eq(can_fail & is_misaligned)
         m.d.sync += errors.out_of_range.eq(can_fail & is_out_of_range)
         m.d.sync += errors.unmapped.eq(can_fail & is_unmapped)
 
-        # The set of threads that this one is in.
-        sets = self._sets
-        loads_zero = (
-            space.is_constant & ~limits.report_constants & (bank_is_missing | is_past_end))
-        with m.If(space.is_shuffle | is_shared):
-            m.d.comb += sets.shared[lane].eq(executes)
-        with m.Elif(is_local):
-            m.d.comb += sets.local[lane].eq(executes)
+        is_silent = space.is_constant & ~limits.report_constants
+        loads_zero = is_silent & (bank_is_missing | is_past_end)
+        with m.If(space.is_shuffle | of.is_shared):
+            m.d.comb += self._sets.shared[lane].eq(executes)
+        with m.Elif(of.is_local):
+            m.d.comb += self._sets.local[lane].eq(executes)
         with m.Elif(~loads_zero):
-            m.d.comb += sets.memory[lane].eq(executes)
+            m.d.comb += self._sets.memory[lane].eq(executes)
 
     def _read_thread(self, m: Module, lane: int) -> None:
         """PLACE and SETS: the thread that a lane's thread reads in a shuffle. The operands are the

@@ -33,25 +33,27 @@ class ExecuteUnit(Component):
     end of S8, beat by beat. What another unit executes is dispatched at the end of S3, or when its
     registers are collected and nothing else is dispatched. ::
 
-        instruction    gather, write
+        instruction   gather, write
              |             |
              v             v
-        S2 DecodeStage
+        S2  DecodeStage
              |
              v
-        S3 DispatchStage <--- ActiveMasks, PredicateFile, SpecialValues
-             |       |  \\
-             |       |   +--> CompletionLine, ReleaseLine
-             v       v
-        S4 OperandStage     dispatch <--- Collector
-             |    ^                          ^
-             |    +--- RegisterFile, units   |
-             +-------------------------------+
-             v                  |
-        S5 to S7 Lanes          | what goes beside them
-             |                  |
-             v                  v
-        S8 WriteBack ---> RegisterFile, PredicateFile
+        S3  DispatchStage <-- ActiveMasks, PredicateFile, SpecialValues
+             |    |    |
+             |    |    +--> CompletionLine, ReleaseLine
+             |    +-------> dispatch <---------------- Collector
+             v                                             ^
+        S4  OperandStage <--> RegisterFile, units          |
+             |    |                                        |
+             |    +--- beats, beside the lanes ---+--------+
+             v                                    |
+        S5 to S7  Lanes                           |
+             |                                    |
+             v                                    |
+        S8  WriteBack <---------------------------+
+             |
+             +--> RegisterFile, PredicateFile
 
     Members
     -------

@@ -143,7 +143,7 @@ class Predecoder(wiring.Component):
 
     Refuses what :func:`rtl.isa.legality.encoding_error` refuses on a machine with floating point
     (``floats``) and double precision (``doubles``), or without. Of several errors an illegal
-    encoding counts first, then a register beyond those of the launch.
+    encoding counts first, then a register that the launch does not have.
 
     Members
     -------
@@ -225,8 +225,8 @@ class Predecoder(wiring.Component):
             condition.of(self.word) & _any(has_form) for condition, has_form in forms.items())
 
     def _check_registers(self, m: Module) -> tuple[Any, Any]:
-        """REGISTERS: whether a register is beyond those of the launch, and whether a group of
-        registers is not aligned to its size. FORM finds out the sizes of the groups."""
+        """REGISTERS: whether the launch does not have a register, and whether a group of registers
+        is not aligned to its size. FORM finds out the sizes of the groups."""
         word = Signal.like(self.word)
         m.d.sync += word.eq(self.word)
         groups = {form: Outcomes(form, partial(register_groups, form)) for form in self._forms}

@@ -54,8 +54,8 @@ class ConstantResolver(Component):
     =======  ======================================================================
 
     Hit: a group with n words leaves n + 4 cycles after it was accepted; groups follow each other
-    without a gap. A group without words takes the bypass if no other is here: it leaves one cycle
-    after it was accepted.
+    without a gap. A group without words takes the bypass if no other is in the resolver: it leaves
+    one cycle after it was accepted.
 
     Miss: the pipeline behind CHOOSE stalls until the line has come. Meanwhile the cache is read for
     the words in COMPARE and in READ in turn, so that both are known when it is there.
@@ -123,11 +123,12 @@ class ConstantResolver(Component):
         self._collected: Any = Signal(constants)
         self._constants: Any = Signal(constants)
 
-        # The arriving group takes the bypass. The register of the group that leaves.
+        # The arriving group takes the bypass. The register of the group that leaves: all its
+        # constants are known.
         self._bypasses = Signal()
-        self._leaving = Signal()
-        self._left: Any = Signal(fetched(params))
-        self._left_constants: Any = Signal(constants)
+        self._has_resolved = Signal()
+        self._resolved: Any = Signal(fetched(params))
+        self._resolved_constants: Any = Signal(constants)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -235,9 +236,10 @@ class ConstantResolver(Component):
     def _compare(self, m: Module) -> None:
         """COMPARE: whether the cache has the word; and what the cache reads next.
 
-        The cache answers two cycles later, so a word is read when it is in BANK, and compared here.
-        After a miss it is read for the word here in one cycle, and for the one in READ in the next
-        one (``rereads``), which is when the answer is on its way: ``hit`` does not count then.
+        The cache answers two cycles after its address. It is read for the word in BANK, and answers
+        when that is here. After a miss it is read for the word here, and a cycle later
+        (``rereads``) for the one in READ; in that cycle its answer is about the one in READ, too,
+        and does not count.
         """
         cache = self._cache
         compared = self._compared
@@ -297,7 +299,7 @@ class ConstantResolver(Component):
             self._bank.reader.is_last, self._read.reader.is_last, reader.is_last)
         has_constants = Cat(instruction.predecoded.constant != 0 for instruction in instructions)
         leaves = Signal()
-        leaver: Any = Signal.like(self._left)
+        leaver: Any = Signal.like(self._resolved)
         m.d.comb += self._bypasses.eq(
             ~self._has_group & ~groups_in_stages.any() & ~has_constants.any())
         with m.If(self._bypasses):
@@ -306,23 +308,24 @@ class ConstantResolver(Component):
         with m.Else():
             m.d.comb += leaves.eq(self._advances & reader.is_last)
             m.d.comb += leaver.eq(reader.group)
-        m.d.sync += self._leaving.eq(leaves & ~self._is_squashed(leaves, leaver))
-        m.d.sync += self._left.eq(leaver)
-        m.d.sync += self._left_constants.eq(self._constants)
+        m.d.sync += self._has_resolved.eq(leaves & ~self._is_squashed(leaves, leaver))
+        m.d.sync += self._resolved.eq(leaver)
+        m.d.sync += self._resolved_constants.eq(self._constants)
 
     def _send(self, m: Module) -> None:
         """The group with all its constants."""
-        left = self._left
+        resolved = self._resolved
         group = self.group.payload
-        m.d.comb += self.group.valid.eq(self._leaving & ~self._is_squashed(self._leaving, left))
-        m.d.comb += group.warp.eq(left.warp)
-        m.d.comb += group.pc.eq(left.place.group << _GROUP_BYTES_BITS)
-        m.d.comb += group.first.eq(left.place.first)
+        is_squashed = self._is_squashed(self._has_resolved, resolved)
+        m.d.comb += self.group.valid.eq(self._has_resolved & ~is_squashed)
+        m.d.comb += group.warp.eq(resolved.warp)
+        m.d.comb += group.pc.eq(resolved.place.group << _GROUP_BYTES_BITS)
+        m.d.comb += group.first.eq(resolved.place.first)
         for slot in range(GROUP_INSTRUCTIONS):
             instruction = group.instructions[slot]
-            stored = left.group.instructions[slot]
-            constant = self._left_constants[slot]
-            control_code = left.group.codes.word_select(slot, CODE_BITS)
+            stored = resolved.group.instructions[slot]
+            constant = self._resolved_constants[slot]
+            control_code = resolved.group.codes.word_select(slot, CODE_BITS)
             m.d.comb += instruction.word.eq(stored.word)
             m.d.comb += instruction.control.as_value().eq(control_code)
             m.d.comb += instruction.kind.eq(stored.predecoded.kind)

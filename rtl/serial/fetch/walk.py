@@ -186,7 +186,7 @@ class WalkingPredecoder(Component):
         self._facts: Any = Signal(word_facts())
         """What the leaf says."""
         self._has_facts = Signal()
-        """The walk is over; registers are checked."""
+        """The walk has reached a leaf; registers are checked."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -219,8 +219,8 @@ class WalkingPredecoder(Component):
             m.d.sync += self._facts.eq(node.content.facts)
 
     def _check_registers(self, m: Module) -> tuple[Value, Value]:
-        """REGISTERS: whether a register is beyond those of the launch, and whether a group of
-        registers is not aligned to its size."""
+        """REGISTERS: whether the launch does not have a register, and whether a group of registers
+        is not aligned to its size."""
         place = Signal(range(len(PLACES)))
         is_out_of_range = Signal()
         is_misaligned = Signal()

@@ -14,8 +14,8 @@ __all__ = ["Counters", "WordCounters"]
 
 _BITS = 64
 _RECENT_BITS = 6
-"""Width of what a counter has counted since its last turn. It must not run over between two turns, of
-which the host's writes may take some."""
+"""Width of what a counter has counted since its last turn. It must not run over between two turns,
+of which the host's writes may take some."""
 
 
 class Counters(Component):

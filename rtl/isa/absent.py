@@ -1,8 +1,9 @@
-"""Instructions of sm_50 that have no form here: names that NVIDIA's disassembler prints, and why nobody executes them.
+"""Instructions of sm_50 that have no form here: names that NVIDIA's disassembler prints, and why
+nobody executes them.
 
-A word is one of these only if the table has no form for it. Opcodes were found by asking NVIDIA's disassembler (12.8)
-about every combination of a word's upper 13 bits. Instructions that have a form and are refused all the same stand in
-:mod:`~rtl.isa.legality`.
+A word is one of these only if the table has no form for it. Opcodes were found by asking NVIDIA's
+disassembler (12.8) about every combination of a word's upper 13 bits. Instructions that have a form
+and are refused all the same stand in :mod:`~rtl.isa.legality`.
 """
 
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ __all__ = ["ABSENT", "Absent", "absent"]
 
 @dataclass(frozen=True)
 class Absent:
-    """An instruction: the upper 16 bits of its words in ``mask`` are ``match``. ``why`` completes the sentence "is
-    refused: ..."."""
+    """An instruction: the upper 16 bits of its words in ``mask`` are ``match``. ``why`` completes
+    the sentence "is refused: ..."."""
 
     name: str
     match: int
@@ -53,7 +54,8 @@ ABSENT: tuple[Absent, ...] = (
 
 
 def absent(word: int) -> Absent | None:
-    """The instruction that a word is, if the table has no form for it; None if it has, or if it is none at all."""
+    """The instruction that a word is, if the table has no form for it; None if it has, or if it is
+    none at all."""
     if find(word) is not None:
         return None
     return next((row for row in ABSENT if row.covers(word)), None)

@@ -32,7 +32,8 @@ def _branch(name: str, opcode: int, absolute: bool = False) -> list[Form]:
 
 
 def _indexed_branch(name: str, opcode: int, relative: bool) -> list[Form]:
-    """A branch to a register's value plus an offset, or to an entry of a table in a constant bank."""
+    """A branch to a register's value plus an offset, or to an entry of a table in a constant
+    bank."""
     target = bits(20, 24 if relative else 32, signed=True)
     return [
         define(name, opcode << 48, _OPCODE | _FROM_CONSTANT, Pipe.FLOW,
@@ -116,8 +117,9 @@ _REDUCTION = choice("reduction", bits(35, 2), texts(BarrierReduction))
 def _bar(modes: dict[int, str], reduces: bool, count_spelled: bool, predicate_spelled: bool = False) -> list[Form]:
     """BAR with its barrier in a register or the instruction, and its thread count likewise.
 
-    A count of 0, which means all warps, is only spelled where ``count_spelled``. BAR that does not reduce has a
-    predicate all the same; it is spelled where ``predicate_spelled`` and must be PT elsewhere.
+    A count of 0, which means all warps, is only spelled where ``count_spelled``. BAR that does not
+    reduce has a predicate all the same; it is spelled where ``predicate_spelled`` and must be PT
+    elsewhere.
     """
     mode = choice("mode", bits(32, 3), modes)
     mode_matches = [(code << 32, 7 << 32) for code in modes]

@@ -39,8 +39,8 @@ class ControlCode:
 
     ``stall``: cycles before the warp's next instruction may issue. ``no_yield``: 1 unless the warp
     offers its turn. ``write_barrier``, ``read_barrier``: scoreboard that counts until the result is
-    written, or the sources are read; NO_BARRIER for none. ``wait``: scoreboards that must be zero before
-    this instruction. ``reuse``: sources kept for the next instruction (a hint).
+    written, or the sources are read; NO_BARRIER for none. ``wait``: scoreboards that must be zero
+    before this instruction. ``reuse``: sources kept for the next instruction (a hint).
     """
 
     stall: int = 0
@@ -77,5 +77,6 @@ def instruction_address(pc: int) -> int:
 
 
 def next_address(address: int) -> int:
-    """The pc after the instruction at ``address``; behind a group's last one it is the next group's address."""
+    """The pc after the instruction at ``address``; behind a group's last one it is the next group's
+    address."""
     return address + INSTRUCTION_BYTES

@@ -24,7 +24,8 @@ def _integer_type(size: int, sign: int, bytes_of: Mapping[int, int]) -> Mapping[
 
 _I2I_BYTES = {0: 1, 1: 2, 2: 4}
 DOUBLE_WORD = 3
-"""The code of 64 bits in a size field; an integer's has the bit that says that it is signed above it."""
+"""The code of 64 bits in a size field; an integer's has the bit that says that it is signed above
+it."""
 _I2F_BYTES = _I2I_BYTES | {DOUBLE_WORD: 8}
 _F2I_BYTES = {1: 2, 2: 4, DOUBLE_WORD: 8}
 
@@ -35,7 +36,8 @@ def _byte_parts(values: Values) -> Mapping[int, str]:
 
 
 def _registers(name: str, double: int) -> Callable[[Values], int]:
-    """Registers of an operand whose size is in field ``name``: two for 64 bits, of which ``double`` is the code."""
+    """Registers of an operand whose size is in field ``name``: two for 64 bits, of which ``double``
+    is the code."""
     return lambda values: 2 if values[name] & 3 == double else 1
 
 
@@ -68,7 +70,8 @@ def _f2i(source: FloatFormat) -> list[Form]:
 
 
 def _f2f(source: FloatFormat, fixed: Values, rounding: tuple[dict[str, Field], Modifier]) -> list[Form]:
-    """F2F from a format. That of 16 bits alone has halves; its constants are spelled as those of integers are."""
+    """F2F from a format. That of 16 bits alone has halves; its constants are spelled as those of
+    integers are."""
     half = source is FloatFormat.F16
     b = replace(_SIGNED_B, select="part", parts=_HALVES) if half else _SIGNED_B
     return alu(

@@ -1,4 +1,5 @@
-"""Arithmetic and comparisons in double precision. Numbers are pairs of registers, or two words of a constant bank."""
+"""Arithmetic and comparisons in double precision. Numbers are pairs of registers, or two words of a
+constant bank."""
 
 from dataclasses import replace
 

@@ -13,7 +13,8 @@ ALL_PREDICATES = frozenset(range(PT))
 
 @dataclass(frozen=True)
 class Effects:
-    """Register numbers (never RZ), predicate numbers (never PT), and whether CC is read or written."""
+    """Register numbers (never RZ), predicate numbers (never PT), and whether CC is read or
+    written."""
 
     reads: frozenset[int]
     writes: frozenset[int]

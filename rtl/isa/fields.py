@@ -1,4 +1,5 @@
-"""Fields and operand shapes that many instructions share, and the helper that joins them to a form."""
+"""Fields and operand shapes that many instructions share, and the helper that joins them to a
+form."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -109,7 +110,8 @@ def define(name: str, match: int, mask: int, pipe: Pipe, operands: Mapping[str, 
            modifiers: tuple[tuple[dict[str, Field], Modifier], ...] = (), *, variant: str = "", guarded: bool = True,
            fields: Mapping[str, Field] = _NO_FIELDS, default: int = 0,
            illegal: tuple[Callable[[Values], bool], ...] = ()) -> Form:
-    """A form of an instruction. ``fields`` adds to the ones that modifiers bring and to the usual ones."""
+    """A form of an instruction. ``fields`` adds to the ones that modifiers bring and to the usual
+    ones."""
     named: dict[str, Field] = {}
     for extra, _ in modifiers:
         named |= extra
@@ -143,10 +145,11 @@ def alu(name: str, codes: Mapping[str, tuple[int, int]], operands: Mapping[str, 
         fixed: Values = _NO_VALUES, illegal: tuple[Callable[[Values], bool], ...] = ()) -> list[Form]:
     """The forms of an instruction whose operand b is a register, a constant or an immediate.
 
-    ``codes`` gives match and mask by variant; the fields of modifiers that are ``fixed`` belong to them, too.
-    ``operands`` is written for the register form; ``b`` is how operand b may be adjusted, ``b_span`` how many registers
-    it covers; with ``real`` an immediate is a floating-point number of so many bits, of which it has the upper 20 if
-    there are more. In the ``rc`` variant b is a register at Rc's place and c a constant.
+    ``codes`` gives match and mask by variant; the fields of modifiers that are ``fixed`` belong to
+    them, too. ``operands`` is written for the register form; ``b`` is how operand b may be
+    adjusted, ``b_span`` how many registers it covers; with ``real`` an immediate is a
+    floating-point number of so many bits, of which it has the upper 20 if there are more. In the
+    ``rc`` variant b is a register at Rc's place and c a constant.
     """
     adjust_c = getattr(operands.get("c"), "adjust", PLAIN)
     fixed_match = fixed_mask = 0

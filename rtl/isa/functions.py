@@ -1,13 +1,16 @@
-"""How MUFU's functions are approximated (ours): the tables and the arithmetic in integers, for hardware and models.
+"""How MUFU's functions are approximated (ours): the tables and the arithmetic in integers, for
+hardware and models.
 
-A function is cut into intervals. In each it is C0 + C1 * u + C2 * u**2, where u goes from -1 to 1; u is ``d`` in units
+A function is cut into intervals. In each it is C0 + C1 * u + C2 * u**2, where u goes from -1 to 1;
+u is ``d`` in units
 of 2**-(DISTANCE_BITS - 1). The coefficients are integers in units of 2**-UNIT, and so is the value::
 
     square = d * d >> DISTANCE_BITS
     value = C0 + (C1 * d + 2 * C2 * square >> DISTANCE_BITS - 1)
 
-``>>`` rounds down. A number is reduced to FRACTION_BITS bits, of which the highest are the interval and those below it,
-their first one inverted, are ``d``. The values, which are rounded to nearest only when they become a result:
+``>>`` rounds down. A number is reduced to FRACTION_BITS bits, of which the highest are the interval
+and those below it, their first one inverted, are ``d``. The values, which are rounded to nearest
+only when they become a result:
 
 =========  =============================================================  ==========
 function   of a fraction f                                                intervals
@@ -19,11 +22,12 @@ EX2        2**f / 2                                                       128
 SIN        sin(pi / 2 * f); COS, too                                      128
 =========  =============================================================  ==========
 
-LG2 adds the exponent; EX2 splits its operand into an integer and f. SIN and COS want theirs in turns, and split it into
-quarters and f. RRO.SINCOS makes turns: it is a multiplication by TURN. RRO.EX2 changes nothing.
+LG2 adds the exponent; EX2 splits its operand into an integer and f. SIN and COS want theirs in
+turns, and split it into quarters and f. RRO.SINCOS makes turns: it is a multiplication by TURN.
+RRO.EX2 changes nothing.
 
-RCP64H and RSQ64H are RCP and RSQ of a double's upper word, its lower one taken for 0, and give an upper word: numbers
-with 11 bits of exponent and 20 of fraction, everything else is the same.
+RCP64H and RSQ64H are RCP and RSQ of a double's upper word, its lower one taken for 0, and give an
+upper word: numbers with 11 bits of exponent and 20 of fraction, everything else is the same.
 """
 
 from rtl.isa.function_table import TABLE

@@ -1,9 +1,11 @@
-"""Which words nobody can execute, whatever their guard says (ours): the one list that every decoder reads.
+"""Which words nobody can execute, whatever their guard says (ours): the one list that every decoder
+reads.
 
-A word that has no form, or that its form refuses, is no instruction at all. :data:`REFUSALS` are instructions of the
-instruction set, with a text, that this machine does not have: their meaning is not public and compiled code does
-without them, or they belong to floating point or to graphics. The rest is about registers: those that the launch
-does not give a thread, and groups of registers that do not begin where such a group can.
+A word that has no form, or that its form refuses, is no instruction at all. :data:`REFUSALS` are
+instructions of the instruction set, with a text, that this machine does not have: their meaning is
+not public and compiled code does without them, or they belong to floating point or to graphics. The
+rest is about registers: those that the launch does not give a thread, and groups of registers that
+do not begin where such a group can.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,11 +38,12 @@ __all__ = ["REFUSALS", "Refusal", "encoding_error", "exists", "is_refused", "lac
 
 @dataclass(frozen=True)
 class Refusal:
-    """Instructions that this machine does not have: those of ``names`` in which ``field`` has one of ``codes``.
+    """Instructions that this machine does not have: those of ``names`` in which ``field`` has one
+    of ``codes``.
 
-    A form without the field is not meant; without a ``field`` every word of these names is. With a ``variant`` only
-    forms of that one are; with ``beside`` only words in which that field has that code. ``why`` completes the sentence
-    "is refused: ...".
+    A form without the field is not meant; without a ``field`` every word of these names is. With a
+    ``variant`` only forms of that one are; with ``beside`` only words in which that field has that
+    code. ``why`` completes the sentence "is refused: ...".
     """
 
     names: tuple[str, ...]
@@ -110,8 +113,8 @@ _WITHOUT_FLOATS = (
     _refuse("F2F", why=_NONE, variant="i"),
     _refuse("ATOM", "RED", field="type", codes=(AtomicType.F32,), why=_NONE),
 )
-"""What a machine without floating point does not have: integers are divided by MUFU.RCP, and F2F.F32.F32 of the zero in
-RZ sets CC where the lower word of a 64-bit test is known to be 0."""
+"""What a machine without floating point does not have: integers are divided by MUFU.RCP, and
+F2F.F32.F32 of the zero in RZ sets CC where the lower word of a 64-bit test is known to be 0."""
 _WITHOUT_DOUBLES = (
     *(_refuse(name, why=_SINGLE) for name in dict.fromkeys(form.name for form in DOUBLE)),
     _refuse("MUFU", field="function", codes=tuple(OF_DOUBLES), why=_SINGLE),
@@ -125,7 +128,8 @@ def _missing(floats: bool, doubles: bool) -> tuple[Refusal, ...]:
 
 
 def lacks(form: Form, values: Values, floats: bool, doubles: bool) -> Refusal | None:
-    """Why a machine with these knobs does not have an instruction that others have, None if it has it."""
+    """Why a machine with these knobs does not have an instruction that others have, None if it has
+    it."""
     return next((refusal for refusal in _missing(floats, doubles) if refusal.covers(form, values)), None)
 
 
@@ -146,8 +150,8 @@ def is_refused(form: Form) -> bool:
 
 @cache
 def rules(form: Form, floats: bool = True, doubles: bool = True) -> tuple[Callable[[Values], bool], ...]:
-    """Field values of which one of these holds make no instruction of this machine, which has floating point if
-    ``floats`` and double precision if ``doubles``."""
+    """Field values of which one of these holds make no instruction of this machine, which has
+    floating point if ``floats`` and double precision if ``doubles``."""
     refusals = (*REFUSALS, *_missing(floats, doubles))
     ours = tuple(partial(refusal.covers, form) for refusal in refusals if form.name in refusal.names)
     return (*form.rules, *ours)
@@ -170,11 +174,13 @@ def register_groups(form: Form, values: Values) -> Mapping[str, int]:
 
 
 def encoding_error(word: int, registers: int, floats: bool = True, doubles: bool = True) -> WarpError:
-    """Why nobody can execute ``word`` when each thread has ``registers`` registers; NONE if somebody can. ``floats``:
-    the machine has floating point, ``doubles``: double precision, too (knobs of :class:`~rtl.params.SmParams`).
+    """Why nobody can execute ``word`` when each thread has ``registers`` registers; NONE if
+    somebody can. ``floats``: the machine has floating point, ``doubles``: double precision, too
+    (knobs of :class:`~rtl.params.SmParams`).
 
-    The first that applies: ILLEGAL_INSTR_ENCODING for what the machine does not have, OOR_REG for a register beyond
-    those of the launch, MISALIGNED_REG for a group of registers that does not begin at a multiple of its size.
+    The first that applies: ILLEGAL_INSTR_ENCODING for what the machine does not have, OOR_REG for a
+    register beyond those of the launch, MISALIGNED_REG for a group of registers that does not begin
+    at a multiple of its size.
     """
     form = find(word)
     if form is None or not exists(form, floats, doubles):

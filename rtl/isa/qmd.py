@@ -1,7 +1,7 @@
 """The launch descriptor: NVIDIA's compute QMD, version 1.7, as far as the work distributor uses it.
 
-256 bytes; bit n is bit n % 32 of word n // 32. Names and positions are those of NVIDIA's class header clb0c0qmd.h.
-What is not listed here is written as 0 and ignored.
+256 bytes; bit n is bit n % 32 of word n // 32. Names and positions are those of NVIDIA's class
+header clb0c0qmd.h. What is not listed here is written as 0 and ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,8 @@ QMD_VERSION = 7
 
 @dataclass(frozen=True)
 class QmdField:
-    """Bits ``high`` down to ``low``. Of ``count`` equal fields it is the first; the others lie ``step`` bits apart."""
+    """Bits ``high`` down to ``low``. Of ``count`` equal fields it is the first; the others lie
+    ``step`` bits apart."""
 
     high: int
     low: int
@@ -89,7 +90,8 @@ QMD: Mapping[str, QmdField] = MappingProxyType({
 
 
 def descriptor(values: Mapping[str, int | Sequence[int]]) -> bytes:
-    """A descriptor of this version with these fields, all others 0; where there are several equal ones, a sequence.
+    """A descriptor of this version with these fields, all others 0; where there are several equal
+    ones, a sequence.
 
     KeyError for a field that is not in the table, ValueError for a value that does not fit.
     """

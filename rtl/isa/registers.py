@@ -1,7 +1,8 @@
 """The registers that a host sees: the one table that hardware, tools and manual read.
 
-Names, offsets and fields of the SM block are those of NVIDIA's open drivers (gm20b). The blocks of the work distributor
-and of the counters are this project's own, and so are bits that a meaning here calls ours.
+Names, offsets and fields of the SM block are those of NVIDIA's open drivers (gm20b). The blocks of
+the work distributor and of the counters are this project's own, and so are bits that a meaning here
+calls ours.
 """
 
 from collections.abc import Mapping
@@ -48,7 +49,8 @@ REFERENCE_COUNTERS = 1 << QMD["CWD_REFERENCE_COUNT_ID"].width
 GLOBAL_ERROR_MASK_RESET = 0x7F
 """The global report mask that drivers write for sm_50."""
 CONTROL_RESET = 0x1C02
-"""What drivers write to DBGR_CONTROL0 for sm_50: STOP_ON_ANY_WARP, and three bits without a public name."""
+"""What drivers write to DBGR_CONTROL0 for sm_50: STOP_ON_ANY_WARP, and three bits without a public
+name."""
 
 
 class Access(Enum):
@@ -80,14 +82,14 @@ def trap_bit(reason: int) -> int:
 
 
 ALWAYS_INTERRUPT = 1 << GlobalError.BPT_PAUSE.value | sum(1 << trap_bit(reason) for reason in TRAP_REASONS)
-"""Bits of HWW_GLOBAL_ESR that interrupt the host whatever the report mask says: BPT.PAUSE, by its description, and
-BPT.TRAP (ours)."""
+"""Bits of HWW_GLOBAL_ESR that interrupt the host whatever the report mask says: BPT.PAUSE, by its
+description, and BPT.TRAP (ours)."""
 
 
 @dataclass(frozen=True)
 class HostRegister:
-    """A register of 32 bits, ``offset`` bytes into its block; of ``count`` equal ones the first. ``fields`` are name ->
-    highest and lowest bit."""
+    """A register of 32 bits, ``offset`` bytes into its block; of ``count`` equal ones the first.
+    ``fields`` are name -> highest and lowest bit."""
 
     offset: int
     access: Access
@@ -184,8 +186,8 @@ COUNTERS: Mapping[str, str] = MappingProxyType({
     "shared_accesses": "accesses to shared memory, each of some threads' words",
     "atomics": "atomic operations of single threads",
 })
-"""The counters in their order, 64 bits each: name -> what one counts. Every write clears a counter. Reading the low
-word keeps the high word until that is read."""
+"""The counters in their order, 64 bits each: name -> what one counts. Every write clears a counter.
+Reading the low word keeps the high word until that is read."""
 _ALWAYS = ("cycles", "instructions")
 """Those that every machine has: the first ones."""
 

@@ -1,8 +1,9 @@
-"""Video instructions: arithmetic on a byte, a half or a word of each operand, and a second operation.
+"""Video instructions: arithmetic on a byte, a half or a word of each operand, and a second
+operation.
 
-The PTX manual says what they do. The part of a source is extended by its sign, if it is signed; the first result is
-exact; it may be kept within the bounds of the result's type; then a third operand is added, is compared with it, or
-takes its low bits.
+The PTX manual says what they do. The part of a source is extended by its sign, if it is signed; the
+first result is exact; it may be kept within the bounds of the result's type; then a third operand
+is added, is compared with it, or takes its low bits.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +28,8 @@ _Modifiers = tuple[tuple[dict[str, Field], Modifier], ...]
 
 
 def _part(name: str) -> Callable[[Values], Mapping[int, str]]:
-    """Parts of the size that one is: the size is spelled as a type, and which part of it at the operand."""
+    """Parts of the size that one is: the size is spelled as a type, and which part of it at the
+    operand."""
     return lambda values: next((parts for parts in _SUFFIXES if values[name] in parts), {})
 
 
@@ -39,7 +41,8 @@ _UNSIGNED_IMMEDIATE = Immediate("imm16", 16)
 
 
 def _types(immediate: bool, signs: int, unspelled: str) -> tuple[dict[str, Field], Modifier]:
-    """Both sources' types, a's and if ``signs`` is 2 b's with a sign; one pair of types has no text."""
+    """Both sources' types, a's and if ``signs`` is 2 b's with a sign; one pair of types has no
+    text."""
     parts = ((36, 3),) if immediate else ((36, 3), (28, 3))
     spelled = {}
     for sign in range(1 << signs):
@@ -55,8 +58,9 @@ def _forms(name: str, match: int, mask: int, operands: Mapping[str, Operand], be
            signs: int = 2, immediate: Immediate = _IMMEDIATE, b: Adjust = _B.adjust,
            unspelled: tuple[str, str] = (".S32.S32", ".S32.S16"),
            fields: Mapping[str, Field] = _NO_FIELDS) -> list[Form]:
-    """The forms of a video instruction, with b in a register and with a number of 16 bits; the types are spelled
-    between the modifiers ``before`` and ``after``, but in each form for those that are ``unspelled``."""
+    """The forms of a video instruction, with b in a register and with a number of 16 bits; the
+    types are spelled between the modifiers ``before`` and ``after``, but in each form for those
+    that are ``unspelled``."""
     return [define(name, match << 48 | register << 50, mask << 48 | 1 << 50, Pipe.ALU, {**operands, "b": source},
                    (*before, _types(not register, signs, unspelled[not register]), *after), variant=variant,
                    fields={"signs": bits(48, signs), "register_b": bits(50, 1), **fields, **places})
@@ -89,9 +93,10 @@ def _bytes_of(texts: tuple[str, ...]) -> Mapping[int, str]:
 
 
 def _differences() -> list[Form]:
-    """VABSDIFF4: both sources' bytes with a sign or without, the differences' absolute values in place of c or added to
-    it. What compiled code has is a form of its own, ``r``; another one takes other bytes, in another order, or keeps a
-    difference within bounds, and a third has a number for b."""
+    """VABSDIFF4: both sources' bytes with a sign or without, the differences' absolute values in
+    place of c or added to it. What compiled code has is a form of its own, ``r``; another one takes
+    other bytes, in another order, or keeps a difference within bounds, and a third has a number for
+    b."""
     signs = choice("signs", bits(48, 2), {0: ".U8.U8", 1: ".S8.U8", 2: ".U8.S8", 3: ""})
     reduces = choice("reduce", bits(53, 2), {0: "", 1: ".ACC"})
     taken, of_a, of_b, bounds = Field(((51, 2), (36, 2))), bits(32, 4), bits(28, 4), Field(((50, 1), (38, 1)))
@@ -137,5 +142,5 @@ VIDEO: list[Form] = [
             (choice("combine", bits(45, 2), texts(Boolean)),), unspelled=(".S32.S32", "")),
     *_differences(),
 ]
-"""All forms of this module. The fields of an operand's part and sign overlap with ``types``, by which they are
-spelled."""
+"""All forms of this module. The fields of an operand's part and sign overlap with ``types``, by
+which they are spelled."""

@@ -1,7 +1,6 @@
 """Errors of instructions: who tells of them, and which of them are told."""
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 from amaranth.hdl import Mux, Value
@@ -25,16 +24,23 @@ class Origin(enum.Enum, shape=2):
     LAST = 1
     """The instruction that it issued last: it failed, and nothing has issued behind it."""
     FLOW = 2
-    """A flow instruction that failed. A push may have been overtaken by the warp's later instructions, but for those
-    that can fail: issue keeps them until its result is known."""
+    """A flow instruction that failed. A push may have been overtaken by the warp's later
+    instructions, but for those that can fail: issue holds them until its result is known."""
     MEMORY = 3
     """A memory instruction that failed; it may have been overtaken by whatever (ours)."""
 
 
-ERROR_SOURCES = {"lanes": Origin.LAST, "flow": Origin.FLOW, "memory": Origin.MEMORY, "conversion": Origin.LAST,
-                 "barrier": Origin.LAST, "trap": Origin.LAST, "stack": Origin.NEXT}
-"""Who tells of errors, in the order in which one is chosen of several in a cycle. The stack: a line that memory did not
-take, of no instruction; the pc is 0 (ours)."""
+ERROR_SOURCES = {
+    "lanes": Origin.LAST,
+    "flow": Origin.FLOW,
+    "memory": Origin.MEMORY,
+    "conversion": Origin.LAST,
+    "barrier": Origin.LAST,
+    "trap": Origin.LAST,
+    "stack": Origin.NEXT,
+}
+"""Sources of errors, in the order in which one is selected of several in a cycle. The stack: a line
+that memory did not take, of no instruction; the pc is 0 (ours)."""
 
 
 def reported(mask: Any, error: Any) -> Value:
@@ -45,13 +51,18 @@ def reported(mask: Any, error: Any) -> Value:
 
 def of_instruction(errors: Sequence[Any]) -> Any:
     """Of errors by ERROR_SOURCES that of the instruction, in a machine that has one under way."""
-    *others, last = (event for event, origin in zip(errors, ERROR_SOURCES.values(), strict=True)
-                     if origin is not Origin.NEXT)
-    content = reduce(lambda rest, event: Mux(event.valid, event.as_value(), rest), reversed(others), last.as_value())
+    *others, last = (
+        event for event, origin in zip(errors, ERROR_SOURCES.values(), strict=True)
+        if origin is not Origin.NEXT)
+    content = last.as_value()
+    for event in reversed(others):
+        content = Mux(event.valid, event.as_value(), content)
     return data.View(last.shape(), Value.cast(content))
 
 
 def of_stack(errors: Sequence[Any]) -> Any:
     """Of errors by ERROR_SOURCES that of no instruction."""
-    (event,) = (event for event, origin in zip(errors, ERROR_SOURCES.values(), strict=True) if origin is Origin.NEXT)
+    (event,) = (
+        event for event, origin in zip(errors, ERROR_SOURCES.values(), strict=True)
+        if origin is Origin.NEXT)
     return event

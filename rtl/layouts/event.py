@@ -10,7 +10,8 @@ __all__ = ["Event", "EventLayout"]
 class Event(wiring.Signature):
     """Something that happens in the cycles in which ``valid`` is 1; nobody can refuse it.
 
-    Where a stream would need ``ready``, the sender of an event relies on a receiver that is always there.
+    Where a stream would need ``ready``, the sender of an event relies on a receiver that is always
+    there.
 
     Members
     -------

@@ -9,7 +9,14 @@ from rtl.params import WARP_THREADS, SmParams
 
 from .stack import StackConfiguration, StackOperation, ThreadCode, ThreadCodes
 
-__all__ = ["FlowInstruction", "FlowOperation", "TrapMove", "flow_launch", "flow_request", "flow_result"]
+__all__ = [
+    "FlowInstruction",
+    "FlowOperation",
+    "TrapMove",
+    "flow_launch",
+    "flow_request",
+    "flow_result",
+]
 
 
 class FlowOperationView(enum.EnumView):
@@ -77,8 +84,9 @@ class FlowOperation(enum.Enum, shape=5, view_class=FlowOperationView):
     LAUNCH = 12
     """A new warp; not an instruction."""
     ENTER_TRAP = 13
-    """The trap frame is pushed and all threads that live go to the target, which is the operand. The frame's pc is the
-    request's. Not an instruction, nor are those below: warps are made to do them."""
+    """The trap frame is pushed and all threads that live go to the target, which is the operand.
+    The frame's pc is the request's. Not an instruction, nor are those below: the trap unit makes
+    warps do them."""
     LEAVE_TRAP = 14
     """The handler is left, the stack stays; on at the request's own pc."""
     RESTORE = 15
@@ -129,32 +137,79 @@ class TrapMove(data.Struct):
 def flow_request(params: SmParams) -> data.StructLayout:
     """A flow instruction of one warp, with what it reads.
 
-    ``pc`` is the instruction's own address. ``guard`` are the threads whose guard and test of CC hold. ``operand`` is
-    what the instruction reads from a register of the lowest thread that executes it, or from a constant bank;
-    ``same`` are the threads whose register has that value. ``fault`` tells why the operand could not be read.
+    Fields
+    ------
+    warp
+    pc : 32
+        The instruction's address.
+    instruction : FlowInstruction
+    guard : 32 threads
+        Those whose guard and test of CC hold.
+    operand : 32
+        What the instruction reads from a register of the lowest thread that executes it, or from a
+        constant bank.
+    same : 32 threads
+        Those whose register has that value.
+    fault : WarpError
+        Why the operand could not be read.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "pc": 32, "instruction": FlowInstruction, "guard": WARP_THREADS,
-        "operand": 32, "same": WARP_THREADS, "fault": WarpError})
+        "warp": params.warp_bits,
+        "pc": 32,
+        "instruction": FlowInstruction,
+        "guard": WARP_THREADS,
+        "operand": 32,
+        "same": WARP_THREADS,
+        "fault": WarpError,
+    })
 
 
 def flow_launch(params: SmParams) -> data.StructLayout:
     """A new warp: its threads, where it begins, and its stack."""
     return data.StructLayout({
-        "warp": params.warp_bits, "threads": WARP_THREADS, "pc": 32, "stack": StackConfiguration})
+        "warp": params.warp_bits,
+        "threads": WARP_THREADS,
+        "pc": 32,
+        "stack": StackConfiguration,
+    })
 
 
 def flow_result(params: SmParams) -> data.StructLayout:
-    """What a flow instruction has come to: the warp goes on at ``pc`` with the threads of ``active``.
+    """The outcome of a flow instruction: where the warp goes on, and with which threads.
 
-    ``codes`` tells why the others are not active. With an ``error`` nothing has happened, and ``pc`` is that of the
-    instruction behind this one (ours); only RET_EMPTY_STACK_ERROR ends the warp too, and a RESTORE leaves the mode of
-    the handler all the same. What the trap unit makes a warp do is no instruction: if that fails, ``pc`` is that of the
-    request. An error of ENTER_TRAP is told whatever the report mask says. ``own`` is the pc of the request: with an
-    error, that of the instruction that failed. ``behind``: ``pc`` is that of the instruction behind this one; never
-    when something has failed, or a trap is entered or left. ``value`` is for the destination register of an instruction
-    that has one. ``kept``: threads have executed EXIT.KEEPREFCOUNT.
+    Fields
+    ------
+    warp
+    pc : 32
+        Where it goes on. With an error that is the instruction behind this one (ours); of what the
+        trap unit makes a warp do, if that fails, it is the pc of the request.
+    active, codes : 32 threads, ThreadCodes
+        The threads that go on, and why the others are not active.
+    terminated : 1
+        The warp has ended.
+    error : WarpError
+        With an error the instruction has done nothing; only RET_EMPTY_STACK_ERROR ends the warp
+        too, and a RESTORE leaves the mode of the handler all the same. An error of ENTER_TRAP is
+        reported whatever the report mask says.
+    own : 32
+        The pc of the request: with an error, that of the instruction that failed.
+    value : 32
+        For the destination register of an instruction that has one.
+    kept : 1
+        Threads have executed EXIT.KEEPREFCOUNT.
+    behind : 1
+        ``pc`` is that of the instruction behind this one; never if something has failed, or a trap
+        is entered or left.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "pc": 32, "active": WARP_THREADS, "codes": ThreadCodes, "terminated": 1,
-        "error": WarpError, "own": 32, "value": 32, "kept": 1, "behind": 1})
+        "warp": params.warp_bits,
+        "pc": 32,
+        "active": WARP_THREADS,
+        "codes": ThreadCodes,
+        "terminated": 1,
+        "error": WarpError,
+        "own": 32,
+        "value": 32,
+        "kept": 1,
+        "behind": 1,
+    })

@@ -21,7 +21,8 @@ class HostBus(wiring.Signature):
     Members
     -------
     address : Out(24)
-        Of a register, in bytes. The lowest two bits are ignored; addresses without a register read 0.
+        Of a register, in bytes. The lowest two bits are ignored; addresses without a register read
+        0.
     read, write, data : Out(1), Out(1), Out(32)
         Done in this cycle; not both at once.
     value : In(32)

@@ -27,11 +27,13 @@ __all__ = [
 ]
 
 SERIAL_BITS = 16
-"""Width of an instruction's serial number. It is for whoever listens to the retirement interface; no unit needs it."""
+"""Width of an instruction's serial number. It is for whoever listens to the retirement interface;
+no unit needs it."""
 
 
 class ControlBits(data.Struct):
-    """A control code, as it lies in the control word; see :class:`~rtl.isa.control_code.ControlCode`."""
+    """A control code, as it lies in the control word; see
+    :class:`~rtl.isa.control_code.ControlCode`."""
 
     stall: unsigned(4)
     no_yield: unsigned(1)
@@ -55,14 +57,16 @@ class FetchedInstruction(data.Struct):
     error: WarpError
     """Why nobody can execute it, for REFUSED."""
     constant: unsigned(32)
-    """What its constant operand reads, if it has one at a fixed address; 0 beyond the end of the bank."""
+    """What its constant operand reads, if it has one at a fixed address; 0 beyond the end of the
+    bank."""
     constant_missing: unsigned(1)
     """Its constant operand is beyond the end of the bank."""
 
 
 def fetched_group(params: SmParams) -> data.StructLayout:
-    """A group of three instructions of a warp. ``pc`` is that of the group; the warp begins at number ``first``. In a
-    serial machine it is one instruction alone, with its own address, and without its control code."""
+    """A group of three instructions of a warp. ``pc`` is that of the group; the warp begins at
+    number ``first``. In a serial machine it is one instruction alone, with its own address, and
+    without its control code."""
     count = 1 if params.serial else GROUP_INSTRUCTIONS
     return data.StructLayout({
         "warp": params.warp_bits, "pc": 32, "first": range(count),
@@ -75,23 +79,25 @@ def redirect(params: SmParams) -> data.StructLayout:
 
 
 def issued(params: SmParams) -> data.StructLayout:
-    """An instruction that was issued. ``pc`` is its own address, never a group's. ``quarter``: of one for the lanes, it
-    passes the full ones only."""
+    """An instruction that was issued. ``pc`` is its own address, never a group's. ``quarter``: of
+    one for the lanes, it passes the full ones only."""
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "kind": InstructionKind,
         "quarter": 1, "error": WarpError, "constant": 32, "constant_missing": 1, "write_barrier": 3, "read_barrier": 3})
 
 
 def dispatched(params: SmParams) -> data.StructLayout:
-    """An instruction that goes to a unit beside the lanes, with all that it reads but registers in numbers.
+    """An instruction that goes to a unit beside the lanes, with all that it reads but registers in
+    numbers.
 
-    ``active`` are the warp's active threads, ``guard`` those whose guard predicate holds, and of a flow instruction the
-    test of CC (all where there is neither). ``predicate`` is the predicate operand of BAR, or of double precision,
-    after its negation, all ones elsewhere. For FLOW_INDEXED and BARRIER_INDEXED ``operands`` are the values of
-    registers Ra and Rb in the lowest thread that executes the instruction (of the active ones in ``guard``), and
-    ``same`` the executing threads whose Ra has that value; of a field that holds no register the value means nothing.
-    For other kinds operand 0 is the constant operand, the lower word of one of 64 bits, and ``same`` is all threads.
-    ``fault`` tells why the constant could not be read.
+    ``active`` are the warp's active threads, ``guard`` those whose guard predicate holds, and of a
+    flow instruction the test of CC (all where there is neither). ``predicate`` is the predicate
+    operand of BAR, or of double precision, after its negation, all ones elsewhere. For FLOW_INDEXED
+    and BARRIER_INDEXED ``operands`` are the values of registers Ra and Rb in the lowest thread that
+    executes the instruction (of the active ones in ``guard``), and ``same`` the executing threads
+    whose Ra has that value; of a field that holds no register the value means nothing. For other
+    kinds operand 0 is the constant operand, the lower word of one of 64 bits, and ``same`` is all
+    threads. ``fault`` tells why the constant could not be read.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "kind": InstructionKind,
@@ -101,24 +107,24 @@ def dispatched(params: SmParams) -> data.StructLayout:
 
 
 def operands_read(params: SmParams) -> data.StructLayout:
-    """An instruction that is not complete has read its registers: scoreboard ``barrier`` goes down by one, if it is
-    one."""
+    """An instruction that is not complete has read its registers: scoreboard ``barrier`` goes down
+    by one, if it is one."""
     return data.StructLayout({"valid": 1, "warp": params.warp_bits, "barrier": 3})
 
 
 def completion(params: SmParams) -> data.StructLayout:
-    """An instruction is complete: what it writes is written, and both scoreboards go down by one, where they are
-    scoreboards (not 7)."""
+    """An instruction is complete: what it writes is written, and both scoreboards go down by one,
+    where they are scoreboards (not 7)."""
     return data.StructLayout({
         "valid": 1, "warp": params.warp_bits, "serial": SERIAL_BITS, "write_barrier": 3, "read_barrier": 3})
 
 
 def scoreboard_event(params: SmParams) -> data.StructLayout:
-    """An instruction lets go of registers: as early as issue may know of it, so that a later instruction of the warp
-    finds everything read or written.
+    """An instruction lets go of registers: as early as issue may know of it, so that a later
+    instruction of the warp finds everything read or written.
 
-    Scoreboards ``write_barrier`` and ``read_barrier`` go down by one, where they are scoreboards (not 7). With
-    ``completes`` the instruction is complete.
+    Scoreboards ``write_barrier`` and ``read_barrier`` go down by one, where they are scoreboards
+    (not 7). With ``completes`` the instruction is complete.
     """
     return data.StructLayout({"warp": params.warp_bits, "completes": 1, "write_barrier": 3, "read_barrier": 3})
 
@@ -129,7 +135,8 @@ def error_event(params: SmParams) -> data.StructLayout:
 
 
 def indexed_request() -> data.StructLayout:
-    """A word of a constant bank that is wanted; ``address`` counts bytes, its lowest two bits do not matter."""
+    """A word of a constant bank that is wanted; ``address`` counts bytes, its lowest two bits do
+    not matter."""
     return data.StructLayout({"bank": 5, "address": 32})
 
 

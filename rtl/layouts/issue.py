@@ -8,15 +8,16 @@ from .kinds import UNITS
 __all__ = ["COMPLETING", "UNDER_WAY", "IssueEvents", "Policy", "WaitReason", "unit_rooms"]
 
 COMPLETING = ("conversion", "memory", "barrier")
-"""Units that tell of completions beside the lanes. A conversion may complete every two cycles, a memory instruction
-every three, one of the barrier unit every six."""
+"""Units that tell of completions beside the lanes. A conversion may complete every two cycles, a
+memory instruction every three, one of the barrier unit every six."""
 UNDER_WAY = 6
-"""Instructions that may still come to a unit after it has told that it has no room: those between selection and
-dispatch."""
+"""Instructions that may still come to a unit after it has told that it has no room: those between
+selection and dispatch."""
 
 
 def unit_rooms() -> data.StructLayout:
-    """The room of each unit beside the lanes: it can take UNDER_WAY instructions more than it was given."""
+    """The room of each unit beside the lanes: it can take UNDER_WAY instructions more than it was
+    given."""
     return data.StructLayout(dict.fromkeys(UNITS, 1))
 
 
@@ -24,8 +25,8 @@ class Policy(enum.Enum, shape=1):
     """Which of the warps that are ready goes first."""
 
     GREEDY_THEN_OLDEST = 0
-    """The one that issued last, unless it offered its turn; else the one that was launched, or that offered its turn,
-    the longest time ago."""
+    """The one that issued last, unless it offered its turn; else the one that was launched, or that
+    offered its turn, the longest time ago."""
     ROUND_ROBIN = 1
     """The one that has not issued for the longest time."""
 
@@ -57,7 +58,8 @@ class WaitReason(enum.Enum, shape=4):
 
 
 class IssueEvents(data.Struct):
-    """What happened in a cycle, for counters. The reasons are those of live warps when nothing was selected."""
+    """What happened in a cycle, for counters. The reasons are those of live warps when nothing was
+    selected."""
 
     issued: unsigned(1)
     operation: unsigned(1)

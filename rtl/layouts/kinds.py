@@ -1,4 +1,5 @@
-"""Kinds of instructions: all that has to be known of one to schedule it and to send it to its unit, in one table."""
+"""Kinds of instructions: all that has to be known of one to schedule it and to send it to its unit,
+in one table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ __all__ = ["KIND_RULES", "UNITS", "InstructionKind", "KindRule", "is_kind", "kin
 
 
 class InstructionKind(enum.Enum, shape=4):
-    """What the scheduler has to know of an instruction: which unit takes it, and whether its warp may go on."""
+    """What the scheduler has to know of an instruction: which unit takes it, and whether its warp
+    may go on."""
 
     LANES = 0
     """Passes through the lanes, with a fixed latency."""
@@ -41,9 +43,11 @@ class InstructionKind(enum.Enum, shape=4):
     REFUSED = 13
     """An instruction that nobody can execute, for its ``error``."""
     ENTER = 14
-    """Not an instruction: the warp enters the trap, before the instruction whose place this takes."""
+    """Not an instruction: the warp enters the trap, before the instruction whose place this
+    takes."""
     LEAVE = 15
-    """Not an instruction: the warp leaves the trap, before the instruction whose place this takes."""
+    """Not an instruction: the warp leaves the trap, before the instruction whose place this
+    takes."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +59,18 @@ class KindRule:
     unit : str | None
         The unit beside the lanes that it is dispatched to, one of UNITS.
     lanes : bool
-        It passes through the lanes when it issues. If it is for a unit, the lanes collect its operands: it is
-        dispatched later than others, and no other such instruction issues until then.
+        It passes through the lanes when it issues. If it is for a unit, the lanes collect its
+        operands: it is dispatched later than others, and no other such instruction issues until
+        then.
     silent : bool
-        It is complete when it issues, or with its flow result: no completion is awaited, no scoreboard raised.
+        It is complete when it issues, or with its flow result: no completion is awaited, no
+        scoreboard raised.
     before : frozenset[str]
-        It issues when the warp's earlier instructions are "complete", and their flow "results" are there.
+        It issues when the warp's earlier instructions are "complete", and their flow "results" are
+        there.
     after : str | None
-        The warp's next instruction issues when the flow "result" is there; when all is complete and all results are
-        there ("drained"); or when the unit lets the warp go ("resumed").
+        The warp's next instruction issues when the flow "result" is there; when all is complete and
+        all results are there ("drained"); or when the unit lets the warp go ("resumed").
     injected : bool
         The trap unit puts it in the place of an instruction; it is told as well as the unit.
     """

@@ -1,7 +1,7 @@
 """The lanes, the one way to the registers: what other units ask of them, and what they answer.
 
-A warp's 32 threads pass the lanes in beats, as many at a time as there are lanes: thread ``beat * lanes + lane``. The
-beats of one instruction or operation follow each other without a gap.
+A warp's 32 threads pass the lanes in beats, as many at a time as there are lanes: thread
+``beat * lanes + lane``. The beats of one instruction or operation follow each other without a gap.
 """
 
 from amaranth.hdl import ShapeLike
@@ -50,17 +50,18 @@ def _operation(params: SmParams) -> dict[str, ShapeLike]:
 def register_gather(params: SmParams) -> data.StructLayout:
     """A unit reads up to three registers of a warp, ``registers``, RZ where none is.
 
-    ``index`` is the unit's own mark and comes back with the data. The ``last`` one of its instruction lets scoreboard
-    ``barrier`` go down by one; 7 is none.
+    ``index`` is the unit's own mark and comes back with the data. The ``last`` one of its
+    instruction lets scoreboard ``barrier`` go down by one; 7 is none.
     """
     return data.StructLayout(_operation(params) | {"registers": data.ArrayLayout(8, GATHER_REGISTERS)})
 
 
 def register_write(params: SmParams) -> data.StructLayout:
-    """A unit writes ``register`` of a warp's ``threads``; and predicate ``predicate``, if it is not PT; and CC, if
-    ``conditional``.
+    """A unit writes ``register`` of a warp's ``threads``; and predicate ``predicate``, if it is not
+    PT; and CC, if ``conditional``.
 
-    ``index``, ``last`` and ``barrier`` as of a :func:`register_gather`; the last one completes the instruction, too.
+    ``index``, ``last`` and ``barrier`` as of a :func:`register_gather`; the last one completes the
+    instruction, too.
     """
     return data.StructLayout(_operation(params) | {
         "register": 8, "predicate": 3, "conditional": 1, "threads": WARP_THREADS})
@@ -85,7 +86,8 @@ class LaneWriterPort(wiring.Signature):
     wanted : In(valid, index, beat)
         The data of this beat are wanted in the next cycle.
     values, flags, conditions : Out
-        What is written to the register, to the predicate and to CC of each lane; in the cycle after ``wanted``.
+        What is written to the register, to the predicate and to CC of each lane; in the cycle after
+        ``wanted``.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -103,8 +105,8 @@ class LaneClientPort(wiring.Signature):
     write, wanted, values, flags, conditions
         See LaneWriterPort.
     gather : Out(stream of register_gather)
-        Taken like a write, but not in the first cycle in which it is offered: it is chosen a cycle before. So its
-        payload may come a cycle later than ``valid``.
+        Taken like a write, but not in the first cycle in which it is offered: it is chosen a cycle
+        before. So its payload may come a cycle later than ``valid``.
     gathered : In(valid, index, beat, values)
         Three values for each lane, a beat a cycle.
     """
@@ -119,8 +121,8 @@ class LaneClientPort(wiring.Signature):
 def lane_write(params: SmParams) -> data.StructLayout:
     """What a beat writes, for the retirement interface: ``lanes`` of it write.
 
-    ``register`` RZ: no register. ``predicates`` are those written, and their new values in each lane. ``conditional``:
-    CC is written.
+    ``register`` RZ: no register. ``predicates`` are those written, and their new values in each
+    lane. ``conditional``: CC is written.
     """
     return data.StructLayout({
         "valid": 1, "warp": params.warp_bits, "serial": SERIAL_BITS, "beat": range(params.beats), "lanes": params.lanes,

@@ -21,15 +21,16 @@ BEAT_NUMBER_BITS = (BEATS - 1).bit_length()
 def memory_request(tag_bits: int) -> data.StructLayout:
     """A line to read or write.
 
-    ``address`` counts lines. ``data`` and ``mask`` (one bit a byte) are for writes. Requests of one tag are
-    performed and answered in the order they were made; between tags there is no order.
+    ``address`` counts lines. ``data`` and ``mask`` (one bit a byte) are for writes. Requests of one
+    tag are performed and answered in the order they were made; between tags there is no order.
     """
     return data.StructLayout({
         "write": 1, "tag": tag_bits, "address": LINE_ADDRESS_BITS, "data": 8 * LINE_BYTES, "mask": LINE_BYTES})
 
 
 def memory_response(tag_bits: int) -> data.StructLayout:
-    """The answer to a request: every read and every write has one. ``error``: nothing is mapped there."""
+    """The answer to a request: every read and every write has one. ``error``: nothing is mapped
+    there."""
     return data.StructLayout({"write": 1, "tag": tag_bits, "error": 1, "data": 8 * LINE_BYTES})
 
 
@@ -51,28 +52,31 @@ class MemoryPort(wiring.Signature):
 def beat_request(tag_bits: int) -> data.StructLayout:
     """A beat of a line to write, or the one that asks for a line.
 
-    ``address`` counts lines; ``beat`` counts the beats of a write, and is 0 in a read. ``data`` and ``mask`` (one bit a
-    byte) are for writes. ``write``, ``tag`` and ``address`` are the same in all beats of a burst. Requests of one tag
-    are performed and answered in the order they were made; between tags there is no order.
+    ``address`` counts lines; ``beat`` counts the beats of a write, and is 0 in a read. ``data`` and
+    ``mask`` (one bit a byte) are for writes. ``write``, ``tag`` and ``address`` are the same in all
+    beats of a burst. Requests of one tag are performed and answered in the order they were made;
+    between tags there is no order.
     """
     return data.StructLayout({"write": 1, "tag": tag_bits, "address": LINE_ADDRESS_BITS, "beat": BEAT_NUMBER_BITS,
                               "data": 8 * BEAT_BYTES, "mask": BEAT_BYTES})
 
 
 def beat_response(tag_bits: int) -> data.StructLayout:
-    """A beat of a line that was read, or the one that answers a write, which is number 0. ``error``: nothing is mapped
-    there; a read is answered with eight beats even so, all with ``error``."""
+    """A beat of a line that was read, or the one that answers a write, which is number 0.
+    ``error``: nothing is mapped there; a read is answered with eight beats even so, all with
+    ``error``."""
     return data.StructLayout({
         "write": 1, "tag": tag_bits, "error": 1, "beat": BEAT_NUMBER_BITS, "data": 8 * BEAT_BYTES})
 
 
 class BeatPort(wiring.Signature):
-    """What somebody sees of memory who wants 64 bits at a time: a machine of one lane, and whoever is on a board, where
-    neither a serial line nor the pins of a memory chip want more.
+    """What somebody sees of memory who wants 64 bits at a time: a machine of one lane, and whoever
+    is on a board, where neither a serial line nor the pins of a memory chip want more.
 
-    A line goes as a burst of eight beats, the lowest bytes first. A write asks with eight beats and is answered with
-    one; a read asks with one and is answered with eight. The beats of a burst follow each other: nobody else's is
-    between them. An answer begins when all of its request has been taken.
+    A line goes as a burst of eight beats, the lowest bytes first. A write asks with eight beats and
+    is answered with one; a read asks with one and is answered with eight. The beats of a burst
+    follow each other: nobody else's is between them. An answer begins when all of its request has
+    been taken.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class OperationArbiter(Component):
     """Chooses, a cycle before, which operations may pass the lanes.
 
     A gather only reads registers, and what a write writes is there already: one of each passes the
-    lanes at a time. They alternate with instructions, so that neither starve; one that is alone
+    lanes at a time. They alternate with instructions, so that neither starves; one that is alone
     lets some more instructions go first. When no instruction is ready, operations go at once.
 
     Members

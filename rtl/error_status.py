@@ -1,5 +1,7 @@
 """The error status: what went wrong first, and what else has happened."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -14,8 +16,6 @@ from rtl.layouts import (
     TrapEvents,
     TrapReport,
     error_event,
-    of_instruction,
-    of_stack,
     place_of,
 )
 from rtl.params import SmParams
@@ -33,8 +33,7 @@ class ErrorStatus(Component):
     -------
     access : RegisterAccess
     errors : In(array of error_event)
-        Reported ones. Of several in a cycle the first in the array is kept; in a machine with one instruction under way
-        these are by ERROR_SOURCES, and an instruction's goes before a stack's.
+        Reported ones. Of several in a cycle the first in the array is kept.
     report, events : In(TrapReport), In(TrapEvents)
     report_mask : Out(32)
     interrupt : Out(1)
@@ -50,7 +49,6 @@ class ErrorStatus(Component):
             "access": Out(RegisterAccess()),
             "errors": In(data.ArrayLayout(error_event(params), sources)), "report": In(TrapReport(params)),
             "events": In(TrapEvents), "report_mask": Out(REPORT_BITS), "interrupt": Out(1)})
-        self._alone = params.serial
         self._event = error_event(params)
         self._error, self._warp, self._pc = Signal(16, name="error"), Signal(8, name="warp"), Signal(32, name="pc")
         self._status = Signal(32, name="status")
@@ -60,6 +58,10 @@ class ErrorStatus(Component):
         self.contents = {
             "HWW_WARP_ESR_REPORT_MASK": self._reported, "HWW_WARP_ESR": Cat(self._error, self._warp),
             "HWW_GLOBAL_ESR_REPORT_MASK": self._mask, "HWW_GLOBAL_ESR": self._status, "HWW_WARP_ESR_PC": self._pc}
+
+    def simultaneous(self) -> list[Any]:
+        """The errors that can come in one cycle, the first one first."""
+        return list(self.errors)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -82,7 +84,7 @@ class ErrorStatus(Component):
 
         # What happens.
         raised, kept = Signal(32), Signal()
-        errors = (of_instruction(self.errors), of_stack(self.errors)) if self._alone else list(self.errors)
+        errors = self.simultaneous()
         first, valid = Signal(self._event), Cat(event.valid for event in errors)
         for event in reversed(errors):
             with m.If(event.valid):

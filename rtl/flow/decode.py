@@ -126,16 +126,21 @@ class FlowQueue(Component):
     request : Out(stream of flow_request)
     """
 
+    trusting = False
+    """Whether what no instruction has at its place in the word may be decoded anyhow."""
+    places = 16
+    """Instructions that can wait."""
+
     def __init__(self, params: SmParams) -> None:
-        self._layout, self._serial = flow_request(params), params.serial
+        self._layout = flow_request(params)
         super().__init__({
             "dispatch": In(Event(dispatched(params))), "trap": In(TrapMove), "room": Out(1),
             "request": Out(stream.Signature(self._layout))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.decoder = decoder = FlowDecoder(trusting=self._serial)
-        m.submodules.places = places = DispatchQueue(self._layout, places=1 if self._serial else 16)
+        m.submodules.decoder = decoder = FlowDecoder(trusting=self.trusting)
+        m.submodules.places = places = DispatchQueue(self._layout, places=self.places)
         arriving, decoded = self.dispatch.payload, places.arriving.payload
         instruction = decoded.instruction
         m.d.comb += [
@@ -150,9 +155,7 @@ class FlowQueue(Component):
             m.d.comb += [
                 instruction.eq(0), instruction.operation.eq(self.trap.operation),
                 instruction.code.eq(ThreadCode.EXIT), instruction.constant.eq(1)]
-            if not self._serial:    # a serial unit knows what has no operand, and no guard
-                m.d.comb += [
-                    decoded.operand.eq(arriving.pc), decoded.guard.eq(~0), decoded.fault.eq(WarpError.NONE)]
+            self.inject(m, decoded)
             with m.Switch(self.trap.operation):
                 for operation, asked in INJECTED.items():
                     with m.Case(operation):
@@ -161,3 +164,9 @@ class FlowQueue(Component):
             with m.If(arriving.kind == InstructionKind.ENTER):
                 m.d.comb += [decoded.pc.eq(self.trap.pc), decoded.operand.eq(self.trap.target)]
         return m
+
+    def inject(self, m: Module, decoded: Any) -> None:
+        """What no instruction says of what a warp is made to do: it concerns all its threads."""
+        m.d.comb += decoded.operand.eq(self.dispatch.payload.pc)
+        m.d.comb += decoded.guard.eq(~0)
+        m.d.comb += decoded.fault.eq(WarpError.NONE)

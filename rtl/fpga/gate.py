@@ -1,10 +1,11 @@
 """A way to memory that can be closed."""
 
-from amaranth.hdl import Assert, Const, Module, Signal
+from amaranth.hdl import Assert, Module, Signal
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
-from rtl.layouts import ends_answer, ends_request, memory_port
+from rtl.layouts import ends_answer, ends_request
+from rtl.machines import units_of
 from rtl.params import SmParams
 
 __all__ = ["MemoryGate"]
@@ -20,15 +21,14 @@ class MemoryGate(Component):
 
     Members
     -------
-    machine : In(memory_port)
-    memory : Out(memory_port)
+    machine : In(MemoryPort or BeatPort)
+    memory : Out(MemoryPort or BeatPort)
     close : In(1)
     empty : Out(1)
     """
 
     def __init__(self, params: SmParams, tag_bits: int) -> None:
-        self._in_beats = params.serial
-        port = memory_port(params, tag_bits)
+        port = units_of(params).memory_port(tag_bits)
         super().__init__({"machine": In(port), "memory": Out(port), "close": In(1), "empty": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -38,8 +38,7 @@ class MemoryGate(Component):
         owed, offered = Signal(_COUNT_BITS), Signal()
         passes = ~self.close | offered      # what was offered to memory stays so until all of it is taken
         taken = memory.request.valid & memory.request.ready
-        asks, answers = (ends_request(memory.request.payload), ends_answer(memory.response.payload)) if (
-            self._in_beats) else (Const(1), Const(1))
+        asks, answers = ends_request(memory.request.payload), ends_answer(memory.response.payload)
         asked = taken & asks
         answered = memory.response.valid & memory.response.ready & answers
         m.d.comb += [

@@ -5,7 +5,8 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import ERROR_SOURCES, TrapStatus, error_event, of_instruction, of_stack
+from rtl.layouts import ERROR_SOURCES, TrapStatus, error_event
+from rtl.machines import units_of
 from rtl.params import SmParams
 
 __all__ = ["WarpLamps"]
@@ -46,14 +47,14 @@ class WarpLamps(Component):
             "running": In(params.warps), "traps": In(TrapStatus(params)), "reset": In(1),
             "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))),
             **dict.fromkeys(("live", "trapped", "failed", "lamps"), Out(lamps))})
-        self._alone = params.serial
+        self._simultaneous = units_of(params).simultaneous_errors
         self._warps, self._blink_bits = params.warps, max((clock // _SLOW).bit_length(), _FASTER + 1)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         count, warps = len(self.lamps), range(self._warps)
         time, failing, failed = Signal(self._blink_bits), Signal(self._warps), Signal(self._warps)
-        errors = (of_instruction(self.errors), of_stack(self.errors)) if self._alone else self.errors
+        errors = self._simultaneous(self.errors)
         m.d.comb += failing.eq(Cat(
             Cat(event.valid & (event.warp == warp) for event in errors).any() for warp in warps))
         m.d.sync += [time.eq(time + 1), failed.eq(Mux(self.reset, 0, failed | failing))]

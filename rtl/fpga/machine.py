@@ -80,7 +80,7 @@ class BoardMachine(Component):
                  video: Callable[[int], Any] | None = None) -> None:
         self.sm = sm = Sm(params)
         self.gate = MemoryGate(params, sm.tag_bits)
-        self.beats = None if params.serial else LineBeats(sm.tag_bits)
+        self.beats = None if "beat" in sm.memory.request.payload.shape().members else LineBeats(sm.tag_bits)
         self.link = HostLink()
         self.video: Any = None if video is None else video(_VIDEO_TAG_BITS)
         tag_bits = [sm.tag_bits, len(self.link.memory.request.payload.tag)]

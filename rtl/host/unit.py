@@ -2,8 +2,9 @@
 
 from functools import reduce
 from operator import or_
+from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component, pass_on
@@ -11,7 +12,7 @@ from rtl.isa.registers import BLOCK_BYTES, COUNTER_BLOCK, SM_BLOCK, WORK_BLOCK, 
 from rtl.layouts import CounterEvents, GridControl, HostBus, RegisterAccess, TrapCommand, TrapStatus
 from rtl.params import SmParams
 
-from .counters import Counters, WordCounters
+from .counters import Counters
 from .debugger import DebuggerRegisters
 from .work import WorkRegisters
 
@@ -45,8 +46,16 @@ class HostPort(Component):
             "state": In(TrapStatus(params)), "command": Out(TrapCommand(params)), "invalidate": Out(1),
             "grids": Out(GridControl()), "events": In(CounterEvents)})
         self.debugger = DebuggerRegisters(params)
-        self.work = WorkRegisters(params)
-        self.counters = (WordCounters if params.serial else Counters)(len(counters_of(params.counters)))
+        self.work: Any = self.make_work(params)
+        self.counters: Any = self.make_counters(len(counters_of(params.counters)))
+
+    def make_work(self, params: SmParams) -> WorkRegisters:
+        """The work distributor's registers."""
+        return WorkRegisters()
+
+    def make_counters(self, count: int) -> Component:
+        """The counters, of which there are ``count``."""
+        return Counters(count)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -61,7 +70,7 @@ class HostPort(Component):
             values.append(access.value & here.replicate(len(access.value)))
         value = Signal.like(bus.value)
         m.d.sync += value.eq(reduce(or_, values))
-        m.d.comb += bus.value.eq(value | self.work.late)
+        m.d.comb += bus.value.eq(self.answer(value))
 
         self.join(m, self.work, "grids")
         self.join(m, self.debugger, "valid", "state", "invalidate")
@@ -69,3 +78,7 @@ class HostPort(Component):
         pass_on(m, self.debugger, self.command, "stop", "step", "wake")
         pass_on(m, self.work, self.command, "installed", "handler", "timeout")
         return m
+
+    def answer(self, value: Value) -> Value:
+        """What the bus reads, from the value of the register, which is a cycle old."""
+        return value

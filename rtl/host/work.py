@@ -1,14 +1,14 @@
 """The work distributor's registers."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import Out
 from amaranth.utils import exact_log2
 
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.registers import REFERENCE_COUNTERS, WORK_REGISTERS
-from rtl.layouts import REFERENCE_BITS, TIMEOUT_BITS, GridControl, LaunchRejection, RegisterAccess, place_of
-from rtl.params import ADDRESS_BITS, SmParams
+from rtl.layouts import TIMEOUT_BITS, GridControl, LaunchRejection, RegisterAccess, place_of
+from rtl.params import ADDRESS_BITS
 
 __all__ = ["WorkRegisters"]
 
@@ -25,15 +25,12 @@ class WorkRegisters(Component):
     grids : Out(GridControl)
     installed, handler, timeout : Out
         See TrapCommand.
-    late : Out(16)
-        What belongs to the value of the cycle before: of a reference counter in a machine of one lane. Else 0.
     """
 
-    def __init__(self, params: SmParams) -> None:
-        self._late = params.serial
+    def __init__(self) -> None:
         super().__init__({
             "access": Out(RegisterAccess()), "grids": Out(GridControl()), "installed": Out(1), "handler": Out(32),
-            "timeout": Out(TIMEOUT_BITS), "late": Out(REFERENCE_BITS)})
+            "timeout": Out(TIMEOUT_BITS)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -72,13 +69,12 @@ class WorkRegisters(Component):
         first = place_of(WORK_REGISTERS["REFERENCE_COUNT"])
         number = access.place - first
         m.d.comb += [grids.references.number.eq(number), grids.references.value.eq(access.data)]
-        asked, count = Signal(), grids.references.count
-        m.d.sync += asked.eq(grids.references.read)
         with m.If(access.place >= first):
             m.d.comb += [grids.references.read.eq(access.read), grids.references.set.eq(access.write)]
-            if not self._late:
-                m.d.comb += access.value.eq(count)
-        if self._late:
-            m.d.comb += self.late.eq(Mux(asked, count, 0))
+            self.read_count(m)
         assert not first % REFERENCE_COUNTERS
         return m
+
+    def read_count(self, m: Module) -> None:
+        """Answers with the reference counter that the host reads."""
+        m.d.comb += self.access.value.eq(self.grids.references.count)

@@ -49,8 +49,8 @@ class GridPlan(Component):
     cta, shared_base : In, Out
         What belongs to a slot.
     find, found : In(1), Out(1)
-        In a machine of one lane that is looked for from the cycle after ``find`` on, which is that of slot and CTA; it
-        is there from ``found`` to the next ``find``. In others it is there at once.
+        Slot and CTA are known in the cycle after ``find``, and what belongs to them is there in each cycle in which
+        ``found`` is 1: here at once.
     shared_bytes : Out
         A CTA's piece of shared memory.
     """
@@ -66,10 +66,7 @@ class GridPlan(Component):
             "slots": Out(params.warps), "ctas": Out(params.warps), "slot": In(bits), "place": Out(warp_place(params)),
             "cta": In(bits), "find": In(1), "found": Out(1), "shared_base": Out(params.shared_bits),
             "shared_bytes": Out(params.shared_bits + 1)})
-
-        # In a machine of one lane: a slot is looked for; it is there. Slots and CTA slots are walked through again
-        # for each warp, as when they were divided: when one walk goes on, to what, and from where.
-        self._finding, self._at_slot = Signal(), Signal()
+        # Slots and CTA slots are walked through: when a walk advances, what it does then, and at its beginning.
         self._walks: list[tuple[Any, list[Any], list[Any]]] = []
 
     def elaborate(self, platform: object) -> Module:
@@ -80,11 +77,15 @@ class GridPlan(Component):
             self._divide_warps(m)
             self._divide_shared(m)
         for advances, following, first in self._walks:
-            with m.If(self.find | self.make):
+            with m.If(self.begins_walk()):
                 m.d.sync += first
             with m.Elif(advances):
                 m.d.sync += following
         return m
+
+    def begins_walk(self) -> Value:
+        """Whether slots are walked through from the first one on."""
+        return self.make
 
     def _end(self, m: Module, rejection: LaunchRejection) -> None:
         m.d.comb += [self.over.eq(1), self.rejection.eq(rejection)]
@@ -109,9 +110,7 @@ class GridPlan(Component):
         with m.State("IDLE"):
             with m.If(self.make):
                 m.next = "JUDGE"
-            if self._params.serial:
-                with m.Elif(self.find):
-                    m.next = "FIND"
+            self.start_find(m)
         with m.State("JUDGE"):
             for rejection, applies in reversed(judgements):
                 with m.If(applies):
@@ -120,6 +119,9 @@ class GridPlan(Component):
             with m.If(reason != LaunchRejection.NONE):
                 m.d.comb += [self.over.eq(1), self.rejection.eq(reason)]
                 m.next = "IDLE"
+
+    def start_find(self, m: Module) -> None:
+        """What else begins in IDLE: nothing is to be looked for."""
 
     def _count_threads(self, m: Module) -> None:
         """Multiplies x by y, then that by z; given up as soon as it is too much."""
@@ -161,22 +163,12 @@ class GridPlan(Component):
             place.first_row.eq(row), place.local_base.eq(base + self.local)]
         next_slot, first_slot = (
             [slot.eq(slot + 1), row.eq(row + rows), base.eq(base + block)], [slot.eq(0), row.eq(0), base.eq(0)])
-        if params.serial:
-            m.d.comb += [self.place.eq(place), self._at_slot.eq(slot == self.slot)]
-            self._walks.append((fits | (self._finding & ~self._at_slot), next_slot, first_slot))
-        else:
-            m.submodules.places = places = Words(warp_place(params), params.warps)
-            places.write(m, fits, slot, place)
-            m.d.comb += self.place.eq(places.read(m, self.slot))
+        self._walks.append((self.keep_place(m, fits, slot, place), next_slot, first_slot))
         with m.State("SLOTS"):
             with m.If((slot < params.warps) & (row + rows <= params.registers)):
                 m.d.comb += fits.eq(1)
                 m.d.sync += self.slots.eq(Cat(1, self.slots))
-                if not params.serial:
-                    m.d.sync += next_slot
             with m.Else():
-                if not params.serial:
-                    m.d.sync += first_slot
                 with m.If(slot < self.warps):
                     self._end(m, LaunchRejection.REGISTERS)
                 with m.Else():
@@ -190,28 +182,29 @@ class GridPlan(Component):
         most = Mux(fields["SEQUENTIALLY_RUN_CTAS"], 1, params.warps)
         m.d.comb += self.shared_bytes.eq(size)
         next_cta, first_cta = [cta.eq(cta + 1), base.eq(base + size)], [cta.eq(0), base.eq(0)]
-        if params.serial:
-            m.d.comb += [
-                self.shared_base.eq(base), self.found.eq(self._finding & self._at_slot & (cta == self.cta))]
-            self._walks.append((fits | (self._finding & (cta != self.cta)), next_cta, first_cta))
-            with m.State("FIND"):
-                m.d.comb += self._finding.eq(1)
-                with m.If(self.found):
-                    m.next = "IDLE"
-        else:
-            m.submodules.bases = bases = Words(params.shared_bits, params.warps)
-            bases.write(m, fits, cta, base)
-            m.d.comb += [self.shared_base.eq(bases.read(m, self.cta)), self.found.eq(1)]
+        self._walks.append((self.keep_base(m, fits, cta, base), next_cta, first_cta))
         with m.State("SHARED"):
             with m.If((cta < most) & (base + size <= params.shared_bytes)):
                 m.d.comb += fits.eq(1)
                 m.d.sync += self.ctas.eq(Cat(1, self.ctas))
-                if not params.serial:
-                    m.d.sync += next_cta
             with m.Else():
-                if not params.serial:
-                    m.d.sync += first_cta
                 self._end(m, LaunchRejection.NONE)
+
+    def keep_place(self, m: Module, fits: Value, slot: Value, place: Any) -> Value:
+        """Keeps what belongs to a slot, while slots are divided, for whoever looks at a ``slot`` later. Returns whether
+        the next one is looked at."""
+        m.submodules.places = places = Words(warp_place(self._params), self._params.warps)
+        places.write(m, fits, slot, place)
+        m.d.comb += self.place.eq(places.read(m, self.slot))
+        return fits
+
+    def keep_base(self, m: Module, fits: Value, cta: Value, base: Value) -> Value:
+        """The same of a CTA slot."""
+        m.submodules.bases = bases = Words(self._params.shared_bits, self._params.warps)
+        bases.write(m, fits, cta, base)
+        m.d.comb += self.shared_base.eq(bases.read(m, self.cta))
+        m.d.comb += self.found.eq(1)
+        return fits
 
 
 def _local_bytes(fields: data.View) -> Value:

@@ -1,8 +1,6 @@
 """A CTA's start, warp by warp."""
 
-from typing import Any
-
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
@@ -64,12 +62,8 @@ class WarpStarter(Component):
         self._clear_registers(m, clearing)
 
         # Shared memory.
-        placed: Any = 1
-        if self._params.serial:
-            placed = Signal()
-            m.d.sync += placed.eq((placed | self.found) & ~(self.begin | self.take))
         m.d.comb += [
-            self.clear.valid.eq(asking & placed), self.clear.payload.base.eq(self.shared_base),
+            self.clear.valid.eq(asking & self.is_placed(m)), self.clear.payload.base.eq(self.shared_base),
             self.clear.payload.bytes.eq(self.shared_bytes)]
         with m.If(self.clear.ready):
             m.d.sync += asking.eq(0)
@@ -102,6 +96,10 @@ class WarpStarter(Component):
                     m.d.comb += self.over.eq(1)
                     m.next = "IDLE"
         return m
+
+    def is_placed(self, m: Module) -> Value:
+        """Whether ``shared_base`` is that of the CTA."""
+        return Const(1)
 
     def _tell(self, m: Module, number: Signal, created: Signal) -> None:
         """What the units are told of a warp."""

@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component, members_of, pass_on
+from rtl.component import Component, pass_on
 from rtl.isa.qmd import QMD_BYTES
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import (
@@ -16,8 +16,8 @@ from rtl.layouts import (
     GridControl,
     LaunchRejection,
     LaunchSettings,
+    MemoryPort,
     flow_launch,
-    memory_port,
     shared_clear,
     thread_index,
     warp_exit,
@@ -28,7 +28,7 @@ from rtl.sweep import Sweep
 
 from .descriptor import LAUNCH_TAG_BITS, DescriptorMemory
 from .plan import GridPlan
-from .references import ReferenceCounters, SlowReferenceCounters
+from .references import ReferenceCounters
 from .slots import SlotKeeper
 from .starter import WarpStarter
 
@@ -40,15 +40,12 @@ _GRANULE_BITS = CRS_GRANULE.bit_length() - 1
 class Distributor(Component):
     """Runs one grid after the other.
 
-    In a serial machine it has one port more: ``bank``, an EventLayout of described_bank, tells the constant banks of
-    the grid that is about to run, one by one.
-
     Members
     -------
     control : In(GridControl)
     halt : In(1)
         No CTA starts. One that is being started goes on as far as the lanes let it.
-    port : Out(memory_port)
+    port : Out(MemoryPort)
     invalidate, fetch_busy : Out(1), In(1)
         For one cycle at each grid's start: the caches hold nothing of use; they are not ready yet, from the cycle
         after that on.
@@ -73,21 +70,20 @@ class Distributor(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        self.memory = DescriptorMemory(params)
+        self.memory: Any = self.make_memory(params)
         super().__init__({
-            **(members_of(self.memory, "bank") if params.serial else {}),
-            "control": In(GridControl()), "halt": In(1), "port": Out(memory_port(params, LAUNCH_TAG_BITS)),
+            "control": In(GridControl()), "halt": In(1), "port": Out(MemoryPort(LAUNCH_TAG_BITS)),
             "invalidate": Out(1), "fetch_busy": In(1), "grid": Out(GridConfiguration),
             "launch": Out(EventLayout(warp_launch(params))), "thread": Out(EventLayout(thread_index(params))),
             "clear_rows": Out(stream.Signature(params.row_bits)),
             "clear": Out(stream.Signature(shared_clear(params))),
             "flow": Out(stream.Signature(flow_launch(params))), "exit": In(warp_exit(params)),
             "drained": In(params.warps), "occupied": Out(params.warps), "running": Out(params.warps),
-            "starting": Out(1), "cta_started": Out(1), "warp_started": Out(1)})
-        self.plan = GridPlan(params)
+            "starting": Out(1), "cta_started": Out(1), "warp_started": Out(1), **self.more_ports()})
+        self.plan: Any = self.make_plan(params)
         self.slots = SlotKeeper(params)
-        self.starter = WarpStarter(params)
-        self.references = SlowReferenceCounters(params) if params.serial else ReferenceCounters()
+        self.starter: Any = self.make_starter(params)
+        self.references: Any = self.make_references(params)
         self._settings: Any = Signal(LaunchSettings)
         self._index: Any = Signal(warp_launch(params)["index"].shape)
         self._cta = Signal(params.warp_bits)
@@ -96,12 +92,32 @@ class Distributor(Component):
         self.sweep = Sweep(params.warps)
         """As long as it is active, so are the sweeps of units: no CTA begins."""
 
+    def more_ports(self) -> dict[str, Any]:
+        """Ports that are otherwise, or that others have not."""
+        return {}
+
+    def make_memory(self, params: SmParams) -> Component:
+        """What reads the descriptor."""
+        return DescriptorMemory()
+
+    def make_plan(self, params: SmParams) -> Component:
+        """What divides the machine."""
+        return GridPlan(params)
+
+    def make_starter(self, params: SmParams) -> Component:
+        """What starts warps."""
+        return WarpStarter(params)
+
+    def make_references(self, params: SmParams) -> Component:
+        """The reference counters."""
+        return ReferenceCounters()
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.memory, m.submodules.plan, m.submodules.slots = self.memory, self.plan, self.slots
         m.submodules.starter, m.submodules.references = self.starter, self.references
         m.submodules.sweep = self.sweep
-        self.join(m, self.memory, "port", *(["bank"] if self._params.serial else []))
+        self.join(m, self.memory, "port")
         self.join(m, self.slots, "exit", "drained", "occupied", "running")
         self.join(m, self.starter, "launch", "thread", "clear_rows", "clear", "flow")
         connect(m, flipped(self.control.references), self.references.host)
@@ -125,7 +141,12 @@ class Distributor(Component):
             grid.grid.y.eq(fields["CTA_RASTER_HEIGHT"]), grid.grid.z.eq(fields["CTA_RASTER_DEPTH"]),
             grid.block.x.eq(fields["CTA_THREAD_DIMENSION0"]), grid.block.y.eq(fields["CTA_THREAD_DIMENSION1"]),
             grid.block.z.eq(fields["CTA_THREAD_DIMENSION2"])]
-        for bank in range(0 if self._params.serial else CONSTANT_BANKS):
+        self.configure_banks(m)
+
+    def configure_banks(self, m: Module) -> None:
+        """The constant banks, likewise."""
+        fields, grid = self.memory.fields, self.grid
+        for bank in range(CONSTANT_BANKS):
             m.d.comb += [
                 grid.banks[bank].valid.eq(fields["CONSTANT_BUFFER_VALID"][bank]),
                 grid.banks[bank].address.eq(Cat(

@@ -1,4 +1,4 @@
-"""The memory unit's ports, which its forms have in common."""
+"""The memory unit's ports."""
 
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
@@ -6,10 +6,10 @@ from amaranth.lib.wiring import In, Member, Out
 from rtl.layouts import (
     GridConfiguration,
     LaneClientPort,
+    MemoryPort,
     completion,
     dispatched,
     error_event,
-    memory_port,
     warp_launch,
 )
 from rtl.params import SmParams
@@ -30,4 +30,4 @@ def unit_ports(params: SmParams) -> dict[str, Member]:
         "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
         "local_base": In(local_move(params)),
         "clear": In(stream.Signature(clear_request(params))),
-        "memory": Out(memory_port(params, memory_tag_bits(params))), "events": Out(MemoryEvents)}
+        "memory": Out(MemoryPort(memory_tag_bits(params))), "events": Out(MemoryEvents)}

@@ -1,8 +1,9 @@
 """The states of the trap unit: every warp's, and the whole multiprocessor's."""
 
+from collections.abc import Mapping
 from functools import partial, reduce
 from operator import or_
-from typing import Any
+from typing import Any, ClassVar
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, enum
@@ -17,8 +18,6 @@ from rtl.layouts import (
     TrapCommand,
     error_event,
     flow_result,
-    of_instruction,
-    of_stack,
     warp_launch,
 )
 from rtl.one_hot import one_hot
@@ -87,8 +86,7 @@ class WarpTraps(Component):
         It waits at RTT; it has no trap frame and runs no handler; it is paused by an instruction that keeps it until it
         is let go, as others that fail do not.
     entries, results : Words
-        By turns they tell whether a flow result is that of an ENTER: they differ from its dispatch to its result. Where
-        only one instruction is under way, a register tells that.
+        By turns they tell whether a flow result is that of an ENTER: they differ from its dispatch to its result.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -107,9 +105,19 @@ class WarpTraps(Component):
 
         self.waits, self.bare, self.halted = (
             Signal(params.warps, name=name) for name in ("waits", "bare", "halted"))
-        if not params.serial:
-            self.sweep = sweep = Sweep(params.warps)
-            self.entries, self.results = Words(1, params.warps, sweep), Words(1, params.warps, sweep)
+        self.make_turns(params)
+
+    def make_turns(self, params: SmParams) -> None:
+        """The memories that tell which flow result is that of an ENTER."""
+        self.sweep = sweep = Sweep(params.warps)
+        self.entries, self.results = Words(1, params.warps, sweep), Words(1, params.warps, sweep)
+
+    kept: ClassVar[Mapping[str, Any]] = KEEP
+    """Attributes of the wires between what happens to whom and what becomes of it."""
+
+    def simultaneous(self) -> list[Any]:
+        """The errors that can come in one cycle."""
+        return list(self.errors)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -118,7 +126,7 @@ class WarpTraps(Component):
         # One instruction is left to it; it has issued that one, a cause.
         waits, bare, halted, stepping, done = self.waits, self.bare, self.halted, Signal(count), Signal(count)
         # What happens to whom, and what one warp is asked to do, a bit for all.
-        ended, entered, keeps = self.ended, self.entered, {} if self._params.serial else KEEP
+        ended, entered, keeps = self.ended, self.entered, dict(self.kept)
         here, answered, left, gone, clear, failing, fails, newly, pauses, halts, woken, freed = (
             Signal(count, name=name, attrs=keeps) for name in (
                 "here", "answered", "left", "gone", "clear", "failing", "failing_inside",
@@ -132,8 +140,8 @@ class WarpTraps(Component):
         def asks(*kinds: TrapOperation) -> Any:
             return Mux(Cat(does[kind] for kind in kinds).any(), here, 0)
 
-        no_frame = self.result.valid & refused & self._answers_entry(m, does[TrapOperation.ENTER])
-        errors = (of_instruction(self.errors), of_stack(self.errors)) if self._params.serial else self.errors
+        no_frame = self.result.valid & refused & self.answers_entry(m, does[TrapOperation.ENTER])
+        errors = self.simultaneous()
         keeping = [event for event, name in zip(self.errors, ERROR_SOURCES, strict=True) if name in _KEEPING]
 
         # What happens, to whom.
@@ -208,17 +216,9 @@ class WarpTraps(Component):
         return m
 
 
-    def _answers_entry(self, m: Module, enters: Value) -> Value:
+    def answers_entry(self, m: Module, enters: Value) -> Value:
         """Whether a flow result is that of an ENTER."""
         step, result = self.dispatched.payload, self.result.payload
-        if self._params.serial:
-            # Nobody else has one who is inside.
-            entering = Signal()
-            with m.If(enters):
-                m.d.sync += entering.eq(1)
-            with m.Elif(self.result.valid & self.inside.bit_select(result.warp, 1)):
-                m.d.sync += entering.eq(0)
-            return entering & self.inside.bit_select(result.warp, 1)
         m.submodules.sweep = self.sweep
         m.submodules.entries, m.submodules.results = entries, results = self.entries, self.results
         last = entries.read(m, result.warp)

@@ -28,9 +28,6 @@ from rtl.layouts import (
     completion,
     dispatched,
     error_event,
-    issued,
-    of_instruction,
-    of_stack,
     reported,
 )
 from rtl.params import SmParams
@@ -38,7 +35,6 @@ from rtl.sweep import Sweep
 from rtl.word import field_of, pattern_of
 from rtl.words import Words
 
-from .last import LastInstructions
 from .machine import SmTrap, TrapOperation, WarpTraps
 
 __all__ = ["TrapUnit"]
@@ -67,9 +63,6 @@ _OVERTAKEN = (Origin.FLOW, Origin.MEMORY)
 
 class TrapUnit(Component):
     """Takes an instruction in every cycle, and answers in the next one.
-
-    In a machine with one instruction under way there is one port more: ``issued``, In(EventLayout of issued), tells of
-    that one in any cycle before its dispatch.
 
     Members
     -------
@@ -100,16 +93,24 @@ class TrapUnit(Component):
         self._params = params
         warps, bits = params.warps, params.warp_bits
         warp_event = data.StructLayout({"valid": 1, "warp": bits})
-        self.warps, self.machine = WarpTraps(params), SmTrap(params)
+        self.warps: Any = self.make_warps(params)
+        self.machine = SmTrap(params)
         super().__init__({
             **members_of(self.warps, *_OF_WARPS, leave="leaving"), **members_of(self.machine, "starting"),
-            **({"issued": In(EventLayout(issued(params)))} if params.serial else {}),
             "dispatch": In(EventLayout(dispatched(params))), "room": Out(1), "flow": Out(TrapMove),
             "waiting": In(warps), "withdraw": Out(warp_event), "withdrawn": In(warp_event),
             "report_mask": In(REPORT_BITS), "enter": Out(warps), "status_warp": In(bits), "status": Out(WarpStatus),
             "all_status": Out(32), "clear_status": In(1), "state": Out(TrapStatus(params)),
             "events": Out(TrapEvents), "report": Out(TrapReport(params)), "completion": Out(completion(params)),
-            "error": Out(error_event(params))})
+            "error": Out(error_event(params)), **self.more_ports(params)})
+
+    def more_ports(self, params: SmParams) -> dict[str, Any]:
+        """Ports that others have not."""
+        return {}
+
+    def make_warps(self, params: SmParams) -> WarpTraps:
+        """The states of all warps."""
+        return WarpTraps(params)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -126,7 +127,7 @@ class TrapUnit(Component):
             warps.clears_status.valid.eq(self.clear_status), warps.clears_status.payload.eq(self.status_warp)]
         pass_on(m, warps, self.events, "pause", "error_in_trap", "step", domain="sync")
         self._execute(m)
-        self._move(m)
+        self.move(m)
         self._watch(m)
         return m
 
@@ -195,13 +196,10 @@ class TrapUnit(Component):
         with m.If(~warps.trapped.any() & ~traps):
             m.d.sync += [all_reasons.eq(0), collected.eq(0)]
 
-    def _move(self, m: Module) -> None:
+    def move(self, m: Module) -> None:
         """From ENTER and LEAVE to what the flow unit does. The warp that enters comes back to an instruction that
         failed, or to the one before: to the last one if that failed, or is a BAR of which its arrival was taken back.
         That was since it entered last if there was one more of these than of its entries: they alternate."""
-        if self._params.serial:
-            self._move_alone(m)
-            return
         moved, withdrawn = self.dispatch.payload, self.withdrawn
         enters, saved = self.dispatch.valid & (moved.kind == InstructionKind.ENTER), Signal(32)
         m.submodules.sweep = sweep = Sweep(self._params.warps)
@@ -219,9 +217,9 @@ class TrapUnit(Component):
         assert GROUP_BYTES == 4 * INSTRUCTION_BYTES
         before = Cat(moved.pc[:3], Mux(first, 3, number - 1)[:2], (moved.pc[5:] - first)[:27])
         m.d.comb += saved.eq(Mux(overtaken, pc, Mux(rolled_back | was_last, before, moved.pc)))
-        self._tell_flow(m, saved, modes.read(m, moved.warp))
+        self.tell_flow(m, saved, modes.read(m, moved.warp))
 
-    def _tell_flow(self, m: Module, saved: Signal, mode: Any) -> None:
+    def tell_flow(self, m: Module, saved: Signal, mode: Any) -> None:
         """What the flow unit does: of one that enters, to come back to ``saved``; or leaves, by RTT of this mode."""
         flow, command = self.flow, self.command
         m.d.comb += [flow.pc.eq(saved), flow.target.eq(Mux(command.installed, command.handler, saved))]
@@ -232,20 +230,6 @@ class TrapUnit(Component):
             for returns, operation in _RETURNS.items():
                 with m.Case(returns):
                     m.d.comb += flow.operation.eq(operation)
-
-    def _move_alone(self, m: Module) -> None:
-        """The same in a machine with one instruction under way, where what failed was issued last."""
-        m.submodules.last = last = LastInstructions(self._params)
-        warps, moved, saved = self.warps, self.dispatch.payload, Signal(32)
-        for sender, receiver, *names in (
-                (self, last, "issued", "withdrawn", "status_warp"), (warps, last, "inside", "entered", "ended"),
-                (moved, last, "warp")):
-            pass_on(m, sender, receiver, *names)
-        m.d.comb += [
-            last.failing.eq(warps.failed), last.failed.eq(of_instruction(self.errors)),
-            last.stack.eq(of_stack(self.errors)), saved.eq(Mux(last.again, last.pc, moved.pc)),
-            self.status.error.as_value().eq(Mux(self.status.failed, last.error.as_value(), 0))]
-        self._tell_flow(m, saved, last.mode)
 
     def _fail(self, m: Module, enters: Value) -> tuple[Signal, Signal, Value]:
         """What failed of each warp: a memory for each source of errors, since several tell at once, has the code and

@@ -12,7 +12,7 @@ from rtl.fetch.loader import TAG_BITS
 from rtl.fetch.records import LINE_GROUPS
 from rtl.isa.syntax import WORD_BITS
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import BEAT_NUMBER_BITS, BEATS, memory_port
+from rtl.layouts import BEAT_NUMBER_BITS, BEATS, BeatPort
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 from rtl.wires import IN_BLOCKS
 
@@ -47,7 +47,7 @@ class BeatCache(Component):
         super().__init__({
             "address": In(BEAT_ADDRESS_BITS), "constant": In(1), "look": In(1), "found": Out(1),
             "word": Out(WORD_BITS), "error": Out(1), "invalidate": In(1), "busy": Out(1),
-            "memory": Out(memory_port(params, TAG_BITS))})
+            "memory": Out(BeatPort(TAG_BITS))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -1,6 +1,6 @@
 """The work distributor's registers."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib.wiring import Out
 from amaranth.utils import exact_log2
 
@@ -71,10 +71,11 @@ class WorkRegisters(Component):
         m.d.comb += [grids.references.number.eq(number), grids.references.value.eq(access.data)]
         with m.If(access.place >= first):
             m.d.comb += [grids.references.read.eq(access.read), grids.references.set.eq(access.write)]
-            self.read_count(m)
+        self.read_count(m, access.place >= first)
         assert not first % REFERENCE_COUNTERS
         return m
 
-    def read_count(self, m: Module) -> None:
-        """Answers with the reference counter that the host reads."""
-        m.d.comb += self.access.value.eq(self.grids.references.count)
+    def read_count(self, m: Module, is_selected: Value) -> None:
+        """Answers with the reference counter whose place is selected."""
+        with m.If(is_selected):
+            m.d.comb += self.access.value.eq(self.grids.references.count)

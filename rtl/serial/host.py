@@ -90,7 +90,8 @@ class SerialWorkRegisters(WorkRegisters):
         super().__init__()
         self.late = Signal.like(self.access.value)
 
-    def read_count(self, m: Module) -> None:
+    def read_count(self, m: Module, is_selected: Value) -> None:
+        """A read is noted in every cycle, whatever place is selected."""
         references = self.grids.references
         was_read = Signal()
         m.d.sync += was_read.eq(references.read)

@@ -16,8 +16,6 @@ from rtl.layouts import (
     TrapEvents,
     TrapReport,
     error_event,
-    of_instruction,
-    of_stack,
     place_of,
 )
 from rtl.params import SmParams
@@ -55,9 +53,7 @@ class ErrorStatus(Component):
     -------
     access : RegisterAccess
     errors : In(array of error_event)
-        Reported ones. Of several in a cycle the first in the array is kept; in a machine with one
-        instruction under way these are by ERROR_SOURCES, and an instruction's goes before a
-        stack's.
+        Reported ones. Of several in a cycle the first in the array is kept.
     report, events : In(TrapReport), In(TrapEvents)
     report_mask : Out(32)
     interrupt : Out(1)
@@ -77,7 +73,6 @@ class ErrorStatus(Component):
             "report_mask": Out(REPORT_BITS),
             "interrupt": Out(1),
         })
-        self._alone = params.serial
         self._event = error_event(params)
         self._error = Signal(16, name="error")
         self._warp = Signal(8, name="warp")
@@ -95,7 +90,7 @@ class ErrorStatus(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        errors = self._errors
+        errors = self.simultaneous()
         valid = Signal(len(errors))
         has_pending = Signal()
         m.d.comb += valid.eq(Cat(event.valid for event in errors))
@@ -108,11 +103,8 @@ class ErrorStatus(Component):
         m.d.comb += self.interrupt.eq(self._error.any() | interrupting.any())
         return m
 
-    @property
-    def _errors(self) -> list[Any]:
+    def simultaneous(self) -> list[Any]:
         """Errors of which several may come in a cycle, the one that is kept first."""
-        if self._alone:
-            return [of_instruction(self.errors), of_stack(self.errors)]
         return list(self.errors)
 
     def _writes(self, name: str) -> Value:

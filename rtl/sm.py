@@ -4,9 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component, pass_on
-from rtl.host import HostPort
-from rtl.launch import Distributor
-from rtl.layouts import HostBus, Policy, memory_port
+from rtl.layouts import HostBus, Policy
 from rtl.machines import units_of
 from rtl.params import SmParams
 from rtl.retire import RetirementPort
@@ -27,7 +25,7 @@ class Sm(Component):
         A grid runs.
     policy : In(Policy)
         Which warp issues first.
-    memory : Out(memory_port)
+    memory : Out(MemoryPort, or BeatPort in the serial machine)
         Everything else: descriptors, programs, constants, data, stacks.
     retired : Out(RetirementPort)
         For checks; a board leaves it open.
@@ -36,15 +34,15 @@ class Sm(Component):
     def __init__(self, params: SmParams) -> None:
         self._units = units = units_of(params)
         self.core = core = units.core(params)
-        self.distributor = distributor = Distributor(params)
-        self.registers = HostPort(params)
+        self.distributor = distributor = units.distributor(params)
+        self.registers = units.host(params)
         self._ports = (core.unit_memory, core.stack_memory, core.fetch_memory, distributor.port)
         self.arbiter = units.memory_arbiter([len(port.request.payload.tag) for port in self._ports])
         self.tag_bits = len(self.arbiter.port.request.payload.tag)
         """Width of the memory port's tags."""
         super().__init__({
             "host": In(HostBus()), "interrupt": Out(1), "busy": Out(1), "policy": In(Policy),
-            "memory": Out(memory_port(params, self.tag_bits)), "retired": Out(RetirementPort(params))})
+            "memory": Out(units.memory_port(self.tag_bits)), "retired": Out(RetirementPort(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

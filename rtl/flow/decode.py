@@ -189,9 +189,13 @@ class FlowQueue(Component):
     request : Out(stream of flow_request)
     """
 
+    trusting = False
+    """See FlowDecoder."""
+    places = 16
+    """Instructions that can wait."""
+
     def __init__(self, params: SmParams) -> None:
         self._layout = flow_request(params)
-        self._serial = params.serial
         super().__init__({
             "dispatch": In(Event(dispatched(params))),
             "trap": In(TrapMove),
@@ -201,7 +205,7 @@ class FlowQueue(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.places = places = DispatchQueue(self._layout, places=1 if self._serial else 16)
+        m.submodules.places = places = DispatchQueue(self._layout, places=self.places)
         arriving = self.dispatch.payload
         decoded = places.arriving.payload
         m.d.comb += places.arriving.valid.eq(self.dispatch.valid)
@@ -214,7 +218,7 @@ class FlowQueue(Component):
 
     def _decode_instruction(self, m: Module, decoded: Any) -> None:
         """A flow instruction, with what it reads."""
-        m.submodules.decoder = decoder = FlowDecoder(trusting=self._serial)
+        m.submodules.decoder = decoder = FlowDecoder(trusting=self.trusting)
         arriving = self.dispatch.payload
         m.d.comb += decoder.word.eq(arriving.word)
         m.d.comb += decoded.warp.eq(arriving.warp)
@@ -238,10 +242,13 @@ class FlowQueue(Component):
             for operation, requested in INJECTED.items():
                 with m.Case(operation):
                     m.d.comb += instruction.asked.eq(requested)
-        if not self._serial:    # a serial unit knows what has no operand, and no guard
-            m.d.comb += decoded.operand.eq(arriving.pc)
-            m.d.comb += decoded.guard.eq(~0)
-            m.d.comb += decoded.fault.eq(WarpError.NONE)
+        self.inject(m, decoded)
         with m.If(arriving.kind == InstructionKind.ENTER):
             m.d.comb += decoded.pc.eq(self.trap.pc)
             m.d.comb += decoded.operand.eq(self.trap.target)
+
+    def inject(self, m: Module, decoded: Any) -> None:
+        """What the trap unit makes the warp do has no operand but its pc, no guard and no fault."""
+        m.d.comb += decoded.operand.eq(self.dispatch.payload.pc)
+        m.d.comb += decoded.guard.eq(~0)
+        m.d.comb += decoded.fault.eq(WarpError.NONE)

@@ -4,7 +4,8 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
-from rtl.layouts import HostBus, Policy, memory_port
+from rtl.layouts import HostBus, Policy
+from rtl.machines import units_of
 from rtl.params import SmParams
 from rtl.sm import Sm
 
@@ -30,7 +31,7 @@ class BareSm(Component):
             "interrupt": Out(1),
             "busy": Out(1),
             "policy": In(Policy),
-            "memory": Out(memory_port(params, self.sm.tag_bits)),
+            "memory": Out(units_of(params).memory_port(self.sm.tag_bits)),
         })
 
     def elaborate(self, platform: object) -> Module:

@@ -7,7 +7,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
-from rtl.layouts import REPORT_BITS, Event, StackEvents, flow_launch, flow_request, flow_result, memory_port
+from rtl.layouts import REPORT_BITS, Event, StackEvents, flow_launch, flow_request, flow_result
 from rtl.machines import units_of
 from rtl.params import SmParams
 
@@ -36,7 +36,7 @@ class ControlFlow(Component):
             "result": Out(Event(flow_result(params))),
             "write_fault": Out(Event(params.warp_bits)),
             "events": Out(StackEvents),
-            "port": Out(memory_port(params, params.warp_bits)),
+            "port": Out(self._units.memory_port(params.warp_bits)),
         })
 
     def elaborate(self, platform: object) -> Module:

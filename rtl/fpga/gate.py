@@ -4,7 +4,8 @@ from amaranth.hdl import Assert, Module, Signal
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
-from rtl.layouts import ends_answer, ends_request, memory_port
+from rtl.layouts import ends_answer, ends_request
+from rtl.machines import units_of
 from rtl.params import SmParams
 
 __all__ = ["MemoryGate"]
@@ -21,16 +22,15 @@ class MemoryGate(Component):
 
     Members
     -------
-    machine : In(memory_port)
-    memory : Out(memory_port)
+    machine : In(MemoryPort or BeatPort)
+    memory : Out(MemoryPort or BeatPort)
     close : In(1)
     empty : Out(1)
         No request is outstanding.
     """
 
     def __init__(self, params: SmParams, tag_bits: int) -> None:
-        self._in_beats = params.serial
-        port = memory_port(params, tag_bits)
+        port = units_of(params).memory_port(tag_bits)
         super().__init__({
             "machine": In(port),
             "memory": Out(port),
@@ -53,14 +53,10 @@ class MemoryGate(Component):
 
         is_requested = Signal()
         is_answered = Signal()
-        if self._in_beats:
-            m.d.comb += is_requested.eq(
-                request.valid & request.ready & ends_request(request.payload))
-            m.d.comb += is_answered.eq(
-                response.valid & response.ready & ends_answer(response.payload))
-        else:
-            m.d.comb += is_requested.eq(request.valid & request.ready)
-            m.d.comb += is_answered.eq(response.valid & response.ready)
+        m.d.comb += is_requested.eq(
+            request.valid & request.ready & ends_request(request.payload))
+        m.d.comb += is_answered.eq(
+            response.valid & response.ready & ends_answer(response.payload))
         m.d.sync += is_offered.eq((request.valid | is_offered) & ~is_requested)
         m.d.sync += outstanding.eq(outstanding + is_requested - is_answered)
         m.d.sync += Assert(

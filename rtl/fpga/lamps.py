@@ -5,7 +5,8 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import ERROR_SOURCES, TrapStatus, error_event, of_instruction, of_stack
+from rtl.layouts import ERROR_SOURCES, TrapStatus, error_event
+from rtl.machines import units_of
 from rtl.params import SmParams
 
 __all__ = ["WarpLamps"]
@@ -52,7 +53,7 @@ class WarpLamps(Component):
             "failed": Out(lamps),
             "lamps": Out(lamps),
         })
-        self._one_instruction = params.serial
+        self._simultaneous = units_of(params).simultaneous_errors
         self._warps = params.warps
         self._lamps = lamps
         self._time_bits = max((clock // _SLOW_HZ).bit_length(), _FASTER_BITS + 1)
@@ -79,12 +80,9 @@ class WarpLamps(Component):
         return m
 
     def _keep_failed(self, m: Module) -> Value:
-        """Warps that have failed. A serial machine has one instruction in flight: errors of all but
-        the stack are that of one warp."""
+        """Warps that have failed."""
         failed = Signal(self._warps)
-        errors = list(self.errors)
-        if self._one_instruction:
-            errors = [of_instruction(errors), of_stack(errors)]
+        errors = self._simultaneous(self.errors)
         failing = Cat(
             Cat(event.valid & (event.warp == warp) for event in errors).any()
             for warp in range(self._warps))

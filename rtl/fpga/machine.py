@@ -90,7 +90,8 @@ class BoardMachine(Component):
                  lamps: int = 8, video: Callable[[int], Any] | None = None) -> None:
         self.sm = Sm(params)
         self.gate = MemoryGate(params, self.sm.tag_bits)
-        self.beats = None if params.serial else LineBeats(self.sm.tag_bits)
+        has_beats = "beat" in self.sm.memory.request.payload.shape().members
+        self.beats = None if has_beats else LineBeats(self.sm.tag_bits)
         self.link = HostLink()
         self.video: Any = None if video is None else video(_VIDEO_TAG_BITS)
         tag_bits = [self.sm.tag_bits, len(self.link.memory.request.payload.tag)]

@@ -5,13 +5,9 @@ from collections.abc import Callable
 from amaranth.lib import wiring
 
 from rtl.double import DoubleUnit
-from rtl.error_status import ErrorStatus
-from rtl.host import HostPort
-from rtl.launch import Distributor
 from rtl.layouts import ERROR_SOURCES
 from rtl.machines import units_of
 from rtl.params import SmParams
-from rtl.trap import TrapUnit
 
 from .bare import BareSm
 from .control_flow import ControlFlow
@@ -36,11 +32,11 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "issue": lambda params: units_of(params).issue(params),
     "barrier": lambda params: units_of(params).barrier(params),
     "memory": lambda params: units_of(params).memory(params),
-    "launch": Distributor,
-    "trap": TrapUnit,
+    "launch": lambda params: units_of(params).distributor(params),
+    "trap": lambda params: units_of(params).trap(params),
     "sm": BareSm,
-    "host": HostPort,
+    "host": lambda params: units_of(params).host(params),
     "sdram": lambda _params: SdramController(_SDRAM_TAG_BITS, _SDRAM_HZ, pad_cycles=2),
-    "error_status": lambda params: ErrorStatus(params, len(ERROR_SOURCES)),
+    "error_status": lambda params: units_of(params).error_status(params, len(ERROR_SOURCES)),
 }
 """Name -> constructor from a preset's parameters."""

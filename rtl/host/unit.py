@@ -2,8 +2,9 @@
 
 from functools import reduce
 from operator import or_
+from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
@@ -11,7 +12,7 @@ from rtl.isa.registers import BLOCK_BYTES, COUNTER_BLOCK, SM_BLOCK, WORK_BLOCK, 
 from rtl.layouts import CounterEvents, GridControl, HostBus, RegisterAccess, TrapCommand, TrapStatus
 from rtl.params import SmParams
 
-from .counters import Counters, WordCounters
+from .counters import Counters
 from .debugger import DebuggerRegisters
 from .work import WorkRegisters
 
@@ -51,8 +52,16 @@ class HostPort(Component):
             "events": In(CounterEvents),
         })
         self.debugger = DebuggerRegisters(params)
-        self.work = WorkRegisters(params)
-        self.counters = (WordCounters if params.serial else Counters)(len(counters_of(params.counters)))
+        self.work: Any = self.make_work()
+        self.counters: Any = self.make_counters(len(counters_of(params.counters)))
+
+    def make_work(self) -> WorkRegisters:
+        """The work distributor's registers."""
+        return WorkRegisters()
+
+    def make_counters(self, count: int) -> Component:
+        """The counters, of which there are ``count``."""
+        return Counters(count)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -86,7 +95,11 @@ class HostPort(Component):
             values.append(Mux(is_selected, access.value, 0))
         value = Signal.like(bus.value)
         m.d.sync += value.eq(reduce(or_, values))
-        m.d.comb += bus.value.eq(value | self.work.late)
+        m.d.comb += bus.value.eq(self.answer(value))
+
+    def answer(self, value: Value) -> Value:
+        """What the bus reads, from the value of the register, which is a cycle old."""
+        return value
 
     def _connect_debugger(self, m: Module) -> None:
         """What the debugger reads, and its part of the commands."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib.wiring import Out
 from amaranth.utils import exact_log2
 
@@ -10,14 +10,13 @@ from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.registers import REFERENCE_COUNTERS, WORK_REGISTERS
 from rtl.layouts import (
-    REFERENCE_BITS,
     TIMEOUT_BITS,
     GridControl,
     LaunchRejection,
     RegisterAccess,
     place_of,
 )
-from rtl.params import ADDRESS_BITS, SmParams
+from rtl.params import ADDRESS_BITS
 
 __all__ = ["WorkRegisters"]
 
@@ -34,20 +33,15 @@ class WorkRegisters(Component):
     grids : Out(GridControl)
     installed, handler, timeout : Out
         See TrapCommand.
-    late : Out(16)
-        What belongs to the value of the cycle before: of a reference counter in a machine of one
-        lane. Else 0.
     """
 
-    def __init__(self, params: SmParams) -> None:
-        self._late = params.serial
+    def __init__(self) -> None:
         super().__init__({
             "access": Out(RegisterAccess()),
             "grids": Out(GridControl()),
             "installed": Out(1),
             "handler": Out(32),
             "timeout": Out(TIMEOUT_BITS),
-            "late": Out(REFERENCE_BITS),
         })
         self._descriptor = Signal(ADDRESS_BITS, name="descriptor")
         """Address of the launch descriptor of the next start."""
@@ -128,14 +122,14 @@ class WorkRegisters(Component):
         references = self.grids.references
         first = place_of(WORK_REGISTERS["REFERENCE_COUNT"])
         assert not first % REFERENCE_COUNTERS
-        was_read = Signal()
-        m.d.sync += was_read.eq(references.read)
         m.d.comb += references.number.eq(access.place - first)
         m.d.comb += references.value.eq(access.data)
         with m.If(access.place >= first):
             m.d.comb += references.read.eq(access.read)
             m.d.comb += references.set.eq(access.write)
-            if not self._late:
-                m.d.comb += access.value.eq(references.count)
-        if self._late:
-            m.d.comb += self.late.eq(Mux(was_read, references.count, 0))
+        self.read_count(m, access.place >= first)
+
+    def read_count(self, m: Module, is_selected: Value) -> None:
+        """Answers with the reference counter whose place is selected."""
+        with m.If(is_selected):
+            m.d.comb += self.access.value.eq(self.grids.references.count)

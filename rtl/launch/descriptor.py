@@ -1,7 +1,7 @@
 """Reading a launch descriptor, and writing the release at the grid's end."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
@@ -14,11 +14,12 @@ from rtl.layouts import (
     BEAT_BYTES,
     BEATS,
     CONSTANT_BANKS,
+    BeatPort,
     EventLayout,
+    MemoryPort,
     described_bank,
     ends_answer,
     ends_request,
-    memory_port,
 )
 from rtl.params import ADDRESS_BITS, SmParams
 
@@ -75,7 +76,7 @@ class DescriptorMemory(Component):
     done, failed : Out(1), Out(1)
         For one cycle: the operation is over; memory has nothing at the address.
     fields : Out(Descriptor)
-    port : Out(memory_port)
+    port : Out(MemoryPort or BeatPort)
 
     Attributes
     ----------
@@ -84,6 +85,7 @@ class DescriptorMemory(Component):
     """
 
     streams_banks = False
+    memory_port: ClassVar[type[MemoryPort] | type[BeatPort]] = MemoryPort
 
     def __init__(self, params: SmParams) -> None:
         members: dict[str, Any] = {
@@ -93,7 +95,7 @@ class DescriptorMemory(Component):
             "done": Out(1),
             "failed": Out(1),
             "fields": Out(Descriptor),
-            "port": Out(memory_port(params, LAUNCH_TAG_BITS)),
+            "port": Out(self.memory_port(LAUNCH_TAG_BITS)),
         }
         if self.streams_banks:
             members["bank"] = Out(EventLayout(described_bank()))
@@ -216,6 +218,7 @@ class BeatDescriptorMemory(DescriptorMemory):
     """
 
     streams_banks = True
+    memory_port = BeatPort
 
     def _line_ends(self) -> Value:
         return ends_answer(self.port.response.payload)

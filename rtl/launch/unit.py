@@ -18,7 +18,6 @@ from rtl.layouts import (
     LaunchSettings,
     described_bank,
     flow_launch,
-    memory_port,
     shared_clear,
     thread_index,
     warp_exit,
@@ -29,40 +28,28 @@ from rtl.sweep import Sweep
 
 from .descriptor import (
     LAUNCH_TAG_BITS,
-    BeatDescriptorMemory,
     DescriptorMemory,
     LineDescriptorMemory,
 )
-from .plan import GridPlan, StoredGridPlan, WalkedGridPlan
+from .plan import GridPlan, StoredGridPlan
 from .references import ReferenceCounters, SlowReferenceCounters
 from .slots import SlotKeeper
 from .starter import WarpStarter
 
-__all__ = ["LAUNCH_TAG_BITS", "Distributor"]
+__all__ = ["LAUNCH_TAG_BITS", "Distributor", "DistributorParts"]
 
 _GRANULE_BITS = CRS_GRANULE.bit_length() - 1
 _DESCRIPTOR_BITS = QMD_BYTES.bit_length() - 1
 """Bits of a descriptor's address that are 0."""
 
 
-class _Parts(NamedTuple):
+class DistributorParts(NamedTuple):
     """The parts that are of two forms."""
 
     memory: DescriptorMemory
     plan: GridPlan
     starter: WarpStarter
     references: ReferenceCounters | SlowReferenceCounters
-
-
-def _parts(params: SmParams) -> _Parts:
-    """Small and slow ones for a serial machine."""
-    if params.serial:
-        return _Parts(
-            BeatDescriptorMemory(params), WalkedGridPlan(params),
-            WarpStarter(params, places_are_found_late=True), SlowReferenceCounters(params))
-    return _Parts(
-        LineDescriptorMemory(params), StoredGridPlan(params),
-        WarpStarter(params, places_are_found_late=False), ReferenceCounters())
 
 
 class Distributor(Component):
@@ -82,15 +69,12 @@ class Distributor(Component):
 
     ``done`` comes with each way back to IDLE, with a reason if it is not the last one.
 
-    In a serial machine it has one port more: ``bank``, an EventLayout of described_bank, tells the
-    constant banks of the grid that is about to run, one by one.
-
     Members
     -------
     control : In(GridControl)
     halt : In(1)
         No CTA starts. One that is being started goes on as far as the lanes let it.
-    port : Out(memory_port)
+    port : Out(MemoryPort)
     invalidate, fetch_busy : Out(1), In(1)
         For one cycle at each grid's start: the caches hold nothing of use; they are not ready yet,
         from the cycle after that on.
@@ -121,7 +105,7 @@ class Distributor(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        parts = _parts(params)
+        parts = self.make_parts(params)
         self.memory = parts.memory
         self.plan = parts.plan
         self.slots = SlotKeeper(params)
@@ -131,7 +115,7 @@ class Distributor(Component):
         members: dict[str, Any] = {
             "control": In(GridControl()),
             "halt": In(1),
-            "port": Out(memory_port(params, LAUNCH_TAG_BITS)),
+            "port": Out(self.memory.memory_port(LAUNCH_TAG_BITS)),
             "invalidate": Out(1),
             "fetch_busy": In(1),
             "grid": Out(GridConfiguration),
@@ -160,6 +144,12 @@ class Distributor(Component):
         self._all_started = Signal()
         self._begin = Signal()
         """A CTA begins."""
+
+    def make_parts(self, params: SmParams) -> DistributorParts:
+        """The parts that are of two forms."""
+        return DistributorParts(
+            LineDescriptorMemory(params), StoredGridPlan(params),
+            WarpStarter(params, places_are_found_late=False), ReferenceCounters())
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -3,7 +3,7 @@
 Layouts that depend on the machine's size are functions of :class:`~rtl.params.SmParams`.
 """
 
-from .errors import ERROR_SOURCES, REPORT_BITS, Origin, of_instruction, of_stack, reported
+from .errors import ERROR_SOURCES, REPORT_BITS, Origin, reported
 from .event import Event, EventLayout
 from .flow import FlowInstruction, FlowOperation, TrapMove, flow_launch, flow_request, flow_result
 from .host import HOST_ADDRESS_BITS, CounterEvents, HostBus, RegisterAccess, place_of
@@ -15,6 +15,7 @@ from .instruction import (
     dispatched,
     error_event,
     fetched_group,
+    fetched_instruction,
     indexed_request,
     indexed_response,
     issued,
@@ -60,7 +61,6 @@ from .memory import (
     beat_response,
     ends_answer,
     ends_request,
-    memory_port,
     memory_request,
     memory_response,
 )
@@ -160,6 +160,7 @@ __all__ = [
     "ends_request",
     "error_event",
     "fetched_group",
+    "fetched_instruction",
     "flow_launch",
     "flow_request",
     "flow_result",
@@ -169,11 +170,8 @@ __all__ = [
     "issued",
     "kinds_where",
     "lane_write",
-    "memory_port",
     "memory_request",
     "memory_response",
-    "of_instruction",
-    "of_stack",
     "offered_operation",
     "operands_read",
     "place_of",

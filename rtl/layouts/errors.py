@@ -1,14 +1,13 @@
 """Errors of instructions: who tells of them, and which of them are told."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Mux, Value
-from amaranth.lib import data, enum
+from amaranth.hdl import Value
+from amaranth.lib import enum
 
 from rtl.isa.errors import WarpError
 
-__all__ = ["ERROR_SOURCES", "REPORT_BITS", "Origin", "of_instruction", "of_stack", "reported"]
+__all__ = ["ERROR_SOURCES", "REPORT_BITS", "Origin", "reported"]
 
 REPORT_BITS = 32
 """Width of the report mask: bit n enables code n."""
@@ -47,22 +46,3 @@ def reported(mask: Any, error: Any) -> Value:
     """Whether this is an error, and one that the report mask lets be told."""
     code = Value.cast(error)
     return code.any() & mask.bit_select(code[:_CODE_BITS], 1)
-
-
-def of_instruction(errors: Sequence[Any]) -> Any:
-    """Of errors by ERROR_SOURCES that of the instruction, in a machine that has one under way."""
-    *others, last = (
-        event for event, origin in zip(errors, ERROR_SOURCES.values(), strict=True)
-        if origin is not Origin.NEXT)
-    content = last.as_value()
-    for event in reversed(others):
-        content = Mux(event.valid, event.as_value(), content)
-    return data.View(last.shape(), Value.cast(content))
-
-
-def of_stack(errors: Sequence[Any]) -> Any:
-    """Of errors by ERROR_SOURCES that of no instruction."""
-    (event,) = (
-        event for event, origin in zip(errors, ERROR_SOURCES.values(), strict=True)
-        if origin is Origin.NEXT)
-    return event

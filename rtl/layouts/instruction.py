@@ -18,6 +18,7 @@ __all__ = [
     "dispatched",
     "error_event",
     "fetched_group",
+    "fetched_instruction",
     "indexed_request",
     "indexed_response",
     "issued",
@@ -65,9 +66,17 @@ class FetchedInstruction(data.Struct):
 
 def fetched_group(params: SmParams) -> data.StructLayout:
     """A group of three instructions of a warp. ``pc`` is that of the group; the warp begins at
-    number ``first``. In a serial machine it is one instruction alone, with its own address, and
-    without its control code."""
-    count = 1 if params.serial else GROUP_INSTRUCTIONS
+    number ``first``."""
+    return _instructions(params, GROUP_INSTRUCTIONS)
+
+
+def fetched_instruction(params: SmParams) -> data.StructLayout:
+    """The same of the serial machine: one instruction alone, with its own address, and without its
+    control code."""
+    return _instructions(params, 1)
+
+
+def _instructions(params: SmParams, count: int) -> data.StructLayout:
     return data.StructLayout({
         "warp": params.warp_bits, "pc": 32, "first": range(count),
         "instructions": data.ArrayLayout(FetchedInstruction, count)})

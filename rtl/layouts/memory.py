@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from amaranth.hdl import Value
+from amaranth.hdl import Const, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.tokens import LINE_BYTES
-from rtl.params import LINE_ADDRESS_BITS, SmParams
+from rtl.params import LINE_ADDRESS_BITS
 
 __all__ = ["BEATS", "BEAT_BYTES", "BEAT_NUMBER_BITS", "BeatPort", "MemoryPort", "beat_request", "beat_response",
-           "ends_answer", "ends_request", "memory_port", "memory_request", "memory_response"]
+           "ends_answer", "ends_request", "memory_request", "memory_response"]
 
 BEAT_BYTES = 8
 BEATS = LINE_BYTES // BEAT_BYTES
@@ -94,16 +94,16 @@ class BeatPort(wiring.Signature):
             "response": In(stream.Signature(beat_response(tag_bits)))})
 
 
-def memory_port(params: SmParams, tag_bits: int) -> wiring.Signature:
-    """A unit's way to memory: lines, or beats in a machine of one lane."""
-    return BeatPort(tag_bits) if params.serial else MemoryPort(tag_bits)
+def _has_beats(payload: Any) -> bool:
+    """Whether a payload is a beat, not a line."""
+    return "beat" in payload.shape().members
 
 
-def ends_request(beat: Any) -> Value:
-    """Whether a beat is the last one of a request."""
-    return ~beat.write | (beat.beat == BEATS - 1)
+def ends_request(payload: Any) -> Value:
+    """Whether a beat is the last one of a request. A line is whole."""
+    return ~payload.write | (payload.beat == BEATS - 1) if _has_beats(payload) else Const(1)
 
 
-def ends_answer(beat: Any) -> Value:
-    """Whether a beat is the last one of an answer."""
-    return beat.write | (beat.beat == BEATS - 1)
+def ends_answer(payload: Any) -> Value:
+    """Whether a beat is the last one of an answer. A line is whole."""
+    return payload.write | (payload.beat == BEATS - 1) if _has_beats(payload) else Const(1)

@@ -6,10 +6,10 @@ from amaranth.lib.wiring import In, Member, Out
 from rtl.layouts import (
     GridConfiguration,
     LaneClientPort,
+    MemoryPort,
     completion,
     dispatched,
     error_event,
-    memory_port,
     warp_launch,
 )
 from rtl.params import SmParams
@@ -34,6 +34,6 @@ def unit_ports(params: SmParams) -> dict[str, Member]:
         "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
         "local_base": In(local_move(params)),
         "clear": In(stream.Signature(clear_request(params))),
-        "memory": Out(memory_port(params, memory_tag_bits(params))),
+        "memory": Out(MemoryPort(memory_tag_bits(params))),
         "events": Out(MemoryEvents),
     }

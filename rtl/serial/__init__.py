@@ -15,8 +15,8 @@ byte of it. Memory is accessed in beats of 64 bits. See docs/serial.md.
 
 A unit here has the ports of the unit of the same name of the pipelined machine, and is tested by the
 same testbench. :mod:`rtl.machines` says which class stands for which unit; nothing else of the
-hardware imports this package. It uses decoders, layouts and the barrier and trap units of the
-pipelined machine.
+hardware imports this package. It uses decoders and layouts of the pipelined machine. Where a unit
+differs in few steps it is a subclass that overrides the methods of these steps.
 
 ==========  ====================================================================================
 module      content
@@ -30,5 +30,10 @@ memory      a word of a thread at a time, by one adder
 convert     conversions of integers and MUFU, a byte of a thread at a time
 flow        control flow in passes over 32 threads
 crs         the call/return stack, whose spills and fills go beat by beat
+barrier     what differs in the barrier unit: threads are counted one by one, all barriers are used
+trap        what differs in the trap unit: what failed is what was issued last
+launch      what differs in the work distributor: beats, counters in block RAM, no tables of slots
+host        what differs in the host's registers: counters by words
+errors      errors are those of the instruction under way, or of a stack; the error status
 ==========  ====================================================================================
 """

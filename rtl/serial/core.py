@@ -11,10 +11,8 @@ from rtl.constant_arbiter import ConstantArbiter
 from rtl.core import connect_lane_data
 from rtl.dispatcher import Dispatcher
 from rtl.error_collector import ErrorCollector
-from rtl.error_status import ErrorStatus
 from rtl.execute import IndexedTargets
 from rtl.fetch import TAG_BITS as FETCH_TAG_BITS
-from rtl.flow import FlowQueue
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import (
@@ -41,16 +39,17 @@ from rtl.layouts import (
 from rtl.memory import MemoryEvents, memory_tag_bits
 from rtl.params import SmParams
 from rtl.retire import COMPLETION_SOURCES, RetirementPort
-from rtl.trap import TrapUnit
 
 from .barrier import SerialBarrierUnit
 from .convert import SerialConversionUnit
 from .crs import SerialStack
+from .errors import SerialErrorStatus
 from .execute import SerialExecuteUnit
 from .fetch import SerialFetch
-from .flow import SerialFlowUnit
+from .flow import SerialFlowQueue, SerialFlowUnit
 from .issue import SerialIssue
 from .memory import SerialMemoryUnit
+from .trap import SerialTrapUnit
 
 __all__ = ["SerialCore", "connect_serial_banks", "connect_serial_stack"]
 
@@ -109,15 +108,15 @@ class SerialCore(Component):
         self.execute = SerialExecuteUnit(params)
         self.targets = IndexedTargets(params)
         self.dispatcher = Dispatcher(params)
-        self.queue = FlowQueue(params)
+        self.queue = SerialFlowQueue(params)
         self.flow = SerialFlowUnit(params)
         self.stack = SerialStack(params)
         self.memory = SerialMemoryUnit(params)
         self.conversion = SerialConversionUnit(params)
         self.barrier = SerialBarrierUnit(params)
-        self.trap = TrapUnit(params)
+        self.trap = SerialTrapUnit(params)
         self.errors = ErrorCollector(params)
-        self.status = ErrorStatus(params, len(ERROR_SOURCES))
+        self.status = SerialErrorStatus(params, len(ERROR_SOURCES))
         self.reasons = self.issue.reasons
         self.waiting = Signal(params.warps)
         self._issued: Any = Signal(data.StructLayout({"warp": params.warp_bits, "pc": 32}))

@@ -7,6 +7,7 @@ from amaranth.lib import data, enum, memory, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component, pass_on
+from rtl.flow import FlowQueue
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
@@ -27,7 +28,7 @@ from rtl.params import WARP_THREADS, SmParams
 from rtl.wires import IN_BLOCKS
 from rtl.word import instruction_address
 
-__all__ = ["SerialFlowUnit"]
+__all__ = ["SerialFlowQueue", "SerialFlowUnit"]
 
 _PC_BITS = 32
 _ENTERS = 0b11
@@ -52,6 +53,16 @@ class _Place(enum.Enum, shape=2):
     FOLLOWING = 1
     TARGET = 2
     SAVED = 3
+
+
+class SerialFlowQueue(FlowQueue):
+    """A register: there is one instruction."""
+
+    trusting = True
+    places = 1
+
+    def inject(self, m: Module, decoded: Any) -> None:
+        """The unit knows itself what has no operand and no guard."""
 
 
 class SerialFlowUnit(Component):

@@ -18,7 +18,7 @@ from rtl.layouts import (
     Policy,
     WaitReason,
     completion,
-    fetched_group,
+    fetched_instruction,
     flow_result,
     is_kind,
     issued,
@@ -94,7 +94,7 @@ class SerialIssue(Component):
         self._selected, self._injected = Signal(), Signal()
         """An instruction is; something in the place of one."""
         super().__init__({
-            "group": In(Event(fetched_group(params))), "claimed": In(Event(params.warp_bits)), "room": Out(warps),
+            "group": In(Event(fetched_instruction(params))), "claimed": In(Event(params.warp_bits)), "room": Out(warps),
             "redirect": Out(Event(redirect(params))), "launched": In(Event(params.warp_bits)),
             "result": In(Event(flow_result(params))), "lanes": In(Event(scoreboard_event(params))),
             "gathered": In(Event(operands_read(params))),

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -13,7 +13,7 @@ from rtl.words import Words
 
 from .flags import WarpFlags
 
-__all__ = ["EntryTracker", "PendingEntries", "SinglePendingEntry"]
+__all__ = ["EntryTracker", "PendingEntries"]
 
 
 class EntryTracker(Component):
@@ -67,19 +67,4 @@ class PendingEntries(EntryTracker):
         self.pending.set(m, self.entered.valid, self.entered.payload)
         self.pending.clear(m, self.answered.valid, self.answered.payload)
         m.d.comb += self.is_entry.eq(self.pending.read(m, self.answered.payload))
-        return m
-
-
-class SinglePendingEntry(EntryTracker):
-    """With one instruction in flight: one register. No other warp that is inside has a flow
-    result meanwhile."""
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        is_pending = Signal()
-        with m.If(self.entered.valid):
-            m.d.sync += is_pending.eq(1)
-        with m.Elif(self.answered.valid & self.is_inside):
-            m.d.sync += is_pending.eq(0)
-        m.d.comb += self.is_entry.eq(is_pending & self.is_inside)
         return m

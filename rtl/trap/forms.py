@@ -4,15 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rtl.layouts import of_instruction, of_stack
 from rtl.params import SmParams
 from rtl.wires import KEEP
 
-from .entries import EntryTracker, PendingEntries, SinglePendingEntry
-from .last import LastInstructions
+from .entries import EntryTracker, PendingEntries
 from .returns import LoggedReturns, ReturnPoints
 
-__all__ = ["TrapForm", "trap_form"]
+__all__ = ["MANY_IN_FLIGHT", "TrapForm"]
 
 
 @dataclass(frozen=True)
@@ -40,20 +38,10 @@ class TrapForm:
     kept_masks: Mapping[str, Any]
 
 
-_MANY_IN_FLIGHT = TrapForm(
+MANY_IN_FLIGHT = TrapForm(
     return_points=LoggedReturns,
     entry_tracker=PendingEntries,
     reads_issue=False,
     failing_events=list,
     kept_masks=KEEP)
-_ONE_IN_FLIGHT = TrapForm(
-    return_points=LastInstructions,
-    entry_tracker=SinglePendingEntry,
-    reads_issue=True,
-    failing_events=lambda errors: (of_instruction(errors), of_stack(errors)),
-    kept_masks={})
-
-
-def trap_form(params: SmParams) -> TrapForm:
-    """The form for a machine: one of a single lane has one instruction in flight."""
-    return _ONE_IN_FLIGHT if params.serial else _MANY_IN_FLIGHT
+"""The form of the pipelined machine."""

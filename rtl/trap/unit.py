@@ -1,5 +1,7 @@
 """The trap unit: who enters the trap handler, and when all go back."""
 
+from typing import ClassVar
+
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -31,7 +33,7 @@ from rtl.layouts import (
 from rtl.params import SmParams
 
 from .decode import TrapDecoder
-from .forms import trap_form
+from .forms import MANY_IN_FLIGHT, TrapForm
 from .machine import SmTrap
 from .operations import TrapOperation
 from .status import StatusScan
@@ -88,11 +90,12 @@ class TrapUnit(Component):
     completion, error : Out(completion), Out(error_event)
     """
 
+    form: ClassVar[TrapForm] = MANY_IN_FLIGHT
+
     def __init__(self, params: SmParams) -> None:
         warps = params.warps
         warp_event = data.StructLayout({"valid": 1, "warp": params.warp_bits})
-        form = trap_form(params)
-        self._reads_issue = form.reads_issue
+        form = self.form
         members = {
             "launch": In(EventLayout(warp_launch(params))),
             "live": In(warps),
@@ -127,7 +130,7 @@ class TrapUnit(Component):
         if form.reads_issue:
             members["issued"] = In(EventLayout(issued(params)))
         super().__init__(members)
-        self.warps = WarpTraps(params)
+        self.warps = WarpTraps(params, form)
         self.machine = SmTrap(params)
         self.decoder = TrapDecoder()
         self.returns = form.return_points(params)
@@ -253,7 +256,7 @@ class TrapUnit(Component):
         m.d.comb += returns.entered.eq(warps.entered)
         m.d.comb += returns.ended.eq(warps.ended)
         m.d.comb += returns.status_warp.eq(self.status_warp)
-        if self._reads_issue:
+        if self.form.reads_issue:
             m.d.comb += returns.issued.eq(self.issued)
 
     def _connect_scan(self, m: Module) -> None:

@@ -23,7 +23,7 @@ from rtl.one_hot import one_hot
 from rtl.params import SmParams
 from rtl.wires import KEEP
 
-from .forms import trap_form
+from .forms import MANY_IN_FLIGHT, TrapForm
 from .operations import TrapOperation
 
 __all__ = ["WarpTraps"]
@@ -85,7 +85,7 @@ class WarpTraps(Component):
         Whether a flow result is that of an ENTER.
     """
 
-    def __init__(self, params: SmParams) -> None:
+    def __init__(self, params: SmParams, form: TrapForm = MANY_IN_FLIGHT) -> None:
         self._count = params.warps
         warps = params.warps
         dispatched = data.StructLayout({"warp": params.warp_bits, "operation": TrapOperation})
@@ -122,7 +122,6 @@ class WarpTraps(Component):
             "error_in_trap": Out(1),
             "step": Out(1),
         })
-        form = trap_form(params)
         self._failing_events = form.failing_events
         self.entry_tracker = form.entry_tracker(params)
         self.waits = Signal(warps)

@@ -76,12 +76,12 @@ def test_units_of_the_hardware_meet_only_in_layouts(imports):
 
 def test_the_serial_machine_is_apart(imports):
     """Only what chooses the machine imports its units; they meet only in layouts, but for the lane, which is a part of
-    execute, and for the core, which joins them."""
+    execute, for what is said of errors, and for the core, which joins them."""
     assert {name for name, others in imports.items() if name.startswith("rtl.") and not name.startswith("rtl.serial")
             and any(other.startswith("rtl.serial") for other in others)} == {"rtl.machines"}
     units = {(name.split(".")[2], other.split(".")[2]) for name, others in imports.items() for other in others
              if name.startswith("rtl.serial.") and other.startswith("rtl.serial.")}
-    assert {(unit, other) for unit, other in units if other not in (unit, "core") and unit != "core"} == {
+    assert {(unit, other) for unit, other in units if other not in (unit, "core", "errors") and unit != "core"} == {
         ("execute", "lane")}
 
 

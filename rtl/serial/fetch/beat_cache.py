@@ -10,7 +10,7 @@ from amaranth.utils import ceil_log2
 from rtl.component import Component
 from rtl.fetch.records import LINE_CONSTANTS, LINE_GROUPS, TAG_BITS
 from rtl.isa.syntax import WORD_BITS
-from rtl.layouts import BEAT_NUMBER_BITS, BEATS, memory_port
+from rtl.layouts import BEAT_NUMBER_BITS, BEATS, BeatPort
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 from rtl.wires import IN_BLOCKS
 
@@ -61,7 +61,7 @@ class BeatCache(Component):
             "error": Out(1),
             "invalidate": In(1),
             "busy": Out(1),
-            "memory": Out(memory_port(params, TAG_BITS)),
+            "memory": Out(BeatPort(TAG_BITS)),
         })
         # The address: which line of memory, in which line of the cache it is, and what else of it
         # the tag has.

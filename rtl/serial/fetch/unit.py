@@ -19,7 +19,7 @@ from rtl.layouts import (
     GridConfiguration,
     InstructionKind,
     described_bank,
-    fetched_group,
+    fetched_instruction,
     indexed_request,
     indexed_response,
     redirect,
@@ -53,7 +53,7 @@ class SerialFetch(Component):
         one.
     redirect : In(Event of redirect)
         The warp's instruction there is wanted. The next one not before that has come.
-    group : Out(Event of fetched_group)
+    group : Out(Event of fetched_instruction)
     room, claimed : In(1 bit a warp), Out(Event of a warp)
         Of FetchUnit; nothing is brought but what is asked for.
     invalidate, busy : In(1), Out(1)
@@ -68,7 +68,7 @@ class SerialFetch(Component):
         super().__init__({
             **members_of(self._cache, "invalidate", "busy", "memory"), "grid": In(GridConfiguration),
             "redirect": In(Event(redirect(params))), "room": In(params.warps), "claimed": Out(Event(params.warp_bits)),
-            "group": Out(Event(fetched_group(params))), "bank": In(EventLayout(described_bank())),
+            "group": Out(Event(fetched_instruction(params))), "bank": In(EventLayout(described_bank())),
             "named": Out(ConstantBank), "indexed": In(stream.Signature(indexed_request())),
             "value": Out(stream.Signature(indexed_response()))})
 

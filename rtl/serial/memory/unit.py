@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, memory
-from amaranth.lib.wiring import connect, flipped
+from amaranth.lib.wiring import Out, connect, flipped
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
@@ -13,10 +13,10 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import AtomicOperation, ShuffleMode
 from rtl.isa.syntax import PT, RZ, WORD_BITS
 from rtl.isa.tokens import CRS_GRANULE
-from rtl.layouts import BLOCK_ADDRESS_BITS, CONSTANT_BANKS, SERIAL_BITS, ConstantBank
+from rtl.layouts import BLOCK_ADDRESS_BITS, CONSTANT_BANKS, SERIAL_BITS, BeatPort, ConstantBank
 from rtl.memory.addresses import PAST_WINDOWS, WINDOW_BITS, in_segment, shuffle_reach
 from rtl.memory.decode import MemoryDecoder, data_register
-from rtl.memory.instruction import WORDS, MemoryOperation, MemorySpace
+from rtl.memory.instruction import WORDS, MemoryOperation, MemorySpace, memory_tag_bits
 from rtl.memory.ports import unit_ports
 from rtl.params import ADDRESS_BITS, LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, SmParams
 from rtl.pick import pick
@@ -53,7 +53,8 @@ class SerialMemoryUnit(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        super().__init__(unit_ports(params))
+        super().__init__({
+            **unit_ports(params), "memory": Out(BeatPort(memory_tag_bits(params)))})
         self.decoder = MemoryDecoder(params.floats)
         self.accumulator = Accumulator()
         self.words = WordAccess(params)

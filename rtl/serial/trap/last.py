@@ -8,14 +8,15 @@ from amaranth.lib.wiring import In
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import ReturnFromTrapMode
-from rtl.layouts import EventLayout, InstructionKind, error_event, issued, of_instruction, of_stack
+from rtl.layouts import EventLayout, InstructionKind, error_event, issued
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.trap.decode import return_mode
+from rtl.trap.returns import ReturnPoints
 from rtl.wires import IN_BLOCKS
 from rtl.words import Words
 
-from .decode import return_mode
-from .returns import ReturnPoints
+from ..errors import of_instruction, of_stack
 
 __all__ = ["LastInstructions"]
 

@@ -332,4 +332,6 @@ class ConstantResolver(Component):
             m.d.comb += instruction.quarter.eq(stored.predecoded.quarter)
             m.d.comb += instruction.error.as_value().eq(stored.predecoded.error)
             m.d.comb += instruction.constant.eq(constant.value)
-            m.d.comb += instruction.constant_missing.eq(constant.missing)
+            # A slot that reads no constant has what a squashed group has left there.
+            reads_constant = stored.predecoded.constant != 0
+            m.d.comb += instruction.constant_missing.eq(reads_constant & constant.missing)

@@ -147,6 +147,8 @@ class FetchDriver(UnitDriver):
             expect(f"constant at {where}", (got.constant, bool(got.constant_missing)),
                    (expected.constant, expected.missing))
             self.constants += 1
+        elif expected.constant is None:
+            expect(f"missing constant at {where}, which reads none", bool(got.constant_missing), False)
 
 
 async def describe(ctx: Any, fetch: Any, image: Image) -> None:

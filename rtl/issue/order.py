@@ -51,9 +51,10 @@ class Order:
             for part, octet, is_first in zip(self._parts, members, first_part, strict=True))
 
     def update(self, m: Module, behind: Any) -> None:
-        """From the next cycle on, the requester of ``behind``, one-hot or 0, comes after all
-        others. Each bit of the order is a register that one of its pair sets and the other one
-        resets, without logic."""
+        """From the next cycle on, the requester of ``behind`` comes after all others; of two at
+        once, which a launch beside a selection makes, the one of the lower number comes first. Each
+        bit of the order is a register that one of its pair sets and the other one resets, without
+        logic."""
         if self._parts:
             members = [self._members(behind, part) for part in range(len(self._parts))]
             for part, octet in zip(self._parts, members, strict=True):

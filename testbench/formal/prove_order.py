@@ -3,9 +3,10 @@
 Whoever wants, and whoever is put behind all others, two at most in a cycle:
 
 1. Of those that want exactly one is first; if nobody wants, nobody is.
-2. Those before a requester, of which there are fewer than requesters, become fewer when some of them are put behind, and
-   never more but when the requester itself is. Of two that are put behind together the one of the lower number is first. So who wants all the time, and is put behind only when it was first, has
-   its turn after as many others as there are requesters besides it, at most.
+2. Those before a requester, of which there are fewer than requesters, become fewer when some of them are put behind,
+   and never more but when the requester itself is. Of two that are put behind together the one of the lower number is
+   first. So who wants all the time, and is put behind only when it was first, has its turn after as many others as
+   there are requesters besides it, at most.
 
 That is shown of eight requesters. Of sixteen, which are two parts of eight, and any larger number, the first statement
 is shown, which holds for any order of the parts.

@@ -111,7 +111,7 @@ class ChangeStage(Component):
         self._line_is_missing = Signal(name="line_is_missing")
         """The topmost line has room, and is not on chip."""
         self._stores = Signal(name="stores")
-        """It does, and the token is stored."""
+        """The push has room: its token is written in this cycle."""
         self._last = Signal(DEPTH_BITS, name="last")
         """Number of the topmost token behind the operation, whatever the limit."""
         self._dirty_lines = Signal(params.stack_count_bits, name="dirty_lines")
@@ -324,7 +324,9 @@ class ChangeStage(Component):
 
     def _classify_threads(self, m: Module) -> None:
         """What each thread's code makes of an unwind's token, if the token's mask has the thread.
-        In a trap frame the codes are as the tokens above in the line leave them."""
+        In a trap frame the codes are as the tokens above in the line leave them. Threads leave the
+        active mask with a code to wait for a token with that role (BRK, RET and so on); a SYNC or
+        DIVERGE token has the role NONE."""
         stage = self.stage
         step = stage.step
         result = self.result

@@ -112,8 +112,9 @@ class ConcludeStage(Component):
             m.d.comb += active.eq(self.state.active & ~answer.empty.replicate(WARP_THREADS))
 
     def _assign_codes(self, m: Module) -> None:
-        """Why the others are not active. What sets codes cannot fail: the stack has only to
-        remember them. Threads that wait for a RETURN token when the warp ends have exited."""
+        """Why the others are not active. An outcome sets codes only with a NONE or LAUNCH request,
+        or with the last push of a trap frame, whose room was checked: the stack refuses none of
+        these. Threads that wait for a RETURN token when the warp ends have exited."""
         answer = self.stack_result
         sets_codes = Signal()
         m.d.comb += sets_codes.eq(answer.empty | self._returns | self.outcome.sets_codes)

@@ -54,8 +54,8 @@ class DecideStage(Component):
 
     An indexed branch has two requests if some active threads do not branch, and others branch to
     another target. The first PUSH is refused unless there is room for both tokens; then nothing is
-    pushed. SET_MODE tells how many holes fill the topmost line, and whether holes and frame have
-    room; if not, the mode stays as it was, and a single request that does nothing follows.
+    pushed. SET_MODE tells how many holes the topmost line has room for, and whether holes and frame
+    have room; if not, the mode stays as it was, and a single request that does nothing follows.
 
     Members
     -------
@@ -179,7 +179,9 @@ class DecideStage(Component):
 
     def _select_token(self, m: Module) -> None:
         """The token's pc and mask. Threads that branch later come back to the branch; others go on
-        behind the instruction, or at its target."""
+        behind the instruction, or at its target. A SET_MODE has the mode in the lowest bits of its
+        operand, which are 0 in a pc: LEAVE_TRAP requests it with its own pc, so bit 0 says that it
+        leaves; ENTER_TRAP sets both bits, to enter if there is room."""
         stage = self.gathered.payload
         pc = stage.request.pc
         request = self.stack.request.payload

@@ -111,8 +111,9 @@ class OutcomesInFlight(Component):
             m.d.sync += last.error.eq(WarpError.NONE)
 
     def _park(self, m: Module) -> None:
-        """Each outcome is parked, whether or not it will be needed. It is so also before the stack
-        has taken the request, which is known late: no other outcome of the warp is parked then.
+        """Each outcome is parked, whether or not it will be needed. It is written in every cycle
+        that an instruction is in the decide stage, the same again and again, also before the stack
+        has taken the request, which is known late: no other outcome of the warp can be parked then.
 
         What unwinds is the last outcome of its warp that was parked, so its ``next_pc`` is read
         here even if it is beside the stack: the comparison need not wait for that choice."""

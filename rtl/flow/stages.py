@@ -117,8 +117,8 @@ def decided_outcome(params: SmParams) -> data.StructLayout:
     jumps : 1
         The warp goes on at ``target``.
     retries : 1
-        If it fails, the warp goes on at ``pc``: the trap unit has made the warp do something that
-        may fail. Otherwise it goes on at ``next_pc``.
+        Where no jump and no unwind takes the warp elsewhere, it goes on at ``pc``, and not at
+        ``next_pc``: if what the trap unit makes it do fails, and behind a LEAVE_TRAP.
     target_is_next : 1
         ``target`` and ``next_pc`` are the same instruction. Known one cycle before the result.
     sets_active, active : 1, 32 threads

@@ -23,7 +23,9 @@ class FlowUnit(Component):
     pc.
 
     A warp may send an instruction in the cycle after one that only pushes, and in the cycle after
-    the result of any other. Warps follow each other in any order, one instruction a cycle. ::
+    the result of any other. Warps follow each other in any order, one instruction a cycle, except
+    that the stack takes a warp's next request two cycles after a push: if the warp sends its next
+    instruction at once, that waits in the decide stage for a cycle. ::
 
         request, launch --> GATHER --> DECIDE --> outcomes in flight --> CONCLUDE --> result
                               ^          |                                  ^  |
@@ -49,6 +51,11 @@ class FlowUnit(Component):
 
     Two that come at once: a launch goes before a request. An indexed branch that pushes two tokens
     has the decide stage for three cycles, entering the trap handler until its frame is pushed.
+
+    An instruction whose request the stack does not take waits in the decide stage, and holds up the
+    instructions of all warps behind it: as long as its warp is busy there (a line is read behind
+    its last result), or a push finds all lines of its warp dirty and full. The stack's engine and
+    memory end that without the flow unit, so it cannot deadlock.
 
     Members
     -------

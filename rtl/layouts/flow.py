@@ -31,7 +31,8 @@ class FlowOperationView(enum.EnumView):
 
     @property
     def retries_on_error(self) -> Value:
-        """The trap unit makes a warp do it, and it may fail: then the warp stays where it is."""
+        """What the trap unit makes a warp do to enter or leave the handler. If it fails, and behind
+        a LEAVE_TRAP, the warp goes on at the request's own pc, not at the next instruction."""
         return self._is_one_of(
             FlowOperation.ENTER_TRAP, FlowOperation.LEAVE_TRAP, FlowOperation.RESTORE)
 
@@ -65,7 +66,7 @@ class FlowOperation(enum.Enum, shape=5, view_class=FlowOperationView):
     NONE = 0
     """Not a flow instruction."""
     BRANCH = 1
-    """The threads that take it go to the target, the others wait below them."""
+    """The threads that take it go to the target, the others wait in a DIVERGE token."""
     CALL = 2
     """A RETURN token for the next instruction is pushed, and all go to the target."""
     PUSH = 3
@@ -114,7 +115,8 @@ class FlowInstruction(data.Struct):
     constant: unsigned(1)
     """The target is the operand: a constant, or all that the instruction has."""
     uniform: unsigned(1)
-    """The branch must not diverge."""
+    """If some active thread executes the branch, all must: else it is an error. That an indexed
+    branch has several targets is none."""
     limited: unsigned(1)
     """The kill bit keeps all from taking the branch."""
     keep_reference: unsigned(1)
@@ -189,17 +191,18 @@ def flow_result(params: SmParams) -> data.StructLayout:
         The warp has ended.
     error : WarpError
         With an error the instruction has done nothing; only RET_EMPTY_STACK_ERROR ends the warp
-        too, and a RESTORE leaves the mode of the handler all the same. An error of ENTER_TRAP is
-        reported whatever the report mask says.
+        too, a RESTORE leaves the mode of the handler all the same, and a SET_POINTER without a
+        region empties the stack. An error of ENTER_TRAP is reported whatever the report mask says.
     own : 32
-        The pc of the request: with an error, that of the instruction that failed.
+        The pc of the request, where ``pc`` is that of what follows: with an error, that of the
+        instruction that failed.
     value : 32
         For the destination register of an instruction that has one.
     kept : 1
-        Threads have executed EXIT.KEEPREFCOUNT.
+        Some thread has executed EXIT.KEEPREFCOUNT: the CTA keeps its reference count.
     behind : 1
-        ``pc`` is that of the instruction behind this one; never if something has failed, or a trap
-        is entered or left.
+        The warp goes on with the next instruction in memory: ``pc`` is the one after ``own``. Never
+        if something has failed, or a trap is entered or left.
     """
     return data.StructLayout({
         "warp": params.warp_bits,

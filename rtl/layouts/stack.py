@@ -97,8 +97,8 @@ class StackOperation(enum.Enum, shape=4):
     CALL = 2
     """Push a token that counts as a call; refused at the limit of calls."""
     PREPARE_CALL = 3
-    """Push a token that counts as a call; at the limit nothing is pushed and the kill bit is
-    set."""
+    """Push a token that counts as a call, and clear the kill bit; at the limit push nothing and set
+    the kill bit."""
     UNWIND = 4
     """Pop tokens until one leaves a thread active."""
     POP_QUAD = 5
@@ -178,7 +178,9 @@ def stack_result(params: SmParams) -> data.StructLayout:
     empty : 1
         The stack is empty and the warp ends.
     error : WarpError
-        With an error nothing has happened, except that RET_EMPTY_STACK_ERROR ends the warp as well.
+        With an error nothing has happened, with three exceptions: RET_EMPTY_STACK_ERROR ends the
+        warp as well, a RESTORE leaves the mode of the trap handler all the same, and a SET_POINTER
+        without a region empties the stack.
     kind, pc, mask
         Of the token at which the threads go on.
     codes : ThreadCodes
@@ -210,8 +212,10 @@ class StackPort(wiring.Signature):
     killed : In(1)
     pushed : In(Event(warp, kind))
         The request that was taken a cycle ago has pushed its token.
-    holes, entry : In(2), In(WarpError)
-        Of its warp: how many tokens fill the topmost line; why it cannot enter the trap handler.
+    holes : In(2)
+        How many more tokens the topmost line of that request's warp has room for.
+    entry : In(WarpError)
+        After a SET_MODE: why the warp cannot enter the trap handler, or NONE.
     result_valid, result : In(1), In(stack_result)
     """
 
@@ -287,8 +291,8 @@ class SerialStackPort(wiring.Signature):
         may depend on ``killed``.
     configuration : Out(StackConfiguration)
     killed, holes : In(1), In(2)
-        Of the request's warp: the kill bit; how many tokens fill the topmost line. From when it is
-        taken until the next request.
+        Of the request's warp: the kill bit; how many more tokens the topmost line has room for.
+        From when it is taken until the next request.
     pushed : In(Event(warp, kind))
     result : In(SerialStackResult)
         The same, but ``pc`` and ``value`` only in the cycle in which it is taken and in the next

@@ -24,8 +24,8 @@ class FlowResults(Component):
     =====  =========================================================================
     R0     the result; whether it is the last one (``is_last``)
     R1     whether all results have come (``settled``), unless more has been issued;
-           where the warp goes on (``redirect``), and that it is not behind its
-           instruction (``revoked``)
+           where the warp goes on (``redirect``); whether that is elsewhere than at
+           the next instruction in memory (``revoked``)
     =====  =========================================================================
 
     Members
@@ -44,7 +44,7 @@ class FlowResults(Component):
         No result is to come; a cycle after the last one.
     revoked : Out(warps)
         The result in the cycle before was the last one that the warp waited for, and the warp does
-        not go on behind its instruction.
+        not go on at the next instruction in memory (``flow_result.behind`` is 0), or has ended.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -116,8 +116,8 @@ class FlowResults(Component):
             m.d.comb += self.settled.eq(self._late_warps)
 
     def _redirect(self, m: Module) -> None:
-        """R1: where the warp goes on. A result says late in its cycle whether that is behind the
-        instruction, so it is put together from registers."""
+        """R1: where the warp goes on. A result says late in its cycle whether that is the next
+        instruction in memory, so it is put together from registers."""
         result = self.result.payload
         has_come = Signal()
         starts = Signal()

@@ -54,11 +54,14 @@ class ErrorLog(Component):
     instruction.
 
     Several sources report in one cycle, so each has a table with an entry a warp. An entry is
-    *pending*, a flag a warp and source, while its error counts. Three places change that flag: an
-    error sets it; ENTER and LEAVE, and a launch, clear it. A memory has one writer, so each of the
-    three places has a bit of its own (``toggle`` in the table, ``moves_seen``, ``launches_seen``),
-    and the flag is the exclusive or of the three. Whoever changes the flag inverts its own bit, or
-    computes it from the other two, see :meth:`_is_pending`; nobody else has to know.
+    *pending*, a flag a warp and source, while its error counts::
+
+        pending = toggle ^ moves_seen ^ launches_seen
+
+    A memory has one writer, and three places change that flag, so each has a bit of its own. An
+    error sets the flag, if it is 0, by inverting ``toggle``, in the table. ENTER and LEAVE clear it
+    by ``moves_seen = toggle ^ launches_seen``; a launch does by
+    ``launches_seen = toggle ^ moves_seen``.
 
     Members
     -------

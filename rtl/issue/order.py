@@ -19,7 +19,7 @@ FAVOUR_INTERVAL = 8
 
 def window_cycles(beats: int) -> int:
     """Cycles for which a favoured warp goes before all others: the lanes become free several
-    times, or once behind an instruction of a quarter of the rate."""
+    times, or once after an instruction of a quarter of the rate."""
     return max(16, 8 * beats)
 
 

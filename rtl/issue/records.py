@@ -111,7 +111,7 @@ class Blocks(data.Struct):
 
     until_results: unsigned(1)
     """Blocks while RESULTS is pending. Not cleared by the result: only the next instruction or
-    a launch replaces it."""
+    a flow_launch replaces it."""
     until_drained: unsigned(1)
     """Blocks until the cycle after the warp is drained."""
     until_resumed: unsigned(1)

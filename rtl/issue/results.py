@@ -34,10 +34,10 @@ class FlowResults(Component):
         A flow instruction of it has issued, two cycles ago; it blocks its warp until the result.
     result : In(Event of flow_result)
     is_starting : In(warps)
-        The next result of the warp is that of its launch, which is not counted.
+        The next result of the warp is that of its flow_launch, which is not counted.
     is_last : Out(1)
-        The result, if it is none of a launch, is the last one that is to come, and the warp's last
-        flow instruction blocks it.
+        The result, if it is not that of a flow_launch, is the last one that is to come, and the
+        warp's last flow instruction blocks it.
     redirect : Out(Event of redirect)
         A cycle after the result.
     settled : Out(warps)
@@ -67,7 +67,7 @@ class FlowResults(Component):
         """Results of each warp, and one more: the next one is the last if that is how many
         instructions have issued."""
         self._starts = Signal()
-        """The result is that of a launch."""
+        """The result is that of a flow_launch."""
         self._is_counted = Signal()
         self._balances = Signal()
         """With this result as many have come as instructions have issued."""

@@ -268,6 +268,7 @@ class Scoreboards(Component):
             downs = self.downs[number]
             self._count(m, f"ups_{number}", ups, raised.warp, self.counted.valid & raises)
             self._count(m, f"downs_{number}", downs, step.warp, lowers)
+            # How often it was raised, less one, and how often it was lowered.
             ahead = ups.read(m, step.warp)
             behind = downs.read(m, step.warp)
             m.d.sync += zero[number].eq(lowers & (ahead == behind) & ~(raises & raises_now))

@@ -213,7 +213,7 @@ class InstructionStore(Component):
             m.d.comb += self.instruction.eq(self._choose(m, words, self._left))
 
         group_pc = self._read(m, self.pcs, self.warp, here, "sync")
-        word_number = self._left.number + 1      # behind the control word
+        word_number = self._left.number + 1      # number 0 is the control word
         m.d.comb += self.pc.eq(
             Cat(Const(0, _WORD_AT), word_number[:_GROUP_AT - _WORD_AT], group_pc))
 

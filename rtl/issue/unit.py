@@ -143,7 +143,7 @@ class IssueUnit(Component):
         Operations, two cycles after they were selected: one of each at a time, if there are several
         beats.
     live, drained : Out(1 bit a warp)
-        Launched and not ended; nothing of it is in flight.
+        Its flow_launch was taken, and it has not ended; nothing of it is in flight.
     events : Out(IssueEvents)
         Of two cycles before.
 

@@ -74,9 +74,9 @@ class ReadyWarp(Component):
     has_room : Out(1)
         There is a place for a group that none has claimed.
     is_live, is_drained : Out(1)
-        Launched and not ended; nothing of it is in flight.
+        Its flow_launch was taken, and it has not ended; nothing of it is in flight.
     is_starting : Out(1)
-        It waits for the result of its launch.
+        It waits for the result of its flow_launch.
     stall, scoreboard, unit, fetch, held : Out(1)
         Why it does not issue, as IssueEvents has it.
     reason : Out(WaitReason)
@@ -154,7 +154,7 @@ class ReadyWarp(Component):
         return m
 
     def _follow_life(self, m: Module) -> None:
-        """From the launch to the result that ends the warp."""
+        """From the flow_launch to the result that ends the warp."""
         events = self.events
         m.d.comb += self.is_live.eq(self.is_starting | self.runs)
         with m.If(events.is_launched):

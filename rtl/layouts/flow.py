@@ -198,8 +198,8 @@ def flow_result(params: SmParams) -> data.StructLayout:
     kept : 1
         Threads have executed EXIT.KEEPREFCOUNT.
     behind : 1
-        ``pc`` is that of the instruction behind this one; never if something has failed, or a trap
-        is entered or left.
+        ``pc`` is that of the next instruction in memory, so that what was fetched after this one
+        counts. Never if something has failed, or a trap is entered or left.
     """
     return data.StructLayout({
         "warp": params.warp_bits,

@@ -39,7 +39,7 @@ class InstructionKind(enum.Enum, shape=4):
     NOTHING = 11
     """Done when it issues."""
     DEPENDENCY = 12
-    """DEPBAR: done when it issues; scoreboards put off it, or what comes behind it."""
+    """DEPBAR: done when it issues; scoreboards delay it, or the warp's next instruction."""
     REFUSED = 13
     """An instruction that nobody can execute, for its ``error``."""
     ENTER = 14

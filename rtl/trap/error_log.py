@@ -73,7 +73,7 @@ class ErrorLog(Component):
         A warp enters the trap, or leaves it: its errors do not count any more. ``enters``: the
         oldest of them is ``status_warp``'s from then on.
     launched : In(Event of a warp)
-        Its errors do not count any more.
+        A warp_launch: errors of the warp that was in the slot do not count any more.
     overtaken, pc : Out(1), Out(32)
         Of the warp that moves: the oldest error is of an instruction that may have been overtaken,
         which has this pc.
@@ -139,7 +139,7 @@ class ErrorLog(Component):
             })
 
     def _clear(self, m: Module, entries: dict[str, Any]) -> None:
-        """After a move or a launch nothing is pending: the own bit becomes that with which the
+        """After a move or a warp_launch nothing is pending: the own bit becomes that with which the
         exclusive or of the three is 0."""
         moved = self.moved.payload.warp
         launched = self.launched.payload

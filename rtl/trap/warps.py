@@ -76,7 +76,7 @@ class WarpTraps(Component):
     pause, error_in_trap, step : Out(1)
         See TrapEvents.
     entered, ended : Out(warps)
-        It enters in this cycle; it begins, or ends.
+        It enters in this cycle; it begins (a warp_launch), or ends (a flow result).
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class WarpTraps(Component):
         return Mux(does_one, self._dispatched, 0)
 
     def _find_results(self, m: Module) -> None:
-        """What flow results and launches mean: who leaves, who begins or ends."""
+        """What flow results and warp_launch mean: who leaves, who begins or ends."""
         launch = self.launch
         result = self.result.payload
         tracker = self.entry_tracker

@@ -100,8 +100,9 @@ class Core(Component):
         The grid that runs; it does not change while a warp lives.
     launch, thread, flow_launch : In(EventLayout of warp_launch), In(EventLayout of thread_index), \
             In(stream of flow_launch)
-        A warp is started: it is announced, then the places of its threads follow, then its threads
-        begin.
+        A warp is started in three steps: ``launch`` announces it to all units (its slot is in use
+        from then on), ``thread`` has the places of its threads, and ``flow_launch`` has its threads
+        begin, with the flow result that it makes.
     clear, clear_rows : In(stream of shared_clear), In(stream of rows of the register file)
         Before that, its shared memory and its registers become zeros.
     starting : In(1)
@@ -215,7 +216,8 @@ class Core(Component):
         return m
 
     def _launch(self, m: Module) -> None:
-        """What the work distributor says of the grid and of a warp that it starts."""
+        """What the work distributor says of the grid, and of a warp that it announces; its threads
+        begin later, by ``flow_launch``, see :meth:`_flow`."""
         for unit in (self.fetch, self.execute, self.memory):
             m.d.comb += unit.grid.eq(self.grid)
         m.d.comb += self.barrier.barriers.eq(self.grid.barriers)
@@ -281,8 +283,8 @@ class Core(Component):
         m.d.comb += moved.warp.eq(request.payload.warp)
         m.d.comb += moved.base.eq(request.payload.operand)
 
-        # That a launch was taken is known late in the cycle, and nobody needs it before the launch
-        # has a result. So the warp lives a cycle later.
+        # That a flow_launch was taken is known late in the cycle, and nobody needs it before it has
+        # a result. So the warp lives a cycle later.
         launch = self.flow_launch
         m.d.sync += self.issue.launched.valid.eq(launch.valid & launch.ready)
         m.d.sync += self.issue.launched.payload.eq(launch.payload.warp)

@@ -108,7 +108,8 @@ class BarrierUnit(Component):
         Kinds BARRIER, BARRIER_INDEXED and BARRIER_READ. There is room for an instruction whenever
         it comes, if it is selected now.
     launch : In(EventLayout of warp_launch)
-        A CTA's barriers are reset with its warp number 0, and expect all its warps from then on.
+        A warp is announced; its threads begin later. A CTA's barriers are reset with its warp
+        number 0, and expect all its warps from then on.
     terminated, terminated_warp : In(1), In
         A warp has terminated: its CTA's barriers expect it no longer.
     barriers, report_mask, inside : In, In(32), In(warps)

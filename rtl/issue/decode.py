@@ -101,7 +101,8 @@ class IssueDecoder(Component):
                 m.d.comb += raises[number].eq(is_named)
 
     def _require(self, m: Module) -> None:
-        """What it waits for. What may fail must not be behind a push that fails."""
+        """What it waits for. An instruction that may fail waits for the results of all pushes
+        before it: if one of these fails, that is the oldest error."""
         fetched = self.fetched
         required = self.requirements
         waits_for = required.waits_for
@@ -130,7 +131,8 @@ class IssueDecoder(Component):
                 m.d.comb += self.requirements.resource.eq(Resource[unit.upper()])
 
     def _find_blocks(self, m: Module) -> None:
-        """What blocks the warp behind it. What comes behind an error must not be executed."""
+        """What blocks the warp's next instruction, whatever that is. An instruction without its
+        constant fails: what follows an error must not be executed."""
         fetched = self.fetched
         blocks = self.effects.blocks
         has_limit = field_of(fetched.word, DEPENDENCY_FORMS["at_most"].fields["at_most"])
@@ -144,9 +146,13 @@ class IssueDecoder(Component):
             m.d.comb += blocks.until_limit.eq(has_limit.any())
 
     def _find_stall(self, m: Module) -> None:
-        """The stall count, or what the lanes need if that is more. It counts from S1 on: less the
-        two cycles to the earliest selection; where the next instruction is not found on the bus,
-        a third one has passed."""
+        """The stall, from S1 on: two cycles less than the control code says, since the earliest
+        next selection is two cycles later; where the next instruction is not found on the bus, a
+        third cycle has passed.
+
+        An instruction of a quarter of the rate, or of the lanes where ``lanes_stall`` is not 0, has
+        a fixed stall: what the lanes need, and at least the longest stall count. Its own count is
+        ignored: a constant takes no comparison."""
         code = self.fetched.control
         required = self.requirements
         effects = self.effects

@@ -29,9 +29,9 @@ OPERATIONS = (*_GATHERS, *_WRITES)
 """The streams of operations that units offer."""
 _GATHER_PATIENCE = 2
 _WRITE_PATIENCE = 7
-"""Instructions that pass the lanes before an operation that is alone: one of the other kind may
-come, and pass the lanes beside it. A write waits longer, since there are more gathers than
-writes."""
+"""How often an instruction has precedence over a gather without a write, or a write without a
+gather: the other may be offered meanwhile, and both pass the lanes together. A write waits longer,
+since there are more gathers than writes. Counted by ``OperationArbiter.overtaken``."""
 
 
 def operation_streams(params: SmParams) -> dict[str, Any]:
@@ -59,14 +59,16 @@ class OperationArbiter(Component):
     granted, was_granted : In(1), Out(1)
         They go; they did, a cycle ago.
     instruction_passes : In(1)
-        An instruction goes, and operations could.
+        The lanes are free, and some warp may be ready: instructions have precedence in this cycle.
+        Nothing need pass the lanes: it may be a branch or an ENTER, or be revoked.
     gather, write : Out(Event of offered_operation)
         Two cycles after they have gone.
 
     Attributes
     ----------
     overtaken : Signal
-        Instructions that have passed the lanes since an operation is offered.
+        Cycles with ``instruction_passes`` and an operation offered, since operations were granted
+        last; not counted further than _WRITE_PATIENCE.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -82,8 +84,8 @@ class OperationArbiter(Component):
             "gather": Out(Event(offered_operation(gather))),
             "write": Out(Event(offered_operation(write))),
         })
-        self.gathers = KindArbiter("gather", gather, GATHERING)
-        self.writes = KindArbiter("write", write, list(LaneClient))
+        self.gathers = ClientArbiter("gather", gather, GATHERING)
+        self.writes = ClientArbiter("write", write, list(LaneClient))
         self.overtaken = Signal(range(_WRITE_PATIENCE + 1))
 
     def elaborate(self, platform: object) -> Module:
@@ -125,7 +127,7 @@ class OperationArbiter(Component):
             m.d.sync += overtaken.eq(one_more)
 
     def _are_due(self, instructions: Value) -> Value:
-        """Whether operations go first after so many instructions."""
+        """Whether operations go first after so many cycles in which instructions had precedence."""
         has_gather = self.gathers.is_offered
         has_write = self.writes.is_offered
         return ((has_gather & (instructions >= _GATHER_PATIENCE))
@@ -133,8 +135,9 @@ class OperationArbiter(Component):
                 | (has_gather & has_write & instructions.any()))
 
 
-class KindArbiter(Component):
-    """Chooses one operation of a kind, clients in turn; it goes when operations are granted.
+class ClientArbiter(Component):
+    """Chooses one client's operation, clients in turn; it goes when operations are granted. There
+    is one arbiter for gathers and one for writes.
 
     Members
     -------

@@ -19,7 +19,7 @@ FAVOUR_INTERVAL = 8
 
 def window_cycles(beats: int) -> int:
     """Cycles for which a favoured warp goes before all others: the lanes become free several
-    times, or once behind an instruction of a quarter of the rate."""
+    times, or once after an instruction of a quarter of the rate."""
     return max(16, 8 * beats)
 
 
@@ -27,8 +27,9 @@ class Order:
     """An order of ``count`` requesters, as a bit for each pair of them: a choice among eight is two
     levels of logic.
 
-    More than eight are parts of eight. The parts have an order, and each part has one; a part goes
-    behind the other parts with each of its members.
+    More than eight are parts of eight. The parts have an order, and each part has one. When one
+    requester becomes the last, its whole part becomes the last part: with more than eight the order
+    is only approximately that of time.
     """
 
     def __init__(self, count: int, name: str = "order") -> None:
@@ -38,7 +39,7 @@ class Order:
         places = len(self._parts) or count
         self._is_later = {
             (i, j): Signal(name=f"{name}_{i}_{j}") for j in range(places) for i in range(j)}
-        """Of each pair, i < j: whether i goes behind j."""
+        """Of each pair, i < j: whether i comes after j."""
 
     def first(self, requests: Any) -> Any:
         """One-hot: the first of those that request, a bit each; 0 if none does."""
@@ -51,10 +52,10 @@ class Order:
             for part, octet, is_first in zip(self._parts, members, first_part, strict=True))
 
     def update(self, m: Module, behind: Any) -> None:
-        """From the next cycle on, the requester of ``behind`` comes after all others; of two at
-        once, which a launch beside a selection makes, the one of the lower number comes first. Each
-        bit of the order is a register that one of its pair sets and the other one resets, without
-        logic."""
+        """From the next cycle on, the requester of ``behind`` (one-hot) is the last one. Two at
+        once, one that begins and one that has issued, are the last two, the lower number first.
+        Each bit of the order is a register that one of its pair sets and the other one resets,
+        without logic."""
         if self._parts:
             members = [self._members(behind, part) for part in range(len(self._parts))]
             for part, octet in zip(self._parts, members, strict=True):
@@ -86,13 +87,22 @@ class Order:
 class WarpPriority(Component):
     """Which of the ready warps goes first, by the policy: see :class:`~rtl.layouts.Policy`.
 
-    Highest first:
+    One warp is preferred. If it is ready, it goes first; if it is not, the order decides.
 
-    1. The favoured warp, in the last of FAVOUR_INTERVAL windows. Each warp has such a window in its
-       turn, so that no ready warp starves.
-    2. GREEDY_THEN_OLDEST: the warp that issued last, unless it offered its turn.
-    3. The warp that was launched, that offered its turn, or, in ROUND_ROBIN, that issued the
-       longest time ago.
+    =====================================  ===================  ============================
+    when                                   preferred            else
+    =====================================  ===================  ============================
+    in a window, one of FAVOUR_INTERVAL    the favoured warp    the order
+    outside, GREEDY_THEN_OLDEST            the warp that        the order: who began, or
+                                           issued last, unless  offered its turn, the
+                                           it offered its turn  longest time ago
+    outside, ROUND_ROBIN                   none                 the order: who began, or
+                                                                issued, the longest time ago
+    =====================================  ===================  ============================
+
+    Each warp is favoured in its turn, so that no ready warp starves. In a window the warp that
+    issued last is not preferred. The order of time is approximate with more than eight warps, see
+    Order.
 
     A selection in S0 counts from S3 on, in ROUND_ROBIN from S2 on.
 
@@ -102,7 +112,7 @@ class WarpPriority(Component):
     issued, no_yield : In(warps), In(1)
         The warp that was selected in the cycle before; it does not offer its turn.
     launched : In(warps)
-        A warp that is launched.
+        A warp that begins: its flow_launch was taken in the cycle before.
     preferred : Out(warps)
         Goes first if it is ready.
 
@@ -158,7 +168,7 @@ class WarpPriority(Component):
             m.d.sync += self.preferred.eq(self.last)
 
     def _reorder(self, m: Module, is_greedy: Signal) -> None:
-        """Who goes behind all others."""
+        """Who becomes the last one of the order."""
         yields = Signal.like(self.issued)
         behind = Signal.like(self.issued)
         m.d.sync += yields.eq(0)

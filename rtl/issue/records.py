@@ -46,7 +46,7 @@ COUNTER_BITS = 6
 """Width of a warp's counters: of scoreboards, instructions, flow results."""
 
 INCOMPLETE = SCOREBOARDS
-"""Among what is pending of a warp, behind its scoreboards: instructions that are not complete."""
+"""What is pending of a warp, bit after its scoreboards: instructions that are not complete."""
 RESULTS = SCOREBOARDS + 1
 """The same: flow results that are to come."""
 PENDING_BITS = SCOREBOARDS + 2
@@ -100,22 +100,24 @@ class Requirements(data.Struct):
     is_collected: unsigned(1)
     """The lanes collect its operands for its unit; see :class:`~rtl.layouts.KindRule`."""
     is_quarter: unsigned(1)
-    """It has a quarter of the rate: if it passes the lanes, the full ones only."""
+    """If it passes the lanes, only full lanes (one of each four) can execute it, at a quarter of
+    the rate."""
     has_short_stall: unsigned(1)
     """The warp's next instruction may be selected two cycles later."""
 
 
 class Blocks(data.Struct):
-    """What keeps a warp from issuing behind an instruction, whatever the next one requires."""
+    """What an instruction blocks: the warp's next one, whatever that requires."""
 
     until_results: unsigned(1)
-    """Flow results are to come."""
+    """Blocks while RESULTS is pending. Not cleared by the result: only the next instruction or
+    a flow_launch replaces it."""
     until_drained: unsigned(1)
-    """The warp was not drained in the cycle before."""
+    """Blocks until the cycle after the warp is drained."""
     until_resumed: unsigned(1)
-    """The instruction's unit has not resumed the warp."""
+    """Blocks until the instruction's unit resumes the warp."""
     until_limit: unsigned(1)
-    """The scoreboard of a DEPBAR.LE is not as low as that asks."""
+    """Blocks until the scoreboard of a DEPBAR.LE is as low as that asks."""
 
 
 class Effects(data.Struct):
@@ -134,14 +136,15 @@ class WarpEvents(data.Struct):
     """What happens to one warp in a cycle, a bit each."""
 
     is_launched: unsigned(1)
-    """A new warp is in the slot. Its first flow result says where it begins."""
+    """A new warp is in the slot: its flow_launch was taken in the cycle before. Its first flow
+    result says where it begins."""
     has_result: unsigned(1)
     """A flow result of it comes."""
     is_flushed: unsigned(1)
     """It goes on elsewhere: its instructions in issue do not count."""
     is_revoked: unsigned(1)
-    """The flow result of the cycle before does not let it go on behind its instruction: what has
-    become ready by that result is not. Comes late."""
+    """The flow result of the cycle before leads elsewhere than to the next instruction in memory,
+    or ends the warp: what has become ready by that result is not. Comes late."""
 
     counts_are_zero: unsigned(1)
     """Its scoreboards of ``IssueBroadcast.zero`` are zero."""
@@ -152,16 +155,17 @@ class WarpEvents(data.Struct):
     meets_limit: unsigned(1)
     """The scoreboard of its DEPBAR.LE is low enough."""
     is_full: unsigned(1)
-    """As many of its instructions are in flight as can be counted."""
+    """Its count of instructions in flight is nearly full; see Scoreboards."""
 
     is_resumed: unsigned(1)
     """The unit that has its BARRIER, BARRIER_INDEXED or TRAP instruction lets it go on."""
     is_held: unsigned(1)
-    """The trap unit lets it not issue."""
+    """The trap unit does not let it issue."""
     enters_trap: unsigned(1)
-    """It is to enter the trap, as soon as it is drained."""
+    """It is to enter the trap: an ENTER issues as soon as it is drained and its next instruction is
+    there."""
     leaves_trap: unsigned(1)
-    """It is to leave the trap, likewise."""
+    """It is to leave the trap: likewise a LEAVE."""
 
     is_selected: unsigned(1)
     """It is selected (S0). Comes late."""
@@ -174,7 +178,8 @@ class WarpEvents(data.Struct):
     group_arrives: unsigned(1)
     """Fetch brings one."""
     bus_has_following: unsigned(1)
-    """The bus has the instruction behind its last one, if that is stored and no group arrives."""
+    """The bus has the instruction after the one that it issued last, if that is stored and no group
+    arrives."""
 
 
 class IssueBroadcast(data.Struct):
@@ -191,14 +196,15 @@ class IssueBroadcast(data.Struct):
     available: unsigned(len(Resource))
     """Resources with room, by number."""
     collects: unsigned(1)
-    """An instruction whose operands are collected may be selected: no other one becomes ready."""
+    """An instruction whose operands are collected may be selected: no other one whose operands are
+    collected becomes ready."""
     lanes_are_free: unsigned(1)
     effects: Effects
     """Of the instruction that was selected in the cycle before."""
 
     bus: Requirements
     """An instruction on its way to its warp: the first one of a group that arrives for a warp
-    without instructions, else the one behind a warp's last one."""
+    without instructions, else the one after the one that a warp issued last."""
     bus_resource: unsigned(len(Resource))
     """The resource that it needs, one-hot."""
     bus_ends_group: unsigned(1)
@@ -206,7 +212,8 @@ class IssueBroadcast(data.Struct):
     bus_has_arriving: unsigned(1)
     """It is one of a group that arrives."""
     bus_can_issue: unsigned(1)
-    """It is one behind a warp's last one, and lacks nothing if that warp may issue."""
+    """It is the one after the one that a warp issued last, and lacks nothing if that warp may
+    issue."""
 
 
 def counted(params: SmParams) -> data.StructLayout:

@@ -24,8 +24,8 @@ class FlowResults(Component):
     =====  =========================================================================
     R0     the result; whether it is the last one (``is_last``)
     R1     whether all results have come (``settled``), unless more has been issued;
-           where the warp goes on (``redirect``), and that it is not behind its
-           instruction (``revoked``)
+           where the warp goes on (``redirect``); whether that is elsewhere than at
+           the next instruction in memory (``revoked``)
     =====  =========================================================================
 
     Members
@@ -34,17 +34,17 @@ class FlowResults(Component):
         A flow instruction of it has issued, two cycles ago; it blocks its warp until the result.
     result : In(Event of flow_result)
     is_starting : In(warps)
-        The next result of the warp is that of its launch, which is not counted.
+        The next result of the warp is that of its flow_launch, which is not counted.
     is_last : Out(1)
-        The result, if it is none of a launch, is the last one that is to come, and the warp's last
-        flow instruction blocks it.
+        The result, if it is not that of a flow_launch, is the last one that is to come, and the
+        warp's last flow instruction blocks it.
     redirect : Out(Event of redirect)
         A cycle after the result.
     settled : Out(warps)
         No result is to come; a cycle after the last one.
     revoked : Out(warps)
         The result in the cycle before was the last one that the warp waited for, and the warp does
-        not go on behind its instruction.
+        not go on at the next instruction in memory (``flow_result.behind`` is 0), or has ended.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -67,7 +67,7 @@ class FlowResults(Component):
         """Results of each warp, and one more: the next one is the last if that is how many
         instructions have issued."""
         self._starts = Signal()
-        """The result is that of a launch."""
+        """The result is that of a flow_launch."""
         self._is_counted = Signal()
         self._balances = Signal()
         """With this result as many have come as instructions have issued."""
@@ -116,8 +116,8 @@ class FlowResults(Component):
             m.d.comb += self.settled.eq(self._late_warps)
 
     def _redirect(self, m: Module) -> None:
-        """R1: where the warp goes on. A result says late in its cycle whether that is behind the
-        instruction, so it is put together from registers."""
+        """R1: where the warp goes on. A result says late in its cycle whether that is the next
+        instruction in memory, so it is put together from registers."""
         result = self.result.payload
         has_come = Signal()
         starts = Signal()

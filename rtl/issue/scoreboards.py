@@ -55,7 +55,7 @@ class Scoreboards(Component):
     complete, which are lowered in two memories: by those that pass the lanes, and by others. ::
 
         units ----> a register each ---.
-        lanes ----> queue -------------+--> C0 select --> C1 count --> C2 zero, complete, low
+        lanes ----> queue -------------+--> C0 select --> C1 count --> C2 zero --> C3 complete, low
         gathered -> queue -------------'
 
     =====  =======================================================================
@@ -63,14 +63,19 @@ class Scoreboards(Component):
     =====  =======================================================================
     C0     one event is selected, or a warp to check
     C1     counters are read and written
-    C2     the result; it does not hold if the warp has raised the same since
+    C2     ``lowered`` and ``zero``; not if the warp has raised the same since
+    C3     ``complete`` and ``low``, likewise
     =====  =======================================================================
+
+    An event of the lanes or a gather arrives in C0, if nothing goes before it; one of a unit at
+    least a cycle before C0. Completions of what passes the lanes are not queued, and are always in
+    C1 a cycle after they arrive.
 
     C0, highest first: units, in their order, each of which has a register: so few events come of
     each that it is free in time; events of the lanes; gathers. The queues pass what arrives in the
     same cycle if they are empty. If there is no event, a warp is checked whose DEPBAR.LE may be
     satisfied: the one that has issued it or that the last event was of, or else each in turn. In
-    one of 16 cycles no queue has its turn, so that this does not starve.
+    one of 16 cycles no queue is served, so that this does not starve.
 
     What a warp has issued until two cycles before counts.
 
@@ -88,8 +93,9 @@ class Scoreboards(Component):
     complete, low : Out(warps)
         Everything of it is complete; the limit of its DEPBAR.LE is met.
     full : Out(warps)
-        So many of its instructions are not complete that few more can be counted. No scoreboard is
-        ever full, since none is raised more often.
+        Nearly full: so many of its instructions are not complete that only few more can be counted,
+        those that may still issue until it sees this. No scoreboard is ever full, since none is
+        raised more often.
 
     Attributes
     ----------
@@ -129,8 +135,8 @@ class Scoreboards(Component):
         self.gather_events = DispatchQueue(
             operands_read(params), places=_QUEUE_PLACES, under_way=_QUEUE_UNDER_WAY, bypass=True)
 
-        self._is_turn = Signal()
-        """In this cycle no queue has its turn."""
+        self._is_check_cycle = Signal()
+        """In this cycle no queue is served: a warp is checked, unless a unit has an event."""
         self._has_event = Signal()
         self._event: Any = Signal(scoreboard_event(params))
         """C0: the event that is selected."""
@@ -150,7 +156,7 @@ class Scoreboards(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.sweep = self.sweep
-        m.d.comb += self._is_turn.eq(self.time[:_TURN_BITS] == 0)
+        m.d.comb += self._is_check_cycle.eq(self.time[:_TURN_BITS] == 0)
         self._select_event(m)
         self._select_warp(m)
         counts = self._count_scoreboards(m)
@@ -178,7 +184,7 @@ class Scoreboards(Component):
 
         queued: Any = Signal(layout)
         from_queue = Signal()
-        self._queue_events(m, queued, from_queue, is_free & ~self._is_turn)
+        self._queue_events(m, queued, from_queue, is_free & ~self._is_check_cycle)
         granted.append((from_queue, queued.as_value()))
         m.d.comb += self._event.eq(reduce(or_, (Mux(when, event, 0) for when, event in granted)))
         m.d.comb += self._has_event.eq(Cat(when for when, _ in granted).any())
@@ -211,8 +217,9 @@ class Scoreboards(Component):
             m.d.comb += queued.read_barrier.eq(gathers.head.payload.barrier)
 
     def _select_warp(self, m: Module) -> None:
-        """C0: what C1 counts, or the warp that it checks. A warp is checked once behind its last
-        event and behind its DEPBAR.LE, unless that is put off by a turn or by an event."""
+        """C0: what C1 counts, or the warp that it checks. A warp is checked once after its last
+        event and after its DEPBAR.LE. A check cycle puts that off; an event replaces it by the
+        check of its own warp."""
         step = self._step
         event = self._event
         latest = Signal(self._params.warp_bits)
@@ -220,7 +227,7 @@ class Scoreboards(Component):
         latest_is_due = Signal()
         has_limit = self.counted.valid & self.counted.payload.has_limit
         m.d.sync += latest_is_due.eq(
-            has_limit | self._has_event | (latest_is_due & self._is_turn))
+            has_limit | self._has_event | (latest_is_due & self._is_check_cycle))
         with m.If(has_limit):
             m.d.sync += latest.eq(self.counted.payload.warp)
         with m.Elif(self._has_event):
@@ -233,7 +240,7 @@ class Scoreboards(Component):
             m.d.sync += step.lowers.eq(Cat(
                 (event.write_barrier == number) | (event.read_barrier == number)
                 for number in range(SCOREBOARDS)))
-        with m.Elif(latest_is_due & ~self._is_turn):
+        with m.Elif(latest_is_due & ~self._is_check_cycle):
             m.d.sync += step.warp.eq(latest)
         with m.Else():
             m.d.sync += step.warp.eq(other)
@@ -241,7 +248,8 @@ class Scoreboards(Component):
 
     def _count_scoreboards(self, m: Module) -> list[tuple[Any, Any]]:
         """C1: counts; C2: which scoreboards have become zero. What is raised in either cycle is not
-        in the counters that were read. Returns what was read, raised and lowered, by scoreboard."""
+        in the counters that were read. Returns what was read of ``ups`` and ``downs``, by
+        scoreboard."""
         step = self._step
         raised = self.counted.payload
         raises_now = Signal()
@@ -260,6 +268,7 @@ class Scoreboards(Component):
             downs = self.downs[number]
             self._count(m, f"ups_{number}", ups, raised.warp, self.counted.valid & raises)
             self._count(m, f"downs_{number}", downs, step.warp, lowers)
+            # How often it was raised, less one, and how often it was lowered.
             ahead = ups.read(m, step.warp)
             behind = downs.read(m, step.warp)
             m.d.sync += zero[number].eq(lowers & (ahead == behind) & ~(raises & raises_now))
@@ -279,7 +288,7 @@ class Scoreboards(Component):
 
     def _check_limit(self, m: Module, counts: list[tuple[Any, Any]]) -> None:
         """C1, C2: whether the scoreboard that a warp's DEPBAR.LE names is low enough, as it was
-        before C1; known in the cycle after C2."""
+        before C1; known in C3."""
         raised = self.counted.payload
         m.submodules.limits = self.limits
         sets_limit = self.counted.valid & raised.has_limit

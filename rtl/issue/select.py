@@ -108,8 +108,8 @@ def warp_selector(params: SmParams, priority: WarpPriority) -> WarpSelector:
 
 
 class LaneTimer(Component):
-    """Counts for how long the lanes are busy: a cycle a beat, or as long as the full lanes take for
-    an instruction of a quarter of the rate.
+    """Counts for how long the lanes are busy: a cycle a beat, or as long as the full lanes (one of
+    each four) take for an instruction that only they can execute, at a quarter of the rate.
 
     Members
     -------

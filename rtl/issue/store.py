@@ -49,13 +49,13 @@ class InstructionStore(Component):
     warp : In
         The warp that was selected in the cycle before.
     is_injected, leaves_trap : In(1), In(1)
-        What it issues is no instruction: something of kind LEAVE, or of kind ENTER.
+        An ENTER or LEAVE issues in place of the instruction; it is a LEAVE.
     effects : Out(Effects)
         What becomes of that warp.
     instruction, pc : Out(StoredInstruction), Out(32)
         What it issues, with its own address; a cycle later.
     following_warp, following : In, Out(Requirements)
-        A warp; the instruction behind the last one that its warp has taken.
+        A warp; the instruction after the last one that this warp has taken from the bus.
     bus_has_arriving : In(1)
         The bus has the first instruction of the ``group``, not ``following``.
     bus, bus_ends_group : Out(Requirements), Out(1)
@@ -73,7 +73,7 @@ class InstructionStore(Component):
         Of each warp, where its next group goes.
     places : Words
         Of each warp, ``here``: where the last instruction is that it has taken, and ``next``: the
-        one behind.
+        one after that.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -213,7 +213,7 @@ class InstructionStore(Component):
             m.d.comb += self.instruction.eq(self._choose(m, words, self._left))
 
         group_pc = self._read(m, self.pcs, self.warp, here, "sync")
-        word_number = self._left.number + 1      # behind the control word
+        word_number = self._left.number + 1      # number 0 is the control word
         m.d.comb += self.pc.eq(
             Cat(Const(0, _WORD_AT), word_number[:_GROUP_AT - _WORD_AT], group_pc))
 

@@ -48,7 +48,7 @@ __all__ = ["IssueUnit"]
 
 _COLLECTING_CYCLES = 3
 """Cycles from the selection of an instruction whose operands are collected until ``collecting``
-tells of it."""
+is 1 for it; meanwhile ``recent`` has it."""
 
 
 class IssueUnit(Component):
@@ -69,17 +69,35 @@ class IssueUnit(Component):
     =====  ==========================================================================
     S0     one of the ready warps is selected, or operations; see WarpSelector
     S1     word, constant, address and effects are read by the warp's number; the
-           effects reach the warp. The bus has the instruction behind
+           effects reach the warp. The bus has the warp's next instruction
     S2     the instruction leaves; scoreboards and flow results count it
     =====  ==========================================================================
 
     Who goes first in S0: operations that are due; an instruction; operations that are pending. Of
     instructions, those that pass the lanes if these are free, see WarpSelector; then by
     WarpPriority. Who has the bus: the first instruction of a group that arrives for a warp without
-    instructions; else those behind what has issued, in the order of issue.
+    instructions; else the next instructions of warps that have issued, in the order of issue.
 
-    What comes from outside is seen a cycle before the selection that it concerns; what lowers
-    scoreboards, four cycles before.
+    From an event in cycle E to the first selection that it allows (C0 to C2 are the cycles of
+    Scoreboards, J is where ReadyWarp judges):
+
+    ==============================  =====  =====  =====  =========  =======  =========
+    event                           C0     C1     C2     pending 0  J        selection
+    ==============================  =====  =====  =====  =========  =======  =========
+    room, hold, resume, last flow                                   E        E + 1
+    result
+    lanes, gathered: a scoreboard   E      E + 1  E + 2  E + 3      E + 3    E + 4
+    is zero, if no queue holds it
+    units: the same; these have a   E + 1  E + 2  E + 3  E + 4      E + 4    E + 5
+    register first
+    ==============================  =====  =====  =====  =========  =======  =========
+
+    That all instructions of a warp are complete, or the limit of its DEPBAR.LE is met, is known a
+    cycle after C2, so its selection is one later as well.
+
+    An ENTER or LEAVE takes the place of the warp's next instruction: it needs that one to be there,
+    and uses it up. The flow result of the ENTER or LEAVE then flushes the warp, which fetches that
+    instruction again if it still is the next one.
 
     Parameters
     ----------
@@ -90,7 +108,8 @@ class IssueUnit(Component):
     group, claimed, room, redirect
         See FetchUnit.
     launched : In(Event of a warp)
-        A flow_launch of the warp was taken. The warp goes on with its flow result.
+        The warp's flow_launch was taken in the cycle before (its warp_launch came earlier, and does
+        not concern issue). The warp begins with the flow result of that.
     result : In(Event of flow_result)
         Completes PUSH, FLOW and FLOW_INDEXED, for which no completion may come.
     lanes : In(Event of scoreboard_event)
@@ -111,8 +130,8 @@ class IssueUnit(Component):
         its selection at the latest, until it is given to its unit.
     hold, enter, leave : In(1 bit a warp)
         Of the trap unit: from the next cycle on the warp issues no instruction; it enters the trap,
-        or leaves it, when nothing of it is in flight, by something of kind ENTER or LEAVE in the
-        place of its next instruction.
+        or leaves it, when nothing of it is in flight and its next instruction is there, by an ENTER
+        or LEAVE in the place of that one.
     taken : Out(1 bit a warp)
         An instruction of the warp is selected.
     policy : In(Policy)
@@ -124,7 +143,7 @@ class IssueUnit(Component):
         Operations, two cycles after they were selected: one of each at a time, if there are several
         beats.
     live, drained : Out(1 bit a warp)
-        Launched and not ended; nothing of it is in flight.
+        Its flow_launch was taken, and it has not ended; nothing of it is in flight.
     events : Out(IssueEvents)
         Of two cycles before.
 
@@ -148,7 +167,7 @@ class IssueUnit(Component):
         self.selector = warp_selector(params, self.priority)
         self.lane_timer = LaneTimer(params)
         self.refill_queue = DispatchQueue(params.warp_bits, under_way=2, bypass=True)
-        """Warps that have issued, and need the instruction behind."""
+        """Warps that have issued, and need their next instruction."""
         self.sweep = Sweep(warps)
         self.last = Words(32, warps, self.sweep)
         self.reasons = [warp.reason for warp in self.warps]
@@ -187,7 +206,7 @@ class IssueUnit(Component):
         self._operations_go = Signal()
         """S0: operations are selected."""
         self._issues_injected = Signal()
-        """S1: what has issued is no instruction."""
+        """S1: what has issued is an ENTER or LEAVE."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -283,9 +302,11 @@ class IssueUnit(Component):
             selector.lanes_are_used & (candidate & is_quarter).any())
 
     def _find_resources(self, m: Module) -> None:
-        """Whose room instructions may count on that are selected in the next cycle. Only one
-        instruction's operands are collected at a time. What the lanes do at a quarter of the rate
-        is complete in a cycle in which nothing else may be that sends events of the lanes."""
+        """Which resources have room for an instruction that is selected in the next cycle. From two
+        cycles after the selection of an instruction whose operands are collected until its dispatch
+        the flow and the barrier unit have none, for no instruction, ENTER and LEAVE included. What
+        the lanes do at a quarter of the rate is complete in a cycle in which nothing else may be
+        that sends events of the lanes."""
         rooms = self.rooms
         broadcast = self._broadcast
         available = broadcast.available

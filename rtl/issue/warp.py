@@ -33,22 +33,27 @@ class ReadyWarp(Component):
     T + 1. A warp that is selected in T is never ready in T + 1. ::
 
         S0  selected         ready -> 0, its instruction is taken
-        S1  has issued       pending, stall and blocks become those behind the instruction; the bus
+        S1  has issued       pending, stall and blocks become those after the instruction; the bus
                              has the next one, which is judged on the bus if it waits for nothing
         S2                   that one is selected, or is judged like any other
 
-    ==========================  ===========================================================
-    what                        seen by selections
-    ==========================  ===========================================================
-    stall, resources, hold,     from the next cycle on
-    resume, a flow result
-    a scoreboard that is zero   from the next cycle on; scoreboards take three cycles before
-    what issues                 from S1 on. Only an instruction that waits for nothing can
-                                become ready in S1, since ``pending`` does not have yet
-                                what the one before it raises
-    a flow result that leads    not at all: the warp is revoked in the cycle after the
-    elsewhere                   result, late, and flushed
-    ==========================  ===========================================================
+    =============================  ========================================================
+    what                           first selection that it allows or prevents
+    =============================  ========================================================
+    stall, resources, hold,        a cycle later
+    resume, the last flow result
+    a scoreboard that is zero,     two cycles later: it clears ``pending`` or ``blocks``, which
+    is_complete, meets_limit,      are judged in the next cycle. Scoreboards take two cycles
+    has_all_results                (lanes, gathers) or three (units) before; see IssueUnit
+    what issues                    judged from S1 on. Only an instruction that waits for
+                                   nothing can become ready in S1, since ``pending`` does not
+                                   have yet what the one before it raises
+    a flow result that leads       none: the warp is revoked in the cycle after the result,
+    elsewhere                      late, and flushed
+    =============================  ========================================================
+
+    An ENTER or LEAVE is selected like the next instruction, which must be ``valid`` and is used up.
+    The warp's buffered instructions then are out of step by one: its flow result flushes them.
 
     Members
     -------
@@ -56,10 +61,10 @@ class ReadyWarp(Component):
     ready_lanes, ready_others : Out(1)
         It is ready with an instruction that passes the lanes, or with another one; never both.
     may_be_ready : Out(1)
-        It is ready, or its readiness is revoked in this cycle; known early.
+        It is ready, or its readiness is revoked in this cycle; known early in the cycle.
     is_injected : Out(1)
-        Beside ``ready_others``: what would be selected is no instruction, but takes the place of
-        one: it enters the trap, or leaves it.
+        Beside ``ready_others``: what would be selected is an ENTER or LEAVE in the place of the
+        next instruction.
     is_collected, is_quarter : Out(1)
         Of its next instruction; see Requirements.
     takes_arriving : Out(1)
@@ -69,9 +74,9 @@ class ReadyWarp(Component):
     has_room : Out(1)
         There is a place for a group that none has claimed.
     is_live, is_drained : Out(1)
-        Launched and not ended; nothing of it is in flight.
+        Its flow_launch was taken, and it has not ended; nothing of it is in flight.
     is_starting : Out(1)
-        It waits for the result of its launch.
+        It waits for the result of its flow_launch.
     stall, scoreboard, unit, fetch, held : Out(1)
         Why it does not issue, as IssueEvents has it.
     reason : Out(WaitReason)
@@ -130,7 +135,7 @@ class ReadyWarp(Component):
         """The last flow result comes that the warp waits for."""
         self._stall_is_over = Signal()
         self._takes_following = Signal()
-        """It takes what the bus has behind its last instruction, unless a group arrives."""
+        """It takes its next instruction from the bus, unless that has a group's that arrives."""
         self._hazards = Signal(PENDING_BITS)
         """What is pending and the next instruction waits for."""
         self._has_resource = Signal()
@@ -149,7 +154,7 @@ class ReadyWarp(Component):
         return m
 
     def _follow_life(self, m: Module) -> None:
-        """From the launch to the result that ends the warp."""
+        """From the flow_launch to the result that ends the warp."""
         events = self.events
         m.d.comb += self.is_live.eq(self.is_starting | self.runs)
         with m.If(events.is_launched):
@@ -187,8 +192,8 @@ class ReadyWarp(Component):
         m.d.comb += self.is_drained.eq(~is_pending & ~events.has_issued & ~self.is_starting)
 
     def _follow_blocks(self, m: Module) -> None:
-        """What blocks the warp behind its last instruction, and what ends that. ``until_results``
-        stays: it holds while RESULTS is pending."""
+        """What the last instruction blocks, and what ends that. ``until_results`` is not cleared by
+        a result: it blocks while RESULTS is pending."""
         events = self.events
         blocks = self.blocks
         with m.If(events.is_launched):
@@ -261,8 +266,9 @@ class ReadyWarp(Component):
         m.d.sync += Assert(~groups[1] | groups[0], "a second group without a first one")
 
     def _find_hazards(self, m: Module) -> None:
-        """What the next instruction lacks. Events count in the cycle in which they come, but those
-        of scoreboards, which are seen a cycle later."""
+        """What the next instruction lacks. In the cycle in which they come count only ``resume``,
+        the last flow result and the room of resources (here), and the end of the stall. All else
+        clears ``pending`` or ``blocks`` first, and counts a cycle later."""
         requirements = self.requirements
         broadcast = self.broadcast
         waits_for = Signal(PENDING_BITS)
@@ -281,8 +287,8 @@ class ReadyWarp(Component):
 
     def _become_ready(self, m: Module) -> None:
         """Ready in the next cycle, for one of three reasons. A flow result says late in its cycle
-        where the warp goes on: it counts as if that were behind its instruction, and what has
-        become ready so is revoked in the next cycle if not."""
+        where the warp goes on: it counts as if that were the next instruction in memory, and what
+        has become ready so is revoked in the next cycle if not."""
         events = self.events
         blocks = self.blocks
         broadcast = self.broadcast
@@ -297,12 +303,12 @@ class ReadyWarp(Component):
         m.d.comb += can_issue.eq(
             self.runs & ~is_blocked & ~is_stopped & self.valid
             & self._stall_is_over & ~self._hazards.any() & self._has_resource)
-        # The instruction on the bus, behind the one that issued in the cycle before. What that
-        # changes is not in the warp's registers yet, so it must wait for nothing.
+        # The instruction on the bus, the next one after that selected in the cycle before. What
+        # that one changes is not in the warp's registers yet, so this one must wait for nothing.
         can_follow = Signal(attrs=KEEP)
         m.d.comb += can_follow.eq(
             self._takes_following & events.has_issued & self.stall_was_over & ~is_stopped)
-        # What enters the trap, or leaves it.
+        # An ENTER or LEAVE, in the place of the next instruction, which must be there.
         can_inject = Signal(attrs=KEEP)
         m.d.comb += can_inject.eq(
             (events.enters_trap | events.leaves_trap) & self.is_drained & self.valid & self.runs

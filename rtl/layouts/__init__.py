@@ -1,6 +1,9 @@
 """The field catalogue: every payload that two units exchange, each field once, with its meaning.
 
 Layouts that depend on the machine's size are functions of :class:`~rtl.params.SmParams`.
+
+*(ours)* in a docstring, here and elsewhere: this project's choice; no public document says what
+NVIDIA's hardware does. The choices are listed in docs/choices.md.
 """
 
 from .errors import ERROR_SOURCES, REPORT_BITS, Origin, reported

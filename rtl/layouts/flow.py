@@ -201,8 +201,8 @@ def flow_result(params: SmParams) -> data.StructLayout:
     kept : 1
         Some thread has executed EXIT.KEEPREFCOUNT: the CTA keeps its reference count.
     behind : 1
-        The warp goes on with the next instruction in memory: ``pc`` is the one after ``own``. Never
-        if something has failed, or a trap is entered or left.
+        ``pc`` is that of the next instruction in memory, so that what was fetched after this one
+        counts. Never if something has failed, or a trap is entered or left.
     """
     return data.StructLayout({
         "warp": params.warp_bits,

@@ -54,7 +54,8 @@ class FetchedInstruction(data.Struct):
     control: ControlBits
     kind: InstructionKind
     quarter: unsigned(1)
-    """It passes the full lanes only, if it is for the lanes."""
+    """If it is for the lanes, only full lanes can execute it, at a quarter of the rate: one lane of
+    four is full, and does what the others cannot; see ``SmParams.parts``."""
     error: WarpError
     """Why nobody can execute it, for REFUSED."""
     constant: unsigned(32)
@@ -89,15 +90,15 @@ def redirect(params: SmParams) -> data.StructLayout:
 
 def issued(params: SmParams) -> data.StructLayout:
     """An instruction that was issued. ``pc`` is its own address, never a group's. ``quarter``: of
-    one for the lanes, it passes the full ones only."""
+    one for the lanes, only full lanes can execute it; see FetchedInstruction."""
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "kind": InstructionKind,
         "quarter": 1, "error": WarpError, "constant": 32, "constant_missing": 1, "write_barrier": 3, "read_barrier": 3})
 
 
 def dispatched(params: SmParams) -> data.StructLayout:
-    """An instruction that goes to a unit beside the lanes, with all that it reads but registers in
-    numbers.
+    """An instruction that goes to a unit beside the lanes, with the values of everything that it
+    reads except registers.
 
     ``active`` are the warp's active threads, ``guard`` those whose guard predicate holds, and of a
     flow instruction the test of CC (all where there is neither). ``predicate`` is the predicate

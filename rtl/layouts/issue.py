@@ -25,10 +25,10 @@ class Policy(enum.Enum, shape=1):
     """Which of the warps that are ready goes first."""
 
     GREEDY_THEN_OLDEST = 0
-    """The one that issued last, unless it offered its turn; else the one that was launched, or that
-    offered its turn, the longest time ago."""
+    """The one that issued last, unless it offered its turn; else the one that began, or that
+    offered its turn, the longest time ago; with more than 8 warps approximately so."""
     ROUND_ROBIN = 1
-    """The one that has not issued for the longest time."""
+    """The one that has not issued for the longest time; with more than 8 warps approximately so."""
 
 
 class WaitReason(enum.Enum, shape=4):
@@ -54,7 +54,9 @@ class WaitReason(enum.Enum, shape=4):
     READY = 9
     """It can issue: it does, or another warp goes first."""
     TRAP = 10
-    """The trap unit does not let it: it enters the trap, leaves it, or is paused in it."""
+    """The trap unit does not let it: it is to enter the trap, has done its single step, is paused
+    by an error, or is in the trap without a frame. FLOW, DRAIN and RESUME are told first: RESUME of
+    a warp at RTT or BPT.PAUSE, until it is woken or its LEAVE issues."""
 
 
 class IssueEvents(data.Struct):

@@ -39,7 +39,7 @@ class InstructionKind(enum.Enum, shape=4):
     NOTHING = 11
     """Done when it issues."""
     DEPENDENCY = 12
-    """DEPBAR: done when it issues; scoreboards put off it, or what comes behind it."""
+    """DEPBAR: done when it issues; scoreboards delay it, or the warp's next instruction."""
     REFUSED = 13
     """An instruction that nobody can execute, for its ``error``."""
     ENTER = 14
@@ -60,8 +60,8 @@ class KindRule:
         The unit beside the lanes that it is dispatched to, one of UNITS.
     lanes : bool
         It passes through the lanes when it issues. If it is for a unit, the lanes collect its
-        operands: it is dispatched later than others, and no other such instruction issues until
-        then.
+        operands: it is dispatched later than others, and from two cycles after its selection until
+        then no instruction for the flow or the barrier unit issues, ENTER and LEAVE included.
     silent : bool
         It is complete when it issues, or with its flow result: no completion is awaited, no
         scoreboard raised.
@@ -90,8 +90,10 @@ class KindRule:
 
 UNITS = ("flow", "memory", "conversion", "barrier", "trap")
 """The units beside the lanes."""
-# What may fail issues when no push before it has failed: the warp comes back from the trap to the first of its
-# instructions that did.
+# Instructions that can fail wait for all earlier flow results, so that a failed push is always the
+# oldest failure, to which the warp comes back from the trap. LANES and CONVERSION need no `before`:
+# they fail only for want of their constant, and issue/decode.py has such an instruction wait for
+# flow results, and the warp wait until all is complete, as with REFUSED.
 _RESULTS = frozenset({"results"})
 _ALL = frozenset({"complete", "results"})
 
@@ -103,7 +105,7 @@ KIND_RULES: dict[InstructionKind, KindRule] = {
     InstructionKind.FLOW_READ: KindRule("flow", after="drained"),
     InstructionKind.MEMORY: KindRule("memory", before=_RESULTS),
     InstructionKind.CONVERSION: KindRule("conversion"),
-    # Behind a barrier, compiled code overwrites the operands of stores before it that have no read barrier.
+    # After a barrier, compiled code overwrites operands of earlier stores without a read barrier.
     InstructionKind.BARRIER: KindRule("barrier", before=_ALL, after="resumed"),
     InstructionKind.BARRIER_INDEXED: KindRule("barrier", lanes=True, before=_ALL, after="resumed"),
     InstructionKind.BARRIER_READ: KindRule("barrier", before=_RESULTS, after="drained"),
@@ -111,7 +113,7 @@ KIND_RULES: dict[InstructionKind, KindRule] = {
     InstructionKind.TRAP: KindRule("trap", before=_ALL, after="resumed"),
     InstructionKind.NOTHING: KindRule(silent=True),
     InstructionKind.DEPENDENCY: KindRule(silent=True),
-    # What comes behind an error must not be executed.
+    # What follows an error must not be executed.
     InstructionKind.REFUSED: KindRule(before=_RESULTS, after="drained"),
     InstructionKind.ENTER: KindRule("flow", silent=True, before=_ALL, after="result", injected=True),
     InstructionKind.LEAVE: KindRule("flow", silent=True, before=_ALL, after="result", injected=True),

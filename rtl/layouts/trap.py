@@ -79,7 +79,8 @@ class TrapStatus(data.StructLayout):
     locked_down : 1
         It is trapped, and nothing goes on.
     paused, trapped : warps, warps
-        Those that are paused; those that have executed a BPT.TRAP since they left a trap last.
+        Those that are paused; those that have executed a BPT.TRAP since they began, left a trap
+        last, or read their status by the register that clears it.
     """
 
     def __init__(self, params: SmParams) -> None:

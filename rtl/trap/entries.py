@@ -17,7 +17,7 @@ __all__ = ["EntryTracker", "PendingEntries"]
 
 
 class EntryTracker(Component):
-    """Tells the flow result of an ENTER from those of a warp's other instructions.
+    """Distinguishes the flow result of an ENTER from those of a warp's other instructions.
 
     Members
     -------
@@ -26,7 +26,8 @@ class EntryTracker(Component):
     answered : In(Event of a warp)
         A flow result.
     is_inside : In(1)
-        The warp of the flow result is inside the trap.
+        The warp of the flow result is inside the trap. Only for the serial machine
+        (rtl/serial/trap); PendingEntries ignores it.
     is_entry : Out(1)
         The flow result is that of an ENTER.
     """

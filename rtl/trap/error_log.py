@@ -54,11 +54,14 @@ class ErrorLog(Component):
     instruction.
 
     Several sources report in one cycle, so each has a table with an entry a warp. An entry is
-    *pending*, a flag a warp and source, while its error counts. Three places change that flag: an
-    error sets it; ENTER and LEAVE, and a launch, clear it. A memory has one writer, so each of the
-    three places has a bit of its own (``toggle`` in the table, ``moves_seen``, ``launches_seen``),
-    and the flag is the exclusive or of the three. Whoever changes the flag inverts its own bit, or
-    computes it from the other two, see :meth:`_is_pending`; nobody else has to know.
+    *pending*, a flag a warp and source, while its error counts::
+
+        pending = toggle ^ moves_seen ^ launches_seen
+
+    A memory has one writer, and three places change that flag, so each has a bit of its own. An
+    error sets the flag, if it is 0, by inverting ``toggle``, in the table. ENTER and LEAVE clear it
+    by ``moves_seen = toggle ^ launches_seen``; a launch does by
+    ``launches_seen = toggle ^ moves_seen``.
 
     Members
     -------
@@ -70,7 +73,7 @@ class ErrorLog(Component):
         A warp enters the trap, or leaves it: its errors do not count any more. ``enters``: the
         oldest of them is ``status_warp``'s from then on.
     launched : In(Event of a warp)
-        Its errors do not count any more.
+        A warp_launch: errors of the warp that was in the slot do not count any more.
     overtaken, pc : Out(1), Out(32)
         Of the warp that moves: the oldest error is of an instruction that may have been overtaken,
         which has this pc.
@@ -136,7 +139,7 @@ class ErrorLog(Component):
             })
 
     def _clear(self, m: Module, entries: dict[str, Any]) -> None:
-        """After a move or a launch nothing is pending: the own bit becomes that with which the
+        """After a move or a warp_launch nothing is pending: the own bit becomes that with which the
         exclusive or of the three is 0."""
         moved = self.moved.payload.warp
         launched = self.launched.payload

@@ -1,4 +1,5 @@
-"""What differs between a trap unit with many instructions in flight, and one with a single one."""
+"""What differs between the trap unit with many instructions in flight, here, and the one with a
+single one, of the serial machine (rtl/serial/trap)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ class TrapForm:
     entry_tracker
         Whether a flow result is that of an ENTER.
     reads_issue
-        The unit has a port ``issued``.
+        The unit has a port ``issued``: only for the serial machine.
     failing_events
         From the errors by source to those of which several may come in one cycle.
     kept_masks

@@ -14,15 +14,40 @@ class SmTrap(Component):
 
     Members
     -------
-    live, paused, quiet, returning : In(warps)
-        A warp that is paused may be returning, too: it is so when it is woken.
-    starting, cause, insisting, stop : In(1)
-        More warps will live soon; a warp has a cause; one that nobody can mask; the host's stop
-        trigger.
-    trapping, urgent, release, locked_down : Out(1)
-        From the cycle after the cause on. For one cycle: who is returning and not paused leaves.
-        Trapped, and nothing goes on: every live warp is paused, or returning and kept by the stop
-        trigger.
+    live : In(warps)
+        Begun and not ended.
+    paused, quiet : In(warps)
+        The warp is paused; its last pause was that of BPT.PAUSE_QUIET, also when it is woken since.
+    returning : In(warps)
+        It has done its part of the trap: it waits at RTT, or is inside without a frame. Such a warp
+        may be paused, too; it can leave when it is woken.
+    starting : In(1)
+        A CTA is being started: more warps will live soon.
+    cause : In(1)
+        Some warp has a cause for a trap.
+    insisting : In(1)
+        The same, for a cause that warps cannot mask: all warps have to enter.
+    stop : In(1)
+        The host's stop trigger.
+    trapping : Out(1)
+        The multiprocessor is trapped: from the cycle after a cause or ``stop`` on.
+    urgent : Out(1)
+        This trap has had a cause that warps cannot mask: those that mask causes enter as well.
+    release : Out(1)
+        For one cycle: the warps that wait at RTT leave, and those without a frame that are not
+        paused.
+    locked_down : Out(1)
+        Trapped, and nothing goes on: every live warp is paused or returning, and none may leave:
+        because of ``stop``, or because all are paused, not all of them quietly.
+
+    The end of a trap needs that ``stop`` is 0, no CTA is being started, and every live warp is
+    paused or returning. Then:
+
+    - If some warp is not paused, the returning ones are released. Paused warps do not delay that.
+    - If all are quiet, the trap is over and nobody leaves. The same if no warp lives.
+
+    A warp that is paused at the end of a trap stays inside, paused, until the next trap: ``wake``
+    is ignored while ``trapping`` is 0.
     """
 
     def __init__(self, params: SmParams) -> None:

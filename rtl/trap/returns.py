@@ -55,7 +55,8 @@ class ReturnPoints(Component):
     withdrawn : In(Event of a warp)
         The warp's arrival at a barrier has been taken back.
     inside, failed, entered, ended : In(warps)
-        See WarpTraps.
+        See WarpTraps. The last three are only for the serial machine (rtl/serial/trap);
+        LoggedReturns ignores them.
     pc : Out(32)
         Where the warp comes back to whose ENTER is dispatched.
     mode : Out(ReturnFromTrapMode)

@@ -18,11 +18,12 @@ _REASONS = len(TRAP_REASONS)
 
 
 class StatusScan(Component):
-    """Answers S2R, and looks at one warp a cycle, all in turn.
+    """Answers S2R, and withdraws from their barriers the warps that are to enter the trap.
 
-    Of the warp that is looked at it collects the reasons of BPT.TRAP; after a round these are the
-    reasons of all warps. And if the warp is to enter the trap and waits at a barrier, its arrival
-    is withdrawn: the scan stays at the warp until it does not wait any more.
+    For both it scans the warps, one a cycle. Of the scanned warp it collects the reasons of
+    BPT.TRAP; after a round these are the reasons of all warps. And if the warp is to enter the trap
+    and waits at a barrier, it requests that the warp's arrival is withdrawn (``withdraw``): the
+    scan stays at the warp until it does not wait any more.
 
     Members
     -------
@@ -38,7 +39,8 @@ class StatusScan(Component):
     error : In(WarpError)
         Of ``status_warp``, if it has failed.
     all_status : Out(32)
-        SR_GLOBALERRORSTATUS.
+        SR_GLOBALERRORSTATUS. While some warp is ``trapped`` it may have reasons of warps that are
+        so no longer, for up to two rounds.
     """
 
     def __init__(self, params: SmParams) -> None:

@@ -59,8 +59,8 @@ class TrapUnit(Component):
     Error: an instruction with an error that is reported does nothing, and its warp traps. One that
     is not reported makes the warp go on.
 
-    In a machine with one instruction in flight there is one port more: ``issued``, In(EventLayout
-    of issued), has that one in any cycle before its dispatch.
+    Only in the serial machine (rtl/serial/trap) there is one port more: ``issued``, In(EventLayout
+    of issued), has the one instruction in flight in any cycle before its dispatch.
 
     Members
     -------
@@ -72,20 +72,29 @@ class TrapUnit(Component):
     live, taken, drained : In(warps)
         Of issue: warps that have begun and not ended; an instruction of the warp is selected; none
         is in flight.
-    starting, result : In(1), In(Event of flow_result)
+    starting : In(1)
         A CTA is being started.
+    result : In(Event of flow_result)
+        The flow results of all instructions: with that of a LEAVE the warp is outside; that of an
+        ENTER may tell that there was no room for the frame; any may end its warp.
     waiting, withdraw, withdrawn : In(warps), Out(valid and warp), In(valid and warp)
         Of the barrier unit: who waits; the arrival of a warp is to be taken back; it has been.
     errors, report_mask : In(array of error_event), by ERROR_SOURCES, In(32)
         All reported errors. Bit n: those of code n are. One that is not makes the instruction do
         nothing.
     command : In(TrapCommand)
-    hold, enter, leave, inside, resume : Out(warps)
-        See IssueUnit. Warps that are in the trap.
-    status_warp, status, all_status, clear_status : In, Out(WarpStatus), Out(32), In(1)
-        What S2R tells of a warp, and of all; the warp's has been read by what clears it. While
-        there are warps that have executed a BPT.TRAP, reasons of those that have left are told
-        until all warps have been looked at.
+    hold, enter, leave, resume : Out(warps)
+        See IssueUnit.
+    inside : Out(warps)
+        Warps that are in the trap.
+    status_warp, status : In, Out(WarpStatus)
+        What S2R reads of this warp.
+    all_status : Out(32)
+        What S2R reads of all warps. While some warp is ``trapped``, it may have reasons of warps
+        that have left, for up to two rounds of StatusScan.
+    clear_status : In(1)
+        The instruction that reads the status of ``status_warp`` also clears it: it reads
+        SR_WARPERRORSTATUSCLEAR.
     state, events, report : Out(TrapStatus), Out(TrapEvents), Out(TrapReport)
     completion, error : Out(completion), Out(error_event)
     """

@@ -51,8 +51,10 @@ class WarpTraps(Component):
 
     A warp that is bare has no trap frame and runs no handler. Its release takes no LEAVE.
 
-    Two that come at once, for one warp: each flag has its own chain, what clears it first. What
-    begins or ends a warp goes before all else, but before the release of those at RTT.
+    Two that come at once, for one warp: each flag has its own chain, and what clears it wins over
+    what sets it. The begin (its warp_launch) or end of a warp clears all flags but two: ``waits``
+    is cleared by the release alone, ``leaving`` by the warp's next flow result. A warp at RTT
+    neither begins nor ends, see the asserts.
 
     Members
     -------
@@ -67,18 +69,21 @@ class WarpTraps(Component):
     enters, leaving : Out(warps)
         For issue; a warp that waits at a barrier does not enter yet.
     masked, failed, trapped, stepped : Out(warps)
-        Its causes that can be masked wait. Since it was outside last: it had an error there; it has
-        executed a BPT.TRAP there; it is inside after a step.
+        ``masked``: its causes that can be masked wait. The others hold until the warp leaves, its
+        status is cleared by S2R, or the slot gets another warp. ``failed``: it has had an error
+        outside. ``trapped``: it has executed a BPT.TRAP outside. ``stepped``: it has entered after
+        its single step.
     pause, error_in_trap, step : Out(1)
         See TrapEvents.
     entered, ended : Out(warps)
-        It enters in this cycle; it begins, or ends.
+        It enters in this cycle; it begins (a warp_launch), or ends (a flow result).
 
     Attributes
     ----------
     waits, bare, halted : Signal(warps)
         It waits at RTT; it has no trap frame and runs no handler; it is paused by an instruction
-        that holds it until ``resume``, as others that fail do not.
+        after which issue waits for ``resume`` (of kind TRAP or BARRIER), so waking it must resume
+        it. After errors of other instructions issue does not wait.
     stepping, done : Signal(warps)
         It has one instruction until its step is done; it has issued that one, which is a cause.
     entry_tracker : EntryTracker
@@ -195,7 +200,7 @@ class WarpTraps(Component):
         return Mux(does_one, self._dispatched, 0)
 
     def _find_results(self, m: Module) -> None:
-        """What flow results and launches mean: who leaves, who begins or ends."""
+        """What flow results and warp_launch mean: who leaves, who begins or ends."""
         launch = self.launch
         result = self.result.payload
         tracker = self.entry_tracker

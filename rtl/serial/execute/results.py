@@ -44,19 +44,18 @@ class ThreadResults(wiring.Component):
         m = Module()
         result = self.result
         m.d.comb += self.after.eq(self.before)
-        with m.If(self.executes):
-            for number in range(PT):
-                is_written = self.written[number]
-                predicate = self.after.predicates[number]
-                with m.If(self.q == number):
-                    m.d.comb += predicate.eq(result.q)
-                    m.d.comb += is_written.eq(1)
-                with m.Elif(self.p == number):
-                    m.d.comb += predicate.eq(result.p)
-                    m.d.comb += is_written.eq(1)
-                with m.Elif(result.predicates_written[number]):
-                    m.d.comb += predicate.eq(result.value[number])
-                    m.d.comb += is_written.eq(1)
-            with m.If(self.writes_cc):
-                m.d.comb += self.after.condition.eq(self.conditions)
+        for number in range(PT):
+            predicate = self.after.predicates[number]
+            takes_q = self.executes & (self.q == number)
+            takes_p = self.executes & (self.p == number)
+            is_unpacked = self.executes & result.predicates_written[number]
+            m.d.comb += self.written[number].eq(takes_q | takes_p | is_unpacked)
+            with m.If(takes_q):
+                m.d.comb += predicate.eq(result.q)
+            with m.Elif(takes_p):
+                m.d.comb += predicate.eq(result.p)
+            with m.Elif(is_unpacked):
+                m.d.comb += predicate.eq(result.value[number])
+        with m.If(self.executes & self.writes_cc):
+            m.d.comb += self.after.condition.eq(self.conditions)
         return m

@@ -627,7 +627,8 @@ class SerialExecuteUnit(Component):
         m.d.comb += written.beat.eq(self.sequencer.thread)
         m.d.comb += written.lanes.eq(self._writes_thread)
         has_no_destination = self._in_phase[Phase.COMPUTE] & self.fields.has_no_destination
-        m.d.comb += written.register.eq(Mux(has_no_destination, RZ, self._number))
+        # RZ is all ones.
+        m.d.comb += written.register.eq(self._number | has_no_destination.replicate(8))
         m.d.comb += written["values"][0].eq(self.registers.written)
         m.d.comb += written.conditional.eq(results.writes_cc)
         m.d.comb += written.conditions[0].eq(results.conditions)

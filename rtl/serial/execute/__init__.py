@@ -1,4 +1,5 @@
-"""The execute unit of a serial machine: a thread after the other, and of each thread a register after the other."""
+"""The execute unit of a serial machine: one thread after another, and of each thread one register
+after another."""
 
 from .unit import SerialExecuteUnit
 

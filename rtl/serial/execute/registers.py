@@ -1,4 +1,4 @@
-"""The register file, which is there once."""
+"""The register file of a serial machine: a single copy with one read port."""
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream
@@ -10,44 +10,68 @@ from rtl.wires import IN_BLOCKS
 
 __all__ = ["SerialRegisters"]
 
+_LAST_THREAD = WARP_THREADS - 1
+
 
 class SerialRegisters(Component):
-    """Registers of all warps, in rows: a row is a register of a warp's 32 threads. One thread's is read or written.
+    """The registers of all warps. A row is a register of a warp's 32 threads; one thread's word is
+    read or written in a cycle.
+
+    Writes take precedence over clearing: the write port is reserved a cycle ahead with
+    ``may_write_next``, and clears in all other cycles.
 
     Members
     -------
     row, thread : In, In(5)
-        What is read, or written.
+        The word that is read, or written.
     read : Out(32)
-        What was there, a cycle later.
-    loads, result : In(1), In(32)
-        What may be written in the next cycle, which is no other's.
+        Its content, a cycle later.
+    may_write_next, result : In(1), In(32)
+        Reserves the write port for the next cycle, and the word that may be written then.
     write, written : In(1), Out(32)
-        It is written, then.
+        In that cycle: the word is written to ``row`` and ``thread``.
     clear : In(stream of rows)
-        All of the row becomes 0, in the cycles that are left. Nothing of the warp whose row this will be is under way.
+        All words of the row become 0. Nothing of the warp to which the row will belong is in
+        flight.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "row": In(params.row_bits), "thread": In(range(WARP_THREADS)), "read": Out(32), "loads": In(1),
-            "result": In(32), "write": In(1), "written": Out(32), "clear": In(stream.Signature(params.row_bits))})
+            "row": In(params.row_bits),
+            "thread": In(range(WARP_THREADS)),
+            "read": Out(32),
+            "may_write_next": In(1),
+            "result": In(32),
+            "write": In(1),
+            "written": Out(32),
+            "clear": In(stream.Signature(params.row_bits)),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.words = words = memory.Memory(
             shape=32, depth=self._params.registers * WARP_THREADS, init=[], attrs=IN_BLOCKS)
-        read, write, occupied, cleared = (
-            words.read_port(domain="comb"), words.write_port(), Signal(), Signal(range(WARP_THREADS)))
-        place, clear = Cat(self.thread, self.row), self.clear
-        m.d.sync += [
-            self.read.eq(read.data), occupied.eq(self.loads), self.written.eq(Mux(self.loads, self.result, 0)),
-            Assert(~self.write | occupied, "a register is written without time for it")]
-        m.d.comb += [
-            read.addr.eq(place), write.data.eq(self.written), write.en.eq(Mux(occupied, self.write, clear.valid)),
-            write.addr.eq(Mux(occupied, place, Cat(cleared, clear.payload))),
-            clear.ready.eq(~occupied & (cleared == WARP_THREADS - 1))]
-        with m.If(clear.valid & ~occupied):
-            m.d.sync += cleared.eq(cleared + 1)
+        read = words.read_port(domain="comb")
+        write = words.write_port()
+        address = Cat(self.thread, self.row)
+        m.d.comb += read.addr.eq(address)
+        m.d.sync += self.read.eq(read.data)
+
+        is_reserved = Signal()
+        cleared_thread = Signal(range(WARP_THREADS))
+        # The word is 0 where no result is written, so that clearing needs no multiplexer.
+        m.d.sync += is_reserved.eq(self.may_write_next)
+        m.d.sync += self.written.eq(Mux(self.may_write_next, self.result, 0))
+        m.d.comb += write.data.eq(self.written)
+        with m.If(is_reserved):
+            m.d.comb += write.addr.eq(address)
+            m.d.comb += write.en.eq(self.write)
+        with m.Else():
+            m.d.comb += write.addr.eq(Cat(cleared_thread, self.clear.payload))
+            m.d.comb += write.en.eq(self.clear.valid)
+            m.d.comb += self.clear.ready.eq(cleared_thread == _LAST_THREAD)
+            with m.If(self.clear.valid):
+                m.d.sync += cleared_thread.eq(cleared_thread + 1)
+        m.d.sync += Assert(~self.write | is_reserved, "a register is written without time for it")
         return m

@@ -1,6 +1,6 @@
-"""What a thread's predicates and CC become."""
+"""The new predicates and CC of a thread."""
 
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,16 +13,18 @@ __all__ = ["ThreadResults"]
 
 
 class ThreadResults(wiring.Component):
-    """Combinational.
+    """Combinational. Where two results go to one predicate, the second predicate result (q) takes
+    precedence over the first (p), and that over what an instruction unpacks.
 
     Members
     -------
     executes : In(1)
-        The thread executes the instruction; or nothing changes.
-    p, q, conditional : In(3), In(3), In(1)
-        The predicates that the predicate results go to, of which the second one stays, PT for none; CC is written.
+        The thread executes the instruction; otherwise nothing changes.
+    p, q : In(3)
+        The destinations of the predicate results, PT for none.
+    writes_cc : In(1)
     result, conditions : In(LaneResult), In(Flags)
-        From the lane, and CC from there or from a unit.
+        The lane's result, and the new CC, from the lane or a unit.
     before, after : In(ThreadFlags), Out(ThreadFlags)
     written : Out(7)
         The predicates that are written.
@@ -31,7 +33,7 @@ class ThreadResults(wiring.Component):
     executes: In(1)
     p: In(3)
     q: In(3)
-    conditional: In(1)
+    writes_cc: In(1)
     result: In(LaneResult)
     conditions: In(Flags)
     before: In(ThreadFlags)
@@ -40,14 +42,20 @@ class ThreadResults(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        result, named = self.result, self.result.predicates_written
-        for number, (before, after) in enumerate(zip(self.before.predicates, self.after.predicates, strict=True)):
-            first, second, moved = (self.executes & condition for condition in (
-                self.p == number, self.q == number, named[number]))
-            m.d.comb += [
-                self.written[number].eq(first | second | moved),
-                after.eq(Mux(second, result.q, Mux(first, result.p, Mux(moved, result.value[number], before))))]
-        m.d.comb += self.after.condition.eq(self.before.condition)
-        with m.If(self.executes & self.conditional):
+        result = self.result
+        m.d.comb += self.after.eq(self.before)
+        for number in range(PT):
+            predicate = self.after.predicates[number]
+            takes_q = self.executes & (self.q == number)
+            takes_p = self.executes & (self.p == number)
+            is_unpacked = self.executes & result.predicates_written[number]
+            m.d.comb += self.written[number].eq(takes_q | takes_p | is_unpacked)
+            with m.If(takes_q):
+                m.d.comb += predicate.eq(result.q)
+            with m.Elif(takes_p):
+                m.d.comb += predicate.eq(result.p)
+            with m.Elif(is_unpacked):
+                m.d.comb += predicate.eq(result.value[number])
+        with m.If(self.executes & self.writes_cc):
             m.d.comb += self.after.condition.eq(self.conditions)
         return m

@@ -1,67 +1,96 @@
 """The execute unit of a serial machine."""
 
+from collections.abc import Iterable
 from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import connect, flipped
 
-from rtl.component import Component, pass_on
+from rtl.component import Component
 from rtl.execute.clients import SUPPLYING
-from rtl.execute.common import CommonDecoder, tests_condition
-from rtl.execute.condition import ConditionTable, condition_table
-from rtl.execute.decode import LANE_FORMS, LaneDecoder
+from rtl.execute.common import CommonDecoder
+from rtl.execute.decode import LaneDecoder
 from rtl.execute.decode_stage import PASSING_NAMES, PASSING_WORD
-from rtl.execute.float_control import FLOAT_OPERATIONS
 from rtl.execute.instruction import LaneInstruction, OperandSource, ValueSource
 from rtl.execute.ports import unit_ports
 from rtl.execute.predicates import ThreadFlags
 from rtl.execute.vote import verdict_of
-from rtl.isa.condition import ConditionCode
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.fields import FIELDS
 from rtl.isa.special_registers import SpecialRegister
-from rtl.isa.syntax import PT, RZ, Form, Register
-from rtl.isa.table import BY_NAME
+from rtl.isa.syntax import PT, RZ
 from rtl.layouts import GATHERING, InstructionKind, LaneClient, is_kind, issued, reported
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
-from rtl.word import field_of, telling_patterns
+from rtl.word import field_of
 from rtl.words import Words
 
 from ..lane import SerialLanes
 from .bits import WordBits
+from .fields import A, B, C, RegisterFields
+from .guard import ThreadGuard, predicate_of
 from .registers import SerialRegisters
 from .results import ThreadResults
 from .rows import IN_ROWS, ThreadRows
-from .sequencer import Phase, Sequencer, Step
+from .sequencer import Phase, Sequencer, ThreadStep
 from .special import SpecialBits
 
 __all__ = ["SerialExecuteUnit"]
 
-_TEST = BY_NAME["CSET"][0].fields["test"]
-"""Where instructions of the lanes have a test of CC."""
-assert all(form.fields["test"] == _TEST for form in LANE_FORMS if "test" in form.fields)
+
+def _any_of(values: Iterable[Any]) -> Any:
+    """All values joined by OR."""
+    return reduce(or_, values)
+
+
+def _gated(condition: Any, value: Any) -> Any:
+    """A value's bits while the condition holds, else 0."""
+    value = Value.cast(value)
+    return value & condition.replicate(len(value))
+
+
+def _at_most_one(*conditions: Any) -> Value:
+    """Whether no two of the conditions hold."""
+    bits = Cat(conditions)
+    return ~(bits & (bits - 1)).any()
 
 
 class SerialExecuteUnit(Component):
-    """Registers, predicates, CC and one lane, of a machine that has one instruction under way.
+    """Registers, predicates, CC and one lane, for a machine with one instruction in flight.
 
-    An instruction has its threads in the lane one after the other; the next one begins when the results of the one
-    before are written. What other units execute is dispatched when all threads' guards are known.
+    The sequencer defines the phases. In COMPUTE, a thread's operands are read one after another
+    over one bus, the lane computes, and the results are written, before the next thread begins::
 
-    Operations are of the instruction that was dispatched last: its warp, serial number and scoreboards are theirs.
-    What is written by the flow unit is written for the threads that execute that instruction, whatever the operation
-    says.
+        step           request       arrives, by the bus
+        FIRST          register c
+        C              register b    c
+        B              register a    b, and the thread's predicates and CC
+        A                            a, of a register, a special register or a scan
+        OPERANDS                     the lane starts
+        WRITE                        register, predicates and CC are written
+
+    Two kinds of instructions are scanned first, a thread in two cycles (SCAN) or five (COLLECT):
+    those of other units, which are dispatched when the guards of all threads are known; and those
+    of the lanes that read a value which is the same in all threads, such as a vote or a clock.
+
+    Operations of units belong to the instruction that was dispatched last: its warp, sequence
+    number and scoreboards are theirs. The flow unit's value is written for the threads that execute
+    that instruction, whatever the operation names.
+
+    A refused instruction goes from START to COMPLETE, with its error. A constant that is missing is
+    an error of lane instructions only if a thread executes them, and those then write nothing;
+    other instructions are dispatched with the fault.
 
     Members
     -------
     thread : In(valid, payload: thread_index)
-        As for ExecuteUnit; also clears the thread's predicates and CC. After a launch it comes for all threads.
+        As for ExecuteUnit; also clears the thread's predicates and CC. Follows a launch for all of
+        its threads.
     collecting : Out(1)
-        Something is under way: no operation may come.
+        An instruction or operation is in progress: no other may be issued or accepted.
     passed, gathered : Out(Event of scoreboard_event), Out(Event of operands_read)
         When everything is written, or read.
     memory, conversion, barrier : see lane_data_port
@@ -74,6 +103,9 @@ class SerialExecuteUnit(Component):
         self._params = params
         super().__init__(unit_ports(params))
         self.sequencer = Sequencer()
+        self.common = CommonDecoder()
+        self.guard = ThreadGuard()
+        self.fields = RegisterFields()
         self.registers = SerialRegisters(params)
         self.rows = ThreadRows(params)
         self.special = SpecialBits(params)
@@ -81,351 +113,555 @@ class SerialExecuteUnit(Component):
         self.results = ThreadResults()
         self.active = WordBits(params.warps)
         self.first_rows = Words(params.row_bits, params.warps)
-        # The instruction under way, and the operation of its unit.
-        self._held: Any = Signal(issued(params), name="held")
+        self._suppliers: dict[LaneClient, Any] = {
+            client: getattr(self, client.name.lower()) for client in SUPPLYING}
+        """The ports of units that write."""
+
+        self._issued: Any = Signal(issued(params), name="issued")
+        """The instruction in flight."""
         self._decoded: Any = Signal(LaneInstruction, name="decoded")
+        """What the lane does for it."""
         self._gather: Any = Signal.like(self.gather.payload, name="gather")
         self._write: Any = Signal.like(self.write.payload, name="write")
-        # Its kind, and the phase.
-        self._computes, self._collects, self._missing = Signal(), Signal(), Signal()
-        self._in = {phase: Signal(name=f"in_{phase.name.lower()}") for phase in Phase}
-        # Of the thread.
-        self._guard, self._predicate, self._executing, self._tested = Signal(), Signal(), Signal(), Signal()
-        self._executes = Signal()
-        # The register that is asked for, or written if it is one.
-        self._number, self._writes_none = Signal(8), Signal()
-        # Of all threads: somebody executes it; masks.
-        self._found = Signal()
-        self._same = Signal(WARP_THREADS)
-        self._operands = {name: Signal(32, name=f"operand_{name}") for name in "abc"}
+        self._in_phase = {phase: Signal(name=f"in_{phase.name.lower()}") for phase in Phase}
+        """The phase, decoded."""
+
+        self._is_lane_instruction = Signal(name="is_lane_instruction")
+        self._is_collected = Signal(name="is_collected")
+        self._lacks_constant = Signal(name="lacks_constant")
+        """Its constant is missing, and the error is reported."""
+
+        self._is_executing = Signal(name="is_executing")
+        """The thread executes the instruction, by guard, active threads, and quad."""
+        self._writes_thread = Signal(name="writes_thread")
+        """What the instruction or operation writes, the thread takes."""
+        self._lane_flags: Any = Signal(ThreadFlags, name="lane_flags")
+        """The thread's predicates and CC, for the lane."""
+        self._test_holds = Signal(name="test_holds")
+
+        self._scans_thread = Signal(name="scans_thread")
+        """The last cycle of a thread in SCAN and COLLECT."""
+        self._scanned = Signal(WARP_THREADS, name="scanned")
+        """The bits that a scan has found: a value that is the same in all threads, or the threads
+        whose register a has the value of the first."""
+        self._some_execute = Signal(name="some_execute")
+        """A thread executes the instruction, as far as it is scanned."""
+        self._some_true = Signal(name="some_true")
+        """Of those, one has a true predicate operand."""
+        self._some_false = Signal(name="some_false")
+
+        self._number = Signal(8, name="number")
+        """The register that is read or written."""
+        self._reads_register = Signal(name="reads_register")
+        """A register other than RZ was requested in the cycle before."""
+        self._uniform_arrives = Signal(name="uniform_arrives")
+        """A value that is the same in all threads, and was scanned, arrives as operand a."""
+        self._bus = Signal(32, name="bus")
+        self._at_a = Signal(name="at_a")
+        """The operand a arrives; likewise below."""
+        self._at_b = Signal(name="at_b")
+        self._at_c = Signal(name="at_c")
+        self._operand_a = Signal(32, name="operand_a")
+        """Operand a, or a value to write."""
+        self._operand_b = Signal(32, name="operand_b")
+        self._operand_c = Signal(32, name="operand_c")
+
+        self._supplies = {
+            client: Signal(name=f"supplies_{client.name.lower()}") for client in SUPPLYING}
+        """The unit whose write is in progress."""
+        self._supplied_flag = Signal(name="supplied_flag")
+        """The predicate and CC that it writes."""
+        self._supplied_conditions = Signal(4, name="supplied_conditions")
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.sequencer = sequencer = self.sequencer
-        held, state = self._held, self._in
-        m.d.comb += [flag.eq(sequencer.phase == phase) for phase, flag in state.items()]
-        m.d.comb += self.collecting.eq(~state[Phase.IDLE] & ~state[Phase.OFFER])
+        m.submodules.sequencer = self.sequencer
+        m.submodules.common = self.common
+        m.submodules.guard = self.guard
+        m.submodules.fields = self.fields
+        m.submodules.registers = self.registers
+        m.submodules.rows = self.rows
+        m.submodules.special = self.special
+        m.submodules.lanes = self.lanes
+        m.submodules.results = self.results
+        m.submodules.active = self.active
+        m.submodules.first_rows = self.first_rows
 
-        # What comes, and has not ended when it issues.
-        ended = is_kind(self.instruction.payload.kind, lambda rule: rule.silent and rule.unit is None)
-        m.d.comb += [sequencer.instruction.eq(self.instruction.valid & ~ended), sequencer.gather.eq(self.gather.valid),
-                     sequencer.write.eq(self.write.valid)]
-        for event, register in ((self.instruction, held), (self.gather, self._gather), (self.write, self._write)):
-            with m.If(event.valid):
-                m.d.sync += register.eq(event.payload)
+        # What arrives.
+        self._accept(m)
         self._decode(m)
-        common = self._common(m)
-
-        # What it reads, computes and writes.
+        self._classify(m)
         self._launch(m)
-        self._threads(m, common)
-        self._read(m)
-        self._compute(m)
-        self._write_back(m)
 
-        # What leaves.
-        self._tell(m, common)
+        # A thread: whether it executes, its operands, results.
+        self._evaluate_guard(m)
+        self._select_threads(m)
+        self._select_register(m)
+        self._select_special(m)
+        self._drive_bus(m)
+        self._hold_operands(m)
+        self._hold_flags(m)
+        self._compute(m)
+        self._write_thread(m)
+
+        # All threads.
+        self._scan(m)
+        self._vote(m)
+
+        # What others are sent.
+        self._connect_suppliers(m)
+        self._connect_gatherers(m)
+        self._dispatch(m)
+        self._report_errors(m)
+        self._offer_flow_value(m)
+        self._report_writes(m)
         self._complete(m)
         return m
 
+    def _accept(self, m: Module) -> None:
+        """An instruction, unless it has ended when it issues, or an operation."""
+        sequencer = self.sequencer
+        phase = self._in_phase
+        for kind, is_current in phase.items():
+            m.d.comb += is_current.eq(sequencer.phase == kind)
+        m.d.comb += self.collecting.eq(~phase[Phase.IDLE] & ~phase[Phase.OFFER_WRITE])
+
+        has_ended = is_kind(
+            self.instruction.payload.kind, lambda rule: rule.silent and rule.unit is None)
+        m.d.comb += sequencer.instruction.eq(self.instruction.valid & ~has_ended)
+        m.d.comb += sequencer.gather.eq(self.gather.valid)
+        m.d.comb += sequencer.write.eq(self.write.valid)
+        with m.If(self.instruction.valid):
+            m.d.sync += self._issued.eq(self.instruction.payload)
+        with m.If(self.gather.valid):
+            m.d.sync += self._gather.eq(self.gather.payload)
+        with m.If(self.write.valid):
+            m.d.sync += self._write.eq(self.write.payload)
+
     def _decode(self, m: Module) -> None:
-        """What the lane does; of others than its instructions it lets operands pass."""
-        held, decoded, sequencer = self._held, self._decoded, self.sequencer
+        """What the lane does. Operands of instructions of other units pass it unchanged."""
         m.submodules.decoder = decoder = LaneDecoder(self._params.floats)
         m.submodules.passing = passing = LaneDecoder(self._params.floats, PASSING_NAMES)
-        m.d.comb += [
-            self._computes.eq(held.kind == InstructionKind.LANES),
-            self._collects.eq(is_kind(held.kind, lambda rule: rule.collected)),
-            decoder.word.eq(held.word), passing.word.eq(PASSING_WORD)]
-        with m.If(self._in[Phase.DECODE]):
-            m.d.sync += decoded.eq(decoder.instruction)
-            with m.If(~self._computes):
-                m.d.sync += decoded.eq(passing.instruction)
-        m.d.comb += [
-            self._missing.eq(held.constant_missing & reported(self.report_mask, WarpError.INVALID_CONST_ADDR)),
-            sequencer.refused.eq(held.kind == InstructionKind.REFUSED), sequencer.computes.eq(self._computes),
-            sequencer.collects.eq(self._collects), sequencer.flow_read.eq(held.kind == InstructionKind.FLOW_READ)]
+        word = self._issued.word
+        m.d.comb += decoder.word.eq(word)
+        m.d.comb += passing.word.eq(PASSING_WORD)
+        with m.If(self._in_phase[Phase.DECODE]):
+            with m.If(self._is_lane_instruction):
+                m.d.sync += self._decoded.eq(decoder.instruction)
+            with m.Else():
+                m.d.sync += self._decoded.eq(passing.instruction)
+        m.d.comb += self.common.word.eq(word)
+        m.d.comb += self.common.x.eq(self._decoded.predicates[0])
+        m.d.comb += self.fields.word.eq(word)
+        m.d.comb += self.fields.is_lane_instruction.eq(self._is_lane_instruction)
 
-    def _common(self, m: Module) -> Any:
-        """What it asks of each thread."""
-        m.submodules.common = common = CommonDecoder()
-        m.d.comb += [common.word.eq(self._held.word), common.x.eq(self._decoded.predicates[0])]
-        return common.instruction
+    def _classify(self, m: Module) -> None:
+        """The instruction's kind, which decides its phases."""
+        sequencer = self.sequencer
+        kind = self._issued.kind
+        m.d.comb += self._is_lane_instruction.eq(kind == InstructionKind.LANES)
+        m.d.comb += self._is_collected.eq(is_kind(kind, lambda rule: rule.collected))
+        m.d.comb += self._lacks_constant.eq(
+            self._issued.constant_missing
+            & reported(self.report_mask, WarpError.INVALID_CONST_ADDR))
+        m.d.comb += sequencer.is_refused.eq(kind == InstructionKind.REFUSED)
+        m.d.comb += sequencer.is_flow_read.eq(kind == InstructionKind.FLOW_READ)
+        m.d.comb += sequencer.is_lane_instruction.eq(self._is_lane_instruction)
+        m.d.comb += sequencer.is_collected.eq(self._is_collected)
 
     def _launch(self, m: Module) -> None:
-        """What a new warp brings."""
-        m.submodules.rows = rows = self.rows
-        m.submodules.special = special = self.special
-        m.submodules.first_rows = self.first_rows
+        """A new warp: its registers, its CTA's coordinates, and each thread's."""
         launch = self.launch
         self.first_rows.write(m, launch.valid, launch.payload.warp, launch.payload.first_row)
-        m.d.comb += [rows.event.eq(self.thread), special.launch.eq(launch), special.grid.eq(self.grid)]
+        connect(m, flipped(self.clear_rows), self.registers.clear)
+        m.d.comb += self.rows.launched.eq(self.thread)
+        m.d.comb += self.special.launch.eq(launch)
+        m.d.comb += self.special.grid.eq(self.grid)
 
-    def _threads(self, m: Module, common: Any) -> None:
-        """Who executes the instruction, thread by thread."""
-        m.submodules.active = active = self.active
-        held, rows, sequencer, flow = self._held, self.rows, self.sequencer, self.flow_result
-        thread, word, code = sequencer.thread, held.word, Signal(ConditionCode, init=ConditionCode.T)
-        table: Any = Signal(ConditionTable)
-        m.d.comb += [
-            active.write.eq(self.flow_result_valid), active.number.eq(flow.warp), active.word.eq(flow.active),
-            active.read.eq(Cat(thread, held.warp)), rows.warp.eq(held.warp), rows.thread.eq(thread)]
-        # A test of CC, of flow instructions and of the lanes' own.
-        with m.If(self._computes):
-            m.d.comb += code.eq(field_of(word, _TEST))
-        with m.Elif(tests_condition(word)):
-            m.d.comb += code.eq(field_of(word, FIELDS["test"]))
-        m.d.comb += table.eq(condition_table(code.as_value()))
-        predicates, condition = Cat(rows.flags.predicates, 1), rows.flags.condition
-        third = Mux(table.reads_carry, condition.carry, condition.sign)
-        tested = table.outcomes.bit_select(Cat(condition.zero, third, condition.overflow), 1)
-        guard, predicate = (predicates.bit_select(operand.number, 1) ^ operand.negated
-                            for operand in (common.guard, common.predicate))
-        failed = Signal()
+    def _evaluate_guard(self, m: Module) -> None:
+        """The thread's predicates and CC, and what the instruction makes of them."""
+        guard = self.guard
+        common = self.common.instruction
+        m.d.comb += self.rows.warp.eq(self._issued.warp)
+        m.d.comb += self.rows.thread.eq(self.sequencer.thread)
+        m.d.comb += guard.word.eq(self._issued.word)
+        m.d.comb += guard.is_lane_instruction.eq(self._is_lane_instruction)
+        m.d.comb += guard.guard.eq(common.guard)
+        m.d.comb += guard.predicate.eq(common.predicate)
+        m.d.comb += guard.flags.eq(self.rows.flags)
+
+    def _select_threads(self, m: Module) -> None:
+        """Whether the thread executes the instruction, and writes."""
+        active = self.active
+        thread = self.sequencer.thread
+        result = self.flow_result
+        m.d.comb += active.write.eq(self.flow_result_valid)
+        m.d.comb += active.number.eq(result.warp)
+        m.d.comb += active.word.eq(result.active)
+        m.d.comb += active.read.eq(Cat(thread, self._issued.warp))
+        flow_failed = Signal()
         with m.If(self.flow_result_valid):
-            m.d.sync += failed.eq(flow.error != WarpError.NONE)
-        named = pick(self._write.operation.threads, thread)
-        m.d.comb += [
-            self._tested.eq(tested), self._guard.eq(guard & (tested | self._computes)), self._predicate.eq(predicate),
-            self._executing.eq(self._guard & active.bit & self._decoded.quad.bit_select(thread[:2], 1)),
-            self._executes.eq(Mux(
-                self._in[Phase.WRITE] & (self._write.client != LaneClient.FLOW), named,
-                self._executing & Mux(self._computes, ~self._missing, ~failed)))]
+            m.d.sync += flow_failed.eq(result.error != WarpError.NONE)
 
-    def _read(self, m: Module) -> None:
-        """The operands, one after the other, by one bus."""
-        m.submodules.registers = registers = self.registers
-        connect(m, flipped(self.clear_rows), registers.clear)
-        held, decoded, sequencer, special = self._held, self._decoded, self.sequencer, self.special
-        phase, step, thread = self._in, sequencer.step, sequencer.thread
-        a, b, c = self._operands.values()
-        first_row = self.first_rows.read(m, held.warp)
-        source_a, of_unit = decoded.source_a, self._write.operation
+        in_quad = self._decoded.quad.bit_select(thread[:2], 1)
+        m.d.comb += self._is_executing.eq(self.guard.guard_holds & active.bit & in_quad)
+        is_named_by_unit = self._write.client != LaneClient.FLOW
+        with m.If(self._in_phase[Phase.WRITE] & is_named_by_unit):
+            m.d.comb += self._writes_thread.eq(pick(self._write.operation.threads, thread))
+        with m.Elif(self._is_lane_instruction):
+            m.d.comb += self._writes_thread.eq(self._is_executing & ~self._lacks_constant)
+        with m.Else():
+            m.d.comb += self._writes_thread.eq(self._is_executing & ~flow_failed)
 
-        # Which register.
-        fields = self._fields(m)
-        number, is_register, reads = self._number, Signal(), Signal()
-        sources = (source_a == ValueSource.REGISTER, decoded.source_b == OperandSource.REGISTER,
-                   decoded.source_c == OperandSource.REGISTER)
-        with m.Switch(step):        # a twice: who collects it looks at it again
-            for asked, operand in ((Step.FIRST, 2), (Step.C, 1), (Step.B, 0), (Step.A, 0)):
-                with m.Case(asked):
-                    m.d.comb += [
-                        number.eq(Mux(phase[Phase.GATHER], self._gather.operation.registers[operand], fields[operand])),
-                        is_register.eq((phase[Phase.COMPUTE] & sources[operand])
-                                       | phase[Phase.GATHER] | phase[Phase.COLLECT])]
+    def _select_register(self, m: Module) -> None:
+        """The register that is read or written.
+
+        a is read once more in step A: in COLLECT it is compared with operand a, which by then is
+        that of the first thread."""
+        phase = self._in_phase
+        decoded = self._decoded
+        reads_operand = {
+            A: decoded.source_a == ValueSource.REGISTER,
+            B: decoded.source_b == OperandSource.REGISTER,
+            C: decoded.source_c == OperandSource.REGISTER,
+        }
+        operand_of_step = {
+            ThreadStep.FIRST: C,
+            ThreadStep.C: B,
+            ThreadStep.B: A,
+            ThreadStep.A: A,
+        }
+        number = self._number
+        is_register = Signal()
+        with m.Switch(self.sequencer.step):
+            for step, operand in operand_of_step.items():
+                with m.Case(step):
+                    with m.If(phase[Phase.GATHER]):
+                        m.d.comb += number.eq(self._gather.operation.registers[operand])
+                    with m.Else():
+                        m.d.comb += number.eq(self.fields.numbers[operand])
+                    m.d.comb += is_register.eq(
+                        (phase[Phase.COMPUTE] & reads_operand[operand])
+                        | phase[Phase.GATHER] | phase[Phase.COLLECT])
             with m.Default():
-                m.d.comb += number.eq(field_of(held.word, FIELDS["Rd"]))
+                m.d.comb += number.eq(field_of(self._issued.word, FIELDS["Rd"]))
         with m.If(phase[Phase.WRITE]):
-            m.d.comb += number.eq(of_unit.register)
-        m.d.comb += [registers.row.eq(first_row + number), registers.thread.eq(thread)]
-        m.d.sync += reads.eq(is_register & (number != RZ))
+            m.d.comb += number.eq(self._write.operation.register)
+        first_row = self.first_rows.read(m, self._issued.warp)
+        m.d.comb += self.registers.row.eq(first_row + number)
+        m.d.comb += self.registers.thread.eq(self.sequencer.thread)
+        m.d.sync += self._reads_register.eq(is_register & (number != RZ))
 
-        # Special registers, and other values that are no register's.
-        special_number, in_rows, uniform = decoded.special, Signal(), Signal()
-        other = phase[Phase.COMPUTE] & (source_a != ValueSource.REGISTER)
-        m.d.comb += [
-            in_rows.eq((source_a == ValueSource.SPECIAL) & special_number.matches(*map(int, IN_ROWS))),
-            uniform.eq((source_a != ValueSource.REGISTER) & ~in_rows),
-            self.rows.number.eq(special_number), self.rows.gives.eq(other & in_rows & (step == Step.A)),
-            special.number.eq(special_number), special.warp.eq(held.warp), special.index.eq(thread),
-            special.pc.eq(held.pc), special.warp_status.eq(self.warp_status), special.all_status.eq(self.all_status),
-            sequencer.looks.eq(uniform | self._missing),
-            sequencer.ready.eq(special.aligned | (source_a != ValueSource.SPECIAL))]
+    def _select_special(self, m: Module) -> None:
+        """Special registers: those of each thread are in its row, those that are the same in all
+        threads are scanned first."""
+        special = self.special
+        number = self._decoded.special
+        is_special = self._decoded.source_a == ValueSource.SPECIAL
+        in_rows = Signal()
+        m.d.comb += in_rows.eq(is_special & number.matches(*map(int, IN_ROWS)))
+        m.d.comb += self.rows.number.eq(number)
+        m.d.comb += self.rows.enable.eq(
+            self._in_phase[Phase.COMPUTE] & in_rows & (self.sequencer.step == ThreadStep.A))
 
-        # The bus.
-        at = {name: Signal(name=f"at_{name}") for name in "abc"}
-        m.d.comb += [at[name].eq(step == when) for name, when in (("a", Step.A), ("b", Step.B), ("c", Step.C))]
-        immediate = (decoded.source_b == OperandSource.IMMEDIATE) | (decoded.source_c == OperandSource.IMMEDIATE)
-        bus, start, awaits = Signal(32), phase[Phase.START], phase[Phase.AWAIT]
-        ports = {client: getattr(self, client.name.lower()) for client in SUPPLYING}
-        supplies = {client: Signal(name=f"supplies_{client.name.lower()}") for client in SUPPLYING}
-        m.d.comb += [chosen.eq(phase[Phase.WRITE] & (self._write.client == client))
-                     for client, chosen in supplies.items()]
-        not_register = start | (phase[Phase.COMPUTE] & ((at["c"] & ~sources[2]) | (at["b"] & ~sources[1])))
-        m.d.comb += bus.eq(reduce(or_, (_if(condition, value) for condition, value in (
-            (reads, registers.read), (not_register, Mux(immediate, decoded.immediate, held.constant)),
-            (at["a"] & other & uniform, self._same), (Const(1, 1), self.rows.value),
-            (awaits, self.flow_result.value),
-            *((supplies[client], Value.cast(port.values)) for client, port in ports.items())))))
-        collects = phase[Phase.COLLECT] & self._executing & ~self._found
-        takes = phase[Phase.COMPUTE] | phase[Phase.GATHER] | collects
-        result = self.flow_result_valid & (self.flow_result.warp == held.warp)
-        m.d.comb += sequencer.result.eq(result)
-        supplied = at["c"] & reduce(or_, supplies.values())
-        with m.If(start | (at["a"] & takes) | supplied | (awaits & result)):
-            m.d.sync += a.eq(bus)
-        with m.If(at["b"] & takes):
-            m.d.sync += b.eq(bus)
-        with m.If(at["c"] & takes):
-            m.d.sync += c.eq(bus)
+        m.d.comb += special.number.eq(number)
+        m.d.comb += special.warp.eq(self._issued.warp)
+        m.d.comb += special.index.eq(self.sequencer.thread)
+        m.d.comb += special.pc.eq(self._issued.pc)
+        m.d.comb += special.warp_status.eq(self.warp_status)
+        m.d.comb += special.all_status.eq(self.all_status)
+        m.d.comb += special.advance.eq(self._scans_thread)
 
-        # Units.
-        self._supplied_flag, self._supplied_conditions = Signal(), Signal(4)
-        for client, port in ports.items():
-            m.d.comb += [port.wanted.valid.eq(supplies[client] & (step == Step.FIRST)),
-                         port.wanted.index.eq(of_unit.index), port.wanted.beat.eq(thread)]
-        with m.If(supplied):
-            m.d.sync += [
-                self._supplied_flag.eq(reduce(or_, (_if(supplies[client], port.flags)
-                                                    for client, port in ports.items()))),
-                self._supplied_conditions.eq(reduce(or_, (_if(supplies[client], Value.cast(port.conditions))
-                                                          for client, port in ports.items())))]
-        for client in GATHERING:
-            gathered = ports[client].gathered
-            m.d.comb += [
-                gathered.valid.eq(phase[Phase.GATHER] & sequencer.ends & (self._gather.client == client)),
-                gathered.index.eq(self._gather.operation.index), gathered.beat.eq(thread),
-                gathered["values"].eq(Cat(a, b, c))]
+        is_uniform = (self._decoded.source_a != ValueSource.REGISTER) & ~in_rows
+        m.d.comb += self.sequencer.needs_scan.eq(is_uniform | self._lacks_constant)
+        m.d.comb += self.sequencer.can_start.eq(special.aligned | ~is_special)
+        m.d.comb += self._uniform_arrives.eq(
+            self._in_phase[Phase.COMPUTE] & self._at_a & is_uniform)
 
-    def _fields(self, m: Module) -> list[Value]:
-        """The fields of the word where registers a, b and c are; and whether one is written. A register that is no
-        operand may be anything."""
-        word, places = self._held.word, {}
-        forms = [form for form in LANE_FORMS if form.name not in FLOAT_OPERATIONS]
-        for index, name in enumerate("abc"):
-            of_field: dict[str, list[Form]] = {}
-            for form in forms:
-                if isinstance(operand := form.operands.get(name), Register):
-                    of_field.setdefault(operand.field, []).append(form)
-            usual, *others = sorted(of_field, key=lambda field: -len(of_field[field]))
-            places[index] = field_of(word, FIELDS[usual])
-            for other in others:
-                elsewhere = Signal(name=f"{name}_in_{other}")
-                m.d.comb += elsewhere.eq(self._computes & word.matches(
-                    *telling_patterns(of_field[other], of_field[usual])))
-                places[index] = Mux(elsewhere, field_of(word, FIELDS[other]), places[index])
-        without = [form for form in forms if not isinstance(form.operands.get("d"), Register)]
-        m.d.comb += self._writes_none.eq(self._in[Phase.COMPUTE] & word.matches(
-            *telling_patterns(without, [form for form in forms if form not in without])))
-        return list(places.values())
+    def _drive_bus(self, m: Module) -> None:
+        """The word that arrives. At most one of its sources is not 0."""
+        phase = self._in_phase
+        decoded = self._decoded
+        step = self.sequencer.step
+        m.d.comb += self._at_a.eq(step == ThreadStep.A)
+        m.d.comb += self._at_b.eq(step == ThreadStep.B)
+        m.d.comb += self._at_c.eq(step == ThreadStep.C)
+
+        b_is_other = self._at_b & (decoded.source_b != OperandSource.REGISTER)
+        c_is_other = self._at_c & (decoded.source_c != OperandSource.REGISTER)
+        is_immediate = ((decoded.source_b == OperandSource.IMMEDIATE)
+                        | (decoded.source_c == OperandSource.IMMEDIATE))
+        is_from_word = phase[Phase.START] | (phase[Phase.COMPUTE] & (b_is_other | c_is_other))
+        from_word = Mux(is_immediate, decoded.immediate, self._issued.constant)
+        from_units = _any_of(
+            _gated(self._supplies[client], port.values) for client, port in self._suppliers.items())
+        m.d.sync += Assert(
+            _at_most_one(
+                self._reads_register, is_from_word, self._uniform_arrives, self.rows.enable,
+                phase[Phase.AWAIT_FLOW], *self._supplies.values()),
+            "two words on the operand bus")
+        m.d.comb += self._bus.eq(
+            _gated(self._reads_register, self.registers.read)
+            | _gated(is_from_word, from_word)
+            | _gated(self._uniform_arrives, self._scanned)
+            | self.rows.value
+            | _gated(phase[Phase.AWAIT_FLOW], self.flow_result.value)
+            | from_units)
+
+    def _hold_operands(self, m: Module) -> None:
+        """Operands, from the bus. COLLECT reads those of the first thread that executes.
+
+        Besides, a holds the constant of an instruction for a unit, and what is written: the value
+        of the flow unit, or a unit's."""
+        phase = self._in_phase
+        collects = phase[Phase.COLLECT] & self._is_executing & ~self._some_execute
+        reads_operands = phase[Phase.COMPUTE] | phase[Phase.GATHER] | collects
+        has_flow_result = self.flow_result_valid & (self.flow_result.warp == self._issued.warp)
+        m.d.comb += self.sequencer.has_flow_result.eq(has_flow_result)
+        flow_value_arrives = phase[Phase.AWAIT_FLOW] & has_flow_result
+        supply_arrives = self._at_c & _any_of(self._supplies.values())
+        with m.If(phase[Phase.START] | flow_value_arrives | supply_arrives
+                  | (self._at_a & reads_operands)):
+            m.d.sync += self._operand_a.eq(self._bus)
+        with m.If(self._at_b & reads_operands):
+            m.d.sync += self._operand_b.eq(self._bus)
+        with m.If(self._at_c & reads_operands):
+            m.d.sync += self._operand_c.eq(self._bus)
+
+        with m.If(supply_arrives):
+            m.d.sync += self._supplied_flag.eq(_any_of(
+                _gated(self._supplies[client], port.flags)
+                for client, port in self._suppliers.items()))
+            m.d.sync += self._supplied_conditions.eq(_any_of(
+                _gated(self._supplies[client], port.conditions)
+                for client, port in self._suppliers.items()))
+
+    def _hold_flags(self, m: Module) -> None:
+        """Predicates, CC and the outcome of the test of CC. They leave block RAM late in a cycle:
+        the lane takes them from registers."""
+        with m.If(self.sequencer.step == ThreadStep.B):
+            m.d.sync += self._lane_flags.eq(self.rows.flags)
+            m.d.sync += self._test_holds.eq(self.guard.test_holds)
 
     def _compute(self, m: Module) -> None:
-        """The lane; what all threads say together."""
-        m.submodules.lanes = lanes = self.lanes
-        decoded, phase, sequencer = self._decoded, self._in, self.sequencer
-        executing, operands = self._executing, lanes.operands[0]
-        agrees, objects, shifts = Signal(), Signal(), Signal()
-        m.d.comb += shifts.eq(sequencer.ends & (phase[Phase.LOOK] | phase[Phase.COLLECT]))
-        same = Signal()
-        with m.If(self._computes), m.Switch(decoded.source_a):
-            with m.Case(ValueSource.BALLOT):
-                m.d.comb += same.eq(executing & self._predicate)
-            with m.Case(ValueSource.NEXT_PC):
-                m.d.comb += same.eq(self.special.next_pc)
-            with m.Default():
-                m.d.comb += same.eq(self.special.bit)
+        """The lane."""
+        lanes = self.lanes
+        operands = lanes.operands[0]
+        control = lanes.instruction.control
+        flags = self._lane_flags
+        m.d.comb += lanes.instruction.eq(self._decoded)
+        m.d.comb += control.condition.eq(self._test_holds.replicate(len(control.condition)))
+        m.d.comb += lanes.executes.eq(self._writes_thread)
+        m.d.comb += lanes.part.valid.eq(
+            self._in_phase[Phase.COMPUTE] & (self.sequencer.step == ThreadStep.OPERANDS))
+        m.d.comb += operands.a.eq(self._operand_a)
+        m.d.comb += operands.b.eq(self._operand_b)
+        m.d.comb += operands.c.eq(self._operand_c)
+        m.d.comb += operands.conditions.eq(flags.condition)
+        m.d.comb += operands.predicates.eq(flags.predicates)
+        m.d.comb += operands.sources.eq(
+            Cat(predicate_of(flags, operand) for operand in self._decoded.predicates))
+        with m.If(self._decoded.source_a == ValueSource.BALLOT):
+            m.d.comb += operands.sources[0].eq(
+                verdict_of(self._decoded.vote, self._some_true, self._some_false))
+
+    def _write_thread(self, m: Module) -> None:
+        """Register, predicates and CC of the thread, by the lane or a unit."""
+        sequencer = self.sequencer
+        registers = self.registers
+        results = self.results
+        rows = self.rows
+        of_lane = self.lanes.results[0]
+        of_unit = self._write.operation
+        m.d.comb += sequencer.write_is_blocked.eq(rows.is_blocked)
+        m.d.comb += results.executes.eq(self._writes_thread)
+        m.d.comb += results.before.eq(rows.flags)
+        m.d.comb += results.q.eq(self._decoded.q)
+        m.d.comb += results.result.eq(of_lane)
+        with m.If(self._in_phase[Phase.WRITE]):
+            m.d.comb += registers.result.eq(self._operand_a)
+            m.d.comb += results.p.eq(of_unit.predicate)
+            m.d.comb += results.result.p.eq(self._supplied_flag)
+            m.d.comb += results.writes_cc.eq(of_unit.conditional)
+            m.d.comb += results.conditions.eq(self._supplied_conditions)
         with m.Else():
-            m.d.comb += same.eq(~self._collects | (executing & (self.registers.read == self._operands["a"])))
-        m.d.comb += self.special.advance.eq(shifts)
-        with m.If(phase[Phase.START]):
-            m.d.sync += [self._found.eq(0), agrees.eq(0), objects.eq(0)]
-        with m.If(shifts):
-            m.d.sync += self._same.eq(Cat(self._same[1:], same))
-            with m.If(executing):
-                m.d.sync += [self._found.eq(1), agrees.eq(agrees | self._predicate),
-                             objects.eq(objects | ~self._predicate)]
-        self._shifts = shifts
+            m.d.comb += registers.result.eq(of_lane.value)
+            m.d.comb += results.p.eq(self._decoded.p)
+            m.d.comb += results.writes_cc.eq(self._decoded.writes_cc)
+            m.d.comb += results.conditions.eq(of_lane.conditions)
+        m.d.comb += registers.may_write_next.eq(sequencer.may_write_next)
+        m.d.comb += registers.write.eq(
+            sequencer.writes & self._writes_thread & (self.written.register != RZ))
+        m.d.comb += rows.new_flags.eq(results.after)
+        m.d.comb += rows.write.eq(sequencer.writes)
 
-        # What block RAM has read comes late: the lane has it from a register, and so whether the test of CC holds.
-        kept: Any = Signal(ThreadFlags)
-        tested = Signal()
-        with m.If(sequencer.step == Step.B):
-            m.d.sync += [kept.eq(self.rows.flags), tested.eq(self._tested)]
-        held_predicates = Cat(kept.predicates, 1)
-        x, y, z = (held_predicates.bit_select(read.number, 1) ^ read.negated for read in decoded.predicates)
-        votes = decoded.source_a == ValueSource.BALLOT
-        verdict = verdict_of(decoded.vote, agrees, objects)
-        m.d.comb += [
-            lanes.instruction.eq(decoded),
-            lanes.instruction.control.condition.eq(tested.replicate(len(decoded.control.condition))),
-            lanes.executes.eq(self._executes),
-            lanes.part.valid.eq(phase[Phase.COMPUTE] & (sequencer.step == Step.OPERANDS)),
-            operands.a.eq(self._operands["a"]), operands.b.eq(self._operands["b"]),
-            operands.c.eq(self._operands["c"]), operands.conditions.eq(kept.condition),
-            operands.predicates.eq(kept.predicates),
-            operands.sources.eq(Cat(Mux(votes, verdict, x), y, z))]
+    def _scan(self, m: Module) -> None:
+        """Collects a bit of each thread: of instructions of the lanes a bit of the value that is
+        the same in all threads; of instructions that are collected, whether the thread executes
+        and its register a has the value of the first that does; of others 1."""
+        m.d.comb += self._scans_thread.eq(
+            self.sequencer.thread_ends
+            & (self._in_phase[Phase.SCAN] | self._in_phase[Phase.COLLECT]))
+        scanned_bit = Signal()
+        with m.If(self._is_lane_instruction), m.Switch(self._decoded.source_a):
+            with m.Case(ValueSource.BALLOT):
+                m.d.comb += scanned_bit.eq(self._is_executing & self.guard.predicate_holds)
+            with m.Case(ValueSource.NEXT_PC):
+                m.d.comb += scanned_bit.eq(self.special.next_pc)
+            with m.Default():
+                m.d.comb += scanned_bit.eq(self.special.bit)
+        with m.Elif(self._is_collected):
+            m.d.comb += scanned_bit.eq(
+                self._is_executing & (self.registers.read == self._operand_a))
+        with m.Else():
+            m.d.comb += scanned_bit.eq(1)
+        with m.If(self._scans_thread):
+            m.d.sync += self._scanned.eq(Cat(self._scanned[1:], scanned_bit))
 
-    def _write_back(self, m: Module) -> None:
-        """Register, predicates and CC."""
-        m.submodules.results = results = self.results
-        held, decoded, sequencer = self._held, self._decoded, self.sequencer
-        registers, rows, of_unit, result = self.registers, self.rows, self._write.operation, self.lanes.results[0]
-        of_write, writes, register = self._in[Phase.WRITE], sequencer.writes, Signal(8)
-        m.d.comb += [
-            register.eq(self._number | self._writes_none.replicate(8)),
-            sequencer.stays.eq(rows.taken), registers.loads.eq(sequencer.loads),
-            registers.result.eq(Mux(of_write, self._operands["a"], result.value)),
-            registers.write.eq(writes & self._executes & (register != RZ)),
-            results.executes.eq(self._executes), results.p.eq(Mux(of_write, of_unit.predicate, decoded.p)),
-            results.q.eq(decoded.q), results.conditional.eq(Mux(of_write, of_unit.conditional, decoded.writes_cc)),
-            results.result.eq(result), results.before.eq(rows.flags), results.conditions.eq(result.conditions),
-            rows.after.eq(results.after), rows.write.eq(writes)]
-        with m.If(of_write):
-            m.d.comb += [results.result.p.eq(self._supplied_flag), results.conditions.eq(self._supplied_conditions)]
-        report = self.written
-        m.d.comb += [
-            report.valid.eq(writes), report.warp.eq(held.warp), report.serial.eq(held.serial),
-            report.beat.eq(sequencer.thread), report.lanes.eq(self._executes), report.register.eq(register),
-            report["values"][0].eq(registers.written), report.conditional.eq(results.conditional),
-            report.conditions[0].eq(results.conditions), report.predicates.eq(results.written),
-            report.flags[0].eq(results.after.predicates)]
+    def _vote(self, m: Module) -> None:
+        """Whether a thread executes the instruction, and of those that do, whether the predicate
+        operand of one is true, and that of one false."""
+        with m.If(self._in_phase[Phase.START]):
+            m.d.sync += self._some_execute.eq(0)
+            m.d.sync += self._some_true.eq(0)
+            m.d.sync += self._some_false.eq(0)
+        with m.If(self._scans_thread & self._is_executing):
+            m.d.sync += self._some_execute.eq(1)
+            with m.If(self.guard.predicate_holds):
+                m.d.sync += self._some_true.eq(1)
+            with m.Else():
+                m.d.sync += self._some_false.eq(1)
 
-    def _tell(self, m: Module, common: Any) -> None:
-        """To other units; and what the flow unit reads comes back."""
-        held, phase, sequencer, record = self._held, self._in, self.sequencer, self.dispatch.payload
-        masks = [record.active, record.guard, record.predicate]
-        for mask, bit in zip(masks, (self.active.bit, self._guard, self._predicate), strict=True):
-            shifted = Signal(WARP_THREADS)
-            m.d.comb += mask.eq(shifted)
-            with m.If(self._shifts):
-                m.d.sync += shifted.eq(Cat(shifted[1:], bit))
-        tells = phase[Phase.TELL]
-        m.d.comb += [
-            self.dispatch.valid.eq(tells & ~self._computes), record.same.eq(self._same),
-            record.operands[0].eq(self._operands["a"]), record.operands[1].eq(self._operands["b"])]
-        pass_on(m, held, record, "warp", "serial", "pc", "word", "kind", "write_barrier", "read_barrier")
-        with m.If(common.misaligned):
-            m.d.comb += record.fault.eq(WarpError.MISALIGNED_IMMC_ADDR)
-        with m.Elif(self._missing):
-            m.d.comb += record.fault.eq(WarpError.INVALID_CONST_ADDR)
+    def _connect_suppliers(self, m: Module) -> None:
+        """Requests a beat of the unit that writes."""
+        for client, port in self._suppliers.items():
+            supplies = self._supplies[client]
+            m.d.comb += supplies.eq(
+                self._in_phase[Phase.WRITE] & (self._write.client == client))
+            m.d.comb += port.wanted.valid.eq(
+                supplies & (self.sequencer.step == ThreadStep.FIRST))
+            m.d.comb += port.wanted.index.eq(self._write.operation.index)
+            m.d.comb += port.wanted.beat.eq(self.sequencer.thread)
 
-        # Errors. A constant that is missing is none if nobody wants it.
-        executed = tells & self._computes & self._found
-        refused = phase[Phase.START] & sequencer.refused & reported(self.report_mask, held.error)
-        error = self.error
-        m.d.sync += [
-            error.valid.eq(refused | (executed & self._missing)),
-            error.error.eq(Mux(sequencer.refused, held.error, WarpError.INVALID_CONST_ADDR))]
-        m.d.comb += [
-            error.warp.eq(held.warp), error.pc.eq(held.pc), self.status_warp.eq(held.warp),
-            self.clear_status.eq(executed & (self._decoded.source_a == ValueSource.SPECIAL) & (
-                self._decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))]
+    def _connect_gatherers(self, m: Module) -> None:
+        """Sends a beat of registers to the unit that gathers."""
+        sends = self._in_phase[Phase.GATHER] & self.sequencer.thread_ends
+        for client in GATHERING:
+            beat = self._suppliers[client].gathered
+            m.d.comb += beat.valid.eq(sends & (self._gather.client == client))
+            m.d.comb += beat.index.eq(self._gather.operation.index)
+            m.d.comb += beat.beat.eq(self.sequencer.thread)
+            m.d.comb += beat["values"].eq(
+                Cat(self._operand_a, self._operand_b, self._operand_c))
 
+    def _dispatch(self, m: Module) -> None:
+        """Dispatches an instruction to its unit, with the masks that the scan has collected."""
+        instruction = self._issued
+        dispatched = self.dispatch.payload
+        masks = (
+            ("active", self.active.bit),
+            ("guard", self.guard.guard_holds),
+            ("predicate", self.guard.predicate_holds),
+        )
+        for name, thread_bit in masks:
+            mask = Signal(WARP_THREADS, name=f"{name}_mask")
+            with m.If(self._scans_thread):
+                m.d.sync += mask.eq(Cat(mask[1:], thread_bit))
+            m.d.comb += dispatched[name].eq(mask)
+        m.d.comb += self.dispatch.valid.eq(
+            self._in_phase[Phase.DISPATCH] & ~self._is_lane_instruction)
+        m.d.comb += dispatched.warp.eq(instruction.warp)
+        m.d.comb += dispatched.serial.eq(instruction.serial)
+        m.d.comb += dispatched.pc.eq(instruction.pc)
+        m.d.comb += dispatched.word.eq(instruction.word)
+        m.d.comb += dispatched.kind.eq(instruction.kind)
+        m.d.comb += dispatched.write_barrier.eq(instruction.write_barrier)
+        m.d.comb += dispatched.read_barrier.eq(instruction.read_barrier)
+        m.d.comb += dispatched.same.eq(self._scanned)
+        m.d.comb += dispatched.operands[0].eq(self._operand_a)
+        m.d.comb += dispatched.operands[1].eq(self._operand_b)
+        with m.If(self.common.instruction.misaligned):
+            m.d.comb += dispatched.fault.eq(WarpError.MISALIGNED_IMMC_ADDR)
+        with m.Elif(self._lacks_constant):
+            m.d.comb += dispatched.fault.eq(WarpError.INVALID_CONST_ADDR)
+
+    def _report_errors(self, m: Module) -> None:
+        """A refused instruction's error, or a missing constant that a thread reads."""
+        issued_error = self._issued.error
+        is_refused = self.sequencer.is_refused
+        lanes_execute = (
+            self._in_phase[Phase.DISPATCH] & self._is_lane_instruction & self._some_execute)
+        refuses = (self._in_phase[Phase.START] & is_refused
+                   & reported(self.report_mask, issued_error))
+        m.d.sync += self.error.valid.eq(refuses | (lanes_execute & self._lacks_constant))
+        m.d.sync += self.error.error.eq(
+            Mux(is_refused, issued_error, WarpError.INVALID_CONST_ADDR))
+        m.d.comb += self.error.warp.eq(self._issued.warp)
+        m.d.comb += self.error.pc.eq(self._issued.pc)
+
+        reads_and_clears = ((self._decoded.source_a == ValueSource.SPECIAL)
+                            & (self._decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))
+        m.d.comb += self.status_warp.eq(self._issued.warp)
+        m.d.comb += self.clear_status.eq(lanes_execute & reads_and_clears)
+
+    def _offer_flow_value(self, m: Module) -> None:
+        """The flow unit's value, which issue accepts as the only write of its instruction."""
         write = self.write_flow.payload
-        pass_on(m, held, write, "warp", "serial")
-        m.d.comb += [
-            self.write_flow.valid.eq(phase[Phase.OFFER]), sequencer.taken.eq(self.write_flow.ready),
-            write.register.eq(field_of(held.word, FIELDS["Rd"])), write.predicate.eq(PT), write.last.eq(1),
-            write.barrier.eq(held.write_barrier), write.threads.eq(~0)]
+        m.d.comb += self.write_flow.valid.eq(self._in_phase[Phase.OFFER_WRITE])
+        m.d.comb += self.sequencer.write_accepted.eq(self.write_flow.ready)
+        m.d.comb += write.warp.eq(self._issued.warp)
+        m.d.comb += write.serial.eq(self._issued.serial)
+        m.d.comb += write.register.eq(field_of(self._issued.word, FIELDS["Rd"]))
+        m.d.comb += write.predicate.eq(PT)
+        m.d.comb += write.last.eq(1)
+        m.d.comb += write.barrier.eq(self._issued.write_barrier)
+        m.d.comb += write.threads.eq(~0)
+
+    def _report_writes(self, m: Module) -> None:
+        """What a thread writes, for the retirement interface."""
+        written = self.written
+        results = self.results
+        m.d.comb += written.valid.eq(self.sequencer.writes)
+        m.d.comb += written.warp.eq(self._issued.warp)
+        m.d.comb += written.serial.eq(self._issued.serial)
+        m.d.comb += written.beat.eq(self.sequencer.thread)
+        m.d.comb += written.lanes.eq(self._writes_thread)
+        has_no_destination = self._in_phase[Phase.COMPUTE] & self.fields.has_no_destination
+        # RZ is all ones.
+        m.d.comb += written.register.eq(self._number | has_no_destination.replicate(8))
+        m.d.comb += written["values"][0].eq(self.registers.written)
+        m.d.comb += written.conditional.eq(results.writes_cc)
+        m.d.comb += written.conditions[0].eq(results.conditions)
+        m.d.comb += written.predicates.eq(results.written)
+        m.d.comb += written.flags[0].eq(results.after.predicates)
 
     def _complete(self, m: Module) -> None:
-        """What is written or read lets go of scoreboards."""
-        held, phase, sequencer = self._held, self._in, self.sequencer
-        completion, passed, gathered = self.completion, self.passed, self.gathered
-        operation, traps = self._gather.operation, held.kind == InstructionKind.TRAP
-        m.d.comb += [
-            sequencer.completes.eq(self._write.operation.last), completion.valid.eq(phase[Phase.COMPLETE]),
-            completion.read_barrier.eq(Mux(
-                self._computes | sequencer.refused | traps, held.read_barrier, NO_BARRIER)),
-            passed.valid.eq(completion.valid | (phase[Phase.TELL] & traps)), passed.payload.completes.eq(1),
-            gathered.valid.eq(phase[Phase.GATHER] & sequencer.last & operation.last),
-            gathered.payload.valid.eq(gathered.valid), gathered.payload.barrier.eq(held.read_barrier)]
-        pass_on(m, held, completion, "warp", "serial", "write_barrier")
-        pass_on(m, completion, passed.payload, "warp", "write_barrier", "read_barrier")
-        pass_on(m, held, gathered.payload, "warp")
+        """Releases scoreboards. A unit that reads registers releases the read barrier itself; one
+        that traps is passed when it is dispatched."""
+        instruction = self._issued
+        phase = self._in_phase
+        completion = self.completion
+        is_trap = instruction.kind == InstructionKind.TRAP
+        m.d.comb += self.sequencer.is_last_write.eq(self._write.operation.last)
+        m.d.comb += completion.valid.eq(phase[Phase.COMPLETE])
+        m.d.comb += completion.warp.eq(instruction.warp)
+        m.d.comb += completion.serial.eq(instruction.serial)
+        m.d.comb += completion.write_barrier.eq(instruction.write_barrier)
+        m.d.comb += completion.read_barrier.eq(NO_BARRIER)
+        with m.If(self._is_lane_instruction | self.sequencer.is_refused | is_trap):
+            m.d.comb += completion.read_barrier.eq(instruction.read_barrier)
 
+        passed = self.passed.payload
+        m.d.comb += self.passed.valid.eq(
+            completion.valid | (phase[Phase.DISPATCH] & is_trap))
+        m.d.comb += passed.warp.eq(completion.warp)
+        m.d.comb += passed.completes.eq(1)
+        m.d.comb += passed.write_barrier.eq(completion.write_barrier)
+        m.d.comb += passed.read_barrier.eq(completion.read_barrier)
 
-def _if(condition: Any, value: Any) -> Any:
-    """A value's bits where the condition holds, else 0."""
-    return value & condition.replicate(len(value))
+        gathered = self.gathered
+        m.d.comb += gathered.valid.eq(
+            phase[Phase.GATHER] & self.sequencer.phase_ends & self._gather.operation.last)
+        m.d.comb += gathered.payload.valid.eq(gathered.valid)
+        m.d.comb += gathered.payload.warp.eq(instruction.warp)
+        m.d.comb += gathered.payload.barrier.eq(instruction.read_barrier)

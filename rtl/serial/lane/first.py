@@ -11,283 +11,400 @@ from rtl.execute.stages import WORD_BYTES, Operands
 from rtl.isa.kinds import SumShift
 from rtl.sums import sum_with_carry
 
-from .sources import beyond_pair
+from .sources import starts_in_high_word
+from .stages import ByteOperands, Difference, FirstTermResult
 from .step import Step
 
-__all__ = ["FirstBytes"]
+__all__ = ["FirstTermBytes"]
 
-_PRODUCT_BITS = 8 * WORD_BYTES + 1 + 9
-_LATE = 3
+_FACTOR_BITS = 9
+"""A byte with a sign."""
+_PRODUCT_BITS = 8 * WORD_BYTES + 1 + _FACTOR_BITS
+_LATENCY = 3
 """Steps from the bytes that are multiplied to one of their product."""
-_PRODUCT_PARTS = tuple(8 * _LATE + {
-    ProductPart.HIGH: 32, ProductPart.SCALED_7: 7, ProductPart.SCALED_15: 15}.get(part, 0) for part in ProductPart)
-"""From which bit on a part of a product is."""
+_PRODUCT_STARTS = {
+    ProductPart.HIGH: 8 * WORD_BYTES,
+    ProductPart.SCALED_7: 7,
+    ProductPart.SCALED_15: 15,
+}
+"""The first bit of a part of a product; of other parts 0."""
 _WINDOW_BITS = 5 * 8
-"""The bits that are kept of a shift: the first term, and a byte below it."""
+"""The first term, and a byte below it."""
+_TABLE_OF_A = 0xF0
+"""The logic function, by {a, b, c}, that is a."""
 
 
-class FirstBytes(wiring.Component):
-    """Sums, shifts, permutations, logic, products: all of them give bytes one after the other, lowest first, up to
-    eight and what is above them. A window of these is kept, which begins at any bit.
+class FirstTermBytes(wiring.Component):
+    """Sums, shifts, permutations, logic and products: each makes a stream of bytes, lowest first,
+    up to eight and what is above them. The first term is a window of the stream, which begins at
+    any bit. ::
 
-    While operands are prepared the sum or the difference of a and b is made, or a is taken as it is; then that is the
-    low word of what is gone through. The high word is c or a in shifts, otherwise the sign.
+        a, b  --> difference --> pair --> number --+
+        a, b  --> product -----------------^       +--> stream --> window --> result
+        a, b, c -----------------------> logic ----+
+
+    While operands are prepared, a and b are added or subtracted, or a passes unchanged; the result
+    becomes the low word of the pair. The high word is c or a in shifts, else the sign. Then the
+    pair is shifted out, a byte in a step.
 
     Members
     -------
     control : In(LaneControl)
     operands : In(Operands)
     step : In(Step)
-    a, b, c, raw_b, raw_c, inside_b, negative_a, negative_b : In
-        See OperandBytes.
+    selected : In(ByteOperands)
     decision : In(1)
-    below, same : Out(1)
-        The difference of a and b is below zero, or zero; of c, if that is compared with zero.
-    term : Out(34)
-        The first term, when all its steps are done.
-    low_byte : Out(8)
-        What is below it.
-    negative, beyond : Out(1)
-        Before it was cut to a word it was below zero, or had other bits above the word than its sign.
-    low_zero : Out(1)
-        The low word of the product is zero.
+    difference : Out(Difference)
+        When the operands are prepared.
+    result : Out(FirstTermResult)
+        When the first term is made.
     """
 
     control: In(LaneControl)
     operands: In(Operands)
     step: In(Step)
-    a: In(8)
-    b: In(8)
-    c: In(8)
-    raw_b: In(8)
-    raw_c: In(8)
-    inside_b: In(1)
-    negative_a: In(1)
-    negative_b: In(1)
+    selected: In(ByteOperands)
     decision: In(1)
-    below: Out(1)
-    same: Out(1)
-    term: Out(34)
-    low_byte: Out(8)
-    negative: Out(1)
-    beyond: Out(1)
-    low_zero: Out(1)
+    difference: Out(Difference)
+    result: Out(FirstTermResult)
 
     def __init__(self) -> None:
         super().__init__()
-        self._low, self._high = Signal(32), Signal(32)
-        """The pair that is gone through."""
-        self._signs, self._ninths = Signal(WORD_BYTES), Signal(WORD_BYTES)
-        """Of the differences of bytes: whether they are below zero; their ninth bits. Of whole words the last ones."""
-        self._product = Signal(_PRODUCT_BITS)
+        self._is_shift = Signal(name="is_shift")
+        self._is_product = Signal(name="is_product")
+        self._is_sum = Signal(name="is_sum")
+        self._is_distances = Signal(name="is_distances")
+        self._sum = Signal(_FACTOR_BITS, name="sum")
+        """A byte of the sum or difference of a and b, or of a, with its carry."""
+        self._signs = Signal(WORD_BYTES, name="signs")
+        """The differences of the last four bytes, this one's last: whether they are below zero. The
+        last one is that of the word."""
+        self._ninths = Signal(WORD_BYTES, name="ninths")
+        """Their ninth bits."""
+        self._low = Signal(32, name="low")
+        """The pair. Its low word is a factor of a product."""
+        self._high = Signal(32, name="high")
+        self._product = Signal(_PRODUCT_BITS, name="product")
+        """Its lowest byte is the product's next one."""
+        self._number = Signal(8, name="number")
+        """A byte of the pair or product, negated or with an addend."""
+        self._distances_high = Signal(3, name="distances_high")
+        """The sum of distances above its low byte."""
+        self._logic = Signal(8, name="logic")
+        self._stream = Signal(8, name="stream")
+        self._start = Signal(6, name="start")
+        """The bit of the stream with which the window begins."""
+        self._shift = Signal(6, name="shift")
+        """The same of a shift."""
+        self._window = Signal(_WINDOW_BITS, name="window")
+        self._aligned = Signal(8, name="aligned")
+        """The stream, shifted to the window's first bit."""
+        self._starts_window = Signal(name="starts_window")
+        self._in_window = Signal(WORD_BYTES, name="in_window")
+        """In its second to fifth byte."""
+        self._top = Signal(2, name="top")
+        """The bits above the window, of a sum of three words."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         first = self.control.first
-        shifts, multiplies = first == FirstTerm.SHIFT, first == FirstTerm.PRODUCT
-        difference = self._difference(m, shifts, multiplies)
-        self._pair(m, difference, shifts, multiplies)
+        m.d.comb += self._is_shift.eq(first == FirstTerm.SHIFT)
+        m.d.comb += self._is_product.eq(first == FirstTerm.PRODUCT)
+        m.d.comb += self._is_sum.eq(first == FirstTerm.SUM)
+        m.d.comb += self._is_distances.eq(first == FirstTerm.DISTANCES)
+        self._subtract(m)
+        self._compare(m)
+        self._shift_pair(m)
         self._multiply(m)
-        number, above = self._number(m, shifts, multiplies)
-        of_numbers = shifts | multiplies | (first == FirstTerm.SUM) | (first == FirstTerm.DISTANCES)
-        stream = Signal(8)
-        # A sum of two words that goes down by a half keeps 33 bits.
-        cut = (first == FirstTerm.SUM) & (self.control.sum_shift == SumShift.RS) & ~self.step.low
-        m.d.comb += stream.eq((number & Cat(of_numbers, of_numbers & ~cut, of_numbers.replicate(6)))
-                              | (self._logic(m) & self._truth_mask()) | above)
-        self._window(m, stream, shifts, multiplies)
+        self._make_number(m)
+        self._make_logic(m)
+        self._make_stream(m)
+        self._count_shift(m)
+        self._find_start(m)
+        self._keep_window(m)
+        self._check_type(m)
         return m
 
-    def _difference(self, m: Module, shifts: Value, multiplies: Value) -> Signal:
-        """The sum or difference of a and b, as one or byte by byte; or a."""
-        control, step = self.control, self.step
-        total = Signal(9)
+    def _subtract(self, m: Module) -> None:
+        """The sum or difference of a and b, of words or byte by byte; or a."""
+        control = self.control
+        step = self.step
+        selected = self.selected
         carry = Signal()
+        first_carry = Signal()
         carry_in = Signal()
-        alone = shifts | multiplies
-        subtracts = ~control.adds & ~control.three
-        other = ~control.three & (self.negative_b ^ ~control.adds)
-        rest = Signal()
+        with m.If(self._is_shift | self._is_product):
+            m.d.comb += first_carry.eq(0)
+        with m.Elif(control.extended):
+            m.d.comb += first_carry.eq(self.operands.conditions.carry)
+        with m.Elif(control.three):
+            m.d.comb += first_carry.eq(control.one_a)
+        with m.Else():
+            m.d.comb += first_carry.eq(~control.adds)
+        begins = step.first_place | control.bytes
+        m.d.comb += carry_in.eq(Mux(begins, first_carry, carry))
+        m.d.comb += self._sum.eq(sum_with_carry(selected.a, selected.b, carry_in))
+        m.d.sync += carry.eq(self._sum[8])
+
+        # The ninth bit is the sum of both signs and the carry.
+        a_sign = selected.a_is_negative
+        b_sign = ~control.three & (selected.b_is_negative ^ ~control.adds)
         ninth = Signal()
         sign = Signal()
-        m.d.comb += [
-            carry_in.eq(Mux(
-                step.first_place | control.bytes,
-                Mux(control.extended, self.operands.conditions.carry, Mux(control.three, control.one_a, subtracts))
-                & ~alone, carry)),
-            total.eq(sum_with_carry(self.a, self.b, carry_in)),
-            ninth.eq(self.negative_a ^ other ^ total[8]),
-            sign.eq(Mux(self.negative_a == other, other, ~total[8]))]
-        m.d.sync += carry.eq(total[8])
-        signed_c = control.truth == Truth.SIGN
-        with m.If(step.prepares & step.runs):
-            m.d.sync += rest.eq(Mux(signed_c, self.raw_c, total[:8]).any() | (rest & ~step.first_place))
+        m.d.comb += ninth.eq(a_sign ^ b_sign ^ self._sum[8])
+        m.d.comb += sign.eq(Mux(a_sign == b_sign, b_sign, ~self._sum[8]))
         with m.If((step.prepares & step.runs) | (step.makes & control.bytes)):
-            m.d.sync += [self._signs.eq(Cat(self._signs[1:], sign)), self._ninths.eq(Cat(self._ninths[1:], ninth))]
-        m.d.comb += [
-            self.below.eq(Mux(signed_c, control.signed_a & self.operands.c[31], self._signs[-1])),
-            self.same.eq(~rest & (signed_c | (~self._signs[-1] & ~self._ninths[-1])))]
-        return total
+            m.d.sync += self._signs.eq(Cat(self._signs[1:], sign))
+            m.d.sync += self._ninths.eq(Cat(self._ninths[1:], ninth))
 
-    def _pair(self, m: Module, difference: Signal, shifts: Value, multiplies: Value) -> None:
-        """Takes the pair, then moves it down; the product's factor stays. What is above it is its sign."""
-        control, step, low, high = self.control, self.step, self._low, self._high
-        near = control.pair & ~(control.wide & beyond_pair(control, self.operands.b))
-        taken = Signal(8)
-        following = Signal(8)
-        fill = Signal()
-        m.d.comb += fill.eq(Mux(control.pair, self.operands.c[31] & control.signed_a, self.negative_a))
-        with m.If(step.prepares):
-            m.d.comb += [
-                taken.eq(Mux(shifts & control.left & ~near, 0, difference[:8])),
-                following.eq(Mux(near, self.raw_c, self.a))]
+    def _compare(self, m: Module) -> None:
+        """Whether a - b, or c, is below zero, or zero."""
+        step = self.step
+        compares_c = self.control.truth == Truth.SIGN
+        compared = Mux(compares_c, self.selected.raw_c, self._sum[:8])
+        is_nonzero = Signal()
+        with m.If(step.prepares & step.runs):
+            m.d.sync += is_nonzero.eq(compared.any() | (is_nonzero & ~step.first_place))
+        with m.If(compares_c):
+            m.d.comb += self.difference.is_below_zero.eq(
+                self.control.signed_a & self.operands.c[31])
+            m.d.comb += self.difference.is_zero.eq(~is_nonzero)
         with m.Else():
-            m.d.comb += following.eq(fill.replicate(8))
-            with m.If(shifts):
-                m.d.comb += taken.eq(Mux(control.left | near, high[:8], fill.replicate(8)))
+            m.d.comb += self.difference.is_below_zero.eq(self._signs[-1])
+            m.d.comb += self.difference.is_zero.eq(
+                ~is_nonzero & ~self._signs[-1] & ~self._ninths[-1])
+
+    def _shift_pair(self, m: Module) -> None:
+        """Takes the pair, then shifts it down. Above it is its sign. The factor of a product stays
+        in place."""
+        control = self.control
+        step = self.step
+        low = self._low
+        high = self._high
+        has_high_word = control.pair & ~(
+            control.wide & starts_in_high_word(control, self.operands.b))
+        pair_sign = Mux(
+            control.pair, self.operands.c[31] & control.signed_a, self.selected.a_is_negative)
+        fill = Signal(8)
+        into_low = Signal(8)
+        into_high = Signal(8)
+        m.d.comb += fill.eq(pair_sign.replicate(8))
+        with m.If(step.prepares):
+            # A shift to the left has its word in the pair's high one.
+            starts_high = self._is_shift & control.left & ~has_high_word
+            m.d.comb += into_low.eq(Mux(starts_high, 0, self._sum[:8]))
+            m.d.comb += into_high.eq(Mux(has_high_word, self.selected.raw_c, self.selected.a))
+        with m.Else():
+            m.d.comb += into_high.eq(fill)
+            with m.If(self._is_shift):
+                m.d.comb += into_low.eq(Mux(control.left | has_high_word, high[:8], fill))
             with m.Elif(~control.bytes):
-                m.d.comb += taken.eq(Cat(
-                    Mux(step.first_place & step.low, self._ninths[-1], self._signs[-1]), self._signs[-1].replicate(7)))
-        with m.If(step.runs & (step.prepares | (step.makes & ~multiplies))):
-            m.d.sync += [low.eq(Cat(low[8:], taken)), high.eq(Cat(high[8:], following))]
+                sign = self._signs[-1]
+                lowest = Mux(step.first_place & step.low, self._ninths[-1], sign)
+                m.d.comb += into_low.eq(Cat(lowest, sign.replicate(7)))
+        with m.If(step.runs & (step.prepares | (step.makes & ~self._is_product))):
+            m.d.sync += low.eq(Cat(low[8:], into_low))
+            m.d.sync += high.eq(Cat(high[8:], into_high))
         with m.If(step.concludes):
             m.d.sync += low.eq(0)
 
     def _multiply(self, m: Module) -> None:
-        """Each step a byte of b is taken; in the next one a is multiplied by it; the sum's lowest byte is one of the
-        product, _LATE steps after the first."""
-        step, product = self.step, self._product
-        nonzero = Signal()
-        other = Signal(9)
-        m.d.sync += other.eq(Cat(self.b, step.last_place & step.low & self.negative_b))
-        m.d.comb += self.low_zero.eq(~nonzero)
-        halves = self._low[:16], Cat(self._low[16:], self.negative_a).as_signed()
-        low = Signal(signed(16 + len(other)))
-        high = Signal(signed(17 + len(other)))
-        m.d.sync += [made.eq(half * other.as_signed()) for made, half in zip((low, high), halves, strict=True)]
+        """Multiplies a by a byte of b in each step. The halves of a are multiplied in the step after
+        the byte arrives, and added to the rest of the product in the next one."""
+        step = self.step
+        product = self._product
+        factor = Signal(_FACTOR_BITS)
+        low = Signal(signed(16 + _FACTOR_BITS))
+        high = Signal(signed(17 + _FACTOR_BITS))
+        b_sign = step.last_place & step.low & self.selected.b_is_negative
+        m.d.sync += factor.eq(Cat(self.selected.b, b_sign))
+        m.d.sync += low.eq(self._low[:16] * factor.as_signed())
+        m.d.sync += high.eq(
+            Cat(self._low[16:], self.selected.a_is_negative).as_signed() * factor.as_signed())
         rest = (product.as_signed() >> 8) + low
+        is_nonzero = Signal()
+        m.d.comb += self.result.product_is_zero.eq(~is_nonzero)
         with m.If(step.prepares):
-            m.d.sync += [product.eq(0), nonzero.eq(0)]
+            m.d.sync += product.eq(0)
+            m.d.sync += is_nonzero.eq(0)
         with m.Elif(step.makes):
             m.d.sync += product.eq(Cat(rest[:16], (rest >> 16) + high))
-            with m.If(step.low | (step.high & (step.place < _LATE))):
-                m.d.sync += nonzero.eq(nonzero | product[:8].any())
+            with m.If(step.low | (step.high & (step.place < _LATENCY))):
+                m.d.sync += is_nonzero.eq(is_nonzero | product[:8].any())
 
-    def _number(self, m: Module, shifts: Value, multiplies: Value) -> tuple[Value, Value]:
-        """The bytes of a number, which may be negated, of a product with its addend, or of the sum of distances; what
-        of the latter is above its low byte."""
-        control, step, product = self.control, self.step, self._product
-        distances = control.first == FirstTerm.DISTANCES
+    def _make_number(self, m: Module) -> None:
+        """A byte of the pair, which may be negated; of a product with its addend; or of the sum of
+        four distances, which adds each to the ones before."""
+        control = self.control
+        step = self.step
         total = Signal(9)
         addend = Signal(8)
+        addends = Signal(8 * (_LATENCY - 1))        # those of later bytes of a product
         carry = Signal()
         carry_in = Signal()
-        inverts = Signal()
-        one = Signal()
-        begins = Signal()
-        apart = Signal()
-        m.d.comb += [
-            apart.eq(control.bytes & self._signs[0]),
-            inverts.eq(control.complement | control.opposite | (control.distance & self._signs[-1])
-                       | (shifts & control.negate_a) | apart),
-            one.eq(control.one_b | (control.complement & control.add_to_product)
-                   | (control.distance & self._signs[-1]) | (shifts & control.one_a) | apart),
-            begins.eq(step.prepares | control.bytes
-                      | (step.low & (step.place <= Mux(multiplies, _LATE, 0)))),
-            carry_in.eq(Mux(begins, one, carry)),
-            total.eq(sum_with_carry(Mux(multiplies, product[:8], self._low[:8]) ^ inverts.replicate(8), addend,
-                                    carry_in))]
-        waits = Signal(8 * (_LATE - 1))
-        taken = self.c & (step.makes & control.add_to_product).replicate(8)
-        m.d.sync += [carry.eq(total[8]), Cat(addend, waits).eq(Cat(waits, taken))]
-        high = Signal(3)
+        complements = Signal()
+        adds_one = Signal()
+        negates = ((control.distance & self._signs[-1])
+                   | (control.bytes & self._signs[0]))
+        m.d.comb += complements.eq(
+            control.complement | control.opposite | negates
+            | (self._is_shift & control.negate_a))
+        m.d.comb += adds_one.eq(
+            control.one_b | (control.complement & control.add_to_product) | negates
+            | (self._is_shift & control.one_a))
+        first_place = Mux(self._is_product, _LATENCY, 0)
+        is_first_byte = step.prepares | control.bytes | (step.low & (step.place <= first_place))
+        m.d.comb += carry_in.eq(Mux(is_first_byte, adds_one, carry))
+        byte = Mux(self._is_product, self._product[:8], self._low[:8])
+        m.d.comb += total.eq(
+            sum_with_carry(byte ^ complements.replicate(8), addend, carry_in))
+        m.d.comb += self._number.eq(total[:8])
+        m.d.sync += carry.eq(total[8])
+
+        next_addend = self.selected.c & (step.makes & control.add_to_product).replicate(8)
+        m.d.sync += Cat(addend, addends).eq(Cat(addends, next_addend))
         with m.If(~step.makes):
-            m.d.sync += high.eq(0)
-        with m.Elif(step.low & distances):
-            m.d.sync += high.eq(high + total[8] + (self._ninths[0] ^ self._signs[0]))
+            m.d.sync += self._distances_high.eq(0)
+        with m.Elif(step.low & self._is_distances):
+            ninth = self._ninths[0] ^ self._signs[0]
+            m.d.sync += self._distances_high.eq(self._distances_high + total[8] + ninth)
             with m.If(~step.last_place):
                 m.d.sync += addend.eq(total[:8])
-        return total[:8], high & (step.high & step.first_place).replicate(3)
 
-    def _logic(self, m: Module) -> Signal:
-        """A function of a, b and c; what is picked of a permutation, which comes in place of a."""
-        control, of_a = self.control, 0xF0
+    def _make_logic(self, m: Module) -> None:
+        """A function of a, b and c; or the byte that a permutation picks, which is in place of a.
+        All ones may stand for another word."""
+        control = self.control
+        step = self.step
         table = Signal(8)
-        logic = Signal(8)
-        m.d.comb += table.eq(Mux(self.decision, control.table, control.table_otherwise)
-                             | Mux(control.first == FirstTerm.PERMUTATION, of_a, 0))
+        is_permutation = control.first == FirstTerm.PERMUTATION
+        m.d.comb += table.eq(
+            Mux(self.decision, control.table, control.table_otherwise)
+            | Mux(is_permutation, _TABLE_OF_A, 0))
         words = [bit.replicate(8) for bit in table]
-        for selector in (self.c, self.b, self.a):
-            words = [(one & selector) | (zero & ~selector) for zero, one in zip(words[::2], words[1::2], strict=True)]
-        m.d.comb += logic.eq(words[0])
-        return logic
+        for operand in (self.selected.c, self.selected.b, self.selected.a):
+            words = [
+                (if_one & operand) | (if_zero & ~operand)
+                for if_zero, if_one in zip(words[::2], words[1::2], strict=True)]
+        mask = Signal(8)
+        with m.If(control.as_one):
+            m.d.comb += mask.eq(Mux(step.low, Const(ONE, 32).word_select(step.place, 8), 0))
+        with m.Elif(control.as_bit):
+            m.d.comb += mask.eq(step.low & step.first_place)
+        with m.Else():
+            m.d.comb += mask.eq(0xFF)
+        m.d.comb += self._logic.eq(words[0] & mask)
 
-    def _truth_mask(self) -> Value:
-        """Where logic counts: all ones may stand for another one."""
-        control, step = self.control, self.step
-        as_one = Mux(step.low, Const(ONE, 32).word_select(step.place, 8), 0)
-        return Mux(control.as_one, as_one, Mux(control.as_bit, step.low & step.first_place, 0xFF))
+    def _make_stream(self, m: Module) -> None:
+        """Numbers or logic: an instruction that makes numbers has a logic function of zeros."""
+        step = self.step
+        is_number = Signal()
+        m.d.comb += is_number.eq(
+            self._is_shift | self._is_product | self._is_sum | self._is_distances)
+        # A sum of two words that goes down by a half keeps 33 bits.
+        is_cut = self._is_sum & (self.control.sum_shift == SumShift.RS) & ~step.low
+        mask = Cat(is_number, is_number & ~is_cut, is_number.replicate(6))
+        above_distances = self._distances_high & (step.high & step.first_place).replicate(3)
+        m.d.comb += self._stream.eq((self._number & mask) | self._logic | above_distances)
 
-    def _window(self, m: Module, stream: Signal, shifts: Value, multiplies: Value) -> None:
-        """Keeps five bytes, from bit ``amount`` on less a byte, and looks at what is above them, or above the number of
-        them that the result has."""
-        step, amount, (_, half, small) = self.step, self._amount(m, shifts, multiplies), size_of(self.control)
-        before = Signal(8)
-        moved = Signal(8)
-        kept = Signal(_WINDOW_BITS)
-        begins = Signal()
-        under_way = Signal(WORD_BYTES)
-        passed = Signal()
-        last = Signal(8)
-        counts = Signal()
-        ones = Signal()
-        zeros = Signal()
-        top = Signal(2)
-        m.d.comb += [
-            moved.eq(moved_down(Cat(before, stream[:7]), amount, range(3), 8)),
-            begins.eq((step.place == amount[3:5]) & Mux(amount[5], step.high, step.low)),
-            self.term.eq(Cat(kept[8:], top)), self.low_byte.eq(kept[:8]),
-            self.beyond.eq(Mux(self.negative, zeros | (counts & ~last.all()), ones | (counts & last.any())))]
-        m.d.sync += [before.eq(stream), under_way.eq(Cat(begins, under_way[:-1]))]
-        with m.If(step.prepares):
-            m.d.sync += [passed.eq(0), counts.eq(0), ones.eq(0), zeros.eq(0), top.eq(0)]
-        with m.If(step.makes):
-            m.d.sync += [
-                passed.eq(passed | under_way[-1]), self.negative.eq(stream[7]), last.eq(moved),
-                counts.eq(passed | ((half | small) & under_way[2:].any()) | (small & under_way[1]))]
-            with m.If(begins | under_way.any()):
-                m.d.sync += kept.eq(Cat(kept[8:], moved))
-            with m.If(counts):
-                m.d.sync += [ones.eq(ones | last.any()), zeros.eq(zeros | ~last.all())]
-            with m.If(step.high & step.first_place & self.control.three & (self.control.sum_shift == SumShift.NONE)):
-                m.d.sync += top.eq(stream)
-
-    def _amount(self, m: Module, shifts: Value, multiplies: Value) -> Signal:
-        """How far the window is from the lowest bit. A shift to the left begins below the high word."""
-        control, step, raw = self.control, self.step, self.raw_b
-        amount = Signal(6)
-        wraps_at = Signal(5)
-        over = Signal()
-        count = Signal(5)
-        shift = Signal(6)
-        by_byte, counted = control.count == ShiftCount.BYTE, control.count != ShiftCount.FIXED
+    def _count_shift(self, m: Module) -> None:
+        """The bit of the pair with which a shift begins, and whether that is beyond the word. A
+        shift to the left begins below the high word: at 32 less its count."""
+        control = self.control
+        step = self.step
+        raw = self.selected.raw_b
+        low_count = Signal(5)
+        count_exceeds_word = Signal()
+        takes_byte = control.count == ShiftCount.BYTE
+        takes_count = control.count != ShiftCount.FIXED
         with m.If(step.prepares):
             with m.If(step.first_place):
-                m.d.sync += [wraps_at.eq(raw), over.eq(raw[6:].any() | (raw[5] & ~control.wide))]
-            with m.Elif(self.inside_b & ~by_byte & raw.any()):
-                m.d.sync += over.eq(1)
-        beyond = counted & over & ~control.wrap
-        # 32 less the count: bits above the lowest one that is set are inverted.
-        m.d.comb += [
-            count.eq(Mux(counted, wraps_at & ~beyond.replicate(5), control.shift)),
-            shift.eq(Cat(*(bit ^ (control.left & count[:place].any()) for place, bit in enumerate(count)),
-                         Mux(control.left, ~beyond & ~count.any(), beyond)))]
-        with m.If(shifts):
-            m.d.comb += amount.eq(shift)
-        with m.Elif(multiplies):
-            m.d.comb += amount.eq(Array(Const(part, 6) for part in _PRODUCT_PARTS)[Value.cast(control.product)])
-        with m.Elif(control.first == FirstTerm.DISTANCES):
-            m.d.comb += amount.eq(8 * (WORD_BYTES - 1))
-        with m.Elif((control.first == FirstTerm.SUM) & (control.sum_shift == SumShift.RS)):
-            m.d.comb += amount.eq(4 * WORD_BYTES)
-        return amount
+                m.d.sync += low_count.eq(raw)
+                m.d.sync += count_exceeds_word.eq(raw[6:].any() | (raw[5] & ~control.wide))
+            with m.Elif(self.selected.b_is_inside & ~takes_byte & raw.any()):
+                m.d.sync += count_exceeds_word.eq(1)
+
+        count = Signal(5)
+        exceeds_word = Signal()
+        m.d.comb += exceeds_word.eq(takes_count & count_exceeds_word & ~control.wrap)
+        with m.If(~takes_count):
+            m.d.comb += count.eq(control.shift)
+        with m.Elif(~exceeds_word):
+            m.d.comb += count.eq(low_count)
+        with m.If(control.left):
+            # Negated: bits above the lowest one that is set are inverted.
+            m.d.comb += self._shift[:5].eq(
+                Cat(bit ^ count[:place].any() for place, bit in enumerate(count)))
+            m.d.comb += self._shift[5].eq(~exceeds_word & ~count.any())
+        with m.Else():
+            m.d.comb += self._shift.eq(Cat(count, exceeds_word))
+
+    def _find_start(self, m: Module) -> None:
+        """The bit of the stream with which the first term begins."""
+        control = self.control
+        start = self._start
+        with m.If(self._is_shift):
+            m.d.comb += start.eq(self._shift)
+        with m.Elif(self._is_product):
+            starts = Array(
+                Const(8 * _LATENCY + _PRODUCT_STARTS.get(part, 0), len(start))
+                for part in ProductPart)
+            m.d.comb += start.eq(starts[Value.cast(control.product)])
+        with m.Elif(self._is_distances):
+            m.d.comb += start.eq(8 * (WORD_BYTES - 1))
+        with m.Elif(self._is_sum & (control.sum_shift == SumShift.RS)):
+            m.d.comb += start.eq(4 * WORD_BYTES)
+
+    def _keep_window(self, m: Module) -> None:
+        """Keeps five bytes of the stream, the lowest of which is below the first term."""
+        step = self.step
+        start = self._start
+        previous = Signal(8)
+        m.d.sync += previous.eq(self._stream)
+        m.d.comb += self._aligned.eq(
+            moved_down(Cat(previous, self._stream[:7]), start, range(3), 8))
+        m.d.comb += self._starts_window.eq(
+            (step.place == start[3:5]) & Mux(start[5], step.high, step.low))
+        m.d.sync += self._in_window.eq(Cat(self._starts_window, self._in_window[:-1]))
+        with m.If(step.makes & (self._starts_window | self._in_window.any())):
+            m.d.sync += self._window.eq(Cat(self._window[8:], self._aligned))
+
+        keeps_top = self.control.three & (self.control.sum_shift == SumShift.NONE)
+        with m.If(step.prepares):
+            m.d.sync += self._top.eq(0)
+        with m.If(step.high & step.first_place & keeps_top):
+            m.d.sync += self._top.eq(self._stream)
+        m.d.comb += self.result.term.eq(Cat(self._window[8:], self._top))
+        m.d.comb += self.result.low_byte.eq(self._window[:8])
+
+    def _check_type(self, m: Module) -> None:
+        """Whether the bytes above those of the term's type, in the window and above it, are all
+        zeros, or ones if the term is negative. The last byte is checked with the result."""
+        step = self.step
+        size = size_of(self.control)
+        is_negative = self.result.is_negative
+        last = Signal(8)
+        last_is_above = Signal()
+        window_is_over = Signal()
+        has_one = Signal()
+        has_zero = Signal()
+        with m.If(step.prepares):
+            m.d.sync += window_is_over.eq(0)
+            m.d.sync += last_is_above.eq(0)
+            m.d.sync += has_one.eq(0)
+            m.d.sync += has_zero.eq(0)
+        with m.If(step.makes):
+            above_half = (size.is_half | size.is_byte) & self._in_window[2:].any()
+            above_byte = size.is_byte & self._in_window[1]
+            m.d.sync += is_negative.eq(self._stream[7])
+            m.d.sync += last.eq(self._aligned)
+            m.d.sync += last_is_above.eq(window_is_over | above_half | above_byte)
+            with m.If(self._in_window[-1]):
+                m.d.sync += window_is_over.eq(1)
+            with m.If(last_is_above):
+                m.d.sync += has_one.eq(has_one | last.any())
+                m.d.sync += has_zero.eq(has_zero | ~last.all())
+        exceeds_below = has_zero | (last_is_above & ~last.all())
+        exceeds_above = has_one | (last_is_above & last.any())
+        m.d.comb += self.result.exceeds_type.eq(
+            Mux(is_negative, exceeds_below, exceeds_above))

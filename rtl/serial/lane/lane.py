@@ -1,37 +1,41 @@
-"""A lane that computes a byte in a cycle, joined."""
+"""A lane that computes a byte in a cycle."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import pass_on
 from rtl.execute.control import LaneControl
 from rtl.execute.stages import LaneResult, Operands
 
 from .decision import Decision
-from .first import FirstBytes
+from .first import FirstTermBytes
 from .last import ResultBytes
 from .sources import OperandBytes
 from .step import BYTE_LANE_CYCLES, Steps
 
 __all__ = ["BYTE_LANE_CYCLES", "ByteLane"]
 
-_SOURCES = ("raw_b", "raw_c", "b", "c")
-
 
 class ByteLane(wiring.Component):
-    """Computes what a full lane does, for one thread at a time, in BYTE_LANE_CYCLES.
+    """Computes what a full lane does, for one thread at a time, in BYTE_LANE_CYCLES. ::
+
+        operands --> OperandBytes --> FirstTermBytes --> ResultBytes --> result
+                         |              |      ^             ^ ^
+                         |   difference |      | decision    | |
+                         |              v      |             | |
+                         |             Decision -------------+ |
+                         +-------------------------------------+
 
     Members
     -------
     start : In(1)
-        There is a thread. All other inputs stay as they are until its result is there.
+        The first step of a thread. All other inputs are stable until its result is there.
     control : In(LaneControl)
     operands : In(Operands)
     executes : In(1)
         The thread executes the instruction; otherwise the value is 0.
     result : Out(LaneResult)
-        BYTE_LANE_CYCLES after the start, as long as the other inputs stay.
+        BYTE_LANE_CYCLES after the start, while the other inputs are stable.
     """
 
     start: In(1)
@@ -44,7 +48,7 @@ class ByteLane(wiring.Component):
         super().__init__()
         self.steps = Steps()
         self.sources = OperandBytes()
-        self.first = FirstBytes()
+        self.first = FirstTermBytes()
         self.decision = Decision()
         self.last = ResultBytes()
 
@@ -55,15 +59,18 @@ class ByteLane(wiring.Component):
         m.submodules.first = first = self.first
         m.submodules.decision = decision = self.decision
         m.submodules.last = last = self.last
+        m.d.comb += steps.start.eq(self.start)
         for part in (sources, first, decision, last):
-            pass_on(m, self, part, "control", "operands")
+            m.d.comb += part.control.eq(self.control)
+            m.d.comb += part.operands.eq(self.operands)
         for part in (sources, first, last):
-            pass_on(m, steps, part, "step")
-        pass_on(m, sources, first, *_SOURCES, "a", "inside_b", "negative_a", "negative_b")
-        pass_on(m, first, decision, "below", "same")
-        pass_on(m, decision, first, "decision")
-        pass_on(m, sources, last, *_SOURCES)
-        pass_on(m, first, last, "term", "low_byte", "negative", "beyond", "low_zero")
-        pass_on(m, decision, last, "decision", "opposite", "less", "equal")
-        m.d.comb += [steps.start.eq(self.start), last.executes.eq(self.executes), self.result.eq(last.result)]
+            m.d.comb += part.step.eq(steps.step)
+        for part in (first, last):
+            m.d.comb += part.selected.eq(sources.selected)
+        m.d.comb += decision.difference.eq(first.difference)
+        m.d.comb += first.decision.eq(decision.result.decision)
+        m.d.comb += last.first.eq(first.result)
+        m.d.comb += last.decision.eq(decision.result)
+        m.d.comb += last.executes.eq(self.executes)
+        m.d.comb += self.result.eq(last.result)
         return m

@@ -7,7 +7,16 @@ from amaranth.lib.wiring import In, Out
 from rtl.convert.formats import DOUBLE, SINGLE, Format
 from rtl.convert.instruction import DOUBLE_BITS, SHIFT_BITS, size_code
 
-from .instruction import BYTE, EXPONENT, HEAD_BYTES, UNSHIFTED, Phase, SerialConversion
+from .instruction import (
+    BYTE,
+    EXPONENT,
+    HEAD_BYTES,
+    UNSHIFTED,
+    Phase,
+    ResultExponent,
+    ScannedSource,
+    SerialConversion,
+)
 
 __all__ = ["SerialExponents"]
 
@@ -32,38 +41,24 @@ class SerialExponents(wiring.Component):
         all other phases nothing is shifted.
     head : In(32)
         The highest bytes of the source.
-    sign, has_leading_bit, position : In
-        See SourceInteger.
+    source : In(ScannedSource)
     shift : Out
         By how many bits the integer goes down, plus UNSHIFTED.
-    exponent : Out(12)
-        One less than the stored exponent of the result: the leading bit is added to it. Of F2I: it
-        is negative if the source is 2**64 or more.
+    result : Out(ResultExponent)
     is_normal : Out(1)
         The source is a normal floating-point number.
     is_flushed : Out(1)
         It is subnormal, and taken for 0.
-    is_nan, is_too_large : Out(1)
-        It is not a number; it is 2**64 or more.
-    gives_infinity, gives_zero, gives_one : Out(1)
-        MUFU.RCP: the result is an infinity, a zero, or 1 since it saturates.
     """
 
     instruction: In(SerialConversion)
     phase: In(Phase)
     head: In(BYTE * HEAD_BYTES)
-    sign: In(1)
-    has_leading_bit: In(1)
-    position: In(SHIFT_BITS)
+    source: In(ScannedSource)
     shift: Out(_SHIFT)
-    exponent: Out(EXPONENT)
+    result: Out(ResultExponent)
     is_normal: Out(1)
     is_flushed: Out(1)
-    is_nan: Out(1)
-    is_too_large: Out(1)
-    gives_infinity: Out(1)
-    gives_zero: Out(1)
-    gives_one: Out(1)
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,6 +67,11 @@ class SerialExponents(wiring.Component):
         """The source's stored exponent."""
         self._total = Signal(EXPONENT)
         """The shift, or the exponent."""
+        self._exponent = Signal(EXPONENT)
+        self._is_nan = Signal()
+        self._gives_zero = Signal()
+        self._gives_one = Signal()
+        """See ResultExponent."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -82,6 +82,12 @@ class SerialExponents(wiring.Component):
         self._keep(m)
         self._classify_source(m)
         self._classify_reciprocal(m)
+        m.d.comb += self.result.exponent.eq(self._exponent)
+        m.d.comb += self.result.is_nan.eq(self._is_nan)
+        m.d.comb += self.result.is_too_large.eq(self._exponent[-1])
+        m.d.comb += self.result.gives_infinity.eq(~self.is_normal)
+        m.d.comb += self.result.gives_zero.eq(self._gives_zero)
+        m.d.comb += self.result.gives_one.eq(self._gives_one)
         return m
 
     def _stored_in(self, format_: Format) -> Value:
@@ -93,9 +99,10 @@ class SerialExponents(wiring.Component):
         """A constant plus the number of the leading bit, -1 without one; or minus the stored
         exponent. That is subtracted as its complement, and one, which is in the constants."""
         instruction = self.instruction
+        source = self.source
         width = len(self._total)
-        # As a signed number it is the complement of the leading bit's.
-        complement = Cat(self.position, self.has_leading_bit.replicate(width - SHIFT_BITS))
+        # As a signed number it is the complement of the leading bit's number.
+        complement = Cat(source.position, source.has_leading_bit.replicate(width - SHIFT_BITS))
         term = Signal(EXPONENT)
         constant = Signal(EXPONENT)
         m.d.comb += term.eq(~Mux(instruction.is_i2f, complement, self._stored))
@@ -135,9 +142,9 @@ class SerialExponents(wiring.Component):
             with m.Default():
                 m.d.sync += self.shift.eq(UNSHIFTED)
         with m.If(self.phase == Phase.EXPONENT):
-            m.d.sync += self.exponent.eq(total)
-        with m.Elif(self.gives_one):
-            m.d.sync += self.exponent.eq(SINGLE.bias)
+            m.d.sync += self._exponent.eq(total)
+        with m.Elif(self._gives_one):
+            m.d.sync += self._exponent.eq(SINGLE.bias)
 
     def _classify_source(self, m: Module) -> None:
         """What kind of a floating-point number the source is."""
@@ -146,20 +153,18 @@ class SerialExponents(wiring.Component):
             self._is_double, self._stored_in(DOUBLE).all(), self._stored_in(SINGLE).all())
         m.d.comb += self.is_normal.eq(self._stored.any())
         m.d.comb += self.is_flushed.eq(self.instruction.flush & is_single & ~self.is_normal)
-        m.d.comb += self.is_nan.eq(is_special & self.has_leading_bit)
-        m.d.comb += self.is_too_large.eq(self.exponent[-1])
+        m.d.comb += self._is_nan.eq(is_special & self.source.has_leading_bit)
 
     def _classify_reciprocal(self, m: Module) -> None:
         """Whether MUFU.RCP has a result that is not calculated."""
         instruction = self.instruction
-        exponent = self.exponent
+        exponent = self._exponent
         is_negative = exponent[-1]
         # The reciprocal of a power of two with exponent -1 is rounded up into the normal range.
-        rounds_up = exponent[0] & exponent[1] & ~self.has_leading_bit
+        rounds_up = exponent[0] & exponent[1] & ~self.source.has_leading_bit
         is_subnormal = is_negative & ~rounds_up
-        saturates_to_zero = instruction.saturate & (self.sign | self.is_nan)
+        saturates_to_zero = instruction.saturate & (self.source.sign | self._is_nan)
         is_one_or_more = ~is_negative & (exponent[7] | exponent[1:7].all())
-        saturates_to_one = instruction.saturate & ~self.gives_zero & is_one_or_more
-        m.d.comb += self.gives_infinity.eq(~self.is_normal)
-        m.d.comb += self.gives_zero.eq(is_subnormal | saturates_to_zero)
-        m.d.comb += self.gives_one.eq(instruction.is_rcp & saturates_to_one)
+        saturates_to_one = instruction.saturate & ~self._gives_zero & is_one_or_more
+        m.d.comb += self._gives_zero.eq(is_subnormal | saturates_to_zero)
+        m.d.comb += self._gives_one.eq(instruction.is_rcp & saturates_to_one)

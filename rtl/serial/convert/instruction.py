@@ -3,6 +3,8 @@
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, enum
 
+from rtl.convert.instruction import SHIFT_BITS
+
 __all__ = [
     "BYTE",
     "EXPONENT",
@@ -16,6 +18,8 @@ __all__ = [
     "STEP",
     "UNSHIFTED",
     "Phase",
+    "ResultExponent",
+    "ScannedSource",
     "SerialConversion",
 ]
 
@@ -100,3 +104,33 @@ class SerialConversion(data.Struct):
     """FLO counts from the top."""
     conditional: unsigned(1)
     """CC is written."""
+
+
+class ScannedSource(data.Struct):
+    """What is known of a source after the scan."""
+
+    is_negative: unsigned(1)
+    """It is a negative integer."""
+    sign: unsigned(1)
+    """The sign of its magnitude, after the modifiers."""
+    has_leading_bit: unsigned(1)
+    """The integer has a bit that differs from its sign."""
+    position: unsigned(SHIFT_BITS)
+    """The complement of that bit's number; that of -1 without one. Of POPC how many bits are 1."""
+
+
+class ResultExponent(data.Struct):
+    """The exponent of a result, and sources and results without one."""
+
+    exponent: EXPONENT
+    """One less than the stored exponent of the result: the leading bit is added to it. Of F2I: it
+    is negative if the source is 2**64 or more."""
+    is_nan: unsigned(1)
+    """The source is not a number."""
+    is_too_large: unsigned(1)
+    """Of F2I: the source is 2**64 or more."""
+    gives_infinity: unsigned(1)
+    """Of MUFU.RCP, like the next two: the result is an infinity."""
+    gives_zero: unsigned(1)
+    gives_one: unsigned(1)
+    """It is 1, since it saturates."""

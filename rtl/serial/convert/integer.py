@@ -10,7 +10,7 @@ from rtl.convert.instruction import DOUBLE_BITS, SHIFT_BITS, SIZES, size_code
 from rtl.population import population
 from rtl.sums import sum_with_carry
 
-from .instruction import BYTE, HEAD_BYTES, INDEX, STEP, Phase, SerialConversion
+from .instruction import BYTE, HEAD_BYTES, INDEX, STEP, Phase, ScannedSource, SerialConversion
 
 __all__ = ["SourceInteger"]
 
@@ -46,11 +46,8 @@ class SourceInteger(wiring.Component):
         In the scan: eight bits of ``upper`` and ``lower``, from the second one of ``lower`` on.
     head : Out(32)
         The highest bytes of the source.
-    is_negative, sign : Out(1)
-        The source is a negative integer; the sign of its magnitude, after the modifiers.
-    has_leading_bit, position : Out(1), Out(6)
-        Whether the integer has a bit that differs from its sign, and the complement of the highest
-        one's number, which is that of -1 without one. Of POPC ``position`` is how many bits are 1.
+    source : Out(ScannedSource)
+        Its ``is_negative`` and ``sign`` are known as soon as the head is.
     """
 
     instruction: In(SerialConversion)
@@ -66,10 +63,7 @@ class SourceInteger(wiring.Component):
     upper: Out(BYTE)
     shifted: In(BYTE)
     head: Out(BYTE * HEAD_BYTES)
-    is_negative: Out(1)
-    sign: Out(1)
-    has_leading_bit: Out(1)
-    position: Out(SHIFT_BITS)
+    source: Out(ScannedSource)
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,6 +74,11 @@ class SourceInteger(wiring.Component):
         self._is_double = Signal()
         self._is_inside = Signal()
         """The index is that of a byte of the source."""
+        self._is_negative = Signal()
+        self._sign = Signal()
+        self._has_leading_bit = Signal()
+        self._position = Signal(SHIFT_BITS)
+        """See ScannedSource."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -93,6 +92,10 @@ class SourceInteger(wiring.Component):
         self._find_sign(m)
         self._convert(m)
         self._find_leading_bit(m)
+        m.d.comb += self.source.is_negative.eq(self._is_negative)
+        m.d.comb += self.source.sign.eq(self._sign)
+        m.d.comb += self.source.has_leading_bit.eq(self._has_leading_bit)
+        m.d.comb += self.source.position.eq(self._position)
         return m
 
     def _locate(self, m: Module) -> None:
@@ -113,8 +116,8 @@ class SourceInteger(wiring.Component):
         instruction = self.instruction
         top = self.head[-1]
         has_sign = instruction.signed | self._is_real
-        m.d.comb += self.is_negative.eq(instruction.signed & top)
-        m.d.comb += self.sign.eq(
+        m.d.comb += self._is_negative.eq(instruction.signed & top)
+        m.d.comb += self._sign.eq(
             (top & has_sign & ~instruction.absolute) ^ instruction.negate)
 
     def _convert(self, m: Module) -> None:
@@ -142,10 +145,10 @@ class SourceInteger(wiring.Component):
         """Whether all bits are inverted: POPC counts inverted bits in the scan; for the output a
         negative integer is made positive, or the other way round."""
         instruction = self.instruction
-        changes_sign = self.is_negative ^ self.sign
+        changes_sign = self._is_negative ^ self._sign
         in_scan = instruction.is_popc & instruction.invert
         in_output = (
-            (instruction.is_i2f & self.is_negative)
+            (instruction.is_i2f & self._is_negative)
             | (instruction.is_i2i & changes_sign))
         return Mux(self._is_scan, in_scan, in_output)
 
@@ -202,10 +205,10 @@ class SourceInteger(wiring.Component):
         byte_number = self.step[:_BYTE_NUMBER_BITS]
         is_in_word = ~self.step[2]
         with m.If(self._is_scan & self.step[-1]):
-            m.d.sync += self.position.eq(0)
-            m.d.sync += self.has_leading_bit.eq(0)
+            m.d.sync += self._position.eq(0)
+            m.d.sync += self._has_leading_bit.eq(0)
         with m.Elif(self._is_scan & instruction.is_popc), m.If(is_in_word):
-            m.d.sync += self.position.eq(self.position + population(self.lower))
+            m.d.sync += self._position.eq(self._position + population(self.lower))
         with m.Elif(self._is_scan & changes.any()):
-            m.d.sync += self.position.eq(~Cat(place, byte_number))
-            m.d.sync += self.has_leading_bit.eq(1)
+            m.d.sync += self._position.eq(~Cat(place, byte_number))
+            m.d.sync += self._has_leading_bit.eq(1)

@@ -6,10 +6,10 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from rtl.convert.formats import DOUBLE, SINGLE
-from rtl.convert.instruction import DOUBLE_BITS, SHIFT_BITS, SIZES, Rounding, size_code
+from rtl.convert.instruction import DOUBLE_BITS, SIZES, Rounding, size_code
 from rtl.sums import sum_with_carry
 
-from .instruction import BYTE, EXPONENT, STEP, Phase, SerialConversion
+from .instruction import BYTE, STEP, Phase, ResultExponent, ScannedSource, SerialConversion
 
 __all__ = ["SerialResult"]
 
@@ -39,10 +39,7 @@ class SerialResult(wiring.Component):
         By how many bits they are shifted down.
     phase, step : In(Phase), In(STEP)
         The step is the number of the result's byte.
-    is_negative, sign, has_leading_bit, position : In
-        See SourceInteger.
-    exponent, is_nan, is_too_large, gives_infinity, gives_zero : In
-        See SerialExponents.
+    source, exponent : In(ScannedSource), In(ResultExponent)
     shifted : Out(8)
         ``lower`` shifted; in the scan by one bit.
     byte : Out(8)
@@ -56,15 +53,8 @@ class SerialResult(wiring.Component):
     places: In(3)
     phase: In(Phase)
     step: In(STEP)
-    is_negative: In(1)
-    sign: In(1)
-    has_leading_bit: In(1)
-    position: In(SHIFT_BITS)
-    exponent: In(EXPONENT)
-    is_nan: In(1)
-    is_too_large: In(1)
-    gives_infinity: In(1)
-    gives_zero: In(1)
+    source: In(ScannedSource)
+    exponent: In(ResultExponent)
     shifted: Out(BYTE)
     byte: Out(BYTE)
     needs_fill: Out(1)
@@ -123,13 +113,13 @@ class SerialResult(wiring.Component):
             with m.Case(Rounding.NEAREST):
                 m.d.comb += self._rounds_up.eq(half & (sticky | is_odd))
             with m.Case(Rounding.DOWN):
-                m.d.comb += self._rounds_up.eq(is_inexact & self.sign)
+                m.d.comb += self._rounds_up.eq(is_inexact & self.source.sign)
             with m.Case(Rounding.UP):
-                m.d.comb += self._rounds_up.eq(is_inexact & ~self.sign)
+                m.d.comb += self._rounds_up.eq(is_inexact & ~self.source.sign)
 
     def _add(self, m: Module) -> None:
         """Rounded and negated, plus what is added: -(n + 1) is ~n, -n is ~n + 1."""
-        is_negated = self.instruction.is_f2i & self.sign
+        is_negated = self.instruction.is_f2i & self.source.sign
         carry = Signal()
         carry_in = Mux(self.step == 0, self._rounds_up ^ is_negated, carry)
         bits = self.shifted ^ is_negated.replicate(BYTE)
@@ -146,9 +136,9 @@ class SerialResult(wiring.Component):
         byte_of_word = step[:2]
         is_in_upper_word = step[2] == is_double
         finds_from_bottom = instruction.is_flo & ~instruction.from_top
-        number = self.position[:_POSITION_BITS] ^ finds_from_bottom.replicate(_POSITION_BITS)
+        number = self.source.position[:_POSITION_BITS] ^ finds_from_bottom.replicate(_POSITION_BITS)
         # All 32 bits may be 1; the number of a bit is less.
-        is_32 = self.position[_POSITION_BITS] & instruction.is_popc
+        is_32 = self.source.position[_POSITION_BITS] & instruction.is_popc
 
         addend = Signal(BYTE)
         with m.If((byte_of_word == 3) & is_in_upper_word):
@@ -164,18 +154,19 @@ class SerialResult(wiring.Component):
         instruction = self.instruction
         is_rcp = instruction.is_rcp
         # Of an infinity's exponent the lowest two bits may be missing.
-        completed = Mux(self.gives_infinity & is_rcp, 0b11, 0)
-        exponent = self.exponent | completed
-        is_nonzero_float = instruction.is_i2f & (self.has_leading_bit | self.is_negative)
-        is_nonzero_reciprocal = is_rcp & ~self.gives_zero
+        completed = Mux(self.exponent.gives_infinity & is_rcp, 0b11, 0)
+        exponent = self.exponent.exponent | completed
+        is_nonzero = self.source.has_leading_bit | self.source.is_negative
+        is_nonzero_float = instruction.is_i2f & is_nonzero
+        is_nonzero_reciprocal = is_rcp & ~self.exponent.gives_zero
         has_exponent = Signal()
         m.d.comb += has_exponent.eq(is_nonzero_float | is_nonzero_reciprocal)
 
         # An exponent of -1, which rounding makes 0, has a bit in the place of the sign.
         has_sign = is_nonzero_float | (is_rcp & ~instruction.saturate)
-        overlap = has_exponent & is_rcp & self.exponent[SINGLE.exponent]
+        overlap = has_exponent & is_rcp & self.exponent.exponent[SINGLE.exponent]
         sign = Signal()
-        m.d.comb += sign.eq((self.sign & has_sign) ^ overlap)
+        m.d.comb += sign.eq((self.source.sign & has_sign) ^ overlap)
 
         double = exponent[:DOUBLE.exponent] << DOUBLE.fraction % BYTE
         single = exponent[:SINGLE.exponent] << SINGLE.fraction % BYTE
@@ -218,10 +209,10 @@ class SerialResult(wiring.Component):
         instruction = self.instruction
         out_of_range = self._is_out_of_range
         i2i_saturates = instruction.is_i2i & instruction.saturate & out_of_range
-        f2i_is_invalid = out_of_range | self.is_too_large | self.is_nan
+        f2i_is_invalid = out_of_range | self.exponent.is_too_large | self.exponent.is_nan
         f2i_saturates = instruction.is_f2i & f2i_is_invalid
-        rcp_is_nan = instruction.is_rcp & self.is_nan & ~instruction.saturate
-        flo_is_all_ones = instruction.is_flo & ~self.has_leading_bit
+        rcp_is_nan = instruction.is_rcp & self.exponent.is_nan & ~instruction.saturate
+        flo_is_all_ones = instruction.is_flo & ~self.source.has_leading_bit
         m.d.comb += self.needs_fill.eq(
             i2i_saturates | f2i_saturates | rcp_is_nan | flo_is_all_ones)
 
@@ -230,13 +221,13 @@ class SerialResult(wiring.Component):
         bits of the type, its highest bit, and bits above it."""
         instruction = self.instruction
         is_fill = self.phase == Phase.FILL
-        is_too_large = instruction.is_f2i & self.is_too_large
+        is_too_large = instruction.is_f2i & self.exponent.is_too_large
         result_is_negative = Signal()
         f2i_of_nan = Signal()
         involves_double = Signal()
         m.d.comb += result_is_negative.eq(
-            Mux(is_too_large, self.sign, self._highest_bit))
-        m.d.comb += f2i_of_nan.eq(instruction.is_f2i & self.is_nan)
+            Mux(is_too_large, self.source.sign, self._highest_bit))
+        m.d.comb += f2i_of_nan.eq(instruction.is_f2i & self.exponent.is_nan)
         m.d.comb += involves_double.eq(
             (instruction.size == _DOUBLE) | (instruction.to_size == _DOUBLE))
 

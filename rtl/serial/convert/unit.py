@@ -149,9 +149,9 @@ class SerialConversionUnit(Component):
     @property
     def _rcp_is_special(self) -> Value:
         """MUFU.RCP: the result is not calculated."""
-        exponents = self.exponents
-        is_number = exponents.gives_zero | exponents.gives_infinity | exponents.gives_one
-        return is_number | exponents.is_nan
+        exponent = self.exponents.result
+        is_number = exponent.gives_zero | exponent.gives_infinity | exponent.gives_one
+        return is_number | exponent.is_nan
 
     def _accept(self, m: Module) -> None:
         """Keeps an instruction that is dispatched."""
@@ -217,12 +217,9 @@ class SerialConversionUnit(Component):
     def _connect_exponents(self, m: Module) -> None:
         """What the scan has found."""
         exponents = self.exponents
-        integer = self.integer
         m.d.comb += exponents.phase.eq(self._phase)
-        m.d.comb += exponents.head.eq(integer.head)
-        m.d.comb += exponents.sign.eq(integer.sign)
-        m.d.comb += exponents.has_leading_bit.eq(integer.has_leading_bit)
-        m.d.comb += exponents.position.eq(integer.position)
+        m.d.comb += exponents.head.eq(self.integer.head)
+        m.d.comb += exponents.source.eq(self.integer.source)
 
     def _connect_result(self, m: Module) -> None:
         """The integer's bytes, and what the result depends on beside them."""
@@ -233,16 +230,9 @@ class SerialConversionUnit(Component):
         m.d.comb += result.step.eq(self._step)
         m.d.comb += result.lower.eq(integer.lower)
         m.d.comb += result.upper.eq(integer.upper)
-        m.d.comb += result.is_negative.eq(integer.is_negative)
-        m.d.comb += result.sign.eq(integer.sign)
-        m.d.comb += result.has_leading_bit.eq(integer.has_leading_bit)
-        m.d.comb += result.position.eq(integer.position)
+        m.d.comb += result.source.eq(integer.source)
         m.d.comb += result.places.eq(exponents.shift[:_BYTE_NUMBER_BITS])
-        m.d.comb += result.exponent.eq(exponents.exponent)
-        m.d.comb += result.is_nan.eq(exponents.is_nan)
-        m.d.comb += result.is_too_large.eq(exponents.is_too_large)
-        m.d.comb += result.gives_infinity.eq(exponents.gives_infinity)
-        m.d.comb += result.gives_zero.eq(exponents.gives_zero)
+        m.d.comb += result.exponent.eq(exponents.result)
 
     def _connect_results(self, m: Module) -> None:
         """Bytes are written, words are read for the lanes."""

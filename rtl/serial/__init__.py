@@ -1,20 +1,20 @@
 """The serial machine: one lane, one instruction at a time; the smallest form of the machine.
 
-It executes what every machine without floating point executes, with the same results, errors, traps
-and stacks in memory; only cycles differ. Of all warps together one instruction is under way. So it has
-no queues, no scoreboards, no stall counts, no buffers of warps, no bypasses, no coalescer and no miss
-queue; state of warps and threads lies in block RAM, and a cycle processes one thread, one word or one
-byte of it. Memory is accessed in beats of 64 bits. See docs/serial.md.
+It executes what every machine without floating point executes, with the same results, errors,
+traps and stacks in memory; only cycles differ. Of all warps together one instruction is under way.
+So it has no queues, no scoreboards, no stall counts, no buffers of warps, no bypasses, no coalescer
+and no miss queue; state of warps and threads lies in block RAM, and a cycle processes one thread,
+one word or one byte of it. Memory is accessed in beats of 64 bits. See docs/serial.md.
 
 ::
 
-    fetch --> issue --> execute --> a unit, if it is not for the lane: memory, convert, flow (with crs),
-      ^         ^                   barriers, traps
+    fetch --> issue --> execute --> the unit of an instruction that is not for the lane: memory,
+      ^         ^                   convert, flow (with crs), barriers, traps
       |         `-- completion, or the flow result: the next instruction may be selected
       `-- redirect: one instruction is requested
 
-A unit here has the ports of the unit of the same name of the pipelined machine, and is tested by the
-same testbench. :mod:`rtl.machines` says which class stands for which unit; nothing else of the
+A unit here has the ports of the unit of the same name of the pipelined machine, and is tested by
+the same testbench. :mod:`rtl.machines` says which class stands for which unit; nothing else of the
 hardware imports this package. It uses decoders and layouts of the pipelined machine. Where a unit
 differs in few steps it is a subclass that overrides the methods of these steps.
 

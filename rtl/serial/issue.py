@@ -1,11 +1,13 @@
-"""The issue unit of a serial machine: one instruction at a time, of all warps together."""
+"""The issue unit of the serial machine: one instruction at a time, of all warps together."""
+
+from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from rtl.component import Component, pass_on
+from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
 from rtl.issue.operations import operation_streams
 from rtl.layouts import (
@@ -39,36 +41,64 @@ from rtl.words import Words
 
 __all__ = ["SerialIssue"]
 
-_AT = ceil_log2(INSTRUCTION_BYTES)
-_CLIENTS = {LaneClient.MEMORY: "memory", LaneClient.CONVERSION: "conversion", LaneClient.BARRIER: "barrier",
-            LaneClient.FLOW: "flow"}
-"""Units that ask for operations."""
+_ALIGNED_BITS = ceil_log2(INSTRUCTION_BYTES)
+"""Lowest bits of a pc, which are 0."""
+_PC_BITS = 32
+_CLIENTS = {
+    LaneClient.MEMORY: "memory",
+    LaneClient.CONVERSION: "conversion",
+    LaneClient.BARRIER: "barrier",
+    LaneClient.FLOW: "flow",
+}
+"""The clients of the lanes, and the unit of each."""
 
 
 class SerialIssue(Component):
-    """Selects an instruction of some warp when the one before it has ended, and passes its operations on.
+    """Selects an instruction of some warp when the one before it has ended, and forwards the
+    operations of its unit to the lanes. ::
 
-    An instruction has ended with its completion; one for the flow unit that has none, with its flow result; NOTHING
-    and DEPENDENCY, at once. So all that a control code asks for holds anyway: what was before is complete, and has let
-    go of all registers. A warp that waits until a unit lets it go has nothing under way; others go on meanwhile.
+        next warp
+         +----+
+         |    v
+        SELECT_WARP --> FETCH --> AWAIT_GROUP --> BUSY --> NEXT --> SELECT_WARP
+         |    ^                    |     |         ^         ^
+         |    '---- cannot issue --'     '---------|---------'
+         |                                         |  NOTHING, DEPENDENCY
+         '-------------> INJECT -------------------'
+                trap enter, leave
 
-    One warp after the other is looked at. Whoever may issue has its next instruction brought, and issues that, if it
-    still may. Its turn ends then (ROUND_ROBIN), or with its next flow result (GREEDY_THEN_OLDEST), so that a loop keeps
-    nobody else waiting for ever; or as soon as it has to wait.
+    An instruction has ended with its completion; one for the flow unit that has none, with its flow
+    result; NOTHING and DEPENDENCY, in the cycle of their selection. So everything that a control
+    code demands holds anyway: the instructions before are complete, and have released all
+    registers. A warp that waits until a unit resumes it has nothing under way; others issue
+    meanwhile.
+
+    The warps are inspected one after the other. If a warp can issue, its next instruction is
+    fetched, and is issued if the warp still can. The next warp follows after an instruction
+    (ROUND_ROBIN), or after a flow result (GREEDY_THEN_OLDEST), so that a loop does not starve other
+    warps; or as soon as the warp has to wait.
+
+    Trap enter and leave are injected before the warp's next instruction. An instruction that has
+    arrived is dropped, and fetched again later, if its warp can no longer issue, or in the cycle of
+    a flow result: that of a launch is written to the pcs in the place of the warp's next pc.
 
     Members
     -------
     group, redirect
         See SerialFetch.
     claimed, room
-        Of IssueUnit: there is no room for what was not asked for.
+        Of IssueUnit; 0 here: nothing is fetched that was not requested.
     collecting : In(1)
-        The lanes are at something, from the cycle after it came to its last one: no operation is taken.
-    launched, result, lanes, gathered, units, resume, gather_0.., write_0.., rooms, hold, enter, leave, taken, policy,
-    completion, gather, write, live, drained, events
-        See IssueUnit. An operation leaves two cycles after it was taken.
+        The lanes process something, from the cycle after its arrival to its last one: no operation
+        is accepted.
+    launched, result, lanes, gathered, units, resume, rooms, hold, enter, leave, taken, policy
+        See IssueUnit.
+    completion, live, drained, events
+        See IssueUnit.
+    gather_0.., write_0.., gather, write
+        See IssueUnit. An operation leaves two cycles after it was accepted.
     instruction : Out(Event of issued)
-        In the cycle of its selection. It names no scoreboards.
+        In the cycle of its selection. It has no scoreboards.
 
     Attributes
     ----------
@@ -82,179 +112,304 @@ class SerialIssue(Component):
         self.sweep = Sweep(warps)
         self.last = Words(32, warps, self.sweep)
         self.reasons = [Signal(WaitReason, name=f"reason_{warp}") for warp in range(warps)]
-        self._pcs = memory.Memory(shape=32 - _AT, depth=max(warps, 2), init=[], attrs=IN_BLOCKS)
-        self._runs, self._waits = Signal(warps), Signal(warps)
-        """Who has begun, and has not ended; whom a unit is to let go."""
-        self._warp, self._serial = Signal(params.warp_bits), Signal.like(Signal(issued(params)).serial)
-        self._kind, self._under_way = Signal(InstructionKind), Signal(InstructionKind)
-        """Of what would be selected now, and of what was last."""
-        self._room, self._may, self._moves, self._busy = Signal(), Signal(), Signal(), Signal()
-        """All units have room. The warp may issue an instruction; it is to enter the trap
-        or to leave it; something of it is under way."""
-        self._selected, self._injected = Signal(), Signal()
-        """An instruction is; something in the place of one."""
+        self._pcs = memory.Memory(
+            shape=_PC_BITS - _ALIGNED_BITS, depth=max(warps, 2), init=[], attrs=IN_BLOCKS)
+        """The address of each warp's next instruction."""
+        self._running = Signal(warps)
+        """Warps whose launch has its result, and that have not ended."""
+        self._suspended = Signal(warps)
+        """Warps that a unit is to resume."""
+        self._warp = Signal(params.warp_bits)
+        """The warp that is inspected, or that has an instruction under way."""
+        self._serial = Signal.like(Signal(issued(params)).serial)
+        self._pc = Signal(_PC_BITS)
+        """The address of that warp's next instruction."""
+        self._kind = Signal(InstructionKind)
+        """Of what would be issued now."""
+        self._kind_under_way = Signal(InstructionKind)
+        """Of what was issued last."""
+        self._ends_by_result = Signal()
+        """That ends with a flow result."""
+        self._has_room = Signal()
+        """All units have."""
+        self._can_issue = Signal()
+        """The warp can issue an instruction."""
+        self._needs_injection = Signal()
+        """The warp has to enter the trap or to leave it."""
+        self._leaves_trap = Signal()
+        """Of these two, to leave it."""
+        self._is_choosing = Signal()
+        self._is_busy = Signal()
+        """A warp is inspected; something is under way."""
+        self._issues = Signal()
+        """An instruction is issued."""
+        self._injects = Signal()
+        """A trap enter or leave is."""
         super().__init__({
-            "group": In(Event(fetched_instruction(params))), "claimed": In(Event(params.warp_bits)), "room": Out(warps),
-            "redirect": Out(Event(redirect(params))), "launched": In(Event(params.warp_bits)),
-            "result": In(Event(flow_result(params))), "lanes": In(Event(scoreboard_event(params))),
+            "group": In(Event(fetched_instruction(params))),
+            "claimed": In(Event(params.warp_bits)),
+            "room": Out(warps),
+            "redirect": Out(Event(redirect(params))),
+            "launched": In(Event(params.warp_bits)),
+            "result": In(Event(flow_result(params))),
+            "lanes": In(Event(scoreboard_event(params))),
             "gathered": In(Event(operands_read(params))),
             "units": In(Event(scoreboard_event(params))).array(len(COMPLETING)),
-            **operation_streams(params), "rooms": In(unit_rooms()), "collecting": In(1), "policy": In(Policy),
-            "instruction": Out(Event(issued(params))), "completion": Out(completion(params)),
+            "resume": In(warps),
+            **operation_streams(params),
+            "rooms": In(unit_rooms()),
+            "collecting": In(1),
+            "hold": In(warps),
+            "enter": In(warps),
+            "leave": In(warps),
+            "taken": Out(warps),
+            "policy": In(Policy),
+            "instruction": Out(Event(issued(params))),
+            "completion": Out(completion(params)),
             "gather": Out(Event(offered_operation(register_gather(params)))),
-            "write": Out(Event(offered_operation(register_write(params)))), "events": Out(IssueEvents),
-            **{name: In(warps) for name in ("resume", "hold", "enter", "leave")},
-            **{name: Out(warps) for name in ("taken", "live", "drained")}})
+            "write": Out(Event(offered_operation(register_write(params)))),
+            "live": Out(warps),
+            "drained": Out(warps),
+            "events": Out(IssueEvents),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        warp, by_result, leaves = self._warp, Signal(), Signal()
-        m.d.comb += by_result.eq(is_kind(self._under_way, lambda rule: rule.silent and rule.unit is not None))
+        m.submodules.sweep = self.sweep
+        m.submodules.last = self.last
+        m.submodules.pcs = self._pcs
+        m.d.comb += self._ends_by_result.eq(
+            is_kind(self._kind_under_way, lambda rule: rule.silent and rule.unit is not None))
         self._follow_warps(m)
-        m.submodules.sweep, m.submodules.last = self.sweep, self.last
-        self._issue(m, self._keep_pcs(m), leaves)
-        self._operate(m)
-
-        with m.FSM() as states:
-            with m.State("CHOOSE"):
-                m.d.sync += leaves.eq(self.leave.bit_select(warp, 1))
-                with m.If(self._moves):
-                    m.next = "MOVE"
-                with m.Elif(self._may):
-                    m.next = "ASK"
-                with m.Elif(self._room):
-                    m.d.sync += warp.eq(warp + 1)
-            with m.State("ASK"):
-                m.d.comb += self.redirect.valid.eq(1)
-                m.next = "AWAIT"
-            with m.State("AWAIT"), m.If(self.group.valid):
-                # The result of a launch writes a pc, too.
-                m.d.comb += self._selected.eq(self._may & ~self.result.valid)
-                m.next = "CHOOSE"
-                with m.If(self._selected):
-                    m.next = "BUSY"
-                    with m.If(self.completion.valid):
-                        m.next = "NEXT"
-            with m.State("MOVE"):
-                m.d.comb += self._injected.eq(1)
-                m.next = "BUSY"
-            with m.State("BUSY"):
-                m.d.comb += self._busy.eq(1)
-                with m.If(self._ends(by_result)):
-                    m.next = "NEXT"
-            with m.State("NEXT"):
-                m.d.sync += self._serial.eq(self._serial + 1)
-                m.next = "CHOOSE"
-                with m.If(by_result | (self.policy == Policy.ROUND_ROBIN)):
-                    m.d.sync += warp.eq(warp + 1)
-        self._tell(m, states.ongoing("CHOOSE"))
+        self._inspect_warp(m)
+        self._keep_pcs(m)
+        self._issue(m)
+        self._complete(m)
+        self._forward_operations(m)
+        self._sequence(m)
+        self._count_events(m)
+        self._give_reasons(m)
+        self._promise(m)
         return m
 
+    def _sequence(self, m: Module) -> None:
+        """What happens when."""
+        warp = self._warp
+        with m.FSM() as states:
+            with m.State("SELECT_WARP"):
+                m.d.sync += self._leaves_trap.eq(self.leave.bit_select(warp, 1))
+                with m.If(self._needs_injection):
+                    m.next = "INJECT"
+                with m.Elif(self._can_issue):
+                    m.next = "FETCH"
+                with m.Elif(self._has_room):
+                    m.d.sync += warp.eq(warp + 1)
+            with m.State("FETCH"):
+                m.d.comb += self.redirect.valid.eq(1)
+                m.next = "AWAIT_GROUP"
+            with m.State("AWAIT_GROUP"), m.If(self.group.valid):
+                m.d.comb += self._issues.eq(self._can_issue & ~self.result.valid)
+                with m.If(~self._issues):
+                    m.next = "SELECT_WARP"
+                with m.Elif(self.completion.valid):
+                    m.next = "NEXT"
+                with m.Else():
+                    m.next = "BUSY"
+            with m.State("INJECT"):
+                m.d.comb += self._injects.eq(1)
+                m.next = "BUSY"
+            with m.State("BUSY"):
+                m.d.comb += self._is_busy.eq(1)
+                with m.If(self._ends()):
+                    m.next = "NEXT"
+            with m.State("NEXT"):
+                is_last_of_warp = self._ends_by_result | (self.policy == Policy.ROUND_ROBIN)
+                m.d.sync += self._serial.eq(self._serial + 1)
+                with m.If(is_last_of_warp):
+                    m.d.sync += warp.eq(warp + 1)
+                m.next = "SELECT_WARP"
+        m.d.comb += self._is_choosing.eq(states.ongoing("SELECT_WARP"))
+
+    def _ends(self) -> Value:
+        """What is under way ends: with the flow result of its warp (there may be one of a launch of
+        another warp), or with a completion, of whichever unit."""
+        result = self.result
+        has_result = result.valid & (result.payload.warp == self._warp)
+        events = (self.lanes, *self.units)
+        completes = Cat(event.valid & event.payload.completes for event in events)
+        return Mux(self._ends_by_result, has_result, completes.any())
+
     def _follow_warps(self, m: Module) -> None:
-        """What becomes of each warp, and what the one that is looked at may do."""
-        here, live, runs, waits = self._warp, self.live, self._runs, self._waits
-        result, stops = self.result.payload, is_kind(self._kind, lambda rule: rule.after == "resumed")
-        begun, told, stopped = (one_hot(number, self._params.warps, when) for number, when in (
-            (self.launched.payload, self.launched.valid), (result.warp, self.result.valid),
-            (here, self._selected & stops)))
-        for warp in range(self._params.warps):
-            with m.If(told[warp]):
-                m.d.sync += [runs[warp].eq(~result.terminated), live[warp].eq(~result.terminated)]
-            with m.Elif(begun[warp]):
-                m.d.sync += live[warp].eq(1)
-            with m.If(told[warp] | self.resume[warp]):
-                m.d.sync += waits[warp].eq(0)
-            with m.Elif(stopped[warp]):
-                m.d.sync += waits[warp].eq(1)
+        """Which warps live, run and wait. A flow result goes before all other events."""
+        warps = self._params.warps
+        result = self.result.payload
+        is_suspending = is_kind(self._kind, lambda rule: rule.after == "resumed")
+        launched = one_hot(self.launched.payload, warps, self.launched.valid)
+        has_result = one_hot(result.warp, warps, self.result.valid)
+        suspends = one_hot(self._warp, warps, self._issues & is_suspending)
+        for warp in range(warps):
+            with m.If(has_result[warp]):
+                m.d.sync += self._running[warp].eq(~result.terminated)
+                m.d.sync += self.live[warp].eq(~result.terminated)
+            with m.Elif(launched[warp]):
+                m.d.sync += self.live[warp].eq(1)
+            with m.If(has_result[warp] | self.resume[warp]):
+                m.d.sync += self._suspended[warp].eq(0)
+            with m.Elif(suspends[warp]):
+                m.d.sync += self._suspended[warp].eq(1)
+        m.d.comb += self.taken.eq(one_hot(self._warp, warps, self._issues))
+        m.d.comb += self.drained.eq(~one_hot(self._warp, warps, self._is_busy))
 
-        able, moves = runs & ~waits & ~self.hold, runs & (self.enter | self.leave)
-        m.d.comb += [
-            self._room.eq(self.rooms.as_value().all()),
-            self._moves.eq(moves.bit_select(here, 1) & self._room),
-            self._may.eq((able & ~moves).bit_select(here, 1) & self._room),
-            self.taken.eq(one_hot(here, self._params.warps, self._selected)),
-            self.drained.eq(~one_hot(here, self._params.warps, self._busy))]
+    def _inspect_warp(self, m: Module) -> None:
+        """What the warp can do. All units need room, since it is not known yet which one executes
+        the instruction."""
+        warp = self._warp
+        needs_injection = self._running & (self.enter | self.leave)
+        can_issue = self._running & ~self._suspended & ~self.hold & ~needs_injection
+        m.d.comb += self._has_room.eq(self.rooms.as_value().all())
+        m.d.comb += self._needs_injection.eq(
+            needs_injection.bit_select(warp, 1) & self._has_room)
+        m.d.comb += self._can_issue.eq(can_issue.bit_select(warp, 1) & self._has_room)
 
-    def _ends(self, by_result: Value) -> Value:
-        """What is under way ends: with the flow result of its warp, others may begin, or when anybody tells so."""
-        result, told = self.result, (self.lanes, *self.units)
-        completes = Cat(event.valid & event.payload.completes for event in told).any()
-        return Mux(by_result, result.valid & (result.payload.warp == self._warp), completes)
+    def _keep_pcs(self, m: Module) -> None:
+        """The address of each warp's next instruction: a flow result's, or the one behind what was
+        issued."""
+        result = self.result
+        read = self._pcs.read_port(domain="comb")
+        stored = Signal(read.data.shape())
+        m.d.comb += read.addr.eq(self._warp)
+        m.d.sync += stored.eq(read.data)
+        # What is stored may be the address of a group.
+        m.d.comb += self._pc.eq(instruction_address(Cat(Const(0, _ALIGNED_BITS), stored)))
+        m.d.comb += self.redirect.payload.warp.eq(self._warp)
+        m.d.comb += self.redirect.payload.pc.eq(self._pc)
 
-    def _keep_pcs(self, m: Module) -> Value:
-        """The address of the next instruction of the warp that is looked at. A flow result says where it is."""
-        m.submodules.pcs = pcs = self._pcs
-        read, write, result, at = pcs.read_port(domain="comb"), pcs.write_port(), self.result.payload, _AT
-        kept = Signal(read.data.shape())
-        pc = instruction_address(Cat(Const(0, at), kept))
-        m.d.sync += kept.eq(read.data)
-        m.d.comb += [
-            read.addr.eq(self._warp), write.en.eq(self.result.valid | self._selected),
-            write.addr.eq(Mux(self.result.valid, result.warp, self._warp)),
-            write.data.eq(Mux(self.result.valid, result.pc[at:], pc[at:] + 1)),
-            self.redirect.payload.warp.eq(self._warp), self.redirect.payload.pc.eq(pc)]
-        return pc
+        write = self._pcs.write_port()
+        with m.If(result.valid):
+            m.d.comb += write.en.eq(1)
+            m.d.comb += write.addr.eq(result.payload.warp)
+            m.d.comb += write.data.eq(result.payload.pc[_ALIGNED_BITS:])
+        with m.Else():
+            m.d.comb += write.en.eq(self._issues)
+            m.d.comb += write.addr.eq(self._warp)
+            m.d.comb += write.data.eq(self._pc[_ALIGNED_BITS:] + 1)
 
-    def _issue(self, m: Module, pc: Value, leaves: Value) -> None:
-        """What leaves: what was fetched, or something in its place."""
-        left, done, kind = self.instruction.payload, self.completion, self._kind
-        (fetched,), injected = self.group.payload.instructions, Mux(
-            leaves, InstructionKind.LEAVE, InstructionKind.ENTER)
-        m.d.comb += kind.eq(Mux(self._injected, injected, fetched.kind))
-        pass_on(m, fetched, left, "word", "error", "constant", "constant_missing")
-        for told in (left, done):
-            m.d.comb += [told.warp.eq(self._warp), told.serial.eq(self._serial),
-                         told.write_barrier.eq(NO_BARRIER), told.read_barrier.eq(NO_BARRIER)]
-        m.d.comb += [
-            self.instruction.valid.eq(self._selected | self._injected), left.kind.eq(kind), left.pc.eq(pc),
-            left.quarter.eq(fetched.quarter & self._selected),
-            done.valid.eq(self._selected & is_kind(kind, lambda rule: rule.silent and rule.unit is None))]
-        self.last.write(m, self.instruction.valid, self._warp, pc)
+    def _issue(self, m: Module) -> None:
+        """The instruction that was fetched, or a trap enter or leave in its place."""
+        issued = self.instruction.payload
+        fetched = self.group.payload.instructions[0]
+        with m.If(~self._injects):
+            m.d.comb += self._kind.eq(fetched.kind)
+        with m.Elif(self._leaves_trap):
+            m.d.comb += self._kind.eq(InstructionKind.LEAVE)
+        with m.Else():
+            m.d.comb += self._kind.eq(InstructionKind.ENTER)
+        m.d.comb += self.instruction.valid.eq(self._issues | self._injects)
+        m.d.comb += issued.warp.eq(self._warp)
+        m.d.comb += issued.serial.eq(self._serial)
+        m.d.comb += issued.pc.eq(self._pc)
+        m.d.comb += issued.word.eq(fetched.word)
+        m.d.comb += issued.kind.eq(self._kind)
+        m.d.comb += issued.quarter.eq(fetched.quarter & self._issues)
+        m.d.comb += issued.error.eq(fetched.error)
+        m.d.comb += issued.constant.eq(fetched.constant)
+        m.d.comb += issued.constant_missing.eq(fetched.constant_missing)
+        m.d.comb += issued.write_barrier.eq(NO_BARRIER)
+        m.d.comb += issued.read_barrier.eq(NO_BARRIER)
+        self.last.write(m, self.instruction.valid, self._warp, self._pc)
         with m.If(self.instruction.valid):
-            m.d.sync += self._under_way.eq(kind)
-        m.d.sync += [
-            Assert(~(self.launched.valid & self._runs.bit_select(self.launched.payload, 1)), "a warp begins that runs"),
-            Assert(~(self.enter & self.leave).any(), "a warp enters the trap and leaves it")]
+            m.d.sync += self._kind_under_way.eq(self._kind)
 
-    def _operate(self, m: Module) -> None:
-        """Operations of the instruction that is under way: of its unit alone. A gather is not taken in the first cycle
-        in which it is offered, and nothing while the execute unit has one under way (``collecting``)."""
-        client, offered, free = Signal(LaneClient), Signal(), Signal()
-        for which, unit in _CLIENTS.items():
-            with m.If(is_kind(self._under_way, lambda rule, unit=unit: rule.unit == unit)):
-                m.d.comb += client.eq(which)
-        m.d.comb += free.eq(self._busy & ~self.collecting)
-        m.d.sync += offered.eq(~offered & free & Cat(
-            getattr(self, f"gather_{which.value}").valid for which in GATHERING).any())
-        for kind, out, those, takes in (
-                ("gather", self.gather, GATHERING, offered & free), ("write", self.write, LaneClient, free)):
-            chosen, taken, passes = out.payload, Signal(name=f"{kind}_taken"), Signal(name=f"{kind}_passes")
-            kept = Signal.like(chosen.operation, name=f"{kind}_kept")
-            m.d.sync += [passes.eq(taken), out.valid.eq(passes)]
-            m.d.comb += [chosen.operation.eq(kept), chosen.client.eq(client), chosen.operation.warp.eq(self._warp),
-                         chosen.operation.serial.eq(self._serial)]
-            with m.Switch(client):
-                for which in those:
-                    stream = getattr(self, f"{kind}_{which.value}")
-                    with m.Case(which):
-                        m.d.comb += [stream.ready.eq(takes & ~(passes | out.valid)),
-                                     taken.eq(stream.valid & stream.ready)]
-                        with m.If(taken):
-                            m.d.sync += kept.eq(stream.payload)
+    def _complete(self, m: Module) -> None:
+        """NOTHING and DEPENDENCY, which no unit executes, are complete at once."""
+        completion = self.completion
+        has_no_unit = is_kind(self._kind, lambda rule: rule.silent and rule.unit is None)
+        m.d.comb += completion.valid.eq(self._issues & has_no_unit)
+        m.d.comb += completion.warp.eq(self._warp)
+        m.d.comb += completion.serial.eq(self._serial)
+        m.d.comb += completion.write_barrier.eq(NO_BARRIER)
+        m.d.comb += completion.read_barrier.eq(NO_BARRIER)
 
-    def _tell(self, m: Module, choosing: Value) -> None:
-        """What is counted, and for whoever looks on, why each warp does not issue."""
-        happened, operates, busy = self.events, self.gather.valid | self.write.valid, self._busy
-        m.d.sync += [
-            happened.issued.eq(self._selected), happened.operation.eq(operates),
-            happened.idle.eq(~self._selected & ~operates), happened.unit.eq(busy),
-            happened.held.eq(choosing), happened.fetch.eq(~busy & ~choosing)]
+    def _forward_operations(self, m: Module) -> None:
+        """Operations of the unit whose instruction is under way. None is accepted while the execute
+        unit processes something, and a gather not in the first cycle in which it is offered."""
+        client = Signal(LaneClient)
+        for each, unit in _CLIENTS.items():
+            with m.If(is_kind(self._kind_under_way, lambda rule, unit=unit: rule.unit == unit)):
+                m.d.comb += client.eq(each)
+
+        gathers = {each: getattr(self, f"gather_{each.value}") for each in GATHERING}
+        writes = {each: getattr(self, f"write_{each.value}") for each in LaneClient}
+        lanes_are_free = Signal()
+        is_gather_offered = Cat(stream.valid for stream in gathers.values()).any()
+        gather_was_offered = Signal()
+        m.d.comb += lanes_are_free.eq(self._is_busy & ~self.collecting)
+        m.d.sync += gather_was_offered.eq(
+            ~gather_was_offered & lanes_are_free & is_gather_offered)
+        self._forward(m, "gather", client, gathers, gather_was_offered & lanes_are_free)
+        self._forward(m, "write", client, writes, lanes_are_free)
+
+    def _forward(self, m: Module, kind: str, client: Any, streams: dict[LaneClient, Any],
+                 can_accept: Value) -> None:
+        """Operations of a kind: one is accepted from the client's stream, is in a register in the
+        next cycle, and leaves in the one after that."""
+        output = self.gather if kind == "gather" else self.write
+        operation = output.payload.operation
+        accepts = Signal(name=f"accepts_{kind}")
+        is_in_register = Signal(name=f"{kind}_is_in_register")
+        register = Signal.like(operation, name=f"{kind}_register")
+        has_room = ~(is_in_register | output.valid)
+        m.d.sync += is_in_register.eq(accepts)
+        m.d.sync += output.valid.eq(is_in_register)
+        m.d.comb += operation.eq(register)
+        m.d.comb += operation.warp.eq(self._warp)
+        m.d.comb += operation.serial.eq(self._serial)
+        m.d.comb += output.payload.client.eq(client)
+        with m.Switch(client):
+            for each, stream in streams.items():
+                with m.Case(each):
+                    m.d.comb += stream.ready.eq(can_accept & has_room)
+                    m.d.comb += accepts.eq(stream.valid & stream.ready)
+                    with m.If(accepts):
+                        m.d.sync += register.eq(stream.payload)
+
+    def _count_events(self, m: Module) -> None:
+        """What happened in the cycle before."""
+        events = self.events
+        is_operation = self.gather.valid | self.write.valid
+        m.d.sync += events.issued.eq(self._issues)
+        m.d.sync += events.operation.eq(is_operation)
+        m.d.sync += events.idle.eq(~self._issues & ~is_operation)
+        m.d.sync += events.unit.eq(self._is_busy)
+        m.d.sync += events.held.eq(self._is_choosing)
+        m.d.sync += events.fetch.eq(~self._is_busy & ~self._is_choosing)
+
+    def _give_reasons(self, m: Module) -> None:
+        """For observers: why each warp does not issue."""
+        is_fetching = ~self._is_busy & ~self._is_choosing
         for warp, reason in enumerate(self.reasons):
-            mine = self._warp == warp
-            m.d.comb += reason.eq(WaitReason.READY)
-            for holds, why in ((busy & ~mine, WaitReason.LANES), (busy & mine, WaitReason.DRAIN),
-                               (~busy & mine & ~choosing, WaitReason.FETCH), (self.hold[warp], WaitReason.TRAP),
-                               (self._waits[warp], WaitReason.RESUME), (~self._runs[warp], WaitReason.FLOW),
-                               (~self.live[warp], WaitReason.NOT_LIVE)):
-                with m.If(holds):
-                    m.d.comb += reason.eq(why)
+            is_current = self._warp == warp
+            with m.If(~self.live[warp]):
+                m.d.comb += reason.eq(WaitReason.NOT_LIVE)
+            with m.Elif(~self._running[warp]):
+                m.d.comb += reason.eq(WaitReason.FLOW)
+            with m.Elif(self._suspended[warp]):
+                m.d.comb += reason.eq(WaitReason.RESUME)
+            with m.Elif(self.hold[warp]):
+                m.d.comb += reason.eq(WaitReason.TRAP)
+            with m.Elif(is_current & is_fetching):
+                m.d.comb += reason.eq(WaitReason.FETCH)
+            with m.Elif(is_current & self._is_busy):
+                m.d.comb += reason.eq(WaitReason.DRAIN)
+            with m.Elif(self._is_busy):
+                m.d.comb += reason.eq(WaitReason.LANES)
+            with m.Else():
+                m.d.comb += reason.eq(WaitReason.READY)
+
+    def _promise(self, m: Module) -> None:
+        """What the other units promise this one."""
+        is_running = self._running.bit_select(self.launched.payload, 1)
+        m.d.sync += Assert(
+            ~(self.launched.valid & is_running), "a warp is launched that runs")
+        m.d.sync += Assert(
+            ~(self.enter & self.leave).any(), "a warp enters the trap and leaves it")

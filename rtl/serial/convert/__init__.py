@@ -1,16 +1,19 @@
-"""The conversion unit of a machine of one lane: one instruction, one thread of it, and of that a byte at a time.
+"""The conversion unit of the serial machine: one instruction at a time, one thread of it, and of
+that thread a byte a cycle.
 
-============  ==========================================================================
-module        content
-============  ==========================================================================
-unit          the steps of an instruction: its sources come, it is computed, its results are written
-decode        what a word says, without floating point
-sources       sources of all threads, immediate ones, and the constants of the parabolas, by bytes
-integer       a source's bytes as an integer: its sign, its magnitude, how long it is
-reciprocal    the rest of a parabola, by bytes
-exponents     how far an integer is shifted, and a result's exponent
-result        bytes shifted, rounded and kept within their type
-============  ==========================================================================
+===========  =================================================================================
+module       content
+===========  =================================================================================
+unit         the phases of an instruction: gather sources, convert each thread, write results
+instruction  what the parts share: the decoded instruction, phases, steps
+decode       the decoder, without floating point
+sources      sources of all threads, immediate ones, and the constants of the parabolas, by bytes
+integer      a source's bytes as an integer: its sign, its magnitude, its leading bit
+reciprocal   the terms of a parabola that depend on the distance, by bytes
+exponents    by how much an integer is shifted, and a result's exponent
+result       bytes shifted, rounded and saturated
+results      results of all threads
+===========  =================================================================================
 """
 
 from .unit import SerialConversionUnit

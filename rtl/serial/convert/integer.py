@@ -1,127 +1,214 @@
 """A source's bytes as an integer."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2, exact_log2
 
 from rtl.convert.formats import DOUBLE, SINGLE
-from rtl.convert.instruction import DOUBLE_BITS, SHIFT_BITS, size_code
+from rtl.convert.instruction import DOUBLE_BITS, SHIFT_BITS, SIZES, size_code
 from rtl.population import population
 from rtl.sums import sum_with_carry
 
-from .instruction import BYTE, HEAD_BYTES, INDEX, STEP, SerialConversion
+from .instruction import BYTE, HEAD_BYTES, INDEX, STEP, Phase, ScannedSource, SerialConversion
 
 __all__ = ["SourceInteger"]
 
 _DOUBLE = size_code(DOUBLE_BITS)
+_PLACE_BITS = ceil_log2(BYTE)
+_BYTE_NUMBER_BITS = SHIFT_BITS - _PLACE_BITS
 
 
 class SourceInteger(wiring.Component):
-    """Takes a source's bytes, the lowest first, and gives those of an integer: negated, if that is due; of a
-    floating-point number its fraction with the bit above it. For a look at the source there is neither of both.
+    """Turns a source's bytes, the lowest first, into those of an integer: complemented, if a
+    negative one has to be; of a floating-point number its fraction with the leading bit above it.
+    In the scan neither is done. ::
+
+        byte --> exponent removed, complemented, addend added --> upper --> lower
+                                                                    |         |
+                                                       leading bit: those that differ
 
     Members
     -------
     instruction : In(SerialConversion)
+    phase, step : In(Phase), In(STEP)
+        In the scan the step is the number of the byte in ``lower``.
     index, byte : In(INDEX), In(8)
-        A byte, and its number.
-    added : In(8)
-        MUFU.RCP: what is added to it.
-    scans, gives : In(1)
-        The source is looked at; there are results.
-    parabola, hidden, empty : In(1)
-        Of results: the byte is that of a parabola's constant; a floating-point number is normal; it is a zero.
-    step : In(STEP)
-        The number of the byte in ``before``, when a source is looked at.
-    before, behind : Out(8)
-        A byte of the integer, and the one above it, a cycle after that has come.
-    between : In(8)
-        Eight bits from the second bit of ``before`` on.
+        A byte of the source, and its number.
+    addend : In(8)
+        MUFU.RCP: is added to the byte.
+    is_parabola, is_normal, is_zero : In(1)
+        For the output: the byte is that of a parabola's constant; the source is a normal
+        floating-point number; the integer is 0 whatever the bytes are.
+    lower, upper : Out(8)
+        A byte of the integer, two cycles after the source's, and the byte above it.
+    shifted : In(8)
+        In the scan: eight bits of ``upper`` and ``lower``, from the second one of ``lower`` on.
     head : Out(32)
         The highest bytes of the source.
-    negative, sign : Out(1)
-        The source is a negative integer; the sign of its magnitude, after the modifiers.
-    found, position : Out(1), Out(6)
-        Whether the integer has a bit that is not its sign, and the complement of the highest one's place, which is -1
-        without one; of POPC, how many bits are 1.
+    source : Out(ScannedSource)
+        Its ``is_negative`` and ``sign`` are known as soon as the head is.
     """
 
     instruction: In(SerialConversion)
+    phase: In(Phase)
+    step: In(STEP)
     index: In(INDEX)
     byte: In(BYTE)
-    added: In(BYTE)
-    scans: In(1)
-    gives: In(1)
-    parabola: In(1)
-    hidden: In(1)
-    empty: In(1)
-    step: In(STEP)
-    before: Out(BYTE)
-    behind: Out(BYTE)
-    between: In(BYTE)
+    addend: In(BYTE)
+    is_parabola: In(1)
+    is_normal: In(1)
+    is_zero: In(1)
+    lower: Out(BYTE)
+    upper: Out(BYTE)
+    shifted: In(BYTE)
     head: Out(BYTE * HEAD_BYTES)
-    negative: Out(1)
-    sign: Out(1)
-    found: Out(1)
-    position: Out(SHIFT_BITS)
+    source: Out(ScannedSource)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_scan = Signal()
+        self._is_output = Signal()
+        self._is_real = Signal()
+        """The source is a floating-point number."""
+        self._is_double = Signal()
+        self._is_inside = Signal()
+        """The index is that of a byte of the source."""
+        self._is_negative = Signal()
+        self._sign = Signal()
+        self._has_leading_bit = Signal()
+        self._position = Signal(SHIFT_BITS)
+        """See ScannedSource."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        instruction, index, head = self.instruction, self.index, self.head
-        real, double, top = Signal(), instruction.size == _DOUBLE, head[-1]
-        below, inside, above = index[-1], Signal(), Signal()
-        m.d.comb += [
-            real.eq(instruction.to_integer | instruction.calculates),
-            inside.eq(~below & ~index[3] & (double | ~index[2]) & (instruction.size[1] | (
-                ~index[1] & (instruction.size[0] | ~index[0])))),
-            above.eq(~below & ~inside)]
-        # The highest bytes stay.
-        with m.If(self.scans & inside):
-            m.d.sync += head.eq(Cat(head[BYTE:], self.byte))
-        # Sign, and whether all bits are inverted.
-        fill, flip = Signal(), Signal()
-        m.d.comb += [
-            self.negative.eq(instruction.signed & top),
-            self.sign.eq((top & (instruction.signed | real) & ~instruction.absolute) ^ instruction.negate),
-            fill.eq(~real & Mux(instruction.signed & ~instruction.counts, top, instruction.finds & instruction.invert)),
-            flip.eq(Mux(self.scans, instruction.counts & instruction.invert, instruction.to_float & self.negative | (
-                instruction.converts & (self.negative ^ self.sign))))]
-        # The bytes of a floating-point number's exponent.
-        high, exponent, boundary = Signal(), Signal(), Signal()
-        m.d.comb += [high.eq(real & ~self.parabola & inside & index[1] & (index[2] == double)),
-                     exponent.eq(high & index[0]), boundary.eq(high & ~index[0])]
-        kept, other = Signal(), Signal()
-        constant = (index == -1) | (index[2:] == 0) & ~(index[0] & index[1])
-        nothing = self.gives & (self.empty | instruction.counts | instruction.finds)
-        m.d.comb += [kept.eq(Mux(self.parabola, constant, inside & ~exponent) & ~nothing),
-                     other.eq(above & fill)]
-        bits = []
-        for place in range(BYTE):
-            keeps, instead = kept, other
-            if place >= DOUBLE.fraction % BYTE:
-                at = DOUBLE if place == DOUBLE.fraction % BYTE else SINGLE if place == SINGLE.fraction % BYTE else None
-                keeps = kept & ~(boundary & (double if place < SINGLE.fraction % BYTE else 1))
-                if at is not None:
-                    instead = other | boundary & self.hidden & (double == (at is DOUBLE))
-            bits.append(Mux(keeps, self.byte[place], instead) ^ flip)
-        carry, total = Signal(), Signal(BYTE + 1)
-        m.d.comb += total.eq(sum_with_carry(Cat(bits), self.added, carry))
-        with m.If(self.scans | self.gives):
-            m.d.sync += [self.behind.eq(total), self.before.eq(self.behind)]
-        with m.Else():
-            m.d.sync += [self.behind.eq(0), self.before.eq(0)]
-        m.d.sync += [carry.eq(Mux(self.gives, total[-1], flip & ~self.scans))]
+        instruction = self.instruction
+        m.d.comb += self._is_scan.eq(self.phase == Phase.SCAN)
+        m.d.comb += self._is_output.eq(self.phase == Phase.OUTPUT)
+        m.d.comb += self._is_real.eq(instruction.is_f2i | instruction.is_rcp)
+        m.d.comb += self._is_double.eq(instruction.size == _DOUBLE)
+        self._locate(m)
+        self._keep_head(m)
+        self._find_sign(m)
+        self._convert(m)
+        self._find_leading_bit(m)
+        m.d.comb += self.source.is_negative.eq(self._is_negative)
+        m.d.comb += self.source.sign.eq(self._sign)
+        m.d.comb += self.source.has_leading_bit.eq(self._has_leading_bit)
+        m.d.comb += self.source.position.eq(self._position)
+        return m
 
-        # The highest bit that is not like the one above it; or how many are 1.
-        changes, place = self.before ^ self.between, Signal(3)
+    def _locate(self, m: Module) -> None:
+        """Whether the byte is one of the source."""
+        with m.Switch(self.instruction.size):
+            for code, size in enumerate(SIZES):
+                with m.Case(code):
+                    is_outside = self.index[exact_log2(size // BYTE):].any()
+                    m.d.comb += self._is_inside.eq(~is_outside)
+
+    def _keep_head(self, m: Module) -> None:
+        """The last bytes of the source in the scan are the highest ones."""
+        with m.If(self._is_scan & self._is_inside):
+            m.d.sync += self.head.eq(Cat(self.head[BYTE:], self.byte))
+
+    def _find_sign(self, m: Module) -> None:
+        """The sign of the source, and that after the modifiers."""
+        instruction = self.instruction
+        top = self.head[-1]
+        has_sign = instruction.signed | self._is_real
+        m.d.comb += self._is_negative.eq(instruction.signed & top)
+        m.d.comb += self._sign.eq(
+            (top & has_sign & ~instruction.absolute) ^ instruction.negate)
+
+    def _convert(self, m: Module) -> None:
+        """The integer's byte: bits of the source or what replaces them, complemented, plus the
+        addend."""
+        complements = Signal()
+        m.d.comb += complements.eq(self._complements())
+        bits = self._select_bits(m) ^ complements.replicate(BYTE)
+        carry = Signal()
+        total = Signal(BYTE + 1)
+        m.d.comb += total.eq(sum_with_carry(bits, self.addend, carry))
+        with m.If(self._is_scan | self._is_output):
+            m.d.sync += self.upper.eq(total)
+            m.d.sync += self.lower.eq(self.upper)
+        with m.Else():
+            m.d.sync += self.upper.eq(0)
+            m.d.sync += self.lower.eq(0)
+        # The first carry completes the complement: -n is ~n + 1.
+        with m.If(self._is_output):
+            m.d.sync += carry.eq(total[-1])
+        with m.Else():
+            m.d.sync += carry.eq(complements & ~self._is_scan)
+
+    def _complements(self) -> Value:
+        """Whether all bits are inverted: POPC counts inverted bits in the scan; for the output a
+        negative integer is made positive, or the other way round."""
+        instruction = self.instruction
+        changes_sign = self._is_negative ^ self._sign
+        in_scan = instruction.is_popc & instruction.invert
+        in_output = (
+            (instruction.is_i2f & self._is_negative)
+            | (instruction.is_i2i & changes_sign))
+        return Mux(self._is_scan, in_scan, in_output)
+
+    def _select_bits(self, m: Module) -> Value:
+        """The source's byte. Bits of an exponent are 0, but its lowest one is the fraction's
+        leading bit. Below the source there are zeros, above it is its sign."""
+        index = self.index
+        instruction = self.instruction
+        is_real_source = self._is_real & ~self.is_parabola & self._is_inside
+        # The highest two bytes of a floating-point number: only exponent and sign; exponent and
+        # fraction.
+        is_highest_two = Signal()
+        is_highest = Signal()
+        is_mixed = Signal()
+        m.d.comb += is_highest_two.eq(is_real_source & index[1] & (index[2] == self._is_double))
+        m.d.comb += is_highest.eq(is_highest_two & index[0])
+        m.d.comb += is_mixed.eq(is_highest_two & ~index[0])
+        exponent_bits = Signal(BYTE)
+        leading_bit = Signal(BYTE)
+        for format_ in (SINGLE, DOUBLE):
+            with m.If(is_mixed & (self._is_double == (format_ is DOUBLE))):
+                lowest = format_.fraction % BYTE
+                m.d.comb += exponent_bits[lowest:].eq(-1)
+                m.d.comb += leading_bit[lowest].eq(self.is_normal)
+
+        is_kept = Signal()
+        is_in_constant = (index == -1) | ((index >= 0) & (index < 3))
+        computes_nothing = self.is_zero | instruction.is_popc | instruction.is_flo
+        has_byte = Mux(self.is_parabola, is_in_constant, self._is_inside & ~is_highest)
+        m.d.comb += is_kept.eq(has_byte & ~(self._is_output & computes_nothing))
+
+        is_filled = Signal()
+        is_above = ~index[-1] & ~self._is_inside
+        m.d.comb += is_filled.eq(is_above & self._fill())
+        kept_bits = is_kept.replicate(BYTE) & ~exponent_bits
+        other_bits = is_filled.replicate(BYTE) | leading_bit
+        return (self.byte & kept_bits) | (other_bits & ~kept_bits)
+
+    def _fill(self) -> Value:
+        """Bits above an integer."""
+        instruction = self.instruction
+        is_sign_extended = instruction.signed & ~instruction.is_popc
+        is_inverted = instruction.is_flo & instruction.invert
+        return ~self._is_real & Mux(is_sign_extended, self.head[-1], is_inverted)
+
+    def _find_leading_bit(self, m: Module) -> None:
+        """In the scan: the highest bit that differs from the one above it; or how many are 1."""
+        instruction = self.instruction
+        changes = self.lower ^ self.shifted
+        place = Signal(_PLACE_BITS)
         for bit in range(BYTE):
             with m.If(changes[bit]):
                 m.d.comb += place.eq(bit)
-        with m.If(self.scans & ~self.step[-1]):
-            with m.If(instruction.counts & ~self.step[2]):
-                m.d.sync += self.position.eq(self.position + population(self.before))
-            with m.If(~instruction.counts & changes.any()):
-                m.d.sync += [self.position.eq(~Cat(place, self.step[:3])), self.found.eq(1)]
-        with m.Elif(self.scans):
-            m.d.sync += [self.position.eq(0), self.found.eq(0)]
-        return m
+        byte_number = self.step[:_BYTE_NUMBER_BITS]
+        is_in_word = ~self.step[2]
+        with m.If(self._is_scan & self.step[-1]):
+            m.d.sync += self._position.eq(0)
+            m.d.sync += self._has_leading_bit.eq(0)
+        with m.Elif(self._is_scan & instruction.is_popc), m.If(is_in_word):
+            m.d.sync += self._position.eq(self._position + population(self.lower))
+        with m.Elif(self._is_scan & changes.any()):
+            m.d.sync += self._position.eq(~Cat(place, byte_number))
+            m.d.sync += self._has_leading_bit.eq(1)

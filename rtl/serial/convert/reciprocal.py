@@ -1,14 +1,15 @@
 """MUFU.RCP by bytes: :mod:`rtl.isa.functions` of one number at a time, with one multiplier.
 
-The parabola's constant is a source like others (:mod:`.sources`); this is what is added to it. In units of 2**-16 of
-the table's, and with C1 in two parts, the sum is made from its lowest digit on::
+The parabola's constant C0 is a source like others (:mod:`.sources`); the other two terms are added
+to it here. In units of 2**-16 of the table's, and with C1 in two parts, the sum is made from its
+lowest digit on, a term a cycle::
 
     low part of C1 * 4 d,  then + C2 * square,  then 8 bits higher + high part of C1 * 4 d
 
-Both are given with RAISED zeros below, so that a byte ends where the result's fraction does.
+The sum and C0 are shifted up by _RAISED, so that a byte ends where the result's fraction does.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -23,36 +24,50 @@ __all__ = ["INTERVALS", "ReciprocalSum", "raised_constants"]
 
 INTERVALS = 1 << INTERVAL_BITS[MultiFunction.RCP]
 _RAISED = 3
-"""How far the value is shifted up: then its bits below a fraction's are a byte, of numbers less than one."""
-_GIVEN = SINGLE.fraction - INTERVAL_BITS[MultiFunction.RCP]
+"""How far the value is shifted up: then its bits below a fraction's are a byte, of numbers less
+than one."""
+_OFFSET_BITS = SINGLE.fraction - INTERVAL_BITS[MultiFunction.RCP]
 """Bits of a fraction below those of the interval."""
-_ZEROS = DISTANCE_BITS - _GIVEN
+_ZEROS = DISTANCE_BITS - _OFFSET_BITS
 """Bits of a distance below these."""
+_SQUARE_BITS = 2 * _OFFSET_BITS + 2 * _ZEROS - DISTANCE_BITS - 1
 _FACTOR_BITS = 18
+_FACTORS = 4
+"""Places of an interval in the table of factors: three are used, the last one is 0."""
 _SUM_BITS = 33
+_LOWEST_STEP = -4
+"""In this step the lowest byte is made, of which only bits from _RAISED on belong to the value."""
 assert FRACTION_BITS - INTERVAL_BITS[MultiFunction.RCP] + 1 == DISTANCE_BITS
 assert UNIT - 1 - SINGLE.fraction == BYTE - _RAISED
 
 
 def raised_constants() -> list[int]:
-    """C0 of each interval, shifted up, as four bytes of which the lowest comes last: it is the byte of index -1."""
+    """C0 of each interval, shifted up, as four bytes of which the lowest comes last: it is the byte
+    of index -1."""
     words = [c0 << _RAISED for c0, _, _ in rows()[:INTERVALS]]
     return [word >> BYTE * number & 0xFF for word in words for number in (1, 2, 3, 0)]
 
 
 def _factors() -> list[int]:
-    """Four factors of each interval, in their order; the last one is 0."""
-    return [factor for _, c1, c2 in rows()[:INTERVALS]
-            for factor in (c1 % (1 << BYTE) << BYTE, c2, c1 >> BYTE, 0)]
+    """The factors of each interval, in the order in which they are multiplied."""
+    return [
+        factor
+        for _, c1, c2 in rows()[:INTERVALS]
+        for factor in (c1 % (1 << BYTE) << BYTE, c2, c1 >> BYTE, 0)]
 
 
 class ReciprocalSum(wiring.Component):
-    """The term without C0, a byte a cycle.
+    """The sum of the two terms that depend on the distance, a byte a cycle. ::
+
+        step -8, -7, -6    the factor is read
+        step -7, -6, -5    it is multiplied by the distance, or by its square
+        step -6, -5, -4    the product is added
+        step -3 on         a byte of the sum
 
     Members
     -------
-    calculates : In(1)
-        It is wanted; otherwise the bytes are zeros.
+    enable : In(1)
+        The sum is needed; otherwise the bytes are zeros.
     fraction : In(23)
         Stable.
     step : In(STEP)
@@ -60,38 +75,56 @@ class ReciprocalSum(wiring.Component):
     byte : Out(8)
     """
 
-    calculates: In(1)
+    enable: In(1)
     fraction: In(SINGLE.fraction)
     step: In(STEP)
     byte: Out(BYTE)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        product = self._multiply(m)
+        self._add(m, product)
+        return m
+
+    def _multiply(self, m: Module) -> Value:
+        """A factor times the distance or its square; of the fourth factor it is 0."""
         step = self.step
         m.submodules.factors = factors = memory.Memory(
-            shape=signed(_FACTOR_BITS), depth=4 * INTERVALS, init=_factors(), attrs=IN_BLOCKS)
+            shape=signed(_FACTOR_BITS), depth=_FACTORS * INTERVALS, init=_factors(),
+            attrs=IN_BLOCKS)
         factor = factors.read_port()
-        distance, square = Signal(signed(_GIVEN)), Signal(unsigned(2 * _GIVEN + 2 * _ZEROS - DISTANCE_BITS - 1))
-        other, product, total = Signal(signed(_FACTOR_BITS)), Signal(signed(_SUM_BITS)), Signal(signed(_SUM_BITS))
-        # From step -8 on the three factors are read; at all other times it is the fourth one.
-        idle = step[2] | ~step[-1] | ~self.calculates
-        m.d.comb += [
-            factor.addr.eq(Cat(step[:2] | idle.replicate(2), self.fraction[_GIVEN:])),
-            distance.eq(Cat(self.fraction[:_GIVEN - 1], ~self.fraction[_GIVEN - 1])),
-            other.eq(Mux(step[0], distance << 2, square))]
-        rest, places = Signal(signed(_SUM_BITS + 1)), slice(BYTE - _RAISED, 2 * BYTE - _RAISED)
-        m.d.comb += rest.eq((total >> BYTE) + product)
-        m.d.sync += [square.eq(distance * distance >> DISTANCE_BITS - 2 * _ZEROS), product.eq(factor.data * other),
-                     total.eq(rest)]
-        with m.If(~self.calculates):
+        # In steps -8 to -5 the factors are read in their order, in all others the fourth one.
+        is_idle = step[2] | ~step[-1] | ~self.enable
+        number = step[:2] | is_idle.replicate(2)
+        m.d.comb += factor.addr.eq(Cat(number, self.fraction[_OFFSET_BITS:]))
+
+        # The distance from the middle of the interval.
+        offset = self.fraction[:_OFFSET_BITS]
+        distance = Signal(signed(_OFFSET_BITS))
+        square = Signal(unsigned(_SQUARE_BITS))
+        multiplicand = Signal(signed(_FACTOR_BITS))
+        product = Signal(signed(_SUM_BITS))
+        m.d.comb += distance.eq(Cat(offset[:-1], ~offset[-1]))
+        m.d.sync += square.eq(distance * distance >> DISTANCE_BITS - 2 * _ZEROS)
+        m.d.comb += multiplicand.eq(Mux(step[0], distance << 2, square))
+        m.d.sync += product.eq(factor.data * multiplicand)
+        return product
+
+    def _add(self, m: Module, product: Value) -> None:
+        """Products are added to the sum, which goes down by a byte a cycle."""
+        step = self.step
+        total = Signal(signed(_SUM_BITS))
+        next_total = Signal(signed(_SUM_BITS + 1))
+        m.d.comb += next_total.eq((total >> BYTE) + product)
+        with m.If(self.enable):
+            m.d.sync += total.eq(next_total)
+        with m.Else():
             m.d.sync += total.eq(0)
-        # Nothing comes before the lowest byte, whose lowest bits are below the value's.
-        begins, comes = Signal(), Signal()
-        m.d.comb += [comes.eq(self.calculates & (~step[-1] | step[2:].all())), begins.eq(comes & (step == -4))]
-        with m.If(comes):
-            m.d.sync += self.byte.eq(rest[places])
+
+        is_from_lowest_step_on = ~step[-1] | step[2:].all()
+        with m.If(self.enable & is_from_lowest_step_on):
+            m.d.sync += self.byte.eq(next_total[BYTE - _RAISED:2 * BYTE - _RAISED])
+            with m.If(step == _LOWEST_STEP):
+                m.d.sync += self.byte[:_RAISED].eq(0)
         with m.Else():
             m.d.sync += self.byte.eq(0)
-        with m.If(begins):
-            m.d.sync += self.byte[:_RAISED].eq(0)
-        return m

@@ -1,46 +1,74 @@
-"""The serial conversion unit, joined."""
+"""The serial conversion unit: its parts connected, and the phases of an instruction."""
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import data, memory
+from amaranth.hdl import Assert, Module, Mux, Signal, Value
 from amaranth.utils import ceil_log2
 
-from rtl.component import Component, pass_on
+from rtl.component import Component
 from rtl.convert.formats import SINGLE
-from rtl.convert.instruction import CONSTANT_ADDRESS_BITS, DOUBLE_BITS, SIZES, WORD_BITS
+from rtl.convert.instruction import CONSTANT_ADDRESS_BITS, DOUBLE_BITS, WORD_BITS, size_code
 from rtl.convert.ports import unit_ports
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import (
-    dispatched,
-)
+from rtl.layouts import dispatched
 from rtl.params import WARP_THREADS, SmParams
-from rtl.wires import IN_BLOCKS
 from rtl.word import field_of
 
 from .decode import SerialConversionDecoder
 from .exponents import SerialExponents
-from .instruction import BYTE, INDEX, OUTPUT_FIRST, SCAN_FIRST, STEP
+from .instruction import (
+    BYTE,
+    FILL_LAST,
+    INDEX,
+    OUTPUT_FIRST,
+    OUTPUT_LAST,
+    SCAN_FIRST,
+    SCAN_LAST,
+    STEP,
+    Phase,
+)
 from .integer import SourceInteger
 from .reciprocal import ReciprocalSum
 from .result import SerialResult
+from .results import ResultWords
 from .sources import SourceBytes
 
 __all__ = ["SerialConversionUnit"]
 
 _THREAD_BITS = ceil_log2(WARP_THREADS)
-_WORD_BYTES = WORD_BITS // BYTE
+_BYTE_NUMBER_BITS = ceil_log2(BYTE)
+_DOUBLE = size_code(DOUBLE_BITS)
+_REGISTER_BITS = 8
 
 
 class SerialConversionUnit(Component):
-    """Executes POPC, FLO, I2I, I2F, F2I, and MUFU.RCP, in a machine without floating point: one at a time, and of
-    that a thread at a time. The result of a source that is not in registers is computed once.
+    """Executes POPC, FLO, I2I, I2F, F2I and MUFU.RCP in a machine without floating point: one
+    instruction at a time, and of that a thread at a time. ::
 
-    ::
+        registers  --> SourceBytes --> SourceInteger --> SerialResult --> ResultWords --> registers
+        constants        ^               ^    | ^            ^   |
+                         | index         |    | +------------+---+ shifted by one, in the scan
+                         |  ReciprocalSum+    v              |
+                         +---- shift ---- SerialExponents ---+ exponent
 
-        registers -> SourceBytes -> SourceInteger -> SerialResult -> block memory -> registers
-                     ReciprocalSum --^     SerialExponents --^
+    What happens for an instruction:
+
+    =========  =====================================================================================
+    gather     a gather operation for each register of the source; a beat is a thread. A constant or
+               a zero, to which an immediate operand is added, is written as thread 0's source
+    convert    for each thread, or once if the source is not in registers: see Phase. 11 cycles of
+               SCAN, one of SHIFT, one of EXPONENT, 21 of OUTPUT, 1 to 8 of FILL
+    write      a write operation for each register of the result; a beat is a thread. The last one
+               completes the instruction
+    =========  =====================================================================================
+
+    A byte of the source is requested three steps before the step of the result's byte: it is read
+    in the next cycle; in the two cycles after that it is the upper and the lower one of two bytes,
+    of which SerialResult selects eight bits.
+
+    An instruction that no thread executes, or that writes nothing, or whose constant is missing, is
+    complete after it was decoded.
 
     Members
     -------
@@ -58,213 +86,380 @@ class SerialConversionUnit(Component):
         self.reciprocal = ReciprocalSum()
         self.exponents = SerialExponents()
         self.result = SerialResult()
+        self.results = ResultWords()
         self.held = Signal(dispatched(params))
-        """The instruction. What nobody reads of it is not there."""
+        """The instruction. Synthesis removes fields that are not read."""
         self.threads = Signal(WARP_THREADS)
-        """Those that execute it."""
-        self.fails = Signal()
-        self._low, self._high = Signal(WORD_BITS), Signal(WORD_BITS)
-        """Words of a constant on their way to the sources; one of them is 0."""
-        self._thread, self._second, self._step = Signal(_THREAD_BITS), Signal(), Signal(STEP)
-        self._scans, self._gives, self._fills = Signal(), Signal(), Signal()
-        self._idle, self._gathers, self._written = Signal(), Signal(), Signal()
+        """The threads that execute it."""
+        self.constant_is_missing = Signal()
+        """Its constant is, and that is reported."""
+        self._constant_lower = Signal(WORD_BITS)
+        self._constant_upper = Signal(WORD_BITS)
+        """Words of a constant until they are written to the sources; one of them is 0."""
+        self._thread = Signal(_THREAD_BITS)
+        self._second = Signal()
+        """The second register or word of two."""
+        self._phase = Signal(Phase)
+        self._step = Signal(STEP)
+        self._is_idle = Signal()
+        self._is_gathering = Signal()
+        self._is_writing = Signal()
+        """Beats of a gather are due; data for beats of a write are."""
+        self._is_skipped = Signal()
+        """Nothing is converted."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        for name in ("decoder", "sources", "integer", "reciprocal", "exponents", "result"):
-            m.submodules[name] = getattr(self, name)
-        self._take(m)
-        self._join(m)
-        self._write(m)
-        self._steps(m)
+        m.submodules.decoder = self.decoder
+        m.submodules.sources = self.sources
+        m.submodules.integer = self.integer
+        m.submodules.reciprocal = self.reciprocal
+        m.submodules.exponents = self.exponents
+        m.submodules.result = self.result
+        m.submodules.results = self.results
+        self._accept(m)
+        self._connect_decoder(m)
+        self._connect_sources(m)
+        self._connect_reciprocal(m)
+        self._connect_integer(m)
+        self._connect_exponents(m)
+        self._connect_result(m)
+        self._connect_results(m)
+        self._connect_gather(m)
+        self._connect_write(m)
+        self._connect_constant(m)
+        self._complete(m)
+        self._sequence(m)
+        self._promise(m)
         return m
 
-    def _take(self, m: Module) -> None:
-        """An instruction comes."""
-        arriving, held = self.dispatch.payload, self.held
-        missing = arriving.fault != WarpError.NONE
-        m.d.comb += [self.room.eq(1), self.decoder.word.eq(held.word)]
+    @property
+    def _source_is_double(self) -> Value:
+        return self.decoder.instruction.size == _DOUBLE
+
+    @property
+    def _result_is_double(self) -> Value:
+        return self.decoder.instruction.to_size == _DOUBLE
+
+    @property
+    def _computes_parabola(self) -> Value:
+        """The byte of the source that is read is that of a parabola's constant."""
+        return (self._phase == Phase.OUTPUT) & self.decoder.instruction.is_rcp
+
+    @property
+    def _rcp_is_special(self) -> Value:
+        """MUFU.RCP: the result is not calculated."""
+        exponent = self.exponents.result
+        is_number = exponent.gives_zero | exponent.gives_infinity | exponent.gives_one
+        return is_number | exponent.is_nan
+
+    def _accept(self, m: Module) -> None:
+        """Keeps an instruction that is dispatched."""
+        instruction = self.dispatch.payload
+        has_fault = instruction.fault != WarpError.NONE
+        is_reported = self.report_mask[WarpError.INVALID_CONST_ADDR.value]
+        m.d.comb += self.room.eq(1)
         with m.If(self.dispatch.valid):
-            m.d.sync += [held.eq(arriving), self.threads.eq(arriving.active & arriving.guard),
-                         self.fails.eq(missing & self.report_mask[WarpError.INVALID_CONST_ADDR.value])]
+            m.d.sync += self.held.eq(instruction)
+            m.d.sync += self.threads.eq(instruction.active & instruction.guard)
+            m.d.sync += self.constant_is_missing.eq(has_fault & is_reported)
 
-    def _join(self, m: Module) -> None:
-        """The way of a byte, from the sources to the results."""
-        sources, integer, reciprocal = self.sources, self.integer, self.reciprocal
-        exponents, result = self.exponents, self.result
-        instruction, step = self.decoder.instruction, self._step
-        index, asked = Signal(INDEX), Signal(INDEX)
-        special, parabola = Signal(), self._gives & instruction.calculates
-        fraction = SINGLE.fraction_of(integer.head)
-        m.d.sync += asked.eq(index)
-        for part in (sources, integer, exponents, result):
-            m.d.comb += part.instruction.eq(instruction)
-        for part in (integer, result):
-            m.d.comb += [part.scans.eq(self._scans), part.gives.eq(self._gives), part.step.eq(step)]
-        m.d.comb += [
-            index.eq(step + (exponents.shift >> 3)), sources.index.eq(index), sources.word.eq(self.held.word),
-            sources.parabola.eq(parabola), sources.interval.eq(fraction[-len(sources.interval):]),
-            sources.thread.eq(self._thread), sources.second.eq(self._second),
-            special.eq(exponents.empty | exponents.infinite | exponents.one | exponents.none),
-            reciprocal.calculates.eq(parabola & ~special), reciprocal.fraction.eq(fraction),
-            reciprocal.step.eq(step),
-            integer.index.eq(asked), integer.byte.eq(sources.byte), integer.added.eq(reciprocal.byte),
-            integer.parabola.eq(parabola), integer.hidden.eq(exponents.hidden & self._gives),
-            integer.empty.eq(Mux(instruction.calculates, special, instruction.to_integer & exponents.flushed)),
-            integer.between.eq(result.shifted),
-            exponents.gives.eq(self._gives), exponents.head.eq(integer.head),
-            result.before.eq(integer.before), result.behind.eq(integer.behind), result.places.eq(exponents.shift),
-            result.fills.eq(self._fills)]
-        pass_on(m, integer, exponents, "sign", "found", "position")
-        pass_on(m, integer, result, "negative", "sign", "found", "position")
-        pass_on(m, exponents, result, "exponent", "none", "excess", "infinite", "empty")
+    def _connect_decoder(self, m: Module) -> None:
+        """The decoded instruction is stable until the next one is dispatched."""
+        instruction = self.decoder.instruction
+        m.d.comb += self.decoder.word.eq(self.held.word)
+        m.d.comb += self.sources.instruction.eq(instruction)
+        m.d.comb += self.integer.instruction.eq(instruction)
+        m.d.comb += self.exponents.instruction.eq(instruction)
+        m.d.comb += self.result.instruction.eq(instruction)
 
-    def _write(self, m: Module) -> None:
-        """Results are kept as bytes, each with a bit that says whether it, or one below it, is not 0."""
-        step, byte, port, last = self._step, self.result.byte, self.port, Signal()
-        m.submodules.results = results = memory.Memory(
-            shape=data.ArrayLayout(BYTE + 1, _WORD_BYTES), depth=2 * WARP_THREADS, init=[], attrs=IN_BLOCKS)
-        kept, read, some = results.write_port(granularity=1), results.read_port(domain="comb"), Signal()
-        word = Signal(read.data.shape())
-        wide = self.decoder.instruction.to_size == SIZES.index(DOUBLE_BITS)
-        any_set = byte.any() | some & (step[:3] != 0)
-        m.d.comb += [
-            kept.addr.eq(Cat(self._thread, step[2])),
-            kept.en.eq(Mux((self._gives | self._fills) & (step[3:] == 0), 1 << step[:2], 0)),
-            kept.data.eq(Cat(byte, any_set).replicate(_WORD_BYTES)),
-            read.addr.eq(Cat(self._thread, wide & last)),
-            port.values[0].eq(Cat(part[:BYTE] for part in word)),
-            port.conditions[0].zero.eq(~word[-1][-1]), port.conditions[0].sign.eq(word[-1][BYTE - 1])]
-        m.d.sync += [some.eq(any_set), word.eq(read.data)]
-        instruction, write, destination = self.decoder.instruction, port.write, self.decoder.destination
-        m.d.comb += [
-            last.eq(self._second | ~wide | (destination == RZ)),
-            write.payload.predicate.eq(PT), write.payload.register.eq(destination | self._second),
-            write.payload.last.eq(last), write.payload.conditional.eq(instruction.conditional & last),
-            write.payload.barrier.eq(Mux(last, self.held.write_barrier, NO_BARRIER)),
-            write.payload.threads.eq(self.threads)]
-        pass_on(m, self.held, write.payload, "warp", "serial")
+    def _connect_sources(self, m: Module) -> None:
+        """Words that are written, and the byte that is read."""
+        sources = self.sources
+        gathered = self.port.gathered
+        constant = self._constant_lower | self._constant_upper
+        fraction = SINGLE.fraction_of(self.integer.head)
+        shift_in_bytes = self.exponents.shift >> _BYTE_NUMBER_BITS
+        m.d.comb += sources.value.eq(Mux(gathered.valid, gathered["values"][0][0], constant))
+        m.d.comb += sources.second.eq(self._second)
+        m.d.comb += sources.thread.eq(self._thread)
+        m.d.comb += sources.index.eq(self._step + shift_in_bytes)
+        m.d.comb += sources.word.eq(self.held.word)
+        m.d.comb += sources.is_parabola.eq(self._computes_parabola)
+        m.d.comb += sources.interval.eq(fraction[-len(sources.interval):])
 
-    def _steps(self, m: Module) -> None:
-        """The steps of an instruction."""
-        held, decoder, port, sources = self.held, self.decoder, self.port, self.sources
-        instruction, gather, write, step = decoder.instruction, port.gather, port.write, self._step
-        source_wide = instruction.size == SIZES.index(
-            DOUBLE_BITS)
-        nothing, last_beat = Signal(), self._params.beats - 1
-        fails = self.fails & self.threads.any()
-        m.d.comb += [
-            nothing.eq(fails | ~self.threads.any() | (decoder.destination == RZ) & ~instruction.conditional),
-            gather.payload.registers[0].eq(decoder.source | self._second | (~instruction.gathers).replicate(8)),
-            gather.payload.registers[1].eq(RZ), gather.payload.registers[2].eq(RZ),
-            gather.payload.last.eq(self._second | ~source_wide | ~instruction.gathers),
-            gather.payload.barrier.eq(held.read_barrier),
-            sources.value.eq(Mux(port.gathered.valid, port.gathered["values"][0][0], self._low | self._high)),
-            self.indexed.payload.bank.eq(field_of(held.word, FIELDS["bank"])),
-            self.indexed.payload.address.eq((
-                field_of(held.word, FIELDS["offset"]).as_unsigned() * FIELDS["offset"].scale)[
-                    :CONSTANT_ADDRESS_BITS - 1] + WORD_BITS // 8),
-            self.value.ready.eq(1)]
-        pass_on(m, held, gather.payload, "warp", "serial")
-        pass_on(m, held, self.completion, "warp", "serial", "write_barrier", "read_barrier")
-        m.d.comb += [self.error.warp.eq(held.warp), self.error.pc.eq(held.pc),
-                     self.error.error.eq(WarpError.INVALID_CONST_ADDR)]
+    def _connect_reciprocal(self, m: Module) -> None:
+        """The terms of a parabola that are added to its constant."""
+        reciprocal = self.reciprocal
+        m.d.comb += reciprocal.enable.eq(self._computes_parabola & ~self._rcp_is_special)
+        m.d.comb += reciprocal.fraction.eq(SINGLE.fraction_of(self.integer.head))
+        m.d.comb += reciprocal.step.eq(self._step)
+
+    def _connect_integer(self, m: Module) -> None:
+        """The byte that was read, a cycle after its request."""
+        instruction = self.decoder.instruction
+        integer = self.integer
+        index = Signal(INDEX)
+        is_flushed = instruction.is_f2i & self.exponents.is_flushed
+        is_output = self._phase == Phase.OUTPUT
+        m.d.sync += index.eq(self.sources.index)
+        m.d.comb += integer.phase.eq(self._phase)
+        m.d.comb += integer.step.eq(self._step)
+        m.d.comb += integer.index.eq(index)
+        m.d.comb += integer.byte.eq(self.sources.byte)
+        m.d.comb += integer.addend.eq(self.reciprocal.byte)
+        m.d.comb += integer.is_parabola.eq(self._computes_parabola)
+        m.d.comb += integer.is_normal.eq(self.exponents.is_normal & is_output)
+        m.d.comb += integer.is_zero.eq(
+            Mux(instruction.is_rcp, self._rcp_is_special, is_flushed))
+        m.d.comb += integer.shifted.eq(self.result.shifted)
+
+    def _connect_exponents(self, m: Module) -> None:
+        """What the scan has found."""
+        exponents = self.exponents
+        m.d.comb += exponents.phase.eq(self._phase)
+        m.d.comb += exponents.head.eq(self.integer.head)
+        m.d.comb += exponents.source.eq(self.integer.source)
+
+    def _connect_result(self, m: Module) -> None:
+        """The integer's bytes, and what the result depends on beside them."""
+        result = self.result
+        integer = self.integer
+        exponents = self.exponents
+        m.d.comb += result.phase.eq(self._phase)
+        m.d.comb += result.step.eq(self._step)
+        m.d.comb += result.lower.eq(integer.lower)
+        m.d.comb += result.upper.eq(integer.upper)
+        m.d.comb += result.source.eq(integer.source)
+        m.d.comb += result.places.eq(exponents.shift[:_BYTE_NUMBER_BITS])
+        m.d.comb += result.exponent.eq(exponents.result)
+
+    def _connect_results(self, m: Module) -> None:
+        """Bytes are written, words are read for the lanes."""
+        results = self.results
+        port = self.port
+        is_output = self._phase == Phase.OUTPUT
+        is_fill = self._phase == Phase.FILL
+        is_upper = self._result_is_double & port.write.payload.last
+        m.d.comb += results.thread.eq(self._thread)
+        m.d.comb += results.step.eq(self._step)
+        m.d.comb += results.byte.eq(self.result.byte)
+        m.d.comb += results.write.eq(is_output | is_fill)
+        m.d.comb += results.reads_upper.eq(is_upper)
+        m.d.comb += port.values[0].eq(results.value)
+        m.d.comb += port.conditions[0].zero.eq(results.is_zero)
+        m.d.comb += port.conditions[0].sign.eq(results.value[-1])
+
+    def _connect_gather(self, m: Module) -> None:
+        """The gather operation. If the source is not in registers there may be one of RZ, which
+        only releases the read barrier."""
+        instruction = self.decoder.instruction
+        gather = self.port.gather.payload
+        no_register = (~instruction.reads_register).replicate(_REGISTER_BITS)
+        is_single = ~self._source_is_double | ~instruction.reads_register
+        m.d.comb += gather.warp.eq(self.held.warp)
+        m.d.comb += gather.serial.eq(self.held.serial)
+        m.d.comb += gather.registers[0].eq(self.decoder.source | self._second | no_register)
+        m.d.comb += gather.registers[1].eq(RZ)
+        m.d.comb += gather.registers[2].eq(RZ)
+        m.d.comb += gather.last.eq(self._second | is_single)
+        m.d.comb += gather.barrier.eq(self.held.read_barrier)
+
+    def _connect_write(self, m: Module) -> None:
+        """The write operation. Without a register one is enough, which writes CC."""
+        instruction = self.decoder.instruction
+        destination = self.decoder.destination
+        write = self.port.write.payload
+        is_last = Signal()
+        m.d.comb += is_last.eq(self._second | ~self._result_is_double | (destination == RZ))
+        m.d.comb += write.warp.eq(self.held.warp)
+        m.d.comb += write.serial.eq(self.held.serial)
+        m.d.comb += write.threads.eq(self.threads)
+        m.d.comb += write.register.eq(destination | self._second)
+        m.d.comb += write.predicate.eq(PT)
+        m.d.comb += write.conditional.eq(instruction.conditional & is_last)
+        m.d.comb += write.last.eq(is_last)
+        m.d.comb += write.barrier.eq(Mux(is_last, self.held.write_barrier, NO_BARRIER))
+
+    def _connect_constant(self, m: Module) -> None:
+        """The lower word of a constant is dispatched with the instruction, the upper one is
+        requested."""
+        request = self.indexed.payload
+        field = FIELDS["offset"]
+        offset = field_of(self.held.word, field).as_unsigned() * field.scale
+        m.d.comb += request.bank.eq(field_of(self.held.word, FIELDS["bank"]))
+        m.d.comb += request.address.eq(
+            offset[:CONSTANT_ADDRESS_BITS - 1] + WORD_BITS // 8)
+        m.d.comb += self.value.ready.eq(1)
         with m.If(self.dispatch.valid):
-            m.d.sync += self._low.eq(self.dispatch.payload.operands[0])
+            m.d.sync += self._constant_lower.eq(self.dispatch.payload.operands[0])
         with m.If(self.value.valid):
-            m.d.sync += self._high.eq(self.value.payload.value)
-        m.d.sync += [
-            step.eq(step + 1),
-            Assert(~self.dispatch.valid | self._idle, "an instruction beside another one"),
-            Assert(~port.gathered.valid | self._gathers & (port.gathered.beat == self._thread), "gathered by nobody"),
-            Assert(~port.wanted.valid | self._written, "data wanted that nobody offered")]
+            m.d.sync += self._constant_upper.eq(self.value.payload.value)
 
+    def _complete(self, m: Module) -> None:
+        """Who converts nothing is complete without a write operation."""
+        held = self.held
+        writes_nothing = (self.decoder.destination == RZ) & ~self.decoder.instruction.conditional
+        m.d.comb += self._is_skipped.eq(
+            self.constant_is_missing | ~self.threads.any() | writes_nothing)
+        m.d.comb += self.completion.warp.eq(held.warp)
+        m.d.comb += self.completion.serial.eq(held.serial)
+        m.d.comb += self.completion.write_barrier.eq(held.write_barrier)
+        m.d.comb += self.completion.read_barrier.eq(held.read_barrier)
+        m.d.comb += self.error.warp.eq(held.warp)
+        m.d.comb += self.error.pc.eq(held.pc)
+        m.d.comb += self.error.error.eq(WarpError.INVALID_CONST_ADDR)
+
+    def _sequence(self, m: Module) -> None:
+        """The steps are counted in all states; who needs a count begins it."""
+        m.d.sync += self._step.eq(self._step + 1)
         with m.FSM(name="state"):
-            with m.State("IDLE"):
-                m.d.comb += self._idle.eq(1)
-                m.d.sync += [self._second.eq(0), self._thread.eq(0), self._high.eq(0)]
-                with m.If(self.dispatch.valid):
-                    m.next = "DECODE"
-            with m.State("DECODE"):
-                with m.If(~instruction.constant):
-                    m.d.sync += self._low.eq(0)
-                with m.If(nothing):
-                    m.d.comb += [self.completion.valid.eq(1), self.error.valid.eq(fails)]
-                    m.next = "IDLE"
-                with m.Elif(instruction.gathers | (held.read_barrier != NO_BARRIER)):
-                    m.next = "GATHER"
-                with m.Else():
-                    m.next = "CONSTANT"
-            with m.State("GATHER"):
-                m.d.comb += gather.valid.eq(1)
-                with m.If(gather.ready):
-                    m.next = "GATHERED"
-            with m.State("GATHERED"):
-                m.d.comb += [self._gathers.eq(1), sources.write.eq(port.gathered.valid)]
-                m.d.sync += step.eq(SCAN_FIRST)
-                with m.If(port.gathered.valid):
-                    m.d.sync += self._thread.eq(self._thread + 1)
-                    with m.If(port.gathered.beat == last_beat):
-                        m.d.sync += self._second.eq(~gather.payload.last)
+            self._begin_states(m)
+            self._gather_states(m)
+            self._constant_states(m)
+            self._convert_states(m)
+            self._write_states(m)
+
+    def _begin_states(self, m: Module) -> None:
+        """IDLE, DECODE."""
+        instruction = self.decoder.instruction
+        releases_barrier = self.held.read_barrier != NO_BARRIER
+        with m.State("IDLE"):
+            m.d.comb += self._is_idle.eq(1)
+            m.d.sync += self._second.eq(0)
+            m.d.sync += self._thread.eq(0)
+            m.d.sync += self._constant_upper.eq(0)
+            with m.If(self.dispatch.valid):
+                m.next = "DECODE"
+        with m.State("DECODE"):
+            with m.If(~instruction.reads_constant):
+                m.d.sync += self._constant_lower.eq(0)
+            with m.If(self._is_skipped):
+                m.d.comb += self.completion.valid.eq(1)
+                m.d.comb += self.error.valid.eq(
+                    self.constant_is_missing & self.threads.any())
+                m.next = "IDLE"
+            with m.Elif(instruction.reads_register | releases_barrier):
+                m.next = "GATHER"
+            with m.Else():
+                m.next = "WRITE_LOWER"
+
+    def _gather_states(self, m: Module) -> None:
+        """GATHER, GATHER_BEATS: a register of all threads."""
+        port = self.port
+        instruction = self.decoder.instruction
+        with m.State("GATHER"):
+            m.d.comb += port.gather.valid.eq(1)
+            with m.If(port.gather.ready):
+                m.next = "GATHER_BEATS"
+        with m.State("GATHER_BEATS"):
+            m.d.comb += self._is_gathering.eq(1)
+            m.d.comb += self.sources.write.eq(port.gathered.valid)
+            self._start_scan(m)
+            with m.If(port.gathered.valid):
+                m.d.sync += self._thread.eq(self._thread + 1)
+                with m.If(port.gathered.beat == self._params.beats - 1):
+                    m.d.sync += self._second.eq(~port.gather.payload.last)
+                    with m.If(~port.gather.payload.last):
                         m.next = "GATHER"
-                        with m.If(gather.payload.last):
-                            m.next = "CONSTANT"
-                            with m.If(instruction.gathers):
-                                m.next = "SCAN"
-            with m.State("CONSTANT"):
-                m.d.comb += sources.write.eq(1)
-                m.d.sync += [self._low.eq(0), self._second.eq(1)]
-                m.next = "UPPER"
-                with m.If(instruction.constant & source_wide):
-                    m.next = "ASK"
-            with m.State("ASK"):
-                m.d.comb += self.indexed.valid.eq(1)
-                with m.If(self.indexed.ready):
-                    m.next = "WAIT"
-            with m.State("WAIT"), m.If(self.value.valid):
-                m.next = "UPPER"
-            with m.State("UPPER"):
-                m.d.comb += sources.write.eq(1)
-                m.d.sync += [self._second.eq(0), step.eq(SCAN_FIRST)]
-                m.next = "SCAN"
-            with m.State("SCAN"):
-                m.d.comb += self._scans.eq(1)
-                m.d.sync += self._second.eq(0)
-                with m.If(step == 7):
-                    m.d.sync += step.eq(OUTPUT_FIRST)
-                    m.next = "SHIFT"
-            with m.State("SHIFT"):
-                m.d.comb += self.exponents.first.eq(1)
+                    with m.Elif(instruction.reads_register):
+                        m.next = "SCAN"
+                    with m.Else():
+                        m.next = "WRITE_LOWER"
+
+    def _constant_states(self, m: Module) -> None:
+        """WRITE_LOWER, REQUEST_UPPER, AWAIT_UPPER, WRITE_UPPER: a source that is not in
+        registers."""
+        instruction = self.decoder.instruction
+        with m.State("WRITE_LOWER"):
+            m.d.comb += self.sources.write.eq(1)
+            m.d.sync += self._constant_lower.eq(0)
+            m.d.sync += self._second.eq(1)
+            with m.If(instruction.reads_constant & self._source_is_double):
+                m.next = "REQUEST_UPPER"
+            with m.Else():
+                m.next = "WRITE_UPPER"
+        with m.State("REQUEST_UPPER"):
+            m.d.comb += self.indexed.valid.eq(1)
+            with m.If(self.indexed.ready):
+                m.next = "AWAIT_UPPER"
+        with m.State("AWAIT_UPPER"), m.If(self.value.valid):
+            m.next = "WRITE_UPPER"
+        with m.State("WRITE_UPPER"):
+            m.d.comb += self.sources.write.eq(1)
+            m.d.sync += self._second.eq(0)
+            self._start_scan(m)
+            m.next = "SCAN"
+
+    def _start_scan(self, m: Module) -> None:
+        m.d.sync += self._step.eq(SCAN_FIRST)
+
+    def _convert_states(self, m: Module) -> None:
+        """SCAN, SHIFT, EXPONENT, OUTPUT, FILL: the phases of a thread."""
+        instruction = self.decoder.instruction
+        step = self._step
+        with m.State("SCAN"):
+            m.d.comb += self._phase.eq(Phase.SCAN)
+            m.d.sync += self._second.eq(0)
+            with m.If(step == SCAN_LAST):
                 m.d.sync += step.eq(OUTPUT_FIRST)
-                m.next = "EXPONENT"
-            with m.State("EXPONENT"):
-                m.d.comb += self.exponents.second.eq(1)
-                m.d.sync += step.eq(OUTPUT_FIRST)
-                m.next = "OUTPUT"
-            with m.State("OUTPUT"):
-                m.d.comb += self._gives.eq(1)
-                with m.If(step == 9):
-                    m.d.sync += step.eq(0)
-                    m.next = "AGAIN"
-            with m.State("AGAIN"):
-                m.d.comb += self._fills.eq(self.result.again)
-                with m.If((step == 7) | ~self.result.again):
-                    m.d.sync += step.eq(SCAN_FIRST)
-                    with m.If(instruction.gathers):
-                        m.d.sync += self._thread.eq(self._thread + 1)
-                    m.next = "SCAN"
-                    with m.If((self._thread == WARP_THREADS - 1) | ~instruction.gathers):
-                        m.next = "WRITE"
-            with m.State("WRITE"):
-                m.d.comb += write.valid.eq(1)
-                with m.If(write.ready):
-                    m.next = "WRITTEN"
-            with m.State("WRITTEN"):
-                m.d.comb += self._written.eq(1)
-                with m.If(port.wanted.valid & instruction.gathers):
+                m.next = "SHIFT"
+        with m.State("SHIFT"):
+            m.d.comb += self._phase.eq(Phase.SHIFT)
+            m.d.sync += step.eq(OUTPUT_FIRST)
+            m.next = "EXPONENT"
+        with m.State("EXPONENT"):
+            m.d.comb += self._phase.eq(Phase.EXPONENT)
+            m.d.sync += step.eq(OUTPUT_FIRST)
+            m.next = "OUTPUT"
+        with m.State("OUTPUT"):
+            m.d.comb += self._phase.eq(Phase.OUTPUT)
+            with m.If(step == OUTPUT_LAST):
+                m.d.sync += step.eq(0)
+                m.next = "FILL"
+        with m.State("FILL"):
+            is_last_thread = (self._thread == WARP_THREADS - 1) | ~instruction.reads_register
+            with m.If(self.result.needs_fill):
+                m.d.comb += self._phase.eq(Phase.FILL)
+            with m.If((step == FILL_LAST) | ~self.result.needs_fill):
+                self._start_scan(m)
+                with m.If(instruction.reads_register):
                     m.d.sync += self._thread.eq(self._thread + 1)
-                with m.If(port.wanted.valid & (port.wanted.beat == last_beat)):
-                    m.d.sync += self._second.eq(1)
+                with m.If(is_last_thread):
                     m.next = "WRITE"
-                    with m.If(write.payload.last):
-                        m.next = "IDLE"
+                with m.Else():
+                    m.next = "SCAN"
+
+    def _write_states(self, m: Module) -> None:
+        """WRITE, WRITE_BEATS: a register of all threads. All threads have thread 0's result if the
+        source is not in registers."""
+        port = self.port
+        instruction = self.decoder.instruction
+        with m.State("WRITE"):
+            m.d.comb += port.write.valid.eq(1)
+            with m.If(port.write.ready):
+                m.next = "WRITE_BEATS"
+        with m.State("WRITE_BEATS"):
+            m.d.comb += self._is_writing.eq(1)
+            with m.If(port.wanted.valid & instruction.reads_register):
+                m.d.sync += self._thread.eq(self._thread + 1)
+            with m.If(port.wanted.valid & (port.wanted.beat == self._params.beats - 1)):
+                m.d.sync += self._second.eq(1)
+                with m.If(port.write.payload.last):
+                    m.next = "IDLE"
+                with m.Else():
+                    m.next = "WRITE"
+
+    def _promise(self, m: Module) -> None:
+        """What the other units promise this one."""
+        gathered = self.port.gathered
+        is_next_beat = self._is_gathering & (gathered.beat == self._thread)
+        m.d.sync += Assert(
+            ~self.dispatch.valid | self._is_idle,
+            "an instruction is dispatched while another one is under way")
+        m.d.sync += Assert(
+            ~gathered.valid | is_next_beat,
+            "a beat is gathered out of order, or without a gather operation")
+        m.d.sync += Assert(
+            ~self.port.wanted.valid | self._is_writing,
+            "data are requested without a write operation")

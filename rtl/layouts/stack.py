@@ -17,6 +17,7 @@ __all__ = [
     "ENTER_IF_ROOM",
     "FRAME_MASK_CODES",
     "FRAME_PC_CODES",
+    "FRAME_WORD_CODES",
     "LINE_BITS",
     "STACK_RESULT_CYCLES",
     "TRAP_FRAME",
@@ -90,6 +91,9 @@ FRAME_MASK_CODES = (ThreadCode.NONE, *(in_mask for in_mask, _ in TRAP_FRAME))
 """The code of the threads in the mask of each token of a trap frame; the TRAP token has none."""
 FRAME_PC_CODES = (ThreadCode.NONE, *(in_pc for _, in_pc in TRAP_FRAME))
 """The code of the threads in place of each token's pc; the TRAP token has a pc."""
+FRAME_WORD_CODES = tuple(
+    code for token in zip(FRAME_MASK_CODES, FRAME_PC_CODES, strict=True) for code in token)
+"""Both in the order of a frame's words: of each token its mask, then what is in place of its pc."""
 
 
 class StackPointer(data.Struct):

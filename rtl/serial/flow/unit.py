@@ -14,6 +14,7 @@ from rtl.layouts import (
     ENTER_IF_ROOM,
     FRAME_MASK_CODES,
     FRAME_PC_CODES,
+    FRAME_WORD_CODES,
     REPORT_BITS,
     Event,
     FlowOperation,
@@ -35,8 +36,7 @@ __all__ = ["SerialFlowUnit"]
 
 _CODE_BITS = Shape.cast(ThreadCode).width
 _LAST_FRAME_TOKEN = TOKENS_PER_LINE - 1
-_FRAME_WORDS = 2 * TOKENS_PER_LINE
-"""Words of a trap frame: of each token its mask, then its pc or what is in place of that."""
+_FRAME_WORDS = len(FRAME_WORD_CODES)
 _FIRST_CODE_WORD = 2
 """The first word of a frame that holds threads of a code. Those below are of the TRAP token."""
 
@@ -330,9 +330,7 @@ class SerialFlowUnit(Component):
     def _restore_code(self, m: Module) -> None:
         """A thread that is in the frame's word has its code; but a thread that is active is not
         dead."""
-        word_codes = [
-            code for token in zip(FRAME_MASK_CODES, FRAME_PC_CODES, strict=True) for code in token]
-        code: Any = ThreadCode(_code_of(word_codes, self._frame_word))
+        code: Any = ThreadCode(_code_of(FRAME_WORD_CODES, self._frame_word))
         with m.If(self.stack.bit):
             with m.If(code.is_dead & self._old.active):
                 m.d.comb += self._new.code.eq(ThreadCode.NONE)

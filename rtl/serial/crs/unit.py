@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, unsigned
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, ValueLike, unsigned
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -406,6 +406,7 @@ class SerialStack(Component):
             self._read_state(m)
             m.next = "LOAD"
         with m.State("LOAD"):
+            m.d.sync += Assert(state.dirty <= state.lines, "a dirty line is not on chip")
             m.d.sync += self._depth.eq(state.depth)
             m.d.sync += self._calls.eq(state.calls)
             m.d.sync += self._lines.eq(state.lines + is_line_end)

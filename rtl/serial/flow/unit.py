@@ -635,6 +635,9 @@ class SerialFlowUnit(Component):
         has_token = operation.concerns_all | (operation == FlowOperation.BRANCH)
         sets_mode = self._is_entry & ~self._is_followup
         with m.State("TOKEN"):
+            m.d.sync += Assert(
+                ~(operation.concerns_all & self._has_remaining),
+                "a push that not all active threads execute")
             with m.If(has_token & ~sets_mode):
                 m.d.comb += self._starts_pass.eq(1)
                 m.next = "GATHER"

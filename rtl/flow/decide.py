@@ -12,7 +12,9 @@ from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import (
-    TRAP_FRAME,
+    ENTER_IF_ROOM,
+    FRAME_MASK_CODES,
+    FRAME_PC_CODES,
     Event,
     FlowOperation,
     StackOperation,
@@ -25,8 +27,6 @@ from .stages import decided_outcome, gathered_instruction, living_threads
 
 __all__ = ["DecideStage"]
 
-_ENTER_IF_ROOM = 0b11
-"""Lowest bits of the operand of a SET_MODE that enters the trap handler if its frame has room."""
 _LAST_FRAME_TOKEN = TOKENS_PER_LINE - 1
 
 _PROGRESS = data.StructLayout({
@@ -198,7 +198,7 @@ class DecideStage(Component):
                 m.d.comb += request.mask.eq(stage.group)
             with m.Case(FlowOperation.ENTER_TRAP):
                 with m.If(~self.is_followup):
-                    m.d.comb += request.operand.eq(stage.target | _ENTER_IF_ROOM)
+                    m.d.comb += request.operand.eq(stage.target | ENTER_IF_ROOM)
                     m.d.comb += request.mask.eq(stage.group)
                 with m.Elif(self.progress.pending_holes == 0):
                     self._select_frame_token(m)
@@ -213,19 +213,18 @@ class DecideStage(Component):
         stage = self.gathered.payload
         progress = self.progress
         request = self.stack.request.payload
-        codes_in_mask, codes_in_pc = zip(*TRAP_FRAME, strict=True)
         with m.If(progress.frame_token == 0):
             m.d.comb += request.operand.eq(stage.request.pc | progress.holes_below)
             m.d.comb += request.mask.eq(stage.group)
         with m.Else():
-            m.d.comb += request.operand.eq(self._threads_with_code(codes_in_pc))
-            m.d.comb += request.mask.eq(self._threads_with_code(codes_in_mask))
+            m.d.comb += request.operand.eq(self._threads_with_code(FRAME_PC_CODES))
+            m.d.comb += request.mask.eq(self._threads_with_code(FRAME_MASK_CODES))
 
     def _threads_with_code(self, codes: tuple[ThreadCode, ...]) -> Value:
-        """The threads whose code is the one that this MASKS token of the frame holds: the first of
-        ``codes`` for token 1, and so on."""
+        """The threads whose code is the one that this token of the frame holds, of one code a
+        token."""
         width = Shape.cast(ThreadCode).width
-        of_token = Array(Const(code.value, width) for code in (ThreadCode.NONE, *codes))
+        of_token = Array(Const(code.value, width) for code in codes)
         held = of_token[self.progress.frame_token]
         return Cat(code.as_value() == held for code in self.gathered.payload.codes)
 

@@ -18,7 +18,7 @@ from amaranth.hdl import Cat, Value
 from amaranth.lib import data
 
 from rtl.isa.errors import WarpError
-from rtl.layouts import StackConfiguration, ThreadCode, ThreadCodes, flow_request
+from rtl.layouts import StackConfiguration, ThreadCodes, flow_request
 from rtl.params import WARP_THREADS, SmParams
 
 __all__ = [
@@ -48,8 +48,7 @@ def thread_state() -> data.StructLayout:
 
 def living_threads(codes: Any) -> Value:
     """The threads that have neither exited nor been killed."""
-    dead = (ThreadCode.EXIT.value, ThreadCode.KILLED.value)
-    return Cat(~code.as_value().matches(*dead) for code in codes)
+    return Cat(~code.is_dead for code in codes)
 
 
 def gathered_instruction(params: SmParams) -> data.StructLayout:

@@ -1,5 +1,7 @@
 """The flow unit: instructions in, what becomes of the warp out."""
 
+from typing import Any
+
 from amaranth.hdl import Value, unsigned
 from amaranth.lib import data, enum
 
@@ -123,6 +125,13 @@ class FlowInstruction(data.Struct):
     """An EXIT whose CTA keeps its reference count."""
     offset: unsigned(32)
     """The target, or what is added to it."""
+
+    @property
+    def is_trap_move(self) -> Value:
+        """The trap unit makes the warp do it: FlowQueue gives it the code EXIT, which no
+        instruction has but those by which threads leave."""
+        operation: Any = self.operation
+        return (operation != FlowOperation.LEAVE) & (self.code == ThreadCode.EXIT)
 
 
 class TrapMove(data.Struct):

@@ -1,6 +1,6 @@
 """The call/return stack: requests to it, and its answers."""
 
-from amaranth.hdl import unsigned
+from amaranth.hdl import Value, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,6 +14,10 @@ __all__ = [
     "BLOCK_ADDRESS_BITS",
     "CRS_GRANULE_BITS",
     "DEPTH_BITS",
+    "ENTER_IF_ROOM",
+    "FRAME_MASK_CODES",
+    "FRAME_PC_CODES",
+    "FRAME_WORD_CODES",
     "LINE_BITS",
     "STACK_RESULT_CYCLES",
     "TRAP_FRAME",
@@ -44,7 +48,16 @@ STACK_RESULT_CYCLES = 3
 """Cycles from a request to the stack to its result, unless the stack needs more steps for it."""
 
 
-class ThreadCode(enum.Enum, shape=3):
+class ThreadCodeView(enum.EnumView):
+    """A :class:`ThreadCode` in hardware, with its predicate."""
+
+    @property
+    def is_dead(self) -> Value:
+        """The thread has exited or was killed: no token revives it, but for that of a frame."""
+        return self.as_value().matches(ThreadCode.EXIT.value, ThreadCode.KILLED.value)
+
+
+class ThreadCode(enum.Enum, shape=3, view_class=ThreadCodeView):
     """Why a thread is not active: the kind of token that it waits for. Numbered as the kinds of
     tokens.
 
@@ -74,6 +87,13 @@ TRAP_FRAME = (
     (ThreadCode.EXIT, ThreadCode.KILLED))
 """The threads that the MASKS tokens of a trap frame hold, in the mask and in place of a pc. They
 lie on the line's TRAP token, whose mask are the active threads."""
+FRAME_MASK_CODES = (ThreadCode.NONE, *(in_mask for in_mask, _ in TRAP_FRAME))
+"""The code of the threads in the mask of each token of a trap frame; the TRAP token has none."""
+FRAME_PC_CODES = (ThreadCode.NONE, *(in_pc for _, in_pc in TRAP_FRAME))
+"""The code of the threads in place of each token's pc; the TRAP token has a pc."""
+FRAME_WORD_CODES = tuple(
+    code for token in zip(FRAME_MASK_CODES, FRAME_PC_CODES, strict=True) for code in token)
+"""Both in the order of a frame's words: of each token its mask, then what is in place of its pc."""
 
 
 class StackPointer(data.Struct):
@@ -117,6 +137,10 @@ class StackOperation(enum.Enum, shape=4):
     """Leave the trap handler, and pop tokens up to the topmost trap frame and with it."""
     CLEAR = 14
     """Empty the stack of a warp that ends: an unwind that sees no token."""
+
+
+ENTER_IF_ROOM = 0b11
+"""Lowest bits of the operand of a SET_MODE that enters the trap handler if its frame has room."""
 
 
 class StackConfiguration(data.Struct):

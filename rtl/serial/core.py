@@ -290,7 +290,8 @@ class SerialCore(Component):
         connect_lane_data(m, execute.barrier, self.barrier.port)
 
     def _constants(self, m: Module) -> None:
-        """Constants at indexed addresses, which fetch does not read ahead: one request at a time."""
+        """Constants at indexed addresses, which fetch does not read ahead: one request at a
+        time."""
         m.submodules.constants = constants = ConstantArbiter()
         connect(m, constants.request, self.fetch.indexed)
         connect(m, self.fetch.value, constants.response)

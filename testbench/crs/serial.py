@@ -7,15 +7,13 @@ from amaranth.lib.wiring import connect, flipped
 
 from rtl.component import Component, members_of, pass_on
 from rtl.isa.errors import WarpError
-from rtl.layouts import TRAP_FRAME, StackOperation, StackPort, ThreadCode
+from rtl.layouts import FRAME_WORD_CODES, StackOperation, StackPort, ThreadCode
 from rtl.params import WARP_THREADS, SmParams
 from rtl.serial.crs import SerialStack
 
 __all__ = ["ParallelStack"]
 
 _OF_STACK = ("committed", "write_fault", "events", "port")
-_WORDS = (ThreadCode.NONE, ThreadCode.NONE, *(code for codes in TRAP_FRAME for code in codes))
-"""The code that the threads of a frame's word get; the first two have another meaning."""
 
 
 class ParallelStack(Component):
@@ -45,7 +43,7 @@ class ParallelStack(Component):
                      port.request.valid.eq(self.request.valid & idle), self.request.ready.eq(port.request.ready)]
 
         # Threads are counted.
-        thread, step, looks, word = Signal(range(WARP_THREADS)), Signal(), Signal(), Signal(range(len(_WORDS)))
+        thread, step, looks, word = Signal(range(WARP_THREADS)), Signal(), Signal(), Signal.like(port.word)
         ends = step & (thread == WARP_THREADS - 1)
         m.d.sync += [thread.eq(thread + step), step.eq((step & ~ends) | port.looks | looks)]
         m.d.comb += [port.thread.eq(thread), port.step.eq(step), port.code.eq(Array(asked.codes)[thread]),
@@ -63,8 +61,8 @@ class ParallelStack(Component):
         codes: Any = kept.codes.as_value()
         operation, code, active = Signal(StackOperation), Signal(ThreadCode), kept.mask[0]
         enters, frame = asked.operation == StackOperation.SET_MODE, operation == StackOperation.RESTORE
-        given = Array(each.value for each in _WORDS)[word]
-        dead = word >= len(_WORDS) - 2
+        given = Array(each.value for each in FRAME_WORD_CODES)[word]
+        dead = word >= len(FRAME_WORD_CODES) - 2
         with m.If(word == 0):
             m.d.comb += code.as_value().eq(Mux(
                 frame | ((operation == StackOperation.UNWIND) & port.revived), 0, codes[:3]))

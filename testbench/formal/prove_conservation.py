@@ -752,4 +752,4 @@ THEOREM = Theorem(
               "sets_codes.eq(answer.empty | self._returns)"),
         Fault("rtl.crs.judge", "code.as_value() & ~revived.replicate(len(code.as_value()))", "code.as_value()"),
         Fault("rtl.crs.judge", "self._revived[thread]", "self._matching[thread]"),
-        Fault("rtl.crs.change", "Array(_CODES_BY_MASK)[place]", "Array(_CODES_BY_PC)[place]")))
+        Fault("rtl.crs.change", "Array(FRAME_MASK_CODES)[place]", "Array(FRAME_PC_CODES)[place]")))

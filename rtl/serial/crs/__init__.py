@@ -1,4 +1,4 @@
-"""The call/return stack of a serial machine: ``unit`` is its sequencer, ``records`` what it keeps."""
+"""The call/return stack of a serial machine: ``unit`` has its states, ``records`` what it keeps."""
 
 from .records import serial_stack_state
 from .unit import SerialStack

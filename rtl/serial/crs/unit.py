@@ -2,12 +2,20 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, ValueLike, unsigned
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.crs.tokens import LAST_PLACE, PLACE_BITS, POINTER_CALLS, STEP_BITS, STUCK, role_of, steps_on_chip
+from rtl.crs.tokens import (
+    LAST_PLACE,
+    PLACE_BITS,
+    POINTER_CALLS,
+    STEP_BITS,
+    STUCK,
+    role_of,
+    steps_on_chip,
+)
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import API_CALL_LIMIT, HOLE_BITS, TOKENS_PER_LINE, MemoryToken, TokenKind
@@ -32,27 +40,36 @@ from .records import BlockWords, StackSizes, TokenWord, serial_stack_state
 
 __all__ = ["SerialStack"]
 
+_BEAT_BITS = 8 * BEAT_BYTES
 _GRANULE_LINE_BITS = LINE_ADDRESS_BITS - BLOCK_ADDRESS_BITS
+"""Width of a line's number in its granule."""
 _ALIGNMENT_BITS = (INSTRUCTION_BYTES - 1).bit_length()
+_STATE, _SIZES = 0, 1
+"""The words of a warp in ``states``."""
+_BASE, _LOCAL_SIZE = 0, 1
+"""The words of a warp in ``places``."""
+_MASK, _PC = 0, 1
+"""The words of a token."""
 _PUSHES = (StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL)
 _COUNTS = (StackOperation.CALL, StackOperation.PREPARE_CALL)
 _UNWINDS = (StackOperation.UNWIND, StackOperation.POP_QUAD, StackOperation.RESTORE)
 
 
 class SerialStack(Component):
-    """The call/return stacks of all warps, as :class:`CallReturnStack`, of which one does something at a time.
+    """The call/return stacks of all warps, as :class:`CallReturnStack`, one operation at a time.
 
-    A warp's state is a word in block RAM; each step of an operation ends with the state written as it is then, so that
-    what is read again is always true. Lines move only when somebody needs it: a push that finds all lines dirty writes
-    the lowest one, an unwind below the lines on chip writes all dirty ones, forgets them and reads one after the other;
-    a topmost line that has room is read when something is to be put into it.
+    A warp's state is a word in block RAM; each step of an operation ends with the state written as
+    it is then, so that what is read again is always true. Lines move only on demand: a push that
+    finds all lines dirty writes the lowest one; an unwind below the lines on chip writes all dirty
+    ones, drops them and reads one after the other; a topmost line that has room is read before a
+    token is pushed into it.
 
     Members
     -------
     stack : In(SerialStackPort)
     committed : Out(Event(warp, last))
-        The number of the topmost token that an unwind, SET_POINTER or a launch has left, before its request is taken;
-        all ones when the stack is empty.
+        The number of the topmost token after an unwind, SET_POINTER or a launch, before its request
+        is taken; all ones when the stack is empty.
     write_fault : Out(Event(warp))
         Memory could not take a line of the warp's.
     events : Out(StackEvents)
@@ -60,429 +77,679 @@ class SerialStack(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        warps, bits, count = params.warps, params.warp_bits, params.stack_count_bits
+        warps = params.warps
+        warp_bits = params.warp_bits
+        count_bits = params.stack_count_bits
         state = serial_stack_state(params)
+        committed = data.StructLayout({"warp": warp_bits, "last": DEPTH_BITS})
         self.params = params
-        self._free_bits = PLACE_BITS + params.stack_slot_bits
+        self._slot_bits = PLACE_BITS + params.stack_slot_bits
         """Of a token's number, what says where it lies on chip."""
         super().__init__({
             "stack": In(SerialStackPort(params)),
-            "committed": Out(Event(data.StructLayout({"warp": bits, "last": DEPTH_BITS}))),
-            "write_fault": Out(Event(bits)), "events": Out(StackEvents), "port": Out(BeatPort(bits))})
-        self.states = BlockWords(unsigned(max(state.size, StackSizes.as_shape().size)), 2 * warps)
+            "committed": Out(Event(committed)),
+            "write_fault": Out(Event(warp_bits)),
+            "events": Out(StackEvents),
+            "port": Out(BeatPort(warp_bits)),
+        })
+        self.states = BlockWords(
+            unsigned(max(state.size, StackSizes.as_shape().size)), 2 * warps)
         """Of each warp its state, and its sizes."""
         self.places = BlockWords(unsigned(BLOCK_ADDRESS_BITS), 2 * warps)
         """Where its local memory begins, and how much of that lies before the stack."""
         self.tokens = BlockWords(TokenWord, 2 * params.stack_tokens * warps)
         """Of each token on chip its mask, and its pc."""
-        self._state: Any = data.View(state, self.states.out[:state.size])
-        self._new: Any = Signal(state)
-        """What is written."""
-        self._sizes: Any = Signal(StackSizes)
-        self._top, self._calls = Signal(DEPTH_BITS), Signal(8)
-        """The depth, and that of calls, as far as the operation has come."""
-        self._lines, self._dirty = Signal(count), Signal(count)
-        """Lines on chip from the topmost token down, and dirty ones: those, and one more where that token is the last
-        of its line, for the one that begins there."""
-        self._next, self._rises, self._is_whole = Signal(DEPTH_BITS), Signal(), Signal()
-        """The depth without the topmost token, or with one more if it ``rises``; the topmost line is full."""
-        self._next_lines, self._next_dirty = Signal(count), Signal(count)
-        """The same, without the topmost token."""
-        self._lost, self._spills, self._missing = Signal(), Signal(), Signal()
-        """Memory could not give the line that is needed; a line is on its way out, not in; the topmost line has room,
-        and is not on chip."""
-        self._error = Signal(WarpError)
-        self._resume, self._empty, self._kind = Signal(), Signal(), Signal(TokenKind)
-        self._frame = Signal(params.stack_slot_bits)
-        """Where the line of a frame lies on chip that a RESTORE has found."""
-        self._alive, self._passed, self._stuck, self._returned = (Signal(name=name) for name in (
-            "alive", "passed", "stuck", "returned"))
-        """Of the threads of a pass: one goes on at the token; one has synchronised past it; one waits for a token of
-        another kind than RETURN, or for one of that kind."""
-        self._ends = Signal()
-        """Of a pass."""
-        self._line, self._beat = Signal(LINE_BITS), Signal(BEAT_NUMBER_BITS)
-        """The line that moves; a beat of it."""
+
+        # The warp.
+        self._state: Any = data.View(state, self.states.read_data[:state.size])
+        self._new_state: Any = Signal(state, name="new_state")
+        self._sizes: Any = Signal(StackSizes, name="sizes")
+
+        # The stack as far as the operation has come.
+        self._depth = Signal(DEPTH_BITS, name="depth")
+        self._calls = Signal(8, name="calls")
+        self._lines = Signal(count_bits, name="lines")
+        """Lines on chip, from that of the topmost token down. If that token is the last one of its
+        line there is one more, which begins behind it; so also in ``_dirty``."""
+        self._dirty = Signal(count_bits, name="dirty")
+        self._is_line_end = Signal(name="is_line_end")
+        """The topmost token is the last one of its line, or there is none."""
+        self._top_line_is_missing = Signal(name="top_line_is_missing")
+        """The topmost line has room, and is not on chip."""
+        self._counts_up = Signal(name="counts_up")
+        self._next_depth = Signal(DEPTH_BITS, name="next_depth")
+        """With a token more if it ``counts_up``, else without the topmost token."""
+        self._next_lines = Signal(count_bits, name="next_lines")
+        """Without the topmost token; so also ``_next_dirty``."""
+        self._next_dirty = Signal(count_bits, name="next_dirty")
+
+        # Whether there is room.
+        self._has_reserve = Signal(name="has_reserve")
+        """The request may use the entries that are reserved for the trap handler."""
+        self._overflows = Signal(name="overflows")
+
+        # A pass over the threads.
+        self._is_last_step = Signal(name="is_last_step")
+        self._compares = Signal(name="compares")
+        """The pass finds the threads that go on at a token."""
+        self._some_revived = Signal(name="some_revived")
+        """A thread of the pass goes on at the token."""
+        self._some_passed = Signal(name="some_passed")
+        """One of the token's mask has synchronised past it."""
+        self._some_stuck = Signal(name="some_stuck")
+        """One waits for a token of another kind than RETURN."""
+        self._some_returned = Signal(name="some_returned")
+        """One waits for a RETURN token."""
+
+        # The token that an unwind looks at.
+        self._token_kind = Signal(TokenKind, name="token_kind")
+        self._in_frame = Signal(name="in_frame")
+        """All tokens of a trap frame above this one were found."""
+        self._stops = Signal(name="stops")
+        """It is not passed without a look at the threads."""
+        self._is_wrong_kind = Signal(name="is_wrong_kind")
+        """It must not be where the unwind stops."""
+
+        # The line that moves.
+        self._spills = Signal(name="spills")
+        """It goes to memory; else it comes from there."""
+        self._fill_failed = Signal(name="fill_failed")
+        """Memory could not read the line that is needed."""
+        self._line = Signal(LINE_BITS, name="line")
+        self._beat = Signal(BEAT_NUMBER_BITS, name="beat")
+        self._granule = Signal(BLOCK_ADDRESS_BITS, name="granule", reset_less=True)
+        """Its granule's address, summed up in three steps."""
+        self._granule_sum = Signal(BLOCK_ADDRESS_BITS, name="granule_sum")
+        self._adds_line = Signal(name="adds_line")
+
+        # The result.
+        self._error = Signal(WarpError, name="error")
+        self._resume = Signal(name="resume")
+        self._empty = Signal(name="empty")
+        self._kind = Signal(TokenKind, name="kind")
+        self._frame_slot = Signal(params.stack_slot_bits, name="frame_slot")
+        """Where the line of a frame that a RESTORE has found lies on chip."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        for name in ("states", "places", "tokens"):
-            blocks = getattr(self, name)
-            m.submodules[name] = blocks.memory
-            blocks.add(m)
-        stack, asked = self.stack, self.stack.request.payload
-        m.d.comb += [
-            self._new.eq(self._state), self.states.word.eq(self._new),
-            stack.holes.eq(-self._state.depth[:HOLE_BITS]), stack.result.error.eq(self._error),
-            stack.result.kind.eq(self._kind), stack.result.resume.eq(self._resume), stack.result.empty.eq(self._empty),
-            stack.result.pc.eq(Cat(self.tokens.out.bits[:HOLE_BITS] & ~self._asks(StackOperation.RESTORE).replicate(
-                HOLE_BITS), self.tokens.out.bits[HOLE_BITS:])),
-            self.committed.payload.warp.eq(asked.warp), self.committed.payload.last.eq(self._top - 1),
-            self.write_fault.payload.eq(asked.warp), stack.pushed.payload.warp.eq(asked.warp),
-            stack.pushed.payload.kind.eq(asked.kind), self.events.push.eq(stack.pushed.valid)]
+        m.submodules.states = self.states.memory
+        m.submodules.places = self.places.memory
+        m.submodules.tokens = self.tokens.memory
+        self.states.connect(m)
+        self.places.connect(m)
+        self.tokens.connect(m)
+        self._answer(m)
+        self._report(m)
         self._count(m)
-        self._threads(m)
+        self._run_pass(m)
         self._address(m)
+        self._limit(m)
+        self._classify_token(m)
         with m.FSM(name="step"):
             self._begin(m)
             self._decide(m)
-            self._unwind(m)
-            self._leave(m)
+            self._push(m)
+            self._set_pointer(m)
+            self._launch(m)
+            self._walk(m)
+            self._judge(m)
+            self._reach_bottom(m)
+            self._commit(m)
+            self._find_line(m)
             self._spill(m)
             self._fill(m)
         return m
 
-    def _asks(self, *operations: StackOperation) -> Any:
+    # What the steps share.
+
+    @property
+    def _warp(self) -> Value:
+        return self.stack.request.payload.warp
+
+    def _is(self, *operations: StackOperation) -> Any:
         """Whether the request is one of these."""
-        return self.stack.request.payload.operation.as_value().matches(*(each.value for each in operations))
+        operation = self.stack.request.payload.operation.as_value()
+        return operation.matches(*(each.value for each in operations))
 
-    def _read_state(self, m: Module, which: int = 0) -> None:
+    def _read_state(self, m: Module, word: int = _STATE) -> None:
         """Reads the warp's state, or its sizes; besides, where its memory begins."""
-        warp = self.stack.request.payload.warp
-        m.d.comb += [
-            self.states.at.eq(Cat(Const(which, 1), warp)), self.states.reads.eq(1),
-            self.places.at.eq(Cat(Const(0, 1), warp)), self.places.reads.eq(1)]
+        m.d.comb += self.states.read_enable.eq(1)
+        m.d.comb += self.states.read_address.eq(Cat(Const(word, 1), self._warp))
+        m.d.comb += self.places.read_enable.eq(1)
+        m.d.comb += self.places.read_address.eq(Cat(Const(_BASE, 1), self._warp))
 
-    def _write_state(self, m: Module, **fields: Any) -> None:
+    def _write_state(self, m: Module, **fields: ValueLike) -> None:
         """Writes the warp's state, of which these are new."""
-        m.d.comb += [self.states.to.eq(Cat(Const(0, 1), self.stack.request.payload.warp)), self.states.writes.eq(1)]
-        m.d.comb += [self._new[name].eq(value) for name, value in fields.items()]
+        m.d.comb += self.states.write_enable.eq(1)
+        m.d.comb += self.states.write_address.eq(Cat(Const(_STATE, 1), self._warp))
+        for name, value in fields.items():
+            m.d.comb += self._new_state[name].eq(value)
 
-    def _read_token(self, m: Module, number: Any, word: Any) -> None:
-        """Reads a word of a token: its mask (0), or its pc (1)."""
-        m.d.comb += [self.tokens.reads.eq(1), self.tokens.at.eq(
-            Cat(word, number[:self._free_bits], self.stack.request.payload.warp))]
+    def _write_place(self, m: Module, word: int, value: Value) -> None:
+        """Writes where the warp's memory begins, or how much lies before the stack."""
+        m.d.comb += self.places.write_enable.eq(1)
+        m.d.comb += self.places.write_address.eq(Cat(Const(word, 1), self._warp))
+        m.d.comb += self.places.write_data.eq(value)
 
-    def _write_token(self, m: Module, number: Any, word: int, bits: Any, note: Any) -> None:
-        """Writes one."""
-        m.d.comb += [
-            self.tokens.writes.eq(1), self.tokens.word.bits.eq(bits), self.tokens.word.note.eq(note),
-            self.tokens.to.eq(Cat(Const(word, 1), number[:self._free_bits], self.stack.request.payload.warp))]
+    def _token_address(self, number: Value, word: ValueLike) -> Value:
+        return Cat(word, number[:self._slot_bits], self._warp)
+
+    def _read_token(self, m: Module, number: Value, word: Value) -> None:
+        """Reads a word of a token: its mask, or its pc."""
+        m.d.comb += self.tokens.read_enable.eq(1)
+        m.d.comb += self.tokens.read_address.eq(self._token_address(number, word))
+
+    def _write_token(
+            self, m: Module, number: Value, word: int, bits: Value, note: ValueLike) -> None:
+        tokens = self.tokens
+        m.d.comb += tokens.write_enable.eq(1)
+        m.d.comb += tokens.write_address.eq(self._token_address(number, Const(word, 1)))
+        m.d.comb += tokens.write_data.bits.eq(bits)
+        m.d.comb += tokens.write_data.note.eq(note)
 
     def _fail(self, m: Module, error: WarpError) -> None:
         """The operation is over, in error."""
         m.d.sync += self._error.eq(error)
         m.next = "DONE"
 
-    def _move(self, m: Module, spills: int) -> None:
-        """A line is to leave, or to come."""
-        m.d.sync += self._spills.eq(spills)
+    def _start_spill(self, m: Module) -> None:
+        m.d.sync += self._spills.eq(1)
         m.next = "BASE"
+
+    def _start_fill(self, m: Module) -> None:
+        m.d.sync += self._spills.eq(0)
+        m.next = "BASE"
+
+    # What does not depend on the step.
+
+    def _answer(self, m: Module) -> None:
+        """The result. Of a trap frame the lowest bits of the pc hold the holes under it."""
+        stack = self.stack
+        result = stack.result
+        state = self._state
+        pc = self.tokens.read_data.bits
+        m.d.comb += self._new_state.eq(state)
+        m.d.comb += self.states.write_data.eq(self._new_state)
+        m.d.comb += stack.holes.eq(-state.depth[:HOLE_BITS])
+        m.d.comb += result.error.eq(self._error)
+        m.d.comb += result.kind.eq(self._kind)
+        m.d.comb += result.resume.eq(self._resume)
+        m.d.comb += result.empty.eq(self._empty)
+        with m.If(self._is(StackOperation.RESTORE)):
+            m.d.comb += result.pc.eq(Cat(Const(0, HOLE_BITS), pc[HOLE_BITS:]))
+        with m.Else():
+            m.d.comb += result.pc.eq(pc)
+        with m.If(self._is(StackOperation.GET_BASE)):
+            m.d.comb += result.value.eq(self.places.read_data)
+        with m.Else():
+            unused = Const(0, POINTER_CALLS - DEPTH_BITS)
+            m.d.comb += result.value.eq(Cat(self._depth, unused, self._calls, state.kill))
+
+    def _report(self, m: Module) -> None:
+        """Whose events they are."""
+        request = self.stack.request.payload
+        pushed = self.stack.pushed
+        m.d.comb += self.committed.payload.warp.eq(self._warp)
+        m.d.comb += self.committed.payload.last.eq(self._depth - 1)
+        m.d.comb += self.write_fault.payload.eq(self._warp)
+        m.d.comb += pushed.payload.warp.eq(self._warp)
+        m.d.comb += pushed.payload.kind.eq(request.kind)
+        m.d.comb += self.events.push.eq(pushed.valid)
 
     def _count(self, m: Module) -> None:
         """Up or down by a token."""
-        top, dirty, whole = self._top, self._dirty, self._is_whole
-        m.d.comb += [
-            self._next.eq(top + Cat(Const(1, 1), (~self._rises).replicate(DEPTH_BITS - 1))),
-            whole.eq(top[:PLACE_BITS] == 0), self._next_lines.eq(self._lines - whole),
-            self._next_dirty.eq(dirty - (whole & (dirty != 0))),
-            self._missing.eq(~whole & (self._state.lines == 0))]
+        ends_dirty_line = self._is_line_end & (self._dirty != 0)
+        minus_one = (~self._counts_up).replicate(DEPTH_BITS - 1)
+        m.d.comb += self._next_depth.eq(self._depth + Cat(Const(1, 1), minus_one))
+        m.d.comb += self._is_line_end.eq(self._depth[:PLACE_BITS] == 0)
+        m.d.comb += self._next_lines.eq(self._lines - self._is_line_end)
+        m.d.comb += self._next_dirty.eq(self._dirty - ends_dirty_line)
+        m.d.comb += self._top_line_is_missing.eq(~self._is_line_end & (self._state.lines == 0))
 
-    def _threads(self, m: Module) -> None:
-        """A token against the codes of threads, one after the other."""
-        stack, tokens = self.stack, self.tokens
-        self._judges = judges = Signal(name="judges")
-        matching, role, code = Signal(WARP_THREADS), Signal(ThreadCode), stack.code
-        frame, waits = self._asks(StackOperation.RESTORE), Signal()
-        fits = stack.bit & (frame | (code == role))
-        m.d.comb += [
-            role.as_value().eq(role_of(TokenKind(tokens.out.note))), waits.eq(code == ThreadCode.NONE),
-            stack.bit.eq(tokens.out.bits.bit_select(stack.thread, 1)), stack.revived.eq(matching[0]),
-            self._ends.eq(stack.step & (stack.thread == WARP_THREADS - 1))]
+    def _run_pass(self, m: Module) -> None:
+        """A token against the codes of threads, one after the other. ``revived`` is found in one
+        pass, and goes around in each further one."""
+        stack = self.stack
+        code = stack.code
+        token = self.tokens.read_data
+        role = Signal(ThreadCode)
+        revivable = Signal(WARP_THREADS)
+        revives = Signal()
+        passes_token = Signal()
+        is_stuck = code.as_value().matches(*(each.value for each in STUCK))
+        is_frame = self._is(StackOperation.RESTORE)
+        m.d.comb += role.as_value().eq(role_of(TokenKind(token.note)))
+        m.d.comb += stack.bit.eq(token.bits.bit_select(stack.thread, 1))
+        m.d.comb += revives.eq(stack.bit & (is_frame | (code == role)))
+        m.d.comb += passes_token.eq(
+            stack.bit & (code == ThreadCode.NONE) & (role != ThreadCode.NONE))
+        m.d.comb += stack.revived.eq(revivable[0])
+        m.d.comb += self._is_last_step.eq(stack.step & (stack.thread == WARP_THREADS - 1))
         with m.If(stack.step):
-            m.d.sync += [
-                matching.eq(Cat(matching[1:], Mux(judges, fits, matching[0]))), self._alive.eq(self._alive | fits),
-                self._passed.eq(self._passed | (stack.bit & waits & (role != ThreadCode.NONE))),
-                self._stuck.eq(self._stuck | code.as_value().matches(*(each.value for each in STUCK))),
-                self._returned.eq(self._returned | (code == ThreadCode.RETURN))]
+            m.d.sync += revivable.eq(
+                Cat(revivable[1:], Mux(self._compares, revives, revivable[0])))
         with m.If(stack.looks):
-            m.d.sync += [flag.eq(0) for flag in (self._alive, self._passed, self._stuck, self._returned)]
+            m.d.sync += self._some_revived.eq(0)
+            m.d.sync += self._some_passed.eq(0)
+            m.d.sync += self._some_stuck.eq(0)
+            m.d.sync += self._some_returned.eq(0)
+        with m.Elif(stack.step):
+            has_returned = code == ThreadCode.RETURN
+            m.d.sync += self._some_revived.eq(self._some_revived | revives)
+            m.d.sync += self._some_passed.eq(self._some_passed | passes_token)
+            m.d.sync += self._some_stuck.eq(self._some_stuck | is_stuck)
+            m.d.sync += self._some_returned.eq(self._some_returned | has_returned)
+
+    def _address(self, m: Module) -> None:
+        """Which line moves, and where it lies: the base of the warp's memory, behind its threads',
+        and so many granules further."""
+        request = self.port.request.payload
+        state = self._state
+        has_room = state.depth[:PLACE_BITS] != 0
+        lowest_dirty = state.depth[PLACE_BITS:] - (state.dirty - has_room)
+        with m.If(self._spills):
+            m.d.comb += self._line.eq(lowest_dirty)
+        with m.Else():
+            m.d.comb += self._line.eq(self._next_depth[PLACE_BITS:])
+        with m.If(self._adds_line):
+            m.d.comb += self._granule_sum.eq(self._granule + self._line[_GRANULE_LINE_BITS:])
+        with m.Else():
+            m.d.comb += self._granule_sum.eq(self._granule + self.places.read_data)
+        m.d.comb += request.write.eq(self._spills)
+        m.d.comb += request.tag.eq(self._warp)
+        m.d.comb += request.beat.eq(self._beat)
+        m.d.comb += request.address.eq(Cat(self._line[:_GRANULE_LINE_BITS], self._granule))
+        m.d.comb += request.mask.eq(~0)
+
+    def _classify_token(self, m: Module) -> None:
+        """Whether an unwind stops at the token: at any that is no hole; a RESTORE at a whole
+        frame."""
+        kind = self._token_kind
+        next_place = self._next_depth[:PLACE_BITS]
+        m.d.comb += kind.as_value().eq(self.tokens.read_data.note)
+        with m.If(self._is(StackOperation.RESTORE)):
+            m.d.comb += self._stops.eq((kind == TokenKind.TRAP) & (next_place == 0))
+            m.d.comb += self._is_wrong_kind.eq(~self._in_frame)
+        with m.Else():
+            m.d.comb += self._stops.eq(kind != TokenKind.NONE)
+            with m.If(self._is(StackOperation.POP_QUAD)):
+                m.d.comb += self._is_wrong_kind.eq(kind != TokenKind.QUAD)
+            with m.Else():
+                m.d.comb += self._is_wrong_kind.eq(kind.as_value() >= TokenKind.QUAD.value)
+
+    # The steps.
 
     def _begin(self, m: Module) -> None:
-        """What is known of the warp. Meanwhile the words of a frame may be looked at."""
-        stack, state, whole = self.stack, self._state, self._state.depth[:PLACE_BITS] == 0
+        """Reads what is kept of the warp. While there is no request, the words of a frame are
+        read."""
+        stack = self.stack
+        state = self._state
+        is_line_end = state.depth[:PLACE_BITS] == 0
         with m.State("IDLE"):
-            self._read_token(m, Cat(stack.word[1:], self._frame), stack.word[0])
+            self._read_token(m, Cat(stack.word[1:], self._frame_slot), stack.word[0])
             with m.If(stack.request.valid):
-                self._read_state(m, 1)
-                m.d.sync += [self._lost.eq(0), self._error.eq(WarpError.NONE), self._resume.eq(0), self._empty.eq(0)]
+                self._read_state(m, _SIZES)
+                m.d.sync += self._fill_failed.eq(0)
+                m.d.sync += self._error.eq(WarpError.NONE)
+                m.d.sync += self._resume.eq(0)
+                m.d.sync += self._empty.eq(0)
                 m.next = "SIZES"
         with m.State("SIZES"):
-            m.d.sync += self._sizes.eq(self.states.out)
+            m.d.sync += self._sizes.eq(self.states.read_data)
             self._read_state(m)
             m.next = "STATE"
-        with m.State("STATE"):     # whether a branch is taken comes from a register: block RAM is late
+        with m.State("STATE"):
+            # Whether a branch is taken comes from a register: block RAM is late.
             m.d.sync += stack.killed.eq(state.kill)
             m.next = "LOAD"
         with m.State("READ"):
             self._read_state(m)
             m.next = "LOAD"
         with m.State("LOAD"):
-            m.d.sync += [
-                self._top.eq(state.depth), self._calls.eq(state.calls), self._lines.eq(state.lines + whole),
-                self._dirty.eq(state.dirty + whole), self._granule.eq(0)]
+            m.d.sync += Assert(state.dirty <= state.lines, "a dirty line is not on chip")
+            m.d.sync += self._depth.eq(state.depth)
+            m.d.sync += self._calls.eq(state.calls)
+            m.d.sync += self._lines.eq(state.lines + is_line_end)
+            m.d.sync += self._dirty.eq(state.dirty + is_line_end)
+            m.d.sync += self._granule.eq(0)
             m.next = "DECIDE"
 
-    def _decide(self, m: Module) -> None:
-        """What is asked."""
-        stack, asked, state, sizes, top = self.stack, self.stack.request.payload, self._state, self._sizes, self._top
-        operand, missing, over, trap = asked.operand, self._missing, Signal(), Signal()
-        enters = self._asks(StackOperation.SET_MODE)
-        counts = self._asks(*_COUNTS)
-        # Without a region the tokens on chip are all, in any mode: whole steps, or a part of one.
-        whole = min(self._free_bits, STEP_BITS)
-        part = top[whole:STEP_BITS]
-        low = Cat(top[:whole], part | (~sizes.memory).replicate(len(part)))
-        begins = (asked.pair & low.all()) | (enters & (low > (1 << STEP_BITS) - TOKENS_PER_LINE))
-        m.d.comb += [
-            trap.eq(Mux(sizes.memory, state.trap | enters, steps_on_chip(self.params) > 1)),
-            over.eq((Cat(begins, top[STEP_BITS:]) > Cat(Const(0, 1), trap, sizes.less))
-                    | (part.any() & ~sizes.memory))]
+    def _limit(self, m: Module) -> None:
+        """Whether the stack has room for what the request pushes: a token, a pair, or a trap frame
+        with the holes under it. Without a region the tokens on chip are all, in any mode: whole
+        steps, or a part of one."""
+        request = self.stack.request.payload
+        depth = self._depth
+        has_memory = self._sizes.memory
+        enters = self._is(StackOperation.SET_MODE)
+        whole_bits = min(self._slot_bits, STEP_BITS)
+        part = depth[whole_bits:STEP_BITS]
+        low = Cat(depth[:whole_bits], part | (~has_memory).replicate(len(part)))
+        pair_crosses_step = request.pair & low.all()
+        frame_crosses_step = enters & (low > (1 << STEP_BITS) - TOKENS_PER_LINE)
+        steps = Cat(pair_crosses_step | frame_crosses_step, depth[STEP_BITS:])
+        limit = Cat(Const(0, 1), self._has_reserve, self._sizes.less)
+        with m.If(has_memory):
+            m.d.comb += self._has_reserve.eq(self._state.trap | enters)
+            m.d.comb += self._overflows.eq(steps > limit)
+        with m.Else():
+            m.d.comb += self._has_reserve.eq(steps_on_chip(self.params) > 1)
+            m.d.comb += self._overflows.eq((steps > limit) | part.any())
 
+    def _decide(self, m: Module) -> None:
+        """What the operation is; it may be decided again after a line has moved."""
+        stack = self.stack
+        request = stack.request.payload
+        state = self._state
+        sizes = self._sizes
         with m.State("DECIDE"):
             m.next = "DONE"
-            with m.If(asked.enable), m.Switch(asked.operation):
+            with m.If(request.enable), m.Switch(request.operation):
                 with m.Case(*_PUSHES):
-                    with m.If(counts & sizes.checks_calls & (state.calls >= API_CALL_LIMIT)):
-                        with m.If(self._asks(StackOperation.CALL)):
-                            self._fail(m, WarpError.API_STACK_ERROR)
-                        with m.Else():
-                            self._write_state(m, kill=1)
-                    with m.Elif(over):
-                        self._fail(m, WarpError.STACK_OVERFLOW)
-                    with m.Elif(missing & self._lost):
-                        self._fail(m, WarpError.MMU_FAULT)
-                    with m.Elif(missing):
-                        self._move(m, 0)
-                    with m.Elif(self._is_whole & (state.dirty == self.params.stack_lines)):
-                        self._move(m, 1)
-                    with m.Else():
-                        self._write_token(m, top, 0, asked.mask, asked.kind)
-                        m.next = "PUSH"
+                    self._decide_push(m)
                 with m.Case(StackOperation.SET_MODE):
-                    self._write_state(m, trap=operand[0])
-                    with m.If(operand[0] & (over | missing)):
-                        self._write_state(m, trap=~operand[1])
-                        with m.If(over):
-                            self._fail(m, WarpError.STACK_OVERFLOW)
-                        with m.Elif(self._lost):
-                            self._fail(m, WarpError.MMU_FAULT)
-                        with m.Else():
-                            self._write_state(m, trap=state.trap)
-                            self._move(m, 0)
+                    self._set_mode(m)
                 with m.Case(StackOperation.GET_POINTER):
                     m.next = "ROUND"
                 with m.Case(StackOperation.SET_POINTER):
-                    m.d.sync += [top.eq(operand), self._calls.eq(operand[POINTER_CALLS:]), self._lines.eq(1),
-                                 self._dirty.eq(0)]
+                    m.d.sync += self._depth.eq(request.operand)
+                    m.d.sync += self._calls.eq(request.operand[POINTER_CALLS:])
+                    m.d.sync += self._lines.eq(1)
+                    m.d.sync += self._dirty.eq(0)
                     m.next = "CLAMP"
                 with m.Case(StackOperation.SET_BASE):
-                    m.d.comb += [self.places.writes.eq(1), self.places.to.eq(Cat(Const(0, 1), asked.warp)),
-                                 self.places.word.eq(stack.configuration.base)]
+                    self._write_place(m, _BASE, stack.configuration.base)
                 with m.Case(StackOperation.WRITE_BACK):
-                    with m.If(sizes.memory & missing & ~self._lost):
-                        self._move(m, 0)
+                    with m.If(sizes.memory & self._top_line_is_missing & ~self._fill_failed):
+                        self._start_fill(m)
                     with m.Elif(sizes.memory & (state.dirty != 0)):
-                        self._move(m, 1)
+                        self._start_spill(m)
                 with m.Case(StackOperation.LAUNCH):
-                    m.d.comb += [self.places.writes.eq(1), self.places.to.eq(Cat(Const(0, 1), asked.warp)),
-                                 self.places.word.eq(stack.configuration.base)]
+                    self._write_place(m, _BASE, stack.configuration.base)
                     m.next = "LAUNCH"
                 with m.Case(StackOperation.CLEAR):
                     m.d.sync += self._empty.eq(1)
                     m.next = "EMPTY"
                 with m.Case(*_UNWINDS):
                     m.next = "WALK"
-                    with m.If(self._asks(StackOperation.RESTORE) & state.trap):
+                    with m.If(self._is(StackOperation.RESTORE) & state.trap):
                         self._write_state(m, trap=0)
                         m.next = "READ"
-        with m.State("PUSH"):
-            self._write_token(m, top, 1, operand, counts)
-            m.d.comb += [stack.pushed.valid.eq(1), self._rises.eq(1)]
-            m.d.sync += [top.eq(self._next), self._calls.eq(self._calls + counts)]
-            m.next = "COMMIT"
-        with m.State("CLAMP"):
-            with m.If(~sizes.memory):
-                m.d.sync += [top.eq(0), self._error.eq(WarpError.STACK_ERROR)]
-            with m.Elif(over):
-                m.d.sync += top.eq(Cat(Const(~0, STEP_BITS), trap, sizes.less))
-            m.next = "ROUND"
-        with m.State("ROUND"):
-            m.d.comb += self._rises.eq(1)
-            with m.If(self._is_whole):
-                m.next = "DONE"
-                with m.If(self._asks(StackOperation.SET_POINTER)):
-                    m.next = "COMMIT"
+
+    def _decide_push(self, m: Module) -> None:
+        """A push that needs a line to move is decided again after that. The token's mask is
+        written here, its pc in the next step."""
+        request = self.stack.request.payload
+        state = self._state
+        is_counted = self._is(*_COUNTS)
+        is_at_limit = self._sizes.checks_calls & (state.calls >= API_CALL_LIMIT)
+        all_are_dirty = state.dirty == self.params.stack_lines
+        with m.If(is_counted & is_at_limit):
+            with m.If(self._is(StackOperation.CALL)):
+                self._fail(m, WarpError.API_STACK_ERROR)
             with m.Else():
-                m.d.sync += top.eq(self._next)
-        with m.State("LAUNCH"):
-            size, on_chip = stack.configuration.size, (steps_on_chip(self.params) - 1) // 2
-            m.d.comb += [
-                self.places.writes.eq(1), self.places.to.eq(Cat(Const(1, 1), asked.warp)),
-                self.places.word.eq(stack.configuration.local), self.states.writes.eq(1),
-                self.states.to.eq(Cat(Const(1, 1), asked.warp)),
-                self.states.word.eq(Cat(Mux(size == 0, on_chip, (size - 1)[:CRS_GRANULE_BITS]), size != 0,
-                                        stack.configuration.check_calls))]
-            m.next = "EMPTY"
-        with m.State("EMPTY"):
-            m.d.sync += [top.eq(0), self._calls.eq(0), self._lines.eq(1), self._dirty.eq(0)]
+                self._write_state(m, kill=1)
+        with m.Elif(self._overflows):
+            self._fail(m, WarpError.STACK_OVERFLOW)
+        with m.Elif(self._top_line_is_missing & self._fill_failed):
+            self._fail(m, WarpError.MMU_FAULT)
+        with m.Elif(self._top_line_is_missing):
+            self._start_fill(m)
+        with m.Elif(self._is_line_end & all_are_dirty):
+            self._start_spill(m)
+        with m.Else():
+            self._write_token(m, self._depth, _MASK, request.mask, request.kind)
+            m.next = "PUSH"
+
+    def _set_mode(self, m: Module) -> None:
+        """Bit 0 of the operand enters the trap handler, with bit 1 only if its frame has room."""
+        operand = self.stack.request.payload.operand
+        enters = operand[0]
+        enters_anyway = ~operand[1]
+        with m.If(enters & self._overflows):
+            self._write_state(m, trap=enters_anyway)
+            self._fail(m, WarpError.STACK_OVERFLOW)
+        with m.Elif(enters & self._top_line_is_missing & self._fill_failed):
+            self._write_state(m, trap=enters_anyway)
+            self._fail(m, WarpError.MMU_FAULT)
+        with m.Elif(enters & self._top_line_is_missing):
+            self._start_fill(m)
+        with m.Else():
+            self._write_state(m, trap=enters)
+
+    def _push(self, m: Module) -> None:
+        is_counted = self._is(*_COUNTS)
+        with m.State("PUSH"):
+            self._write_token(
+                m, self._depth, _PC, self.stack.request.payload.operand, is_counted)
+            m.d.comb += self.stack.pushed.valid.eq(1)
+            m.d.comb += self._counts_up.eq(1)
+            m.d.sync += self._depth.eq(self._next_depth)
+            m.d.sync += self._calls.eq(self._calls + is_counted)
             m.next = "COMMIT"
 
-    def _unwind(self, m: Module) -> None:
-        """One token after the other. Nothing is lost before the outcome is known: where the warp's state is, there is
-        what an error leaves."""
-        stack, state, tokens, next_ = self.stack, self._state, self.tokens, self._next
-        quad, frame = self._asks(StackOperation.POP_QUAD), self._asks(StackOperation.RESTORE)
-        kind, framed, counted, pc = Signal(TokenKind), Signal(), Signal(), Signal(_ALIGNMENT_BITS, name="low_pc")
-        place, halts, fits = next_[:PLACE_BITS], Signal(), Signal()
-        holes = Signal(HOLE_BITS)
-        m.d.comb += [
-            kind.as_value().eq(tokens.out.note),
-            fits.eq(Mux(quad, kind == TokenKind.QUAD, kind.as_value() < TokenKind.QUAD.value)),
-            halts.eq(Mux(frame, (kind == TokenKind.TRAP) & (place == 0), kind != TokenKind.NONE))]
+    def _set_pointer(self, m: Module) -> None:
+        """A pointer that is set is at most the limit; what is set or read is a whole number of
+        lines."""
+        highest = Cat(Const(~0, STEP_BITS), self._has_reserve, self._sizes.less)
+        with m.State("CLAMP"):
+            with m.If(~self._sizes.memory):
+                m.d.sync += self._depth.eq(0)
+                m.d.sync += self._error.eq(WarpError.STACK_ERROR)
+            with m.Elif(self._overflows):
+                m.d.sync += self._depth.eq(highest)
+            m.next = "ROUND"
+        with m.State("ROUND"):
+            m.d.comb += self._counts_up.eq(1)
+            with m.If(~self._is_line_end):
+                m.d.sync += self._depth.eq(self._next_depth)
+            with m.Elif(self._is(StackOperation.SET_POINTER)):
+                m.next = "COMMIT"
+            with m.Else():
+                m.next = "DONE"
+
+    def _launch(self, m: Module) -> None:
+        """A new warp's sizes; the stack is empty."""
+        configuration = self.stack.configuration
+        has_region = configuration.size != 0
+        granules_on_chip_less_1 = (steps_on_chip(self.params) - 1) // 2
+        less = Mux(
+            has_region, (configuration.size - 1)[:CRS_GRANULE_BITS], granules_on_chip_less_1)
+        with m.State("LAUNCH"):
+            self._write_place(m, _LOCAL_SIZE, configuration.local)
+            m.d.comb += self.states.write_enable.eq(1)
+            m.d.comb += self.states.write_address.eq(Cat(Const(_SIZES, 1), self._warp))
+            m.d.comb += self.states.write_data.eq(
+                Cat(less, has_region, configuration.check_calls))
+            m.next = "EMPTY"
+        with m.State("EMPTY"):
+            m.d.sync += self._depth.eq(0)
+            m.d.sync += self._calls.eq(0)
+            m.d.sync += self._lines.eq(1)
+            m.d.sync += self._dirty.eq(0)
+            m.next = "COMMIT"
+
+    def _walk(self, m: Module) -> None:
+        """An unwind looks at one token after the other. Nothing is lost before the outcome is
+        known: an error leaves the warp's state as it was written last."""
         with m.State("WALK"):
-            with m.If(self._top == 0):
-                m.d.comb += stack.looks.eq(1)
+            with m.If(self._depth == 0):
+                m.d.comb += self.stack.looks.eq(1)
                 m.next = "BOTTOM"
             with m.Elif(self._next_lines != 0):
-                self._read_token(m, next_, 1)
-                m.next = "NOTE"
-            with m.Elif(self._lost):
+                self._read_token(m, self._next_depth, Const(_PC, 1))
+                m.next = "READ_PC"
+            with m.Elif(self._fill_failed):
                 self._fail(m, WarpError.MMU_FAULT)
             with m.Else():
                 m.d.comb += self.events.miss.eq(1)
-                m.d.sync += self._spills.eq(state.dirty != 0)
+                m.d.sync += self._spills.eq(self._state.dirty != 0)
                 m.next = "BASE"
-        with m.State("NOTE"):
-            m.d.sync += [counted.eq(tokens.out.note[0]), pc.eq(tokens.out.bits)]
-            self._read_token(m, next_, 0)
-            m.next = "LOOK"
-        with m.State("LOOK"):
-            m.d.sync += [framed.eq((kind == TokenKind.MASKS) & (framed | (place == LAST_PLACE))),
-                         self._calls.eq(self._calls - (counted & (kind == TokenKind.RETURN)))]
-            with m.If(~halts):
-                m.next = "PASS"
-            with m.Elif(Mux(frame, ~framed, ~fits)):
+
+    def _judge(self, m: Module) -> None:
+        """Whether a token ends the unwind: it is one that the unwind stops at, and threads go on
+        there. Then the holes under a frame are popped, too."""
+        stack = self.stack
+        token = self.tokens.read_data
+        is_quad = self._is(StackOperation.POP_QUAD)
+        is_restore = self._is(StackOperation.RESTORE)
+        next_depth = self._next_depth
+        place = next_depth[:PLACE_BITS]
+        line = next_depth[PLACE_BITS:]
+
+        pc_alignment = Signal(_ALIGNMENT_BITS, name="pc_alignment")
+        is_counted = Signal(name="is_counted")
+        pending_holes = Signal(HOLE_BITS, name="pending_holes")
+        continues_frame = self._in_frame | (place == LAST_PLACE)
+        has_holes = is_restore & (line != 0)
+        must_revive = is_quad | is_restore
+        is_misaligned = pc_alignment[HOLE_BITS:].any() | (
+            pc_alignment[:HOLE_BITS].any() & ~is_restore)
+
+        with m.State("READ_PC"):
+            m.d.sync += is_counted.eq(token.note[0])
+            m.d.sync += pc_alignment.eq(token.bits)
+            self._read_token(m, next_depth, Const(_MASK, 1))
+            m.next = "READ_MASK"
+        with m.State("READ_MASK"):
+            ends_call = is_counted & (self._token_kind == TokenKind.RETURN)
+            m.d.sync += self._in_frame.eq((self._token_kind == TokenKind.MASKS) & continues_frame)
+            m.d.sync += self._calls.eq(self._calls - ends_call)
+            with m.If(~self._stops):
+                m.next = "POP"
+            with m.Elif(self._is_wrong_kind):
                 self._fail(m, WarpError.STACK_ERROR)
             with m.Else():
                 m.d.comb += stack.looks.eq(1)
-                m.next = "JUDGE"
-        with m.State("JUDGE"):
-            m.d.comb += self._judges.eq(1)
-            with m.If(self._ends):
-                m.next = "VERDICT"
-        with m.State("VERDICT"):
-            with m.If(self._passed | ((quad | frame) & ~self._alive)):
+                m.next = "COMPARE"
+        with m.State("COMPARE"):
+            m.d.comb += self._compares.eq(1)
+            with m.If(self._is_last_step):
+                m.next = "COMPARED"
+        with m.State("COMPARED"):
+            with m.If(self._some_passed | (must_revive & ~self._some_revived)):
                 self._fail(m, WarpError.STACK_ERROR)
-            with m.Elif(~self._alive):
-                m.next = "PASS"
-            with m.Elif(~quad & (pc[HOLE_BITS:].any() | (pc[:HOLE_BITS].any() & ~frame))):
+            with m.Elif(~self._some_revived):
+                m.next = "POP"
+            with m.Elif(~is_quad & is_misaligned):
                 self._fail(m, WarpError.MISALIGNED_PC)
             with m.Else():
-                self._read_token(m, next_, 1)
-                m.d.sync += [
-                    self._resume.eq(1), self._kind.eq(kind), self._frame.eq(next_[PLACE_BITS:]),
-                    holes.eq(pc & (frame & (next_[PLACE_BITS:] != 0)).replicate(HOLE_BITS))]
+                self._read_token(m, next_depth, Const(_PC, 1))
                 m.d.comb += self.events.hit.eq(1)
-                m.next = "PASS"
-        with m.State("PASS"):
-            m.d.sync += [self._top.eq(next_), self._lines.eq(self._next_lines), self._dirty.eq(self._next_dirty)]
+                m.d.sync += self._resume.eq(1)
+                m.d.sync += self._kind.eq(self._token_kind)
+                m.d.sync += self._frame_slot.eq(line)
+                m.d.sync += pending_holes.eq(pc_alignment & has_holes.replicate(HOLE_BITS))
+                m.next = "POP"
+        with m.State("POP"):
+            m.d.sync += self._depth.eq(next_depth)
+            m.d.sync += self._lines.eq(self._next_lines)
+            m.d.sync += self._dirty.eq(self._next_dirty)
             with m.If(~self._resume):
                 m.next = "WALK"
-            with m.Elif(holes != 0):
-                m.d.sync += holes.eq(holes - 1)
+            with m.Elif(pending_holes != 0):
+                m.d.sync += pending_holes.eq(pending_holes - 1)
             with m.Else():
                 m.next = "COMMIT"
-        with m.State("BOTTOM"), m.If(self._ends):
-            m.next = "BOTTOMED"
-        with m.State("BOTTOMED"):
-            with m.If(quad | frame | self._stuck):
+
+    def _reach_bottom(self, m: Module) -> None:
+        """No token has ended the unwind: the warp ends, unless threads wait for one."""
+        must_find_token = self._is(StackOperation.POP_QUAD, StackOperation.RESTORE)
+        with m.State("BOTTOM"), m.If(self._is_last_step):
+            m.next = "BOTTOM_COMPARED"
+        with m.State("BOTTOM_COMPARED"):
+            with m.If(must_find_token | self._some_stuck):
                 self._fail(m, WarpError.STACK_ERROR)
             with m.Else():
-                with m.If(self._returned):
+                with m.If(self._some_returned):
                     m.d.sync += self._error.eq(WarpError.RET_EMPTY_STACK_ERROR)
                 m.d.sync += self._empty.eq(1)
                 m.next = "EMPTY"
 
-    def _leave(self, m: Module) -> None:
-        """What an operation leaves, if it leaves anything. A topmost line that has room is dirty, whatever memory has
-        behind its tokens."""
-        stack, asked, whole, state = self.stack, self.stack.request.payload, self._is_whole, self._state
-        sets, pushes = self._asks(StackOperation.SET_POINTER), self._asks(*_PUSHES)
-        prepares, launches = self._asks(StackOperation.PREPARE_CALL), self._asks(StackOperation.LAUNCH)
+    def _commit(self, m: Module) -> None:
+        """Writes the state that an operation leaves. A topmost line that has room is dirty,
+        whatever memory has behind its tokens."""
+        request = self.stack.request.payload
+        state = self._state
+        is_push = self._is(*_PUSHES)
+        is_launch = self._is(StackOperation.LAUNCH)
+        clears_kill = self._is(StackOperation.PREPARE_CALL) | is_launch | self._empty
         all_lines = self.params.stack_lines
-        dirty = Cat(self._dirty[0] | (self._dirty == 0) & (self._lines != 0), self._dirty[1:])
-        m.d.comb += stack.result.value.eq(Mux(
-            self._asks(StackOperation.GET_BASE), self.places.out,
-            Cat(self._top, Const(0, POINTER_CALLS - DEPTH_BITS), self._calls, state.kill)))
+        kill = Mux(
+            self._is(StackOperation.SET_POINTER), request.operand[-1], state.kill & ~clears_kill)
+        lines = Mux(
+            is_push, Mux(self._lines > all_lines, all_lines, self._lines), self._next_lines)
+        top_is_dirty = self._dirty[0] | (self._dirty == 0) & (self._lines != 0)
+        dirty = Mux(
+            ~is_push & self._is_line_end, self._next_dirty, Cat(top_is_dirty, self._dirty[1:]))
         with m.State("COMMIT"):
             self._write_state(
-                m, depth=self._top, calls=self._calls,
-                kill=Mux(sets, asked.operand[-1], state.kill & ~(prepares | launches | self._empty)),
-                trap=state.trap & ~launches,
-                lines=Mux(pushes, Mux(self._lines > all_lines, all_lines, self._lines), self._next_lines),
-                dirty=Mux(~pushes & whole, self._next_dirty, dirty))
-            m.d.comb += self.committed.valid.eq(~pushes)
+                m, depth=self._depth, calls=self._calls, kill=kill, trap=state.trap & ~is_launch,
+                lines=lines, dirty=dirty)
+            m.d.comb += self.committed.valid.eq(~is_push)
             m.next = "DONE"
         with m.State("DONE"):
-            m.d.comb += stack.request.ready.eq(1)
+            m.d.comb += self.stack.request.ready.eq(1)
             m.next = "IDLE"
 
-    def _address(self, m: Module) -> None:
-        """Where a line lies: the base of the warp's memory, behind its threads', and so many granules further."""
-        port, state, places, line, asked = (
-            self.port.request, self._state, self.places, self._line, self.stack.request.payload)
-        room = state.depth[:PLACE_BITS] != 0
-        self._granule = granule = Signal(BLOCK_ADDRESS_BITS, name="granule", reset_less=True)
-        self._adds_line = adds_line = Signal(name="adds_line")
-        self._sum = Signal(BLOCK_ADDRESS_BITS, name="sum")
-        m.d.comb += [
-            line.eq(Mux(self._spills, state.depth[PLACE_BITS:] - (state.dirty - room), self._next[PLACE_BITS:])),
-            self._sum.eq(granule + Mux(adds_line, line[_GRANULE_LINE_BITS:], places.out)),
-            port.payload.write.eq(self._spills), port.payload.tag.eq(asked.warp), port.payload.beat.eq(self._beat),
-            port.payload.address.eq(Cat(line[:_GRANULE_LINE_BITS], granule)), port.payload.mask.eq(~0)]
-
-    def _spill(self, m: Module) -> None:
-        """The lowest dirty line goes to memory, token by token; those that are not on the stack as zeros, which is
-        NONE."""
-        port, state, tokens, beat, asked = (
-            self.port, self._state, self.tokens, self._beat, self.stack.request.payload)
-        content, counted, kind = Signal(8 * BEAT_BYTES, reset_less=True), Signal(), Signal(4)
-        # The first beat of a token, and its second one.
-        second: Any = Signal(MemoryToken)
-        first: Any = data.View(MemoryToken, Cat(content, second.as_value()[8 * BEAT_BYTES:]))
-        room = state.depth[:PLACE_BITS] != 0
-        number = Cat(beat[1:], self._line[:self.params.stack_slot_bits])
-        keep = ~(room & (state.dirty == 1) & (beat[1:] >= state.depth[:PLACE_BITS]))
-        m.d.comb += [
-            port.request.payload.data.eq(content), second.counted.eq(counted), second.kind.eq(kind)]
+    def _find_line(self, m: Module) -> None:
+        """Adds up the granule of the line that moves; what is read there is the warp's base, then
+        the size of what lies before the stack."""
         with m.State("BASE"):
-            m.d.comb += [self.places.at.eq(Cat(Const(1, 1), asked.warp)), self.places.reads.eq(1)]
-            m.d.sync += [self._granule.eq(self._sum), self._beat.eq(0)]
+            m.d.comb += self.places.read_enable.eq(1)
+            m.d.comb += self.places.read_address.eq(Cat(Const(_LOCAL_SIZE, 1), self._warp))
+            m.d.sync += self._granule.eq(self._granule_sum)
+            m.d.sync += self._beat.eq(0)
             m.next = "LOCAL"
         with m.State("LOCAL"):
-            m.d.sync += self._granule.eq(self._sum)
+            m.d.sync += self._granule.eq(self._granule_sum)
             m.next = "LINE"
         with m.State("LINE"):
             m.d.comb += self._adds_line.eq(1)
-            m.d.sync += self._granule.eq(self._sum)
-            m.next = "ASK"
+            m.d.sync += self._granule.eq(self._granule_sum)
             with m.If(self._spills):
                 m.next = "SEND_PC"
+            with m.Else():
+                m.next = "REQUEST_FILL"
+
+    def _spill(self, m: Module) -> None:
+        """The lowest dirty line goes to memory, token by token, of two beats each; those that are
+        not on the stack as zeros, which is NONE."""
+        port = self.port
+        state = self._state
+        beat = self._beat
+        token = self.tokens.read_data
+        content = Signal(_BEAT_BITS, name="content", reset_less=True)
+        is_counted = Signal(name="spilled_is_counted")
+        kind = Signal(4, name="spilled_kind")
+        second_beat: Any = Signal(MemoryToken, name="second_beat")
+        second_content = second_beat.as_value()[_BEAT_BITS:]
+        first_beat: Any = data.View(MemoryToken, Cat(content, second_content))
+        token_place = beat[1:]
+        number = Cat(token_place, self._line[:self.params.stack_slot_bits])
+        depth_in_line = state.depth[:PLACE_BITS]
+        is_top_line = (depth_in_line != 0) & (state.dirty == 1)
+        is_on_stack = ~(is_top_line & (token_place >= depth_in_line))
+        m.d.comb += port.request.payload.data.eq(content)
+        m.d.comb += second_beat.counted.eq(is_counted)
+        m.d.comb += second_beat.kind.eq(kind)
         with m.State("SEND_PC"):
-            self._read_token(m, number, 1)
+            self._read_token(m, number, Const(_PC, 1))
             m.next = "SEND_MASK"
         with m.State("SEND_MASK"):
-            m.d.sync += [first.pc.eq(Mux(keep, tokens.out.bits, 0)), counted.eq(tokens.out.note[0] & keep)]
-            self._read_token(m, number, 0)
+            m.d.sync += first_beat.pc.eq(Mux(is_on_stack, token.bits, 0))
+            m.d.sync += is_counted.eq(token.note[0] & is_on_stack)
+            self._read_token(m, number, Const(_MASK, 1))
             m.next = "SEND_KIND"
         with m.State("SEND_KIND"):
-            m.d.sync += [first.mask.eq(Mux(keep, tokens.out.bits, 0)), kind.eq(Mux(keep, tokens.out.note, 0))]
+            m.d.sync += first_beat.mask.eq(Mux(is_on_stack, token.bits, 0))
+            m.d.sync += kind.eq(Mux(is_on_stack, token.note, 0))
             m.next = "SEND"
         with m.State("SEND"):
             m.d.comb += port.request.valid.eq(1)
             with m.If(port.request.ready):
-                m.d.sync += [beat.eq(beat + 1), content.eq(second.as_value()[8 * BEAT_BYTES:])]
+                m.d.sync += beat.eq(beat + 1)
+                m.d.sync += content.eq(second_content)
                 with m.If(beat.all()):
                     m.d.comb += self.events.spill.eq(1)
                     m.next = "WRITTEN"
@@ -494,22 +761,20 @@ class SerialStack(Component):
                 m.d.comb += self.write_fault.valid.eq(port.response.payload.error)
                 self._write_state(m, dirty=state.dirty - 1)
                 m.next = "MOVED"
-        with m.State("MOVED"):
-            self._read_state(m)
-            m.d.sync += self._granule.eq(0)
-            m.next = "LOAD"
-            with m.If(self._asks(*_UNWINDS)):
-                m.next = "WALK"
 
     def _fill(self, m: Module) -> None:
-        """A line comes from memory: of an unwind, which has left all lines behind that were on chip, or the topmost
-        one, which has room."""
-        port, answer, unwinds, whole = (
-            self.port, self.port.response.payload, self._asks(*_UNWINDS), self._is_whole)
-        came, number = Signal(8 * BEAT_BYTES), Cat(answer.beat[1:], self._line[:self.params.stack_slot_bits])
-        token: Any = data.View(MemoryToken, Cat(came, answer.data))
-        known = token.kind.matches(*(each.value for each in TokenKind if each is not TokenKind.ILLEGAL))
-        with m.State("ASK"):
+        """A line comes from memory: of an unwind, which has walked all lines that were on chip, or
+        the topmost one, which has room."""
+        port = self.port
+        answer = port.response.payload
+        is_unwind = self._is(*_UNWINDS)
+        first_beat = Signal(_BEAT_BITS, name="filled_first_beat")
+        number = Cat(answer.beat[1:], self._line[:self.params.stack_slot_bits])
+        token: Any = data.View(MemoryToken, Cat(first_beat, answer.data))
+        kinds = [each.value for each in TokenKind if each is not TokenKind.ILLEGAL]
+        kind = Mux(token.kind.matches(*kinds), token.kind, TokenKind.ILLEGAL.value)
+        tops_stack = ~is_unwind & ~self._fill_failed
+        with m.State("REQUEST_FILL"):
             m.d.comb += port.request.valid.eq(1)
             with m.If(port.request.ready):
                 m.d.comb += self.events.fill.eq(1)
@@ -517,19 +782,28 @@ class SerialStack(Component):
         with m.State("RECEIVE"):
             m.d.comb += port.response.ready.eq(~answer.beat[0])
             with m.If(port.response.valid & ~answer.beat[0]):
-                m.d.sync += came.eq(answer.data)
+                m.d.sync += first_beat.eq(answer.data)
             with m.Elif(port.response.valid):
-                self._write_token(m, number, 1, token.pc, token.counted)
+                self._write_token(m, number, _PC, token.pc, token.counted)
                 m.next = "RECEIVE_MASK"
         with m.State("RECEIVE_MASK"):
             m.d.comb += port.response.ready.eq(1)
-            self._write_token(m, number, 0, token.mask, Mux(known, token.kind, TokenKind.ILLEGAL.value))
-            m.d.sync += self._lost.eq(answer.error)
-            m.next = "RECEIVE"
+            self._write_token(m, number, _MASK, token.mask, kind)
+            m.d.sync += self._fill_failed.eq(answer.error)
             with m.If(ends_answer(answer)):
                 m.next = "FILLED"
+            with m.Else():
+                m.next = "RECEIVE"
         with m.State("FILLED"):
-            self._write_state(m, lines=~unwinds & ~self._lost, dirty=~unwinds & ~self._lost)
-            with m.If(~self._lost):
-                m.d.sync += [self._lines.eq(whole + 1), self._dirty.eq(whole)]
+            self._write_state(m, lines=tops_stack, dirty=tops_stack)
+            with m.If(~self._fill_failed):
+                m.d.sync += self._lines.eq(self._is_line_end + 1)
+                m.d.sync += self._dirty.eq(self._is_line_end)
             m.next = "MOVED"
+        with m.State("MOVED"):
+            self._read_state(m)
+            m.d.sync += self._granule.eq(0)
+            with m.If(is_unwind):
+                m.next = "WALK"
+            with m.Else():
+                m.next = "LOAD"

@@ -3,8 +3,9 @@
 ============ ==========================================================================
 module       content
 ============ ==========================================================================
-unit         the steps of an instruction
+unit         the states of an instruction
 accumulator  the adder
+subwords     bytes and halves of words
 words        words of shared memory and of memory
 ============ ==========================================================================
 """

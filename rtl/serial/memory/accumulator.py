@@ -1,32 +1,36 @@
 """The one adder of the serial memory unit: addresses, bounds, atomic operations."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import enum
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.pick import pick
+from rtl.isa.syntax import WORD_BITS
 from rtl.sums import sum_with_carry
 
-__all__ = ["Accumulator", "Combination", "Step"]
+__all__ = ["REGISTER_BITS", "Accumulator", "Combination", "Update"]
+
+REGISTER_BITS = WORD_BITS // 2
+"""Width of a register, and of the accumulator."""
+_LOW_BITS = 4
 
 
-class Step(enum.Enum, shape=2):
-    """What becomes of the accumulator."""
+class Update(enum.Enum, shape=2):
+    """What the accumulator becomes in the next cycle."""
 
-    STAY = 0
+    HOLD = 0
     CLEAR = 1
     SUM = 2
     COMBINE = 3
 
 
 class Combination(enum.Enum, shape=2):
-    """What is made of it and of a word."""
+    """What COMBINE makes of the accumulator and a word."""
 
     AND = 0
     OR = 1
     XOR = 2
-    TAKE = 3
+    WORD = 3
     """The word."""
 
 
@@ -35,37 +39,59 @@ class Accumulator(Component):
 
     Members
     -------
-    step, combination : In(Step), In(Combination)
-        What it becomes in the next cycle.
+    update, combination : In(Update), In(Combination)
     word : In(32)
-    adds, inverts, term, carry : In(1), In(1), In(32), In(1)
-        What is added: the word if it ``adds``, else 0; all bits of that inverted; the term, where that is 0; the carry.
-    value, total, above : Out(32), Out(32), Out(1)
-        The word that it holds, the sum, and its carry.
-    set_low, clear_low : In(4)
-        Bits that are 1, and then those that are 0, in place of its lowest ones in the sum.
+    add_word, invert, term, carry_in : In(1), In(1), In(32), In(1)
+        The addend: ``word`` if ``add_word``, else 0; then all bits inverted if ``invert``; or the
+        ``term``, which is 0 if the word is added or inverted.
+    set_low, clear_low : In(4), In(4)
+        In the sum these bits among the lowest ones of the accumulator are 1, or else 0.
+    value, total, carry_out : Out(32), Out(32), Out(1)
+        The accumulator; the sum, without registers.
     """
 
     def __init__(self) -> None:
         super().__init__({
-            "step": In(Step), "combination": In(Combination), "word": In(32), "adds": In(1), "inverts": In(1),
-            "term": In(32), "carry": In(1), "set_low": In(4), "clear_low": In(4), "value": Out(32), "total": Out(32),
-            "above": Out(1)})
+            "update": In(Update),
+            "combination": In(Combination),
+            "word": In(REGISTER_BITS),
+            "add_word": In(1),
+            "invert": In(1),
+            "term": In(REGISTER_BITS),
+            "carry_in": In(1),
+            "set_low": In(_LOW_BITS),
+            "clear_low": In(_LOW_BITS),
+            "value": Out(REGISTER_BITS),
+            "total": Out(REGISTER_BITS),
+            "carry_out": Out(1),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        value, word, total = self.value, self.word, Signal(33)
-        own = Cat((value[:4] | self.set_low) & ~self.clear_low, value[4:])
-        addend = (Mux(self.adds, word, 0) ^ self.inverts.replicate(32)) | self.term
-        m.d.comb += [
-            total.eq(sum_with_carry(own, addend, self.carry)), self.total.eq(total[:32]),
-            self.above.eq(total[32])]
-        with m.Switch(self.step):
-            with m.Case(Step.CLEAR):
-                m.d.sync += value.eq(0)
-            with m.Case(Step.SUM):
-                m.d.sync += value.eq(self.total)
-            with m.Case(Step.COMBINE):
-                m.d.sync += value.eq(pick((value & word, value | word, value ^ word, word),
-                                          self.combination.as_value()))
+        self._add(m)
+        with m.Switch(self.update):
+            with m.Case(Update.CLEAR):
+                m.d.sync += self.value.eq(0)
+            with m.Case(Update.SUM):
+                m.d.sync += self.value.eq(self.total)
+            with m.Case(Update.COMBINE):
+                self._combine(m)
         return m
+
+    def _add(self, m: Module) -> None:
+        low = (self.value[:_LOW_BITS] | self.set_low) & ~self.clear_low
+        augend = Cat(low, self.value[_LOW_BITS:])
+        word = Mux(self.add_word, self.word, 0) ^ self.invert.replicate(REGISTER_BITS)
+        m.d.comb += Cat(self.total, self.carry_out).eq(
+            sum_with_carry(augend, word | self.term, self.carry_in))
+
+    def _combine(self, m: Module) -> None:
+        with m.Switch(self.combination):
+            with m.Case(Combination.AND):
+                m.d.sync += self.value.eq(self.value & self.word)
+            with m.Case(Combination.OR):
+                m.d.sync += self.value.eq(self.value | self.word)
+            with m.Case(Combination.XOR):
+                m.d.sync += self.value.eq(self.value ^ self.word)
+            with m.Case(Combination.WORD):
+                m.d.sync += self.value.eq(self.word)

@@ -1,8 +1,6 @@
 """Words of shared memory and of memory, one at a time."""
 
-from typing import Any
-
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Signal, Value
 from amaranth.lib import memory, stream
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -14,32 +12,48 @@ from rtl.memory.instruction import OFFSET_BITS, MemoryEvents, memory_tag_bits
 from rtl.params import ADDRESS_BITS, SmParams
 from rtl.wires import IN_BLOCKS
 
-__all__ = ["WordAccess"]
+from .accumulator import REGISTER_BITS
 
-_WORD_AT = 2
-"""Lowest bit of an address that tells words apart."""
-_BEAT_AT = ceil_log2(BEAT_BYTES)
+__all__ = ["BYTE_BITS", "WordAccess"]
+
+_WORD_BYTES = 4
+BYTE_BITS = ceil_log2(_WORD_BYTES)
+"""Lower bits of an address, which tell which byte of its word it is."""
+_BEAT_OFFSET_BITS = ceil_log2(BEAT_BYTES)
 _GRANULE_BITS = 8
-"""A CTA's shared memory begins, and is cleared, in pieces of so many bytes, as a power of two."""
+"""A CTA's shared memory begins at a multiple of a granule, and is cleared by granules; the width of
+an address in one."""
 
 
 class WordAccess(Component):
-    """Reads or writes a word of shared memory, or of memory: then it asks for the whole line, or writes it with all
-    but the word masked.
+    """Reads or writes a word of shared memory, or of memory.
+
+    =============  ======================================  =====================================
+    access         shared memory                           memory
+    =============  ======================================  =====================================
+    read           the word is valid a cycle later, and    the whole line is requested: the word
+                   the access is done                      is valid with its beat, the access
+                                                           done with the last one
+    write          done at once                            all beats are sent, with all bytes but
+                                                           the word's masked; done with the answer
+    =============  ======================================  =====================================
+
+    Two that come at once: a write to shared memory goes before clearing it.
 
     Members
     -------
     valid : In(1)
-        A word is asked for, until it is ``done``; what is asked stays the same.
-    shared, write, place, mask, value : In
-        In shared memory; the address of the word, or of what is in it; the bytes that are written. Both are 0 where
-        nothing is written.
-    comes, word : Out(1), Out(32)
-        The word that is read, before it is ``done`` or in that cycle.
-    done, fault : Out(1)
-        Memory has done it, or tells that nothing is mapped there.
+        A word is requested, until it is ``done``; the request stays the same.
+    is_shared, is_write, address : In(1), In(1), In(40)
+        In shared memory; the address of the word, or of a byte in it.
+    mask, value : In(4), In(32)
+        The bytes that are written. Both are 0 unless something is written.
+    word_valid, word : Out(1), Out(32)
+        The word that was read, when the access is done or before.
+    done, fault : Out(1), Out(1)
+        The access is done; with ``fault`` there is no memory.
     clear : In(stream of clear_request)
-        Shared memory is cleared a word a cycle, when none is written. A transfer tells that it is done.
+        Shared memory to fill with zeros, a word a cycle. Taken when that is done.
     memory : Out(BeatPort)
     events : Out(MemoryEvents)
         But for atomic operations.
@@ -48,69 +62,138 @@ class WordAccess(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "valid": In(1), "shared": In(1), "write": In(1), "place": In(ADDRESS_BITS), "mask": In(4), "value": In(32),
-            "comes": Out(1), "word": Out(32), "done": Out(1), "fault": Out(1),
-            "clear": In(stream.Signature(clear_request(params))), "memory": Out(BeatPort(memory_tag_bits(params))),
-            "events": Out(MemoryEvents)})
+            "valid": In(1),
+            "is_shared": In(1),
+            "is_write": In(1),
+            "address": In(ADDRESS_BITS),
+            "mask": In(_WORD_BYTES),
+            "value": In(REGISTER_BITS),
+            "word_valid": Out(1),
+            "word": Out(REGISTER_BITS),
+            "done": Out(1),
+            "fault": Out(1),
+            "clear": In(stream.Signature(clear_request(params))),
+            "memory": Out(BeatPort(memory_tag_bits(params))),
+            "events": Out(MemoryEvents),
+        })
+        row_bits = params.shared_bits - BYTE_BITS
+        self._shared_word = Signal(REGISTER_BITS, name="shared_word")
+        self._shared_done = Signal(name="shared_done")
+        self._clears = Signal(name="clears")
+        """A word of shared memory is cleared in this cycle."""
+        self._cleared_row = Signal(row_bits, name="cleared_row")
+        self._is_requested = Signal(name="is_requested")
+        """Memory has the whole request, and has yet to answer."""
+        self._memory_done = Signal(name="memory_done")
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        in_shared, shared_word, shared_done = self._shared(m)
-        line_comes, line_word, line_done, line_fault = self._line(m)
-        m.d.comb += [
-            self.word.eq(Mux(self.shared, shared_word, line_word)), self.comes.eq(line_comes | shared_done),
-            self.done.eq(line_done | shared_done), self.fault.eq(line_fault), self.events.shared.eq(in_shared)]
+        self._clear_shared(m)
+        self._access_shared(m)
+        self._request_line(m)
+        self._receive_line(m)
+        m.d.comb += self.done.eq(self._memory_done | self._shared_done)
+        m.d.comb += self.events.shared.eq(self._shared_done)
+        m.d.sync += Assert(
+            self.is_write | ~Cat(self.mask, self.value).any(), "what nobody writes is not 0")
         return m
 
-    def _shared(self, m: Module) -> tuple[Any, Any, Any]:
-        """Shared memory: an access, the word, and that it is done. A word is there a cycle after it is asked for."""
-        bits = self._params.shared_bits
-        row_bits, piece_bits = bits - _WORD_AT, _GRANULE_BITS - _WORD_AT
-        m.submodules.shared = words = memory.Memory(shape=32, depth=1 << row_bits, init=[], attrs=IN_BLOCKS)
-        read, write, word = words.read_port(domain="comb"), words.write_port(granularity=8), Signal(32)
-        asked, row, here = self.valid & self.shared, self.place[_WORD_AT:bits], Signal()
-
-        clear, clearing = self.clear.payload, Signal()
-        cleared, left = Signal(row_bits), Signal(row_bits - piece_bits + 1)
-        clears = clearing & ~self.write & left.any()
-        m.d.comb += self.clear.ready.eq(clearing & ~left.any())
-        with m.If(~clearing):
-            m.d.sync += [
-                clearing.eq(self.clear.valid), cleared.eq(clear.shared_base >> _WORD_AT),
-                left.eq((clear.bytes >> _GRANULE_BITS) + clear.bytes[:_GRANULE_BITS].any())]
-        with m.Elif(clears):
-            m.d.sync += [cleared.eq(cleared + 1), left.eq(left - cleared[:piece_bits].all())]
+    def _clear_shared(self, m: Module) -> None:
+        """A request to clear: its words, while nothing is written; it is taken a cycle after the
+        last one."""
+        request = self.clear.payload
+        granule_row_bits = _GRANULE_BITS - BYTE_BITS
+        is_clearing = Signal()
+        granules = Signal(len(self._cleared_row) - granule_row_bits + 1)
+        ends_granule = self._cleared_row[:granule_row_bits].all()
+        m.d.comb += self._clears.eq(is_clearing & ~self.is_write & granules.any())
+        m.d.comb += self.clear.ready.eq(is_clearing & ~granules.any())
+        with m.If(~is_clearing):
+            m.d.sync += is_clearing.eq(self.clear.valid)
+            m.d.sync += self._cleared_row.eq(request.shared_base >> BYTE_BITS)
+            m.d.sync += granules.eq(
+                (request.bytes >> _GRANULE_BITS) + request.bytes[:_GRANULE_BITS].any())
+        with m.Elif(self._clears):
+            m.d.sync += self._cleared_row.eq(self._cleared_row + 1)
+            m.d.sync += granules.eq(granules - ends_granule)
         with m.Elif(self.clear.ready):
-            m.d.sync += clearing.eq(0)
-        m.d.sync += Assert(~self.clear.valid | ~clear.shared_base[:_GRANULE_BITS].any(),
-                           "shared memory does not begin with a piece")
+            m.d.sync += is_clearing.eq(0)
+        m.d.sync += Assert(
+            ~self.clear.valid | ~request.shared_base[:_GRANULE_BITS].any(),
+            "shared memory does not begin at a multiple of a granule")
 
-        m.d.comb += [
-            read.addr.eq(row), write.addr.eq(Mux(clears, cleared, row)), write.data.eq(self.value),
-            write.en.eq(Mux(asked, self.mask, 0) | clears.replicate(4))]
-        m.d.sync += [word.eq(read.data), here.eq(asked & ~self.write & ~here),
-                     Assert(self.write | ~Cat(self.mask, self.value).any(), "what nobody writes is not 0")]
-        done = asked & (self.write | here)
-        return done, word, done
+    def _access_shared(self, m: Module) -> None:
+        row_bits = len(self._cleared_row)
+        m.submodules.shared = words = memory.Memory(
+            shape=REGISTER_BITS, depth=1 << row_bits, init=[], attrs=IN_BLOCKS)
+        read = words.read_port(domain="comb")
+        write = words.write_port(granularity=8)
+        row = self.address[BYTE_BITS:self._params.shared_bits]
+        is_requested = self.valid & self.is_shared
+        word_is_read = Signal()
+        m.d.comb += read.addr.eq(row)
+        m.d.sync += self._shared_word.eq(read.data)
+        m.d.sync += word_is_read.eq(is_requested & ~self.is_write & ~word_is_read)
+        m.d.comb += self._shared_done.eq(is_requested & (self.is_write | word_is_read))
 
-    def _line(self, m: Module) -> tuple[Any, Any, Any, Any]:
-        """Memory: the word comes; the word; the access is done; it has a fault."""
-        request, response, place = self.memory.request, self.memory.response, self.place
-        asked, number, beat, upper = Signal(), Signal(BEAT_NUMBER_BITS), place[_BEAT_AT:OFFSET_BITS], place[_WORD_AT]
-        own, payload = Signal(), request.payload
-        m.d.comb += [
-            own.eq(number == beat), request.valid.eq(self.valid & ~self.shared & ~asked), payload.write.eq(self.write),
-            payload.address.eq(place[OFFSET_BITS:]), payload.beat.eq(number),
-            payload.data.eq(Cat(self.value, self.value)),
-            payload.mask.eq(Cat(Mux(own & ~upper, self.mask, 0), Mux(own & upper, self.mask, 0))),
-            response.ready.eq(1)]
-        sent = request.valid & request.ready
-        with m.If(sent):
-            m.d.sync += [asked.eq(ends_request(payload)), number.eq(number + self.write)]
+        m.d.comb += write.addr.eq(row)
+        m.d.comb += write.data.eq(self.value)    # 0 while a word is cleared
+        with m.If(self._clears):
+            m.d.comb += write.addr.eq(self._cleared_row)
+            m.d.comb += write.en.eq(~0)
+        with m.Elif(is_requested):
+            m.d.comb += write.en.eq(self.mask)
+
+    @property
+    def _beat(self) -> Value:
+        """The beat of the line that has the word."""
+        return self.address[_BEAT_OFFSET_BITS:OFFSET_BITS]
+
+    @property
+    def _is_upper_word(self) -> Value:
+        """The word is the upper one of its beat."""
+        return self.address[BYTE_BITS]
+
+    def _request_line(self, m: Module) -> None:
+        """A read is one request, a write has all beats of the line. Beats are counted around: with
+        the last one the number is 0 again."""
+        request = self.memory.request
+        beat = request.payload
+        number = Signal(BEAT_NUMBER_BITS)
+        is_sent = Signal()
+        is_last_sent = is_sent & ends_request(beat)
+        m.d.comb += request.valid.eq(self.valid & ~self.is_shared & ~self._is_requested)
+        m.d.comb += is_sent.eq(request.valid & request.ready)
+        m.d.comb += beat.write.eq(self.is_write)
+        m.d.comb += beat.address.eq(self.address[OFFSET_BITS:])
+        m.d.comb += beat.beat.eq(number)
+        m.d.comb += beat.data.eq(self.value.replicate(2))
+        with m.If(number == self._beat):
+            with m.If(self._is_upper_word):
+                m.d.comb += beat.mask.eq(self.mask << _WORD_BYTES)
+            with m.Else():
+                m.d.comb += beat.mask.eq(self.mask)
+        with m.If(self._memory_done):
+            m.d.sync += self._is_requested.eq(0)
+        with m.Elif(is_sent):
+            m.d.sync += self._is_requested.eq(ends_request(beat))
+        with m.If(is_sent):
+            m.d.sync += number.eq(number + self.is_write)
+        m.d.comb += self.events.line.eq(is_last_sent)
+        m.d.comb += self.events.write.eq(self.is_write)
+
+    def _receive_line(self, m: Module) -> None:
+        """The word, from memory or from shared memory."""
+        response = self.memory.response
         answer = response.payload
-        ends = response.valid & ends_answer(answer)
-        with m.If(ends):
-            m.d.sync += asked.eq(0)
-        m.d.comb += [self.events.line.eq(sent & ends_request(payload)), self.events.write.eq(self.write)]
-        comes = response.valid & ~answer.write & (answer.beat == beat)
-        return comes, Mux(upper, answer.data[32:], answer.data[:32]), ends, ends & answer.error
+        is_beat = response.valid & ~answer.write & (answer.beat == self._beat)
+        m.d.comb += response.ready.eq(1)
+        m.d.comb += self._memory_done.eq(response.valid & ends_answer(answer))
+        m.d.comb += self.fault.eq(self._memory_done & answer.error)
+        m.d.comb += self.word_valid.eq(is_beat | self._shared_done)
+        with m.If(self.is_shared):
+            m.d.comb += self.word.eq(self._shared_word)
+        with m.Elif(self._is_upper_word):
+            m.d.comb += self.word.eq(answer.data[REGISTER_BITS:])
+        with m.Else():
+            m.d.comb += self.word.eq(answer.data[:REGISTER_BITS])

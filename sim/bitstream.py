@@ -190,7 +190,8 @@ class PadsAlone(Component):
     """A BoardMachine without its machine and its link: pads, memory and video, if there are any."""
 
     def __init__(self, params: SmParams, clock: int, baud: int, memory: Any, lamps: int, video: Any) -> None:
-        self._memory, self._video = memory(1), None if video is None else video(1)
+        self._memory: Any = memory(1)
+        self._video: Any = None if video is None else video(1)
         self._has_bus = "bus" in self._memory.signature.members
         self._has_lanes = video is not None and "lanes" in self._video.signature.members
         members = {

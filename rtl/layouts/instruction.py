@@ -90,9 +90,21 @@ def redirect(params: SmParams) -> data.StructLayout:
 def issued(params: SmParams) -> data.StructLayout:
     """An instruction that was issued. ``pc`` is its own address, never a group's. ``quarter``: of
     one for the lanes, it passes the full ones only."""
-    return data.StructLayout({
-        "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "kind": InstructionKind,
-        "quarter": 1, "error": WarpError, "constant": 32, "constant_missing": 1, "write_barrier": 3, "read_barrier": 3})
+    return data.StructLayout(
+        {
+            "warp": params.warp_bits,
+            "serial": SERIAL_BITS,
+            "pc": 32,
+            "word": WORD_BITS,
+            "kind": InstructionKind,
+            "quarter": 1,
+            "error": WarpError,
+            "constant": 32,
+            "constant_missing": 1,
+            "write_barrier": 3,
+            "read_barrier": 3,
+        }
+    )
 
 
 def dispatched(params: SmParams) -> data.StructLayout:
@@ -108,11 +120,23 @@ def dispatched(params: SmParams) -> data.StructLayout:
     kinds operand 0 is the constant operand, the lower word of one of 64 bits, and ``same`` is all
     threads. ``fault`` tells why the constant could not be read.
     """
-    return data.StructLayout({
-        "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "kind": InstructionKind,
-        "active": WARP_THREADS, "guard": WARP_THREADS,
-        "predicate": WARP_THREADS, "operands": data.ArrayLayout(32, 2), "same": WARP_THREADS, "fault": WarpError,
-        "write_barrier": 3, "read_barrier": 3})
+    return data.StructLayout(
+        {
+            "warp": params.warp_bits,
+            "serial": SERIAL_BITS,
+            "pc": 32,
+            "word": WORD_BITS,
+            "kind": InstructionKind,
+            "active": WARP_THREADS,
+            "guard": WARP_THREADS,
+            "predicate": WARP_THREADS,
+            "operands": data.ArrayLayout(32, 2),
+            "same": WARP_THREADS,
+            "fault": WarpError,
+            "write_barrier": 3,
+            "read_barrier": 3,
+        }
+    )
 
 
 def operands_read(params: SmParams) -> data.StructLayout:
@@ -124,8 +148,15 @@ def operands_read(params: SmParams) -> data.StructLayout:
 def completion(params: SmParams) -> data.StructLayout:
     """An instruction is complete: what it writes is written, and both scoreboards go down by one,
     where they are scoreboards (not 7)."""
-    return data.StructLayout({
-        "valid": 1, "warp": params.warp_bits, "serial": SERIAL_BITS, "write_barrier": 3, "read_barrier": 3})
+    return data.StructLayout(
+        {
+            "valid": 1,
+            "warp": params.warp_bits,
+            "serial": SERIAL_BITS,
+            "write_barrier": 3,
+            "read_barrier": 3,
+        }
+    )
 
 
 def scoreboard_event(params: SmParams) -> data.StructLayout:
@@ -135,7 +166,12 @@ def scoreboard_event(params: SmParams) -> data.StructLayout:
     Scoreboards ``write_barrier`` and ``read_barrier`` go down by one, where they are scoreboards
     (not 7). With ``completes`` the instruction is complete.
     """
-    return data.StructLayout({"warp": params.warp_bits, "completes": 1, "write_barrier": 3, "read_barrier": 3})
+    return data.StructLayout({
+        "warp": params.warp_bits,
+        "completes": 1,
+        "write_barrier": 3,
+        "read_barrier": 3,
+    })
 
 
 def error_event(params: SmParams) -> data.StructLayout:

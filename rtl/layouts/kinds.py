@@ -90,8 +90,8 @@ class KindRule:
 
 UNITS = ("flow", "memory", "conversion", "barrier", "trap")
 """The units beside the lanes."""
-# What may fail issues when no push before it has failed: the warp comes back from the trap to the first of its
-# instructions that did.
+# An instruction that can raise an error issues when all earlier pushes have succeeded: the warp
+# returns from the trap handler to its first instruction that failed.
 _RESULTS = frozenset({"results"})
 _ALL = frozenset({"complete", "results"})
 
@@ -103,7 +103,8 @@ KIND_RULES: dict[InstructionKind, KindRule] = {
     InstructionKind.FLOW_READ: KindRule("flow", after="drained"),
     InstructionKind.MEMORY: KindRule("memory", before=_RESULTS),
     InstructionKind.CONVERSION: KindRule("conversion"),
-    # Behind a barrier, compiled code overwrites the operands of stores before it that have no read barrier.
+    # After a barrier, compiled code overwrites the operands of earlier stores that have no read
+    # barrier.
     InstructionKind.BARRIER: KindRule("barrier", before=_ALL, after="resumed"),
     InstructionKind.BARRIER_INDEXED: KindRule("barrier", lanes=True, before=_ALL, after="resumed"),
     InstructionKind.BARRIER_READ: KindRule("barrier", before=_RESULTS, after="drained"),
@@ -113,8 +114,12 @@ KIND_RULES: dict[InstructionKind, KindRule] = {
     InstructionKind.DEPENDENCY: KindRule(silent=True),
     # What comes behind an error must not be executed.
     InstructionKind.REFUSED: KindRule(before=_RESULTS, after="drained"),
-    InstructionKind.ENTER: KindRule("flow", silent=True, before=_ALL, after="result", injected=True),
-    InstructionKind.LEAVE: KindRule("flow", silent=True, before=_ALL, after="result", injected=True),
+    InstructionKind.ENTER: KindRule(
+        "flow", silent=True, before=_ALL, after="result", injected=True
+    ),
+    InstructionKind.LEAVE: KindRule(
+        "flow", silent=True, before=_ALL, after="result", injected=True
+    ),
 }
 """The rule of each kind."""
 

@@ -53,7 +53,8 @@ def register_gather(params: SmParams) -> data.StructLayout:
     ``index`` is the unit's own mark and comes back with the data. The ``last`` one of its
     instruction lets scoreboard ``barrier`` go down by one; 7 is none.
     """
-    return data.StructLayout(_operation(params) | {"registers": data.ArrayLayout(8, GATHER_REGISTERS)})
+    registers = data.ArrayLayout(8, GATHER_REGISTERS)
+    return data.StructLayout(_operation(params) | {"registers": registers})
 
 
 def register_write(params: SmParams) -> data.StructLayout:
@@ -91,10 +92,15 @@ class LaneWriterPort(wiring.Signature):
     """
 
     def __init__(self, params: SmParams) -> None:
-        super().__init__({
-            "write": Out(stream.Signature(register_write(params))), "wanted": In(data.StructLayout(_mark(params))),
-            "values": Out(data.ArrayLayout(32, params.lanes)), "flags": Out(params.lanes),
-            "conditions": Out(data.ArrayLayout(Flags, params.lanes))})
+        super().__init__(
+            {
+                "write": Out(stream.Signature(register_write(params))),
+                "wanted": In(data.StructLayout(_mark(params))),
+                "values": Out(data.ArrayLayout(32, params.lanes)),
+                "flags": Out(params.lanes),
+                "conditions": Out(data.ArrayLayout(Flags, params.lanes)),
+            }
+        )
 
 
 class LaneClientPort(wiring.Signature):
@@ -112,10 +118,22 @@ class LaneClientPort(wiring.Signature):
     """
 
     def __init__(self, params: SmParams) -> None:
-        super().__init__(dict(LaneWriterPort(params).members) | {
-            "gather": Out(stream.Signature(register_gather(params))),
-            "gathered": In(data.StructLayout(_mark(params) | {
-                "values": data.ArrayLayout(data.ArrayLayout(32, GATHER_REGISTERS), params.lanes)}))})
+        super().__init__(
+            dict(LaneWriterPort(params).members)
+            | {
+                "gather": Out(stream.Signature(register_gather(params))),
+                "gathered": In(
+                    data.StructLayout(
+                        _mark(params)
+                        | {
+                            "values": data.ArrayLayout(
+                                data.ArrayLayout(32, GATHER_REGISTERS), params.lanes
+                            )
+                        }
+                    )
+                ),
+            }
+        )
 
 
 def lane_write(params: SmParams) -> data.StructLayout:
@@ -124,8 +142,18 @@ def lane_write(params: SmParams) -> data.StructLayout:
     ``register`` RZ: no register. ``predicates`` are those written, and their new values in each
     lane. ``conditional``: CC is written.
     """
-    return data.StructLayout({
-        "valid": 1, "warp": params.warp_bits, "serial": SERIAL_BITS, "beat": range(params.beats), "lanes": params.lanes,
-        "register": 8, "values": data.ArrayLayout(32, params.lanes), "predicates": PT,
-        "flags": data.ArrayLayout(PT, params.lanes), "conditional": 1,
-        "conditions": data.ArrayLayout(Flags, params.lanes)})
+    return data.StructLayout(
+        {
+            "valid": 1,
+            "warp": params.warp_bits,
+            "serial": SERIAL_BITS,
+            "beat": range(params.beats),
+            "lanes": params.lanes,
+            "register": 8,
+            "values": data.ArrayLayout(32, params.lanes),
+            "predicates": PT,
+            "flags": data.ArrayLayout(PT, params.lanes),
+            "conditional": 1,
+            "conditions": data.ArrayLayout(Flags, params.lanes),
+        }
+    )

@@ -9,8 +9,19 @@ from amaranth.lib.wiring import In, Out
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import LINE_ADDRESS_BITS
 
-__all__ = ["BEATS", "BEAT_BYTES", "BEAT_NUMBER_BITS", "BeatPort", "MemoryPort", "beat_request", "beat_response",
-           "ends_answer", "ends_request", "memory_request", "memory_response"]
+__all__ = [
+    "BEATS",
+    "BEAT_BYTES",
+    "BEAT_NUMBER_BITS",
+    "BeatPort",
+    "MemoryPort",
+    "beat_request",
+    "beat_response",
+    "ends_answer",
+    "ends_request",
+    "memory_request",
+    "memory_response",
+]
 
 BEAT_BYTES = 8
 BEATS = LINE_BYTES // BEAT_BYTES
@@ -24,8 +35,15 @@ def memory_request(tag_bits: int) -> data.StructLayout:
     ``address`` counts lines. ``data`` and ``mask`` (one bit a byte) are for writes. Requests of one
     tag are performed and answered in the order they were made; between tags there is no order.
     """
-    return data.StructLayout({
-        "write": 1, "tag": tag_bits, "address": LINE_ADDRESS_BITS, "data": 8 * LINE_BYTES, "mask": LINE_BYTES})
+    return data.StructLayout(
+        {
+            "write": 1,
+            "tag": tag_bits,
+            "address": LINE_ADDRESS_BITS,
+            "data": 8 * LINE_BYTES,
+            "mask": LINE_BYTES,
+        }
+    )
 
 
 def memory_response(tag_bits: int) -> data.StructLayout:
@@ -57,8 +75,16 @@ def beat_request(tag_bits: int) -> data.StructLayout:
     beats of a burst. Requests of one tag are performed and answered in the order they were made;
     between tags there is no order.
     """
-    return data.StructLayout({"write": 1, "tag": tag_bits, "address": LINE_ADDRESS_BITS, "beat": BEAT_NUMBER_BITS,
-                              "data": 8 * BEAT_BYTES, "mask": BEAT_BYTES})
+    return data.StructLayout(
+        {
+            "write": 1,
+            "tag": tag_bits,
+            "address": LINE_ADDRESS_BITS,
+            "beat": BEAT_NUMBER_BITS,
+            "data": 8 * BEAT_BYTES,
+            "mask": BEAT_BYTES,
+        }
+    )
 
 
 def beat_response(tag_bits: int) -> data.StructLayout:

@@ -1,5 +1,5 @@
 """Instructions of sm_50 that have no form here: names that NVIDIA's disassembler prints, and why
-nobody executes them.
+this machine does not execute them.
 
 A word is one of these only if the table has no form for it. Opcodes were found by asking NVIDIA's
 disassembler (12.8) about every combination of a word's upper 13 bits. Instructions that have a form

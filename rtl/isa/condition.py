@@ -110,7 +110,7 @@ def _truth(formula: Callable[[int, int, int, int], int]) -> int:
 
 
 TRUTH: tuple[int, ...] = tuple(_truth(_FORMULAS[code]) for code in ConditionCode)
-"""For each test, by its code: bit ``cc`` tells whether it holds of the flags ``cc`` (laid out as
+"""For each test, by its code: bit ``cc`` is 1 if it holds of the flags ``cc`` (laid out as
 Flags)."""
 
 TEST_TEXTS: dict[int, str] = {code.value: code.name for code in ConditionCode}

@@ -35,7 +35,7 @@ NO_BARRIER = 7
 
 @dataclass(frozen=True)
 class ControlCode:
-    """What the scheduler is told with one instruction.
+    """The scheduling information of one instruction.
 
     ``stall``: cycles before the warp's next instruction may issue. ``no_yield``: 1 unless the warp
     offers its turn. ``write_barrier``, ``read_barrier``: scoreboard that counts until the result is

@@ -50,8 +50,8 @@ _INVERT_B = Adjust(invert="invert_b")
 _INVERT = {"invert_b": bits(40, 1)}
 _SIGNED = choice("signed", bits(48, 1), {0: ".U32", 1: ""})
 _FLUSH = flag("flush", 44, ".FTZ")
-_TO_FLOAT, _FROM_FLOAT = (choice(name, bits(lowest, 2), texts(FloatFormat))
-                          for name, lowest in (("destination", 8), ("source", 10)))
+_TO_FLOAT = choice("destination", bits(8, 2), texts(FloatFormat))
+_FROM_FLOAT = choice("source", bits(10, 2), texts(FloatFormat))
 _ROUND = choice("round", bits(39, 2), {0: "", 1: ".RM", 2: ".RP", 3: ".RZ"})
 _TO_WHOLE = choice("whole", Field(((39, 2), (42, 1))), {
     0: "", 1: ".PASS", 2: ".PASS", 3: ".PASS", 4: ".ROUND", 5: ".FLOOR", 6: ".CEIL", 7: ".TRUNC"})

@@ -51,38 +51,36 @@ def bits(lowest: int, width: int, *, signed: bool = False, scale: int = 1) -> Fi
     return Field(((lowest, width),), signed, scale)
 
 
-FIELDS: Mapping[str, Field] = MappingProxyType(
-    {
-        "guard": bits(16, 3),
-        "guard_not": bits(19, 1),
-        "Rd": bits(0, 8),
-        "Ra": bits(8, 8),
-        "Rb": bits(20, 8),
-        "Rc": bits(39, 8),
-        "Pd": bits(3, 3),
-        "Pd2": bits(0, 3),
-        "Pa": bits(12, 3),
-        "Pa_not": bits(15, 1),
-        "Pb": bits(29, 3),
-        "Pb_not": bits(32, 1),
-        "Pc": bits(39, 3),
-        "Pc_not": bits(42, 1),
-        "test": bits(0, 5),
-        "target": bits(20, 24, signed=True),
-        "imm": Field(((20, 19), (56, 1)), signed=True),
-        "real16": bits(20, 16, signed=True),
-        **{
-            f"real{width}": Field(((20, 19), (56, 1)), signed=True, scale=1 << width - 20)
-            for width in (32, 64)
-        },
-        "imm32": bits(20, 32, signed=True),
-        "cc": bits(47, 1),
-        "negate_b": bits(48, 1),
-        "negate_a": bits(49, 1),
-        "offset": bits(20, 14, signed=True, scale=4),
-        "bank": bits(34, 5),
-    }
-)
+FIELDS: Mapping[str, Field] = MappingProxyType({
+    "guard": bits(16, 3),
+    "guard_not": bits(19, 1),
+    "Rd": bits(0, 8),
+    "Ra": bits(8, 8),
+    "Rb": bits(20, 8),
+    "Rc": bits(39, 8),
+    "Pd": bits(3, 3),
+    "Pd2": bits(0, 3),
+    "Pa": bits(12, 3),
+    "Pa_not": bits(15, 1),
+    "Pb": bits(29, 3),
+    "Pb_not": bits(32, 1),
+    "Pc": bits(39, 3),
+    "Pc_not": bits(42, 1),
+    "test": bits(0, 5),
+    "target": bits(20, 24, signed=True),
+    "imm": Field(((20, 19), (56, 1)), signed=True),
+    "real16": bits(20, 16, signed=True),
+    **{
+        f"real{width}": Field(((20, 19), (56, 1)), signed=True, scale=1 << width - 20)
+        for width in (32, 64)
+    },
+    "imm32": bits(20, 32, signed=True),
+    "cc": bits(47, 1),
+    "negate_b": bits(48, 1),
+    "negate_a": bits(49, 1),
+    "offset": bits(20, 14, signed=True, scale=4),
+    "bank": bits(34, 5),
+})
 """Fields at their usual place, by name. An instruction that has one elsewhere says so."""
 
 # Usual operands. Adjusted ones are made where they are used.
@@ -102,7 +100,7 @@ _NO_VALUES: Values = MappingProxyType({})
 
 
 def flag(name: str, bit: int, text: str | None = None) -> tuple[dict[str, Field], Modifier]:
-    """A one-bit modifier, spelled when it is 1; its text is its name unless given."""
+    """A one-bit modifier, spelled when it is 1: as ``text``, else as a dot and its name."""
     spelling = text if text is not None else f".{name}"
     return {name: bits(bit, 1)}, Modifier(name, {0: "", 1: spelling})
 

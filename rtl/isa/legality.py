@@ -1,5 +1,4 @@
-"""Which words nobody can execute, whatever their guard says (ours): the one list that every decoder
-reads.
+"""Which words are illegal, whatever their guard says (ours): the one list that every decoder reads.
 
 A word that has no form, or that its form refuses, is no instruction at all. :data:`REFUSALS` are
 instructions of the instruction set, with a text, that this machine does not have: their meaning is
@@ -47,12 +46,21 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Refusal:
-    """Instructions that this machine does not have: those of ``names`` in which ``field`` has one
-    of ``codes``.
+    """A group of instructions that this machine refuses.
 
-    A form without the field is not meant; without a ``field`` every word of these names is. With a
-    ``variant`` only forms of that one are; with ``beside`` only words in which that field has that
-    code. ``why`` completes the sentence "is refused: ...".
+    Attributes
+    ----------
+    names : tuple of str
+        Their names.
+    field, codes : str or None, frozenset of int
+        Only words whose ``field`` has one of ``codes``; None: all words. A form without the field
+        is not refused.
+    why : str
+        Completes the sentence "is refused: ...".
+    variant : str or None
+        Only forms of this variant.
+    beside : tuple of str and int, or None
+        Only words in which this field has this code.
     """
 
     names: tuple[str, ...]
@@ -222,8 +230,8 @@ def register_groups(form: Form, values: Values) -> Mapping[str, int]:
 
 def encoding_error(word: int, registers: int, floats: bool = True,
                    doubles: bool = True) -> WarpError:
-    """Why nobody can execute ``word`` when each thread has ``registers`` registers; NONE if
-    somebody can. ``floats``: the machine has floating point, ``doubles``: double precision, too
+    """The error of ``word`` when each thread has ``registers`` registers; NONE if it can be
+    executed. ``floats``: the machine has floating point, ``doubles``: double precision, too
     (knobs of :class:`~rtl.params.SmParams`).
 
     The first that applies: ILLEGAL_INSTR_ENCODING for what the machine does not have, OOR_REG for a

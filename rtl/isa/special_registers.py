@@ -19,7 +19,7 @@ VIRTUAL_WARP_AT = 8
 VIRTUAL_SM_AT = 20
 """Where compiled code expects the number of multiprocessors in VIRTCFG."""
 SHARED_BANKS = 32
-"""Banks of shared memory, as SMEMBANKS tells."""
+"""Banks of shared memory: the value of SMEMBANKS."""
 
 
 class SpecialRegister(IntEnum):

@@ -30,15 +30,13 @@ class HostBus(wiring.Signature):
     """
 
     def __init__(self) -> None:
-        super().__init__(
-            {
-                "address": Out(HOST_ADDRESS_BITS),
-                "read": Out(1),
-                "write": Out(1),
-                "data": Out(32),
-                "value": In(32),
-            }
-        )
+        super().__init__({
+            "address": Out(HOST_ADDRESS_BITS),
+            "read": Out(1),
+            "write": Out(1),
+            "data": Out(32),
+            "value": In(32),
+        })
 
 
 class RegisterAccess(wiring.Signature):

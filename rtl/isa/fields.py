@@ -120,19 +120,8 @@ def plus_one(negate_b: int, negate_a: int) -> tuple[dict[str, Field], Modifier]:
 def _names(operand: Operand) -> list[str]:
     """Names of the fields that an operand uses."""
     adjust = getattr(operand, "adjust", PLAIN)
-    names = [
-        getattr(operand, attribute, None)
-        for attribute in (
-            "field",
-            "register",
-            "offset",
-            "wide",
-            "negate",
-            "bank",
-            "index",
-            "set_cc",
-        )
-    ]
+    attributes = ("field", "register", "offset", "wide", "negate", "bank", "index", "set_cc")
+    names = [getattr(operand, attribute, None) for attribute in attributes]
     names += [adjust.negate, adjust.absolute, adjust.invert, adjust.select]
     return [name for name in names if isinstance(name, str)]
 
@@ -151,8 +140,29 @@ def define(
     default: int = 0,
     illegal: tuple[Callable[[Values], bool], ...] = (),
 ) -> Form:
-    """A form of an instruction. ``fields`` adds to the ones that modifiers bring and to the usual
-    ones."""
+    """A form of an instruction.
+
+    Parameters
+    ----------
+    name, variant : str
+        The instruction's name, and what tells its forms apart: "r", "c" or "i" by the kind of
+        operand b, or another word.
+    match, mask : int
+        A word is of this form if its bits in ``mask`` are ``match``.
+    pipe : Pipe
+    operands : mapping
+        Name -> operand, in the order in which they are spelled.
+    modifiers : tuple
+        Fields and spelling of each, in order, as :func:`flag` and :func:`choice` make them.
+    guarded : bool
+        It has a guard predicate.
+    fields : mapping
+        Fields beside those of the modifiers, and operands' fields that are not at the usual place.
+    default : int
+        Bits that the assembler sets where nothing is spelled.
+    illegal : tuple of functions
+        Field values for which one of them is true are refused.
+    """
     named: dict[str, Field] = {}
     for extra, _ in modifiers:
         named |= extra
@@ -208,11 +218,28 @@ def alu(
 ) -> list[Form]:
     """The forms of an instruction whose operand b is a register, a constant or an immediate.
 
-    ``codes`` gives match and mask by variant; the fields of modifiers that are ``fixed`` belong to
-    them, too. ``operands`` is written for the register form; ``b`` is how operand b may be
-    adjusted, ``b_span`` how many registers it covers; with ``real`` an immediate is a
-    floating-point number of so many bits, of which it has the upper 20 if there are more. In the
-    ``rc`` variant b is a register at Rc's place and c a constant.
+    The variants are "r", b is a register; "c", a constant; "i", an immediate; "rc", a register in
+    the field Rc, while c is a constant.
+
+    Parameters
+    ----------
+    codes : mapping
+        Variant -> match and mask, in the upper 16 bits of a word.
+    operands : mapping
+        Those of variant "r".
+    b, b_span : Adjust, int or function
+        How operand b may be adjusted; how many registers it covers.
+    immediate_bits : int or None
+        Width of an immediate, if it is not that of its field.
+    spaced : bool
+        See Constant.
+    real : int
+        An immediate is a floating-point number of so many bits; of more than 20 it has the upper
+        20. 0: an integer.
+    fixed : mapping
+        Values of modifiers' fields that belong to match and mask, too.
+    name, modifiers, pipe, fields, default, illegal
+        See :func:`define`.
     """
     adjust_c = getattr(operands.get("c"), "adjust", PLAIN)
     fixed_match = fixed_mask = 0

@@ -70,25 +70,34 @@ def _forms(
     unspelled: tuple[str, str] = (".S32.S32", ".S32.S16"),
     fields: Mapping[str, Field] = _NO_FIELDS,
 ) -> list[Form]:
-    """The forms of a video instruction, with b in a register and with a number of 16 bits; the
-    types are spelled between the modifiers ``before`` and ``after``, but in each form for those
-    that are ``unspelled``."""
-    return [
-        define(
-            name,
-            match << 48 | register << 50,
-            mask << 48 | 1 << 50,
-            Pipe.ALU,
-            {**operands, "b": source},
-            (*before, _types(not register, signs, unspelled[not register]), *after),
-            variant=variant,
-            fields={"signs": bits(48, signs), "register_b": bits(50, 1), **fields, **places},
-        )
-        for register, variant, source, places in (
-            (1, "r", replace(_B, adjust=b), _PARTS),
-            (0, "i", immediate, {"imm16": bits(20, 16), "part_a": _PARTS["part_a"]}),
-        )
-    ]
+    """The two forms of a video instruction: b is a register, or a number of 16 bits.
+
+    The types are spelled between the modifiers ``before`` and ``after``, but for the pair that is
+    ``unspelled`` in the first and in the second form.
+    """
+    register_bit = 1 << 50
+    common = {"signs": bits(48, signs), "register_b": bits(50, 1), **fields}
+    with_register = define(
+        name,
+        match << 48 | register_bit,
+        mask << 48 | register_bit,
+        Pipe.ALU,
+        {**operands, "b": replace(_B, adjust=b)},
+        (*before, _types(False, signs, unspelled[0]), *after),
+        variant="r",
+        fields={**common, **_PARTS},
+    )
+    with_number = define(
+        name,
+        match << 48,
+        mask << 48 | register_bit,
+        Pipe.ALU,
+        {**operands, "b": immediate},
+        (*before, _types(True, signs, unspelled[1]), *after),
+        variant="i",
+        fields={**common, "imm16": bits(20, 16), "part_a": _PARTS["part_a"]},
+    )
+    return [with_register, with_number]
 
 
 _SOURCES = {"d": D_CC, "a": _A, "b": _B, "c": C}
@@ -129,10 +138,12 @@ def _bytes_of(texts: tuple[str, ...]) -> Mapping[int, str]:
 
 
 def _differences() -> list[Form]:
-    """VABSDIFF4: both sources' bytes with a sign or without, the differences' absolute values in
-    place of c or added to it. What compiled code has is a form of its own, ``r``; another one takes
-    other bytes, in another order, or keeps a difference within bounds, and a third has a number for
-    b."""
+    """VABSDIFF4: absolute differences of the sources' bytes, signed or not, in place of c or added
+    to it.
+
+    Compiled code has the form ``r`` only. The form ``parts`` chooses and orders bytes and
+    saturates; the form ``i`` has a number for b.
+    """
     signs = choice("signs", bits(48, 2), {0: ".U8.U8", 1: ".S8.U8", 2: ".U8.S8", 3: ""})
     reduces = choice("reduce", bits(53, 2), {0: "", 1: ".ACC"})
     taken = Field(((51, 2), (36, 2)))

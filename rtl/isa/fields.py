@@ -230,7 +230,7 @@ def alu(
     b, b_span : Adjust, int or function
         How operand b may be adjusted; how many registers it covers.
     immediate_bits : int or None
-        Width of an immediate, if it is not that of its field.
+        As ``bits`` of Immediate, for variant "i".
     spaced : bool
         See Constant.
     real : int
@@ -247,17 +247,16 @@ def alu(
         for field_name in extra.keys() & fixed.keys():
             fixed_match = extra[field_name].put(fixed_match, fixed[field_name])
             fixed_mask |= extra[field_name].mask
+    immediate = Immediate("imm", immediate_bits, b)
+    if real:
+        immediate = Immediate(f"real{real}", adjust=b, real=real)
     forms = []
     for variant, (match, mask) in codes.items():
         reuse = 1 if pipe is not Pipe.CONVERSION else None
         kinds: dict[str, dict[str, Operand]] = {
             "r": {"b": Register("Rb", span=b_span, adjust=b, reuse=reuse)},
             "c": {"b": Constant(adjust=b, spaced=spaced)},
-            "i": {
-                "b": Immediate(f"real{real}", adjust=b, real=real)
-                if real
-                else Immediate("imm", immediate_bits, b)
-            },
+            "i": {"b": immediate},
             "rc": {
                 "b": Register("Rc", span=b_span, adjust=b, reuse=1),
                 "c": Constant(adjust=adjust_c),

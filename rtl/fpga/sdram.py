@@ -254,11 +254,11 @@ class _Bank:
         self.may_activate: Value = rc.elapsed & rp.elapsed
         self.may_access_in_2: Value = rcd.elapsed_in_2
 
+        with m.If(closes):
+            m.d.sync += self.is_open.eq(0)
         with m.If(opens):
             m.d.sync += self.is_open.eq(1)
             m.d.sync += self.row.eq(command.address)
-        with m.Elif(closes):
-            m.d.sync += self.is_open.eq(0)
 
 
 class _LineAddress:
@@ -547,8 +547,8 @@ class SdramController(Component):
         is_waiting = self._has_request & ~self._starts
         may_access = Array(bank.may_access_in_2 for bank in self._banks)[place.bank]
         m.d.sync += is_outside.eq(is_waiting & place.is_outside)
-        m.d.sync += row_is_ready.eq(
-            is_waiting & self._is_serving & self._row_is_open & may_access)
+        row_is_open = self._bank_is_open & self._row_matches
+        m.d.sync += row_is_ready.eq(is_waiting & self._is_serving & row_is_open & may_access)
 
         pins_are_free = ~request.write | self._read_to_write.elapsed_in_1
         can_be_served = is_outside | (row_is_ready & pins_are_free)
@@ -568,10 +568,9 @@ class SdramController(Component):
         return Array(bank.is_open for bank in self._banks)[self._place.bank]
 
     @property
-    def _row_is_open(self) -> Value:
-        """That row is the one of the next request."""
-        row = Array(bank.row for bank in self._banks)[self._place.bank]
-        return self._bank_is_open & (row == self._place.row)
+    def _row_matches(self) -> Value:
+        """The row that was opened last in that bank is the one of the next request."""
+        return Array(bank.row for bank in self._banks)[self._place.bank] == self._place.row
 
     def _choose_command(self, m: Module) -> None:
         """The command of this cycle when requests are served: for the transfer, else for the row
@@ -583,8 +582,9 @@ class SdramController(Component):
         needs_row = self._has_request & self._is_serving & ~place.is_outside
         bank_is_busy = self._is_transferring & (transfer.bank == place.bank)
         may_precharge = Array(bank.may_precharge for bank in self._banks)[place.bank]
-        may_activate = Array(bank.may_activate for bank in self._banks)[place.bank]
-        has_conflict = self._bank_is_open & ~self._row_is_open
+        may_activate = Array(
+            bank.may_activate & self._chip_is_ready for bank in self._banks)[place.bank]
+        has_conflict = self._bank_is_open & ~self._row_matches
         with m.If(starts_burst):
             m.d.comb += command.kind.eq(
                 Mux(transfer.head.write, SdramCommand.WRITE, SdramCommand.READ))
@@ -593,7 +593,7 @@ class SdramController(Component):
         with m.Elif(needs_row & has_conflict & ~bank_is_busy & may_precharge):
             m.d.comb += command.kind.eq(SdramCommand.PRECHARGE)
             m.d.comb += command.bank.eq(place.bank)
-        with m.Elif(needs_row & ~self._bank_is_open & may_activate & self._chip_is_ready):
+        with m.Elif(needs_row & ~self._bank_is_open & may_activate):
             m.d.comb += command.kind.eq(SdramCommand.ACTIVATE)
             m.d.comb += command.bank.eq(place.bank)
             m.d.comb += command.address.eq(place.row)

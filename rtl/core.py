@@ -334,7 +334,7 @@ class Core(Component):
         return clients.merged
 
     def _constants(self, m: Module) -> None:
-        """Constants at indexed addresses, which fetch does not read ahead: one request at a time."""
+        """Constants at indexed addresses, which fetch does not prefetch: one request at a time."""
         m.submodules.constants = constants = ConstantArbiter()
         connect(m, constants.request, self.fetch.indexed)
         connect(m, self.fetch.value, constants.response)

@@ -15,8 +15,8 @@ __all__ = ["Dispatcher", "is_executed_by"]
 
 
 def is_executed_by(unit: str, kind: Any) -> Any:
-    """Whether a unit of :data:`~rtl.layouts.UNITS` executes instructions of a kind, which is a value. The trap unit
-    also gets what it has put into a warp's instructions."""
+    """Whether a unit of :data:`~rtl.layouts.UNITS` executes instructions of a kind, which is a
+    value. The trap unit also receives the operations that it injects into a warp."""
     def executes(rule: KindRule, unit: str) -> bool:
         return rule.unit == unit or (rule.injected and unit == "trap")
     return is_kind(kind, partial(executes, unit=unit))

@@ -48,7 +48,7 @@ class _CoreOfFrontEnd(Core):
 
 
 class FrontEnd(Component):
-    """Issue, flow unit, call/return stack, barriers, traps and error status, as the core joins them.
+    """Issue, flow unit, stack, barriers, traps and error status, connected as in the core.
 
     Fetch, execute, memory and conversion are outside, and double precision is left out: what the
     core would connect to them are members of the harness.

@@ -37,7 +37,7 @@ class BarrierState(data.Struct):
     arrived: unsigned(7)
     """Warps that have arrived."""
     expected: unsigned(7)
-    """Warps that the last arrival asked for; 0: every live warp of the CTA."""
+    """Warps that the barrier waits for, by its last arrival; 0: every live warp of the CTA."""
     population: unsigned(12)
     """Threads that arrived with the predicate of a reduction."""
     some_false: unsigned(1)

@@ -209,7 +209,7 @@ class ShuffleMode(enum.Enum, shape=2):
 
 
 class VoteMode(enum.Enum, shape=2):
-    """What VOTE asks of the active threads."""
+    """The condition that VOTE tests over the active threads."""
 
     ALL = 0
     ANY = 1

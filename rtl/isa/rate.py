@@ -15,8 +15,21 @@ from .video import VIDEO
 __all__ = ["quarter_rate", "quarter_rules"]
 
 _NAMES = frozenset({
-    "IMUL", "IMUL32I", "IMAD", "IMAD32I", "PRMT", "BFE", "BFI", "SHF.L", "SHF.R", "ICMP", "CSET", "CSETP", "P2R",
-    "R2P"}) | {form.name for form in VIDEO}
+    "IMUL",
+    "IMUL32I",
+    "IMAD",
+    "IMAD32I",
+    "PRMT",
+    "BFE",
+    "BFI",
+    "SHF.L",
+    "SHF.R",
+    "ICMP",
+    "CSET",
+    "CSETP",
+    "P2R",
+    "R2P",
+}) | {form.name for form in VIDEO}
 """Products of words, permutations, fields, pairs, signs, tests of CC, packed predicates, video
 instructions."""
 _HALVES = ("half_a", "half_b", "half_c")

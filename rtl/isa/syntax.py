@@ -90,7 +90,8 @@ class Field:
         """``word`` with the field set to ``value``; ValueError when it does not fit."""
         if value not in self.bounds:
             unit = f" in steps of {self.scale}" if self.scale > 1 else ""
-            raise ValueError(f"{value:#x} is not in {self.bounds[0]:#x}..{self.bounds[-1]:#x}{unit}")
+            least, most = self.bounds[0], self.bounds[-1]
+            raise ValueError(f"{value:#x} is not in {least:#x}..{most:#x}{unit}")
         number = value // self.scale
         word &= ~self.mask
         for lowest, width in self.pieces:
@@ -126,7 +127,8 @@ class Adjust:
     invert: str | None = None
     select: str | None = None
     """Picks a part of the source."""
-    parts: Mapping[int, str] | Callable[[Values], Mapping[int, str]] = with_default(default_factory=dict)
+    parts: Mapping[int, str] | Callable[[Values], Mapping[int, str]] = with_default(
+        default_factory=dict)
     """How the parts are spelled, where it depends on other fields as a function of them; a value
     without a text is illegal."""
 
@@ -254,8 +256,18 @@ class ScoreboardSet:
     field: str
 
 
-Operand = (Register | Predicate | Constant | Immediate | Address | Target | Choice | ConditionTest | Literal
-           | ScoreboardSet)
+Operand = (
+    Register
+    | Predicate
+    | Constant
+    | Immediate
+    | Address
+    | Target
+    | Choice
+    | ConditionTest
+    | Literal
+    | ScoreboardSet
+)
 
 
 class Pipe(Enum):

@@ -24,7 +24,8 @@ def _grouped_by_mask() -> list[tuple[int, dict[int, Form]]]:
     groups: dict[int, dict[int, Form]] = {}
     for form in FORMS:
         if form.match & ~form.mask or form.match in groups.setdefault(form.mask, {}):
-            raise ValueError(f"{form.name}:{form.variant}: match {form.match:#x} outside its mask or taken")
+            raise ValueError(
+                f"{form.name}:{form.variant}: match {form.match:#x} outside its mask or taken")
         groups[form.mask][form.match] = form
     return sorted(groups.items(), key=lambda group: -group[0].bit_count())
 

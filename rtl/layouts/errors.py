@@ -1,4 +1,4 @@
-"""Errors of instructions: who tells of them, and which of them are told."""
+"""Errors of instructions: their sources, and the mask of those that are reported."""
 
 from typing import Any
 
@@ -43,6 +43,6 @@ that memory did not take, of no instruction; the pc is 0 (ours)."""
 
 
 def reported(mask: Any, error: Any) -> Value:
-    """Whether this is an error, and one that the report mask lets be told."""
+    """Whether this is an error that the report mask lets through."""
     code = Value.cast(error)
     return code.any() & mask.bit_select(code[:_CODE_BITS], 1)

@@ -186,7 +186,7 @@ def flow_launch(params: SmParams) -> data.StructLayout:
 
 
 def flow_result(params: SmParams) -> data.StructLayout:
-    """The outcome of a flow instruction: where the warp goes on, and with which threads.
+    """The outcome of a flow instruction: where the warp continues, and with which threads.
 
     Fields
     ------

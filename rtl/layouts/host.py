@@ -31,7 +31,12 @@ class HostBus(wiring.Signature):
 
     def __init__(self) -> None:
         super().__init__({
-            "address": Out(HOST_ADDRESS_BITS), "read": Out(1), "write": Out(1), "data": Out(32), "value": In(32)})
+            "address": Out(HOST_ADDRESS_BITS),
+            "read": Out(1),
+            "write": Out(1),
+            "data": Out(32),
+            "value": In(32),
+        })
 
 
 class RegisterAccess(wiring.Signature):
@@ -47,7 +52,13 @@ class RegisterAccess(wiring.Signature):
     """
 
     def __init__(self) -> None:
-        super().__init__({"place": In(_PLACE_BITS), "read": In(1), "write": In(1), "data": In(32), "value": Out(32)})
+        super().__init__({
+            "place": In(_PLACE_BITS),
+            "read": In(1),
+            "write": In(1),
+            "data": In(32),
+            "value": Out(32),
+        })
 
 
 def place_of(register: HostRegister) -> int:

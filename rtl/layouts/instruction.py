@@ -57,12 +57,12 @@ class FetchedInstruction(data.Struct):
     """If it is for the lanes, only full lanes can execute it, at a quarter of the rate: one lane of
     four is full, and does what the others cannot; see ``SmParams.parts``."""
     error: WarpError
-    """Why nobody can execute it, for REFUSED."""
+    """Why it cannot be executed, for REFUSED."""
     constant: unsigned(32)
     """What its constant operand reads, if it has one at a fixed address; 0 beyond the end of the
     bank."""
     constant_missing: unsigned(1)
-    """Its constant operand is beyond the end of the bank."""
+    """Its constant operand is outside the bank."""
 
 
 def fetched_group(params: SmParams) -> data.StructLayout:
@@ -84,7 +84,7 @@ def _instructions(params: SmParams, count: int) -> data.StructLayout:
 
 
 def redirect(params: SmParams) -> data.StructLayout:
-    """A warp goes on at ``pc``; what was fetched for it, or is on its way, counts for nothing."""
+    """A warp continues at ``pc``; instructions fetched or in flight for it are discarded."""
     return data.StructLayout({"warp": params.warp_bits, "pc": 32})
 
 
@@ -92,8 +92,18 @@ def issued(params: SmParams) -> data.StructLayout:
     """An instruction that was issued. ``pc`` is its own address, never a group's. ``quarter``: of
     one for the lanes, only full lanes can execute it; see FetchedInstruction."""
     return data.StructLayout({
-        "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "kind": InstructionKind,
-        "quarter": 1, "error": WarpError, "constant": 32, "constant_missing": 1, "write_barrier": 3, "read_barrier": 3})
+        "warp": params.warp_bits,
+        "serial": SERIAL_BITS,
+        "pc": 32,
+        "word": WORD_BITS,
+        "kind": InstructionKind,
+        "quarter": 1,
+        "error": WarpError,
+        "constant": 32,
+        "constant_missing": 1,
+        "write_barrier": 3,
+        "read_barrier": 3,
+    })
 
 
 def dispatched(params: SmParams) -> data.StructLayout:
@@ -110,10 +120,20 @@ def dispatched(params: SmParams) -> data.StructLayout:
     threads. ``fault`` tells why the constant could not be read.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "kind": InstructionKind,
-        "active": WARP_THREADS, "guard": WARP_THREADS,
-        "predicate": WARP_THREADS, "operands": data.ArrayLayout(32, 2), "same": WARP_THREADS, "fault": WarpError,
-        "write_barrier": 3, "read_barrier": 3})
+        "warp": params.warp_bits,
+        "serial": SERIAL_BITS,
+        "pc": 32,
+        "word": WORD_BITS,
+        "kind": InstructionKind,
+        "active": WARP_THREADS,
+        "guard": WARP_THREADS,
+        "predicate": WARP_THREADS,
+        "operands": data.ArrayLayout(32, 2),
+        "same": WARP_THREADS,
+        "fault": WarpError,
+        "write_barrier": 3,
+        "read_barrier": 3,
+    })
 
 
 def operands_read(params: SmParams) -> data.StructLayout:
@@ -126,7 +146,12 @@ def completion(params: SmParams) -> data.StructLayout:
     """An instruction is complete: what it writes is written, and both scoreboards go down by one,
     where they are scoreboards (not 7)."""
     return data.StructLayout({
-        "valid": 1, "warp": params.warp_bits, "serial": SERIAL_BITS, "write_barrier": 3, "read_barrier": 3})
+        "valid": 1,
+        "warp": params.warp_bits,
+        "serial": SERIAL_BITS,
+        "write_barrier": 3,
+        "read_barrier": 3,
+    })
 
 
 def scoreboard_event(params: SmParams) -> data.StructLayout:
@@ -136,7 +161,12 @@ def scoreboard_event(params: SmParams) -> data.StructLayout:
     Scoreboards ``write_barrier`` and ``read_barrier`` go down by one, where they are scoreboards
     (not 7). With ``completes`` the instruction is complete.
     """
-    return data.StructLayout({"warp": params.warp_bits, "completes": 1, "write_barrier": 3, "read_barrier": 3})
+    return data.StructLayout({
+        "warp": params.warp_bits,
+        "completes": 1,
+        "write_barrier": 3,
+        "read_barrier": 3,
+    })
 
 
 def error_event(params: SmParams) -> data.StructLayout:
@@ -151,5 +181,5 @@ def indexed_request() -> data.StructLayout:
 
 
 def indexed_response() -> data.StructLayout:
-    """The word; ``missing``: it is beyond the end of the bank, and ``value`` is 0."""
+    """The word; ``missing``: it is outside the bank, and ``value`` is 0."""
     return data.StructLayout({"value": 32, "missing": 1})

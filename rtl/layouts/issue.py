@@ -1,4 +1,4 @@
-"""Issue: what it is told by whoever watches it, and what it tells of itself."""
+"""The issue unit's policy, its limits and its events."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
@@ -22,7 +22,7 @@ def unit_rooms() -> data.StructLayout:
 
 
 class Policy(enum.Enum, shape=1):
-    """Which of the warps that are ready goes first."""
+    """Which of the ready warps issues first."""
 
     GREEDY_THEN_OLDEST = 0
     """The one that issued last, unless it offered its turn; else the one that began, or that
@@ -40,7 +40,7 @@ class WaitReason(enum.Enum, shape=4):
     DRAIN = 2
     """Instructions have to be complete, and flow results there, before the next one."""
     RESUME = 3
-    """The barrier or the trap unit has not let it go."""
+    """The barrier unit or the trap unit has not resumed it."""
     FETCH = 4
     """Its next instruction is not there."""
     STALL = 5
@@ -52,7 +52,7 @@ class WaitReason(enum.Enum, shape=4):
     UNIT = 8
     """The unit that executes it has no room."""
     READY = 9
-    """It can issue: it does, or another warp goes first."""
+    """It can issue: it does, or another warp has priority."""
     TRAP = 10
     """The trap unit does not let it: it is to enter the trap, has done its single step, is paused
     by an error, or is in the trap without a frame. FLOW, DRAIN and RESUME are told first: RESUME of

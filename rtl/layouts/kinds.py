@@ -17,37 +17,37 @@ class InstructionKind(enum.Enum, shape=4):
     LANES = 0
     """Passes through the lanes, with a fixed latency."""
     PUSH = 1
-    """For the flow unit, which pushes a token for later; the warp goes on."""
+    """For the flow unit, which pushes a token; the warp continues."""
     FLOW = 2
     """For the flow unit; the warp waits for its result."""
     FLOW_INDEXED = 3
     """As FLOW, with a register operand, which the lanes collect first."""
     FLOW_READ = 4
-    """For the flow unit, whose value then goes to a register; the warp waits for that."""
+    """For the flow unit, whose value is written to a register; the warp waits for that."""
     MEMORY = 5
     """For the memory unit."""
     CONVERSION = 6
     """For the conversion unit, or the unit of double precision beside it."""
     BARRIER = 7
-    """For the barrier unit; the warp waits until that unit lets it go."""
+    """For the barrier unit; the warp waits until that unit resumes it."""
     BARRIER_INDEXED = 8
     """As BARRIER, with register operands, which the lanes collect first."""
     BARRIER_READ = 9
-    """For the barrier unit, whose value then goes to a register; the warp waits for that."""
+    """For the barrier unit, whose value is written to a register; the warp waits for that."""
     TRAP = 10
-    """For the trap unit; the warp waits until that unit lets it go."""
+    """For the trap unit; the warp waits until that unit resumes it."""
     NOTHING = 11
     """Done when it issues."""
     DEPENDENCY = 12
     """DEPBAR: done when it issues; scoreboards delay it, or the warp's next instruction."""
     REFUSED = 13
-    """An instruction that nobody can execute, for its ``error``."""
+    """An instruction that cannot be executed; its ``error`` says why."""
     ENTER = 14
-    """Not an instruction: the warp enters the trap, before the instruction whose place this
-    takes."""
+    """Not an instruction: the warp enters the trap handler. The instruction in whose place it is
+    issued is executed later."""
     LEAVE = 15
-    """Not an instruction: the warp leaves the trap, before the instruction whose place this
-    takes."""
+    """Not an instruction: the warp leaves the trap handler. The instruction in whose place it is
+    issued is executed later."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,10 @@ class KindRule:
         there.
     after : str | None
         The warp's next instruction issues when the flow "result" is there; when all is complete and
-        all results are there ("drained"); or when the unit lets the warp go ("resumed").
+        all results are there ("drained"); or when the unit resumes the warp ("resumed").
     injected : bool
-        The trap unit puts it in the place of an instruction; it is told as well as the unit.
+        The trap unit injects it in place of an instruction; it is dispatched to the trap unit as
+        well as to ``unit``.
     """
 
     unit: str | None = None
@@ -115,8 +116,12 @@ KIND_RULES: dict[InstructionKind, KindRule] = {
     InstructionKind.DEPENDENCY: KindRule(silent=True),
     # What follows an error must not be executed.
     InstructionKind.REFUSED: KindRule(before=_RESULTS, after="drained"),
-    InstructionKind.ENTER: KindRule("flow", silent=True, before=_ALL, after="result", injected=True),
-    InstructionKind.LEAVE: KindRule("flow", silent=True, before=_ALL, after="result", injected=True),
+    InstructionKind.ENTER: KindRule(
+        "flow", silent=True, before=_ALL, after="result", injected=True
+    ),
+    InstructionKind.LEAVE: KindRule(
+        "flow", silent=True, before=_ALL, after="result", injected=True
+    ),
 }
 """The rule of each kind."""
 

@@ -147,8 +147,12 @@ class ReferenceAccess(wiring.Signature):
 
     def __init__(self) -> None:
         super().__init__({
-            "number": Out(range(REFERENCE_COUNTERS)), "read": Out(1), "count": In(REFERENCE_BITS), "set": Out(1),
-            "value": Out(REFERENCE_BITS)})
+            "number": Out(range(REFERENCE_COUNTERS)),
+            "read": Out(1),
+            "count": In(REFERENCE_BITS),
+            "set": Out(1),
+            "value": Out(REFERENCE_BITS),
+        })
 
 
 class GridControl(wiring.Signature):
@@ -168,8 +172,13 @@ class GridControl(wiring.Signature):
 
     def __init__(self) -> None:
         super().__init__({
-            "settings": Out(LaunchSettings), "start": Out(stream.Signature(ADDRESS_BITS)), "busy": In(1),
-            "done": In(1), "rejection": In(LaunchRejection), "references": Out(ReferenceAccess())})
+            "settings": Out(LaunchSettings),
+            "start": Out(stream.Signature(ADDRESS_BITS)),
+            "busy": In(1),
+            "done": In(1),
+            "rejection": In(LaunchRejection),
+            "references": Out(ReferenceAccess()),
+        })
 
 
 def warp_exit(params: SmParams) -> data.StructLayout:

@@ -77,7 +77,7 @@ class TrapStatus(data.StructLayout):
     trapping : 1
         The multiprocessor is trapped.
     locked_down : 1
-        It is trapped, and nothing goes on.
+        It is trapped, and no warp runs.
     paused, trapped : warps, warps
         Those that are paused; those that have executed a BPT.TRAP since they began, left a trap
         last, or read their status by the register that clears it.

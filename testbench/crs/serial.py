@@ -5,7 +5,7 @@ from typing import Any
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib.wiring import connect, flipped
 
-from rtl.component import Component, members_of, pass_on
+from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.layouts import FRAME_WORD_CODES, StackOperation, StackPort, ThreadCode
 from rtl.params import WARP_THREADS, SmParams
@@ -13,7 +13,6 @@ from rtl.serial.crs import SerialStack
 
 __all__ = ["ParallelStack"]
 
-_OF_STACK = ("committed", "write_fault", "events", "port")
 
 
 class ParallelStack(Component):
@@ -27,19 +26,34 @@ class ParallelStack(Component):
 
     def __init__(self, params: SmParams) -> None:
         self.stack: Any = SerialStack(params)
-        super().__init__({**StackPort(params).flip().members, **members_of(self.stack, *_OF_STACK)})
+        of_stack = self.stack.signature.members
+        super().__init__({
+            **StackPort(params).flip().members,
+            "committed": of_stack["committed"],
+            "write_fault": of_stack["write_fault"],
+            "events": of_stack["events"],
+            "port": of_stack["port"]})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.stack = stack = self.stack
-        self.join(m, stack, "write_fault", "port", "events")
+        connect(m, stack.write_fault, flipped(self.write_fault))
+        m.d.comb += self.events.eq(stack.events)
+        connect(m, flipped(self.port), stack.port)
         port, asked, kept, idle = stack.stack, self.request.payload, self.result, Signal()
-        pass_on(m, asked, port.request.payload, "operation", "enable", "pair", "kind", "operand", "mask")
-        pass_on(m, self, port, "configuration")
-        pass_on(m, port, self, "killed", "holes")
+        request: Any = port.request.payload
+        m.d.comb += request.operation.eq(asked.operation)
+        m.d.comb += request.enable.eq(asked.enable)
+        m.d.comb += request.pair.eq(asked.pair)
+        m.d.comb += request.kind.eq(asked.kind)
+        m.d.comb += request.operand.eq(asked.operand)
+        m.d.comb += request.mask.eq(asked.mask)
+        m.d.comb += port.configuration.eq(self.configuration)
+        m.d.comb += self.killed.eq(port.killed)
+        m.d.comb += self.holes.eq(port.holes)
         connect(m, port.pushed, flipped(self.pushed))
         # A frame is still that of the warp whose request was taken.
-        m.d.comb += [port.request.payload.warp.eq(Mux(idle, asked.warp, kept.warp)),
+        m.d.comb += [request.warp.eq(Mux(idle, asked.warp, kept.warp)),
                      port.request.valid.eq(self.request.valid & idle), self.request.ready.eq(port.request.ready)]
 
         # Threads are counted.
@@ -72,7 +86,11 @@ class ParallelStack(Component):
             with m.State("TAKE"):
                 m.d.comb += idle.eq(1)
                 with m.If(port.request.valid & port.request.ready):
-                    pass_on(m, port.result, kept, "resume", "empty", "kind", "pc", "value", domain="sync")
+                    m.d.sync += kept.resume.eq(port.result.resume)
+                    m.d.sync += kept.empty.eq(port.result.empty)
+                    m.d.sync += kept.kind.eq(port.result.kind)
+                    m.d.sync += kept.pc.eq(port.result.pc)
+                    m.d.sync += kept.value.eq(port.result.value)
                     m.d.sync += [
                         kept.warp.eq(asked.warp), kept.error.eq(Mux(enters, WarpError.NONE, port.result.error)),
                         self.entry.eq(port.result.error), kept.codes.eq(asked.codes), operation.eq(asked.operation)]

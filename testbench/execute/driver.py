@@ -10,7 +10,7 @@ from amaranth.hdl import Module, Shape
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component, members_of
+from rtl.component import Component
 from rtl.execute.decode import LaneDecoder
 from rtl.execute.instruction import LaneInstruction, OperandSource, ValueSource
 from rtl.execute.lanes import LANE_CYCLES
@@ -34,8 +34,13 @@ class DecodedLanes(Component):
 
     def __init__(self, params: SmParams) -> None:
         self.decoder, self.lanes = LaneDecoder(params.floats), units_of(params).lanes(params)
-        super().__init__({**members_of(self.lanes, "operands", "part", "results"), "word": In(WORD_BITS),
-                          "instruction": Out(LaneInstruction)})
+        of_lanes = self.lanes.signature.members
+        super().__init__({
+            "operands": of_lanes["operands"],
+            "part": of_lanes["part"],
+            "results": of_lanes["results"],
+            "word": In(WORD_BITS),
+            "instruction": Out(LaneInstruction)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -9,7 +9,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, connect
 
-from rtl.component import Component, pass_on
+from rtl.component import Component
 from rtl.execute.common import CommonDecoder
 from rtl.execute.condition import ConditionTest
 from rtl.fpga.control_flow import ControlFlow
@@ -91,7 +91,11 @@ class FlowBench(Component):
             queue.dispatch.valid.eq(self.valid & self.ready), queue.trap.eq(self.move), dispatched.kind.eq(kind),
             common.word.eq(self.word), test.flags.eq(self.conditions), test.test.eq(common.instruction.test),
             dispatched.guard.eq(self.guard & test.passed), dispatched.operands[0].eq(self.operand)]
-        pass_on(m, self, dispatched, "word", "warp", "pc", "same", "fault")
+        m.d.comb += dispatched.word.eq(self.word)
+        m.d.comb += dispatched.warp.eq(self.warp)
+        m.d.comb += dispatched.pc.eq(self.pc)
+        m.d.comb += dispatched.same.eq(self.same)
+        m.d.comb += dispatched.fault.eq(self.fault)
         return m
 
 

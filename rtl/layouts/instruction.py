@@ -54,7 +54,8 @@ class FetchedInstruction(data.Struct):
     control: ControlBits
     kind: InstructionKind
     quarter: unsigned(1)
-    """It passes the full lanes only, if it is for the lanes."""
+    """Only a full lane, every fourth one (see rtl.execute.lanes), can compute it, so it takes four
+    times as long; which ones: rtl.isa.rate. Counts only if it is for the lanes."""
     error: WarpError
     """Why nobody can execute it, for REFUSED."""
     constant: unsigned(32)

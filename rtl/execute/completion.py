@@ -15,15 +15,16 @@ from .lanes import LANE_CYCLES
 __all__ = ["CompletionLine", "ReleaseLine"]
 
 _STAGES = LANE_CYCLES + 2
-"""From S3 to S8, for one beat."""
+"""Cycles from S3 to S8, for one beat."""
 
 
 class CompletionLine(Component):
-    """Delays each completion from S3 to S8 of the last beat.
+    """Delays each completion by ``beats + 4`` cycles: from S3 to S8 of the last beat.
 
-    Everything takes that time, whatever executes it, so no two completions meet at the end. What
-    passes the full lanes only takes four times as long: its completion is held, and enters the line
-    with its last part, in a cycle in which issue selects nothing else that would complete. ::
+    Everything that completes here takes that time in the line, so no two completions meet at the
+    end. What passes the full lanes only takes longer: its completion is held, and enters with its
+    last part in S4, in a cycle for which issue selects nothing else that would complete. It leaves
+    ``beats - 1`` cycles after the last write. ::
 
         entering --> [ 1 ] --> [ 2 ] --> ... --> [ beats + 4 ] --> leaving
           ^   ^
@@ -79,9 +80,13 @@ class CompletionLine(Component):
 class ReleaseLine(Component):
     """Delays what releases registers, so that who waits is selected in time for its operands.
 
-    Of predicates and CC the last beat counts: the event leaves ``beats - 2`` cycles later. Of a
-    register that a unit writes the first beat is enough: such an event leaves at once, in a cycle
-    in which nothing leaves the line; else it takes the line, too.
+    Of predicates and CC the last beat counts: the event leaves ``beats - 2`` cycles after S3, or at
+    once with fewer beats. What issue selects 4 cycles after the event is in S3 7 cycles after it,
+    which is the cycle behind the last beat's S8.
+
+    Of a register that a unit writes the first beat is enough, since the reader's beats follow each
+    other, too: such an event leaves at once, in a cycle in which nothing leaves the line; else it
+    takes the line, too.
 
     Members
     -------

@@ -66,7 +66,8 @@ class DispatchStage(Component):
     completed : Out(completion)
         What completes when the last beat of the slot is written, or would be.
     passed : Out(1)
-        What ``completed`` names releases its scoreboards then.
+        The warp and scoreboards of ``completed`` are released. As ``completed.valid``, and also
+        for TRAP, which does not complete here.
     gathered : Out(Event of operands_read)
         What has read its registers; in the cycle of the slot.
     error : Out(error_event)

@@ -24,7 +24,7 @@ from .vote import verdict_of
 __all__ = ["OperandStage"]
 
 _A = 0
-"""Place of operand a among the registers that are read; b and c likewise."""
+"""Position of operand a among the registers that are read; b and c likewise."""
 _B = 1
 _C = 2
 assert GATHER_REGISTERS == _C + 1
@@ -82,7 +82,7 @@ class OperandStage(Component):
 
         # S3.
         self._place: Any = Signal(beat_place(params), name="place")
-        """The beat that is read."""
+        """The beat that is read: its warp and its number."""
 
         # S4.
         self._is_valid = Signal(name="is_valid")
@@ -270,8 +270,13 @@ class OperandStage(Component):
                 m.d.sync += operands.eq(chosen)
 
     def _pass_stage(self, m: Module) -> None:
-        """S5: beside the lanes. That of a beat in parts is written with the second part, behind the
-        results of the last beat, and is valid a cycle behind the last part."""
+        """S5: the record of the beat, which goes beside the lanes.
+
+        A beat in parts keeps its record in S5 from its second part until the second part of the
+        next beat: results of a part are kept when the record that belongs to them is in S7. The
+        record is valid a cycle behind the last part. Nothing else is in S4 in that cycle but the
+        first part of the next beat: behind the last beat issue leaves it free, since its LaneTimer
+        (rtl.issue.select) counts one cycle more than there are parts."""
         current = self._current
         instruction = current.instruction
         stage = self.beat.payload

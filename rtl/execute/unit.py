@@ -60,7 +60,9 @@ class ExecuteUnit(Component):
     instruction : In(Event of issued)
     gather, write : In(Event of offered_operation)
         Operations, never in the cycle of an instruction; one of each at a time, which pass the
-        lanes together. Nothing for the lanes arrives before all beats of what was before have.
+        lanes together. Issue arbitrates (rtl.issue.operations): operations alternate with
+        instructions, and of each kind the units come in turn. Nothing for the lanes arrives
+        before all beats of what was before have.
     grid : In(GridConfiguration)
     launch : In(valid, payload: warp_launch)
         Clears the warp's predicates and CC.
@@ -78,7 +80,8 @@ class ExecuteUnit(Component):
         may arrive.
     completion : Out(completion)
         Of instructions of the lanes, of writes that complete one, and of refused ones, in S8 of the
-        last beat, or when that would be.
+        last beat, or when that would be; of what passes the full lanes only ``beats - 1`` cycles
+        after its last write.
     passed, gathered : Out(Event of scoreboard_event), Out(Event of operands_read)
         Of the same, and of TRAP; of the last gather of an instruction. So early that what is
         selected four cycles later finds everything read and written.

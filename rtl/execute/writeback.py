@@ -68,7 +68,7 @@ class WriteBack(Component):
         return m
 
     def _delay(self, m: Module) -> None:
-        """S5 to S8, beside the lanes."""
+        """S5 to S8, beside the lanes. ``executes`` and ``row`` are those of S7."""
         valid = self.beat.valid
         stage = self.beat.payload
         for number in range(5, 5 + LANE_CYCLES - 1):

@@ -61,7 +61,8 @@ class InstructionCache(Component):
     hit, stored : Out(1), Out(StoredGroup)
         A cycle after ``enable``, until the next one: whether it is in the cache, and the group.
     wanted : In(1)
-        The line that was looked up two cycles ago is requested, if ``free``.
+        The line that ``hit`` was about a cycle ago is requested, if ``free``: its warp was in the
+        fetch unit's LOOK UP then, and is in MISS now.
     miss, free : Out(LineRequest), In(1)
         See LineLoader.
     part : In(line_part)
@@ -99,7 +100,7 @@ class InstructionCache(Component):
             "cleared": In(range(self.lines)),
         })
         self._missed_line = Signal(_LINE_BITS)
-        """The line that was looked up two cycles ago."""
+        """The line that ``hit`` was about a cycle ago."""
         self._requested_line = Signal(_LINE_BITS)
         """The line that comes from memory."""
         self._decoded: Any = Signal(line_part())

@@ -25,7 +25,9 @@ class LineLoader(Component):
 
         miss --> request register --> memory --> line register --> part (8 words)
 
-    Two that come at once: the constant cache goes first, since its miss stalls all warps. While a
+    Two that come at once: the constant cache goes first, since its miss stalls all warps. It goes
+    on missing in every other cycle until its line has come, and in these cycles the instruction
+    cache cannot request a line, although the constant cache's is under way already. While a
     request waits for memory, no cache can make another one.
 
     Members

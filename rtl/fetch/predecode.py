@@ -98,7 +98,7 @@ def constant_of(form: Form) -> tuple[Field, Field] | None:
 
 CONSTANT_FIELDS = tuple(dict.fromkeys(
     place for form in FORMS if (place := constant_of(form)) is not None))
-"""The places in the word where offset and bank of a constant operand can be."""
+"""The bit fields of the word that can be offset and bank of a constant operand."""
 
 
 class Predecoded(data.Struct):
@@ -109,11 +109,12 @@ class Predecoded(data.Struct):
     kind : InstructionKind
         REFUSED if nobody can execute it.
     quarter : 1
-        Only the full lanes can execute it.
+        Only a full lane, every fourth one (see rtl.execute.lanes), can compute it, so it takes four
+        times as long; which ones: rtl.isa.rate.
     error : ERROR_BITS
         Of a REFUSED one: the code of its warp error.
     constant : 0 to all of CONSTANT_FIELDS
-        0: no constant operand at a fixed address; else its place among CONSTANT_FIELDS, from 1.
+        0: no constant operand at a fixed address; else its position in CONSTANT_FIELDS, from 1.
     """
 
     kind: InstructionKind
@@ -123,7 +124,7 @@ class Predecoded(data.Struct):
 
 
 def _register_places() -> tuple[Field, ...]:
-    """Where register numbers are in the word."""
+    """The bit fields of the word that can be register numbers, each once."""
     return tuple(dict.fromkeys(
         form.fields[name]
         for form in FORMS
@@ -132,7 +133,7 @@ def _register_places() -> tuple[Field, ...]:
 
 
 PLACES = _register_places()
-"""The places in the word where numbers of registers can be."""
+"""The bit fields of the word that can be register numbers."""
 
 
 class Predecoder(wiring.Component):

@@ -58,11 +58,13 @@ class ConstantResolver(Component):
     one cycle after it was accepted.
 
     Miss: the pipeline behind CHOOSE stalls until the line has come. Meanwhile the cache is read for
-    the words in COMPARE and in READ in turn, so that both are known when it is there.
+    the words in COMPARE and in READ in turn, so that both are known when it is there. The miss is
+    repeated in every other cycle.
 
     Two that come at once: words of ``indexed`` go before those of the group.
 
-    Redirect: groups of the warp are squashed, wherever they are. Their lookups go on without them.
+    Redirect: groups of the warp are squashed, wherever they are. Their lookups go on: a miss still
+    stalls all until its line has come. Only a group without constants can pass, by the bypass.
 
     Members
     -------
@@ -237,9 +239,14 @@ class ConstantResolver(Component):
         """COMPARE: whether the cache has the word; and what the cache reads next.
 
         The cache answers two cycles after its address. It is read for the word in BANK, and answers
-        when that is here. After a miss it is read for the word here, and a cycle later
-        (``rereads``) for the one in READ; in that cycle its answer is about the one in READ, too,
-        and does not count.
+        when that is here. A miss in cycle 0, when the line is there in cycle 2::
+
+            cycle          0          1 (rereads)        2          3
+            is read for    COMPARE    READ               BANK       BANK
+            answers for    COMPARE    READ, not counted  COMPARE    COMPARE, in READ before
+            advances       no         no                 yes        yes
+
+        If the line is not there in cycle 2, that is a cycle 0 again.
         """
         cache = self._cache
         compared = self._compared

@@ -54,11 +54,12 @@ class FetchUnit(Component):
              instruction cache is read
     LOOK UP  hit: the group goes to the resolver, and the warp's pc is the next group.
              Miss: the pc stays
-    MISS     the line is requested, if the loader is free, or another one is on its
-             way: the warp waits. Else it is selected again soon
+    MISS     if the loader is free, the line is requested, and the warp waits. If
+             another instruction line is under way, the warp waits without a request.
+             Else it is selected again
     =======  ======================================================================
 
-    Program and constants are cached; both are taken for constant until ``invalidate``.
+    Program and constants are cached; both are assumed not to change until ``invalidate``.
 
     Hit: the group leaves LOOK UP when the resolver takes it. Until then LOOK UP stalls.
 
@@ -66,8 +67,9 @@ class FetchUnit(Component):
     when a line has come; only when all of them have been, another line is requested, since that
     might evict theirs.
 
-    Redirect: is selected in its cycle, before others. If LOOK UP stalls, the pc is written instead.
-    The warp's lookup and its groups in the resolver are squashed.
+    Redirect: is selected in its cycle, before others, and the warp waits for no line any more. If
+    LOOK UP stalls, only the pc is written: then a warp that waits for a line waits on until one
+    comes. The warp's lookup and its groups in the resolver are squashed.
 
     Invalidate: hits count for nothing until both caches are empty, which is a line a cycle once no
     line is outstanding.
@@ -167,7 +169,7 @@ class FetchUnit(Component):
     def _look_up(self, m: Module) -> None:
         """LOOK UP: a hit goes to the resolver. ``_advances`` does not depend on ``_hits``, which is
         known late; so a miss that does not advance makes room in a way of its own, unless a
-        redirect needs the port by which its pc is written."""
+        redirect that comes now needs the port to the pcs, to write the redirect's pc."""
         lookup = self._lookup
         fetched = self._resolver.fetched
         m.d.comb += self._is_looked_up.eq(lookup.valid & ~self._is_redirected(lookup.warp))
@@ -207,7 +209,8 @@ class FetchUnit(Component):
         pcs.write(m, self._writes_redirect | self._is_looked_up, warp, place)
 
     def _miss(self, m: Module) -> None:
-        """MISS: requests the line. If a line comes meanwhile, the warp looks up its group again."""
+        """MISS: requests the line, unless warps that were woken have still to look up theirs. If a
+        line comes in the cycle of the miss or in this one, the warp looks up its group again."""
         instructions = self._instructions
         warp = self._missed_warp
         m.d.comb += self._wakes.eq(instructions.filled | self.busy)
@@ -220,7 +223,9 @@ class FetchUnit(Component):
         m.d.comb += instructions.wanted.eq(self._must_wait & ~self._woken.any())
 
     def _wait(self, m: Module) -> None:
-        """Warps that wait for a line, and those that were woken."""
+        """Warps that wait for a line, and those that were woken. A missed warp waits if its line is
+        requested now, or if another line is under way. A warp waits no more when it is selected (by
+        a redirect), or when a line has come."""
         instructions = self._instructions
         loader = self._loader
         warps = self._params.warps

@@ -54,8 +54,8 @@ class FetchedInstruction(data.Struct):
     control: ControlBits
     kind: InstructionKind
     quarter: unsigned(1)
-    """If it is for the lanes, only full lanes can execute it, at a quarter of the rate: one lane of
-    four is full, and does what the others cannot; see ``SmParams.parts``."""
+    """Only a full lane, every fourth one (see rtl.execute.lanes), can compute it, so it takes four
+    times as long; which ones: rtl.isa.rate. Counts only if it is for the lanes."""
     error: WarpError
     """Why it cannot be executed, for REFUSED."""
     constant: unsigned(32)

@@ -69,7 +69,9 @@ def register_write(params: SmParams) -> data.StructLayout:
 
 
 def offered_operation(operation: data.StructLayout) -> data.StructLayout:
-    """A gather or a write, and the client that requests it."""
+    """A gather or a write that goes to the lanes, and whose it is. Issue chooses it, see
+    rtl.issue.operations: they alternate with instructions, and of each kind the units come in
+    turn."""
     return data.StructLayout({"client": LaneClient, "operation": operation})
 
 
@@ -83,7 +85,8 @@ class LaneWriterPort(wiring.Signature):
     Members
     -------
     write : Out(stream of register_write)
-        Taken when the lanes are free for it: its beats begin a few cycles after the transfer.
+        Taken when the lanes have time for it, as rtl.issue.operations arbitrates: a transfer begins
+        its beats a few cycles later.
     wanted : In(valid, index, beat)
         The unit has to drive the data of this beat in the next cycle.
     values, flags, conditions : Out
@@ -109,8 +112,8 @@ class LaneClientPort(wiring.Signature):
     write, wanted, values, flags, conditions
         See LaneWriterPort.
     gather : Out(stream of register_gather)
-        Taken like a write, but not in the first cycle in which it is offered: it is chosen a cycle
-        before. So its payload may come a cycle later than ``valid``.
+        Taken like a write. A gather is chosen a cycle after it is first offered; its payload counts
+        from that second cycle on.
     gathered : In(valid, index, beat, values)
         Three values for each lane, a beat a cycle.
     """

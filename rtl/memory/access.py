@@ -62,7 +62,7 @@ def found_line(params: SmParams) -> data.StructLayout:
     threads : 32
         The threads. In local memory these access it with their first word.
     paired : beats
-        Of such a beat each thread in the upper half reads at the place of one in the lower half.
+        Of such a beat each thread in the upper half reads at the address of one in the lower half.
     write, modify : 1, 1
         What it is accessed for: to be written, to be modified, or else to be read.
     local, words : 1, 0 to 4
@@ -70,8 +70,8 @@ def found_line(params: SmParams) -> data.StructLayout:
     size, signed
         The instruction's.
     complete : 1
-        All threads are found. Before that ``threads``, ``paired`` and ``last`` mean nothing, but a
-        line that is read may be requested.
+        All threads of the instruction that access the line are known. Before that ``threads``,
+        ``paired`` and ``last`` mean nothing, but a line that is read may be requested.
     last : 1
         The instruction has no line after this one, and nothing in shared memory.
     """
@@ -127,7 +127,8 @@ class AccessStage(Component):
     collect    the lines of a beat's threads are compared with it, a beat with pending threads a
                cycle
     collected  the last comparison is known: the line is complete. The next line is picked in the
-               same cycle, if a beat before the last one surely has threads of another line
+               same cycle, a cycle early, if a beat before the last one has pending threads: these
+               have another line, whatever the last comparison finds
     shared     words of shared memory, or of a shuffle, a beat and a word at a time
     atomic     all operations in shared memory at once
     =========  ===================================================================================
@@ -135,10 +136,14 @@ class AccessStage(Component):
     The result of a comparison is known a cycle later (``matched``): it finds threads while the next
     beat is compared.
 
-    A line that is read is announced to the miss queue when it has its first thread: in PICK or
-    COLLECT; the first line of a load even in TAKE, while the addresses of later beats are still
-    judged (``early``). It is announced only if no other line is offered; one that is not is offered
-    when it is complete.
+    A line goes to the miss queue in two steps, by way of ``found``, which has one line at a time:
+
+    - announced: its address, in PICK or COLLECT; the first line of a load even in TAKE, while the
+      addresses of later beats are still judged (``early``). Its read may start;
+    - complete: its threads, in COLLECTED.
+
+    While another line is in ``found``, a line is not announced, and waits in COLLECTED. One that
+    was not announced by then is announced and complete at once.
 
     Error: if the addresses hold one, the threads below the failing one only read: one of them may
     have a fault, which is reported first. Shared memory is skipped.
@@ -151,7 +156,7 @@ class AccessStage(Component):
     slot, instruction : Out, In(AccessInstruction)
         The one that is taken or is the next, and what it is.
     line_slot, line_beat, lines, same : Out, Out, In, In(1 bit a port)
-        Places of a beat's threads, as lines, and whether those of a port have the same place.
+        Lines of a beat's threads, and whether the two threads of a port have the same address.
     found : Out(stream of found_line)
     lines_busy, fault : In(1), In(1 bit a slot)
         Lines of that instruction are under way; some are not mapped.
@@ -177,8 +182,8 @@ class AccessStage(Component):
     candidates : Signal(lanes)
         Lanes of the present beat, of which the lowest may have the next line.
     matched, matched_same, matched_beat : Signal(lanes), Signal(ports), Signal(beats)
-        Lanes that had the line a cycle ago, whether those of a port had the same place, and their
-        beat, one-hot.
+        Lanes that had the line a cycle ago, whether those of a port had the same address, and
+        their beat, one-hot.
     is_announced : Signal(1)
         The line was announced, and is not complete.
     announces, line_is_complete : Signal(1), Signal(1)
@@ -433,8 +438,9 @@ class AccessStage(Component):
             m.next = "TAKE"
 
     def _collect(self, m: Module) -> None:
-        """A beat is compared with the line. After the last one, beats before it that have pending
-        threads surely have some of another line: the next line is picked there."""
+        """A beat is compared with the line. A beat that was compared before the last one and still
+        has pending threads has another line. That is known without the last comparison, so the
+        next line starts there a cycle early: ``pending_beats`` are these."""
         m.d.comb += self._has_line.eq(1)
         m.d.comb += self._may_announce.eq(~self.is_announced)
         m.d.sync += self.pending.eq(self._unmatched)
@@ -447,7 +453,8 @@ class AccessStage(Component):
             m.next = "COLLECTED"
 
     def _complete_line(self, m: Module) -> None:
-        """The line is complete. It waits if it was not announced and another one is offered."""
+        """All threads of the line are known. It waits if it was not announced and ``found`` has
+        another line."""
         m.d.comb += self._has_line.eq(1)
         with m.If(self.is_announced | ~self.found.valid):
             m.d.comb += self.line_is_complete.eq(1)
@@ -539,8 +546,8 @@ class AccessStage(Component):
 
 
 def pairs(lanes: Value, same: Value) -> Value:
-    """Whether each thread in the upper half of a beat's ``lanes`` has the place of one in the lower
-    half. ``same``: a bit for each port whose two lanes have the same place."""
+    """Whether each thread in the upper half of a beat's ``lanes`` has the address of one in the
+    lower half. ``same``: a bit for each port whose two lanes have the same address."""
     lower = lanes[:len(same)]
     upper = lanes[len(same):]
     return ~(upper & ~(lower & same)).any()

@@ -211,9 +211,10 @@ def _thread_operation(params: SmParams) -> data.StructLayout:
     Fields
     ------
     begins : 1
-        Its first cycle in a stage: from here its number is read, and its result is written.
+        Its first cycle in a stage: in it its number is read, and its result is written.
     valid : 1
-        Its last cycle in a stage: with it the new number is written.
+        Its last cycle in a stage: in it the new number is written. Both are one cycle but for sums
+        of floats.
     last : 1
         It is the last one of its job.
     thread
@@ -237,8 +238,8 @@ def _thread_operation(params: SmParams) -> data.StructLayout:
 
 
 class _SamePlace(data.Struct):
-    """Which of the threads before, by their distance, has the place of this one, so that what it
-    left takes the place of what was read."""
+    """Which later stage, one, two or three cycles ahead of READ, holds a thread with the same
+    address: what that thread writes is used instead of what was read."""
 
     one: unsigned(1)
     two: unsigned(1)
@@ -267,9 +268,9 @@ class AtomicPipeline(Component):
     WRITE   the new number is written, by way of the crossbar
     ======  ===================================================================================
 
-    Forwarding: a thread whose place one of the three threads before has takes what that one left.
-    Threads of one job have the same place if they have the same one inside of their line, or of
-    their CTA's shared memory.
+    Forwarding: a thread takes what an earlier one writes, if that has the same address and is one,
+    two or three cycles ahead, in ARRIVE, CHANGE or WRITE. Threads of one job have the same address
+    if they have the same one inside of their line, or of their CTA's shared memory.
 
     A sum of floats takes :data:`_FLOAT_CYCLES`: the thread stays in each stage for as long. In the
     first cycle its number is read, and is its result. In the last one the sum takes the place of
@@ -365,7 +366,7 @@ class AtomicPipeline(Component):
         self._place = Signal(params.shared_bits, name="place")
         """READ: its place inside of its line, or in shared memory."""
         self._same: Any = Signal(_SamePlace, name="same_place")
-        """READ: the threads before that have the same place."""
+        """READ: the stages ahead that hold a thread with the same address."""
         self._old: Any = Signal(_BITS, name="old")
         """CHANGE: the number as it is before the operation."""
 

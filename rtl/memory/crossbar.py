@@ -211,7 +211,7 @@ class Crossbar(Component):
     =========  ==================================================================================
     stage      what happens
     =========  ==================================================================================
-    places     the half that is offered, or that waits, has the places of its threads read
+    places     the addresses of the threads are read, in the half that is offered or that waits
     conflicts  each bank serves the word of its lowest pending port, and all ports with the same
                word. What is to be stored is read
     banks      each bank reads its word, or writes bytes of it
@@ -256,9 +256,10 @@ class Crossbar(Component):
     passed : Out(Event of passed_layout)
         The last half of the last beat leaves the conflicts stage.
     closing, closed : Out(Event of passed_layout)
-        The same, one of the two: ``closing`` as soon as what was loaded will surely be there when
-        it is needed, the last beat's after the others'; or ``closed`` in the cycle after
-        ``passed``.
+        Exactly one of them says to the owner of a job that its words are, or will be, in time for
+        the lanes. ``closing``: with ``passed`` or before, in the first cycle of a load's last half
+        in the conflicts stage, since the rest will have arrived when it is needed. ``closed``: a
+        cycle after ``passed``, if that could not be promised.
     busy : Out(1)
         Something has been taken and has not left the last stage.
     shared : Out(1)

@@ -47,9 +47,10 @@ __all__ = [
     "slot_bits",
 ]
 
-_LEAST_LANES = 2
-"""Lanes at most with which one instruction is in flight at a time; and the least ports of the
-crossbar."""
+_SINGLE_LANES = 2
+"""Lanes at most with which only one instruction is in flight at a time."""
+_LEAST_PORTS = 2
+"""Ports that the crossbar has at least."""
 _WORD_BYTES = 4
 LINE_WORDS = LINE_BYTES // _WORD_BYTES
 """Words of a line."""
@@ -188,14 +189,14 @@ def slot_bits(params: SmParams) -> int:
     """Width of the number of an instruction in flight: eight of them, or more on more than eight
     lanes, which take them faster. On two lanes, and on one, it is one at a time, so that nothing
     has to be told apart."""
-    if params.lanes <= _LEAST_LANES:
+    if params.lanes <= _SINGLE_LANES:
         return 0
     return max(3, min(4, ceil_log2(params.lanes)))
 
 
 def entry_bits(params: SmParams) -> int:
-    """Width of the number of a place for the operands of an instruction: the low bits of its
-    slot."""
+    """Width of the number of an entry, which has an instruction's operands and the lines of its
+    threads: the low bits of its slot."""
     return min(slot_bits(params), max(2, 4 - ceil_log2(params.beats)))
 
 
@@ -208,7 +209,7 @@ def port_count(params: SmParams) -> int:
     """Threads whose words pass the crossbar in one cycle: half of a beat's. Lanes ``port`` and
     ``port + port_count`` have the same port. But there are two ports at least, since an atomic
     operation's number may have two words: then all of a beat is its lower half."""
-    return max(_LEAST_LANES, params.lanes // 2)
+    return max(_LEAST_PORTS, params.lanes // 2)
 
 
 def row_bits(params: SmParams) -> int:
@@ -306,9 +307,11 @@ def beat_job(params: SmParams) -> data.StructLayout:
     final : 1
         It is of the last line that an instruction fills.
     skips : 1
-        There are no threads in the lower half.
+        There are no threads in the lower half: the beat begins with the upper one.
     single : 1
-        Or none in the upper half, or they all read at the places of threads in the lower half.
+        The beat passes as one half: there are no threads in one of its halves, or those of the
+        upper half read at the addresses of the lower half's; or it has no upper half, see
+        :func:`port_count`.
     """
     return data.StructLayout({
         "slot": slot_bits(params),

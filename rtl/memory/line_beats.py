@@ -118,7 +118,8 @@ def _describe_beat(m: Module, job: Any, info: Any, beat: Any, step: Signal) -> V
 
 
 class FillSequencer(Component):
-    """Sends the words of a line that is to be written, one line at a time.
+    """Fills a line that is to be written: sends the words that threads store to the line's buffer,
+    one line at a time. Nothing comes from memory.
 
     The first beat is offered in the cycle after ``start``.
 

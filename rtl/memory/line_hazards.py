@@ -24,23 +24,27 @@ class LineHazards(Component):
     Memory keeps no order between tags, so the order of two accesses to one line is kept here. The
     rule, for a new line whose address is that of a line under way:
 
-    ================  =========================  ==========================================
-    new line is to    if the other is read       if the other is written
-    ================  =========================  ==========================================
-    be read           gets a tag                 waits until memory has confirmed the write
-    be written        waits until its words      gets a tag and is filled with words, but
-                      have been read             its request is *held*
-    ================  =========================  ==========================================
+    ================  ==========  ===================  ============  ================
+    new line is to    the other   the other is         the other is  the other is
+    be                is read     written, not held    held          modified
+    ================  ==========  ===================  ============  ================
+    read              tag         no tag               no tag        no tag
+    written           no tag      tag, request *held*  no tag        no tag
+    modified          no tag      no tag               no tag        no tag
+    ================  ==========  ===================  ============  ================
 
-    A line that atomic operations modify is read and written: it shares its address with no other,
-    whatever that is for.
+    "No tag": the new line waits until the other one's tag is free. That is when the last word of a
+    line that was read has passed the crossbar; else when memory has confirmed the write, or has
+    reported a fault.
+    "Held": it has its tag and is filled with words, but its write request waits.
 
-    A held request is released when memory has confirmed all writes that held lines follow
-    (``unconfirmed``). Two more rules keep these writes ahead of all held ones, so that none of them
-    is stuck behind a held request:
+    All held requests are released together, when memory has confirmed every write that some held
+    line follows (``unconfirmed``). A held request at the head of the miss queue's request queue
+    keeps all others back, reads too. Two more rules keep the writes that are followed ahead of all
+    held ones, so that none of them is stuck behind a held request:
 
     - while any line is held, every new write is held as well, whatever its address;
-    - a line that has the address of a held one waits, even if both are only written.
+    - a line that has the address of a held one gets no tag, even if both are only written.
 
     Timing: a line is compared in the first cycle in which it waits for a tag, and ``conflicts`` is
     known in the second one. A line that is only read does not need that while no line under way

@@ -44,7 +44,11 @@ def _queued_request(params: SmParams) -> data.StructLayout:
 
 class MissQueue(Component):
     """Gives each line a tag, under which it is read, or filled and written, or read, modified and
-    written. ::
+    written.
+
+    There is no data cache, and requests are never merged: every line found is requested, even if
+    the same line is under way. To *fill* a line is to put the words that threads store into its
+    buffer; nothing comes from memory. ::
 
         found line --> ALLOCATE ---- read --------------> request queue --> memory
                         |  a tag, if the                      ^                |
@@ -63,7 +67,8 @@ class MissQueue(Component):
               not be known yet; a line that is written waits until they are
     request   requests go to memory in the order in which they are ready, from the queue; a read
               goes in its first cycle if the queue is empty
-    fill      a line's words pass the crossbar into the line memory, one line at a time. Two
+    fill      the words that threads store pass the crossbar into the line memory, for one line
+              at a time; what they do not store stays as it is in memory, by the mask. Two
               cycles after the last beat has passed, the line is complete and its write is queued
     answer    an answer is taken when the words of the one before have passed the crossbar. Its
               words go to their threads; or its line is modified, complete and queued as above
@@ -97,11 +102,13 @@ class MissQueue(Component):
     busy : Out(1)
         A line waits for its tag.
     pending, fault : Out(1 bit a slot)
-        Slots that have lines under way; those of which something was not mapped.
+        Slots with lines that may not be served in time for write-back: lines under way that are
+        not ``closed``. Slots of which something was not mapped.
     filling : Out(1)
         Some words of a line that is filled are in it or in the crossbar, others were not offered.
     issued, filled : Out(Event of a slot)
-        All lines of an instruction have tags; all of its words are in them, since a cycle before.
+        In the cycle before, the last line of an instruction had its tag and all its threads, so
+        all its lines have tags; the last word that an instruction stores passed the crossbar.
     asked, asked_write : Out(1)
         Memory took a request; to write.
 
@@ -123,9 +130,10 @@ class MissQueue(Component):
     fill_passed : Signal(EventLayout(tag))
         The last beat of a line that is filled has passed the crossbar a cycle ago.
     completed : Event(tag)
-        All words of a line are in it, since a cycle before.
+        A line is full: it has all words that are stored, or is modified. Its write is queued.
     closed : Signal(tags)
-        Lines that the crossbar has announced as served.
+        Lines that are read, and for which the crossbar has said (``closing``) that their words
+        will be in time for write-back; until the last of these has passed.
     slots, slot_masks : list of Signal
         By tag: the instruction's slot, as a number and one-hot.
     addresses, infos : Memory

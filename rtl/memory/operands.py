@@ -26,13 +26,13 @@ def place_layout(params: SmParams) -> data.ArrayLayout:
 
 
 def inner_layout(params: SmParams) -> data.ArrayLayout:
-    """For each thread of half a beat, as much of its place as tells where in shared memory or in
+    """For each thread of half a beat, the lower bits of its address: where in shared memory or in
     its line it is."""
     return data.ArrayLayout(params.shared_bits, port_count(params))
 
 
 def operand_place(params: SmParams) -> data.StructLayout:
-    """Which word is read, of the threads in half of a beat.
+    """Which operand is read, a word of each thread in half of a beat.
 
     Fields
     ------
@@ -51,7 +51,7 @@ def operand_place(params: SmParams) -> data.StructLayout:
 
 
 def _beat_write(params: SmParams) -> data.StructLayout:
-    """A beat of an instruction whose places are on their way into the memories."""
+    """A beat of an instruction whose threads' addresses are on their way into the memories."""
     return data.StructLayout({
         "valid": 1,
         "slot": slot_bits(params),
@@ -60,7 +60,8 @@ def _beat_write(params: SmParams) -> data.StructLayout:
 
 
 class PlaceMemory(Component):
-    """Each thread's place, in three memories that are written one after the other.
+    """Each thread's place, which is its address, in three memories that are written one after the
+    other.
 
     =======  ===========================  ==================================  ==========
     memory   for each thread              written                             of each

@@ -47,7 +47,8 @@ class CrossbarGrant(enum.Enum, shape=3):
     ANSWER = 1
     """The miss queue's: words of a line that was read."""
     FILL = 2
-    """The miss queue's: words of a line that is to be written."""
+    """The miss queue's: words that threads store, on their way into a line's buffer. Nothing comes
+    from memory."""
     SHARED = 4
     """The access stage's: words of shared memory or of a shuffle."""
 
@@ -70,10 +71,11 @@ class MemoryUnit(Component):
     of dispatch. Of one instruction's threads the highest one's store remains where several meet,
     and atomic operations go thread by thread, ascending.
 
-    Error: an error in an address is the lowest thread's, and nothing has happened then. A fault
-    that memory reports (MMU_FAULT) comes before any register is written; but a store or an atomic
-    operation may have changed other lines by then (ours). An instruction is complete when memory
-    has answered all its lines.
+    Error: an error in an address is the lowest thread's. Then nothing is written: no register, no
+    memory. Threads below the failing one still read their lines, also in a store, since a fault of
+    theirs would be the lower thread's error. A fault that memory reports (MMU_FAULT) comes before
+    any register is written; but a store or an atomic operation may have changed other lines by then
+    (ours). An instruction is complete when memory has answered all its lines.
 
     Words of local memory lie so that word k of thread t is word 32 * k + t of the warp's block.
     Constant banks begin at multiples of 16 bytes.
@@ -290,9 +292,9 @@ class MemoryUnit(Component):
             queue.busy | queue.pending.bit_select(access.line_slot, 1))
 
     def _track_operands(self, m: Module) -> None:
-        """Which instructions still need their operands: a load until its lines have tags, a store
-        until its words are in lines or banks, others until they are done. Slots with the same low
-        bits share a place for operands."""
+        """Which instructions still need their entry: its operands and the lines of its threads. A
+        load needs it until its lines have tags, a store until its words are in lines or banks,
+        others until they are done. Slots with the same low bits share an entry."""
         front = self.front
         queue = self.queue
         crossbar = self.crossbar

@@ -72,8 +72,8 @@ class ResultMemory(Component):
 
 
 def _record(params: SmParams) -> data.StructLayout:
-    """What is needed of an instruction when it retires. Its ``read_barrier`` is none if its gathers
-    have lowered it."""
+    """What is needed of an instruction when it retires, see :class:`WriteBack`. Its
+    ``read_barrier`` is none if its gathers have lowered it."""
     return data.StructLayout({
         "warp": params.warp_bits,
         "serial": SERIAL_BITS,
@@ -101,7 +101,9 @@ def _landing(params: SmParams) -> data.StructLayout:
 class WriteBack(Component):
     """Retires instructions: those of a warp in program order, those of several warps in any.
 
-    ::
+    An instruction *retires*, and leaves here, when the lanes have taken its last write; it is
+    complete when the execute unit has written the last beat of that. One without a write retires
+    and completes in one step. ::
 
         accesses have ended --> CHOOSE --> RETIRE --> writes, to the lanes --> DATA --> free
                                                \\                                  ^

@@ -74,10 +74,15 @@ class LaneDecoder(wiring.Component):
     instruction: Out(LaneInstruction)
 
     def __init__(self, floats: bool, names: Container[str] = OPERATIONS) -> None:
-        self._forms = tuple(
-            form for form in LANE_FORMS
+        self._names = tuple(
+            form.name for form in LANE_FORMS
             if form.name in names and (floats or form.name not in FLOAT_OPERATIONS))
         super().__init__()
+
+    @property
+    def _forms(self) -> tuple[Form, ...]:
+        """The instructions that it knows."""
+        return tuple(form for form in LANE_FORMS if form.name in self._names)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

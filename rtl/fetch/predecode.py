@@ -162,10 +162,14 @@ class Predecoder(wiring.Component):
     def __init__(self, floats: bool, doubles: bool) -> None:
         self._floats = floats
         self._doubles = doubles
-        self._forms = tuple(form for form in FORMS if exists(form, floats, doubles))
         self._has_form: dict[Form, Any] = {}
         """Form -> whether the word has this form. At most one is 1."""
         super().__init__()
+
+    @property
+    def _forms(self) -> tuple[Form, ...]:
+        """The instructions of the machine."""
+        return tuple(form for form in FORMS if exists(form, self._floats, self._doubles))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

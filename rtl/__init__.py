@@ -1,1 +1,4 @@
-"""The hardware: Amaranth components, and the machine language they run. Nothing here imports a simulator."""
+"""The hardware: Amaranth components, and the machine language they run.
+
+Nothing here imports a simulator.
+"""

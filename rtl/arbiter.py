@@ -12,42 +12,56 @@ __all__ = ["RoundRobin", "lowest"]
 
 
 class RoundRobin(Component):
-    """Registered round robin: the next requester after the one chosen last.
+    """Registered round robin: the grant moves to the next requester after the one granted last.
 
-    A requester is chosen again within ``count`` choices. The choice is a cycle old, so whoever takes it has
-    to see whether its requester still wants it.
+    A requester is granted again within ``count`` grants. The grant is a cycle old, so whoever uses
+    it has to check that its requester still has a request.
 
     Members
     -------
     requests : In(count)
     valid, chosen : Out
-        Whether there was a request a cycle ago, and whose turn it is.
+        Whether there was a request a cycle ago, and who is granted.
     """
 
     def __init__(self, count: int) -> None:
         self._count = count
-        super().__init__({"requests": In(count), "valid": Out(1), "chosen": Out(ceil_log2(count))})
+        super().__init__({
+            "requests": In(count),
+            "valid": Out(1),
+            "chosen": Out(ceil_log2(count)),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         later = Signal(self._count)
-        m.d.comb += later.eq(self.requests & Cat((index > self.chosen) for index in range(self._count)))
+        is_later = Cat((number > self.chosen) for number in range(self._count))
+        m.d.comb += later.eq(self.requests & is_later)
         m.d.sync += self.valid.eq(self.requests.any())
-        with m.If(self.requests.any()):
-            m.d.sync += self.chosen.eq(Mux(later.any(), lowest(later), lowest(self.requests)))
+        with m.If(later.any()):
+            m.d.sync += self.chosen.eq(lowest(later))
+        with m.Elif(self.requests.any()):
+            m.d.sync += self.chosen.eq(lowest(self.requests))
         return m
 
 
 def lowest(requests: Any) -> Value:
     """Number of the lowest bit that is 1, as a tree; of the last bit when there is none."""
-    def search(start: int, stop: int) -> tuple[Any, Any]:
-        if stop - start == 1:
-            return requests[start], 0
-        middle = (start + stop) // 2
-        low_any, low = search(start, middle)
-        high_any, high = search(middle, stop)
-        step = middle - start
-        # Without a carry where no sum is needed.
-        high = high | step if step & (step - 1) == 0 and stop - middle <= step else high + step
-        return low_any | high_any, Mux(low_any, low, high)
-    return Value.cast(search(0, len(requests))[1])[:ceil_log2(len(requests))]
+    _, number = _search(requests, 0, len(requests))
+    return Value.cast(number)[:ceil_log2(len(requests))]
+
+
+def _search(requests: Any, start: int, stop: int) -> tuple[Any, Any]:
+    """Whether there is a request from ``start`` on before ``stop``, and the lowest one's number,
+    counted from ``start``. Where halves are powers of two that number needs no sum, and so no
+    carry."""
+    if stop - start == 1:
+        return requests[start], 0
+    middle = (start + stop) // 2
+    low_any, low = _search(requests, start, middle)
+    high_any, high = _search(requests, middle, stop)
+    offset = middle - start
+    offset_is_one_bit = offset & (offset - 1) == 0
+    fits_below_offset = stop - middle <= offset
+    high = high | offset if offset_is_one_bit and fits_below_offset else high + offset
+    return low_any | high_any, Mux(low_any, low, high)

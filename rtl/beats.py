@@ -1,26 +1,34 @@
-"""Lines as bursts of beats, and the arbiter of ports of beats; see :class:`~rtl.layouts.BeatPort`."""
+"""Lines as bursts of beats, and the arbiter of ports of beats: :class:`~rtl.layouts.BeatPort`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component, pass_on
-from rtl.layouts import BEAT_BYTES, BEAT_NUMBER_BITS, BeatPort, MemoryPort, ends_answer, ends_request
+from rtl.component import Component
+from rtl.layouts import (
+    BEAT_BYTES,
+    BEAT_NUMBER_BITS,
+    BeatPort,
+    MemoryPort,
+    ends_answer,
+    ends_request,
+)
 from rtl.memory_arbiter import PortArbiter
 
 __all__ = ["BeatArbiter", "LineBeats"]
 
-_OWED_BITS = 12
+_OUTSTANDING_BITS = 12
+"""Width of a count of requests without an answer, for an Assert."""
 
 
 class LineBeats(Component):
     """Lines on one side, beats on the other.
 
-    A line to write stays where it is, at the port, until its last beat has been taken; one that is read is gathered in
-    a register.
+    A line to write stays where it is, at the port, until its last beat has been taken; one that is
+    read is gathered in a register.
 
     Members
     -------
@@ -33,33 +41,52 @@ class LineBeats(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        line, beat, number = self.lines.request, self.beats.request, Signal(BEAT_NUMBER_BITS)
-        pass_on(m, line.payload, beat.payload, "write", "tag", "address")
-        m.d.comb += [
-            beat.valid.eq(line.valid), beat.payload.beat.eq(number),
-            beat.payload.data.eq(line.payload.data.word_select(number, 8 * BEAT_BYTES)),
-            beat.payload.mask.eq(line.payload.mask.word_select(number, BEAT_BYTES)),
-            line.ready.eq(beat.ready & ends_request(beat.payload))]
+        self._send_beats(m)
+        self._gather_answer(m)
+        return m
+
+    def _send_beats(self, m: Module) -> None:
+        """A line's request, beat by beat. A read has one."""
+        line = self.lines.request
+        beat = self.beats.request
+        number = Signal(BEAT_NUMBER_BITS)
+        m.d.comb += beat.valid.eq(line.valid)
+        m.d.comb += beat.payload.write.eq(line.payload.write)
+        m.d.comb += beat.payload.tag.eq(line.payload.tag)
+        m.d.comb += beat.payload.address.eq(line.payload.address)
+        m.d.comb += beat.payload.beat.eq(number)
+        m.d.comb += beat.payload.data.eq(line.payload.data.word_select(number, 8 * BEAT_BYTES))
+        m.d.comb += beat.payload.mask.eq(line.payload.mask.word_select(number, BEAT_BYTES))
+        m.d.comb += line.ready.eq(beat.ready & ends_request(beat.payload))
         with m.If(line.valid & beat.ready & line.payload.write):
             m.d.sync += number.eq(number + 1)
 
-        came, given, full = self.beats.response, self.lines.response, Signal()
-        answer = Signal.like(given.payload)
-        m.d.comb += [came.ready.eq(~full), given.valid.eq(full), given.payload.eq(answer)]
-        with m.If(full):
-            m.d.sync += full.eq(~given.ready)
-        with m.Elif(came.valid):
-            pass_on(m, came.payload, answer, "write", "tag", "error", domain="sync")
-            m.d.sync += [answer.data.word_select(came.payload.beat, 8 * BEAT_BYTES).eq(came.payload.data),
-                         full.eq(ends_answer(came.payload))]
-        return m
+    def _gather_answer(self, m: Module) -> None:
+        """A line's answer, from its beats."""
+        beat = self.beats.response
+        line = self.lines.response
+        is_full = Signal()
+        gathered = Signal.like(line.payload)
+        m.d.comb += beat.ready.eq(~is_full)
+        m.d.comb += line.valid.eq(is_full)
+        m.d.comb += line.payload.eq(gathered)
+        with m.If(is_full):
+            m.d.sync += is_full.eq(~line.ready)
+        with m.Elif(beat.valid):
+            data = gathered.data.word_select(beat.payload.beat, 8 * BEAT_BYTES)
+            m.d.sync += is_full.eq(ends_answer(beat.payload))
+            m.d.sync += gathered.write.eq(beat.payload.write)
+            m.d.sync += gathered.tag.eq(beat.payload.tag)
+            m.d.sync += gathered.error.eq(beat.payload.error)
+            m.d.sync += data.eq(beat.payload.data)
 
 
 class BeatArbiter(PortArbiter):
-    """Passes bursts of several ports to one, in turn, and answers back to whom they belong, a cycle later each.
+    """Passes bursts of several ports to one, in turn, and answers back to the client of the
+    request, a cycle later each.
 
-    A request goes through in the cycle in which it comes, if it is that client's turn; the turn changes with the last
-    beat of a burst, or in a cycle without a request.
+    A request is passed in the cycle in which it comes, if it is that client's turn; the turn
+    changes with the last beat of a burst, or in a cycle without a request.
 
     Parameters
     ----------
@@ -78,45 +105,66 @@ class BeatArbiter(PortArbiter):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         self._request(m)
-        self._answer(m, self._kept(m))
-        self._promises(m)
+        self._answer(m, self._registered_answers(m))
+        self._promise(m)
         return m
 
     def _request(self, m: Module) -> None:
-        """It stays the turn of the client that was served last, until another one has a request and no burst is under
-        way."""
-        out, begun, goes_on = self.port.request, Signal(), Signal()
-        m.d.comb += goes_on.eq(Mux(out.valid & out.ready, ~ends_request(out.payload), begun))
-        m.d.sync += begun.eq(goes_on)
-        self._take_turns(m, out.valid, ~goes_on & (~out.valid | out.ready))
-        for index, client in enumerate(self.clients):
-            with m.If(self.turn == index):
+        """The client that was served last keeps its turn until another one has a request and no
+        burst is under way."""
+        out = self.port.request
+        was_in_burst = Signal()
+        is_in_burst = Signal()
+        is_taken = out.valid & out.ready
+        m.d.comb += is_in_burst.eq(Mux(is_taken, ~ends_request(out.payload), was_in_burst))
+        m.d.sync += was_in_burst.eq(is_in_burst)
+        self._take_turns(m, out.valid, ~is_in_burst & (~out.valid | out.ready))
+        for number, client in enumerate(self.clients):
+            request = client.request.payload
+            with m.If(self.turn == number):
                 m.d.comb += client.request.ready.eq(out.ready)
-                pass_on(m, client.request.payload, out.payload, "write", "address", "beat", "data", "mask")
-                m.d.comb += out.payload.tag.eq(client.request.payload.tag | index << self.own_bits)
+                m.d.comb += out.payload.write.eq(request.write)
+                m.d.comb += out.payload.tag.eq(self._outside_tag(request, number))
+                m.d.comb += out.payload.address.eq(request.address)
+                m.d.comb += out.payload.beat.eq(request.beat)
+                m.d.comb += out.payload.data.eq(request.data)
+                m.d.comb += out.payload.mask.eq(request.mask)
 
-    def _kept(self, m: Module) -> Any:
+    def _registered_answers(self, m: Module) -> Any:
         """Answers, from registers, since where they come from is far."""
-        came, kept = self.port.response, stream.Signature(self.port.response.payload.shape()).create()
-        m.d.comb += came.ready.eq(~kept.valid | kept.ready)
-        with m.If(came.ready):
-            m.d.sync += [kept.valid.eq(came.valid), kept.payload.eq(came.payload)]
+        answer = self.port.response
+        kept = stream.Signature(answer.payload.shape()).create()
+        m.d.comb += answer.ready.eq(~kept.valid | kept.ready)
+        with m.If(answer.ready):
+            m.d.sync += kept.valid.eq(answer.valid)
+            m.d.sync += kept.payload.eq(answer.payload)
         return kept
 
-    def _promises(self, m: Module) -> None:
-        """A client's beats, and those of memory, come in the order of a burst; memory answers what it was asked."""
-        port, owed = self.port, Signal(_OWED_BITS)
-        asked = port.request.valid & port.request.ready & ends_request(port.request.payload)
-        answered = port.response.valid & port.response.ready & ends_answer(port.response.payload)
-        m.d.sync += [
-            owed.eq(owed + asked - answered),
-            Assert(~port.response.valid | (owed != 0), "memory answers before it was asked")]
-        for name, way, ends in (("client", port.request, ends_request), ("memory", port.response, ends_answer)):
-            beat = way.payload
-            now, number = Cat(beat.write, beat.tag), Signal(BEAT_NUMBER_BITS)
-            head = Signal.like(now)
-            with m.If(way.valid & way.ready):
-                m.d.sync += [
-                    number.eq(Mux(ends(beat), 0, number + 1)), head.eq(now),
-                    Assert(beat.beat == number, f"a beat of a {name} is not the next one of its burst"),
-                    Assert((number == 0) | (head == now), f"a {name} mixes two bursts")]
+    def _promise(self, m: Module) -> None:
+        """A client's beats, and those of memory, come in the order of a burst; memory answers what
+        it was asked."""
+        request = self.port.request
+        response = self.port.response
+        outstanding = Signal(_OUTSTANDING_BITS)
+        requested = request.valid & request.ready & ends_request(request.payload)
+        answered = response.valid & response.ready & ends_answer(response.payload)
+        m.d.sync += outstanding.eq(outstanding + requested - answered)
+        m.d.sync += Assert(
+            ~response.valid | (outstanding != 0), "memory answers before it was asked")
+        self._promise_order(m, "client", request, ends_request)
+        self._promise_order(m, "memory", response, ends_answer)
+
+    def _promise_order(self, m: Module, name: str, beats: Any,
+                       is_last: Callable[[Any], Value]) -> None:
+        """The beats of a burst come one after the other, and none of another burst between."""
+        beat = beats.payload
+        burst = Cat(beat.write, beat.tag)
+        last_burst = Signal.like(burst)
+        number = Signal(BEAT_NUMBER_BITS)
+        with m.If(beats.valid & beats.ready):
+            m.d.sync += number.eq(Mux(is_last(beat), 0, number + 1))
+            m.d.sync += last_burst.eq(burst)
+            m.d.sync += Assert(
+                beat.beat == number, f"a beat of a {name} is not the next one of its burst")
+            m.d.sync += Assert(
+                (number == 0) | (last_burst == burst), f"a {name} mixes two bursts")

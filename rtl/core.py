@@ -1,150 +1,456 @@
-"""Everything that executes instructions: fetch, issue, and the units."""
+"""The core: fetch, issue and the units that execute instructions, joined."""
 
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import stream
-from amaranth.lib.wiring import In, Out, connect
+from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component, members_of, pass_on, ports
-from rtl.constant_clients import ConstantClients
-from rtl.conversion_units import ConversionUnits
-from rtl.execute import IndexedTargets, execute_unit
-from rtl.fetch import fetch_unit
-from rtl.front_end import FrontEnd, give
-from rtl.layouts import LaneClient, shared_clear, warp_exit
-from rtl.memory import memory_unit
+from rtl.barrier import BarrierUnit
+from rtl.component import Component
+from rtl.constant_arbiter import ConstantArbiter
+from rtl.convert import ConversionUnit
+from rtl.crs import CallReturnStack
+from rtl.dispatcher import Dispatcher
+from rtl.double import DoubleUnit
+from rtl.error_collector import ErrorCollector
+from rtl.error_status import ErrorStatus
+from rtl.execute import ExecuteUnit, IndexedTargets
+from rtl.fetch import TAG_BITS as FETCH_TAG_BITS
+from rtl.fetch import FetchUnit
+from rtl.flow import FlowQueue, FlowUnit
+from rtl.isa.control_code import NO_BARRIER
+from rtl.isa.tokens import TokenKind
+from rtl.issue import IssueUnit
+from rtl.lane_client_merger import LaneClientMerger
+from rtl.layouts import (
+    COMPLETING,
+    ERROR_SOURCES,
+    EventLayout,
+    FlowOperation,
+    GridConfiguration,
+    IssueEvents,
+    MemoryPort,
+    Policy,
+    RegisterAccess,
+    StackEvents,
+    TrapCommand,
+    TrapStatus,
+    flow_launch,
+    shared_clear,
+    thread_index,
+    warp_exit,
+    warp_launch,
+)
+from rtl.memory import MemoryEvents, MemoryUnit, memory_tag_bits
 from rtl.params import SmParams
 from rtl.retire import COMPLETION_SOURCES, RetirementPort
+from rtl.trap import TrapUnit
 
-__all__ = ["Core"]
+__all__ = ["Core", "connect_lane_data", "connect_stack"]
 
-_PORTS = {
-    "front_end": ports("policy", "command", "starting", "flow_launch", "error_status", "interrupt", "stack_memory",
-                       "drained", "trap_state", "stack_events", "issue_events", "diverged", "waiting"),
-    "execute": ports("grid", "launch", "thread", "clear_rows"),
-    "fetch": ports("invalidate", fetch_memory="memory", fetch_busy="busy"),
-    "memory": ports(unit_memory="memory", memory_events="events"),
-    "targets": {}, "conversion": {}}
-"""Parts, and ports that are theirs, by their names there."""
+
+def connect_stack(m: Module, flow: FlowUnit, stack: CallReturnStack) -> None:
+    """Joins the flow unit and its call/return stack."""
+    connect(m, flow.stack.request, stack.request)
+    connect(m, stack.pushed, flow.stack.pushed)
+    m.d.comb += stack.configuration.eq(flow.stack.configuration)
+    m.d.comb += flow.stack.killed.eq(stack.killed)
+    m.d.comb += flow.stack.holes.eq(stack.holes)
+    m.d.comb += flow.stack.entry.eq(stack.entry)
+    m.d.comb += flow.stack.result_valid.eq(stack.result_valid)
+    m.d.comb += flow.stack.result.eq(stack.result)
+
+
+def connect_lane_data(m: Module, lanes: Any, client: Any) -> None:
+    """What a unit writes to registers: the lanes want a beat, the unit supplies its values."""
+    m.d.comb += client.wanted.eq(lanes.wanted)
+    m.d.comb += lanes.values.eq(client.values)
+    m.d.comb += lanes.flags.eq(client.flags)
+    m.d.comb += lanes.conditions.eq(client.conditions)
 
 
 class Core(Component):
     """A streaming multiprocessor without its work distributor and its host.
 
+    ::
+
+                     redirect                     result of a flow instruction
+              +--------------------+-------------------------------------------------+
+              v                    v                                                 |
+        +-----------+  group  +---------+ instruction +-----------+ dispatch  +------------+
+        | fetch     | ------> | issue   | ----------> | execute   | --------> | dispatcher |
+        +-----------+         +---------+             +-----------+           +------------+
+              ^                 ^  ^  operations of a   ^ data of              |  to the unit
+              | constants       |  |  lane client       | lane clients         v  of its kind
+        +-----------+           |  +--------------------+-- memory, conversion and double,
+        | arbiters  |           |                           barrier, flow and stack, trap
+        +-----------+           +------- completions, resume, hold of a warp --------+
+
+    An instruction is fetched, selected by issue, and executed by the lanes, or dispatched to a
+    unit. Units reach registers as clients of the lanes: issue schedules their operations, execute
+    moves the data. The result of a flow instruction is a broadcast: it says where a warp goes on,
+    and with which threads.
+
     Members
     -------
-    policy .. waiting, invalidate, fetch_busy, fetch_memory, unit_memory, memory_events
-        See the part that has them.
+    policy : In(Policy)
+        Which warp issues first.
     grid : In(GridConfiguration)
-        What runs; does not change while a warp lives.
-    bank : In(EventLayout of described_bank)
-        Of a serial machine: a constant bank of the grid, before it runs.
-    launch, thread, clear, clear_rows : In
-        What starts a warp: it is announced, the places of its threads are told, shared memory and registers become
-        zeros, and then its threads begin.
-    exit, trapping, retired : Out(warp_exit), Out(1), Out(RetirementPort)
-        Trapping: no CTA may start.
+        The grid that runs; it does not change while a warp lives.
+    launch, thread, flow_launch : In(EventLayout of warp_launch), In(EventLayout of thread_index), \
+            In(stream of flow_launch)
+        A warp is started in three steps: ``launch`` announces it to all units (its slot is in use
+        from then on), ``thread`` has the places of its threads, and ``flow_launch`` has its threads
+        begin, with the flow result that it makes.
+    clear, clear_rows : In(stream of shared_clear), In(stream of rows of the register file)
+        Before that, its shared memory and its registers become zeros.
+    starting : In(1)
+        A CTA is being started.
+    exit : Out(warp_exit)
+        A warp has ended.
+    drained : Out(1 bit a warp)
+        No instruction of the warp is in flight.
+    invalidate, fetch_busy : In(1), Out(1)
+        See FetchUnit.
+    fetch_memory, stack_memory, unit_memory : Out(MemoryPort)
+        Of fetch, of the call/return stack, of the memory unit.
+    command, trap_state : In(TrapCommand), Out(TrapStatus)
+        The debugger's; see TrapUnit. While a warp is in the trap no CTA may start.
+    error_status, interrupt : Out(RegisterAccess), Out(1)
+        See ErrorStatus.
+    retired : Out(RetirementPort)
+        For checks of the whole machine.
+    issue_events, stack_events, memory_events, diverged : Out
+        For counters. ``diverged``: a branch has pushed the token of the threads that wait.
+
+    Attributes
+    ----------
+    reasons : list of Signal
+        For waveforms: why each warp does not issue, a WaitReason.
+    waiting : Signal
+        For waveforms: 1 bit a warp, it waits at a barrier.
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.fetch: Any = fetch_unit(params)
-        self.front_end = FrontEnd(params)
-        self.execute = execute_unit(params)
+        self.fetch: Any = self.large_unit("fetch", params)
+        self.execute: Any = self.large_unit("execute", params)
+        self.memory: Any = self.large_unit("memory", params)
+        self.conversion: Any = self.large_unit("conversion", params)
+        self.issue = IssueUnit(params)
         self.targets = IndexedTargets(params)
-        self.memory = memory_unit(params)
-        self.conversion = ConversionUnits(params)
-        self._params, self.serial = params, params.serial
-        self.reasons = self.front_end.issue.reasons
-        """For whoever looks on: why each warp does not issue."""
+        self.dispatcher = Dispatcher(params)
+        self.queue = FlowQueue(params)
+        self.flow = FlowUnit(params)
+        self.stack = CallReturnStack(params)
+        self.double = DoubleUnit(params) if params.doubles else None
+        self.barrier = BarrierUnit(params)
+        self.trap = TrapUnit(params)
+        self.errors = ErrorCollector(params)
+        self.status = ErrorStatus(params, len(ERROR_SOURCES))
+        self.reasons = self.issue.reasons
+        self.waiting = Signal(params.warps)
+        self._params = params
         super().__init__({
-            "clear": In(stream.Signature(shared_clear(params))), "exit": Out(warp_exit(params)), "trapping": Out(1),
+            "policy": In(Policy),
+            "grid": In(GridConfiguration),
+            "launch": In(EventLayout(warp_launch(params))),
+            "thread": In(EventLayout(thread_index(params))),
+            "flow_launch": In(stream.Signature(flow_launch(params))),
+            "clear": In(stream.Signature(shared_clear(params))),
+            "clear_rows": In(stream.Signature(params.row_bits)),
+            "starting": In(1),
+            "exit": Out(warp_exit(params)),
+            "drained": Out(params.warps),
+            "invalidate": In(1),
+            "fetch_busy": Out(1),
+            "fetch_memory": Out(MemoryPort(FETCH_TAG_BITS)),
+            "stack_memory": Out(MemoryPort(params.warp_bits)),
+            "unit_memory": Out(MemoryPort(memory_tag_bits(params))),
+            "command": In(TrapCommand(params)),
+            "trap_state": Out(TrapStatus(params)),
+            "error_status": Out(RegisterAccess()),
+            "interrupt": Out(1),
             "retired": Out(RetirementPort(params)),
-            **{own: member for part, names in _PORTS.items()
-               for own, member in members_of(getattr(self, part), **names).items()},
-            **(members_of(self.fetch, "bank") if params.serial else {})})
+            "issue_events": Out(IssueEvents),
+            "stack_events": Out(StackEvents),
+            "memory_events": Out(MemoryEvents),
+            "diverged": Out(1),
+        })
+
+    def large_unit(self, name: str, params: SmParams) -> Any:
+        """A unit that a harness may leave out."""
+        units = {"fetch": FetchUnit, "execute": ExecuteUnit, "memory": MemoryUnit,
+                 "conversion": ConversionUnit}
+        return units[name](params)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        for name, names in _PORTS.items():
-            m.submodules[name] = getattr(self, name)
-            self.join(m, getattr(self, name), **names)
-        self._connect(m)
-        self._grid(m)
+        m.submodules.fetch = self.fetch
+        m.submodules.issue = self.issue
+        m.submodules.execute = self.execute
+        m.submodules.targets = self.targets
+        m.submodules.dispatcher = self.dispatcher
+        m.submodules.queue = self.queue
+        m.submodules.flow = self.flow
+        m.submodules.stack = self.stack
+        m.submodules.memory = self.memory
+        m.submodules.conversion = self.conversion
+        if self.double is not None:
+            m.submodules.double = self.double
+        m.submodules.barrier = self.barrier
+        m.submodules.trap = self.trap
+        m.submodules.errors = self.errors
+        m.submodules.status = self.status
+        self._launch(m)
+        self._fetch(m)
+        self._dispatch(m)
+        self._flow(m)
+        self._lane_clients(m)
         self._constants(m)
-        self._registers(m)
+        self._release_scoreboards(m)
+        self._traps(m)
+        self._errors(m)
+        self._memory_ports(m)
         self._retire(m)
         return m
 
-    def _connect(self, m: Module) -> None:
-        """Fetch, issue, the lanes, and what these do not execute to its unit; how warps begin and go on; what programs
-        learn of traps and errors."""
-        fetch, front, execute, memory, targets = self.fetch, self.front_end, self.execute, self.memory, self.targets
-        for sender, receiver in (
-                (front.redirect, fetch.redirect), (fetch.claimed, front.claimed), (fetch.group, front.group),
-                (front.instruction, execute.instruction), (front.gather, execute.gather), (front.write, execute.write),
-                (execute.passed, front.lanes), (execute.gathered, front.gathered),
-                (targets.passed, front.dispatch)):
-            connect(m, sender, receiver)
-        units, result, begins = {"memory": memory, "conversion": self.conversion}, front.result, self.clear
-        give(m, targets.passed, **units)
-        for sender, receiver, *names in (
-                (self, fetch, "grid"), (self, memory, "launch"), (self, front, "launch"),
-                (self.grid, front, "barriers"), (front, fetch, "room"), (front, memory, "local_base"),
-                (front, execute, "warp_status", "all_status"), (execute, front, "status_warp", "clear_status"),
-                *((front, unit, "report_mask") for unit in (execute, targets, *units.values())),
-                (execute.dispatch, targets.dispatch, "valid", "payload"), (front.trap_state, self, "trapping"),
-                (result, self.exit, "valid"), (result.payload, self.exit, "warp", "terminated", "kept"),
-                (begins, memory.clear, "valid"), (memory.clear, begins, "ready"),
-                (begins.payload, memory.clear.payload, "bytes")):
-            pass_on(m, sender, receiver, *names)
-        m.d.comb += [getattr(front, f"{name}_{what}").eq(getattr(unit, what))
-                     for name, unit in units.items() for what in ("room", "error", "completion")]
-        m.d.comb += [
-            front.collecting.eq(execute.collecting | targets.busy), front.lanes_error.eq(execute.error),
-            execute.flow_result_valid.eq(result.valid), execute.flow_result.eq(result.payload),
-            memory.clear.payload.shared_base.eq(begins.payload.base)]
+    def _launch(self, m: Module) -> None:
+        """What the work distributor says of the grid, and of a warp that it announces; its threads
+        begin later, by ``flow_launch``, see :meth:`_flow`."""
+        for unit in (self.fetch, self.execute, self.memory):
+            m.d.comb += unit.grid.eq(self.grid)
+        m.d.comb += self.barrier.barriers.eq(self.grid.barriers)
+        for unit in (self.execute, self.memory, self.barrier, self.trap):
+            m.d.comb += unit.launch.eq(self.launch)
+        m.d.comb += self.execute.thread.eq(self.thread)
+        connect(m, flipped(self.clear_rows), self.execute.clear_rows)
 
-    def _grid(self, m: Module) -> None:
-        """What the memory unit is told of the grid. A serial machine has constant banks in fetch alone, which tells it
-        the bank that its instruction names, in the place of all."""
-        m.d.comb += self.memory.grid.eq(self.grid)
-        if self.serial:
-            self.join(m, self.fetch, "bank")
-            m.d.comb += [bank.eq(self.fetch.named) for bank in self.memory.grid.banks]
+        clear = self.memory.clear
+        m.d.comb += clear.valid.eq(self.clear.valid)
+        m.d.comb += clear.payload.shared_base.eq(self.clear.payload.base)
+        m.d.comb += clear.payload.bytes.eq(self.clear.payload.bytes)
+        m.d.comb += self.clear.ready.eq(clear.ready)
+
+    def _fetch(self, m: Module) -> None:
+        """Groups of instructions to issue, instructions to execute."""
+        m.d.comb += self.issue.policy.eq(self.policy)
+        m.d.comb += self.fetch.room.eq(self.issue.room)
+        connect(m, self.issue.redirect, self.fetch.redirect)
+        connect(m, self.fetch.claimed, self.issue.claimed)
+        connect(m, self.fetch.group, self.issue.group)
+        connect(m, self.issue.instruction, self.execute.instruction)
+        m.d.comb += self.fetch.invalidate.eq(self.invalidate)
+        m.d.comb += self.fetch_busy.eq(self.fetch.busy)
+
+    def _dispatch(self, m: Module) -> None:
+        """What the lanes do not execute, to its unit; whether that has room for more."""
+        dispatcher = self.dispatcher
+        m.d.comb += self.targets.dispatch.valid.eq(self.execute.dispatch.valid)
+        m.d.comb += self.targets.dispatch.payload.eq(self.execute.dispatch.payload)
+        connect(m, self.targets.passed, dispatcher.dispatch)
+        m.d.comb += self.queue.dispatch.valid.eq(dispatcher.flow.valid)
+        m.d.comb += self.queue.dispatch.payload.eq(dispatcher.flow.payload)
+        m.d.comb += self.memory.dispatch.eq(dispatcher.memory)
+        m.d.comb += self.conversion.dispatch.eq(dispatcher.conversion)
+        m.d.comb += self.barrier.dispatch.eq(dispatcher.barrier)
+        m.d.comb += self.trap.dispatch.eq(dispatcher.trap)
+
+        rooms = self.issue.rooms
+        m.d.comb += rooms.flow.eq(self.queue.room)
+        m.d.comb += rooms.memory.eq(self.memory.room)
+        m.d.comb += rooms.barrier.eq(self.barrier.room)
+        m.d.comb += rooms.trap.eq(self.trap.room)
+        if self.double is None:
+            m.d.comb += rooms.conversion.eq(self.conversion.room)
+        else:
+            m.d.comb += self.double.dispatch.eq(dispatcher.double)
+            m.d.comb += rooms.conversion.eq(self.conversion.room & self.double.room)
+        m.d.comb += self.issue.collecting.eq(self.execute.collecting | self.targets.busy)
+
+    def _flow(self, m: Module) -> None:
+        """Flow instructions; their results, which say how a warp goes on."""
+        connect_stack(m, self.flow, self.stack)
+        connect(m, self.queue.request, self.flow.request)
+        connect(m, flipped(self.flow_launch), self.flow.launch)
+        m.d.comb += self.queue.trap.eq(self.trap.flow)
+
+        # A SETLMEMBASE is taken: the warp's block of local memory moves.
+        request = self.queue.request
+        is_set_base = request.payload.instruction.operation == FlowOperation.SET_BASE
+        moved = self.memory.local_base
+        m.d.comb += moved.valid.eq(request.valid & request.ready & is_set_base)
+        m.d.comb += moved.warp.eq(request.payload.warp)
+        m.d.comb += moved.base.eq(request.payload.operand)
+
+        # That a flow_launch was taken is known late in the cycle, and nobody needs it before it has
+        # a result. So the warp lives a cycle later.
+        launch = self.flow_launch
+        m.d.sync += self.issue.launched.valid.eq(launch.valid & launch.ready)
+        m.d.sync += self.issue.launched.payload.eq(launch.payload.warp)
+
+        result = self.flow.result
+        connect(m, result, self.issue.result, self.errors.flow_result)
+        m.d.comb += self.execute.flow_result_valid.eq(result.valid)
+        m.d.comb += self.execute.flow_result.eq(result.payload)
+        m.d.comb += self.barrier.terminated.eq(result.valid & result.payload.terminated)
+        m.d.comb += self.barrier.terminated_warp.eq(result.payload.warp)
+        m.d.comb += self.exit.valid.eq(result.valid)
+        m.d.comb += self.exit.warp.eq(result.payload.warp)
+        m.d.comb += self.exit.terminated.eq(result.payload.terminated)
+        m.d.comb += self.exit.kept.eq(result.payload.kept)
+
+        pushed = self.flow.stack.pushed
+        is_divergence = pushed.payload.kind == TokenKind.DIVERGE
+        m.d.comb += self.diverged.eq(pushed.valid & is_divergence)
+
+    def _lane_clients(self, m: Module) -> None:
+        """The units' way to registers: issue schedules operations, execute moves data."""
+        execute = self.execute
+        connect(m, self.issue.gather, execute.gather)
+        connect(m, self.issue.write, execute.write)
+
+        conversion = self._conversion_client(m)
+        connect(m, self.memory.port.gather, self.issue.gather_0)
+        connect(m, self.memory.port.write, self.issue.write_0)
+        connect(m, conversion.gather, self.issue.gather_1)
+        connect(m, conversion.write, self.issue.write_1)
+        connect(m, self.barrier.port.write, self.issue.write_2)
+        connect(m, execute.write_flow, self.issue.write_3)
+
+        m.d.comb += self.memory.port.gathered.eq(execute.memory.gathered)
+        m.d.comb += conversion.gathered.eq(execute.conversion.gathered)
+        connect_lane_data(m, execute.memory, self.memory.port)
+        connect_lane_data(m, execute.conversion, conversion)
+        connect_lane_data(m, execute.barrier, self.barrier.port)
+
+    def _conversion_client(self, m: Module) -> Any:
+        """The conversion unit and the unit for double precision are one client of the lanes."""
+        if self.double is None:
+            return self.conversion.port
+        m.submodules.conversion_clients = clients = LaneClientMerger(self._params)
+        connect(m, self.conversion.port, clients.first)
+        connect(m, self.double.port, clients.second)
+        return clients.merged
 
     def _constants(self, m: Module) -> None:
-        """Words of constant banks that units ask for, beside what fetch reads for all: one at a time."""
-        m.submodules.constants = constants = ConstantClients()
-        constants.give(m, self.targets, self.conversion)
-        connect(m, constants.indexed, self.fetch.indexed)
-        connect(m, self.fetch.value, constants.value)
+        """Constants at indexed addresses, which fetch does not prefetch: one request at a time."""
+        m.submodules.constants = constants = ConstantArbiter()
+        connect(m, constants.request, self.fetch.indexed)
+        connect(m, self.fetch.value, constants.response)
+        connect(m, self.targets.indexed, constants.requests[0])
+        connect(m, constants.responses[0], self.targets.value)
+        if self.double is None:
+            connect(m, self.conversion.indexed, constants.requests[1])
+            connect(m, constants.responses[1], self.conversion.value)
+            return
+        m.submodules.conversion_constants = conversions = ConstantArbiter()
+        connect(m, conversions.request, constants.requests[1])
+        connect(m, constants.responses[1], conversions.response)
+        connect(m, self.conversion.indexed, conversions.requests[0])
+        connect(m, conversions.responses[0], self.conversion.value)
+        connect(m, self.double.indexed, conversions.requests[1])
+        connect(m, conversions.responses[1], self.double.value)
 
-    def _registers(self, m: Module) -> None:
-        """The units' way to registers: operations by way of issue, data by the lanes."""
-        execute, front = self.execute, self.front_end
-        for client, unit, lanes in ((LaneClient.MEMORY, self.memory.port, execute.memory),
-                                    (LaneClient.CONVERSION, self.conversion.port, execute.conversion)):
-            for name in ("gather", "write"):
-                connect(m, getattr(unit, name), getattr(front, f"{name}_{client.value}"))
-            pass_on(m, lanes, unit, "gathered")
-        for unit, lanes in ((self.memory.port, execute.memory), (self.conversion.port, execute.conversion),
-                            (front, execute.barrier)):
-            pass_on(m, lanes, unit, "wanted")
-            pass_on(m, unit, lanes, "values", "flags", "conditions")
-        connect(m, execute.write_flow, getattr(front, f"write_{LaneClient.FLOW.value}"))
+    def _release_scoreboards(self, m: Module) -> None:
+        """Completions, which release scoreboards; what lets a warp issue again."""
+        connect(m, self.execute.passed, self.issue.lanes)
+        connect(m, self.execute.gathered, self.issue.gathered)
+        completions = {"conversion": self.conversion.completion, "memory": self.memory.completion,
+                       "barrier": self.barrier.completion}
+        for unit, released in zip(COMPLETING, self.issue.units, strict=True):
+            completion = completions[unit]
+            m.d.comb += released.valid.eq(completion.valid)
+            m.d.comb += released.payload.completes.eq(completion.valid)
+            m.d.comb += released.payload.warp.eq(completion.warp)
+            m.d.comb += released.payload.write_barrier.eq(completion.write_barrier)
+            m.d.comb += released.payload.read_barrier.eq(completion.read_barrier)
+
+        # The barrier unit has read an instruction's registers: never in the cycle of a completion.
+        read = self.barrier.operands_read
+        released = self.issue.units[COMPLETING.index("barrier")]
+        with m.If(read.valid):
+            m.d.comb += released.valid.eq(1)
+            m.d.comb += released.payload.warp.eq(read.warp)
+            m.d.comb += released.payload.write_barrier.eq(NO_BARRIER)
+            m.d.comb += released.payload.read_barrier.eq(read.barrier)
+        m.d.comb += self.issue.resume.eq(self.barrier.resume | self.trap.resume)
+        m.d.comb += self.drained.eq(self.issue.drained)
+
+    def _traps(self, m: Module) -> None:
+        """Which warps trap, and what that means for issue, barriers and programs."""
+        trap = self.trap
+        m.d.comb += trap.command.eq(self.command)
+        m.d.comb += self.trap_state.eq(trap.state)
+        m.d.comb += trap.starting.eq(self.starting | self.issue.launched.valid)
+        m.d.comb += trap.live.eq(self.issue.live)
+        m.d.comb += trap.taken.eq(self.issue.taken)
+        m.d.comb += self.issue.hold.eq(trap.hold)
+        m.d.comb += self.issue.enter.eq(trap.enter)
+        m.d.comb += self.issue.leave.eq(trap.leave)
+
+        # That nothing is in flight may be known later, but never before an instruction is under
+        # way. The trap unit sees flow results when it sees their errors, which are registered.
+        m.d.sync += trap.drained.eq(self.issue.drained & ~self.issue.taken)
+        m.d.sync += trap.result.valid.eq(self.flow.result.valid)
+        m.d.sync += trap.result.payload.eq(self.flow.result.payload)
+
+        m.d.comb += trap.waiting.eq(self.barrier.waiting)
+        m.d.comb += trap.withdrawn.eq(self.barrier.withdrawn)
+        m.d.comb += self.barrier.withdraw.eq(trap.withdraw)
+        m.d.comb += self.barrier.inside.eq(trap.inside)
+        m.d.comb += self.waiting.eq(self.barrier.waiting | self.barrier.meeting)
+
+        # S2R reads what a warp, and all warps, know of traps and errors.
+        m.d.comb += trap.status_warp.eq(self.execute.status_warp)
+        m.d.comb += trap.clear_status.eq(self.execute.clear_status)
+        m.d.comb += self.execute.warp_status.eq(trap.status)
+        m.d.comb += self.execute.all_status.eq(trap.all_status)
+
+    def _errors(self, m: Module) -> None:
+        """Errors of all units, to the trap unit and to the host; which are reported at all."""
+        errors = self.errors
+        m.d.comb += errors.lanes.eq(self.execute.error)
+        m.d.comb += errors.memory.eq(self.memory.error)
+        m.d.comb += errors.conversion.eq(self.conversion.error)
+        m.d.comb += errors.barrier.eq(self.barrier.error)
+        m.d.comb += errors.trap.eq(self.trap.error)
+        connect(m, self.stack.write_fault, errors.stack_fault)
+        m.d.comb += self.trap.errors.eq(errors.registered)
+
+        status = self.status
+        m.d.comb += status.errors.eq(errors.registered)
+        m.d.comb += status.report.eq(self.trap.report)
+        m.d.comb += status.events.eq(self.trap.events)
+        connect(m, status.access, flipped(self.error_status))
+        m.d.comb += self.interrupt.eq(status.interrupt)
+        for unit in (self.execute, self.targets, self.dispatcher, self.flow, self.memory,
+                     self.conversion, self.barrier, self.trap, errors):
+            m.d.comb += unit.report_mask.eq(status.report_mask)
+
+    def _memory_ports(self, m: Module) -> None:
+        """The ways to memory; what the counters of memory and stack count."""
+        connect(m, self.fetch.memory, flipped(self.fetch_memory))
+        connect(m, self.stack.port, flipped(self.stack_memory))
+        connect(m, self.memory.memory, flipped(self.unit_memory))
+        m.d.comb += self.issue_events.eq(self.issue.events)
+        m.d.comb += self.stack_events.eq(self.stack.events)
+        m.d.comb += self.memory_events.eq(self.memory.events)
 
     def _retire(self, m: Module) -> None:
-        """What happens, for those who look on."""
-        retired, front, execute = self.retired, self.front_end, self.execute
-        completions: dict[str, Any] = {
-            "issue": front.completion, "barrier": front.barrier_completion, "trap": front.trap_completion,
-            **{name: getattr(self, part).completion for name, part in (
-                ("lanes", "execute"), ("memory", "memory"), ("conversion", "conversion"))}}
-        m.d.comb += [completed.eq(completions[source])
-                     for completed, source in zip(list(retired.completed), COMPLETION_SOURCES, strict=True)]
-        pass_on(m, front, retired, "errors", "withdrawn")
-        pass_on(m, execute, retired, "written")
+        """The retirement interface: everything that happens to an instruction."""
+        retired = self.retired
         m.d.comb += retired.launched.eq(self.launch)
-        pass_on(m, front.instruction, retired.issued, "valid", "payload")
-        pass_on(m, front.result, retired.flow, "valid", "payload")
+        m.d.comb += retired.issued.valid.eq(self.issue.instruction.valid)
+        m.d.comb += retired.issued.payload.eq(self.issue.instruction.payload)
+        m.d.comb += retired.written.eq(self.execute.written)
+        m.d.comb += retired.flow.valid.eq(self.flow.result.valid)
+        m.d.comb += retired.flow.payload.eq(self.flow.result.payload)
+        m.d.comb += retired.withdrawn.eq(self.barrier.withdrawn)
+        m.d.comb += retired.errors.eq(self.errors.raised)
+        completions = {
+            "issue": self.issue.completion, "lanes": self.execute.completion,
+            "memory": self.memory.completion, "conversion": self.conversion.completion,
+            "barrier": self.barrier.completion, "trap": self.trap.completion}
+        for number, source in enumerate(COMPLETION_SOURCES):
+            m.d.comb += retired.completed[number].eq(completions[source])

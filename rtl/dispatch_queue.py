@@ -1,4 +1,4 @@
-"""Where what cannot be refused waits for its turn: dispatched instructions for their unit."""
+"""Queues of dispatched instructions before their unit, which cannot refuse them."""
 
 from typing import Any
 
@@ -20,21 +20,22 @@ class DispatchQueue(Component):
     layout
         Of an instruction, as the unit has decoded it.
     places
-        How many there are: a power of two. One is a register, for a machine that has one instruction under way at a
-        time; then the next two parameters mean nothing.
+        How many there are: a power of two. One is a register, for a machine that has one
+        instruction under way at a time; then the next two parameters mean nothing.
     under_way
-        Instructions that may still come after the queue has said that it is full: from being ready to dispatch.
+        Instructions that may still come after the queue has said that it is full: from being ready
+        to dispatch.
     decoding
         Cycles from dispatch to arrival here; an instruction a cycle may be on this way.
     bypass
-        What arrives is handed on in the same cycle if nobody waits.
+        What arrives is handed on in the same cycle if nothing waits.
 
     Members
     -------
     arriving : In(EventLayout of an instruction)
     room : Out(1)
-        There is room for an instruction whenever it comes, if it is selected now. Of a single place: it is empty, and
-        nothing arrives.
+        There is room for an instruction whenever it comes, if it is selected now. Of a single
+        place: it is empty, and nothing arrives.
     head : Out(stream of instructions)
 
     Attributes
@@ -43,54 +44,88 @@ class DispatchQueue(Component):
         As above.
     places : Memory of instructions, or a Signal of one
     oldest, level, next : Signal
-        The place of the head, if anything waits; how many wait, in this and the next places; the place behind these.
+        The place of the head, if anything waits; how many wait, in this and the next places; the
+        place behind these.
     """
 
-    def __init__(self, layout: ShapeLike, *, places: int = 16, under_way: int = UNDER_WAY, decoding: int = 0,
-                 bypass: bool = False) -> None:
-        self._places, self.bypass = places, bypass
-        self._enough = places - under_way - decoding
+    def __init__(self, layout: ShapeLike, *, places: int = 16, under_way: int = UNDER_WAY,
+                 decoding: int = 0, bypass: bool = False) -> None:
+        self._places = places
+        self.bypass = bypass
+        self._highest_level_with_room = places - under_way - decoding
         super().__init__({
-            "arriving": In(EventLayout(layout)), "room": Out(1),
-            "head": Out(stream.Signature(layout))})
-        self.places: Any = (Signal(layout, reset_less=True) if places == 1
-                            else memory.Memory(shape=layout, depth=places, init=[]))
-        self.oldest, self.level, self.next = Signal(range(places)), Signal(range(places + 1)), Signal(range(places))
+            "arriving": In(EventLayout(layout)),
+            "room": Out(1),
+            "head": Out(stream.Signature(layout)),
+        })
+        self.places: Any
+        if places == 1:
+            self.places = Signal(layout, reset_less=True)
+        else:
+            self.places = memory.Memory(shape=layout, depth=places, init=[])
+        self.oldest = Signal(range(places))
+        self.level = Signal(range(places + 1))
+        self.next = Signal(range(places))
 
     def elaborate(self, platform: object) -> Module:
-        if self._places == 1:
-            return self._register()
         m = Module()
-        arriving, head = self.arriving, self.head
-        m.submodules.places = places = self.places
-        write, read = places.write_port(), places.read_port(domain="comb")
-        level, taken, waits = self.level, Signal(), Signal()
-        content: Any = Value.cast(read.data)
-        if self.bypass:
-            content = Mux(waits, content, Value.cast(write.data))
-        # What leaves in the cycle in which it comes is written as well: that it leaves is known late.
-        m.d.comb += [
-            write.en.eq(arriving.valid), write.data.eq(arriving.payload), waits.eq(level != 0),
-            head.valid.eq(waits | (arriving.valid if self.bypass else 0)), taken.eq(head.valid & head.ready),
-            head.payload.eq(content), self.room.eq(level <= self._enough), read.addr.eq(self.oldest),
-            write.addr.eq(self.next)]
-        m.d.sync += [
-            self.next.eq(self.next + arriving.valid), self.oldest.eq(self.oldest + taken),
-            level.eq(level + arriving.valid - taken),
-            Assert(~(arriving.valid & ~taken & (level == self._places)), "more comes than there is room for")]
+        if self._places == 1:
+            self._keep_in_register(m)
+        else:
+            self._keep_in_memory(m)
         return m
 
-    def _register(self) -> Module:
+    def _keep_in_memory(self, m: Module) -> None:
+        """Several places, used in turn. What is handed on in the cycle in which it arrives is
+        written as well: that it is taken is known late."""
+        m.submodules.places = places = self.places
+        write = places.write_port()
+        read = places.read_port(domain="comb")
+        arriving = self.arriving
+        head = self.head
+        level = self.level
+        is_waiting = Signal()
+        is_taken = Signal()
+        m.d.comb += is_waiting.eq(level != 0)
+        m.d.comb += is_taken.eq(head.valid & head.ready)
+        m.d.comb += self.room.eq(level <= self._highest_level_with_room)
+        m.d.comb += write.en.eq(arriving.valid)
+        m.d.comb += write.addr.eq(self.next)
+        m.d.comb += write.data.eq(arriving.payload)
+        m.d.comb += read.addr.eq(self.oldest)
+        with m.If(is_waiting):
+            m.d.comb += head.valid.eq(1)
+        if self.bypass:
+            with m.Else():
+                m.d.comb += head.valid.eq(arriving.valid)
+        content: Any = Value.cast(read.data)
+        if self.bypass:
+            content = Mux(is_waiting, content, Value.cast(write.data))
+        m.d.comb += head.payload.eq(content)
+        m.d.sync += self.next.eq(self.next + arriving.valid)
+        m.d.sync += self.oldest.eq(self.oldest + is_taken)
+        m.d.sync += level.eq(level + arriving.valid - is_taken)
+        overflows = arriving.valid & ~is_taken & (level == self._places)
+        m.d.sync += Assert(~overflows, "more comes than there is room for")
+
+    def _keep_in_register(self, m: Module) -> None:
         """A single place."""
-        m = Module()
-        arriving, head, level, taken = self.arriving, self.head, self.level, Signal()
-        kept, come = Value.cast(self.places), Value.cast(arriving.payload)
-        m.d.comb += [
-            head.valid.eq(level | (arriving.valid if self.bypass else 0)), taken.eq(head.valid & head.ready),
-            head.payload.eq(Mux(level, kept, come) if self.bypass else kept), self.room.eq(~(level | arriving.valid))]
+        arriving = self.arriving
+        head = self.head
+        is_full = self.level
+        is_taken = Signal()
+        kept = Value.cast(self.places)
+        arrived = Value.cast(arriving.payload)
+        m.d.comb += is_taken.eq(head.valid & head.ready)
+        m.d.comb += self.room.eq(~(is_full | arriving.valid))
+        if self.bypass:
+            m.d.comb += head.valid.eq(is_full | arriving.valid)
+            m.d.comb += head.payload.eq(Mux(is_full, kept, arrived))
+            m.d.sync += is_full.eq((arriving.valid & ~is_taken) | (is_full & ~is_taken))
+        else:
+            m.d.comb += head.valid.eq(is_full)
+            m.d.comb += head.payload.eq(kept)
+            m.d.sync += is_full.eq(arriving.valid | (is_full & ~is_taken))
         with m.If(arriving.valid):
-            m.d.sync += kept.eq(come)
-        m.d.sync += [
-            level.eq(arriving.valid & ~(self.bypass & taken) | level & ~taken),
-            Assert(~(arriving.valid & level), "more comes than there is room for")]
-        return m
+            m.d.sync += kept.eq(arrived)
+        m.d.sync += Assert(~(arriving.valid & is_full), "more comes than there is room for")

@@ -1,6 +1,8 @@
 """The error status: what went wrong first, and what else has happened."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -14,8 +16,6 @@ from rtl.layouts import (
     TrapEvents,
     TrapReport,
     error_event,
-    of_instruction,
-    of_stack,
     place_of,
 )
 from rtl.params import SmParams
@@ -23,18 +23,37 @@ from rtl.population import population
 
 __all__ = ["ErrorStatus"]
 
-_TRAPS = sum(1 << trap_bit(reason) for reason in TRAP_REASONS)
+_TRAP_BITS = sum(1 << trap_bit(reason) for reason in TRAP_REASONS)
+"""Bits of HWW_GLOBAL_ESR that tell of a BPT.TRAP."""
+
+
+def _mask_register(name: str, register: str) -> Signal:
+    return Signal(32, name=name, init=SM_REGISTERS[register].reset)
 
 
 class ErrorStatus(Component):
-    """Registers of the SM block. What happens in the cycle of a write counts as being after it.
+    """Registers of the SM block: what went wrong first, and what has happened since the host
+    cleared it.
+
+    ===========================  ===========================================================
+    register                     content
+    ===========================  ===========================================================
+    HWW_WARP_ESR                 code and warp of the first error; a write clears it
+    HWW_WARP_ESR_PC              its pc; or that of the first BPT.TRAP, if there is no error
+    HWW_WARP_ESR_REPORT_MASK     which errors are reported
+    HWW_GLOBAL_ESR               a bit an event; a write clears those that are 1 in it
+    HWW_GLOBAL_ESR_REPORT_MASK   which events interrupt the host
+    ===========================  ===========================================================
+
+    Two that come at once: what happens in the cycle of a write counts as being after it. Of several
+    errors in a cycle the first in the array is kept, and MULTIPLE_WARP_ERRORS is set. An error goes
+    before a BPT.TRAP.
 
     Members
     -------
     access : RegisterAccess
     errors : In(array of error_event)
-        Reported ones. Of several in a cycle the first in the array is kept; in a machine with one instruction under way
-        these are by ERROR_SOURCES, and an instruction's goes before a stack's.
+        Reported ones. Of several in a cycle the first in the array is kept.
     report, events : In(TrapReport), In(TrapEvents)
     report_mask : Out(32)
     interrupt : Out(1)
@@ -48,62 +67,105 @@ class ErrorStatus(Component):
     def __init__(self, params: SmParams, sources: int) -> None:
         super().__init__({
             "access": Out(RegisterAccess()),
-            "errors": In(data.ArrayLayout(error_event(params), sources)), "report": In(TrapReport(params)),
-            "events": In(TrapEvents), "report_mask": Out(REPORT_BITS), "interrupt": Out(1)})
-        self._alone = params.serial
+            "errors": In(data.ArrayLayout(error_event(params), sources)),
+            "report": In(TrapReport(params)),
+            "events": In(TrapEvents),
+            "report_mask": Out(REPORT_BITS),
+            "interrupt": Out(1),
+        })
         self._event = error_event(params)
-        self._error, self._warp, self._pc = Signal(16, name="error"), Signal(8, name="warp"), Signal(32, name="pc")
+        self._error = Signal(16, name="error")
+        self._warp = Signal(8, name="warp")
+        self._pc = Signal(32, name="pc")
         self._status = Signal(32, name="status")
-        self._reported, self._mask = (
-            Signal(32, name=name, init=SM_REGISTERS[f"HWW_{which}_ESR_REPORT_MASK"].reset)
-            for name, which in (("reported", "WARP"), ("mask", "GLOBAL")))
+        self._reported = _mask_register("reported", "HWW_WARP_ESR_REPORT_MASK")
+        self._mask = _mask_register("mask", "HWW_GLOBAL_ESR_REPORT_MASK")
         self.contents = {
-            "HWW_WARP_ESR_REPORT_MASK": self._reported, "HWW_WARP_ESR": Cat(self._error, self._warp),
-            "HWW_GLOBAL_ESR_REPORT_MASK": self._mask, "HWW_GLOBAL_ESR": self._status, "HWW_WARP_ESR_PC": self._pc}
+            "HWW_WARP_ESR_REPORT_MASK": self._reported,
+            "HWW_WARP_ESR": Cat(self._error, self._warp),
+            "HWW_GLOBAL_ESR_REPORT_MASK": self._mask,
+            "HWW_GLOBAL_ESR": self._status,
+            "HWW_WARP_ESR_PC": self._pc,
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        access, report, events = self.access, self.report, self.events
-        error, warp, pc, status, reported, mask = (
-            self._error, self._warp, self._pc, self._status, self._reported, self._mask)
-        m.d.comb += self.report_mask.eq(reported)
+        errors = self.simultaneous()
+        valid = Signal(len(errors))
+        has_pending = Signal()
+        m.d.comb += valid.eq(Cat(event.valid for event in errors))
+        m.d.comb += has_pending.eq(self._error.any() & ~self._writes("HWW_WARP_ESR"))
+        self._read(m)
+        self._keep_masks(m)
+        self._keep_first(m, errors, valid, has_pending)
+        self._keep_events(m, errors, valid, has_pending)
+        interrupting = self._status & (self._mask | ALWAYS_INTERRUPT)
+        m.d.comb += self.interrupt.eq(self._error.any() | interrupting.any())
+        return m
 
-        # Reading and writing.
-        with m.Switch(access.place):
+    def simultaneous(self) -> list[Any]:
+        """Errors of which several may come in a cycle, the one that is kept first."""
+        return list(self.errors)
+
+    def _writes(self, name: str) -> Value:
+        """Whether the host writes a register."""
+        return self.access.write & (self.access.place == place_of(SM_REGISTERS[name]))
+
+    def _read(self, m: Module) -> None:
+        """What the host reads."""
+        with m.Switch(self.access.place):
             for name, content in self.contents.items():
                 with m.Case(place_of(SM_REGISTERS[name])):
-                    m.d.comb += access.value.eq(content)
-        writes = {name: access.write & (access.place == place_of(SM_REGISTERS[name])) for name in self.contents}
-        for name, register in (("HWW_WARP_ESR_REPORT_MASK", reported), ("HWW_GLOBAL_ESR_REPORT_MASK", mask)):
-            with m.If(writes[name]):
-                m.d.sync += register.eq(access.data)
-        with m.If(writes["HWW_WARP_ESR"]):
-            m.d.sync += [error.eq(0), warp.eq(0)]
+                    m.d.comb += self.access.value.eq(content)
 
-        # What happens.
-        raised, kept = Signal(32), Signal()
-        errors = (of_instruction(self.errors), of_stack(self.errors)) if self._alone else list(self.errors)
-        first, valid = Signal(self._event), Cat(event.valid for event in errors)
+    def _keep_masks(self, m: Module) -> None:
+        """Registers that the host alone writes."""
+        m.d.comb += self.report_mask.eq(self._reported)
+        with m.If(self._writes("HWW_WARP_ESR_REPORT_MASK")):
+            m.d.sync += self._reported.eq(self.access.data)
+        with m.If(self._writes("HWW_GLOBAL_ESR_REPORT_MASK")):
+            m.d.sync += self._mask.eq(self.access.data)
+
+    def _keep_first(self, m: Module, errors: list[Any], valid: Value, has_pending: Value) -> None:
+        """The first error, or pc and warp of the first BPT.TRAP, while none is pending."""
+        report = self.report
+        first = Signal(self._event)
         for event in reversed(errors):
             with m.If(event.valid):
                 m.d.comb += first.eq(event)
-        pending = error.any() & ~writes["HWW_WARP_ESR"]
-        overflow = Cat(event.valid & (event.error == WarpError.STACK_OVERFLOW) for event in errors).any()
-        several = (population(valid) > 1) | (valid.any() & pending)
-        m.d.comb += [
-            raised[GlobalError.MULTIPLE_WARP_ERRORS.value].eq(several),
-            raised[GlobalError.PHYSICAL_STACK_OVERFLOW.value].eq(overflow),
-            raised[GlobalError.BPT_INT.value].eq(events.interrupt),
-            raised[GlobalError.BPT_PAUSE.value].eq(events.pause),
-            raised[GlobalError.SINGLE_STEP_COMPLETE.value].eq(events.step),
-            raised[GlobalError.ERROR_IN_TRAP.value].eq(events.error_in_trap),
-            raised[GlobalError.TIMEOUT.value].eq(events.timeout),
-            kept.eq(~pending & (valid.any() | (report.valid & ~(status & _TRAPS).any())))]
-        m.d.comb += [raised[trap_bit(reason)].eq(report.valid & (report.reason == reason)) for reason in TRAP_REASONS]
-        m.d.sync += status.eq(status & ~Mux(writes["HWW_GLOBAL_ESR"], access.data, 0) | raised)
-        with m.If(kept):
-            m.d.sync += [
-                error.eq(Mux(valid.any(), first.error.as_value(), 0)),
-                warp.eq(Mux(valid.any(), first.warp, report.warp)), pc.eq(Mux(valid.any(), first.pc, report.pc))]
-        m.d.comb += self.interrupt.eq(error.any() | (status & (mask | ALWAYS_INTERRUPT)).any())
-        return m
+        has_trapped = (self._status & _TRAP_BITS).any()
+        with m.If(valid.any() & ~has_pending):
+            m.d.sync += self._error.eq(first.error.as_value())
+            m.d.sync += self._warp.eq(first.warp)
+            m.d.sync += self._pc.eq(first.pc)
+        with m.Elif(report.valid & ~has_trapped & ~has_pending):
+            m.d.sync += self._error.eq(0)
+            m.d.sync += self._warp.eq(report.warp)
+            m.d.sync += self._pc.eq(report.pc)
+        with m.Elif(self._writes("HWW_WARP_ESR")):
+            m.d.sync += self._error.eq(0)
+            m.d.sync += self._warp.eq(0)
+
+    def _keep_events(self, m: Module, errors: list[Any], valid: Value, has_pending: Value) -> None:
+        """The bits of HWW_GLOBAL_ESR."""
+        report = self.report
+        events = self.events
+        raised = Signal(32)
+        has_several = (population(valid) > 1) | (valid.any() & has_pending)
+        overflows = Cat(
+            event.valid & (event.error == WarpError.STACK_OVERFLOW) for event in errors).any()
+        happens = {
+            GlobalError.MULTIPLE_WARP_ERRORS: has_several,
+            GlobalError.PHYSICAL_STACK_OVERFLOW: overflows,
+            GlobalError.BPT_INT: events.interrupt,
+            GlobalError.BPT_PAUSE: events.pause,
+            GlobalError.SINGLE_STEP_COMPLETE: events.step,
+            GlobalError.ERROR_IN_TRAP: events.error_in_trap,
+            GlobalError.TIMEOUT: events.timeout,
+        }
+        for bit, event in happens.items():
+            m.d.comb += raised[bit.value].eq(event)
+        for reason in TRAP_REASONS:
+            m.d.comb += raised[trap_bit(reason)].eq(report.valid & (report.reason == reason))
+        cleared = Mux(self._writes("HWW_GLOBAL_ESR"), self.access.data, 0)
+        m.d.sync += self._status.eq((self._status & ~cleared) | raised)

@@ -3,70 +3,95 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out, Signature
 from amaranth.utils import ceil_log2
 
 from rtl.arbiter import lowest
-from rtl.component import Component, pass_on
+from rtl.component import Component
 from rtl.layouts import MemoryPort, memory_request
 
 __all__ = ["MemoryArbiter", "PortArbiter"]
 
 
 class PortArbiter(Component):
-    """What arbiters of ports share: whose turn it is, and answers back to whom they belong.
+    """What arbiters of ports share: round robin among clients, and answers back to the client of
+    the request.
 
-    A request's tag outside is its client's number in the upper bits, and the client's own tag below.
+    A request's tag outside is its client's number in the upper bits, and the client's tag below.
 
     Parameters
     ----------
     tag_bits : sequence of int
         Width of each client's tags.
     signature : Callable[[int], Signature]
-        A port of so many bits of tags: a stream ``request``, and one ``response`` whose payload has a ``tag``.
+        A port with so many bits of tags: a stream ``request``, and one ``response`` whose payload
+        has a ``tag``.
 
     Members
     -------
     client_0.. : In(port) each, seen from the client
     port : Out(port)
+
+    Attributes
+    ----------
+    client_tag_bits : int
+        Width of the client's part of a tag outside.
+    turn : Signal
+        The client that is granted: a register, since it is known late who has a request.
+    clients : list
+        The clients' ports.
     """
 
     def __init__(self, tag_bits: Sequence[int], signature: Callable[[int], Signature]) -> None:
-        self.own_bits = max(tag_bits)
-        """Width of the client's part of a tag outside."""
+        self.client_tag_bits = max(tag_bits)
         self.turn = Signal(range(len(tag_bits)))
-        """Whose request is taken next: a register, since it is known late who has a request."""
-        clients = {f"client_{index}": In(signature(width)) for index, width in enumerate(tag_bits)}
-        super().__init__(clients | {"port": Out(signature(ceil_log2(len(tag_bits)) + self.own_bits))})
+        outside_bits = ceil_log2(len(tag_bits)) + self.client_tag_bits
+        clients = {f"client_{number}": In(signature(width))
+                   for number, width in enumerate(tag_bits)}
+        super().__init__(clients | {"port": Out(signature(outside_bits))})
         self.clients = [getattr(self, name) for name in clients]
 
-    def _take_turns(self, m: Module, wants: Any, moves: Any) -> None:
-        """Makes ``wants`` tell whether the one whose turn it is has a request. When ``moves`` is 1, it is the turn of
-        the next other one that has; if none has, it stays."""
-        count, turn = len(self.clients), self.turn
-        wanting, others, later = Signal(count), Signal(count), Signal(count)
-        m.d.comb += [
-            wanting.eq(Cat(client.request.valid for client in self.clients)), wants.eq(wanting.bit_select(turn, 1)),
-            others.eq(wanting & Cat(turn != index for index in range(count))),
-            later.eq(wanting & Cat(turn < index for index in range(count)))]
-        with m.If(moves & others.any()):
-            m.d.sync += turn.eq(Mux(later.any(), lowest(later), lowest(others)))
+    def _take_turns(self, m: Module, has_request: Any, may_move: Any) -> None:
+        """Drives ``has_request``: the client whose turn it is has a request. When ``may_move`` is
+        1, the turn moves to the next other client that has one; if none has, it stays."""
+        count = len(self.clients)
+        requesting = Signal(count)
+        others = Signal(count)
+        later = Signal(count)
+        m.d.comb += requesting.eq(Cat(client.request.valid for client in self.clients))
+        m.d.comb += has_request.eq(requesting.bit_select(self.turn, 1))
+        m.d.comb += others.eq(requesting & Cat(self.turn != number for number in range(count)))
+        m.d.comb += later.eq(requesting & Cat(self.turn < number for number in range(count)))
+        with m.If(may_move & later.any()):
+            m.d.sync += self.turn.eq(lowest(later))
+        with m.Elif(may_move & others.any()):
+            m.d.sync += self.turn.eq(lowest(others))
 
-    def _answer(self, m: Module, answer: Any) -> None:
-        """Gives each answer of a stream like the port's to its client."""
-        whose = answer.payload.tag[self.own_bits:]
-        for index, client in enumerate(self.clients):
-            pass_on(m, answer.payload, client.response.payload, *(name for name, _ in answer.payload.shape()))
-            with m.If(whose == index):
-                m.d.comb += [client.response.valid.eq(answer.valid), answer.ready.eq(client.response.ready)]
+    def _outside_tag(self, request: Any, number: int) -> Value:
+        """The tag outside of a client's request."""
+        return request.tag | number << self.client_tag_bits
+
+    def _answer(self, m: Module, answers: Any) -> None:
+        """Hands each answer, of a stream like the port's, to its client."""
+        answered_client = answers.payload.tag[self.client_tag_bits:]
+        for number, client in enumerate(self.clients):
+            response = client.response
+            for name, _ in answers.payload.shape():     # the tag is wider outside
+                m.d.comb += response.payload[name].eq(answers.payload[name])
+            with m.If(answered_client == number):
+                m.d.comb += response.valid.eq(answers.valid)
+                m.d.comb += answers.ready.eq(client.response.ready)
 
 
 class MemoryArbiter(PortArbiter):
-    """Passes requests of several ports to one, in turn, a cycle later, and answers back to whom they belong at once. A
-    client's request is taken a cycle later than that if the last one was another's.
+    """Passes requests of several ports to one, a cycle later, and answers back at once.
 
-    What one client says with one tag stays in order, as :func:`~rtl.layouts.memory_request` promises.
+    The client that was served last keeps its turn until another one has a request. A request of a
+    client whose turn it is not is taken a cycle later.
+
+    Two requests of one client with one tag stay in order, as
+    :func:`~rtl.layouts.memory_request` promises.
 
     Parameters
     ----------
@@ -90,18 +115,24 @@ class MemoryArbiter(PortArbiter):
         return m
 
     def _request(self, m: Module) -> None:
-        """Takes requests of the client whose turn it is: that of the one that was served last, until another one has
-        one."""
-        out, full, wants = self.port.request, Signal(), Signal()
+        """One register to the port, which takes a request of the client whose turn it is."""
+        out = self.port.request
         kept: Any = Signal(memory_request(len(out.payload.tag)))
-        free = ~full | out.ready
-        self._take_turns(m, wants, free | ~wants)
-        with m.If(free):
-            m.d.sync += full.eq(wants)
-        for index, client in enumerate(self.clients):
-            request = client.request
-            with m.If(free & (self.turn == index)):
-                m.d.comb += request.ready.eq(1)
-                pass_on(m, request.payload, kept, "write", "address", "data", "mask", domain="sync")
-                m.d.sync += kept.tag.eq(request.payload.tag | index << self.own_bits)
-        m.d.comb += [out.valid.eq(full), out.payload.eq(kept)]
+        is_full = Signal()
+        is_free = Signal()
+        has_request = Signal()
+        m.d.comb += is_free.eq(~is_full | out.ready)
+        self._take_turns(m, has_request, is_free | ~has_request)
+        with m.If(is_free):
+            m.d.sync += is_full.eq(has_request)
+        for number, client in enumerate(self.clients):
+            request = client.request.payload
+            with m.If(is_free & (self.turn == number)):
+                m.d.comb += client.request.ready.eq(1)
+                m.d.sync += kept.write.eq(request.write)
+                m.d.sync += kept.tag.eq(self._outside_tag(request, number))
+                m.d.sync += kept.address.eq(request.address)
+                m.d.sync += kept.data.eq(request.data)
+                m.d.sync += kept.mask.eq(request.mask)
+        m.d.comb += out.valid.eq(is_full)
+        m.d.comb += out.payload.eq(kept)

@@ -16,8 +16,8 @@ _DIGIT = 3
 def one_hot(number: Any, count: int, when: Any = 1) -> Value:
     """``count`` bits, of which that of the number is 1, if ``when``; else none.
 
-    The number is decoded in two parts, so that each bit is one small table of a line and a column: a shifted 1 would
-    take synthesis a multiplexer for each bit of the number.
+    The number is decoded in two parts, so that each bit is one small table of a line and a column:
+    a shifted 1 would take synthesis a multiplexer for each bit of the number.
     """
     if count == 1:
         return Cat(when)

@@ -1,4 +1,5 @@
-"""Sizes of the machine: what is fixed by the architecture, and the knobs of :class:`SmParams`."""
+"""Sizes of the machine: what is fixed by the architecture, and the parameters of
+:class:`SmParams`."""
 
 from dataclasses import dataclass
 
@@ -29,10 +30,11 @@ QUAD = 4
 """Threads of a quad: the first of a warp, those behind them, and so on."""
 QUARTERS = 4
 """Lanes of which one is full, where there are so many."""
-_SEEN = 5
-"""Cycles after the lanes are free again, until everything that an instruction has written is seen by everybody."""
-_KEPT = 13
-"""Cycles that compiled code leaves between what writes a predicate and what reads it for all threads."""
+_WRITE_CYCLES = 5
+"""Cycles after the lanes are free again, until all that an instruction has written can be read."""
+_COMPILED_STALL = 13
+"""Stall count of compiled code between an instruction that writes a predicate and one that reads it
+for all threads."""
 SHARED_WINDOW = 0x0100_0000
 """Generic address of shared memory's first byte (ours: a driver chooses it)."""
 LOCAL_WINDOW = 0x0200_0000
@@ -41,19 +43,30 @@ WINDOW_BYTES = 0x0100_0000
 """Size of both windows, which lie at multiples of it."""
 
 
+_BOUNDS = {
+    "registers": (64, 4096),
+    "shared_bytes": (1 << 12, 1 << 16),
+    "instruction_groups": (16, 1 << 16),
+    "constant_words": (64, 1 << 16),
+    "stack_tokens": (8, 64),
+}
+"""Least and most of parameters that are powers of two."""
+
+
 @dataclass(frozen=True)
 class SmParams:
-    """A streaming multiprocessor's knobs.
+    """The parameters of a streaming multiprocessor.
 
     Parameters
     ----------
     warps : int
         Warp slots: a power of two from 1 to 64.
     lanes : int
-        Threads of a warp that compute in one cycle: a power of two from 1 to 32. A machine of one lane is ``serial``.
+        Threads of a warp that compute in one cycle: a power of two from 1 to 32. A machine of one
+        lane is ``serial``.
     registers : int
-        Rows of the register file: a row is one register of the 32 threads of a warp. A power of two from 64 to 4096;
-        from 256 on one warp can have all registers that an instruction can name.
+        Rows of the register file: a row is one register of the 32 threads of a warp. A power of two
+        from 64 to 4096; from 256 on one warp can have all registers that an instruction can name.
     shared_bytes : int
         Shared memory: a power of two from 4 KiB to 64 KiB.
     instruction_groups : int
@@ -61,13 +74,20 @@ class SmParams:
     constant_words : int
         32-bit words in the constant cache: a power of two from 64 on.
     floats : bool
-        Whether the lanes have single precision; without it its instructions raise ILLEGAL_INSTR_ENCODING.
+        Whether the lanes have single precision; without it its instructions raise
+        ILLEGAL_INSTR_ENCODING.
     doubles : bool
         Whether there is a unit for double precision, beside single precision; the same.
     counters : bool
-        Whether all counters are there; without them only those of cycles and instructions, and the others read as 0.
+        Whether all counters are there; without them only those of cycles and instructions, and the
+        others read as 0.
     stack_tokens : int
         Tokens of its call/return stack that a warp has on chip: a power of two from 8 to 64.
+
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range.
     """
 
     warps: int = 8
@@ -86,12 +106,11 @@ class SmParams:
             raise ValueError(f"warps must be a power of two from 1 to 64, not {self.warps!r}")
         if self.lanes not in (1, 2, 4, 8, 16, 32):
             raise ValueError(f"lanes must be a power of two from 1 to 32, not {self.lanes!r}")
-        for name, least, most in (("registers", 64, 4096), ("shared_bytes", 1 << 12, 1 << 16),
-                                  ("instruction_groups", 16, 1 << 16), ("constant_words", 64, 1 << 16),
-                                  ("stack_tokens", 8, 64)):
+        for name, (least, most) in _BOUNDS.items():
             value = getattr(self, name)
             if not (isinstance(value, int) and least <= value <= most and value & value - 1 == 0):
-                raise ValueError(f"{name} must be a power of two from {least} to {most}, not {value!r}")
+                raise ValueError(
+                    f"{name} must be a power of two from {least} to {most}, not {value!r}")
         if self.doubles and not self.floats:
             raise ValueError("doubles need floats")
         if self.serial and self.floats:
@@ -99,9 +118,9 @@ class SmParams:
 
     @property
     def serial(self) -> bool:
-        """Whether the whole machine has one instruction under way at a time: units have no queues, keep the state of
-        that instruction only, and see memory in beats of 64 bits. It is the smallest form of the machine, and the
-        slowest."""
+        """Whether the whole machine has one instruction under way at a time: units have no queues,
+        keep the state of that instruction only, and access memory in beats of 64 bits. It is the
+        smallest form of the machine, and the slowest."""
         return self.lanes == 1
 
     @property
@@ -116,26 +135,28 @@ class SmParams:
 
     @property
     def parts(self) -> int:
-        """Parts in which a beat passes the full lanes: each of these has the threads of so many lanes."""
+        """Parts in which a beat passes the full lanes, each of which has the threads of so many
+        lanes."""
         return min(QUARTERS, self.lanes)
 
     @property
     def quarter_cycles(self) -> int:
-        """Cycles in which an instruction that passes the full lanes only has the lanes: its parts, and one in which
-        results are handed over."""
+        """Cycles in which an instruction of the full lanes occupies the lanes: its parts, and one
+        in which results are handed over."""
         return self.parts * self.beats + 1
 
     @property
     def quarter_stall(self) -> int:
-        """Cycles from such an instruction to the warp's next one, at least, whatever its stall count says."""
-        return self.quarter_cycles + _SEEN
+        """Cycles from such an instruction to the warp's next one, at least, whatever its stall
+        count says."""
+        return self.quarter_cycles + _WRITE_CYCLES
 
     @property
     def lanes_stall(self) -> int:
-        """Cycles from any other instruction of the lanes to the warp's next one, at least; 0 where compiled code keeps
-        them by itself."""
-        seen = self.beats + _SEEN
-        return seen if seen > _KEPT else 0
+        """Cycles from any other instruction of the lanes to the warp's next one, at least; 0 where
+        the stall counts of compiled code are enough."""
+        stall = self.beats + _WRITE_CYCLES
+        return stall if stall > _COMPILED_STALL else 0
 
     @property
     def row_bits(self) -> int:
@@ -164,17 +185,20 @@ class SmParams:
 
 
 PRESETS: dict[str, SmParams] = {
-    "tiny": SmParams(warps=2, lanes=4, registers=256, shared_bytes=8192, instruction_groups=64, constant_words=256,
-                     floats=False, doubles=False),
-    "least": SmParams(warps=8, lanes=1, registers=256, shared_bytes=8192, instruction_groups=32, constant_words=128,
-                      floats=False, doubles=False, counters=False),
-    "small": SmParams(warps=4, lanes=8, registers=256, shared_bytes=8192, instruction_groups=128, constant_words=512,
-                      doubles=False),
+    "tiny": SmParams(
+        warps=2, lanes=4, registers=256, shared_bytes=8192, instruction_groups=64,
+        constant_words=256, floats=False, doubles=False),
+    "least": SmParams(
+        warps=8, lanes=1, registers=256, shared_bytes=8192, instruction_groups=32,
+        constant_words=128, floats=False, doubles=False, counters=False),
+    "small": SmParams(
+        warps=4, lanes=8, registers=256, shared_bytes=8192, instruction_groups=128,
+        constant_words=512, doubles=False),
     "default": SmParams(warps=8, lanes=8),
     "compact": SmParams(warps=8, lanes=4, floats=False, doubles=False),
     "integer": SmParams(warps=8, lanes=8, floats=False, doubles=False),
     "programs": SmParams(warps=32, lanes=8, registers=2048, shared_bytes=65536),
     "full": SmParams(warps=64, lanes=32, registers=2048, shared_bytes=65536),
 }
-"""Named machines: for proofs and tests of parts, the smallest one, for tests of all, for boards, for whole
-CUDA programs with blocks of up to 1,024 threads, and the real one's size."""
+"""Named machines: for proofs and tests of parts, the smallest one, for tests of all, for boards,
+for whole CUDA programs with blocks of up to 1,024 threads, and the real one's size."""

@@ -1,15 +1,11 @@
-"""The streaming multiprocessor: the units joined, nothing else."""
+"""The streaming multiprocessor: connects its units, and has no logic beside them."""
 
 from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.beats import BeatArbiter
-from rtl.component import Component, pass_on
-from rtl.core import Core
-from rtl.host import HostPort
-from rtl.launch import Distributor
-from rtl.layouts import HostBus, Policy, memory_port
-from rtl.memory_arbiter import MemoryArbiter
+from rtl.component import Component
+from rtl.layouts import HostBus, Policy
+from rtl.machines import units_of
 from rtl.params import SmParams
 from rtl.retire import RetirementPort
 
@@ -17,7 +13,15 @@ __all__ = ["Sm"]
 
 
 class Sm(Component):
-    """A Maxwell streaming multiprocessor with its work distributor, behind a register bus and a memory port.
+    """A Maxwell streaming multiprocessor with its work distributor, behind a register bus and a
+    memory port::
+
+        host --> registers --> distributor --> core
+                                   |             |
+                                   +-> arbiter <-+
+                                          |
+                                          v
+                                       memory
 
     Members
     -------
@@ -29,70 +33,124 @@ class Sm(Component):
         A grid runs.
     policy : In(Policy)
         Which warp issues first.
-    memory : Out(memory_port)
-        Everything else: descriptors, programs, constants, data, stacks.
+    memory : Out(MemoryPort, or BeatPort in the serial machine)
+        Launch descriptors, programs, constants, data and call/return stacks are all read and
+        written through it.
     retired : Out(RetirementPort)
-        For checks; a board leaves it open.
+        For checks; not connected on a board.
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.core = core = Core(params)
-        self.distributor = distributor = Distributor(params)
-        self.registers = HostPort(params)
-        self._ports = (core.unit_memory, core.stack_memory, core.fetch_memory, distributor.port)
-        self._serial = params.serial
-        arbiter = BeatArbiter if params.serial else MemoryArbiter
-        self.arbiter = arbiter([len(port.request.payload.tag) for port in self._ports])
+        self._units = units = units_of(params)
+        self.core = units.core(params)
+        self.distributor = units.distributor(params)
+        self.registers = units.host(params)
+        self._ports = (
+            self.core.unit_memory,
+            self.core.stack_memory,
+            self.core.fetch_memory,
+            self.distributor.port,
+        )
+        """What accesses memory; who is first here has the arbiter's first port."""
+        self.arbiter = units.memory_arbiter([len(port.request.payload.tag) for port in self._ports])
         self.tag_bits = len(self.arbiter.port.request.payload.tag)
         """Width of the memory port's tags."""
         super().__init__({
-            "host": In(HostBus()), "interrupt": Out(1), "busy": Out(1), "policy": In(Policy),
-            "memory": Out(memory_port(params, self.tag_bits)), "retired": Out(RetirementPort(params))})
+            "host": In(HostBus()),
+            "interrupt": Out(1),
+            "busy": Out(1),
+            "policy": In(Policy),
+            "memory": Out(units.memory_port(self.tag_bits)),
+            "retired": Out(RetirementPort(params)),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.registers = registers = self.registers
-        m.submodules.distributor = distributor = self.distributor
-        m.submodules.core = core = self.core
-        m.submodules.arbiter = arbiter = self.arbiter
+        m.submodules.registers = self.registers
+        m.submodules.distributor = self.distributor
+        m.submodules.core = self.core
+        m.submodules.arbiter = self.arbiter
+        self._connect_host(m)
+        self._connect_launch(m)
+        self._connect_memory(m)
+        self._count_events(m)
+        connect(m, flipped(self.retired), self.core.retired)
+        return m
 
-        # Host -> work distributor -> core.
+    def _connect_host(self, m: Module) -> None:
+        """The registers with the core and the work distributor."""
+        registers = self.registers
+        distributor = self.distributor
+        core = self.core
         connect(m, flipped(self.host), registers.bus)
         connect(m, registers.error_status, core.error_status)
         connect(m, registers.grids, distributor.control)
+        # Commands, down to the core.
+        m.d.comb += core.command.eq(registers.command)
+        m.d.comb += core.invalidate.eq(distributor.invalidate | registers.invalidate)
+        m.d.comb += core.policy.eq(self.policy)
+        # State, up to the host.
+        m.d.comb += registers.valid.eq(distributor.running)
+        m.d.comb += registers.state.eq(core.trap_state)
+        m.d.comb += self.interrupt.eq(core.interrupt)
+        m.d.comb += self.busy.eq(distributor.control.busy)
+
+    def _connect_launch(self, m: Module) -> None:
+        """The work distributor with the core: it starts warps, the core reports how they end."""
+        distributor = self.distributor
+        core = self.core
         connect(m, distributor.clear_rows, core.clear_rows)
         connect(m, distributor.clear, core.clear)
         connect(m, distributor.flow, core.flow_launch)
-        self.join(m, core, "policy", "interrupt", "retired")
-        pass_on(m, registers, core, "command")
-        pass_on(m, distributor, core, "grid", "launch", "thread", "starting")
-        if self._serial:
-            pass_on(m, distributor, core, "bank")
-        m.d.comb += core.invalidate.eq(distributor.invalidate | registers.invalidate)
+        self._units.connect_banks(m, distributor, core)
+        # The grid's configuration and the warps that start.
+        m.d.comb += core.grid.eq(distributor.grid)
+        m.d.comb += core.launch.eq(distributor.launch)
+        m.d.comb += core.thread.eq(distributor.thread)
+        m.d.comb += core.starting.eq(distributor.starting)
+        # The warps that end.
+        m.d.comb += distributor.exit.eq(core.exit)
+        m.d.comb += distributor.drained.eq(core.drained)
+        m.d.comb += distributor.fetch_busy.eq(core.fetch_busy)
+        m.d.comb += distributor.halt.eq(core.trap_state.trapping)
 
-        # Core -> work distributor -> host.
-        pass_on(m, core, distributor, "exit", "drained", "fetch_busy")
-        m.d.comb += [
-            distributor.halt.eq(core.trapping), registers.valid.eq(distributor.running),
-            registers.state.eq(core.trap_state), self.busy.eq(distributor.control.busy)]
-        self._count(m)
-
-        # All of them -> memory.
-        for port, client in zip(self._ports, arbiter.clients, strict=True):
+    def _connect_memory(self, m: Module) -> None:
+        """Every unit that accesses memory with the arbiter, and that with the outside."""
+        for port, client in zip(self._ports, self.arbiter.clients, strict=True):
             connect(m, port, client)
-        self.join(m, arbiter, memory="port")
-        return m
+        connect(m, flipped(self.memory), self.arbiter.port)
 
-    def _count(self, m: Module) -> None:
-        """What the counters count."""
-        core, distributor, busy = self.core, self.distributor, self.distributor.control.busy
-        issue, stack, memory = core.issue_events, core.stack_events, core.memory_events
+    def _count_events(self, m: Module) -> None:
+        """The events of a cycle, for the performance counters."""
+        core = self.core
+        distributor = self.distributor
+        issue = core.issue_events
+        stack = core.stack_events
+        memory = core.memory_events
+        busy = distributor.control.busy
         events = {
-            "cycles": busy, "instructions": issue.issued, "lane_operations": issue.operation,
-            "idle": issue.idle & busy, "wait_stall": issue.stall, "wait_scoreboard": issue.scoreboard,
-            "wait_lanes": issue.lanes, "wait_unit": issue.unit, "wait_fetch": issue.fetch, "wait_held": issue.held,
-            "ctas": distributor.cta_started, "warps": distributor.warp_started, "divergences": core.diverged,
-            "pushes": stack.push, "hits": stack.hit, "misses": stack.miss, "spills": stack.spill,
-            "fills": stack.fill, "memory_lines": memory.line, "memory_writes": memory.write,
-            "shared_accesses": memory.shared, "atomics": memory.atomic}
-        m.d.comb += [self.registers.events[name].eq(event) for name, event in events.items()]
+            "cycles": busy,
+            "instructions": issue.issued,
+            "lane_operations": issue.operation,
+            "idle": issue.idle & busy,
+            "wait_stall": issue.stall,
+            "wait_scoreboard": issue.scoreboard,
+            "wait_lanes": issue.lanes,
+            "wait_unit": issue.unit,
+            "wait_fetch": issue.fetch,
+            "wait_held": issue.held,
+            "ctas": distributor.cta_started,
+            "warps": distributor.warp_started,
+            "divergences": core.diverged,
+            "pushes": stack.push,
+            "hits": stack.hit,
+            "misses": stack.miss,
+            "spills": stack.spill,
+            "fills": stack.fill,
+            "memory_lines": memory.line,
+            "memory_writes": memory.write,
+            "shared_accesses": memory.shared,
+            "atomics": memory.atomic,
+        }
+        for name, event in events.items():
+            m.d.comb += self.registers.events[name].eq(event)

@@ -1,6 +1,6 @@
 """One stream of two."""
 
-from amaranth.hdl import Module, Mux, ShapeLike
+from amaranth.hdl import Module, ShapeLike
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
@@ -10,29 +10,40 @@ __all__ = ["StreamMerger"]
 
 
 class StreamMerger(Component):
-    """Two streams as one: who has gone last is the second one to go.
+    """Merges two streams: of two that both have something, the one that was not served last has
+    its turn. What is offered keeps the turn until it is taken.
 
     Members
     -------
     sources : In(array of 2 streams)
     merged : Out(stream)
     second : Out(1)
-        Whose the payload of ``merged`` is.
+        The payload of ``merged`` is the second source's.
     """
 
     def __init__(self, shape: ShapeLike) -> None:
-        super().__init__({"sources": In(stream.Signature(shape)).array(2), "merged": Out(stream.Signature(shape)),
-                          "second": Out(1)})
+        super().__init__({
+            "sources": In(stream.Signature(shape)).array(2),
+            "merged": Out(stream.Signature(shape)),
+            "second": Out(1),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         first, second = self.sources
-        merged, turn = self.merged, self.second
-        m.d.comb += [
-            merged.valid.eq(Mux(turn, second.valid, first.valid)),
-            merged.payload.eq(Mux(turn, second.payload, first.payload)),
-            first.ready.eq(merged.ready & ~turn), second.ready.eq(merged.ready & turn)]
-        # Whoever offers something keeps the turn until it is taken.
+        merged = self.merged
+        with m.If(self.second):
+            m.d.comb += merged.valid.eq(second.valid)
+            m.d.comb += merged.payload.eq(second.payload)
+            m.d.comb += second.ready.eq(merged.ready)
+        with m.Else():
+            m.d.comb += merged.valid.eq(first.valid)
+            m.d.comb += merged.payload.eq(first.payload)
+            m.d.comb += first.ready.eq(merged.ready)
+
         with m.If(merged.ready | ~merged.valid):
-            m.d.sync += turn.eq(Mux(turn, ~first.valid, second.valid))
+            with m.If(self.second):
+                m.d.sync += self.second.eq(~first.valid)
+            with m.Else():
+                m.d.sync += self.second.eq(second.valid)
         return m

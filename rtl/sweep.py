@@ -14,7 +14,8 @@ LONGEST_SWEEP = 64
 
 
 class SweptWrite(NamedTuple):
-    """What a port writes that takes part in a sweep: its enable, the number of the word, and the word."""
+    """What a port that takes part in a sweep writes: its enable, the number of the word, and the
+    word."""
 
     enable: Value
     number: Value
@@ -22,11 +23,11 @@ class SweptWrite(NamedTuple):
 
 
 class Sweep(Component):
-    """Counts through the words of a component's memories after a reset, one a cycle. Meanwhile each of these memories
-    is written by :meth:`over` what its component would write.
+    """Counts through the words of a component's memories after a reset, one a cycle. Meanwhile
+    :meth:`over` writes these memories instead of their component.
 
-    A component with such memories has a sweep of its own. Those of warps take as many cycles as there are warps, and
-    no grid starts before they are over (:class:`~rtl.launch.Distributor`).
+    Each component with such memories has a sweep. Those of warps take as many cycles as there are
+    warps, and no grid starts before they are over (:class:`~rtl.launch.Distributor`).
 
     Parameters
     ----------
@@ -44,8 +45,10 @@ class Sweep(Component):
     def __init__(self, depth: int) -> None:
         assert depth <= LONGEST_SWEEP
         self._depth = depth
-        super().__init__({"active": Out(1, init=1),    # pyright: ignore[reportCallIssue]
-                          "number": Out(range(depth))})
+        super().__init__({
+            "active": Out(1, init=1),       # pyright: ignore[reportCallIssue]
+            "number": Out(range(depth)),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -55,13 +58,18 @@ class Sweep(Component):
         return m
 
     def over(self, m: Module, when: Any, number: Any, word: Any, initial: int = 0) -> SweptWrite:
-        """What a port writes: during the sweep ``initial`` to the word whose turn it is, else what is given."""
+        """What a port writes: during the sweep ``initial`` to the word of the sweep, else, ``when``
+        that is 1, ``word`` to the word of that ``number``."""
         word = Value.cast(word)
         enable = Signal(name="enable")
         chosen = Signal.like(self.number, name="chosen")
         content = Signal(len(word), name="content")
         with m.If(self.active):
-            m.d.comb += [enable.eq(1), chosen.eq(self.number), content.eq(initial)]
+            m.d.comb += enable.eq(1)
+            m.d.comb += chosen.eq(self.number)
+            m.d.comb += content.eq(initial)
         with m.Else():
-            m.d.comb += [enable.eq(when), chosen.eq(number), content.eq(word)]
+            m.d.comb += enable.eq(when)
+            m.d.comb += chosen.eq(number)
+            m.d.comb += content.eq(word)
         return SweptWrite(enable, chosen, content)

@@ -22,34 +22,48 @@ def pattern_of(form: Form) -> str:
 
 
 def telling_patterns(forms: Collection[Form], others: Collection[Form]) -> tuple[str, ...]:
-    """Patterns of few bits that match every word of ``forms`` and no word of ``others``. What they do with words that
-    are neither is not said."""
-    patterns, left = [], list(forms)
-    while left:
-        match, mask = _telling_bits(left, others)
+    """Patterns of few bits that match every word of ``forms`` and no word of ``others``. They may
+    match words that are of neither."""
+    patterns = []
+    unmatched = list(forms)
+    while unmatched:
+        match, mask = _telling_bits(unmatched, others)
         patterns.append(_pattern(match, mask))
-        left = [form for form in left if _differs(form, match, mask)]
+        unmatched = [form for form in unmatched if _may_differ(form, match, mask)]
     return tuple(patterns)
 
 
 def _telling_bits(forms: Collection[Form], others: Collection[Form]) -> tuple[int, int]:
-    """Fixed bits of the first form that none of the others has, as match and mask. Of its bits that one comes next in
-    which the most others differ, and the most of ``forms`` do not."""
+    """Fixed bits of the first form that none of the others has, as match and mask. Bits are added
+    one by one: each time the one that excludes the most others, and the fewest of ``forms``. Then
+    those are taken away again that the later ones made needless."""
     first, *_ = forms
     match = mask = 0
-    while strangers := [other for other in others if not _excludes(other, match, mask)]:
-        alike = [form for form in forms if not _differs(form, match, mask)]
 
-        def gain(bit: int, strangers: Collection[Form] = strangers, alike: Collection[Form] = alike) -> tuple[int, int]:
-            told = sum(_excludes(other, first.match & bit, bit) for other in strangers)
-            return told * sum(not _differs(form, first.match & bit, bit) for form in alike), bit
+    def added(bit: int) -> tuple[int, int]:
+        return match | first.match & bit, mask | bit
 
-        best = max((1 << place for place in range(WORD_BITS) if (first.mask & ~mask) >> place & 1), key=gain)
-        match, mask = match | first.match & best, mask | best
-    for bit in (1 << place for place in range(WORD_BITS) if mask >> place & 1):
+    while not_excluded := [each for each in others if not _excludes(each, match, mask)]:
+        matched = [form for form in forms if not _may_differ(form, match, mask)]
+
+        def gain(bit: int, not_excluded: Collection[Form] = not_excluded,
+                 matched: Collection[Form] = matched) -> tuple[int, int]:
+            value = first.match & bit
+            excluded = sum(_excludes(other, value, bit) for other in not_excluded)
+            still_matched = sum(not _may_differ(form, value, bit) for form in matched)
+            return excluded * still_matched, bit
+
+        match, mask = added(max(_bits_of(first.mask & ~mask), key=gain))
+    for bit in _bits_of(mask):
         if all(_excludes(other, match, mask & ~bit) for other in others):
-            match, mask = match & ~bit, mask & ~bit
+            match &= ~bit
+            mask &= ~bit
     return match, mask
+
+
+def _bits_of(mask: int) -> list[int]:
+    """The bits of a mask, each as a mask, the lowest first."""
+    return [1 << place for place in range(WORD_BITS) if mask >> place & 1]
 
 
 def _excludes(form: Form, match: int, mask: int) -> bool:
@@ -57,16 +71,19 @@ def _excludes(form: Form, match: int, mask: int) -> bool:
     return bool((form.match ^ match) & form.mask & mask)
 
 
-def _differs(form: Form, match: int, mask: int) -> bool:
-    """Whether a word of the form may be without these bits."""
+def _may_differ(form: Form, match: int, mask: int) -> bool:
+    """Whether some word of the form does not have these bits."""
     return bool(mask & ~form.mask or (form.match ^ match) & mask)
 
 
 def _pattern(match: int, mask: int) -> str:
-    return "".join(str(match >> bit & 1) if mask >> bit & 1 else "-" for bit in reversed(range(WORD_BITS)))
+    digits = (str(match >> bit & 1) if mask >> bit & 1 else "-" for bit in range(WORD_BITS))
+    return "".join(digits)[::-1]
 
 
 def instruction_address(pc: Value) -> Value:
-    """An instruction's own address, for a pc that may be its group's."""
-    at = (INSTRUCTION_BYTES - 1).bit_length()
-    return Cat(pc[:at], pc[at] | ~pc[at + 1], pc[at + 1:])
+    """An instruction's own address, for a pc that may be its group's: the control code stands where
+    the group begins, and its first instruction is behind that."""
+    aligned_bits = (INSTRUCTION_BYTES - 1).bit_length()
+    number_is_0 = ~(pc[aligned_bits] | pc[aligned_bits + 1])
+    return Cat(pc[:aligned_bits], pc[aligned_bits] | number_is_0, pc[aligned_bits + 1:])

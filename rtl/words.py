@@ -14,8 +14,8 @@ __all__ = ["Words"]
 class Words(memory.Memory):
     """Words, each of which is read in the cycle in which its number is known.
 
-    Each call of ``read`` and ``write`` makes a port. A word that is written is read from the next cycle on. Without a
-    sweep, a word has to be written after a reset before anything depends on it.
+    Each call of ``read`` and ``write`` makes a port. A word that is written is read from the next
+    cycle on. Without a sweep, a word has to be written after a reset before anything depends on it.
 
     Parameters
     ----------
@@ -33,11 +33,14 @@ class Words(memory.Memory):
 
     def __init__(self, shape: ShapeLike, depth: int, sweep: Sweep | None = None, initial: int = 0,
                  **attributes: Any) -> None:
-        attributes = attributes if "no_rw_check" in attributes else for_depth(depth, **attributes)
+        is_in_block_ram = "no_rw_check" in attributes
+        if not is_in_block_ram:
+            attributes = for_depth(depth, **attributes)
         if sweep is not None:
             attributes = attributes | SWEPT
         super().__init__(shape=shape, depth=depth, init=[], attrs=attributes)
-        self.sweep, self.initial = sweep, initial
+        self.sweep = sweep
+        self.initial = initial
 
     def read(self, m: Module, number: Any) -> Any:
         """The word of that number."""
@@ -46,17 +49,21 @@ class Words(memory.Memory):
         return port.data
 
     def write(self, m: Module, when: Any, number: Any, word: Any) -> None:
-        """Writes a word, ``when`` that is 1: a value, or fields of it by name. Of words with a sweep there is one such
-        port, and it is not used during the sweep."""
+        """Writes a word, ``when`` that is 1: a value, or fields of it by name. Of words with a
+        sweep there is one such port, and it is not used during the sweep."""
         port = self.write_port()
+        content: Any = word
         if isinstance(word, dict):
-            content: Any = Signal(self.shape, name="word")
-            m.d.comb += [content[name].eq(value) for name, value in word.items()]
+            content = Signal(self.shape, name="word")
+            for name, value in word.items():
+                m.d.comb += content[name].eq(value)
+        if self.sweep is None:
+            m.d.comb += port.en.eq(when)
+            m.d.comb += port.addr.eq(number)
+            m.d.comb += port.data.eq(Value.cast(content))
         else:
-            content = word
-        if self.sweep is not None:
             m.d.sync += Assert(~(self.sweep.active & when), "a word is written during the sweep")
             written = self.sweep.over(m, when, number, content, self.initial)
-            m.d.comb += [port.en.eq(written.enable), port.addr.eq(written.number), port.data.eq(written.word)]
-        else:
-            m.d.comb += [port.en.eq(when), port.addr.eq(number), port.data.eq(Value.cast(content))]
+            m.d.comb += port.en.eq(written.enable)
+            m.d.comb += port.addr.eq(written.number)
+            m.d.comb += port.data.eq(written.word)

@@ -16,7 +16,7 @@ from typing import Any
 
 from amaranth.build.run import LocalBuildProducts
 from amaranth.hdl import Module
-from amaranth.lib.wiring import In, Out, connect
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.fpga.boards import Board, BoardTop, board_top
@@ -60,8 +60,7 @@ _PLACER, _ROUTER = "static", "router1"
 COLUMNS = {"lut4": "LUT4", "ccu2c": "CCU2C", "ff": "TRELLIS_FF", "dpr16x4": "TRELLIS_DPR16X4", "dp16kd": "DP16KD",
            "mult18x18d": "MULT18X18D"}
 """What is counted: key in results, type of cell."""
-_OPENED = ("machine", "machine.sm", "machine.sm.core", "machine.sm.core.front_end",
-           "machine.sm.core.front_end.control_flow")
+_OPENED = ("machine", "machine.sm", "machine.sm.core")
 """Modules whose parts are counted apart."""
 _GLOBAL = "$glbnet$"
 _SAME = 0.01
@@ -191,20 +190,32 @@ class PadsAlone(Component):
     """A BoardMachine without its machine and its link: pads, memory and video, if there are any."""
 
     def __init__(self, params: SmParams, clock: int, baud: int, memory: Any, lamps: int, video: Any) -> None:
-        self._memory, self._video = memory(1), None if video is None else video(1)
-        self._joined = [(part, name) for part, name in ((self._memory, "bus"), (self._video, "lanes"))
-                        if part is not None and name in part.signature.members]
-        super().__init__({
-            "receive": In(1), "transmit": Out(1), **dict.fromkeys(("live", "trapped", "failed", "lamps"), Out(lamps)),
-            **{name: part.signature.members[name] for part, name in self._joined}})
+        self._memory: Any = memory(1)
+        self._video: Any = None if video is None else video(1)
+        self._has_bus = "bus" in self._memory.signature.members
+        self._has_lanes = video is not None and "lanes" in self._video.signature.members
+        members = {
+            "receive": In(1),
+            "transmit": Out(1),
+            "live": Out(lamps),
+            "trapped": Out(lamps),
+            "failed": Out(lamps),
+            "lamps": Out(lamps)}
+        if self._has_bus:
+            members["bus"] = self._memory.signature.members["bus"]
+        if self._has_lanes:
+            members["lanes"] = self._video.signature.members["lanes"]
+        super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
         """Something that nobody can leave out."""
         m = Module()
         m.d.sync += self.transmit.eq(self.receive)
         m.submodules.memory = self._memory
-        for part, name in self._joined:
-            self.join(m, part, name)
+        if self._has_bus:
+            connect(m, flipped(self.bus), self._memory.bus)
+        if self._has_lanes:
+            m.d.comb += self.lanes.eq(self._video.lanes)
         if self._video is not None:
             m.submodules.video = self._video
             connect(m, self._video.memory, self._memory.port)

@@ -3,8 +3,8 @@ order."""
 
 from typing import Any
 
-from amaranth.hdl import Assert, Module, Mux, Signal, Value
-from amaranth.lib import stream
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2
 
@@ -21,7 +21,7 @@ from rtl.word import field_of, pattern_of
 
 from .stages import COUNT_BITS, BarrierTask, barrier_request
 
-__all__ = ["BarrierQueue"]
+__all__ = ["BarrierQueue", "is_executed"]
 
 _BARRIER_BITS = ceil_log2(BARRIERS)
 _THREAD_BITS = ceil_log2(WARP_THREADS)
@@ -32,44 +32,47 @@ class BarrierQueue(Component):
 
         dispatch --> DECODE --> COUNT --> places --> request
 
-    Decoded in cycle 0, counted in cycle 1, an instruction is offered from cycle 2 on. A machine of
-    one lane has one instruction under way: it counts a thread a cycle, and offers the instruction
-    after 32 cycles.
+    Decoded in cycle 0, counted in cycle 1, an instruction is offered from cycle 2 on.
 
     Members
     -------
     dispatch : In(EventLayout of dispatched)
     room : Out(1)
         There is room for an instruction whenever it comes, if it is selected now.
-    request : Out(stream of barrier_request)
+    request : Out(stream of ``layout``)
+
+    Attributes
+    ----------
+    layout : barrier_request
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._layout = barrier_request(params)
-        self._serial = params.serial
+        self.layout = self.request_layout(params)
         super().__init__({
             "dispatch": In(EventLayout(dispatched(params))),
             "room": Out(1),
-            "request": Out(stream.Signature(self._layout)),
+            "request": Out(stream.Signature(self.layout)),
         })
-        self._decoded: Any = Signal(self._layout)
-        self._threads = Signal(WARP_THREADS)
-        """Threads that execute the instruction that is dispatched."""
+        self.decoded: Any = Signal(self.layout)
+        """The instruction that is dispatched, but for what is known by counting its threads."""
+        self.threads = Signal(WARP_THREADS)
+        """Threads that execute it."""
+
+    def request_layout(self, params: SmParams) -> data.StructLayout:
+        """What the unit receives."""
+        return barrier_request(params)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         self._decode(m)
-        if self._serial:
-            self._count_in_turn(m)
-        else:
-            self._count(m)
+        self.count(m)
         return m
 
     def _decode(self, m: Module) -> None:
         """What is known of an instruction without counting its threads."""
         instruction = self.dispatch.payload
-        decoded = self._decoded
-        m.d.comb += self._threads.eq(instruction.active & instruction.guard)
+        decoded = self.decoded
+        m.d.comb += self.threads.eq(instruction.active & instruction.guard)
         m.d.comb += decoded.warp.eq(instruction.warp)
         m.d.comb += decoded.serial.eq(instruction.serial)
         m.d.comb += decoded.pc.eq(instruction.pc)
@@ -85,7 +88,7 @@ class BarrierQueue(Component):
     def _decode_form(self, m: Module, form: Form) -> None:
         """An instruction of this form. Barrier and count are Ra's and Rb's in the lowest thread
         that executes the instruction, where they are in registers (ours)."""
-        decoded = self._decoded
+        decoded = self.decoded
         instruction = self.dispatch.payload
         fields = {name: field_of(instruction.word, field) for name, field in form.fields.items()}
         values = {**fields, "Ra": instruction.operands[0], "Rb": instruction.operands[1]}
@@ -102,8 +105,7 @@ class BarrierQueue(Component):
         if form.name == "R2B":
             m.d.comb += decoded.operation.eq(BarrierTask.WRITE)
             m.d.comb += decoded.number.eq(operands["a"])
-            if not self._serial:
-                m.d.comb += decoded.content.eq(operands["b"])
+            self.decode_content(m, operands["b"])
             return
 
         m.d.comb += decoded.operation.eq(BarrierTask.READ)
@@ -112,13 +114,16 @@ class BarrierQueue(Component):
             m.d.comb += decoded.predicate.eq(fields["Pd"])
         if "a" in operands:
             m.d.comb += decoded.number.eq(_barrier_number(operands["a"]))
-        if not self._serial:
-            m.d.comb += decoded.content.eq(self._threads)
+        self.decode_content(m, self.threads)
+
+    def decode_content(self, m: Module, content: Value) -> None:
+        """The value of R2B, or the threads that execute B2R."""
+        m.d.comb += self.decoded.content.eq(content)
 
     def _decode_bar(
             self, m: Module, form: Form, fields: dict[str, Any], operands: dict[str, Any]) -> None:
         """BAR of this form: its mode, barrier and count. BAR.SYNCALL names neither."""
-        decoded = self._decoded
+        decoded = self.decoded
         m.d.comb += decoded.operation.eq(BarrierTask.ARRIVE)
         m.d.comb += decoded.mode.eq(fields["mode"])
         if not operands:
@@ -138,18 +143,18 @@ class BarrierQueue(Component):
         if "reduction" in fields:
             m.d.comb += decoded.reduction.eq(fields["reduction"])
 
-    def _count(self, m: Module) -> None:
+    def count(self, m: Module) -> None:
         """Counts an instruction's threads in the cycle after it was dispatched; then it waits."""
-        m.submodules.places = places = DispatchQueue(self._layout, decoding=1)
+        m.submodules.places = places = DispatchQueue(self.layout, decoding=1)
         instruction = self.dispatch.payload
         valid = Signal()
-        decoded: Any = Signal(self._layout)
+        decoded: Any = Signal(self.layout)
         true_threads = Signal(WARP_THREADS)
         false_threads = Signal(WARP_THREADS)
         m.d.sync += valid.eq(self.dispatch.valid)
-        m.d.sync += decoded.eq(self._decoded)
-        m.d.sync += true_threads.eq(self._threads & instruction.predicate)
-        m.d.sync += false_threads.eq(self._threads & ~instruction.predicate)
+        m.d.sync += decoded.eq(self.decoded)
+        m.d.sync += true_threads.eq(self.threads & instruction.predicate)
+        m.d.sync += false_threads.eq(self.threads & ~instruction.predicate)
 
         counted = places.arriving.payload
         m.d.comb += places.arriving.valid.eq(valid)
@@ -157,50 +162,12 @@ class BarrierQueue(Component):
         m.d.comb += counted.some_true.eq(true_threads.any())
         m.d.comb += counted.some_false.eq(false_threads.any())
         m.d.comb += counted.population.eq(population(true_threads))
-        m.d.comb += counted.executes.eq(_executes(counted))
+        m.d.comb += counted.executes.eq(is_executed(counted))
         m.d.comb += self.room.eq(places.room)
         connect(m, places.head, flipped(self.request))
 
-    def _count_in_turn(self, m: Module) -> None:
-        """Counts the threads of the one instruction, one in a cycle: threads and predicates are
-        rotated, so that the one to count is the lowest bit."""
-        request = self.request
-        instruction = self.dispatch.payload
-        counted: Any = Signal(self._layout)
-        predicate = Signal(WARP_THREADS)
-        remaining = Signal(range(WARP_THREADS + 1))
-        counts = Signal()
-        m.d.comb += counts.eq(remaining.any() & ~request.valid)
-        m.d.comb += self.room.eq(~(counts | request.valid | self.dispatch.valid))
-        m.d.comb += request.payload.eq(counted)
-        m.d.comb += request.payload.executes.eq(_executes(counted))
 
-        executes = counted.threads[0]
-        is_true = executes & predicate[0]
-        is_false = executes & ~predicate[0]
-        with m.If(self.dispatch.valid):
-            m.d.sync += counted.eq(self._decoded)
-            m.d.sync += counted.threads.eq(self._threads)
-            m.d.sync += counted.content.eq(instruction.operands[1])
-            m.d.sync += predicate.eq(instruction.predicate)
-            m.d.sync += remaining.eq(WARP_THREADS)
-        with m.Elif(counts):
-            m.d.sync += counted.threads.eq(counted.threads.rotate_right(1))
-            m.d.sync += predicate.eq(predicate.rotate_right(1))
-            m.d.sync += remaining.eq(remaining - 1)
-            m.d.sync += counted.some_true.eq(counted.some_true | is_true)
-            m.d.sync += counted.some_false.eq(counted.some_false | is_false)
-            m.d.sync += counted.population.eq(counted.population + is_true)
-        with m.If(counts):
-            m.d.sync += request.valid.eq(remaining == 1)
-        with m.Elif(request.ready):
-            m.d.sync += request.valid.eq(0)
-        m.d.sync += Assert(
-            ~(self.dispatch.valid & (counts | request.valid)),
-            "an instruction is dispatched without room")
-
-
-def _executes(counted: Any) -> Value:
+def is_executed(counted: Any) -> Value:
     """Whether an instruction whose threads are counted is executed."""
     is_syncall = counted.mode == BarrierMode.SYNCALL
     return counted.some_true | counted.some_false | is_syncall

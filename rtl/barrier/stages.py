@@ -88,8 +88,6 @@ def barrier_request(params: SmParams) -> data.StructLayout:
         The predicate of some thread is true; of some thread it is false.
     content : 32
         The value of R2B, or the threads that execute B2R.
-    threads : 32, or 0
-        In a machine of one lane: the threads that execute B2R.
     register, predicate : 8, 3
         What B2R writes: RZ, PT if none.
     write_barrier, read_barrier : 3
@@ -111,7 +109,6 @@ def barrier_request(params: SmParams) -> data.StructLayout:
         "some_true": 1,
         "some_false": 1,
         "content": 32,
-        "threads": WARP_THREADS if params.serial else 0,
         "register": 8,
         "predicate": 3,
         "write_barrier": 3,
@@ -165,8 +162,14 @@ def arrival(params: SmParams) -> data.StructLayout:
     })
 
 
-def barrier_work(params: SmParams) -> data.StructLayout:
+def barrier_work(params: SmParams, request: data.StructLayout) -> data.StructLayout:
     """The task under way, as each step hands it to the next one.
+
+    Parameters
+    ----------
+    params : SmParams
+    request : StructLayout
+        What the queue hands to the unit.
 
     Fields
     ------
@@ -185,7 +188,7 @@ def barrier_work(params: SmParams) -> data.StructLayout:
     """
     return data.StructLayout({
         "task": BarrierTask,
-        "request": barrier_request(params),
+        "request": request,
         "error": WarpError,
         "cta": params.warp_bits,
         "number": range(BARRIERS_OF_CTA),

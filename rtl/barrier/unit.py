@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Shape, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -102,17 +102,14 @@ class BarrierUnit(Component):
     in any case for the settling that follows it; one that comes when a settling of its CTA begins
     causes another one.
 
-    A machine of one lane does not know which barriers are used. All of a CTA are cleared when it
-    begins (CLEAR_CTA, before any other task), each is when it was released (ZERO_ROW, CLEAR_ROW),
-    and all are settled.
-
     Members
     -------
     dispatch, room : In(EventLayout of dispatched), Out(1)
         Kinds BARRIER, BARRIER_INDEXED and BARRIER_READ. There is room for an instruction whenever
         it comes, if it is selected now.
     launch : In(EventLayout of warp_launch)
-        A CTA's barriers are reset with its warp number 0, and expect all its warps from then on.
+        A warp is announced; its threads begin later. A CTA's barriers are reset with its warp
+        number 0, and expect all its warps from then on.
     terminated, terminated_warp : In(1), In
         A warp has terminated: its CTA's barriers expect it no longer.
     barriers, report_mask, inside : In, In(32), In(warps)
@@ -179,8 +176,8 @@ class BarrierUnit(Component):
             "waiting": Out(warps),
             "meeting": Out(warps),
         })
-        self.queue = BarrierQueue(params)
-        self.work: Any = Signal(barrier_work(params))
+        self.queue = self.make_queue(params)
+        self.work: Any = Signal(barrier_work(params, self.queue.layout))
         self.unsettled = Signal(warps)
         self.unchecked = Signal(BARRIERS_OF_CTA)
 
@@ -191,8 +188,7 @@ class BarrierUnit(Component):
         self.totals = Words(count, warps)
         self.arrivals = Words(arrival(params), warps)
         self.results = Words(32, warps)
-        if not params.serial:
-            self.used = Words(BARRIERS_OF_CTA, warps)
+        self.make_presence(params)
         # Block RAMs are as wide as they can be that deep: others would need multiplexers behind
         # them.
         depth = warps * BARRIERS_OF_CTA
@@ -220,7 +216,6 @@ class BarrierUnit(Component):
         # What is written: the row; the arrival of the request's warp, with WaitChange.JOIN; a
         # result. The warp is the request's, or in RESULTS the lowest one that waits.
         self.writes_row = Signal()
-        self.clears_row = Signal()
         self.wait_change = Signal(WaitChange)
         self.changed_warp = Signal(bits)
         self.writes_result = Signal()
@@ -236,12 +231,6 @@ class BarrierUnit(Component):
         self.has_unsettled = Signal()
         self.lowest_unsettled = Signal(bits)
         self.starts_settling = Signal()
-        # In a machine of one lane: CTA slots whose CTA has begun and whose barriers were not
-        # cleared since; the lowest one; whether its clearing begins.
-        self.uncleared = Signal(warps)
-        self.has_uncleared = Signal()
-        self.lowest_uncleared = Signal(bits)
-        self.starts_clearing = Signal()
 
         self.view = {
             "cta": self.work.cta,
@@ -251,6 +240,14 @@ class BarrierUnit(Component):
             "live": self.live_warps,
             "release": self.release,
         }
+
+    def make_queue(self, params: SmParams) -> BarrierQueue:
+        """The queue of instructions."""
+        return BarrierQueue(params)
+
+    def make_presence(self, params: SmParams) -> None:
+        """The memory that says which barriers are used."""
+        self.used = Words(BARRIERS_OF_CTA, params.warps)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -266,11 +263,7 @@ class BarrierUnit(Component):
             self._select(m)
             self._check(m)
             self._locate(m)
-            if self._params.serial:
-                self._settle_all(m)
-                self._clear(m)
-            else:
-                self._settle_used(m)
+            self.settle(m)
             self._fetch_and_read(m)
             self._update(m)
             self._decide(m)
@@ -281,10 +274,7 @@ class BarrierUnit(Component):
         self._search(m)
         self._keep_live_warps(m)
         self._keep_rows(m)
-        if self._params.serial:
-            self._keep_uncleared(m)
-        else:
-            self._keep_used(m)
+        self.keep_presence(m)
         self._keep_unsettled(m)
         self._keep_waiting(m)
         self._keep_arrivals(m)
@@ -295,32 +285,29 @@ class BarrierUnit(Component):
     # The steps.
 
     def _select(self, m: Module) -> None:
-        """SELECT: the next task. In a machine of one lane clearing a CTA's barriers goes first."""
+        """SELECT: the next task."""
+        with m.State("SELECT"):
+            self.select_task(m)
+
+    def select_task(self, m: Module) -> None:
+        """The next task: a CTA that has lost a warp, then a withdrawal, then an instruction."""
         work = self.work
         queue = self.queue.request
         withdrawn_warp = self.withdraw.warp
         can_withdraw = self.withdraw.valid & self.waiting.bit_select(withdrawn_warp, 1)
-        with m.State("SELECT"):
-            with m.If(self.has_uncleared):
-                m.d.comb += self.starts_clearing.eq(1)
-                m.d.sync += work.cta.eq(self.lowest_uncleared)
-                m.d.sync += work.number.eq(0)
-                m.d.sync += work.row.eq(0)
-                if self._params.serial:
-                    m.next = "CLEAR_CTA"
-            with m.Elif(self.has_unsettled):
-                m.d.comb += self.starts_settling.eq(1)
-                m.d.sync += work.task.eq(BarrierTask.SETTLE)
-                m.d.sync += work.cta.eq(self.lowest_unsettled)
-                m.next = "SETTLE"
-            with m.Elif(can_withdraw):
-                m.d.sync += work.task.eq(BarrierTask.WITHDRAW)
-                m.d.sync += work.request.warp.eq(withdrawn_warp)
-                m.next = "LOCATE"
-            with m.Elif(queue.valid):
-                m.d.comb += queue.ready.eq(1)
-                m.d.sync += work.request.eq(queue.payload)
-                m.next = "CHECK"
+        with m.If(self.has_unsettled):
+            m.d.comb += self.starts_settling.eq(1)
+            m.d.sync += work.task.eq(BarrierTask.SETTLE)
+            m.d.sync += work.cta.eq(self.lowest_unsettled)
+            m.next = "SETTLE"
+        with m.Elif(can_withdraw):
+            m.d.sync += work.task.eq(BarrierTask.WITHDRAW)
+            m.d.sync += work.request.warp.eq(withdrawn_warp)
+            m.next = "LOCATE"
+        with m.Elif(queue.valid):
+            m.d.comb += queue.ready.eq(1)
+            m.d.sync += work.request.eq(queue.payload)
+            m.next = "CHECK"
 
     def _check(self, m: Module) -> None:
         """CHECK: an instruction's errors. One that no thread executes has none, but BAR.SYNCALL."""
@@ -359,7 +346,7 @@ class BarrierUnit(Component):
             m.d.sync += self.work.number.eq(self.last_arrival.number)
             m.next = "FETCH"
 
-    def _settle_used(self, m: Module) -> None:
+    def settle(self, m: Module) -> None:
         """SETTLE, SETTLE_NEXT: the used barriers of a CTA, one after the other."""
         unchecked = self.unchecked
         with m.State("SETTLE"):
@@ -370,38 +357,6 @@ class BarrierUnit(Component):
             m.d.sync += unchecked.eq(unchecked & (unchecked - 1))
             with m.If(unchecked.any()):
                 m.next = "FETCH"
-            with m.Else():
-                m.next = "SELECT"
-
-    def _settle_all(self, m: Module) -> None:
-        """The same in a machine of one lane: all barriers of the CTA."""
-        number = self.work.number
-        with m.State("SETTLE"):
-            m.d.sync += number.eq(0)
-            m.next = "FETCH"
-        with m.State("SETTLE_NEXT"):
-            m.d.sync += number.eq(number + 1)
-            with m.If(number == BARRIERS_OF_CTA - 1):
-                m.next = "SELECT"
-            with m.Else():
-                m.next = "FETCH"
-
-    def _clear(self, m: Module) -> None:
-        """In a machine of one lane. CLEAR_CTA: all barriers of a CTA that has begun. ZERO_ROW,
-        CLEAR_ROW: a barrier that was released."""
-        work = self.work
-        with m.State("CLEAR_CTA"):
-            m.d.comb += self.clears_row.eq(1)
-            m.d.sync += work.number.eq(work.number + 1)
-            with m.If(work.number == BARRIERS_OF_CTA - 1):
-                m.next = "SELECT"
-        with m.State("ZERO_ROW"):
-            m.d.sync += work.row.eq(0)
-            m.next = "CLEAR_ROW"
-        with m.State("CLEAR_ROW"):
-            m.d.comb += self.clears_row.eq(1)
-            with m.If(work.task == BarrierTask.SETTLE):
-                m.next = "SETTLE_NEXT"
             with m.Else():
                 m.next = "SELECT"
 
@@ -521,9 +476,8 @@ class BarrierUnit(Component):
 
             with m.If(self.release & work.row.has_reduction):
                 m.next = "RESULTS"
-            if self._params.serial:
-                with m.Elif(self.release):
-                    m.next = "ZERO_ROW"
+            with m.Elif(self.release):
+                self.end_release(m)
             with m.Elif(work.task == BarrierTask.SETTLE):
                 m.next = "SETTLE_NEXT"
             with m.Elif(sends):
@@ -538,13 +492,7 @@ class BarrierUnit(Component):
         released = self.arrivals.read(m, self.lowest_waiting)
         with m.State("RESULTS"):
             with m.If(~self.has_waiting):
-                if self._params.serial:
-                    m.next = "ZERO_ROW"
-                else:
-                    with m.If(self.work.task == BarrierTask.SETTLE):
-                        m.next = "SETTLE_NEXT"
-                    with m.Else():
-                        m.next = "SELECT"
+                self.end_release(m)
             with m.Elif(~self.launch.valid):
                 m.d.comb += self.changed_warp.eq(self.lowest_waiting)
                 m.d.comb += self.wait_change.eq(WaitChange.LEAVE)
@@ -556,6 +504,13 @@ class BarrierUnit(Component):
                         m.d.comb += self.new_result.eq(~state.some_false)
                     with m.Case(BarrierReduction.OR):
                         m.d.comb += self.new_result.eq(state.some_true)
+
+    def end_release(self, m: Module) -> None:
+        """The step after a release."""
+        with m.If(self.work.task == BarrierTask.SETTLE):
+            m.next = "SETTLE_NEXT"
+        with m.Else():
+            m.next = "SELECT"
 
     def _send(self, m: Module) -> None:
         """SEND: B2R's write, until the lanes take it."""
@@ -632,11 +587,15 @@ class BarrierUnit(Component):
         for index, words in enumerate(self.rows):
             m.submodules[f"rows{index}"] = words
             part = slice(first, first + Shape.cast(words.shape).width)
-            words.write(m, self.writes_row | self.clears_row, place, row[part])
+            words.write(m, self.row_is_written(), place, row[part])
             m.d.sync += self.row_read[part].eq(words.read(m, place))
             first = part.stop
 
-    def _keep_used(self, m: Module) -> None:
+    def row_is_written(self) -> Value:
+        """Whether the barrier's row is written in this cycle."""
+        return self.writes_row
+
+    def keep_presence(self, m: Module) -> None:
         """Which barriers each CTA uses: none when it begins; one that is written, unless it is
         released, or nothing is left in it."""
         used = self.used
@@ -658,19 +617,6 @@ class BarrierUnit(Component):
         written_cta = Mux(begins, launch.cta, self.lookup_cta)
         used.write(m, begins | self.writes_row, written_cta, next_used)
         m.d.sync += self.is_present.eq((self.in_use & barrier).any())
-
-    def _keep_uncleared(self, m: Module) -> None:
-        """In a machine of one lane: CTAs whose barriers are still to be cleared. All barriers are
-        used."""
-        warps = self._params.warps
-        launch = self.launch.payload
-        begins = self.launch.valid & (launch.number == 0)
-        begun = one_hot(launch.cta, warps, begins)
-        cleared = one_hot(self.lowest_uncleared, warps, self.starts_clearing)
-        m.d.comb += self.is_present.eq(1)
-        m.d.comb += self.has_uncleared.eq(self.uncleared.any())
-        m.d.comb += self.lowest_uncleared.eq(lowest(self.uncleared))
-        m.d.sync += self.uncleared.eq((self.uncleared & ~cleared) | begun)
 
     def _keep_unsettled(self, m: Module) -> None:
         """CTAs whose barriers are still to be checked, since a warp has terminated. One that
@@ -743,12 +689,11 @@ class BarrierUnit(Component):
         wanted = Signal(32)
         index = Signal.like(write.index)
         is_sent = port.write.valid & port.write.ready
-        threads = request.threads if self._params.serial else request.content
         m.d.comb += write.warp.eq(request.warp)
         m.d.comb += write.serial.eq(request.serial)
         m.d.comb += write.register.eq(request.register)
         m.d.comb += write.predicate.eq(request.predicate)
-        m.d.comb += write.threads.eq(threads)
+        m.d.comb += write.threads.eq(self.reading_threads())
         m.d.comb += write.index.eq(index)
         m.d.comb += write.last.eq(1)
         m.d.comb += write.barrier.eq(request.write_barrier)
@@ -761,19 +706,24 @@ class BarrierUnit(Component):
                 m.d.comb += value.eq(self.work.row.state)
             with m.Case(BarrierRead.RESULT):
                 m.d.comb += value.eq(self.result)
-        if self._params.serial:
-            # The beats of a write are over before the next one is sent: one register keeps its
-            # value.
-            with m.If(is_sent):
-                m.d.sync += wanted.eq(value)
-        else:
-            m.submodules.values = values = Words(32, 1 << len(index))
-            values.write(m, port.write.valid, index, value)
-            m.d.sync += index.eq(index + is_sent)
-            m.d.sync += wanted.eq(values.read(m, port.wanted.index))
+        self.keep_value(m, value, wanted, index)
         m.d.comb += port.flags.eq(wanted.any().replicate(len(port.flags)))
         for lane in port.values:
             m.d.comb += lane.eq(wanted)
+
+    def reading_threads(self) -> Value:
+        """The threads that execute B2R."""
+        return self.work.request.content
+
+    def keep_value(self, m: Module, value: Signal, wanted: Signal, index: Signal) -> None:
+        """Keeps the ``value`` of a write until the lanes have all its beats, and has it as
+        ``wanted`` a cycle after they want a beat. Several writes may be under way, by ``index``."""
+        port = self.port
+        is_sent = port.write.valid & port.write.ready
+        m.submodules.values = values = Words(32, 1 << len(index))
+        values.write(m, port.write.valid, index, value)
+        m.d.sync += index.eq(index + is_sent)
+        m.d.sync += wanted.eq(values.read(m, port.wanted.index))
 
     def _promise(self, m: Module) -> None:
         """What the unit promises, and what others promise it."""

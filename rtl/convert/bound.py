@@ -1,83 +1,151 @@
 """An integer brought into a type."""
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from typing import Any
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .instruction import DOUBLE_BITS, SEGMENTS, SIZES
 
-__all__ = ["IntegerBound"]
+__all__ = ["IntegerBound", "UnboundedInteger"]
+
+
+class UnboundedInteger(data.Struct):
+    """An integer that may be beyond its type, or none."""
+
+    bits: unsigned(DOUBLE_BITS)
+    """Modulo 2**64; if ``negative``, from 0 down to -2**64 + 1, else from 0 up."""
+    negative: unsigned(1)
+    overflows: unsigned(1)
+    """It is larger than that, in either direction."""
+    is_nan: unsigned(1)
+    """There is no number."""
 
 
 class IntegerBound(wiring.Component):
-    """Cuts an integer to a type's size, or keeps it at the type's nearest bound.
+    """Cuts an integer to a type's size, or replaces it by the type's nearest bound.
+
+    One register. Bits are treated in segments: those that each size has beyond the next smaller
+    one. ::
+
+        number --> any and all of each segment --> register --> fits? --> bits of each segment
 
     Members
     -------
-    number : In(64)
-        Modulo 2**64; if ``negative``, from 0 down to -2**64 + 1, else from 0 up.
-    negative : In(1)
-    excess : In(1)
-        It is larger than that, in either direction.
-    none : In(1)
-        There is no number.
+    number : In(UnboundedInteger)
     size, signed : In(2), In(1)
         The type. It, ``saturate`` and ``double`` are stable while numbers pass.
     saturate : In(1)
-        Keep it at the nearest bound.
+        A number that the type does not have is replaced by the nearest bound. Otherwise its low
+        bits are kept.
     double : In(1)
-        It was made from 64 bits: then no number gives the type's top bit alone, otherwise 0. With 64 bits in the type
-        it gives the top bit, too.
+        It was made from 64 bits: then a NaN gives the type's top bit alone, otherwise 0. With 64
+        bits in the type it gives the top bit, too.
     bounded : Out(64)
         Extended by the type; a cycle later.
     """
 
-    number: In(DOUBLE_BITS)
-    negative: In(1)
-    excess: In(1)
-    none: In(1)
+    number: In(UnboundedInteger)
     size: In(2)
     signed: In(1)
     saturate: In(1)
     double: In(1)
     bounded: Out(DOUBLE_BITS)
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._number: Any = Signal(UnboundedInteger, name="registered")
+        # Bit n: of the segment of size n and all above it.
+        self._any_set = Signal(len(SIZES) + 1, name="any_set")
+        """A bit is 1; of no segments: none is."""
+        self._all_set = Signal(len(SIZES) + 1, name="all_set")
+        """All bits are 1."""
+        self._fits = Signal(name="fits")
+        """The type has the number."""
+        self._top = Signal(name="top")
+        """The type's top bit, of the number."""
+        self._is_kept = Signal(name="is_kept")
+        """The result has the number's low bits."""
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        # What a segment comes to, alone, and what goes along.
-        number, negative, excess, none = (Signal.like(value, name=name) for name, value in (
-            ("passed", self.number), ("below", self.negative), ("beyond", self.excess), ("nothing", self.none)))
-        m.d.sync += [number.eq(self.number), negative.eq(self.negative), excess.eq(self.excess), none.eq(self.none)]
-        # Of each segment, and all above it: whether any bit is 1, whether all are.
-        some: list[Value] = [Const(0, 1)]
-        full: list[Value] = [Const(1, 1)]
-        for start, stop in reversed(SEGMENTS):
-            any_set, all_set = Signal(name=f"some{start}"), Signal(name=f"full{start}")
-            m.d.sync += [any_set.eq(self.number[start:stop].any()), all_set.eq(self.number[start:stop].all())]
-            some.insert(0, any_set | some[0])
-            full.insert(0, all_set & full[0])
-        signed, fits, top, marked = self.signed, Signal(), Signal(), Signal()
+        m.d.sync += self._number.eq(self.number)
+        self._summarize(m)
+        self._compare(m)
+        self._select(m)
+        return m
+
+    def _summarize(self, m: Module) -> None:
+        """Whether bits of a segment, and of all above it, are all the same."""
+        number: Any = self.number
+        some: Value = Const(0, 1)
+        all_of: Value = Const(1, 1)
+        m.d.comb += self._any_set[-1].eq(0)
+        m.d.comb += self._all_set[-1].eq(1)
+        for code, (start, stop) in reversed(list(enumerate(SEGMENTS))):
+            segment = number.bits[start:stop]
+            segment_any = Signal(name=f"segment_any_{code}")
+            segment_all = Signal(name=f"segment_all_{code}")
+            m.d.sync += segment_any.eq(segment.any())
+            m.d.sync += segment_all.eq(segment.all())
+            some = segment_any | some
+            all_of = segment_all & all_of
+            m.d.comb += self._any_set[code].eq(some)
+            m.d.comb += self._all_set[code].eq(all_of)
+
+    def _compare(self, m: Module) -> None:
+        """Whether the type has the number. A signed type has a negative number if its top bit and
+        all bits above are 1, and 0 of a negative sign."""
+        number = self._number
+        is_zero = ~self._any_set[0]
         with m.Switch(self.size):
             for code, size in enumerate(SIZES):
+                none_above = ~self._any_set[code + 1]
+                all_above = self._all_set[code + 1]
+                top = number.bits[size - 1]
                 with m.Case(code):
-                    m.d.comb += [
-                        top.eq(number[size - 1]), marked.eq(self.double | (size == DOUBLE_BITS)),
-                        fits.eq(Mux(signed, Mux(negative, top & full[code + 1] | ~some[0], ~top & ~some[code + 1]),
-                                    ~negative & ~some[code + 1]))]
+                    m.d.comb += self._top.eq(top)
+                    with m.If(~self.signed):
+                        m.d.comb += self._fits.eq(~number.negative & none_above)
+                    with m.Elif(number.negative):
+                        m.d.comb += self._fits.eq((top & all_above) | is_zero)
+                    with m.Else():
+                        m.d.comb += self._fits.eq(~top & none_above)
+        m.d.comb += self._is_kept.eq(
+            ~number.is_nan & ~number.overflows & (self._fits | ~self.saturate))
 
-        # Where the number is not kept, the type's bits but for the top are all the same: all ones in the highest
-        # number, else zeros. Bits above the type are all the same in any case.
-        kept, low, high, above = Signal(), Signal(), Signal(), Signal()
-        m.d.comb += [
-            kept.eq(~none & ~excess & (fits | ~self.saturate)), low.eq(~none & ~negative),
-            high.eq(Mux(none, marked, negative ^ ~signed)),
-            above.eq(signed & Mux(kept, top, Mux(none, marked, negative)))]
+    def _select(self, m: Module) -> None:
+        """The number's bits, or the nearest bound's: below its top bit they are all the same. Bits
+        above the type are all the same in any case."""
+        number = self._number
+        is_64_bits = self.size == SIZES.index(DOUBLE_BITS)
+        bound_top = Signal()
+        """The top bit of a bound."""
+        bound_low = Signal()
+        """All bits below: ones in the highest number, else zeros."""
+        above = Signal()
+        """Bits above the type: its top bit, if it is signed."""
+        with m.If(number.is_nan):
+            m.d.comb += bound_top.eq(self.double | is_64_bits)
+        with m.Else():
+            m.d.comb += bound_top.eq(number.negative ^ ~self.signed)
+            m.d.comb += bound_low.eq(~number.negative)
+        with m.If(self.signed & self._is_kept):
+            m.d.comb += above.eq(self._top)
+        with m.Elif(self.signed):
+            m.d.comb += above.eq(bound_top)
+
         for code, (start, stop) in enumerate(SEGMENTS):
-            last, inside = stop - 1, self.size >= code
-            keeps, fill, fill_last = Signal(name=f"keeps{code}"), Signal(name=f"fill{code}"), Signal(name=f"last{code}")
-            m.d.comb += [
-                keeps.eq(inside & kept), fill.eq(Mux(inside, low, above)),
-                fill_last.eq(Mux(self.size == code, high, fill)),
-                self.bounded[start:last].eq(Mux(keeps, number[start:last], fill.replicate(last - start))),
-                self.bounded[last].eq(Mux(keeps, number[last], fill_last))]
-        return m
+            last = stop - 1
+            is_in_type = self.size >= code
+            fill = Signal(name=f"fill_{code}")
+            fill_last = Signal(name=f"fill_last_{code}")
+            """The segment's last bit, which may be the top bit of the type."""
+            m.d.comb += fill.eq(Mux(is_in_type, bound_low, above))
+            m.d.comb += fill_last.eq(Mux(self.size == code, bound_top, fill))
+            with m.If(is_in_type & self._is_kept):
+                m.d.comb += self.bounded[start:stop].eq(number.bits[start:stop])
+            with m.Else():
+                m.d.comb += self.bounded[start:last].eq(fill.replicate(last - start))
+                m.d.comb += self.bounded[last].eq(fill_last)

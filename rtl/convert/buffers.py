@@ -1,7 +1,8 @@
 """Sources and results of the instructions in the unit, by beats and by threads.
 
-They lie in block memory. What is read in the cycle of a write to it is what was there before in simulation; block
-memory does not promise it, and nobody asks.
+Both buffers are block memory. In simulation a word that is read in the cycle of a write to it is
+the old one; block memory does not promise that, and nothing depends on it: an entry's words are
+read after they were written.
 """
 
 from typing import Any
@@ -13,101 +14,160 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.condition import Flags
+from rtl.layouts import Event, EventLayout
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
 from rtl.wires import IN_BLOCKS
 
-from .instruction import DOUBLE_BITS, ENTRY_BITS, WORD_BITS
+from .instruction import DOUBLE_BITS, ENTRY_BITS, THREAD_BITS, WORD_BITS
 
-__all__ = ["GROUPS", "ResultBuffer", "SourceBuffer"]
+__all__ = [
+    "GROUPS",
+    "ResultBuffer",
+    "SourceBuffer",
+    "result_place",
+    "result_write",
+    "source_beat",
+    "source_place",
+]
 
-_THREAD_BITS = ceil_log2(WARP_THREADS)
 GROUPS = 2
 """Groups of threads, side by side, in a beat: they are computed one after the other."""
 
 
+def source_beat(params: SmParams) -> data.StructLayout:
+    """The sources of a beat of threads, 64 bits for each lane, for the instruction of ``entry``."""
+    return data.StructLayout({
+        "entry": ENTRY_BITS,
+        "beat": range(params.beats),
+        "values": data.ArrayLayout(DOUBLE_BITS, params.lanes),
+    })
+
+
+source_place = data.StructLayout({"entry": ENTRY_BITS, "thread": THREAD_BITS})
+"""Where the source of a thread is read."""
+
+
+def result_place(params: SmParams) -> data.StructLayout:
+    """Where the results of a beat are, a word for each lane: the ``second`` word of a result of
+    64 bits is the high one."""
+    return data.StructLayout({"second": 1, "beat": range(params.beats), "entry": ENTRY_BITS})
+
+
+_result_word = data.StructLayout({"value": WORD_BITS, "zero": 1, "sign": 1})
+"""A word of a result; ``zero`` and ``sign`` are those of the result up to this word."""
+
+
+def result_write(params: SmParams) -> data.StructLayout:
+    """A lane's word of a result, and the place of it."""
+    return data.StructLayout({"place": result_place(params), "word": _result_word})
+
+
 class SourceBuffer(Component):
-    """Sources of a warp's threads: written by beats, read by groups and threads.
+    """Sources of a warp's threads: written by beats, read by groups and by threads.
+
+    A group is as many neighbouring threads as there are narrow parts, which compute them at once.
 
     Members
     -------
-    write, entry, beat, values : In(1), In, In, In(array of 64 bits a lane)
-    read_entry, thread : In, In(5)
+    write : In(Event(source_beat))
+    read : In(source_place)
     group : Out(array of 32 bits)
-        The low words of that thread's group, a cycle later.
+        The low words of the thread's group, a cycle later.
     value : Out(64)
-        That thread's source, a cycle later.
+        The thread's own source, a cycle later.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        self._together = params.lanes // GROUPS
+        self._group_threads = params.lanes // GROUPS
         super().__init__({
-            "write": In(1), "entry": In(ENTRY_BITS), "beat": In(range(params.beats)),
-            "values": In(data.ArrayLayout(DOUBLE_BITS, params.lanes)), "read_entry": In(ENTRY_BITS),
-            "thread": In(_THREAD_BITS), "group": Out(data.ArrayLayout(WORD_BITS, self._together)),
-            "value": Out(DOUBLE_BITS)})
+            "write": In(Event(source_beat(params))),
+            "read": In(source_place),
+            "group": Out(data.ArrayLayout(WORD_BITS, self._group_threads)),
+            "value": Out(DOUBLE_BITS),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        words = [[value.word_select(part, WORD_BITS) for value in self.values] for part in (0, 1)]
-        group, high, number = Signal.like(self.group), Signal(WORD_BITS), Signal.like(self.thread)
-        m.d.sync += [group.eq(self._part(m, "low", words[0], self._together)),
-                     high.eq(self._part(m, "high", words[1], 1)), number.eq(self.thread)]
-        m.d.comb += [self.group.eq(group),
-                     self.value.eq(Cat(pick(group, number[:ceil_log2(self._together)]), high))]
+        values = self.write.payload["values"]
+        low_words = [value.word_select(0, WORD_BITS) for value in values]
+        high_words = [value.word_select(1, WORD_BITS) for value in values]
+        group = Signal.like(self.group)
+        high = Signal(WORD_BITS)
+        number = Signal.like(self.read.thread)
+        """The thread whose source comes out."""
+        m.d.sync += group.eq(self._add_memory(m, "low", low_words, self._group_threads))
+        m.d.sync += high.eq(self._add_memory(m, "high", high_words, 1))
+        m.d.sync += number.eq(self.read.thread)
+        place_in_group = number[:ceil_log2(self._group_threads)]
+        m.d.comb += self.group.eq(group)
+        m.d.comb += self.value.eq(Cat(pick(group, place_in_group), high))
         return m
 
-    def _part(self, m: Module, name: str, words: list[Any], together: int) -> Value:
-        """Words that are written a beat at a time: ``together`` of them, those of the thread that is read among them.
+    def _add_memory(self, m: Module, name: str, words: list[Any], row_words: int) -> Value:
+        """A memory whose rows hold the words of ``row_words`` neighbouring threads. Returns the row
+        that has the thread which is read.
 
-        Synthesis makes one wide port of the ports that write a beat, and block memory whose reading side is narrower.
+        A beat writes several rows at once, each through a port of its own. Synthesis makes of these
+        one wide port of a block memory whose reading side is narrower.
         """
-        inside = ceil_log2(together)
+        place_bits = ceil_log2(row_words)
+        row_bits = ceil_log2(len(words) // row_words)
         m.submodules[name] = rows = memory.Memory(
-            shape=WORD_BITS * together, depth=WARP_THREADS // together << ENTRY_BITS, init=[], attrs=IN_BLOCKS)
+            shape=WORD_BITS * row_words,
+            depth=WARP_THREADS // row_words << ENTRY_BITS,
+            init=[],
+            attrs=IN_BLOCKS)
         read = rows.read_port(domain="comb")
-        m.d.comb += read.addr.eq(Cat(self.thread[inside:], self.read_entry))
-        for first in range(0, len(words), together):
+        m.d.comb += read.addr.eq(Cat(self.read.thread[place_bits:], self.read.entry))
+        arriving = self.write.payload
+        for first in range(0, len(words), row_words):
             write = rows.write_port()
-            m.d.comb += [
-                write.en.eq(self.write), write.data.eq(Cat(words[first:first + together])),
-                write.addr.eq(Cat(Const(first >> inside, ceil_log2(len(words) // together)), self.beat, self.entry))]
+            row_in_beat = Const(first >> place_bits, row_bits)
+            m.d.comb += write.en.eq(self.write.valid)
+            m.d.comb += write.data.eq(Cat(words[first:first + row_words]))
+            m.d.comb += write.addr.eq(Cat(row_in_beat, arriving.beat, arriving.entry))
         return read.data
 
 
 class ResultBuffer(Component):
     """Results of a warp's threads: written by lanes, read by beats, a word at a time.
 
+    Each lane has a memory of its own, with one write port.
+
     Members
     -------
-    write, values_written, written : In(1 bit a lane), In(array of word, zero and sign), In(array of places)
-        Of each lane: whether a word of its thread is written, and where: its entry, its beat, whether it is the
-        ``second`` word. ``zero`` and ``sign`` are those of the result up to it.
-    read : In(place)
+    write : In(array of EventLayout(result_write), one for each lane)
+    read : In(result_place)
     values, conditions : Out(array of words), Out(array of Flags)
-        Of what was named a cycle before; the ``second`` word is the high one. C and O are clear.
+        What is there, a cycle later. C and O are clear.
     """
 
     def __init__(self, params: SmParams) -> None:
-        place = data.StructLayout({"second": 1, "beat": range(params.beats), "entry": ENTRY_BITS})
-        self._word = data.StructLayout({"value": WORD_BITS, "zero": 1, "sign": 1})
+        place = result_place(params)
         self._depth = 1 << place.size
         super().__init__({
-            "write": In(params.lanes), "values_written": In(data.ArrayLayout(self._word, params.lanes)),
-            "written": In(data.ArrayLayout(place, params.lanes)), "read": In(place),
+            "write": In(data.ArrayLayout(EventLayout(result_write(params)), params.lanes)),
+            "read": In(place),
             "values": Out(data.ArrayLayout(WORD_BITS, params.lanes)),
-            "conditions": Out(data.ArrayLayout(Flags, params.lanes))})
+            "conditions": Out(data.ArrayLayout(Flags, params.lanes)),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        for lane, (value, flags) in enumerate(zip(self.values, self.conditions, strict=True)):
+        for lane, written in enumerate(self.write):
             m.submodules[f"lane_{lane}"] = rows = memory.Memory(
-                shape=self._word, depth=self._depth, init=[], attrs=IN_BLOCKS)
-            write, read, found = rows.write_port(), rows.read_port(domain="comb"), Signal(self._word)
-            m.d.comb += [
-                write.en.eq(self.write[lane]), write.data.eq(self.values_written[lane]),
-                write.addr.eq(self.written[lane]), read.addr.eq(self.read), value.eq(found.value),
-                flags.zero.eq(found.zero), flags.sign.eq(found.sign)]
+                shape=_result_word, depth=self._depth, init=[], attrs=IN_BLOCKS)
+            write = rows.write_port()
+            read = rows.read_port(domain="comb")
+            found = Signal(_result_word)
+            m.d.comb += write.en.eq(written.valid)
+            m.d.comb += write.addr.eq(written.payload.place)
+            m.d.comb += write.data.eq(written.payload.word)
+            m.d.comb += read.addr.eq(self.read)
             m.d.sync += found.eq(read.data)
+            m.d.comb += self.values[lane].eq(found.value)
+            m.d.comb += self.conditions[lane].zero.eq(found.zero)
+            m.d.comb += self.conditions[lane].sign.eq(found.sign)
         return m

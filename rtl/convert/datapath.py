@@ -1,6 +1,6 @@
 """The datapath: a source in, a result out, one thread a cycle."""
 
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,17 +18,17 @@ FUNCTION_DELAY = FUNCTION_STAGES + 1 - SOURCE_STAGES
 
 
 class ConversionDatapath(wiring.Component):
-    """Computes one instruction's results for one source after the other; each takes DATAPATH_STAGES cycles, and with
-    MUFU FUNCTION_DELAY more.
+    """Computes one instruction's results for one source after the other; each takes DATAPATH_STAGES
+    cycles, and with MUFU FUNCTION_DELAY more.
 
     ::
 
-        source -> select -> magnitude ------------> shift (7 stages) -> pack -> round -> bound (2 stages) -> result
-                        |                        |
-                        +-> function (7 stages) -+
+        source --> select --> magnitude -------------> shift --> pack --> add --> bound --> result
+                          |                       |    7 stages                   2 stages
+                          +--> function, 7 stages +
 
-    Without ``floats`` there is no function but RCP, no F2F, and no half precision, without ``doubles`` no function of
-    upper words.
+    Without ``floats`` there is no function but RCP, no F2F, and no half precision, without
+    ``doubles`` no function of upper words.
 
     Members
     -------
@@ -44,22 +44,33 @@ class ConversionDatapath(wiring.Component):
     result: Out(DOUBLE_BITS)
 
     def __init__(self, floats: bool, doubles: bool) -> None:
-        self._floats, self._doubles = floats, doubles
         super().__init__()
+        self.first = ConversionSource(floats)
+        self.function = Function(floats, doubles)
+        self.shifter = ConversionShifter()
+        self.last = ConversionResult(floats, doubles)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.first = first = ConversionSource(self._floats)
-        m.submodules.shifter = shifter = ConversionShifter()
-        m.submodules.function = function = Function(self._floats, self._doubles)
-        m.submodules.last = last = ConversionResult(self._floats, self._doubles)
-        calculates = self.instruction.operation == ConversionOperation.FUNCTION
-        m.d.comb += [
-            first.instruction.eq(self.instruction), first.source.eq(self.source),
-            shifter.before.eq(Mux(calculates, function.value.as_value(), first.shiftable.as_value())),
-            shifter.normalise.eq(goes_up(self.instruction)),
-            function.function.eq(self.instruction.function), function.number.eq(first.selected),
-            function.negative.eq(first.selected_negative),
-            last.instruction.eq(self.instruction), last.shifted.eq(shifter.after),
-            last.ahead.eq(shifter.ahead), self.result.eq(last.result)]
+        m.submodules.first = first = self.first
+        m.submodules.shifter = shifter = self.shifter
+        m.submodules.function = function = self.function
+        m.submodules.last = last = self.last
+        instruction = self.instruction
+        m.d.comb += first.instruction.eq(instruction)
+        m.d.comb += first.source.eq(self.source)
+
+        m.d.comb += function.function.eq(instruction.function)
+        m.d.comb += function.number.eq(first.selected)
+        m.d.comb += function.negative.eq(first.selected_negative)
+
+        m.d.comb += shifter.normalise.eq(goes_up(instruction))
+        m.d.comb += shifter.before.eq(first.shiftable)
+        with m.If(instruction.operation == ConversionOperation.FUNCTION):
+            m.d.comb += shifter.before.eq(function.value)
+
+        m.d.comb += last.instruction.eq(instruction)
+        m.d.comb += last.shifted.eq(shifter.after)
+        m.d.comb += last.ahead.eq(shifter.ahead)
+        m.d.comb += self.result.eq(last.result)
         return m

@@ -1,6 +1,8 @@
 """From an instruction word to what the conversion unit does with it."""
 
-from amaranth.hdl import Module, Mux, Value
+from typing import Any
+
+from amaranth.hdl import Module, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -13,7 +15,13 @@ from rtl.isa.syntax import WORD_BITS as INSTRUCTION_BITS
 from rtl.isa.table import FORMS
 from rtl.word import field_of, pattern_of
 
-from .instruction import CONSTANT_ADDRESS_BITS, SIZES, WORD_BITS, ConversionInstruction, ConversionOperation
+from .instruction import (
+    CONSTANT_ADDRESS_BITS,
+    SIZES,
+    WORD_BITS,
+    ConversionInstruction,
+    ConversionOperation,
+)
 
 __all__ = ["CONVERSION_FORMS", "ConversionDecoder"]
 
@@ -22,17 +30,32 @@ CONVERSION_FORMS: tuple[Form, ...] = tuple(
 """The instructions of the conversion unit."""
 
 _OPERATIONS = {
-    "POPC": ConversionOperation.COUNT, "FLO": ConversionOperation.FIND,
-    "I2I": ConversionOperation.INTEGER_TO_INTEGER, "I2F": ConversionOperation.INTEGER_TO_FLOAT,
-    "F2F": ConversionOperation.FLOAT_TO_FLOAT, "F2I": ConversionOperation.FLOAT_TO_INTEGER,
-    "MUFU": ConversionOperation.FUNCTION}
-_FLAGS = {"absolute_a": "absolute", "absolute_b": "absolute", "negate_a": "negate", "negate_b": "negate",
-          "invert_b": "invert", "flush": "flush", "saturate": "saturate", "shift": "from_top", "signed": "signed",
-          "cc": "conditional",
-          "function": "function"}
+    "POPC": ConversionOperation.COUNT,
+    "FLO": ConversionOperation.FIND,
+    "I2I": ConversionOperation.INTEGER_TO_INTEGER,
+    "I2F": ConversionOperation.INTEGER_TO_FLOAT,
+    "F2F": ConversionOperation.FLOAT_TO_FLOAT,
+    "F2I": ConversionOperation.FLOAT_TO_INTEGER,
+    "MUFU": ConversionOperation.FUNCTION,
+}
+_FLAGS = {
+    "absolute_a": "absolute",
+    "absolute_b": "absolute",
+    "negate_a": "negate",
+    "negate_b": "negate",
+    "invert_b": "invert",
+    "flush": "flush",
+    "saturate": "saturate",
+    "shift": "from_top",
+    "signed": "signed",
+    "cc": "conditional",
+    "function": "function",
+}
 """Field of the word -> field of the decoded instruction."""
-_WORD, _DOUBLE = SIZES.index(32), SIZES.index(64)
+_WORD = SIZES.index(32)
+_DOUBLE = SIZES.index(64)
 _SIZE_BITS = 2
+_ROUNDING_BITS = 2
 assert (FloatFormat.F32.value, FloatFormat.F64.value) == (_WORD, _DOUBLE)
 
 
@@ -51,7 +74,8 @@ class ConversionDecoder(wiring.Component):
     registers : Out(array of 2 numbers)
         Which; RZ where there is none.
     operand : Out(32)
-        The source, where it is not in registers; of 64 bits the lower half, which has its sign, or the upper one.
+        The source, where it is not in registers; of 64 bits the lower half, which has its sign, or
+        the upper one.
     upper : Out(1)
         It is the upper one, and the lower one is 0.
     wide : Out(1)
@@ -80,64 +104,89 @@ class ConversionDecoder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        offset = field_of(self.word, FIELDS["offset"]).as_unsigned() << exact_log2(FIELDS["offset"].scale)
-        m.d.comb += [
-            self.registers[0].eq(RZ), self.registers[1].eq(RZ), self.bank.eq(field_of(self.word, FIELDS["bank"])),
-            self.address.eq(offset[:CONSTANT_ADDRESS_BITS - 1] + WORD_BITS // 8)]
+        offset = field_of(self.word, FIELDS["offset"]).as_unsigned()
+        address = (offset << exact_log2(FIELDS["offset"].scale))[:CONSTANT_ADDRESS_BITS - 1]
+        m.d.comb += self.registers[0].eq(RZ)
+        m.d.comb += self.registers[1].eq(RZ)
+        m.d.comb += self.bank.eq(field_of(self.word, FIELDS["bank"]))
+        m.d.comb += self.address.eq(address + WORD_BITS // 8)
         with m.Switch(self.word):
             for form in CONVERSION_FORMS:
                 with m.Case(pattern_of(form)):
-                    self._decode(m, form)
-                    self._source(m, form)
+                    self._decode_operation(m, form)
+                    self._decode_rounding(m, form)
+                    self._decode_types(m, form)
+                    self._decode_source(m, form)
         return m
 
-    def _decode(self, m: Module, form: Form) -> None:
+    def _decode_operation(self, m: Module, form: Form) -> None:
         """What is computed, and where the result goes."""
-        word, fields, instruction = self.word, form.fields, self.instruction
-        m.d.comb += [
-            instruction.operation.eq(_OPERATIONS[form.name]), self.destination.eq(field_of(word, fields["Rd"]))]
+        fields = form.fields
+        instruction = self.instruction
+        m.d.comb += instruction.operation.eq(_OPERATIONS[form.name])
+        m.d.comb += self.destination.eq(field_of(self.word, fields["Rd"]))
         for name, flag in _FLAGS.items():
             if name in fields:
-                m.d.comb += instruction[flag].eq(field_of(word, fields[name]))
-        for name in ("round", "whole"):
-            if name in fields:
-                code = field_of(word, fields[name])
-                m.d.comb += [Value.cast(instruction.round).eq(code[:2]), instruction.whole.eq(code[2:].any())]
+                m.d.comb += instruction[flag].eq(field_of(self.word, fields[name]))
         if form.name == "F2F" and form.variant == "r" and "whole" in fields:
-            # The zero in RZ is one as an integer, too, and several at once: that alone is there without floating point.
-            zero = (field_of(word, fields["Rb"]) == RZ) & ~field_of(word, fields["negate_b"]) & (
-                instruction.size == _WORD)
-            with m.If(zero | (not self._floats)):
+            # The zero in RZ is one as an integer, too, and I2I takes less time. Without floating
+            # point nothing else of F2F is there.
+            is_zero_of_word = (
+                (field_of(self.word, fields["Rb"]) == RZ)
+                & ~field_of(self.word, fields["negate_b"])
+                & (instruction.size == _WORD))
+            with m.If(is_zero_of_word | (not self._floats)):
                 m.d.comb += instruction.operation.eq(ConversionOperation.INTEGER_TO_INTEGER)
-        for name, size, signed in (("source", instruction.size, instruction.signed),
-                                   ("destination", instruction.to_size, instruction.to_signed)):
-            if name in fields:
-                code = field_of(word, fields[name])
-                m.d.comb += size.eq(code[:_SIZE_BITS])
-                if len(code) > _SIZE_BITS:
-                    m.d.comb += signed.eq(code[_SIZE_BITS])
-            else:
-                m.d.comb += size.eq(_WORD)
-        if "part" in fields:
-            # A half is two bytes.
-            part = field_of(word, fields["part"])
-            m.d.comb += instruction.part.eq(Mux(instruction.size < _WORD, part << 2 - len(part), 0))
 
-    def _source(self, m: Module, form: Form) -> None:
+    def _decode_rounding(self, m: Module, form: Form) -> None:
+        """The rounding; of F2F a code that has one bit more, for rounding to an integer."""
+        instruction = self.instruction
+        for name in ("round", "whole"):
+            if name in form.fields:
+                code = field_of(self.word, form.fields[name])
+                m.d.comb += Value.cast(instruction.round).eq(code[:_ROUNDING_BITS])
+                m.d.comb += instruction.whole.eq(code[_ROUNDING_BITS:].any())
+
+    def _decode_types(self, m: Module, form: Form) -> None:
+        """The types of source and result: a size, and whether an integer is signed."""
+        instruction = self.instruction
+        self._decode_type(m, form, "source", instruction.size, instruction.signed)
+        self._decode_type(m, form, "destination", instruction.to_size, instruction.to_signed)
+        if "part" in form.fields:
+            # The number of a byte, or of a half, which is two bytes.
+            part = field_of(self.word, form.fields["part"])
+            with m.If(instruction.size < _WORD):
+                m.d.comb += instruction.part.eq(part << 2 - len(part))
+
+    def _decode_type(self, m: Module, form: Form, field: str, size: Any, signed: Any) -> None:
+        """A type. Forms without a field for it are of 32 bits."""
+        if field not in form.fields:
+            m.d.comb += size.eq(_WORD)
+            return
+        code = field_of(self.word, form.fields[field])
+        m.d.comb += size.eq(code[:_SIZE_BITS])
+        if len(code) > _SIZE_BITS:
+            m.d.comb += signed.eq(code[_SIZE_BITS])
+
+    def _decode_source(self, m: Module, form: Form) -> None:
         """Where the source comes from."""
+        is_double = self.instruction.size == _DOUBLE
         match form.operands["a" if "a" in form.operands else "b"]:
             case Register(name):
                 number = field_of(self.word, form.fields[name])
-                m.d.comb += [self.gathers.eq(1), self.registers[0].eq(number)]
+                m.d.comb += self.gathers.eq(1)
+                m.d.comb += self.registers[0].eq(number)
                 # A pair begins with an even register, and that of RZ is RZ twice.
-                with m.If(self.instruction.size == _DOUBLE):
+                with m.If(is_double):
                     m.d.comb += self.registers[1].eq(number | 1)
             case Constant():
-                m.d.comb += [self.operand.eq(self.constant), self.wide.eq(self.instruction.size == _DOUBLE)]
+                m.d.comb += self.operand.eq(self.constant)
+                m.d.comb += self.wide.eq(is_double)
             case Immediate(name):
-                number = form.fields[name]
-                low = exact_log2(number.scale)
-                m.d.comb += [self.operand.eq(field_of(self.word, number) << low % WORD_BITS),
-                             self.upper.eq(low >= WORD_BITS)]
+                field = form.fields[name]
+                lowest_bit = exact_log2(field.scale)
+                m.d.comb += self.operand.eq(
+                    field_of(self.word, field) << lowest_bit % WORD_BITS)
+                m.d.comb += self.upper.eq(lowest_bit >= WORD_BITS)
             case operand:
                 raise TypeError(f"{form.name}: the unit cannot read {operand!r}")

@@ -44,12 +44,19 @@ DOUBLE = Format(52, 11)
 
 
 def formats(floats: bool) -> Mapping[str, Format]:
-    """The formats of a machine, with floating point or without, by patterns for a Switch over the code of a size.
-    Single precision comes last and is for all other sizes, too, of which nothing is used."""
-    halves = {f"{FloatFormat.F16.value:02b}": HALF} if floats else {}
-    return {**halves, f"{FloatFormat.F64.value:02b}": DOUBLE, "--": SINGLE}
+    """The formats of a machine, with floating point or without, by patterns for a Switch over the
+    code of a size. Single precision comes last: its pattern matches all other sizes, too, of which
+    nothing is used."""
+    by_code = {f"{FloatFormat.F64.value:02b}": DOUBLE, "--": SINGLE}
+    if floats:
+        return {f"{FloatFormat.F16.value:02b}": HALF, **by_code}
+    return by_code
 
 
 def result_formats(floats: bool, doubles: bool) -> Mapping[str, Format]:
-    """The same of results, over the code of a size and, above it, whether it is the upper word of a double."""
-    return {**({"1--": UPPER} if doubles else {}), **{f"-{code}": form for code, form in formats(floats).items()}}
+    """The same of results, over the code of a size and, above it, whether it is the upper word of a
+    double."""
+    by_code = {f"-{code}": form for code, form in formats(floats).items()}
+    if doubles:
+        return {"1--": UPPER, **by_code}
+    return by_code

@@ -1,9 +1,4 @@
-"""MUFU's functions: :mod:`rtl.isa.functions` in stages with a register each.
-
-::
-
-    shift (2 stages) -> reduce -> table -> table's register, square -> products -> value -> shifter
-"""
+"""MUFU's functions: :mod:`rtl.isa.functions` in stages with a register each."""
 
 from typing import Any
 
@@ -32,44 +27,87 @@ from .source import Shiftable
 __all__ = ["FUNCTION_STAGES", "Function"]
 
 FUNCTION_STAGES = 7
-_SPARE = 7
-"""Bits of an integer above those of a value: a logarithm's."""
+_INTEGER_BITS = 7
+"""Bits of a fixed-point number above the fraction, as many as a logarithm has."""
 _QUARTER_BITS = 2
-_FIXED_BITS = _SPARE + FRACTION_BITS
-"""Width of the operand of EX2 as a fixed-point number, and of that of SIN, of which less counts."""
-_LEFT = 26
-"""By how much a significand is shifted up before it is shifted down to become a fixed-point number."""
+"""Those of them that count for SIN and COS: the quarter of a turn."""
+_FIXED_BITS = _INTEGER_BITS + FRACTION_BITS
+_PRESHIFT = 26
+"""By how much a significand is shifted up before it is shifted down to become fixed-point."""
+_COARSE = 4
+"""The shift down goes by multiples of 16 in the first stage, by the rest in the second one."""
+
+assert DOUBLE_BITS >= UNIT + _INTEGER_BITS
 
 
-class _Passed(data.Struct):
-    """What goes along with a value."""
+class _Operand(data.Struct):
+    """A number beside the stages that make a fixed-point number of it."""
+
+    pattern: unsigned(WORD_BITS)
+    negative: unsigned(1)
+
+
+class _Number(data.Struct):
+    """A number taken apart, in single precision or the upper word of a double."""
+
+    exponent: unsigned(UPPER.exponent)
+    """As it is stored."""
+    power: signed(UPPER.exponent + 1)
+    """The exponent without the bias."""
+    fraction: unsigned(FRACTION_BITS)
+    is_zero: unsigned(1)
+    is_infinite: unsigned(1)
+    is_nan: unsigned(1)
+
+
+class _Outcome(data.Struct):
+    """What is known of a result before its value, and is delayed until that has been computed."""
 
     exponent: signed(UPPER.exponent + 2)
+    """The stored exponent of a result whose value has its highest bit on top."""
     negative: unsigned(1)
-    empty: unsigned(1)
-    """The result is a zero."""
-    full: unsigned(1)
-    """It is an infinity."""
-    none: unsigned(1)
-    """It is not a number."""
+    is_zero: unsigned(1)
+    is_infinite: unsigned(1)
+    is_nan: unsigned(1)
+    logarithm: unsigned(_INTEGER_BITS)
+    """The integer part of a logarithm, in ones' complement if it is negative."""
+
+
+class _Coefficients(data.Struct):
+    """A row of the table."""
+
+    c0: unsigned(COEFFICIENT_BITS[0])
+    c1: signed(COEFFICIENT_BITS[1])
+    c2: signed(COEFFICIENT_BITS[2])
 
 
 class Function(wiring.Component):
-    """Stages with a register each, which a number passes in FUNCTION_STAGES cycles. Without ``floats``
-    there is RCP only, without ``doubles`` no function of theirs.
+    """Computes one function of a number a cycle; each takes FUNCTION_STAGES cycles.
 
-    A subnormal number is a zero.
+    =====  =======  ==============================================================
+    stage  name     what is known at its end
+    =====  =======  ==============================================================
+    1, 2   shift    the number as a fixed-point number, for EX2, SIN and COS
+    3      reduce   row of the table and distance; sign, exponent and special cases
+    4      look up  the row is being read; the distance with its sign
+    5      square   the row's coefficients, the square of the distance
+    6      product  C1 * distance, C2 * square
+    7      sum      the value
+    =====  =======  ==============================================================
+
+    A subnormal number is a zero. Without ``floats`` there is RCP only, without ``doubles`` none of
+    the functions of upper words.
 
     Members
     -------
     function : In(MultiFunction)
         Stable while numbers pass.
     number : In(32)
-        Its sign counts for nothing.
+        Its sign bit is not used.
     negative : In(1)
         The sign instead.
     value : Out(Shiftable)
-        Of the result, for the shifter and what is behind it.
+        The result, for the shifter and what is behind it.
     """
 
     function: In(MultiFunction)
@@ -78,144 +116,241 @@ class Function(wiring.Component):
     value: Out(Shiftable)
 
     def __init__(self, floats: bool, doubles: bool) -> None:
-        self._floats, self._doubles = floats, doubles
+        self._floats = floats
+        self._doubles = doubles
         super().__init__()
+        self._base: Any = Signal(MultiFunction, name="base")
+        """The function; of upper words, the same one in single precision."""
+        self._is_upper = Signal(name="is_upper")
+        """Numbers are upper words of doubles."""
+        self._operand: Any = Signal(_Operand, name="operand")
+        self._fixed = Signal(_FIXED_BITS, name="fixed")
+        """The number's magnitude as a fixed-point number; for SIN and COS, in quarters of a
+        turn."""
+        self._number: Any = Signal(_Number, name="reduced_number")
+        self._split = Signal(signed(_FIXED_BITS + 1), name="split")
+        """The fixed-point number negated for EX2, and mirrored in every other quarter."""
+        self._quarter = Signal(_QUARTER_BITS, name="quarter")
+        """The quarter of a turn in which SIN looks for it; COS is a quarter ahead."""
+        self._row = Signal(range(ROWS), name="row")
+        self._low_fraction = Signal(DISTANCE_BITS, name="low_fraction")
+        """The fraction below the bits that select the row."""
+        self._outcome: Any = Signal(_Outcome, name="outcome")
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        number, negative = _delayed(m, self.number, 2), _delayed(m, self.negative, 2)
-        passed, fraction, row, logarithm = self._reduced(
-            m, number, negative, self._fixed(m) if self._floats else Const(0, _FIXED_BITS))
-
-        # Fourth: the table.
-        depth = ROWS if self._floats else 1 << INTERVAL_BITS[MultiFunction.RCP]
-        m.submodules.table = table = memory.Memory(
-            shape=unsigned(sum(COEFFICIENT_BITS)), depth=depth, init=[pack_row(entry) for entry in rows()[:depth]])
-        port, found, d = table.read_port(), Signal(sum(COEFFICIENT_BITS)), Signal(signed(DISTANCE_BITS))
-        m.d.comb += port.addr.eq(row)
-        m.d.sync += d.eq(Cat(fraction[:DISTANCE_BITS - 1], ~fraction[DISTANCE_BITS - 1]))
-
-        # Fifth: its register, and the square. Sixth: the products. Seventh: the value.
-        square, same = Signal(DISTANCE_BITS - 1), _delayed(m, d, 1)
-        m.d.sync += [found.eq(port.data), square.eq(d * d >> DISTANCE_BITS)]
-        c0, c1, c2 = _coefficients(found)
-        linear, bent = Signal(signed(COEFFICIENT_BITS[1] + DISTANCE_BITS)), Signal(
-            signed(COEFFICIENT_BITS[2] + DISTANCE_BITS))
-        m.d.sync += [linear.eq(c1 * same), bent.eq(c2 * square)]
-        value, last, whole = Signal(UNIT + 1), _delayed(m, passed, 4), _delayed(m, logarithm, 4)
-        m.d.sync += value.eq(_delayed(m, c0, 1) + (linear + (bent << 1) >> DISTANCE_BITS - 1))
-
-        # A logarithm has its exponent above the value; a negative one all of its bits inverted.
-        result = self.value
-        is_logarithm = self._is(MultiFunction.LG2)
-        inverted = (is_logarithm & last.negative).replicate(UNIT)
-        integer = Cat(value[:UNIT] ^ inverted, Mux(is_logarithm, whole, value[UNIT:]))
-        m.d.comb += [
-            result.bits.eq(Cat(Const(0, len(result.bits) - UNIT - _SPARE), integer[:UNIT + _SPARE])),
-            result.exponent.eq(last.exponent), result.negative.eq(last.negative), result.excess.eq(last.full),
-            result.none.eq(last.none)]
-        with m.If(last.empty):
-            m.d.comb += result.bits.eq(0)
+        self._select_function(m)
+        self._shift(m)
+        self._unpack(m)
+        self._turn(m)
+        self._select_row(m)
+        self._conclude(m)
+        value = self._interpolate(m)
+        self._pack(m, value, _delayed(m, self._outcome, 4))
         return m
 
-    def _upper(self) -> Value:
-        """Whether numbers are upper words of doubles."""
-        return Cat(self.function == function for function in OF_DOUBLES).any() if self._doubles else Const(0, 1)
-
-    def _is(self, *functions: MultiFunction) -> Value:
-        """Whether the function is one of these."""
+    def _select_function(self, m: Module) -> None:
+        """The function, and in which format numbers are."""
         if not self._floats:
-            return Const(int(MultiFunction.RCP in functions), 1)
-        meant = [*functions, *(upper for upper, same in OF_DOUBLES.items() if same in functions)]
-        return Cat(self.function == function for function in meant).any()
+            m.d.comb += self._base.eq(MultiFunction.RCP)
+        else:
+            m.d.comb += self._base.eq(self.function)
+            for upper, base in OF_DOUBLES.items():
+                with m.If(self.function == upper):
+                    m.d.comb += self._base.eq(base)
+        if self._doubles:
+            m.d.comb += self._is_upper.eq(
+                Cat(self.function == upper for upper in OF_DOUBLES).any())
 
-    def _fixed(self, m: Module) -> Value:
-        """The first two stages: the number as a fixed-point number, in quarters of a turn if it is in turns."""
+    def _is_trigonometric(self) -> Value:
+        """Whether the function is of a number in turns."""
+        return (self._base == MultiFunction.SIN) | (self._base == MultiFunction.COS)
+
+    def _shift(self, m: Module) -> None:
+        """Stages 1 and 2: the number as a fixed-point number. A number of 2**7 or more is 0."""
+        arriving: Any = Signal(_Operand)
+        m.d.comb += arriving.pattern.eq(self.number)
+        m.d.comb += arriving.negative.eq(self.negative)
+        m.d.comb += self._operand.eq(_delayed(m, arriving, 2))
+        if not self._floats:
+            return
+
+        # By how much the significand goes down, less than 64 for a number that counts.
+        down = Signal(signed(SINGLE.exponent + 2))
+        largest = SINGLE.bias + SINGLE.fraction - FRACTION_BITS + _PRESHIFT
         exponent = SINGLE.exponent_of(self.number)
-        coarse, fine, fixed = Signal(_FIXED_BITS + 15), Signal(4), Signal(_FIXED_BITS)
-        down, far = Signal(signed(SINGLE.exponent + 2)), Signal()
-        largest = SINGLE.bias + SINGLE.fraction - FRACTION_BITS + _LEFT
-        shifted = Cat(Const(0, _LEFT), SINGLE.fraction_of(self.number), Const(1, 1))
-        m.d.comb += [
-            down.eq(Mux(self._is(MultiFunction.EX2), Const(largest), Const(largest - _QUARTER_BITS)) - exponent),
-            far.eq((down < 0) | (down >= 64))]
-        m.d.sync += [coarse.eq((shifted >> (down[4:6] << 4))[:len(coarse)] & (~far).replicate(len(coarse))),
-                     fine.eq(down[:4])]
-        m.d.sync += fixed.eq(coarse >> fine)
-        return fixed
+        with m.If(self._base == MultiFunction.EX2):
+            m.d.comb += down.eq(largest - exponent)
+        with m.Else():
+            m.d.comb += down.eq(largest - _QUARTER_BITS - exponent)
+        is_out_of_range = (down < 0) | (down >= 64)
 
-    def _reduced(self, m: Module, number: Value, negative: Value,
-                 fixed: Value) -> tuple[Any, Signal, Signal, Signal]:
-        """The third stage: what goes along, a fraction with its interval cut off, the row, a logarithm's exponent."""
-        passed: Any = Signal(_Passed)
-        low, row = Signal(DISTANCE_BITS), Signal(range(ROWS))
-        upper = self._upper()
-        whole, given, exponent, bias = (
-            Signal(_SPARE), Signal(FRACTION_BITS), Signal(UPPER.exponent), Mux(upper, UPPER.bias, SINGLE.bias))
-        # With as many bits as are reduced.
-        m.d.comb += [given.eq(SINGLE.fraction_of(number) << FRACTION_BITS - SINGLE.fraction),
-                     exponent.eq(SINGLE.exponent_of(number))]
-        with m.If(upper):
-            m.d.comb += [given.eq(UPPER.fraction_of(number) << FRACTION_BITS - UPPER.fraction),
-                         exponent.eq(UPPER.exponent_of(number))]
-        special = Signal()
-        turns, exponential = self._is(MultiFunction.SIN, MultiFunction.COS), self._is(MultiFunction.EX2)
-        zero, infinite, nan, power = Signal(), Signal(), Signal(), Signal(signed(UPPER.exponent + 1))
-        m.d.comb += [
-            special.eq(exponent[:SINGLE.exponent].all() & (~upper | exponent[SINGLE.exponent:].all())),
-            zero.eq(exponent == 0), infinite.eq(special & ~given.any()), nan.eq(special & given.any()),
-            power.eq(exponent - bias)]
+        coarse = Signal(_FIXED_BITS + (1 << _COARSE) - 1)
+        """The significand after the first stage's shift."""
+        fine = Signal(_COARSE)
+        significand = Cat(Const(0, _PRESHIFT), SINGLE.fraction_of(self.number), Const(1, 1))
+        m.d.sync += coarse.eq(significand >> (down[_COARSE:6] << _COARSE))
+        with m.If(is_out_of_range):
+            m.d.sync += coarse.eq(0)
+        m.d.sync += fine.eq(down[:_COARSE])
+        m.d.sync += self._fixed.eq(coarse >> fine)
 
-        # A fixed-point number is negated for EX2, and turned to the first quarter for SIN and COS.
-        backwards, quarter, split = Signal(), Signal(_QUARTER_BITS), Signal(signed(_FIXED_BITS + 1))
-        beyond = exponent >= SINGLE.bias + _SPARE
-        m.d.comb += [
-            quarter.eq(fixed[FRACTION_BITS:] + self._is(MultiFunction.COS)),
-            backwards.eq(Mux(turns, quarter[0], negative)),
-            split.eq((Cat(fixed, Const(0, 1)) ^ backwards.replicate(_FIXED_BITS + 1)).as_signed()
-                     + (backwards & exponential))]
+    def _unpack(self, m: Module) -> None:
+        """Stage 3: exponent and fraction of the number, and whether it is a special one."""
+        number = self._number
+        pattern = self._operand.pattern
+        bias = Mux(self._is_upper, UPPER.bias, SINGLE.bias)
+        is_special = Signal()
+        """Its exponent is all ones."""
+        with m.If(self._is_upper):
+            m.d.comb += number.exponent.eq(UPPER.exponent_of(pattern))
+            m.d.comb += number.fraction.eq(
+                UPPER.fraction_of(pattern) << FRACTION_BITS - UPPER.fraction)
+            m.d.comb += is_special.eq(number.exponent == UPPER.special)
+        with m.Else():
+            m.d.comb += number.exponent.eq(SINGLE.exponent_of(pattern))
+            m.d.comb += number.fraction.eq(
+                SINGLE.fraction_of(pattern) << FRACTION_BITS - SINGLE.fraction)
+            m.d.comb += is_special.eq(number.exponent == SINGLE.special)
+        m.d.comb += number.power.eq(number.exponent - bias)
+        m.d.comb += number.is_zero.eq(number.exponent == 0)
+        m.d.comb += number.is_infinite.eq(is_special & (number.fraction == 0))
+        m.d.comb += number.is_nan.eq(is_special & (number.fraction != 0))
+
+    def _turn(self, m: Module) -> None:
+        """Stage 3: a fixed-point number is negated for EX2, and turned to the first quarter for SIN
+        and COS: in every other quarter they run backwards."""
+        is_inverted = Signal()
+        m.d.comb += self._quarter.eq(
+            self._fixed[FRACTION_BITS:] + (self._base == MultiFunction.COS))
+        with m.If(self._is_trigonometric()):
+            m.d.comb += is_inverted.eq(self._quarter[0])
+        with m.Else():
+            m.d.comb += is_inverted.eq(self._operand.negative)
+        # The complement of a negative number of EX2 is one too few.
+        adds_one = is_inverted & (self._base == MultiFunction.EX2)
+        bits = Cat(self._fixed, Const(0, 1)) ^ is_inverted.replicate(_FIXED_BITS + 1)
+        m.d.comb += self._split.eq(bits.as_signed() + adds_one)
+
+    def _select_row(self, m: Module) -> None:
+        """Stage 3: the interval of the fraction, and what is below. RCP has twice as many intervals
+        as the others; RSQ as many for each parity of the exponent."""
         fraction = Signal(FRACTION_BITS)
-        m.d.comb += fraction.eq(Mux(
-            turns | exponential, split[:FRACTION_BITS], given))
+        with m.If(self._is_trigonometric() | (self._base == MultiFunction.EX2)):
+            m.d.comb += fraction.eq(self._split[:FRACTION_BITS])
+        with m.Else():
+            m.d.comb += fraction.eq(self._number.fraction)
+        interval = fraction[FRACTION_BITS - INTERVAL_BITS[MultiFunction.LG2]:]
+        reciprocal_interval = fraction[FRACTION_BITS - INTERVAL_BITS[MultiFunction.RCP]:]
+        is_odd_power = self._number.power[0]
+        m.d.sync += self._low_fraction.eq(fraction)
+        with m.Switch(self._base):
+            with m.Case(MultiFunction.RSQ):
+                m.d.sync += self._row.eq(
+                    Cat(interval, is_odd_power) + FIRST_ROWS[MultiFunction.RSQ])
+            with m.Case(MultiFunction.LG2):
+                m.d.sync += self._row.eq(interval + FIRST_ROWS[MultiFunction.LG2])
+            with m.Case(MultiFunction.EX2):
+                m.d.sync += self._row.eq(interval + FIRST_ROWS[MultiFunction.EX2])
+            with m.Case(MultiFunction.SIN, MultiFunction.COS):
+                m.d.sync += self._row.eq(interval + FIRST_ROWS[MultiFunction.SIN])
+            with m.Default():
+                m.d.sync += self._row.eq(reciprocal_interval + FIRST_ROWS[MultiFunction.RCP])
+                m.d.sync += self._low_fraction.eq(fraction << 1)
 
-        # Interval and what is below it: RCP has twice as many intervals.
-        halves = INTERVAL_BITS[MultiFunction.RCP]
-        usual = fraction[FRACTION_BITS - halves + 1:]
-        m.d.sync += [row.eq(fraction[FRACTION_BITS - halves:]), low.eq(fraction[:DISTANCE_BITS - 1] << 1),
-                     whole.eq(power ^ (power < 0).replicate(len(power)))]
-        for function, extra in ((MultiFunction.RSQ, power[0]), (MultiFunction.LG2, Const(0, 1)),
-                                (MultiFunction.EX2, Const(0, 1)), (MultiFunction.SIN, Const(0, 1))):
-            both = (function, MultiFunction.COS) if function is MultiFunction.SIN else (function,)
-            with m.If(self._is(*both)):
-                m.d.sync += [row.eq(Cat(usual, extra) + FIRST_ROWS[function]), low.eq(fraction[:DISTANCE_BITS])]
+    def _conclude(self, m: Module) -> None:
+        """Stage 3: exponent and sign of the result, and whether it is a special one."""
+        number = self._number
+        negative = self._operand.negative
+        outcome = self._outcome
+        power_is_negative = number.power < 0
+        has_no_root = (negative & ~number.is_zero) | number.is_nan
+        is_too_large = number.exponent >= SINGLE.bias + _INTEGER_BITS
+        top = Mux(self._is_upper, UPPER.bias, SINGLE.bias) + _INTEGER_BITS - 1
+        m.d.sync += outcome.logarithm.eq(
+            number.power ^ power_is_negative.replicate(len(number.power)))
+        with m.Switch(self._base):
+            with m.Case(MultiFunction.RCP):
+                m.d.sync += outcome.exponent.eq(top - number.power)
+                m.d.sync += outcome.negative.eq(negative)
+                m.d.sync += outcome.is_zero.eq(number.is_infinite)
+                m.d.sync += outcome.is_infinite.eq(number.is_zero)
+                m.d.sync += outcome.is_nan.eq(number.is_nan)
+            with m.Case(MultiFunction.RSQ):
+                m.d.sync += outcome.exponent.eq(top - (number.power >> 1))
+                m.d.sync += outcome.negative.eq(negative)
+                m.d.sync += outcome.is_zero.eq(number.is_infinite)
+                m.d.sync += outcome.is_infinite.eq(number.is_zero)
+                m.d.sync += outcome.is_nan.eq(has_no_root)
+            with m.Case(MultiFunction.LG2):
+                m.d.sync += outcome.exponent.eq(top)
+                m.d.sync += outcome.negative.eq(number.is_zero | power_is_negative)
+                m.d.sync += outcome.is_zero.eq(0)
+                m.d.sync += outcome.is_infinite.eq(number.is_zero | number.is_infinite)
+                m.d.sync += outcome.is_nan.eq(has_no_root)
+            with m.Case(MultiFunction.EX2):
+                m.d.sync += outcome.exponent.eq(top + (self._split >> FRACTION_BITS) + 1)
+                m.d.sync += outcome.negative.eq(0)
+                m.d.sync += outcome.is_zero.eq(is_too_large & negative)
+                m.d.sync += outcome.is_infinite.eq(is_too_large & ~negative)
+                m.d.sync += outcome.is_nan.eq(number.is_nan)
+            with m.Case(MultiFunction.SIN, MultiFunction.COS):
+                is_odd = self._base == MultiFunction.SIN
+                m.d.sync += outcome.exponent.eq(top)
+                m.d.sync += outcome.negative.eq((is_odd & negative) ^ self._quarter[1])
+                m.d.sync += outcome.is_zero.eq(0)
+                m.d.sync += outcome.is_infinite.eq(0)
+                m.d.sync += outcome.is_nan.eq(number.is_nan | number.is_infinite)
 
-        wrong = (negative & ~zero) | nan
-        # Stored exponent of a result whose value has its highest bit on top.
-        top = Mux(upper, UPPER.bias + _SPARE - 1, SINGLE.bias + _SPARE - 1)
-        # Function, its exponent, sign, and when it is a zero, an infinity, no number.
-        for functions, scale, sign, empty, full, none in (
-                ((MultiFunction.RCP,), -power, negative, infinite, zero, nan),
-                ((MultiFunction.RSQ,), -(power >> 1), negative, infinite, zero, wrong),
-                ((MultiFunction.LG2,), Const(0), zero | (power < 0), Const(0, 1), zero | infinite, wrong),
-                ((MultiFunction.EX2,), (split >> FRACTION_BITS) + 1, Const(0, 1), beyond & negative,
-                 beyond & ~negative, nan),
-                ((MultiFunction.SIN, MultiFunction.COS), Const(0),
-                 negative & self._is(MultiFunction.SIN) ^ quarter[1], Const(0, 1), Const(0, 1), nan | infinite)):
-            with m.If(self._is(*functions)):
-                m.d.sync += [
-                    passed.exponent.eq(scale + top), passed.negative.eq(sign), passed.empty.eq(empty),
-                    passed.full.eq(full), passed.none.eq(none)]
-        return passed, low, row, whole
+    def _interpolate(self, m: Module) -> Signal:
+        """Stages 4 to 7: C0 + C1 * distance + C2 * distance**2, see :mod:`rtl.isa.functions`."""
+        depth = ROWS if self._floats else 1 << INTERVAL_BITS[MultiFunction.RCP]
+        m.submodules.table = table = memory.Memory(
+            shape=unsigned(sum(COEFFICIENT_BITS)),
+            depth=depth,
+            init=[pack_row(row) for row in rows()[:depth]])
 
+        # Look up.
+        port = table.read_port()
+        distance = Signal(signed(DISTANCE_BITS))
+        m.d.comb += port.addr.eq(self._row)
+        m.d.sync += distance.eq(Cat(self._low_fraction[:-1], ~self._low_fraction[-1]))
 
-def _coefficients(row: Value) -> tuple[Any, ...]:
-    """C0, C1 and C2 of a row."""
-    found, place = [], 0
-    for number, width in enumerate(COEFFICIENT_BITS):
-        bits = row[place:place + width]
-        found.append(bits.as_signed() if number else bits)
-        place += width
-    return tuple(found)
+        # Square.
+        coefficients: Any = Signal(_Coefficients)
+        square = Signal(DISTANCE_BITS - 1)
+        m.d.sync += coefficients.eq(port.data)
+        m.d.sync += square.eq(distance * distance >> DISTANCE_BITS)
+
+        # Product.
+        linear = Signal(signed(COEFFICIENT_BITS[1] + DISTANCE_BITS))
+        quadratic = Signal(signed(COEFFICIENT_BITS[2] + DISTANCE_BITS))
+        m.d.sync += linear.eq(coefficients.c1 * _delayed(m, distance, 1))
+        m.d.sync += quadratic.eq(coefficients.c2 * square)
+
+        # Sum.
+        value = Signal(UNIT + 1)
+        m.d.sync += value.eq(
+            _delayed(m, coefficients.c0, 1) + (linear + (quadratic << 1) >> DISTANCE_BITS - 1))
+        return value
+
+    def _pack(self, m: Module, value: Value, outcome: Any) -> None:
+        """The result. A logarithm has its integer part above the value; in a negative one all bits
+        are inverted."""
+        result = self.value
+        is_logarithm = self._base == MultiFunction.LG2
+        is_inverted = is_logarithm & outcome.negative
+        fraction = value[:UNIT] ^ is_inverted.replicate(UNIT)
+        integer = Signal(_INTEGER_BITS)
+        m.d.comb += integer.eq(Mux(is_logarithm, outcome.logarithm, value[UNIT:]))
+        unused_bits = len(result.bits) - UNIT - _INTEGER_BITS
+        m.d.comb += result.bits.eq(Cat(Const(0, unused_bits), fraction, integer))
+        with m.If(outcome.is_zero):
+            m.d.comb += result.bits.eq(0)
+        m.d.comb += result.exponent.eq(outcome.exponent)
+        m.d.comb += result.negative.eq(outcome.negative)
+        m.d.comb += result.overflows.eq(outcome.is_infinite)
+        m.d.comb += result.is_nan.eq(outcome.is_nan)
 
 
 def _delayed(m: Module, value: Any, cycles: int) -> Any:
@@ -225,6 +360,3 @@ def _delayed(m: Module, value: Any, cycles: int) -> Any:
         m.d.sync += later.eq(value)
         value = later
     return value
-
-
-assert DOUBLE_BITS >= UNIT + _SPARE

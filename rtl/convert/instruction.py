@@ -19,6 +19,7 @@ __all__ = [
     "SEGMENTS",
     "SHIFT_BITS",
     "SIZES",
+    "THREAD_BITS",
     "WORD_BITS",
     "ConversionInstruction",
     "ConversionOperation",
@@ -36,11 +37,14 @@ WORD_BITS = 32
 CONSTANT_ADDRESS_BITS = 17
 """Width of the address of a constant's upper word, in bytes: an operand's has 16 bits."""
 ENTRY_BITS = 2
-"""Width of the number of an instruction in the unit."""
+"""Width of the number of an instruction in the unit, see :class:`~rtl.convert.entries.EntryTable`.
+"""
+THREAD_BITS = ceil_log2(WARP_THREADS)
 SHIFT_BITS = ceil_log2(DOUBLE_BITS)
 """Width of how far something that wide is shifted."""
 SIZES = (8, 16, 32, 64)
-"""Bits of a type, by the code of its size. Floating-point formats have the codes of integers of their size."""
+"""Bits of a type, by the code of its size. Floating-point formats have the codes of integers of their
+size."""
 EXPONENT_BITS = 13
 """Width of an exponent on its way, with its sign."""
 SEGMENTS = tuple(zip((0, *SIZES), SIZES, strict=False))
@@ -107,23 +111,60 @@ class ConversionInstruction(data.Struct):
 def conversion_entry(params: SmParams) -> data.StructLayout:
     """An instruction that waits for the unit.
 
-    ``threads`` execute it. ``error``, other than NONE: it is reported, and nothing else happens. ``gathers``: the
-    source is in ``registers``, RZ where there is none; otherwise it is ``operand``. The result goes to ``destination``.
+    Fields
+    ------
+    warp, serial, pc, write_barrier, read_barrier
+        As they were dispatched.
+    threads : 32 threads
+        They execute it.
+    error : WarpError
+        Other than NONE: it is reported, and nothing else happens.
+    instruction : ConversionInstruction
+    gathers : 1
+        The source is in registers; otherwise it is ``operand``.
+    registers : 2 numbers
+        Those, RZ where there is none.
+    operand : 64
+    destination : 8
+        The first register of the result.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "threads": WARP_THREADS, "error": WarpError,
-        "instruction": ConversionInstruction, "gathers": 1, "registers": data.ArrayLayout(8, 2),
-        "operand": DOUBLE_BITS, "destination": 8, "write_barrier": 3, "read_barrier": 3})
+        "warp": params.warp_bits,
+        "serial": SERIAL_BITS,
+        "pc": 32,
+        "threads": WARP_THREADS,
+        "error": WarpError,
+        "instruction": ConversionInstruction,
+        "gathers": 1,
+        "registers": data.ArrayLayout(8, 2),
+        "operand": DOUBLE_BITS,
+        "destination": 8,
+        "write_barrier": 3,
+        "read_barrier": 3,
+    })
 
 
 def queued_conversion(params: SmParams) -> data.StructLayout:
-    """The same before its operand is whole, of which there is a word.
+    """A conversion_entry before its operand is complete.
 
-    It is extended with its sign; or it is the ``upper`` one and has a word of zeros below it; or with ``asks`` it is
-    the lower one, and the upper one is at ``address`` of ``bank``.
+    Fields
+    ------
+    operand : 32
+        A word of it, which is extended with its sign, unless one of the following holds.
+    upper : 1
+        It is the upper word, and the lower one is 0.
+    needs_upper_word : 1
+        It is the lower word, and the upper one is in the constant bank.
+    bank, address : 5, in bytes
+        Where.
     """
     return data.StructLayout(conversion_entry(params).members | {
-        "operand": WORD_BITS, "upper": 1, "asks": 1, "bank": 5, "address": CONSTANT_ADDRESS_BITS})
+        "operand": WORD_BITS,
+        "upper": 1,
+        "needs_upper_word": 1,
+        "bank": 5,
+        "address": CONSTANT_ADDRESS_BITS,
+    })
 
 
 def size_code(size: int) -> int:
@@ -134,13 +175,18 @@ def size_code(size: int) -> int:
 def goes_up(instruction: Any) -> Any:
     """Whether a ConversionInstruction shifts a magnitude up until its highest bit is on top."""
     operation = instruction.operation
-    return ((operation == ConversionOperation.FIND) | (operation == ConversionOperation.INTEGER_TO_FLOAT)
-            | (operation == ConversionOperation.FUNCTION)
-            | (operation == ConversionOperation.FLOAT_TO_FLOAT) & (instruction.to_size > instruction.size))
+    finds = operation == ConversionOperation.FIND
+    makes_float = operation == ConversionOperation.INTEGER_TO_FLOAT
+    calculates = operation == ConversionOperation.FUNCTION
+    widens = ((operation == ConversionOperation.FLOAT_TO_FLOAT)
+              & (instruction.to_size > instruction.size))
+    return finds | makes_float | calculates | widens
 
 
 def goes_down(instruction: Any) -> Any:
     """Whether it shifts a magnitude down, so that bits of it may get lost."""
     operation = instruction.operation
-    return (operation == ConversionOperation.FLOAT_TO_INTEGER) | (
-        operation == ConversionOperation.FLOAT_TO_FLOAT) & (instruction.to_size < instruction.size)
+    makes_integer = operation == ConversionOperation.FLOAT_TO_INTEGER
+    narrows = ((operation == ConversionOperation.FLOAT_TO_FLOAT)
+               & (instruction.to_size < instruction.size))
+    return makes_integer | narrows

@@ -1,12 +1,14 @@
 """The last stages: a shifted magnitude rounded and brought into the result's format."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
-from amaranth.lib import wiring
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.functions import OF_DOUBLES
 
-from .bound import IntegerBound
+from .bound import IntegerBound, UnboundedInteger
 from .formats import DOUBLE, HALF, SINGLE, result_formats
 from .instruction import (
     DOUBLE_BITS,
@@ -23,15 +25,45 @@ from .source import Shiftable
 __all__ = ["RESULT_STAGES", "ConversionResult"]
 
 RESULT_STAGES = 4
-_FIRST = DOUBLE_BITS - DOUBLE.fraction
-"""Of a magnitude with its highest bit on top, and one more below its 64: the lowest bit of a fraction in any format."""
+_FRACTION = DOUBLE_BITS - DOUBLE.fraction
+"""Lowest bit of the widest fraction, of a magnitude of 64 bits with its highest bit on top and one
+more bit below it."""
+_POINT_BITS = DOUBLE.fraction + 2
+"""Bits of the mask of what is below the point."""
+_PLACE_BITS = 5
+"""Bits of the result of FLO, a place in a word."""
+
+
+class _PackedResult(data.Struct):
+    """Pack to add: a result before rounding."""
+
+    bits: unsigned(DOUBLE_BITS)
+    adds_one: unsigned(1)
+    """It is rounded up."""
+    is_inverted: unsigned(1)
+    """It is negated."""
+    overflows: unsigned(1)
+    """It is to be an integer, and larger than any."""
+    is_nan: unsigned(1)
+    """It is to be an integer, and not a number."""
 
 
 class ConversionResult(wiring.Component):
-    """Four stages with a register each. Without ``floats`` there is no F2F, and no half precision, without ``doubles``
-    no function of upper words.
+    """Four stages with a register each.
 
-    Rounding adds one, or nothing, to the lowest bit of the result: from the fraction it goes on into the exponent.
+    =====  =====  ==================================================================
+    stage  name   what is known at its end
+    =====  =====  ==================================================================
+    1      pack   the result before rounding, and whether one is added
+    2      add    the result, rounded and negated
+    3, 4   bound  an integer is within its type; everything else passes as it is
+    =====  =====  ==================================================================
+
+    Rounding adds one, or nothing, to the lowest bit of the result. A carry out of the fraction goes
+    on into the exponent, which makes it right.
+
+    Without ``floats`` there is no F2F, and no half precision, without ``doubles`` no function of
+    upper words.
 
     Members
     -------
@@ -50,164 +82,280 @@ class ConversionResult(wiring.Component):
     result: Out(DOUBLE_BITS)
 
     def __init__(self, floats: bool, doubles: bool) -> None:
-        self._floats, self._doubles = floats, doubles
+        self._floats = floats
+        self._doubles = doubles
         self._formats = result_formats(floats, doubles)
         super().__init__()
-        self._form = Signal(3)
+        self._format_code = Signal(3, name="format_code")
         """Which of the formats the result has."""
-        self._top = Signal(DOUBLE_BITS + 1)
+        self._bias = Signal(DOUBLE.exponent, name="bias")
+        """The exponent of one in that format."""
+        self._special = Signal(DOUBLE.exponent, name="special")
+        """The exponent of its infinities."""
+        self._integer = Signal(DOUBLE_BITS + 1, name="integer")
+        """The magnitude of an integer, with one bit below the point."""
+        self._magnitude = Signal(DOUBLE_BITS + 1, name="magnitude")
         """The magnitude of a floating-point number, with its highest bit on top if it is normal."""
-        self._up = Signal()
+        self._exceeds_format = Signal(name="exceeds_format")
+        """If it is finite, it is beyond the largest number of its format."""
+        self._is_underflow = Signal(name="is_underflow")
+        """It is a result of MUFU below the normal range: a zero."""
+        self._is_at_least_one = Signal(name="is_at_least_one")
+        self._rounds_from_largest = Signal(name="rounds_from_largest")
+        """It is finite and beyond the largest number: that, or an infinity."""
+        self._below_point = Signal(_POINT_BITS, name="below_point")
+        """If F2F rounds to an integer: the bits below the point, from the lowest one of a fraction
+        on. The last one: all of it is below one half."""
+        self._rounds_up = Signal(name="rounds_up")
         """One is added to what is kept, if it is rounded."""
-        self._rounds = Signal()
-        """It is."""
-        self._over = Signal()
-        """A finite number is beyond the largest one of its format."""
-        self._below = Signal(DOUBLE.fraction + 2)
-        """Of F2F that rounds to an integer: the bits below the point, from that at _FIRST on; the last, if all of it is
-        below one half."""
-        self._float = Signal(DOUBLE_BITS)
+        self._float = Signal(DOUBLE_BITS, name="float")
         """A floating-point result before rounding."""
+        self._float_is_rounded = Signal(name="float_is_rounded")
+        """It is not a special one."""
+        self._packed: Any = Signal(_PackedResult, name="packed")
+        """Pack to add."""
+        self._added: Any = Signal(UnboundedInteger, name="added")
+        """Add to bound; only F2I makes an integer, and anything but bits."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.bound = bound = IntegerBound()
-        instruction, shifted, top = self.instruction, self.shifted, self._top
-        to_integer = instruction.operation == ConversionOperation.FLOAT_TO_INTEGER
-        finds = instruction.operation == ConversionOperation.FIND
-        refits = (instruction.operation == ConversionOperation.FLOAT_TO_FLOAT) & self._floats
-
-        upper = Cat(instruction.function == function for function in OF_DOUBLES).any()
-        calculates = instruction.operation == ConversionOperation.FUNCTION
-        m.d.comb += self._form.eq(Cat(instruction.to_size, calculates & upper & self._doubles))
-        # What it is without rounding, and what rounding adds.
-        integer = shifted.bits[::-1]
-        m.d.comb += top.eq(Mux(goes_up(instruction), shifted.bits, integer) if self._floats else shifted.bits)
-        self._round(m, to_integer, integer)
-        rounds = self._pack(m, refits)
-        kept = Signal(DOUBLE_BITS)
-        with m.If(to_integer):
-            m.d.comb += [kept.eq(integer[1:]), self._rounds.eq(1)]
-        with m.Elif(finds):
-            m.d.comb += kept.eq(Mux(top[-1], shifted.count[:5] ^ (~instruction.from_top).replicate(5),
-                                    Const(~0, WORD_BITS)))
-        with m.Else():
-            m.d.comb += [kept.eq(self._float), self._rounds.eq(rounds)]
-        whole, whole_up, whole_flip = Signal(DOUBLE_BITS), Signal(), Signal()
-        excess, no_number = Signal(), Signal()
-        m.d.sync += [
-            whole.eq(kept), whole_up.eq(self._up & self._rounds), whole_flip.eq(shifted.negative & to_integer),
-            excess.eq(shifted.excess & to_integer), no_number.eq(shifted.none & to_integer)]
-
-        # Rounded, and negated: -(n + 1) is ~n, -n is ~n + 1.
-        total, total_negative, total_excess, total_none = Signal(DOUBLE_BITS), Signal(), Signal(), Signal()
-        m.d.sync += [
-            total.eq((whole ^ whole_flip.replicate(DOUBLE_BITS)) + (whole_flip ^ whole_up)),
-            total_negative.eq(whole_flip), total_excess.eq(excess), total_none.eq(no_number)]
-
-        # Kept within the integer type; what is no integer passes as it is, but for what is flushed.
-        flushed = (refits & instruction.flush & (instruction.to_size == size_code(WORD_BITS))
-                   & ~SINGLE.exponent_of(total).any())
-        m.d.comb += [
-            bound.number.eq(Cat(total[:WORD_BITS - 1] & (~flushed).replicate(WORD_BITS - 1), total[WORD_BITS - 1:])),
-            bound.negative.eq(total_negative), bound.excess.eq(total_excess),
-            bound.none.eq(total_none), bound.size.eq(Mux(to_integer, instruction.to_size, size_code(DOUBLE_BITS))),
-            bound.signed.eq(instruction.to_signed), bound.saturate.eq(to_integer),
-            bound.double.eq(instruction.size == size_code(DOUBLE_BITS))]
-        m.d.sync += self.result.eq(bound.bounded)
+        self._select_format(m)
+        self._align(m)
+        self._find_point(m)
+        self._compare(m)
+        self._decide_rounding(m)
+        self._pack_float(m)
+        self._pack(m)
+        self._add(m)
+        self._bound(m)
         return m
 
-    def _round(self, m: Module, to_integer: Value, integer: Value) -> None:
-        """Whether one is added: from the lowest bit that is kept, that below, and whether any of the rest is 1."""
-        instruction, shifted, top = self.instruction, self.shifted, self._top
-        odd, half, rest = Signal(), Signal(), Signal()
-        # Where each format ends.
-        cuts = {code: DOUBLE_BITS - form.fraction for code, form in self._formats.items()}
-        with m.If(to_integer):
-            m.d.comb += [odd.eq(integer[1]), half.eq(integer[0]), rest.eq(shifted.sticky)]
-        with m.Elif(self._over):
-            m.d.comb += [half.eq(1), rest.eq(1)]
-        with m.Elif(instruction.whole & self._floats):
-            below, bits = self._below, top[_FIRST:]
-            next_below, lowest = below[1:], Cat(Const(1, 1), below[:-2]) & ~below[:-1]
-            m.d.comb += [odd.eq((bits & lowest).any()), half.eq((bits & below[:-1] & ~next_below).any()),
-                         rest.eq((bits & next_below).any())]
-        with m.Else(), m.Switch(self._form):
-            for code, cut in cuts.items():
-                with m.Case(code):
-                    m.d.comb += [odd.eq(top[cut]), half.eq(top[cut - 1]),
-                                 rest.eq(top[:cut - 1].any() | shifted.sticky)]
-        with m.Switch(instruction.round):
-            with m.Case(Rounding.NEAREST):
-                m.d.comb += self._up.eq(half & (rest | odd))
-            with m.Case(Rounding.DOWN):
-                m.d.comb += self._up.eq((half | rest) & shifted.negative)
-            with m.Case(Rounding.UP):
-                m.d.comb += self._up.eq((half | rest) & ~shifted.negative)
+    def _is(self, operation: ConversionOperation) -> Value:
+        return self.instruction.operation == operation
 
-    def _pack(self, m: Module, refits: Value) -> Signal:
-        """A floating-point result before rounding, and whether it is rounded."""
-        instruction, shifted, top, over = self.instruction, self.shifted, self._top, self._over
-        calculates = instruction.operation == ConversionOperation.FUNCTION
-        to_float = instruction.operation == ConversionOperation.INTEGER_TO_FLOAT
-        # Of the format: the exponents of infinities and of one, and whether a number is beyond it.
-        special, bias, beyond = Signal(DOUBLE.exponent), Signal(DOUBLE.exponent), Signal()
-        with m.Switch(self._form):
+    def _refits(self) -> Value:
+        """Whether the instruction is F2F."""
+        return self._is(ConversionOperation.FLOAT_TO_FLOAT) & self._floats
+
+    def _select_format(self, m: Module) -> None:
+        """The format of a floating-point result."""
+        instruction = self.instruction
+        is_of_upper = Cat(instruction.function == upper for upper in OF_DOUBLES).any()
+        is_upper = self._is(ConversionOperation.FUNCTION) & is_of_upper & self._doubles
+        m.d.comb += self._format_code.eq(Cat(instruction.to_size, is_upper))
+        with m.Switch(self._format_code):
             for code, form in self._formats.items():
                 with m.Case(code):
-                    m.d.comb += [special.eq(form.special), bias.eq(form.bias), beyond.eq(Mux(
-                        refits, shifted.exponent >= form.special, self._long(form is HALF)))]
-        # Beside the difference that is the exponent, not behind it.
-        empty, least_one = Signal(), Signal()
-        m.d.comb += [empty.eq(calculates & (~top[-1] | (shifted.exponent <= shifted.count))),
-                     least_one.eq(shifted.exponent >= shifted.count + bias)]
+                    m.d.comb += self._bias.eq(form.bias)
+                    m.d.comb += self._special.eq(form.special)
 
-        # Bits that are not those of the magnitude, and what they are instead: below the point, ones where it rounds up,
-        # to which one is added.
-        hidden, fill, exponent, rounds = Signal(DOUBLE.fraction), Signal(), Signal(DOUBLE.exponent), Signal()
-        small = self._below[-2] & self._floats
-        m.d.comb += hidden.eq(~0)
-        with m.If(instruction.saturate & (shifted.negative | shifted.none)):
-            m.d.comb += exponent.eq(0)
-        with m.Elif(shifted.none):
-            m.d.comb += [exponent.eq(special), fill.eq(1)]
-        with m.Elif(instruction.saturate & (shifted.excess | ~empty & least_one)):
-            m.d.comb += exponent.eq(bias)
-        with m.Elif(shifted.excess):
-            m.d.comb += exponent.eq(special)
-        with m.Elif(empty):
-            m.d.comb += exponent.eq(0)
-        with m.Elif(beyond):
-            m.d.comb += [over.eq(1), exponent.eq(special - 1), fill.eq(1), rounds.eq(1)]
-        with m.Else():
-            m.d.comb += [hidden.eq(self._below[:DOUBLE.fraction]), fill.eq(self._up), rounds.eq(1)]
-            with m.If(small):
-                m.d.comb += exponent.eq(Mux(self._up, bias - 1, 0))
-            with m.Elif(top[-1]):
-                m.d.comb += exponent.eq(shifted.exponent - shifted.count)
-        negative = shifted.negative & ~shifted.none & ~instruction.saturate & (~to_float | top[-1])
-        # In double precision what is no number has but the highest bit of a fraction.
-        low_fill = fill & ~(shifted.none & (instruction.to_size == size_code(DOUBLE_BITS)))
-        fraction = top[_FIRST:-1] & ~hidden | hidden & Cat(low_fill.replicate(DOUBLE.fraction - 1), fill)
-        with m.Switch(self._form):
-            for code, form in self._formats.items():
-                with m.Case(code):
-                    # Without F2F a double is made of an integer, as it is.
-                    plain = form is DOUBLE and not self._floats
-                    m.d.comb += self._float.eq(Cat(
-                        (top[_FIRST:-1] if plain else fraction)[DOUBLE.fraction - form.fraction:],
-                        exponent[:form.exponent], negative))
+    def _align(self, m: Module) -> None:
+        """The shifted bits are in opposite order if they were shifted down."""
+        bits = self.shifted.bits
+        m.d.comb += self._integer.eq(bits[::-1])
+        m.d.comb += self._magnitude.eq(bits)
         if self._floats:
-            # The exponent says a cycle before how much of it is below the point.
-            width = len(self._below)
-            above, limited = Signal(signed(EXPONENT_BITS)), Signal(range(width + 1))
-            m.d.comb += [above.eq(self.ahead - bias + width - DOUBLE.fraction),
-                         limited.eq(Mux(above < 0, 0, Mux(above > width, width, above)))]
-            m.d.sync += self._below.eq(Mux(instruction.whole, Const((1 << width) - 1) >> limited, 0))
-        return rounds
+            with m.If(~goes_up(self.instruction)):
+                m.d.comb += self._magnitude.eq(self._integer)
 
-    def _long(self, bounded: bool) -> Value:
-        """Whether an integer is 2**16 or more, and so beyond a format that is ``bounded`` by that."""
+    def _find_point(self, m: Module) -> None:
+        """Of F2F that rounds to an integer, the mask of what is below the point. The exponent says
+        that a cycle before."""
+        if not self._floats:
+            return
+        above = Signal(signed(EXPONENT_BITS))
+        """Bits of the mask that are above the point."""
+        shift = Signal(range(_POINT_BITS + 1))
+        m.d.comb += above.eq(self.ahead - self._bias + _POINT_BITS - DOUBLE.fraction)
+        with m.If(above < 0):
+            m.d.comb += shift.eq(0)
+        with m.Elif(above > _POINT_BITS):
+            m.d.comb += shift.eq(_POINT_BITS)
+        with m.Else():
+            m.d.comb += shift.eq(above)
+        m.d.sync += self._below_point.eq(0)
+        with m.If(self.instruction.whole):
+            m.d.sync += self._below_point.eq(Const((1 << _POINT_BITS) - 1) >> shift)
+
+    def _compare(self, m: Module) -> None:
+        """The magnitude against the range of its format, beside the difference that is its
+        exponent, not behind it."""
+        shifted = self.shifted
+        is_normal = self._magnitude[-1]
+        with m.Switch(self._format_code):
+            for code, form in self._formats.items():
+                with m.Case(code):
+                    with m.If(self._refits()):
+                        m.d.comb += self._exceeds_format.eq(shifted.exponent >= form.special)
+                    with m.Elif(form is HALF):
+                        m.d.comb += self._exceeds_format.eq(self._integer_exceeds_half())
+        m.d.comb += self._is_underflow.eq(
+            self._is(ConversionOperation.FUNCTION)
+            & (~is_normal | (shifted.exponent <= shifted.count)))
+        m.d.comb += self._is_at_least_one.eq(shifted.exponent >= shifted.count + self._bias)
+
+    def _integer_exceeds_half(self) -> Value:
+        """Whether an integer is 2**16 or more, which no number in half precision is. It went up by
+        less than 48 bits."""
         lengths = DOUBLE_BITS - 1 - HALF.bias
         assert lengths == 0b110000
-        return self._top[-1] & (self.shifted.count < lengths) if bounded else Const(0, 1)
+        return self._magnitude[-1] & (self.shifted.count < lengths)
+
+    def _decide_rounding(self, m: Module) -> None:
+        """Whether one is added."""
+        shifted = self.shifted
+        magnitude = self._magnitude
+        lowest_kept = Signal()
+        half_lost = Signal()
+        """The highest bit that is lost."""
+        rest_lost = Signal()
+        """Any of the others is 1."""
+        with m.If(self._is(ConversionOperation.FLOAT_TO_INTEGER)):
+            m.d.comb += lowest_kept.eq(self._integer[1])
+            m.d.comb += half_lost.eq(self._integer[0])
+            m.d.comb += rest_lost.eq(shifted.sticky)
+        with m.Elif(self._rounds_from_largest):
+            m.d.comb += half_lost.eq(1)
+            m.d.comb += rest_lost.eq(1)
+        with m.Elif(self.instruction.whole & self._floats):
+            # The mask is ones up to the point: its highest one is that of the half.
+            bits = magnitude[_FRACTION:]
+            below = self._below_point[:-1]
+            below_half = self._below_point[1:]
+            up_to_lowest_kept = Cat(Const(1, 1), self._below_point[:-2])
+            m.d.comb += lowest_kept.eq((bits & up_to_lowest_kept & ~below).any())
+            m.d.comb += half_lost.eq((bits & below & ~below_half).any())
+            m.d.comb += rest_lost.eq((bits & below_half).any())
+        with m.Else(), m.Switch(self._format_code):
+            for code, form in self._formats.items():
+                lowest = DOUBLE_BITS - form.fraction
+                with m.Case(code):
+                    m.d.comb += lowest_kept.eq(magnitude[lowest])
+                    m.d.comb += half_lost.eq(magnitude[lowest - 1])
+                    m.d.comb += rest_lost.eq(magnitude[:lowest - 1].any() | shifted.sticky)
+
+        is_inexact = half_lost | rest_lost
+        with m.Switch(self.instruction.round):
+            with m.Case(Rounding.NEAREST):
+                m.d.comb += self._rounds_up.eq(half_lost & (rest_lost | lowest_kept))
+            with m.Case(Rounding.DOWN):
+                m.d.comb += self._rounds_up.eq(is_inexact & shifted.negative)
+            with m.Case(Rounding.UP):
+                m.d.comb += self._rounds_up.eq(is_inexact & ~shifted.negative)
+
+    def _pack_float(self, m: Module) -> None:
+        """A floating-point result before rounding: special ones, and those whose fraction is that
+        of the magnitude. Bits of the fraction in ``hidden`` are ``fill`` instead: below the point,
+        ones if it rounds up, to which one is added."""
+        instruction = self.instruction
+        shifted = self.shifted
+        saturates = instruction.saturate
+        is_below_half = self._below_point[-2] & self._floats
+        hidden = Signal(DOUBLE.fraction)
+        fill = Signal()
+        exponent = Signal(DOUBLE.exponent)
+        m.d.comb += hidden.eq(~0)
+        with m.If(saturates & (shifted.negative | shifted.is_nan)):
+            m.d.comb += exponent.eq(0)
+        with m.Elif(shifted.is_nan):
+            m.d.comb += exponent.eq(self._special)
+            m.d.comb += fill.eq(1)
+        with m.Elif(saturates & (
+                shifted.overflows | (self._is_at_least_one & ~self._is_underflow))):
+            m.d.comb += exponent.eq(self._bias)
+        with m.Elif(shifted.overflows):
+            m.d.comb += exponent.eq(self._special)
+        with m.Elif(self._is_underflow):
+            m.d.comb += exponent.eq(0)
+        with m.Elif(self._exceeds_format):
+            # The largest number, as if there were ones behind it.
+            m.d.comb += self._rounds_from_largest.eq(1)
+            m.d.comb += self._float_is_rounded.eq(1)
+            m.d.comb += exponent.eq(self._special - 1)
+            m.d.comb += fill.eq(1)
+        with m.Else():
+            m.d.comb += self._float_is_rounded.eq(1)
+            m.d.comb += hidden.eq(self._below_point[:DOUBLE.fraction])
+            m.d.comb += fill.eq(self._rounds_up)
+            with m.If(is_below_half & self._rounds_up):
+                m.d.comb += exponent.eq(self._bias - 1)
+            with m.Elif(is_below_half):
+                m.d.comb += exponent.eq(0)
+            with m.Elif(self._magnitude[-1]):
+                m.d.comb += exponent.eq(shifted.exponent - shifted.count)
+
+        # A NaN in double precision has but the highest bit of its fraction.
+        is_double_nan = shifted.is_nan & (instruction.to_size == size_code(DOUBLE_BITS))
+        fills = Cat((fill & ~is_double_nan).replicate(DOUBLE.fraction - 1), fill)
+        kept = self._magnitude[_FRACTION:-1]
+        fraction = (kept & ~hidden) | (fills & hidden)
+        # An integer 0 has no sign.
+        has_sign = ~self._is(ConversionOperation.INTEGER_TO_FLOAT) | self._magnitude[-1]
+        negative = shifted.negative & ~shifted.is_nan & ~saturates & has_sign
+        with m.Switch(self._format_code):
+            for code, form in self._formats.items():
+                # Without F2F a double is made of an integer, and is never a special one.
+                is_plain = form is DOUBLE and not self._floats
+                bits = kept if is_plain else fraction
+                with m.Case(code):
+                    m.d.comb += self._float.eq(Cat(
+                        bits[DOUBLE.fraction - form.fraction:],
+                        exponent[:form.exponent],
+                        negative))
+
+    def _pack(self, m: Module) -> None:
+        """Pack: the result before rounding."""
+        shifted = self.shifted
+        packed = self._packed
+        to_integer = self._is(ConversionOperation.FLOAT_TO_INTEGER)
+        m.d.sync += packed.is_inverted.eq(to_integer & shifted.negative)
+        m.d.sync += packed.overflows.eq(to_integer & shifted.overflows)
+        m.d.sync += packed.is_nan.eq(to_integer & shifted.is_nan)
+        with m.If(to_integer):
+            m.d.sync += packed.bits.eq(self._integer[1:])
+            m.d.sync += packed.adds_one.eq(self._rounds_up)
+        with m.Elif(self._is(ConversionOperation.FIND)):
+            m.d.sync += packed.bits.eq(self._found_place())
+            m.d.sync += packed.adds_one.eq(0)
+        with m.Else():
+            m.d.sync += packed.bits.eq(self._float)
+            m.d.sync += packed.adds_one.eq(self._rounds_up & self._float_is_rounded)
+
+    def _found_place(self) -> Value:
+        """The result of FLO: how far the highest bit went up, or its place counted from below; all
+        ones if no bit is 1."""
+        from_below = ~self.instruction.from_top
+        place = self.shifted.count[:_PLACE_BITS] ^ from_below.replicate(_PLACE_BITS)
+        return Mux(self._magnitude[-1], place, Const(~0, WORD_BITS))
+
+    def _add(self, m: Module) -> None:
+        """Add: rounded and negated. -(n + 1) is ~n, -n is ~n + 1."""
+        packed = self._packed
+        added = self._added
+        bits = packed.bits ^ packed.is_inverted.replicate(DOUBLE_BITS)
+        m.d.sync += added.bits.eq(bits + (packed.is_inverted ^ packed.adds_one))
+        m.d.sync += added.negative.eq(packed.is_inverted)
+        m.d.sync += added.overflows.eq(packed.overflows)
+        m.d.sync += added.is_nan.eq(packed.is_nan)
+
+    def _bound(self, m: Module) -> None:
+        """Bound: an integer within its type. What is no integer passes as it is, but for a
+        subnormal number that is flushed: of that the sign is left."""
+        m.submodules.bound = bound = IntegerBound()
+        instruction = self.instruction
+        added = self._added
+        to_integer = self._is(ConversionOperation.FLOAT_TO_INTEGER)
+        is_single = instruction.to_size == size_code(WORD_BITS)
+        is_flushed = (
+            self._refits() & instruction.flush & is_single
+            & (SINGLE.exponent_of(added.bits) == 0))
+        m.d.comb += bound.number.eq(added)
+        with m.If(is_flushed):
+            m.d.comb += bound.number.bits[:WORD_BITS - 1].eq(0)
+        m.d.comb += bound.size.eq(size_code(DOUBLE_BITS))
+        with m.If(to_integer):
+            m.d.comb += bound.size.eq(instruction.to_size)
+        m.d.comb += bound.signed.eq(instruction.to_signed)
+        m.d.comb += bound.saturate.eq(to_integer)
+        m.d.comb += bound.double.eq(instruction.size == size_code(DOUBLE_BITS))
+        m.d.sync += self.result.eq(bound.bounded)

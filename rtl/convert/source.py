@@ -1,6 +1,8 @@
-"""The first stages: the source as a magnitude, a sign, and how far the magnitude is to be shifted."""
+"""The first stages: the source as a magnitude, a sign, and how far that is to be shifted."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -16,7 +18,7 @@ from .instruction import (
     ConversionOperation,
     goes_up,
 )
-from .unpack import FloatUnpack
+from .unpack import FloatUnpack, UnpackedFloat
 
 __all__ = ["SOURCE_STAGES", "ConversionSource", "Shiftable"]
 
@@ -26,29 +28,37 @@ _PART_BITS = 16
 
 
 class Shiftable(data.Struct):
-    """A magnitude on its way through the shifter.
-
-    ``bits`` hold the magnitude with one more bit below it, of weight one half. They are in the opposite order, lowest
-    bit on top, where the magnitude is to be shifted down; what falls out on top makes ``sticky``.
-    """
+    """A magnitude on its way through the shifter."""
 
     bits: unsigned(DOUBLE_BITS + 1)
+    """The magnitude, and below it one more bit, of weight one half. In the opposite order, lowest
+    bit on top, if it is shifted down."""
     count: unsigned(SHIFT_BITS)
     """By how much it is shifted."""
     exponent: signed(EXPONENT_BITS)
-    """The stored exponent of a floating-point number of the result's format whose highest bit is the magnitude's."""
+    """The stored exponent of a floating-point number of the result's format whose highest bit is
+    the magnitude's."""
     sticky: unsigned(1)
-    """Bits that are 1 were cut off."""
+    """Bits that are 1 were shifted out, or cut off before."""
     negative: unsigned(1)
-    excess: unsigned(1)
-    """Larger than any integer."""
-    none: unsigned(1)
-    """Not a number."""
+    overflows: unsigned(1)
+    """Larger than any integer, or infinite."""
+    is_nan: unsigned(1)
 
 
 class ConversionSource(wiring.Component):
-    """Two stages with a register each, which a source passes in as many cycles, and what is behind them. Without
-    ``floats`` there is no F2F, and no half precision.
+    """Two stages with a register each, which a source passes in as many cycles.
+
+    =====  =========  =====================================================================
+    stage  name       what is known at its end
+    =====  =========  =====================================================================
+    1      select     the part of the register that is the source, extended; its sign. A
+                      negative integer is inverted
+    2      magnitude  the magnitude of an integer, or the significand of a floating-point
+                      number, and how far it is to be shifted
+    =====  =========  =====================================================================
+
+    Without ``floats`` there is no F2F, and no half precision.
 
     Members
     -------
@@ -71,53 +81,106 @@ class ConversionSource(wiring.Component):
     def __init__(self, floats: bool) -> None:
         self._floats = floats
         super().__init__()
+        self._is_from_float = Signal(name="is_from_float")
+        """The source is a floating-point number, and is not one of MUFU."""
+        self._pattern = Signal(DOUBLE_BITS, name="pattern")
+        """Select: the source, extended; a negative integer is inverted."""
+        self._adds_one = Signal(name="adds_one")
+        """Select: it is inverted, and one makes a magnitude of it."""
+        self._magnitude = Signal(DOUBLE_BITS, name="magnitude")
+        """Magnitude: an integer's magnitude, or a significand."""
+        self._negative = Signal(name="negative")
+        """Magnitude: the sign."""
+        self._unpacked: Any = Signal(UnpackedFloat, name="unpacked")
+        """Magnitude: what is known of a floating-point number besides."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.unpack = unpack = FloatUnpack(self._floats)
-        instruction, operation = self.instruction, self.instruction.operation
-        refits = (operation == ConversionOperation.FLOAT_TO_FLOAT) & self._floats
-        from_float = (operation == ConversionOperation.FLOAT_TO_INTEGER) | refits
-        has_sign = instruction.signed | from_float | (operation == ConversionOperation.FUNCTION)
-        finding = operation == ConversionOperation.FIND
+        operation = self.instruction.operation
+        m.d.comb += self._is_from_float.eq(
+            (operation == ConversionOperation.FLOAT_TO_INTEGER) | self._refits())
+        self._select(m)
+        self._find_magnitude(m)
+        self._offer(m)
+        return m
 
-        # The part of the register that is the source, extended to 64 bits. Negative numbers are inverted.
-        given, top, extension, flip = Signal(DOUBLE_BITS), Signal(), Signal(), Signal()
-        number, plus_one = Signal(DOUBLE_BITS), Signal()
-        m.d.comb += [
-            given.eq(Cat((self.source[:WORD_BITS] >> (instruction.part << 3))[:_PART_BITS], self.source[_PART_BITS:])),
-            top.eq(Array(given[size - 1] for size in SIZES)[instruction.size]),
-            extension.eq(top & instruction.signed & ~finding),
-            flip.eq(Mux(finding, instruction.invert ^ (instruction.signed & (top ^ instruction.invert)), extension))]
+    def _refits(self) -> Value:
+        """Whether the instruction is F2F."""
+        is_float_to_float = self.instruction.operation == ConversionOperation.FLOAT_TO_FLOAT
+        return is_float_to_float & self._floats
+
+    def _select(self, m: Module) -> None:
+        """Select: the part of the register that is the source, extended to 64 bits. FLO looks for
+        the highest bit that is 1, or of a signed number, that is not like its sign: there is a 1 in
+        its place if all bits are inverted, where they have to be."""
+        instruction = self.instruction
+        finds = instruction.operation == ConversionOperation.FIND
+        calculates = instruction.operation == ConversionOperation.FUNCTION
+        part = Signal(DOUBLE_BITS)
+        """The source in the low bits, and whatever else is in the registers."""
+        sign = Signal()
+        """Its highest bit."""
+        extension = Signal()
+        is_inverted = Signal()
+        low_part = (self.source[:WORD_BITS] >> (instruction.part << 3))[:_PART_BITS]
+        m.d.comb += part.eq(Cat(low_part, self.source[_PART_BITS:]))
+        m.d.comb += sign.eq(Array(part[size - 1] for size in SIZES)[instruction.size])
+        with m.If(finds):
+            m.d.comb += is_inverted.eq(
+                Mux(instruction.signed, sign, instruction.invert))
+        with m.Else():
+            m.d.comb += extension.eq(sign & instruction.signed)
+            m.d.comb += is_inverted.eq(extension)
+        m.d.sync += self._adds_one.eq(is_inverted & ~finds)
+
+        # FLO is of a word at most: above that there is nothing to find.
         for code, (start, stop) in enumerate(SEGMENTS):
-            bits = Mux(instruction.size >= code, given[start:stop], extension.replicate(stop - start))
-            flipped = flip if stop <= WORD_BITS else flip & ~finding
-            m.d.sync += number[start:stop].eq(bits ^ flipped.replicate(stop - start))
-        m.d.sync += [
-            plus_one.eq(flip & ~finding),
-            self.selected_negative.eq((top & has_sign & ~instruction.absolute) ^ instruction.negate)]
-        m.d.comb += self.selected.eq(number[:WORD_BITS])
+            width = stop - start
+            is_in_word = stop <= WORD_BITS
+            bits = Mux(instruction.size >= code, part[start:stop], extension.replicate(width))
+            flips = is_inverted if is_in_word else is_inverted & ~finds
+            m.d.sync += self._pattern[start:stop].eq(bits ^ flips.replicate(width))
 
-        # Its magnitude, or significand.
-        m.d.comb += [unpack.pattern.eq(number), unpack.instruction.eq(instruction)]
-        magnitude, magnitude_negative, exponent = Signal(DOUBLE_BITS), Signal(), Signal.like(unpack.exponent)
-        shift, half, sticky, excess, none = Signal(SHIFT_BITS), Signal(), Signal(), Signal(), Signal()
-        m.d.sync += [
-            magnitude.eq(Mux(from_float, unpack.significand, number + plus_one)),
-            magnitude_negative.eq(self.selected_negative), shift.eq(unpack.shift), half.eq(unpack.round & from_float),
-            exponent.eq(unpack.exponent),
-            sticky.eq(unpack.sticky & from_float), excess.eq(unpack.excess & from_float),
-            none.eq(unpack.none & from_float)]
+        has_sign = instruction.signed | self._is_from_float | calculates
+        m.d.sync += self.selected_negative.eq(
+            (sign & has_sign & ~instruction.absolute) ^ instruction.negate)
+        m.d.comb += self.selected.eq(self._pattern)
 
-        # What is to be shifted, up or down.
-        shiftable = self.shiftable
-        m.d.comb += shiftable.exponent.eq(exponent)
-        with m.If(~refits), m.Switch(instruction.to_size):
+    def _find_magnitude(self, m: Module) -> None:
+        """Magnitude: an integer has no shift of its own, and is neither infinite nor a NaN."""
+        m.submodules.unpack = unpack = FloatUnpack(self._floats)
+        m.d.comb += unpack.pattern.eq(self._pattern)
+        m.d.comb += unpack.instruction.eq(self.instruction)
+        unpacked: Any = unpack.unpacked
+        m.d.sync += self._negative.eq(self.selected_negative)
+        m.d.sync += self._unpacked.eq(unpacked)
+        with m.If(self._is_from_float):
+            m.d.sync += self._magnitude.eq(unpacked.significand)
+        with m.Else():
+            m.d.sync += self._magnitude.eq(self._pattern + self._adds_one)
+            m.d.sync += self._unpacked.round.eq(0)
+            m.d.sync += self._unpacked.sticky.eq(0)
+            m.d.sync += self._unpacked.overflows.eq(0)
+            m.d.sync += self._unpacked.is_nan.eq(0)
+
+    def _offer(self, m: Module) -> None:
+        """What the shifter gets."""
+        shiftable: Any = self.shiftable
+        unpacked = self._unpacked
+        with m.If(goes_up(self.instruction)):
+            m.d.comb += shiftable.bits.eq(Cat(0, self._magnitude))
+        with m.Else():
+            m.d.comb += shiftable.bits.eq(Cat(unpacked.round, self._magnitude)[::-1])
+        with m.If(self._is_from_float):
+            m.d.comb += shiftable.count.eq(unpacked.shift)
+
+        # An integer with its highest bit on top is 2**63 or more.
+        m.d.comb += shiftable.exponent.eq(unpacked.exponent)
+        with m.If(~self._refits()), m.Switch(self.instruction.to_size):
             for code, form in formats(self._floats).items():
                 with m.Case(code):
                     m.d.comb += shiftable.exponent.eq(form.bias + DOUBLE_BITS - 1)
-        m.d.comb += [
-            shiftable.bits.eq(Mux(goes_up(instruction), Cat(0, magnitude), Cat(half, magnitude)[::-1])),
-            shiftable.count.eq(Mux(from_float, shift, 0)), shiftable.sticky.eq(sticky),
-            shiftable.negative.eq(magnitude_negative), shiftable.excess.eq(excess), shiftable.none.eq(none)]
-        return m
+        m.d.comb += shiftable.sticky.eq(unpacked.sticky)
+        m.d.comb += shiftable.negative.eq(self._negative)
+        m.d.comb += shiftable.overflows.eq(unpacked.overflows)
+        m.d.comb += shiftable.is_nan.eq(unpacked.is_nan)

@@ -1,7 +1,10 @@
-"""A floating-point number as a significand, how far it is to be shifted, and its exponent in the result's format."""
+"""A floating-point number as a significand, how far it is to be shifted, and its exponent in the
+result's format."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
-from amaranth.lib import wiring
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .formats import DOUBLE, formats
@@ -16,14 +19,35 @@ from .instruction import (
     size_code,
 )
 
-__all__ = ["FloatUnpack"]
+__all__ = ["FloatUnpack", "UnpackedFloat"]
+
+
+class UnpackedFloat(data.Struct):
+    """A floating-point number taken apart."""
+
+    significand: unsigned(DOUBLE_BITS)
+    """With the highest bit on top; that of a subnormal number is below it. 0 if it is shifted down
+    by its whole width, or more."""
+    shift: unsigned(SHIFT_BITS)
+    """By how much it goes down."""
+    exponent: signed(EXPONENT_BITS)
+    """The stored exponent that its highest bit has in the result's format, with no bounds."""
+    round: unsigned(1)
+    """Where it is shifted down by its whole width or more: it is at least a half of the lowest
+    bit."""
+    sticky: unsigned(1)
+    """There: there is more."""
+    overflows: unsigned(1)
+    """It is no finite number; or it is at least 2**64, if it is to become an integer."""
+    is_nan: unsigned(1)
 
 
 class FloatUnpack(wiring.Component):
-    """The magnitude of a number, as 64 bits with its highest bit on top; combinational.
+    """Takes a floating-point number apart; combinational.
 
-    To become an integer it goes down until its lowest bit stands for 1; to become a number of a narrower format, until
-    the highest one stands where the least normal number has its own, if it is below that.
+    To become an integer it goes down until its lowest bit stands for 1; to become a number of a
+    narrower format, until the highest bit stands where the least normal number has its own, if it
+    is below that. Without ``floats`` there is no half precision.
 
     Members
     -------
@@ -31,63 +55,92 @@ class FloatUnpack(wiring.Component):
         FLOAT_TO_INTEGER or FLOAT_TO_FLOAT.
     pattern : In(64)
         The number, in the low bits.
-    significand : Out(64)
-        The highest bit of a subnormal number is below the top. 0 where all of it goes further down than that.
-    shift : Out(6)
-        By how much it has to go down.
-    exponent : Out(signed)
-        The stored exponent that its highest bit has in the result's format, with no bounds.
-    round, sticky : Out(1)
-        Where all of it goes further down: whether it is at least a half of the lowest bit, and whether there is more.
-    excess : Out(1)
-        It is no finite number; or it is at least 2**64, if it is to become an integer.
-    none : Out(1)
-        It is not a number.
+    unpacked : Out(UnpackedFloat)
     """
 
     instruction: In(ConversionInstruction)
     pattern: In(DOUBLE_BITS)
-    significand: Out(DOUBLE_BITS)
-    shift: Out(SHIFT_BITS)
-    exponent: Out(signed(EXPONENT_BITS))
-    round: Out(1)
-    sticky: Out(1)
-    excess: Out(1)
-    none: Out(1)
+    unpacked: Out(UnpackedFloat)
 
     def __init__(self, floats: bool) -> None:
         self._formats = formats(floats)
         super().__init__()
+        self._exponent = Signal(DOUBLE.exponent, name="stored_exponent")
+        self._fraction = Signal(DOUBLE.fraction, name="fraction")
+        """At the top."""
+        self._is_special = Signal(name="is_special")
+        """Infinite, or not a number: the exponent is all ones."""
+        self._is_subnormal = Signal(name="is_subnormal")
+        """Or zero."""
+        self._is_zero = Signal(name="is_zero")
+        """Or made so."""
+        self._least_unshifted = Signal(signed(EXPONENT_BITS), name="least_unshifted")
+        """The exponent from which on a number does not go down."""
+        self._exponent_change = Signal(signed(EXPONENT_BITS), name="exponent_change")
+        """From the source's format to the result's."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        instruction, pattern = self.instruction, self.pattern
-        to_integer = instruction.operation == ConversionOperation.FLOAT_TO_INTEGER
-        exponent, fraction, special = Signal(DOUBLE.exponent), Signal(DOUBLE.fraction), Signal()
-        # The exponent from which on it does not go down, and what the exponent changes by.
-        limit, change = Signal(signed(EXPONENT_BITS)), Signal(signed(EXPONENT_BITS))
+        self._take_apart(m)
+        self._compare_formats(m)
+        self._shift(m)
+        return m
+
+    def _to_integer(self) -> Any:
+        return self.instruction.operation == ConversionOperation.FLOAT_TO_INTEGER
+
+    def _take_apart(self, m: Module) -> None:
+        """The fields of the number, by its format."""
+        instruction = self.instruction
+        with m.Switch(instruction.size):
+            for code, form in self._formats.items():
+                fraction = form.fraction_of(self.pattern)
+                with m.Case(code):
+                    m.d.comb += self._exponent.eq(form.exponent_of(self.pattern))
+                    m.d.comb += self._fraction.eq(fraction << DOUBLE.fraction - form.fraction)
+                    m.d.comb += self._is_special.eq(self._exponent == form.special)
+        is_flushed = instruction.flush & (instruction.size == size_code(WORD_BITS))
+        m.d.comb += self._is_subnormal.eq(self._exponent == 0)
+        m.d.comb += self._is_zero.eq(self._is_subnormal & (is_flushed | (self._fraction == 0)))
+
+    def _compare_formats(self, m: Module) -> None:
+        """What only the formats of source and result decide."""
+        instruction = self.instruction
         with m.Switch(instruction.size):
             for code, form in self._formats.items():
                 with m.Case(code):
-                    m.d.comb += [
-                        exponent.eq(form.exponent_of(pattern)), special.eq(form.exponent_of(pattern).all()),
-                        fraction.eq(form.fraction_of(pattern) << DOUBLE.fraction - form.fraction),
-                        limit.eq(form.bias + DOUBLE_BITS - 1)]
-                    with m.If(~to_integer), m.Switch(instruction.to_size):
+                    m.d.comb += self._least_unshifted.eq(form.bias + DOUBLE_BITS - 1)
+                    with m.If(~self._to_integer()), m.Switch(instruction.to_size):
                         for to_code, to_form in self._formats.items():
+                            change = to_form.bias - form.bias
                             with m.Case(to_code):
-                                m.d.comb += [limit.eq(form.bias + 1 - to_form.bias),
-                                             change.eq(to_form.bias - form.bias)]
-        subnormal, more, nothing = Signal(), Signal(), Signal()
-        down, moves, below, half = Signal(signed(EXPONENT_BITS)), Signal(), Signal(), Signal()
-        flushes = instruction.flush & (instruction.size == size_code(WORD_BITS))
-        m.d.comb += [
-            subnormal.eq(exponent == 0), more.eq(fraction.any()), nothing.eq(subnormal & (flushes | ~more)),
-            down.eq(limit - exponent), moves.eq(goes_down(instruction) & (down >= 0)),
-            below.eq(moves & down[SHIFT_BITS:-1].any()), half.eq(moves & (down == DOUBLE_BITS)),
-            self.significand.eq(Mux(below | nothing, 0, Cat(
-                Const(0, DOUBLE_BITS - 1 - DOUBLE.fraction), fraction, ~subnormal))),
-            self.shift.eq(Mux(moves, down, 0)), self.exponent.eq((exponent | subnormal) + change), self.round.eq(half),
-            self.sticky.eq(below & Mux(half, more, ~nothing)),
-            self.excess.eq(special | to_integer & (down < 0)), self.none.eq(special & more)]
-        return m
+                                m.d.comb += self._least_unshifted.eq(1 - change)
+                                m.d.comb += self._exponent_change.eq(change)
+
+    def _shift(self, m: Module) -> None:
+        """How far the significand goes down, and what is left of it."""
+        unpacked: Any = self.unpacked
+        down = Signal(signed(EXPONENT_BITS))
+        is_shifted = Signal()
+        is_all_shifted_out = Signal()
+        """By its whole width, or more."""
+        m.d.comb += down.eq(self._least_unshifted - self._exponent)
+        m.d.comb += is_shifted.eq(goes_down(self.instruction) & (down >= 0))
+        m.d.comb += is_all_shifted_out.eq(is_shifted & down[SHIFT_BITS:-1].any())
+
+        unused_bits = Const(0, DOUBLE_BITS - 1 - DOUBLE.fraction)
+        with m.If(~is_all_shifted_out & ~self._is_zero):
+            m.d.comb += unpacked.significand.eq(
+                Cat(unused_bits, self._fraction, ~self._is_subnormal))
+        with m.If(is_shifted):
+            m.d.comb += unpacked.shift.eq(down)
+        m.d.comb += unpacked.exponent.eq(
+            (self._exponent | self._is_subnormal) + self._exponent_change)
+
+        # By exactly its width: the highest bit is the half, the fraction is what is more.
+        m.d.comb += unpacked.round.eq(is_shifted & (down == DOUBLE_BITS))
+        m.d.comb += unpacked.sticky.eq(is_all_shifted_out & Mux(
+            unpacked.round, self._fraction != 0, ~self._is_zero))
+        is_too_large = self._to_integer() & (down < 0)
+        m.d.comb += unpacked.overflows.eq(self._is_special | is_too_large)
+        m.d.comb += unpacked.is_nan.eq(self._is_special & (self._fraction != 0))

@@ -55,13 +55,17 @@ class AccessArbiter(Component):
     """Grants the access stage to one of three sources, and keeps the one operation that replays.
 
     An unwind that has replayed goes first, then a replay, then a request, then any other unwind. An
-    unwind without a grant replays, if the replay register is free; else it parks in the engine.
+    unwind without a grant replays, unless the engine may need the replay register in this cycle
+    (``replay_soon``): then it parks in the engine. In both cases it starts again at the committed
+    topmost token.
 
     A request waits
 
-    - while its warp is busy, and in the cycle after a request of its warp, whose state is being
-      written then: ``busy``, ``conflict``;
-    - if it is an unwind, one cycle more, since its token is not read while its warp is busy;
+    - while an operation of its warp is under way: ``busy``;
+    - in the cycle after another request of its warp was taken, since that writes its state then,
+      and while all states are swept after a reset: ``conflict``;
+    - if it is an unwind, in the cycle in which ``busy`` falls: its line's number was not yet
+      presented to the tokens on chip (``token_is_late``);
     - if it is a push, while all of its warp's lines are dirty and full: ``cache_is_full``.
 
     Members
@@ -78,7 +82,9 @@ class AccessArbiter(Component):
         unwind may have it.
     grant : Out(AccessSource)
     pending : Out(1)
-        There is a request whose warp was not busy a cycle ago.
+        There is a request, and it did not wait for its busy warp a cycle ago. An unwind that has
+        not replayed gives way to it, even if the request waits in this cycle. If the request is an
+        unwind, the line of its topmost token is read.
     replayed : Out(Event(replay))
         The replay register.
     unwind_replays : Out(1)

@@ -10,7 +10,8 @@ from rtl.isa.errors import WarpError
 from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import (
     DEPTH_BITS,
-    TRAP_FRAME,
+    FRAME_MASK_CODES,
+    FRAME_PC_CODES,
     Event,
     StackConfiguration,
     ThreadCode,
@@ -36,10 +37,6 @@ from .tokens import (
 
 __all__ = ["ChangeStage"]
 
-_CODES_BY_MASK = (ThreadCode.NONE, *(by_mask for by_mask, _ in TRAP_FRAME))
-_CODES_BY_PC = (ThreadCode.NONE, *(by_pc for _, by_pc in TRAP_FRAME))
-"""The codes that the threads of a frame's token get, by its place in the line: those in its mask,
-those in place of its pc. The TRAP token, in the lowest place, gives none."""
 _STEPS_PER_GRANULE = (CRS_GRANULE // TOKEN_BYTES) >> STEP_BITS
 assert _STEPS_PER_GRANULE == 2, "the lowest bit of a limit is half a granule"
 
@@ -111,7 +108,7 @@ class ChangeStage(Component):
         self._line_is_missing = Signal(name="line_is_missing")
         """The topmost line has room, and is not on chip."""
         self._stores = Signal(name="stores")
-        """It does, and the token is stored."""
+        """The push has room: its token is written in this cycle."""
         self._last = Signal(DEPTH_BITS, name="last")
         """Number of the topmost token behind the operation, whatever the limit."""
         self._dirty_lines = Signal(params.stack_count_bits, name="dirty_lines")
@@ -319,12 +316,14 @@ class ChangeStage(Component):
                 m.d.comb += result.may_end.eq(~is_hole)
                 m.d.comb += result.must_end.eq(~is_hole & ~is_of_thread)
                 m.d.comb += result.is_wrong.eq(~is_hole & ~is_of_thread)
-        m.d.comb += result.code_by_mask.eq(Array(_CODES_BY_MASK)[place])
-        m.d.comb += result.code_by_pc.eq(Array(_CODES_BY_PC)[place])
+        m.d.comb += result.code_by_mask.eq(Array(FRAME_MASK_CODES)[place])
+        m.d.comb += result.code_by_pc.eq(Array(FRAME_PC_CODES)[place])
 
     def _classify_threads(self, m: Module) -> None:
         """What each thread's code makes of an unwind's token, if the token's mask has the thread.
-        In a trap frame the codes are as the tokens above in the line leave them."""
+        In a trap frame the codes are as the tokens above in the line leave them. Threads leave the
+        active mask with a code to wait for a token with that role (BRK, RET and so on); a SYNC or
+        DIVERGE token has the role NONE."""
         stage = self.stage
         step = stage.step
         result = self.result
@@ -345,11 +344,10 @@ class ChangeStage(Component):
         role = result.token.role
         leaves_early = role != ThreadCode.NONE
         for thread, code in enumerate(result.codes):
-            is_dead = code.as_value().matches(ThreadCode.EXIT.value, ThreadCode.KILLED.value)
             revivable = result.revivable[thread]
             passed = result.passed[thread]
             m.d.comb += revivable.eq(
-                stage.has_token & ((code == role) | (is_restore & is_dead)))
+                stage.has_token & ((code == role) | (is_restore & code.is_dead)))
             m.d.comb += passed.eq((code == ThreadCode.NONE) & leaves_early)
             m.d.comb += result.ending[thread].eq(revivable | passed)
 

@@ -21,8 +21,10 @@ class CommitStage(Component):
     """The fourth stage, beside the result: the state that is left is written, the warp is not busy
     any more, and the engine is told what it has to do for it.
 
-    A topmost line that has room is dirty, whatever memory has behind its tokens: so an operation
-    that leaves such a line, and no line on chip, is not over. It parks until that line has come.
+    A topmost line that has room is dirty, whatever memory has behind its tokens: so it has to be on
+    chip before the next operation. If an operation leaves such a line, and no line on chip, its
+    result is out, but the warp stays busy. It parks, and its next request waits until the line has
+    come (LOAD).
 
     Members
     -------

@@ -139,9 +139,15 @@ class SpillFillEngine(Component):
                               ^                             |
                               +---- retry: a hint again <---+
 
-    A visit takes four cycles. Meanwhile pushes and unwinds go on: by them neither the line below
-    those on chip changes, nor the oldest dirty line as long as another one is dirty. If something
-    else changes, the visit is given up, and another one is made.
+    A visit takes four cycles. Meanwhile pushes and unwinds go on. By them the line below those on
+    chip does not change as long as no push drops the lowest line, so one is requested only with
+    ``fills_up_to`` lines on chip at most; nor does the oldest dirty line as long as another one is
+    dirty. If something else changes, the visit is given up, and another one is made.
+
+    Who wins: the next visit is for an arrived line, else for urgent warps, else for warps with a
+    hint, each in turn. A write-back that memory has confirmed replays before what a visit wakes.
+    Jobs: one at a time; the next one waits until all lines of the one before have left the cache,
+    or are requested.
 
     Members
     -------
@@ -310,7 +316,7 @@ class SpillFillEngine(Component):
             m.d.comb += self._must_write.eq(
                 view.has_region & (view.dirty >= spills_from(self._params)))
 
-        # As many writes may be under way as can be counted: those of all lines, or of one.
+        # The counter must have room: for the writes of all lines to drain them, for one to spill.
         most_writes = (1 << len(view.writes)) - 1
         with m.If(self._drains):
             m.d.comb += self._may_write.eq(view.writes <= most_writes - self._params.stack_lines)
@@ -436,7 +442,8 @@ class SpillFillEngine(Component):
                 m.d.comb += self._replays.eq(can_replay)
                 m.d.comb += arrived.ready.eq(can_replay)
             with m.Case(Action.INSTALL):
-                # In a cycle without a push; not if a line was begun, which may have its slot.
+                # In a cycle without a push. If a line was begun, which may have its slot, this is
+                # given up: the line stays in ``arrived``, and is decided anew.
                 with m.If(self._line_was_begun):
                     m.d.comb += self._done.eq(1)
                 with m.Elif(self.lines.install_free):

@@ -24,16 +24,16 @@ _PC_ALIGNMENT_BITS = ceil_log2(INSTRUCTION_BYTES)
 class JudgeStage(Component):
     """The third stage: whether an unwind ends with its token, and what comes of each operation.
 
-    A SYNC or DIVERGE token revives the threads of its mask that wait for nothing else; a token of
-    another kind those whose code is its kind, and it is an error if a thread of its mask has
-    synchronised past it. POP_QUAD accepts a QUAD token alone; it is an error if none of its threads
-    lives.
+    A SYNC or DIVERGE token revives the threads of its mask that have no code; a token of another
+    kind those whose code is its kind, and it is an error if a thread of its mask has no code: it
+    has synchronised past the token. POP_QUAD accepts a QUAD token alone; it is an error if none of
+    its threads lives.
 
     RESTORE ends at a TRAP token in a line's lowest place. The tokens of a line above it assign
     codes to threads that have none yet: first those in place of a pc, then those of the mask, from
-    the topmost token down. It is an error if they are not MASKS tokens, or no thread is active. Who
-    is active is not dead, but may have another code: it waits, and SAM has made it active until
-    RAM.
+    the topmost token down. It is an error if they are not MASKS tokens, or no thread is active. All
+    threads of the TRAP token's mask go on, whatever their codes. Dead ones lose the code. Those
+    with another one keep it: they wait for a token, and SAM has made them active until RAM.
 
     Members
     -------
@@ -77,9 +77,10 @@ class JudgeStage(Component):
         self._found = Signal(name="found")
         """The unwind ends with threads that go on."""
         self._ends_warp = Signal(name="ends_warp")
-        """The unwind has seen all tokens: no thread goes on."""
+        """The unwind has seen all tokens: none is left. In error, too."""
         self._is_emptied = Signal(name="is_emptied")
-        """It ends so, and not in error, but for a thread that has returned."""
+        """No token is left, and the warp ends. RET_EMPTY_STACK_ERROR is reported if a thread has
+        returned, and ends the warp all the same."""
         self._failed = Signal(name="failed")
         """The unwind ends in error: its stack is as it was before."""
 

@@ -72,7 +72,8 @@ class LineTransfer(Component):
     spilled : Out(Event(warp, done))
         A line is out (``done``), or stays, a cycle ago.
     acknowledged, write_fault : Out(Event(warp))
-        Memory has taken a line, or could not.
+        Memory has answered a write, whether or not it took the line. ``write_fault``, as well: it
+        did not. The line is lost, and counts as clean.
     arrived : Out(stream of warp, error)
         A line has come, or cannot be read.
     install, install_free : In(Event(slot)), Out(1)

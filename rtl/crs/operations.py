@@ -66,7 +66,8 @@ class StepOperation(enum.Enum, shape=5, view_class=StepOperationView):
     CALL = 5
     """A push that counts as a call; at the limit of calls an error."""
     PREPARE_CALL = 6
-    """A push that counts as a call; at the limit of calls it sets the kill bit instead."""
+    """A push that counts as a call, and clears the kill bit; at the limit of calls it pushes
+    nothing and sets the kill bit."""
     SET_POINTER = 8
     SET_BASE = 9
     WRITE_BACK = 10

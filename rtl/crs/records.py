@@ -41,8 +41,9 @@ def stack_state(params: SmParams) -> data.StructLayout:
     """What the pipeline keeps of a warp's stack.
 
     The lines on chip are the topmost ones; of those the topmost are dirty: memory does not have
-    them as they are. Both are counted as differences modulo twice the lines on chip, so that each
-    counter has one writer: the pipeline these, the spill and fill engine ``below`` and ``cleaned``.
+    them as they are. Both are counted as differences of two counters modulo twice the lines on
+    chip, so that each counter has one writer: the pipeline ``entered`` and ``dirtied``, the spill
+    and fill engine ``below`` and ``cleaned``. Only the differences have meaning.
 
     Fields
     ------
@@ -176,9 +177,11 @@ class StackStates:
     goals, origins : Words of UnwindGoal, of Origin
         What the unwind under way looks for; the stack when it began.
     below, cleaned : Words of counters
-        The spill and fill engine's, to which those of a state are differences.
+        The spill and fill engine's. Only differences have meaning: ``entered - below`` lines are
+        on chip, ``dirtied - cleaned`` of them dirty.
     acknowledged : Words of counters
-        As ``cleaned``, of the lines that memory has confirmed.
+        ``cleaned - acknowledged`` writes are under way: memory has not answered them, by taking
+        the line or by refusing it.
     filling : Words of 1 bit
         A line of the warp is on its way from memory.
     parking : Words of Parking

@@ -161,7 +161,8 @@ def changed_step(params: SmParams) -> data.StructLayout:
     revivable : 32 threads
         Goes on without a code if the token's mask has the thread; in a trap frame: is dead.
     passed : 32 threads
-        Has synchronised past the token: an error if the token's mask has the thread.
+        Has the code NONE, at a token that threads wait for by a code: an error if the token's mask
+        has the thread.
     ending : 32 threads
         Either of both.
     is_stuck : 1
@@ -266,8 +267,8 @@ def commit_flags(params: SmParams) -> data.StructLayout:
     ------
     warp
     parks, parking : 1, Parking
-        The operation is parked, and why. So is one that is over, where the topmost line has room
-        and is not on chip: for LOAD.
+        The operation is parked, and why. So is one whose result is out, where the topmost line has
+        room and is not on chip: for LOAD, and the warp stays busy until that is done.
     writes : 1
         The state is written.
     empties : 1

@@ -37,13 +37,14 @@ PLACE_BITS = (TOKENS_PER_LINE - 1).bit_length()
 """Width of a token's place in its line."""
 LAST_PLACE = TOKENS_PER_LINE - 1
 STEP_BITS = ceil_log2(TRAP_RESERVE)
-"""Limits count steps of so many tokens, as a power of two: what is kept for the trap handler, half
-a granule."""
+"""Tokens of half a granule, as a power of two: 16. Limits count half granules; the last half is
+kept for the trap handler."""
 POINTER_CALLS = 23
 """Place of the API call depth in the format of GETCRSPTR and SETCRSPTR; the kill bit is the
 highest, the depth the lowest."""
 STUCK = (ThreadCode.NONE, ThreadCode.BREAK, ThreadCode.CONTINUE, ThreadCode.LONGJMP)
-"""The codes of threads that a warp must not end without."""
+"""If a thread has one of these codes when no token is left, it waits for a token that there is not:
+the warp does not end, but has STACK_ERROR."""
 BODY_BITS = 65
 """Of a token, what lies in block RAM, and comes late: pc, mask and ``counted``."""
 
@@ -57,8 +58,8 @@ class StoredToken(data.Struct):
     """It raised the API call depth."""
     kind: TokenKind
     role: ThreadCode
-    """The code that a thread must have to go on at it: the kind, or NONE if no thread leaves early
-    to wait for it."""
+    """The code that a thread must have to go on at it: the kind, if threads leave the active mask
+    with that kind as their code (BRK, RET and so on); NONE for others, as SYNC and DIVERGE."""
 
 
 _KIND_BITS = StoredToken.as_shape().size - BODY_BITS
@@ -67,8 +68,8 @@ StoredLine = data.ArrayLayout(StoredToken, TOKENS_PER_LINE)
 
 
 def steps_on_chip(params: SmParams) -> int:
-    """Steps of the limit of a stack without a region, which has the tokens on chip alone. Less than
-    one is one; then the stack is full when its number of tokens is that of those on chip."""
+    """Half granules in the limit of a stack without a region, which has the tokens on chip alone.
+    Less than one counts as one; then the stack is full when all tokens on chip are used."""
     return max(params.stack_tokens >> STEP_BITS, 1)
 
 
@@ -130,8 +131,8 @@ class TokenStore(Component):
     an unwind and a push go before lines that move.
 
     The token in each place of a line has memories of its own, so that a line is read or written at
-    once. A line is read two cycles after it was written at the earliest; what is read in the cycle
-    in which it is written is of no use. Kinds and roles are in LUTs, the rest, which comes late in
+    once. A read of a line may be presented from the cycle after a write to it on; what a read in
+    the same cycle gives is of no use. Kinds and roles are in LUTs, the rest, which comes late in
     the cycle, is in block RAM.
 
     Members

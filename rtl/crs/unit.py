@@ -46,29 +46,44 @@ class CallReturnStack(Component):
     =======  ======================================================================
 
     Hit: an unwind that ends at the topmost token has its result three cycles after the request, two
-    more for each further token on chip. Miss: an unwind that has seen all tokens on chip parks; the
-    engine writes dirty lines to memory, reads the next line, and replays the unwind. Error: nothing
-    is written; an unwind part of which was written goes back to where it began (``origins``).
+    more for each further token on chip. Miss: an unwind that has seen all tokens on chip parks, and
+    replays when the engine has done its part. A replay starts again at the committed topmost token.
+
+    - If lines on chip are dirty, the engine writes them to memory (EVICT). The unwind replays, and
+      walks the same tokens again, of which none is dirty now.
+    - If none is dirty, the unwind leaves the lines that it has seen: its pointer is committed, but
+      provisional. The engine reads the line below (UNWIND), and the unwind replays from there. At
+      the end of each line below which none is on chip it parks again.
+
+    Error: an operation that fails changes nothing, except that a RESTORE leaves the mode of the
+    trap handler in its first step, and that a SET_POINTER without a region empties the stack. An
+    unwind whose pointer was committed on the way goes back to where it began (``origins``).
 
     Trap: a warp enters the trap handler between two operations. A SET_MODE says by ``entry``
-    whether its frame has room, and by ``holes`` how many pushes fill the topmost line; the flow
-    unit pushes those and the frame. RESTORE is an unwind that ends at the frame.
+    whether its frame has room, and by ``holes`` how many more tokens the topmost line has room for;
+    the flow unit pushes so many holes, then the frame. RESTORE is an unwind that ends at the frame.
 
     Two that come at once: see AccessArbiter for the access stage, TokenStore for tokens on chip,
-    SpillFillEngine for the next visit and for replays. A push and a commit of different warps are
+    SpillFillEngine for the next visit, replays and jobs. A push and a commit of different warps are
     written in the same cycle; of one warp there are never both.
+
+    There is one stream of requests: one that waits holds up those of all warps. It waits until its
+    warp is not busy, which may be long after the warp's last result, if the topmost line has to be
+    read behind that (LOAD); or, with all lines dirty and full, until one has left the cache. Engine
+    and memory do that without any request, so it cannot deadlock.
 
     Members
     -------
     request, configuration, killed, pushed, holes, entry, result_valid, result
         See StackPort. The configuration goes with a LAUNCH request; ``base`` of it with a SET_BASE
-        request. ``killed`` is the kill bit of the warp that requests, ``entry`` is told after a
-        SET_MODE to the trap handler. The result is there three cycles after the request, or later.
+        request. ``killed`` is the kill bit of the warp that requests. ``holes`` and ``entry`` are
+        valid in the cycle after a SET_MODE that enters the trap handler was taken. The result is
+        there three cycles after the request, or later.
     committed : Out(Event(warp, last))
         The number of the topmost token that an unwind or SET_POINTER has left, one cycle behind the
         result; all ones when the stack is empty.
     write_fault : Out(Event(warp))
-        Memory could not take a line of the warp's.
+        Memory could not take a line of the warp's: the line is lost, and counts as clean.
     events : Out(StackEvents)
     port : Out(MemoryPort)
         Tagged by warp.

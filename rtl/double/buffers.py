@@ -1,9 +1,7 @@
 """Operands and results of the instructions in the unit, by beats and by threads, in block memory.
 
-What is read in the cycle of a write to it nobody asks for.
+A word is not read in the cycle in which it is written.
 """
-
-from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, memory
@@ -14,84 +12,146 @@ from rtl.component import Component
 from rtl.isa.condition import Flags
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
+from rtl.wires import IN_BLOCKS
 
 from .instruction import WORD_BITS
 
-__all__ = ["OPERAND_WORD_BITS", "OperandBuffer", "ResultBuffer"]
+__all__ = [
+    "OPERAND_WORD_BITS",
+    "OperandBuffer",
+    "ResultBuffer",
+    "operand_read",
+    "operand_write",
+    "result_read",
+    "result_write",
+]
 
 _THREAD_BITS = ceil_log2(WARP_THREADS)
-_IN_BLOCKS: dict[str, Any] = {"ram_style": "block", "no_rw_check": 1}
+_RESULT_WORDS = 2
+_ENTRIES = 2
 OPERAND_WORD_BITS = 3
 """Width of the number of a word of a thread's operands."""
 
 
+def operand_write(params: SmParams) -> data.StructLayout:
+    """Gather to operands: a word of each thread of a beat, of the instruction in an entry."""
+    return data.StructLayout({
+        "valid": 1,
+        "entry": 1,
+        "word": OPERAND_WORD_BITS,
+        "beat": range(params.beats),
+        "values": data.ArrayLayout(WORD_BITS, params.lanes),
+    })
+
+
+def operand_read() -> data.StructLayout:
+    """Compute to operands: a word of a thread, of the instruction in an entry."""
+    return data.StructLayout({"entry": 1, "word": OPERAND_WORD_BITS, "thread": _THREAD_BITS})
+
+
+def result_write() -> data.StructLayout:
+    """Compute to results: the ``second`` word of a thread's result, or the first one, of the
+    instruction in an entry. ``zero`` and ``sign`` are those of the whole result."""
+    return data.StructLayout({
+        "valid": 1,
+        "entry": 1,
+        "second": 1,
+        "thread": _THREAD_BITS,
+        "value": WORD_BITS,
+        "zero": 1,
+        "sign": 1,
+    })
+
+
+def result_read(params: SmParams) -> data.StructLayout:
+    """Write to results: the second word of the results of a beat, or the first one."""
+    return data.StructLayout({"entry": 1, "second": 1, "beat": range(params.beats)})
+
+
 class OperandBuffer(Component):
-    """Operands of two instructions: written a word of each thread of a beat at a time, read a word of a thread.
+    """Operands of two instructions: written a word of each thread of a beat at a time, read a word
+    of a thread.
 
     Members
     -------
-    write, entry, word, beat, values : In
-    read_entry, read_word, thread : In
-    value : Out(32)
+    write : In(operand_write)
+    read, value : In(operand_read), Out(32)
         Two cycles later.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "write": In(1), "entry": In(1), "word": In(OPERAND_WORD_BITS), "beat": In(range(params.beats)),
-            "values": In(data.ArrayLayout(WORD_BITS, params.lanes)), "read_entry": In(1),
-            "read_word": In(OPERAND_WORD_BITS), "thread": In(_THREAD_BITS), "value": Out(WORD_BITS)})
+            "write": In(operand_write(params)),
+            "read": In(operand_read()),
+            "value": Out(WORD_BITS),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        inside = ceil_log2(self._params.lanes)
+        lane_bits = ceil_log2(self._params.lanes)
+        row_shape = data.ArrayLayout(WORD_BITS, self._params.lanes)
+        depth = _ENTRIES * self._params.beats << OPERAND_WORD_BITS
         m.submodules.rows = rows = memory.Memory(
-            shape=data.ArrayLayout(WORD_BITS, self._params.lanes), init=[], attrs=_IN_BLOCKS,
-            depth=1 << 1 + OPERAND_WORD_BITS + ceil_log2(self._params.beats))
-        write, read = rows.write_port(), rows.read_port(domain="comb")
-        row, lane = Signal(rows.shape), Signal(inside)
-        m.d.comb += [
-            write.en.eq(self.write), write.addr.eq(Cat(self.beat, self.word, self.entry)), write.data.eq(self.values),
-            read.addr.eq(Cat(self.thread[inside:], self.read_word, self.read_entry))]
-        m.d.sync += [row.eq(read.data), lane.eq(self.thread[:inside]), self.value.eq(pick(row, lane))]
+            shape=row_shape, depth=depth, init=[], attrs=IN_BLOCKS)
+        write = rows.write_port()
+        m.d.comb += write.en.eq(self.write.valid)
+        m.d.comb += write.addr.eq(Cat(self.write.beat, self.write.word, self.write.entry))
+        m.d.comb += write.data.eq(self.write.values)
+
+        thread = self.read.thread
+        read = rows.read_port(domain="comb")
+        row = Signal(row_shape)
+        lane = Signal(lane_bits)
+        m.d.comb += read.addr.eq(Cat(thread[lane_bits:], self.read.word, self.read.entry))
+        m.d.sync += row.eq(read.data)
+        m.d.sync += lane.eq(thread[:lane_bits])
+        m.d.sync += self.value.eq(pick(row, lane))
         return m
 
 
 class ResultBuffer(Component):
-    """Results of two instructions: written a word of a thread at a time, read a word of each thread of a beat.
+    """Results of two instructions: written a word of a thread at a time, read a word of each thread
+    of a beat.
 
     Members
     -------
-    write, entry, second, thread, value, zero, sign : In
-        The ``second`` word, or the first one. ``zero`` and ``sign`` are those of the whole result.
-    read_entry, read_second, read_beat : In
-    values, conditions : Out(array of words), Out(array of Flags)
+    write : In(result_write)
+    read, values, conditions : In(result_read), Out(array of words), Out(array of Flags)
         A cycle later. C and O are clear.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "write": In(1), "entry": In(1), "second": In(1), "thread": In(_THREAD_BITS), "value": In(WORD_BITS),
-            "zero": In(1), "sign": In(1), "read_entry": In(1), "read_second": In(1),
-            "read_beat": In(range(params.beats)),
+            "write": In(result_write()),
+            "read": In(result_read(params)),
             "values": Out(data.ArrayLayout(WORD_BITS, params.lanes)),
-            "conditions": Out(data.ArrayLayout(Flags, params.lanes))})
+            "conditions": Out(data.ArrayLayout(Flags, params.lanes)),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        inside = ceil_log2(self._params.lanes)
+        lane_bits = ceil_log2(self._params.lanes)
+        lane_of_thread = self.write.thread[:lane_bits]
+        beat_of_thread = self.write.thread[lane_bits:]
         word = data.StructLayout({"value": WORD_BITS, "zero": 1, "sign": 1})
+        depth = _ENTRIES * _RESULT_WORDS * self._params.beats
         for lane, (value, flags) in enumerate(zip(self.values, self.conditions, strict=True)):
-            m.submodules[f"lane_{lane}"] = rows = memory.Memory(
-                shape=word, depth=4 * self._params.beats, init=[], attrs=_IN_BLOCKS)
-            write, read, found = rows.write_port(), rows.read_port(domain="comb"), Signal(word)
-            m.d.comb += [
-                write.en.eq(self.write & (self.thread[:inside] == lane)), write.data.value.eq(self.value),
-                write.data.zero.eq(self.zero), write.data.sign.eq(self.sign),
-                write.addr.eq(Cat(self.thread[inside:], self.second, self.entry)),
-                read.addr.eq(Cat(self.read_beat, self.read_second, self.read_entry)), value.eq(found.value),
-                flags.zero.eq(found.zero), flags.sign.eq(found.sign)]
+            m.submodules[f"lane_{lane}"] = words = memory.Memory(
+                shape=word, depth=depth, init=[], attrs=IN_BLOCKS)
+            write = words.write_port()
+            m.d.comb += write.en.eq(self.write.valid & (lane_of_thread == lane))
+            m.d.comb += write.addr.eq(Cat(beat_of_thread, self.write.second, self.write.entry))
+            m.d.comb += write.data.value.eq(self.write.value)
+            m.d.comb += write.data.zero.eq(self.write.zero)
+            m.d.comb += write.data.sign.eq(self.write.sign)
+
+            read = words.read_port(domain="comb")
+            found = Signal(word, name=f"found_{lane}")
+            m.d.comb += read.addr.eq(Cat(self.read.beat, self.read.second, self.read.entry))
             m.d.sync += found.eq(read.data)
+            m.d.comb += value.eq(found.value)
+            m.d.comb += flags.zero.eq(found.zero)
+            m.d.comb += flags.sign.eq(found.sign)
         return m

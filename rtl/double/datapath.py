@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,17 +10,20 @@ from rtl.isa.kinds import Boolean, FloatRounding
 
 from .instruction import DOUBLE_BITS, WORD_BITS, DoubleInstruction, DoubleOperation
 from .product import PRODUCT_BITS, PRODUCT_CYCLES, SIGNIFICAND_BITS, SignificandProduct
-from .shifts import ALIGN_STAGES, DISTANCE_BITS, NORMAL_STAGES, Align, Normalize
+from .shifts import ALIGN_STAGES, DISTANCE_BITS, NORMAL_STAGES, Align, Normalize, saturated
 
 __all__ = ["DATAPATH_CYCLES", "THREAD_CYCLES", "DoubleDatapath"]
 
 THREAD_CYCLES = 8
 """From one thread to the next."""
-_FRACTION, _EXPONENT = 52, 11
-_BIAS, _SPECIAL = (1 << _EXPONENT - 1) - 1, (1 << _EXPONENT) - 1
+_FRACTION = 52
+_EXPONENT = 11
+_BIAS = (1 << _EXPONENT - 1) - 1
+_SPECIAL = (1 << _EXPONENT) - 1
+"""The exponent of infinities and NaNs."""
 _BELOW = 4
-"""Places below a product's last one: what is shifted out of them counts for rounding alone, even where a sum
-cancels."""
+"""Places below a product's last one: what is shifted out of them counts for rounding alone, even
+where a sum cancels."""
 _POINT = _BELOW + PRODUCT_BITS - 2
 """The place of 1."""
 _ABOVE = 2
@@ -30,8 +33,10 @@ _POWER_BITS = _EXPONENT + 2
 _NO_PRODUCT = -(1 << _EXPONENT)
 """The exponent of a product that is 0: below all others."""
 _NAN = _SPECIAL << 1 | 1
-"""The upper bits of what is not a number."""
+"""The upper bits of the NaN that is a result."""
+_ONE = _BIAS << _FRACTION
 _FLOAT_ONE = 0x3F80_0000
+_ALL_ONES = (1 << WORD_BITS) - 1
 
 # Cycles from a thread's ``start`` to the one in which something is there.
 _CHOSEN_AT = 3
@@ -47,45 +52,70 @@ assert _ROUNDED_AT < _MAGNITUDE_AT + THREAD_CYCLES
 
 
 class _Number(data.Struct):
-    """A number that is not special: a subnormal one, or zero, has the exponent of the smallest normal ones."""
+    """A number that is finite: a subnormal one, or zero, has the exponent of the smallest normal
+    ones."""
 
     significand: unsigned(SIGNIFICAND_BITS)
     exponent: unsigned(_EXPONENT)
-    negative: unsigned(1)
-    empty: unsigned(1)
-    """It is zero."""
+    is_negative: unsigned(1)
+    is_zero: unsigned(1)
 
 
 class _Outcome(data.Struct):
-    """What is known of a result without its magnitude: it is none, or infinite; predicates p and q."""
+    """What is known of a result without its magnitude: whether it is a NaN or infinite; predicates
+    p and q."""
 
-    none: unsigned(1)
-    infinite: unsigned(1)
-    negative: unsigned(1)
+    is_nan: unsigned(1)
+    is_infinite: unsigned(1)
+    is_negative: unsigned(1)
     """Of an infinity."""
     p: unsigned(1)
     q: unsigned(1)
 
 
 class _Chosen(data.Struct):
-    """A product x * y and what is added to it, z; ``alone``: nothing is."""
+    """Choice to terms: a product x * y, and what is added to it, z."""
 
     x: _Number
     y: _Number
     z: _Number
-    alone: unsigned(1)
+    is_product_only: unsigned(1)
+    """Nothing is added."""
     outcome: _Outcome
 
 
 class _Sum(data.Struct):
-    """What goes with two terms: the greater exponent, the sign of its term, whether they are subtracted."""
+    """What is known beside two terms, and beside their sum."""
 
     power: signed(_POWER_BITS)
-    negative: unsigned(1)
+    """The greater exponent."""
+    is_negative: unsigned(1)
+    """The sign of its term; then of the sum."""
     subtracts: unsigned(1)
-    lost: unsigned(1)
-    """Something was shifted out of the smaller one."""
+    """The terms have different signs."""
+    is_inexact: unsigned(1)
+    """Of the sum: a 1 was shifted out of the term of the lesser exponent."""
     outcome: _Outcome
+
+
+class _Terms(data.Struct):
+    """Terms to sum: that of the greater exponent, and the other one with the distance by which it
+    is to be shifted."""
+
+    large: unsigned(_WIDTH)
+    small: unsigned(_WIDTH)
+    distance: unsigned(DISTANCE_BITS)
+    beside: _Sum
+
+
+class _Rounded(data.Struct):
+    """Rounding to result: the number rounded, as if its exponent had no bounds."""
+
+    packed: unsigned(_FRACTION + _POWER_BITS)
+    """Fraction and exponent."""
+    is_negative: unsigned(1)
+    overflows_to_infinity: unsigned(1)
+    """If its exponent is too great; else to the largest number."""
 
 
 class DoubleDatapath(wiring.Component):
@@ -93,12 +123,13 @@ class DoubleDatapath(wiring.Component):
 
     ::
 
-        start -> signs -> comparison -> choice -> product (6 cycles) -> terms -> align (4) -> sum (2) -> normalize (4)
-              -> round -> result
+        start -> signs -> comparison -> choice -> product (6 cycles) -> terms -> align (4)
+              -> sum (2) -> normalize (4) -> round -> result
 
-    The term of the greater exponent stays, the other one is shifted to the right. As zeros and subnormal numbers have
-    the exponent of the smallest normal ones, no sum has a lesser one, and subnormal results are nothing special. What
-    stands beside a number on its way is kept until that of the next thread comes.
+    The term of the greater exponent stays, the other one is shifted to the right. As zeros and
+    subnormal numbers have the exponent of the smallest normal ones, no sum has a lesser one, and
+    subnormal results are nothing special. What is known beside a number on its way is kept until
+    that of the next thread arrives.
 
     Members
     -------
@@ -107,8 +138,8 @@ class DoubleDatapath(wiring.Component):
     start, a, b, c, predicate : In
         A thread, every THREAD_CYCLES cycles at most.
     done, result : Out(1), Out(64)
-        DATAPATH_CYCLES later; the result stays until the next one. Predicates are the lowest bits of its words; a
-        result of one word is there twice.
+        DATAPATH_CYCLES later; the result stays until the next one. Predicates are the lowest bits
+        of its words; a result of one word is there twice.
     """
 
     instruction: In(DoubleInstruction)
@@ -120,166 +151,310 @@ class DoubleDatapath(wiring.Component):
     done: Out(1)
     result: Out(DOUBLE_BITS)
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._cycles = Signal(DATAPATH_CYCLES + 1, name="cycles")
+        """A bit for each cycle since a thread's ``start``."""
+        self._a = Signal(DOUBLE_BITS, name="signed_a")
+        self._b = Signal(DOUBLE_BITS, name="signed_b")
+        self._c = Signal(DOUBLE_BITS, name="signed_c")
+        self._predicate = Signal(name="thread_predicate")
+        self._holds = Signal(name="holds")
+        """The relation of a and b is the instruction's."""
+        self._takes_a = Signal(name="takes_a")
+        """DMNMX: a is the result, not b."""
+        self._x = Signal(DOUBLE_BITS, name="x")
+        self._y = Signal(DOUBLE_BITS, name="y")
+        self._z = Signal(DOUBLE_BITS, name="z")
+        self._chosen: Any = Signal(_Chosen, name="chosen")
+        self._product = SignificandProduct()
+        self._terms: Any = Signal(_Terms, name="terms")
+        self._magnitude = Signal(_WIDTH, name="magnitude")
+        self._sum: Any = Signal(_Sum, name="sum")
+        self._normalize = Normalize(_WIDTH)
+        self._rounded: Any = Signal(_Rounded, name="rounded")
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        chosen: Any = Signal(_Chosen)
-        first, second, distance, terms = (
-            Signal(_WIDTH, name="first"), Signal(_WIDTH, name="second"), Signal(DISTANCE_BITS), Signal(_Sum))
-        magnitude, total, past = Signal(_WIDTH), Signal(_Sum), Signal(DATAPATH_CYCLES + 1)
-        m.d.comb += past[0].eq(self.start)
-        m.d.sync += past[1:].eq(past)
-        self._choose(m, past, chosen)
-        self._multiply(m, past, chosen, (first, second, distance, terms))
-        self._add(m, past, (first, second, distance, terms), magnitude, total)
-        self._round(m, past, magnitude, total)
-        m.d.comb += self.done.eq(past[DATAPATH_CYCLES])
+        m.d.comb += self._cycles[0].eq(self.start)
+        m.d.sync += self._cycles[1:].eq(self._cycles)
+        m.d.comb += self.done.eq(self._at(DATAPATH_CYCLES))
+        too_early = self.start & self._cycles[1:THREAD_CYCLES].any()
+        m.d.sync += Assert(~too_early, "a thread begins before the one before has left its place")
+        self._apply_signs(m)
+        self._compare(m)
+        self._select_operands(m)
+        self._choose(m)
+        self._multiply(m)
+        self._order_terms(m)
+        self._add(m)
+        self._round(m)
+        self._give_result(m)
         return m
 
-    def _choose(self, m: Module, past: Signal, chosen: Any) -> None:
-        """Signs, the comparison, and the operands of the product and the sum."""
-        instruction, operation = self.instruction, self.instruction.operation
-        a, b, c = (Signal(DOUBLE_BITS, name=name) for name in "abc")
-        predicate = Signal()
-        with m.If(past[0]):
-            m.d.sync += [
-                a.eq(_signed(self.a, instruction.negate_a, instruction.absolute_a)),
-                b.eq(_signed(self.b, instruction.negate_b, instruction.absolute_b)),
-                c.eq(_signed(self.c, instruction.negate_c, Const(0, 1))), predicate.eq(self.predicate)]
+    def _at(self, cycle: int) -> Value:
+        """Whether a thread has had its ``start`` so many cycles ago."""
+        return self._cycles[cycle]
 
-        # How a and b relate. Where one is chosen -0 comes before +0.
-        below, equal, holds, takes_a = Signal(), Signal(), Signal(), Signal()
-        none_a, none_b = _is_none(a), _is_none(b)
-        m.d.comb += [
-            equal.eq((a == b) | ~(a[:-1] | b[:-1]).any()),
-            below.eq(Mux(a[-1] == b[-1], (a[:-1] < b[:-1]) ^ (a[-1] & (a != b)), a[-1]))]
-        m.d.sync += [
-            holds.eq(Mux(none_a | none_b, instruction.compare[3], Mux(equal, instruction.compare[1], Mux(
-                below, instruction.compare[0], instruction.compare[2])))),
-            takes_a.eq(~none_a & (none_b | (below == predicate)))]
+    def _apply_signs(self, m: Module) -> None:
+        """The operands with the signs that the instruction gives them."""
+        instruction = self.instruction
+        with m.If(self._at(0)):
+            m.d.sync += self._a.eq(_signed(self.a, instruction.negate_a, instruction.absolute_a))
+            m.d.sync += self._b.eq(_signed(self.b, instruction.negate_b, instruction.absolute_b))
+            m.d.sync += self._c.eq(_signed(self.c, instruction.negate_c, Const(0, 1)))
+            m.d.sync += self._predicate.eq(self.predicate)
 
-        one, x, y, z = Const(_BIAS << _FRACTION, DOUBLE_BITS), *(Signal(DOUBLE_BITS, name=name) for name in "xyz")
-        fuses, adds = operation == DoubleOperation.FUSED, operation == DoubleOperation.ADD
-        m.d.comb += [
-            x.eq(Mux((operation == DoubleOperation.CHOOSE) & ~takes_a, b, a)),
-            y.eq(Mux(fuses | (operation == DoubleOperation.MULTIPLY), b, one)), z.eq(Mux(adds, b, Mux(fuses, c, 0)))]
-        negative, alone, outcome = x[-1] ^ y[-1], ~(fuses | adds), chosen.outcome
-        large, infinite, no_product = _is_special(x) | _is_special(y), Signal(), Signal()
-        m.d.comb += [no_product.eq(~(x[:-1].any() & y[:-1].any())), infinite.eq(large & ~no_product)]
-        with m.If(past[_CHOSEN_AT - 1]):
-            m.d.sync += [
-                *(statement for number, word in ((chosen.x, x), (chosen.y, y), (chosen.z, z))
-                  for statement in _unpacked(number, word)),
-                chosen.alone.eq(alone),
-                outcome.none.eq(_is_none(x) | _is_none(y) | _is_none(z) | (large & no_product)
-                                | (infinite & _is_special(z) & (negative ^ z[-1]))),
-                outcome.infinite.eq(infinite | _is_special(z)), outcome.negative.eq(Mux(infinite, negative, z[-1])),
-                outcome.p.eq(_combined(instruction.combine, holds, predicate)),
-                outcome.q.eq(_combined(instruction.combine, ~holds, predicate))]
+    def _compare(self, m: Module) -> None:
+        """How a and b relate. Where one of them is chosen -0 comes before +0."""
+        a = self._a
+        b = self._b
+        compare = self.instruction.compare
+        magnitude_a = a[:-1]
+        magnitude_b = b[:-1]
+        is_equal = Signal()
+        is_less = Signal()
+        both_are_zero = ~(magnitude_a | magnitude_b).any()
+        m.d.comb += is_equal.eq((a == b) | both_are_zero)
+        with m.If(a[-1] == b[-1]):
+            are_negative_and_differ = a[-1] & (a != b)
+            m.d.comb += is_less.eq((magnitude_a < magnitude_b) ^ are_negative_and_differ)
+        with m.Else():
+            m.d.comb += is_less.eq(a[-1])
 
-    def _multiply(self, m: Module, past: Signal, chosen: Any, terms: tuple[Any, ...]) -> None:
-        """The product; and while it is made, which of the two terms is shifted how far."""
-        m.submodules.product = product = SignificandProduct()
-        first, second, distance, beside = terms
-        x, y, z = chosen.x, chosen.y, chosen.z
-        m.d.comb += [product.start.eq(past[_CHOSEN_AT]), product.a.eq(x.significand), product.b.eq(y.significand)]
+        with m.If(_is_nan(a) | _is_nan(b)):
+            m.d.sync += self._holds.eq(compare[3])
+        with m.Elif(is_equal):
+            m.d.sync += self._holds.eq(compare[1])
+        with m.Elif(is_less):
+            m.d.sync += self._holds.eq(compare[0])
+        with m.Else():
+            m.d.sync += self._holds.eq(compare[2])
+
+        with m.If(_is_nan(a)):
+            m.d.sync += self._takes_a.eq(0)
+        with m.Elif(_is_nan(b)):
+            m.d.sync += self._takes_a.eq(1)
+        with m.Else():
+            m.d.sync += self._takes_a.eq(is_less == self._predicate)
+
+    def _select_operands(self, m: Module) -> None:
+        """What is multiplied and added: x * y + z."""
+        operation = self.instruction.operation
+        m.d.comb += self._x.eq(self._a)
+        m.d.comb += self._y.eq(_ONE)
+        with m.If((operation == DoubleOperation.CHOOSE) & ~self._takes_a):
+            m.d.comb += self._x.eq(self._b)
+        with m.Switch(operation):
+            with m.Case(DoubleOperation.ADD):
+                m.d.comb += self._z.eq(self._b)
+            with m.Case(DoubleOperation.MULTIPLY):
+                m.d.comb += self._y.eq(self._b)
+            with m.Case(DoubleOperation.FUSED):
+                m.d.comb += self._y.eq(self._b)
+                m.d.comb += self._z.eq(self._c)
+
+    def _choose(self, m: Module) -> None:
+        """The operands as numbers, and what is known of the result by them."""
+        operation = self.instruction.operation
+        combine = self.instruction.combine
+        x = self._x
+        y = self._y
+        z = self._z
+        chosen = self._chosen
+        outcome = chosen.outcome
+        adds = (operation == DoubleOperation.FUSED) | (operation == DoubleOperation.ADD)
+        is_zero = Signal()
+        is_infinite = Signal()
+        has_special = _is_special(x) | _is_special(y)
+        is_negative = x[-1] ^ y[-1]
+        m.d.comb += is_zero.eq(~(x[:-1].any() & y[:-1].any()))
+        m.d.comb += is_infinite.eq(has_special & ~is_zero)
+        zero_times_infinity = has_special & is_zero
+        infinities_cancel = is_infinite & _is_special(z) & (is_negative ^ z[-1])
+        has_nan = _is_nan(x) | _is_nan(y) | _is_nan(z)
+        with m.If(self._at(_CHOSEN_AT - 1)):
+            _unpack(m, chosen.x, x)
+            _unpack(m, chosen.y, y)
+            _unpack(m, chosen.z, z)
+            m.d.sync += chosen.is_product_only.eq(~adds)
+            m.d.sync += outcome.is_nan.eq(has_nan | zero_times_infinity | infinities_cancel)
+            m.d.sync += outcome.is_infinite.eq(is_infinite | _is_special(z))
+            m.d.sync += outcome.is_negative.eq(Mux(is_infinite, is_negative, z[-1]))
+            m.d.sync += outcome.p.eq(_combined(combine, self._holds, self._predicate))
+            m.d.sync += outcome.q.eq(_combined(combine, ~self._holds, self._predicate))
+
+    def _multiply(self, m: Module) -> None:
+        """The product of the significands."""
+        m.submodules.product = product = self._product
+        m.d.comb += product.start.eq(self._at(_CHOSEN_AT))
+        m.d.comb += product.a.eq(self._chosen.x.significand)
+        m.d.comb += product.b.eq(self._chosen.y.significand)
+
+    def _order_terms(self, m: Module) -> None:
+        """While the product is made: which of the two terms is shifted, and how far. The product of
+        a zero counts as the lesser term; if nothing is added to it, its sign stays."""
+        x = self._chosen.x
+        y = self._chosen.y
+        z = self._chosen.z
+        terms = self._terms
+        beside = terms.beside
         shape = signed(_POWER_BITS)
-        power, more, less = Signal(shape), Signal(shape), Signal(shape)
-        nothing, negative, added = Signal(), Signal(), Signal()
-        m.d.comb += [nothing.eq(x.empty | y.empty), negative.eq(x.negative ^ y.negative),
-                     added.eq(Mux(chosen.alone | (z.empty & ~nothing), negative, z.negative))]
-        m.d.sync += [
-            power.eq(Mux(nothing, _NO_PRODUCT, x.exponent + y.exponent - _BIAS)), more.eq(power - z.exponent),
-            less.eq(z.exponent - power)]
-        far, swaps = Mux(more[-1], less, more), more[-1]
-        placed, addend = Cat(Const(0, _BELOW), product.product), Cat(Const(0, _POINT - _FRACTION), z.significand)
-        with m.If(past[_PRODUCT_AT]):
-            m.d.sync += [
-                first.eq(Mux(swaps, addend, placed)), second.eq(Mux(swaps, placed, addend)),
-                distance.eq(far[:DISTANCE_BITS] | far[DISTANCE_BITS:].any().replicate(DISTANCE_BITS)),
-                beside.power.eq(Mux(swaps, z.exponent, power)), beside.negative.eq(Mux(swaps, added, negative)),
-                beside.subtracts.eq(negative ^ added), beside.outcome.eq(chosen.outcome)]
+        power = Signal(shape)
+        power_less_z = Signal(shape)
+        z_less_power = Signal(shape)
+        is_zero = x.is_zero | y.is_zero
+        m.d.sync += power.eq(Mux(is_zero, _NO_PRODUCT, x.exponent + y.exponent - _BIAS))
+        m.d.sync += power_less_z.eq(power - z.exponent)
+        m.d.sync += z_less_power.eq(z.exponent - power)
 
-    def _add(self, m: Module, past: Signal, terms: tuple[Any, ...], magnitude: Signal, total: Any) -> None:
-        """The sum of the terms, or the amount of their difference: two less one and less what was lost."""
-        m.submodules.align = align = Align(_WIDTH)
-        first, second, distance, beside = terms
-        added, lost, turns = Signal(_WIDTH + 1), Signal(), Signal()
-        m.d.comb += [align.value.eq(second), align.distance.eq(distance), turns.eq(beside.subtracts & ~added[-1])]
-        m.d.sync += [
-            added.eq(first + (align.shifted ^ beside.subtracts.replicate(_WIDTH))), lost.eq(align.lost),
-            magnitude.eq((added[:-1] ^ turns.replicate(_WIDTH)) + (beside.subtracts & added[-1] & ~lost))]
-        with m.If(past[_SUM_AT]):
-            m.d.sync += [total.eq(beside), total.negative.eq(beside.negative ^ turns), total.lost.eq(lost)]
+        product_is_negative = Signal()
+        z_is_negative = Signal()
+        adds_nothing = self._chosen.is_product_only | (z.is_zero & ~is_zero)
+        m.d.comb += product_is_negative.eq(x.is_negative ^ y.is_negative)
+        m.d.comb += z_is_negative.eq(Mux(adds_nothing, product_is_negative, z.is_negative))
 
-    def _round(self, m: Module, past: Signal, magnitude: Signal, total: Any) -> None:
-        """The result in its format."""
-        m.submodules.normalize = normalize = Normalize(_WIDTH)
-        instruction, operation, outcome = self.instruction, self.instruction.operation, total.outcome
-        most = total.power + (_ABOVE - 1)
-        m.d.comb += [
-            normalize.value.eq(magnitude),
-            normalize.most.eq(most[:DISTANCE_BITS] | most[DISTANCE_BITS:].any().replicate(DISTANCE_BITS))]
-        number = normalize.shifted
-        leads, fraction, half, rest = (
-            number[-1], number[-SIGNIFICAND_BITS:-1], number[-SIGNIFICAND_BITS - 1],
-            number[:-SIGNIFICAND_BITS - 1].any() | total.lost)
-        zero = ~(leads | fraction.any() | half | rest)
-        negative = Mux(zero & total.subtracts, instruction.round == FloatRounding.RM, total.negative)
-        up, outwards = Signal(), Signal()
-        with m.Switch(instruction.round):
-            with m.Case(FloatRounding.RN):
-                m.d.comb += [outwards.eq(1), up.eq(half & (rest | fraction[0]))]
-            with m.Case(FloatRounding.RM):
-                m.d.comb += [outwards.eq(negative), up.eq(negative & (half | rest))]
-            with m.Case(FloatRounding.RP):
-                m.d.comb += [outwards.eq(~negative), up.eq(~negative & (half | rest))]
-        packed, sign, away = Signal(_FRACTION + _POWER_BITS), Signal(), Signal()
-        exponent = Mux(leads, (total.power + _ABOVE - normalize.distance)[:_POWER_BITS], 0)
-        m.d.sync += [packed.eq(Cat(fraction, exponent) + up), sign.eq(negative), away.eq(outwards)]
-
-        top = packed[_FRACTION:]
-        word, bits = Signal(WORD_BITS), DOUBLE_BITS - 1
-        infinity, largest = Const(_SPECIAL << _FRACTION, bits), Const((_SPECIAL << _FRACTION) - 1, bits)
-        with m.If(outcome.p):
-            m.d.comb += word.eq(Mux(instruction.one, _FLOAT_ONE, (1 << WORD_BITS) - 1))
-        with m.If(past[_ROUNDED_AT]):
-            with m.If(operation == DoubleOperation.TEST):
-                m.d.sync += self.result.eq(Cat(outcome.p, Const(0, WORD_BITS - 1), outcome.q))
-            with m.Elif(operation == DoubleOperation.TEST_TO_REGISTER):
-                m.d.sync += self.result.eq(Cat(word, word))
-            with m.Elif(outcome.none):
-                m.d.sync += self.result.eq(_NAN << _FRACTION - 1)
-            with m.Elif(outcome.infinite):
-                m.d.sync += self.result.eq(Cat(infinity, outcome.negative))
-            with m.Elif(top[_EXPONENT:].any() | top[:_EXPONENT].all()):
-                m.d.sync += self.result.eq(Cat(Mux(away, infinity, largest), sign))
+        product = Cat(Const(0, _BELOW), self._product.product)
+        addend = Cat(Const(0, _POINT - _FRACTION), z.significand)
+        with m.If(self._at(_PRODUCT_AT)):
+            m.d.sync += beside.subtracts.eq(product_is_negative ^ z_is_negative)
+            m.d.sync += beside.outcome.eq(self._chosen.outcome)
+            with m.If(power_less_z[-1]):
+                m.d.sync += terms.large.eq(addend)
+                m.d.sync += terms.small.eq(product)
+                m.d.sync += terms.distance.eq(saturated(z_less_power))
+                m.d.sync += beside.power.eq(z.exponent)
+                m.d.sync += beside.is_negative.eq(z_is_negative)
             with m.Else():
-                m.d.sync += self.result.eq(Cat(packed[:bits], sign))
+                m.d.sync += terms.large.eq(product)
+                m.d.sync += terms.small.eq(addend)
+                m.d.sync += terms.distance.eq(saturated(power_less_z))
+                m.d.sync += beside.power.eq(power)
+                m.d.sync += beside.is_negative.eq(product_is_negative)
+
+    def _add(self, m: Module) -> None:
+        """The sum of the terms, or the amount of their difference.
+
+        A difference is large + ~small, which is one less than large - small. If that has no carry,
+        it is negative, or 0 less one: its amount is its complement, small - large. Else one is
+        added, but not if bits of the smaller term were lost: it was more than what is subtracted.
+        """
+        m.submodules.align = align = Align(_WIDTH)
+        terms = self._terms
+        subtracts = terms.beside.subtracts
+        added = Signal(_WIDTH + 1)
+        lost = Signal()
+        is_complemented = Signal()
+        m.d.comb += align.value.eq(terms.small)
+        m.d.comb += align.distance.eq(terms.distance)
+        m.d.sync += added.eq(terms.large + (align.shifted ^ subtracts.replicate(_WIDTH)))
+        m.d.sync += lost.eq(align.lost)
+        m.d.comb += is_complemented.eq(subtracts & ~added[-1])
+        adds_one = subtracts & added[-1] & ~lost
+        m.d.sync += self._magnitude.eq(
+            (added[:-1] ^ is_complemented.replicate(_WIDTH)) + adds_one)
+        with m.If(self._at(_SUM_AT)):
+            m.d.sync += self._sum.eq(terms.beside)
+            m.d.sync += self._sum.is_negative.eq(terms.beside.is_negative ^ is_complemented)
+            m.d.sync += self._sum.is_inexact.eq(lost)
+
+    def _round(self, m: Module) -> None:
+        """The sum, normalized as far as its exponent allows, rounded to the places of a fraction. A
+        carry out of the fraction goes to the exponent."""
+        m.submodules.normalize = normalize = self._normalize
+        total = self._sum
+        rounding = self.instruction.round
+        m.d.comb += normalize.value.eq(self._magnitude)
+        m.d.comb += normalize.most.eq(saturated(total.power + (_ABOVE - 1)))
+
+        number = normalize.shifted
+        is_normal = number[-1]
+        fraction = number[-SIGNIFICAND_BITS:-1]
+        half = number[-SIGNIFICAND_BITS - 1]
+        is_more = number[:-SIGNIFICAND_BITS - 1].any() | total.is_inexact
+        is_zero = ~(is_normal | fraction.any() | half | is_more)
+        is_negative = Signal()
+        with m.If(is_zero & total.subtracts):
+            m.d.comb += is_negative.eq(rounding == FloatRounding.RM)
+        with m.Else():
+            m.d.comb += is_negative.eq(total.is_negative)
+
+        rounds_up = Signal()
+        to_infinity = Signal()
+        with m.Switch(rounding):
+            with m.Case(FloatRounding.RN):
+                m.d.comb += to_infinity.eq(1)
+                m.d.comb += rounds_up.eq(half & (is_more | fraction[0]))
+            with m.Case(FloatRounding.RM):
+                m.d.comb += to_infinity.eq(is_negative)
+                m.d.comb += rounds_up.eq(is_negative & (half | is_more))
+            with m.Case(FloatRounding.RP):
+                m.d.comb += to_infinity.eq(~is_negative)
+                m.d.comb += rounds_up.eq(~is_negative & (half | is_more))
+
+        power = (total.power + _ABOVE - normalize.distance)[:_POWER_BITS]
+        exponent = Mux(is_normal, power, 0)
+        m.d.sync += self._rounded.packed.eq(Cat(fraction, exponent) + rounds_up)
+        m.d.sync += self._rounded.is_negative.eq(is_negative)
+        m.d.sync += self._rounded.overflows_to_infinity.eq(to_infinity)
+
+    def _give_result(self, m: Module) -> None:
+        """The result in its format."""
+        rounded = self._rounded
+        outcome = self._sum.outcome
+        operation = self.instruction.operation
+        magnitude_bits = DOUBLE_BITS - 1
+        infinity = Const(_SPECIAL << _FRACTION, magnitude_bits)
+        largest = Const((_SPECIAL << _FRACTION) - 1, magnitude_bits)
+        exponent = rounded.packed[_FRACTION:]
+        overflows = exponent[_EXPONENT:].any() | exponent[:_EXPONENT].all()
+        word = Signal(WORD_BITS)
+        with m.If(outcome.p):
+            m.d.comb += word.eq(Mux(self.instruction.one, _FLOAT_ONE, _ALL_ONES))
+
+        result = Signal(DOUBLE_BITS, name="next_result")
+        with m.If(operation == DoubleOperation.TEST):
+            m.d.comb += result.eq(Cat(outcome.p, Const(0, WORD_BITS - 1), outcome.q))
+        with m.Elif(operation == DoubleOperation.TEST_TO_REGISTER):
+            m.d.comb += result.eq(Cat(word, word))
+        with m.Elif(outcome.is_nan):
+            m.d.comb += result.eq(_NAN << _FRACTION - 1)
+        with m.Elif(outcome.is_infinite):
+            m.d.comb += result.eq(Cat(infinity, outcome.is_negative))
+        with m.Elif(overflows):
+            magnitude = Mux(rounded.overflows_to_infinity, infinity, largest)
+            m.d.comb += result.eq(Cat(magnitude, rounded.is_negative))
+        with m.Else():
+            m.d.comb += result.eq(Cat(rounded.packed[:magnitude_bits], rounded.is_negative))
+        with m.If(self._at(_ROUNDED_AT)):
+            m.d.sync += self.result.eq(result)
 
 
 def _signed(word: Value, negate: Value, absolute: Value) -> Value:
-    """An operand with its sign as the instruction wants it."""
+    """An operand with the sign that an instruction gives it."""
     return Cat(word[:-1], (word[-1] & ~absolute) ^ negate)
 
 
 def _is_special(word: Value) -> Value:
-    """No finite number."""
+    """An infinity or a NaN."""
     return word[_FRACTION:-1].all()
 
 
-def _is_none(word: Value) -> Value:
-    """No number."""
+def _is_nan(word: Value) -> Value:
     return _is_special(word) & word[:_FRACTION].any()
 
 
-def _unpacked(number: Any, word: Value) -> tuple[Any, ...]:
-    """A word as a number."""
-    normal = word[_FRACTION:-1].any()
-    return (number.significand.eq(Cat(word[:_FRACTION], normal)), number.negative.eq(word[-1]),
-            number.exponent.eq(word[_FRACTION:-1] | ~normal), number.empty.eq(~word[:-1].any()))
+def _unpack(m: Module, number: Any, word: Value) -> None:
+    """Sets the fields of a _Number, of which ``word`` is the format."""
+    is_normal = word[_FRACTION:-1].any()
+    m.d.sync += number.significand.eq(Cat(word[:_FRACTION], is_normal))
+    m.d.sync += number.exponent.eq(word[_FRACTION:-1] | ~is_normal)
+    m.d.sync += number.is_negative.eq(word[-1])
+    m.d.sync += number.is_zero.eq(~word[:-1].any())
 
 
 def _combined(combine: Any, holds: Value, predicate: Value) -> Value:
-    """A relation joined with a predicate."""
-    return Mux(combine == Boolean.AND, holds & predicate, Mux(
-        combine == Boolean.OR, holds | predicate, holds ^ predicate))
+    """A relation combined with a predicate."""
+    is_and = combine == Boolean.AND
+    is_or = combine == Boolean.OR
+    return Mux(is_and, holds & predicate, Mux(is_or, holds | predicate, holds ^ predicate))

@@ -7,7 +7,17 @@ from rtl.isa.kinds import Boolean, FloatRounding
 from rtl.layouts import SERIAL_BITS
 from rtl.params import WARP_THREADS, SmParams
 
-__all__ = ["DOUBLE_BITS", "WORD_BITS", "DoubleInstruction", "DoubleOperation", "Uniform", "double_entry"]
+__all__ = [
+    "DOUBLE_BITS",
+    "WORD_BITS",
+    "DecodedDouble",
+    "DoubleInstruction",
+    "DoubleOperation",
+    "Uniform",
+    "computed_instruction",
+    "double_entry",
+    "gathered_instruction",
+]
 
 DOUBLE_BITS = 64
 WORD_BITS = 32
@@ -36,9 +46,9 @@ class Uniform(enum.Enum, shape=2):
     NONE = 0
     """All operands are in registers."""
     IMMEDIATE = 1
-    """The word at hand is its upper one, its lower one is 0."""
+    """The word in the instruction is its upper one, its lower one is 0."""
     CONSTANT = 2
-    """The word at hand is its lower one, its upper one is asked for."""
+    """The word that was dispatched is its lower one; the unit requests its upper one."""
 
 
 class DoubleInstruction(data.Struct):
@@ -52,22 +62,72 @@ class DoubleInstruction(data.Struct):
     negate_c: unsigned(1)
     round: FloatRounding
     compare: unsigned(4)
-    """The outcomes for which a relation holds: less, equal, greater, none of them."""
+    """The outcomes for which a relation holds: less, equal, greater, unordered."""
     combine: Boolean
     one: unsigned(1)
     """DSET gives 1.0 where it holds, not all ones."""
 
 
-def double_entry(params: SmParams) -> data.StructLayout:
-    """An instruction that waits for the unit.
+class DecodedDouble(data.Struct):
+    """What the word of an instruction says."""
 
-    ``threads`` execute it, and ``predicates`` are its predicate operand. ``registers`` hold a, b and c, RZ where there
-    is none; but for one that is ``uniform``, which is c if ``uniform_c``, else b: it begins with ``operand``, and its
-    upper word is at ``address`` of ``bank``. The result goes to ``destination``, or to predicates ``p`` and ``q``; and
-    to CC, if ``conditional``.
+    instruction: DoubleInstruction
+    registers: data.ArrayLayout(8, 3)
+    """Of a, b and c; RZ where there is none, or where it is uniform."""
+    uniform: Uniform
+    """Where the operand comes from that is the same in all threads."""
+    uniform_c: unsigned(1)
+    """That is c; else it is b."""
+    operand: unsigned(WORD_BITS)
+    """One word of it."""
+    bank: unsigned(5)
+    """Where its other word is, if it is a constant."""
+    address: unsigned(17)
+    """In bytes."""
+    destination: unsigned(8)
+    """RZ if there is none."""
+    p: unsigned(3)
+    q: unsigned(3)
+    """Predicates that are written; PT if there are none."""
+    conditional: unsigned(1)
+    """CC is written."""
+
+
+def double_entry(params: SmParams) -> data.StructLayout:
+    """An instruction of the unit.
+
+    Fields
+    ------
+    warp, serial
+    threads : 32
+        They execute it.
+    predicates : 32
+        Its predicate operand in each thread.
+    decoded : DecodedDouble
+    write_barrier, read_barrier : 3
+        Scoreboards.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "serial": SERIAL_BITS, "threads": WARP_THREADS, "predicates": WARP_THREADS,
-        "instruction": DoubleInstruction, "registers": data.ArrayLayout(8, 3), "uniform": Uniform, "uniform_c": 1,
-        "operand": WORD_BITS, "bank": 5, "address": 17, "destination": 8, "p": 3, "q": 3, "conditional": 1,
-        "write_barrier": 3, "read_barrier": 3})
+        "warp": params.warp_bits,
+        "serial": SERIAL_BITS,
+        "threads": WARP_THREADS,
+        "predicates": WARP_THREADS,
+        "decoded": DecodedDouble,
+        "write_barrier": 3,
+        "read_barrier": 3,
+    })
+
+
+def gathered_instruction(params: SmParams) -> data.StructLayout:
+    """Gather to compute: an instruction whose operands are in an entry of the buffer, and the value
+    of its uniform operand."""
+    return data.StructLayout({
+        "work": double_entry(params),
+        "entry": 1,
+        "uniform": DOUBLE_BITS,
+    })
+
+
+def computed_instruction(params: SmParams) -> data.StructLayout:
+    """Compute to write: an instruction whose results are in an entry of the buffer."""
+    return data.StructLayout({"work": double_entry(params), "entry": 1})

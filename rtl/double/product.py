@@ -1,6 +1,6 @@
 """The product of two significands, in three steps."""
 
-from amaranth.hdl import Cat, Const, Module, Signal, unsigned
+from amaranth.hdl import Assert, Cat, Const, Module, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,15 +8,18 @@ __all__ = ["PRODUCT_BITS", "PRODUCT_CYCLES", "SIGNIFICAND_BITS", "SignificandPro
 
 SIGNIFICAND_BITS = 53
 PRODUCT_BITS = 2 * SIGNIFICAND_BITS
-_LIMB, _LIMBS = 18, 3
-"""The operands of a multiplier."""
+_LIMB = 18
+"""Bits of a multiplier's operands."""
+_LIMBS = 3
 _WIDE = _LIMB * _LIMBS
+_FIRST_ROW = 2
+"""Cycles from the register of the operands to the first row: a limb of b times a."""
 PRODUCT_CYCLES = _LIMBS + 3
 """From ``start`` to the product."""
 
 
 class SignificandProduct(wiring.Component):
-    """Three multipliers: the one factor with a limb of the other in each cycle.
+    """Three multipliers: a times a limb of b in each cycle.
 
     Members
     -------
@@ -35,20 +38,35 @@ class SignificandProduct(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        a, b = Signal(_WIDE), Signal(_WIDE)
-        parts = [Signal(2 * _LIMB, name=f"part_{limb}") for limb in range(_LIMBS)]
-        row, total, low = Signal(_WIDE + _LIMB), Signal(_WIDE + _LIMB), Signal(_LIMB * (_LIMBS - 1))
         step = Signal(PRODUCT_CYCLES)
-        m.d.sync += [
-            step.eq(Cat(self.start, step)), b.eq(b >> _LIMB),
-            [part.eq(a.word_select(limb, _LIMB) * b[:_LIMB]) for limb, part in enumerate(parts)],
-            row.eq(Cat(parts[0], parts[2]) + Cat(Const(0, _LIMB), parts[1]))]
+        a = Signal(_WIDE)
+        b = Signal(_WIDE)
+        parts = [Signal(2 * _LIMB, name=f"part_{limb}") for limb in range(_LIMBS)]
+        row = Signal(_WIDE + _LIMB)
+        total = Signal(_WIDE + _LIMB)
+        low = Signal(_LIMB * (_LIMBS - 1))
+        m.d.sync += step.eq(Cat(self.start, step))
+        m.d.sync += Assert(
+            ~(self.start & step[:-1].any()), "a product begins before the last one is there")
+
+        # The lowest limb of b times all of a.
         with m.If(self.start):
-            m.d.sync += [a.eq(self.a), b.eq(self.b)]
-        with m.If(step[2]):
+            m.d.sync += a.eq(self.a)
+            m.d.sync += b.eq(self.b)
+        with m.Else():
+            m.d.sync += b.eq(b >> _LIMB)
+        for limb, part in enumerate(parts):
+            m.d.sync += part.eq(a.word_select(limb, _LIMB) * b[:_LIMB])
+        even_parts = Cat(parts[0], parts[2])
+        odd_part = Cat(Const(0, _LIMB), parts[1])
+        m.d.sync += row.eq(even_parts + odd_part)
+
+        # Rows are summed up, each a limb further; the lowest limbs are complete then.
+        with m.If(step[_FIRST_ROW]):
             m.d.sync += total.eq(row)
-        with m.If(step[3] | step[4]):
-            m.d.sync += [total.eq(row + (total >> _LIMB)), low.eq(Cat(low[_LIMB:], total[:_LIMB]))]
+        with m.If(step[_FIRST_ROW + 1:_FIRST_ROW + _LIMBS].any()):
+            m.d.sync += total.eq(row + (total >> _LIMB))
+            m.d.sync += low.eq(Cat(low[_LIMB:], total[:_LIMB]))
         m.d.comb += self.product.eq(Cat(low, total))
         return m
 

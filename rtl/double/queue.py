@@ -4,7 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component, pass_on
+from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
 from rtl.layouts import EventLayout, dispatched
 from rtl.params import SmParams
@@ -13,10 +13,6 @@ from .decode import DoubleDecoder
 from .instruction import double_entry
 
 __all__ = ["DoubleQueue"]
-
-_DECODED = ("instruction", "registers", "uniform", "uniform_c", "operand", "bank", "address", "destination", "p", "q",
-            "conditional")
-
 
 class DoubleQueue(Component):
     """Takes what was dispatched to the unit, and hands it on decoded, in order.
@@ -31,19 +27,30 @@ class DoubleQueue(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._layout = double_entry(params)
-        super().__init__({"dispatch": In(EventLayout(dispatched(params))), "room": Out(1),
-                          "entry": Out(stream.Signature(self._layout))})
+        super().__init__({
+            "dispatch": In(EventLayout(dispatched(params))),
+            "room": Out(1),
+            "entry": Out(stream.Signature(self._layout)),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        dispatch = self.dispatch.payload
         m.submodules.decoder = decoder = DoubleDecoder()
+        m.d.comb += decoder.word.eq(dispatch.word)
+        m.d.comb += decoder.constant.eq(dispatch.operands[0])
+
         m.submodules.places = places = DispatchQueue(self._layout)
-        arriving, taken = self.dispatch.payload, places.arriving.payload
-        pass_on(m, arriving, taken, "warp", "serial", "write_barrier", "read_barrier")
-        pass_on(m, decoder, taken, *_DECODED)
-        m.d.comb += [
-            decoder.word.eq(arriving.word), decoder.constant.eq(arriving.operands[0]),
-            places.arriving.valid.eq(self.dispatch.valid), taken.threads.eq(arriving.active & arriving.guard),
-            taken.predicates.eq(arriving.predicate), self.room.eq(places.room)]
+        m.d.comb += places.arriving.valid.eq(self.dispatch.valid)
+        m.d.comb += self.room.eq(places.room)
         connect(m, places.head, flipped(self.entry))
+
+        entry = places.arriving.payload
+        m.d.comb += entry.warp.eq(dispatch.warp)
+        m.d.comb += entry.serial.eq(dispatch.serial)
+        m.d.comb += entry.write_barrier.eq(dispatch.write_barrier)
+        m.d.comb += entry.read_barrier.eq(dispatch.read_barrier)
+        m.d.comb += entry.threads.eq(dispatch.active & dispatch.guard)
+        m.d.comb += entry.predicates.eq(dispatch.predicate)
+        m.d.comb += entry.decoded.eq(decoder.decoded)
         return m

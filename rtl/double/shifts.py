@@ -1,16 +1,29 @@
 """Shifts over a stage or several, some levels in each."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 
-__all__ = ["ALIGN_STAGES", "DISTANCE_BITS", "NORMAL_STAGES", "Align", "Normalize"]
+__all__ = [
+    "ALIGN_STAGES",
+    "DISTANCE_BITS",
+    "NORMAL_STAGES",
+    "Align",
+    "Normalize",
+    "saturated",
+]
 
 DISTANCE_BITS = 7
 _LEVELS = ((6, 5), (4, 3), (2, 1), (0,))
 """Bits of a distance, by stages."""
 ALIGN_STAGES = NORMAL_STAGES = len(_LEVELS)
+
+
+def saturated(distance: Value) -> Value:
+    """A distance in DISTANCE_BITS, the highest one if it is greater; it is not negative."""
+    is_far = distance[DISTANCE_BITS:].any()
+    return distance[:DISTANCE_BITS] | is_far.replicate(DISTANCE_BITS)
 
 
 class Align(Component):
@@ -26,25 +39,37 @@ class Align(Component):
 
     def __init__(self, width: int) -> None:
         self._width = width
-        super().__init__({"value": In(width), "distance": In(DISTANCE_BITS), "shifted": Out(width), "lost": Out(1)})
+        super().__init__({
+            "value": In(width),
+            "distance": In(DISTANCE_BITS),
+            "shifted": Out(width),
+            "lost": Out(1),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        value, lost = self.value, Const(0, 1)
-        for number, levels in enumerate(_LEVELS):
+        value: Value = self.value
+        lost: Value = Const(0, 1)
+        for stage, levels in enumerate(_LEVELS):
             for level in levels:
-                far, moves = 1 << level, self.distance[level]
-                lost = lost | (moves & value[:far].any())
-                value = Mux(moves, value[far:], value)
-            kept, out = Signal(self._width, name=f"value_{number}"), Signal(name=f"lost_{number}")
-            m.d.sync += [kept.eq(value), out.eq(lost)]
-            value, lost = kept, out
-        m.d.comb += [self.shifted.eq(value), self.lost.eq(lost)]
+                step = 1 << level
+                shifts = self.distance[level]
+                lost = lost | (shifts & value[:step].any())
+                value = Mux(shifts, value[step:], value)
+            stage_value = Signal(self._width, name=f"value_{stage}")
+            stage_lost = Signal(name=f"lost_{stage}")
+            m.d.sync += stage_value.eq(value)
+            m.d.sync += stage_lost.eq(lost)
+            value = stage_value
+            lost = stage_lost
+        m.d.comb += self.shifted.eq(value)
+        m.d.comb += self.lost.eq(lost)
         return m
 
 
 class Normalize(Component):
-    """Shifts to the left until the top bit is 1, but not farther than ``most``; a register behind each stage.
+    """Shifts to the left until the top bit is 1, but not farther than ``most``; a register behind
+    each stage.
 
     Members
     -------
@@ -56,24 +81,36 @@ class Normalize(Component):
     def __init__(self, width: int) -> None:
         self._width = width
         super().__init__({
-            "value": In(width), "most": In(DISTANCE_BITS), "shifted": Out(width), "distance": Out(DISTANCE_BITS)})
+            "value": In(width),
+            "most": In(DISTANCE_BITS),
+            "shifted": Out(width),
+            "distance": Out(DISTANCE_BITS),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        value, most, distance = self.value, self.most, Const(0, 0)
-        for number, levels in enumerate(_LEVELS):
+        value: Value = self.value
+        most: Value = self.most
+        distance: Value = Const(0, 0)
+        for stage, levels in enumerate(_LEVELS):
             for level in levels:
-                far = 1 << level
-                moves = Signal(name=f"moves_{level}")
-                m.d.comb += moves.eq(most[level] & ~value[-far:].any())
-                # What a level leaves of its own distance is more than all that come behind it can take.
-                most = most[:level] | (most[level] & ~moves).replicate(level)
-                value = Mux(moves, Cat(Const(0, far), value[:-far]), value)
-                distance = Cat(moves, distance)
-            names = ("value", "most", "distance")
-            kept = [Signal(len(now), name=f"{name}_{number}")
-                    for name, now in zip(names, (value, most, distance), strict=True)]
-            m.d.sync += [register.eq(now) for register, now in zip(kept, (value, most, distance), strict=True)]
-            value, most, distance = kept
-        m.d.comb += [self.shifted.eq(value), self.distance.eq(distance)]
+                step = 1 << level
+                shifts = Signal(name=f"shifts_{level}")
+                m.d.comb += shifts.eq(most[level] & ~value[-step:].any())
+                # If a level may shift and does not, all levels below may: together they shift less.
+                may_shift_freely = most[level] & ~shifts
+                most = most[:level] | may_shift_freely.replicate(level)
+                value = Mux(shifts, Cat(Const(0, step), value[:-step]), value)
+                distance = Cat(shifts, distance)
+            value = self._register(m, f"value_{stage}", value)
+            most = self._register(m, f"most_{stage}", most)
+            distance = self._register(m, f"distance_{stage}", distance)
+        m.d.comb += self.shifted.eq(value)
+        m.d.comb += self.distance.eq(distance)
         return m
+
+    def _register(self, m: Module, name: str, value: Value) -> Signal:
+        """The value a cycle later."""
+        register = Signal(len(value), name=name)
+        m.d.sync += register.eq(value)
+        return register

@@ -8,11 +8,12 @@ from rtl.params import SmParams
 __all__ = ["SUPPLYING", "lane_data_port"]
 
 SUPPLYING = (LaneClient.MEMORY, LaneClient.CONVERSION, LaneClient.BARRIER)
-"""Those whose data come to the lanes, and go from them. The flow unit's value is the same for all threads."""
+"""Those with data for each thread. The flow unit's value is the same for all threads."""
 
 
 def lane_data_port(client: LaneClient, params: SmParams) -> wiring.Signature:
-    """A unit's port from the other side, without its operations, which issue takes."""
-    port = (LaneClientPort if client in GATHERING else LaneWriterPort)(params)
+    """A unit's port from the other side, without its operations, which issue accepts."""
+    port = LaneClientPort(params) if client in GATHERING else LaneWriterPort(params)
     return wiring.Signature({
-        name: member.flip() for name, member in port.members.items() if name not in ("gather", "write")})
+        name: member.flip() for name, member in port.members.items()
+        if name not in ("gather", "write")})

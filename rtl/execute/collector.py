@@ -1,12 +1,12 @@
 """Registers of instructions that are not the lanes': of all threads, the lowest one's."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Assert, Cat, Module, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
 from rtl.component import Component
-from rtl.layouts import dispatched
+from rtl.layouts import Event, dispatched
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
 
@@ -21,53 +21,96 @@ _OPERANDS = 2
 class Collector(Component):
     """Holds one instruction while its registers pass the lanes.
 
+    =====  ==========================================================================
+    stage  what happens to each beat
+    =====  ==========================================================================
+    S5     the operands a and b of the lowest thread that executes the instruction
+           are kept, from the first beat that has one
+    S6     operand a of each thread is compared with that
+    S7     behind the last beat: the instruction is ready
+    =====  ==========================================================================
+
     Members
     -------
     start, record : In(1), In(dispatched)
         An instruction, in S3; only when ``busy`` is 0.
-    valid, stage, operands : In
-        S5: the beats that pass, and the Operands of each lane.
+    beat, operands : In(Event of beat_stage), In(Operands for each lane)
+        S5: the beats that pass.
     busy : Out(1)
         From S4 on until ``taken``.
     ready, complete : Out(1), Out(dispatched)
         The instruction with its operands.
     taken : In(1)
-        It goes, if it is ready.
+        It is dispatched, if it is ready.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "start": In(1), "record": In(dispatched(params)), "valid": In(1), "stage": In(beat_stage(params)),
-            "operands": In(data.ArrayLayout(Operands, params.lanes)), "busy": Out(1), "ready": Out(1),
-            "complete": Out(dispatched(params)), "taken": In(1)})
+            "start": In(1),
+            "record": In(dispatched(params)),
+            "beat": In(Event(beat_stage(params))),
+            "operands": In(data.ArrayLayout(Operands, params.lanes)),
+            "busy": Out(1),
+            "ready": Out(1),
+            "complete": Out(dispatched(params)),
+            "taken": In(1),
+        })
+        self._passes = Signal(name="passes")
+        """A beat of the instruction is in S5."""
+        self._first = Signal(data.ArrayLayout(32, _OPERANDS), name="first")
+        """Operands a and b of the lowest thread."""
+        self._found = Signal(name="found")
+        self._same = Signal(WARP_THREADS, name="same")
+        """The threads whose operand a is that of the lowest thread."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lanes, stage = self._params.lanes, self.stage
-        waiting, words = Signal(dispatched(self._params)), [lane.a for lane in self.operands]
-        operands, found = Signal(data.ArrayLayout(32, _OPERANDS)), Signal()
-        same = Signal(WARP_THREADS)
-
-        # S5: the lowest thread.
-        passes, first = Signal(), Signal(range(lanes))
-        m.d.comb += [passes.eq(self.valid & stage.collects), first.eq(lowest(stage.threads))]
-        with m.If(passes & ~found):
-            m.d.sync += [found.eq(stage.threads.any()), operands[0].eq(pick(words, first)),
-                         operands[1].eq(pick([lane.b for lane in self.operands], first))]
-
-        # S6: who has the same. Threads of earlier beats do not execute the instruction.
-        passed, ends, values, threads = Signal(), Signal(), Signal(data.ArrayLayout(32, lanes)), Signal(lanes)
-        m.d.sync += [
-            passed.eq(passes), ends.eq(stage.place.beat == self._params.beats - 1), values.eq(Cat(words)),
-            threads.eq(stage.threads)]
-        alike = Cat(value == operands[0] for value in values) & threads
-        with m.If(passed):
-            m.d.sync += [same.eq(Cat(same, alike)[lanes:]), self.ready.eq(ends)]
-
-        with m.If(self.start):
-            m.d.sync += [waiting.eq(self.record), self.busy.eq(1), found.eq(0)]
-        with m.Elif(self.ready & self.taken):
-            m.d.sync += [self.busy.eq(0), self.ready.eq(0)]
-        m.d.comb += [self.complete.eq(waiting), self.complete.operands.eq(operands), self.complete.same.eq(same)]
+        self._find_first(m)
+        self._compare(m)
+        self._hold(m)
         return m
+
+    def _find_first(self, m: Module) -> None:
+        """S5: the lowest thread."""
+        threads = self.beat.payload.threads
+        lane = Signal(range(self._params.lanes))
+        m.d.comb += self._passes.eq(self.beat.valid & self.beat.payload.collects)
+        m.d.comb += lane.eq(lowest(threads))
+        with m.If(self._passes & ~self._found):
+            m.d.sync += self._found.eq(threads.any())
+            m.d.sync += self._first[0].eq(pick([operands.a for operands in self.operands], lane))
+            m.d.sync += self._first[1].eq(pick([operands.b for operands in self.operands], lane))
+
+    def _compare(self, m: Module) -> None:
+        """S6: who has the same. Threads of beats before that of the lowest one do not execute the
+        instruction."""
+        lanes = self._params.lanes
+        passed = Signal()
+        is_last = Signal()
+        values = Signal(data.ArrayLayout(32, lanes))
+        threads = Signal(lanes)
+        m.d.sync += passed.eq(self._passes)
+        m.d.sync += is_last.eq(self.beat.payload.place.beat == self._params.beats - 1)
+        m.d.sync += values.eq(Cat(operands.a for operands in self.operands))
+        m.d.sync += threads.eq(self.beat.payload.threads)
+        same = Cat(value == self._first[0] for value in values) & threads
+        with m.If(passed):
+            m.d.sync += self._same.eq(Cat(self._same, same)[lanes:])
+            m.d.sync += self.ready.eq(is_last)
+
+    def _hold(self, m: Module) -> None:
+        """The instruction, from S3 until it is dispatched."""
+        record = Signal.like(self.record)
+        with m.If(self.start):
+            m.d.sync += record.eq(self.record)
+            m.d.sync += self.busy.eq(1)
+            m.d.sync += self._found.eq(0)
+        with m.Elif(self.ready & self.taken):
+            m.d.sync += self.busy.eq(0)
+            m.d.sync += self.ready.eq(0)
+        m.d.sync += Assert(
+            ~(self.start & self.busy), "registers are collected of two instructions")
+        m.d.comb += self.complete.eq(record)
+        m.d.comb += self.complete.operands.eq(self._first)
+        m.d.comb += self.complete.same.eq(self._same)

@@ -9,22 +9,36 @@ from rtl.sums import sum_with_carry
 
 from .bounds import ONE, kept_bytes
 from .control import FirstTerm, LaneControl, ProductPart
-from .float_unit import FloatAdd, FloatAligned, FloatSum
+from .float_add import FloatAdd
+from .float_window import FloatAligned, FloatSum
 from .permute import BytePermuter
 from .shift_plan import loses_bits
 from .shifter import Shifter
-from .stages import PREPARED_SUM_BITS, WORD_BYTES, Prepared, Terms, Unbounded, Verdict, together
+from .stages import (
+    PREPARED_SUM_BITS,
+    WORD_BYTES,
+    Prepared,
+    Terms,
+    Unbounded,
+    Verdict,
+    without_gaps,
+)
 
-__all__ = ["TermStage"]
+__all__ = ["CombineStage", "FullCombineStage", "WordCombineStage"]
+
+_WORD_SHIFT_BITS = 31
+"""How far a shifter moves a word at most."""
+_LOW_BYTE_SHIFT = 7
+"""What the shifter of a low byte has below the word."""
 
 
-class TermStage(wiring.Component):
-    """Logic, shifts, permutations, products and first sums; combinational.
+class CombineStage(wiring.Component):
+    """Logic, shifts, products and first sums: the terms x and y, and one more; combinational.
+
+    x is one of them: the others are gated to 0, logic by its table.
 
     Parameters
     ----------
-    full : bool
-        Of a full lane.
     floats : bool
         With floating point.
 
@@ -34,8 +48,6 @@ class TermStage(wiring.Component):
     prepared : In(Prepared)
     aligned : In(FloatAligned)
     terms : Out(Terms)
-    unbounded : Out(Unbounded)
-        Of a full lane: of what passes such lanes only.
     sum : Out(FloatSum)
     """
 
@@ -43,196 +55,350 @@ class TermStage(wiring.Component):
     prepared: In(Prepared)
     aligned: In(FloatAligned)
     terms: Out(Terms)
-    unbounded: Out(Unbounded)
     sum: Out(FloatSum)
 
-    def __init__(self, *, full: bool, floats: bool) -> None:
-        self._full, self._floats = full, floats
+    def __init__(self, *, floats: bool) -> None:
+        self._floats = floats
         super().__init__()
-        self._total = Signal(65)
+        self._logic = Signal(32, name="logic")
+        """The logic function of a, b and c."""
+        self._sum_ab = Signal(PREPARED_SUM_BITS, name="sum_ab")
+        """a + b."""
+        self._shifted = Signal(32, name="shifted")
+        self._product = Signal(64, name="product")
+        """The product of words; of an ordinary lane that of mantissas."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        control, prepared, terms = self.control, self.prepared, self.terms
-        sum_of_two, logic, table = Signal(PREPARED_SUM_BITS), Signal(32), Signal(8)
-        m.d.comb += [
-            terms.decision.eq(self._decided(prepared.decision)),
-            terms.opposite.eq(self._decided(prepared.opposite_decision)),
-            table.eq(Mux(terms.decision, control.table, control.table_otherwise)),
-            sum_of_two.eq(self._sum_of_two() if self._full else sum_with_carry(
-                prepared.a, prepared.b, prepared.one_more)),
-            logic.eq(_looked_up(table, prepared)), terms.b.eq(prepared.low_b if self._full else prepared.b),
-            terms.less.eq(prepared.less), terms.equal.eq(prepared.equal), terms.conditions.eq(prepared.conditions)]
-        product = self._multiply(m)
+        self._decide(m)
+        self._look_up(m)
+        self._add(m)
+        self._shift(m)
+        self._join_product(m)
+        self._choose_x(m)
+        self._choose_y(m)
+        self._choose_plus(m)
         if self._floats:
-            m.submodules.floats = floats = FloatAdd()
-            m.d.comb += [
-                floats.control.eq(control.floating), floats.aligned.eq(self.aligned), floats.product.eq(product),
-                floats.decision.eq(terms.decision), self.sum.eq(floats.sum)]
-        if self._full:
-            self._terms(m, sum_of_two, logic, product)
-        else:
-            self._simple_terms(m, sum_of_two, logic)
+            self._add_floats(m)
         return m
 
-    def _simple_terms(self, m: Module, sum_of_two: Signal, logic: Signal) -> None:
-        """The terms of an ordinary lane."""
-        control, prepared, terms, plan = self.control, self.prepared, self.terms, self.prepared.shift
+    def _add(self, m: Module) -> None:
+        """The sum of a and b."""
+        raise NotImplementedError
+
+    def _shift(self, m: Module) -> None:
+        """The outcome of the planned shift."""
+        raise NotImplementedError
+
+    def _join_product(self, m: Module) -> None:
+        """The product of wide factors, of the products of their parts."""
+        raise NotImplementedError
+
+    def _choose_y(self, m: Module) -> None:
+        """The second term."""
+        raise NotImplementedError
+
+    def _choose_plus(self, m: Module) -> None:
+        """One more, by carries and negations."""
+        raise NotImplementedError
+
+    def _decide(self, m: Module) -> None:
+        """Which of less, equal or greater it is, and what the thread decides then."""
+        prepared = self.prepared
+        terms = self.terms
+        m.d.comb += terms.decision.eq(self._of_relation(prepared.decision))
+        m.d.comb += terms.opposite.eq(self._of_relation(prepared.opposite_decision))
+        m.d.comb += terms.less.eq(prepared.less)
+        m.d.comb += terms.equal.eq(prepared.equal)
+        m.d.comb += terms.conditions.eq(prepared.conditions)
+
+    def _of_relation(self, verdict: Verdict) -> Value:
+        """What of a verdict is true."""
+        less = self.prepared.less
+        equal = self.prepared.equal
+        greater = ~less & ~equal
+        return (
+            (verdict.less & less)
+            | (verdict.equal & equal)
+            | (verdict.greater & greater))
+
+    def _look_up(self, m: Module) -> None:
+        """The function of a, b and c, bit by bit, of which the control signals have the truth
+        table: one where the decision holds, one elsewhere."""
+        control = self.control
+        prepared = self.prepared
+        table = Mux(self.terms.decision, control.table, control.table_otherwise)
+        words: list[Value] = [bit.replicate(32) for bit in table]
+        for selector in (prepared.c[:32], prepared.b, prepared.a[:32]):
+            words = [
+                (if_one & selector) | (if_zero & ~selector)
+                for if_zero, if_one in zip(words[::2], words[1::2], strict=True)]
+        m.d.comb += self._logic.eq(words[0])
+
+    def _choose_x(self, m: Module) -> None:
+        """The first term, of what passes all lanes. The sign of a floating-point number is the
+        floating-point unit's."""
+        control = self.control
+        half_product = self.prepared.products[0][:32]
+        is_product = control.product == ProductPart.HALVES
+        is_low_product = is_product & ~control.result_high
+        is_high_product = is_product & control.result_high
+        logic = self._logic & Mux(control.as_one, Const(ONE, 32), Const(~0, 32))
+        x = Signal(PREPARED_SUM_BITS)
+        m.d.comb += x.eq(
+            logic
+            | _gated(self._sum_ab, control.first == FirstTerm.SUM)
+            | _gated(self._shifted, control.first == FirstTerm.SHIFT)
+            | _gated(half_product, is_low_product)
+            | Cat(Const(0, 16), _gated(half_product[:16], is_high_product)))
+        m.d.comb += self.terms.x.eq(Cat(x[:31], x[31] & ~control.floating.real, x[32:]))
+
+    def _add_floats(self, m: Module) -> None:
+        """The second stage of the floating-point unit."""
+        m.submodules.floats = floats = FloatAdd()
+        m.d.comb += floats.control.eq(self.control.floating)
+        m.d.comb += floats.aligned.eq(self.aligned)
+        m.d.comb += floats.product.eq(self._product)
+        m.d.comb += floats.decision.eq(self.terms.decision)
+        m.d.comb += self.sum.eq(floats.sum)
+
+
+class WordCombineStage(CombineStage):
+    """That of an ordinary lane."""
+
+    def _add(self, m: Module) -> None:
+        prepared = self.prepared
+        m.d.comb += self._sum_ab.eq(sum_with_carry(prepared.a, prepared.b, prepared.one_more))
+        m.d.comb += self.terms.b.eq(prepared.b)
+
+    def _shift(self, m: Module) -> None:
+        """To the right; a word that goes to the left is in the opposite order, before and after."""
+        control = self.control
+        prepared = self.prepared
+        plan = prepared.shift
         m.submodules.shifter = shifter = Shifter(32)
+        with m.If(control.pair):
+            m.d.comb += shifter.word.eq(
+                Cat(prepared.c[:32][::-1], prepared.a[:_WORD_SHIFT_BITS]))
+        with m.Else():
+            m.d.comb += shifter.word.eq(
+                Cat(prepared.a[:32], plan.fill.replicate(_WORD_SHIFT_BITS)))
+        m.d.comb += shifter.amount.eq(plan.amount)
+        m.d.comb += self._shifted.eq(
+            _gated(shifter.moved, plan.counts & ~control.left)
+            | _gated(shifter.moved[::-1], plan.counts & control.left))
+
+    def _join_product(self, m: Module) -> None:
+        """Of mantissas of 24 bits, in parts of 16 and 8."""
+        products = self.prepared.products
+        low = products[0]
+        high = products[3]
+        middle = products[1][:24] + products[2][:24]
+        upper = Signal(32)
+        m.d.comb += upper.eq(Cat(low[16:32], high[:16]) + middle)
+        m.d.comb += self._product.eq(Cat(low[:16], upper))
+
+    def _choose_y(self, m: Module) -> None:
+        control = self.control
+        prepared = self.prepared
+        m.d.comb += self.terms.y.eq(
+            _gated(prepared.b, control.add_b) | _gated(prepared.c[:32], control.add_c))
+
+    def _choose_plus(self, m: Module) -> None:
+        """Of the ones of two negations the first is added to the sum of a and b."""
+        control = self.control
+        adds_carry = control.add_carry & self.prepared.conditions.carry
         ones = control.one_a + control.one_b + control.one_c
-        m.d.comb += [
-            shifter.word.eq(Mux(control.pair, Cat(prepared.c[:32][::-1], prepared.a[:31]),
-                                Cat(prepared.a[:32], plan.fill.replicate(31)))),
-            shifter.amount.eq(plan.amount),
-            terms.x.eq(self._first(logic, sum_of_two, _gated(shifter.moved, plan.counts & ~control.left)
-                                   | _gated(shifter.moved[::-1], plan.counts & control.left))),
-            terms.y.eq(_gated(prepared.b, control.add_b) | _gated(prepared.c[:32], control.add_c)),
-            terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry) | (ones > 1))]
+        m.d.comb += self.terms.plus.eq(control.plus_one | adds_carry | (ones > 1))
 
-    def _first(self, logic: Value, sum_of_two: Value, shifted: Value) -> Value:
-        """The first term of what passes all lanes. What it is not is 0, logic by its table."""
-        control, low = self.control, self.prepared.products[0][:32]
-        product, high = control.product == ProductPart.HALVES, control.result_high
-        first = ((logic & Mux(control.as_one, ONE, ~0)) | _gated(sum_of_two, control.first == FirstTerm.SUM)
-                 | _gated(shifted, control.first == FirstTerm.SHIFT) | _gated(low, product & ~high)
-                 | Cat(Const(0, 16), _gated(low[:16], product & high)))
-        return Cat(first[:31], first[31] & ~control.floating.real, first[32:])
 
-    def _complemented(self) -> Value:
-        """A, its bytes complemented where they are to be."""
+class FullCombineStage(CombineStage):
+    """That of a full lane: sums and distances of bytes, products of words, permutations.
+
+    Members
+    -------
+    unbounded : Out(Unbounded)
+        Of what passes full lanes only.
+    """
+
+    unbounded: Out(Unbounded)
+
+    def __init__(self, *, floats: bool) -> None:
+        super().__init__(floats=floats)
+        self._total = Signal(65, name="total")
+        """The product of words, with c if that is added, and its sign."""
+        self._product_part = Signal(32, name="product_part")
+        self._low_word_is_zero = Signal(name="low_word_is_zero")
+        """Of the product."""
+        self._distances = Signal(11, name="distances")
+        """The sum of the distances of four bytes, but for one that may have to be added."""
+        self._distances_lack_one = Signal(name="distances_lack_one")
+
+    def elaborate(self, platform: object) -> Module:
+        m = super().elaborate(platform)
+        self._select_product(m)
+        self._add_distances(m)
+        self._choose_unbounded(m)
+        return m
+
+    def _complemented_a(self) -> Value:
+        """a, its bytes complemented where they are to be."""
         opposite = self.prepared.opposite
-        return self.prepared.a ^ Cat(*(one.replicate(8) for one in opposite), opposite[-1].replicate(2))
+        bytes_ = (is_opposite.replicate(8) for is_opposite in opposite)
+        return self.prepared.a ^ Cat(*bytes_, opposite[-1].replicate(2))
 
-    def _sum_of_two(self) -> Value:
-        """A and b: one sum, or four, of bytes. A byte that one is added to and that has a carry has a zero for its
-        ninth bit, where the carry stays."""
-        prepared, terms, a = self.prepared, ([], []), self._complemented()
-        for place in range(WORD_BYTES):
-            for term, word in zip(terms, (a, prepared.b), strict=True):
-                term.append(word[8 * place:8 * place + 8])
-            if place < WORD_BYTES - 1:
-                terms[0].append(prepared.between[place])
-                terms[1].append(Const(0, 1))
-        return together(sum_with_carry(Cat(*terms[0], a[32:]), Cat(*terms[1], Const(0, 2)),
-                                       prepared.one_more), 9)
+    def _add(self, m: Module) -> None:
+        """One sum, or four, of bytes. A byte that one is added to and that has a carry has a zero
+        for its ninth bit, where the carry stays."""
+        prepared = self.prepared
+        a = self._complemented_a()
+        spread_a: list[Value] = []
+        spread_b: list[Value] = []
+        for place in range(WORD_BYTES - 1):
+            spread_a.append(a[8 * place:8 * place + 8])
+            spread_a.append(prepared.between[place])
+            spread_b.append(prepared.b[8 * place:8 * place + 8])
+            spread_b.append(Const(0, 1))
+        spread_a.append(a[24:])
+        spread_b.append(prepared.b[24:])
+        spread = sum_with_carry(
+            Cat(*spread_a), Cat(*spread_b, Const(0, 2)), prepared.one_more)
+        m.d.comb += self._sum_ab.eq(without_gaps(spread, 9))
+        m.d.comb += self.terms.b.eq(prepared.low_b)
 
-    def _distances(self) -> tuple[Value, Value]:
-        """The sum of the distances of four bytes, but for one that may have to be added; that one."""
-        prepared, a = self.prepared, self._complemented()
-        last = [*prepared.between, a[32]]
-        numbers = [Cat(a[8 * place:8 * place + 8], ninth) for place, ninth in enumerate(last)]
+    def _add_distances(self, m: Module) -> None:
+        """The distance of two bytes is their difference, complemented if it is below zero, else one
+        more: four numbers of nine bits, and four ones."""
+        prepared = self.prepared
+        a = self._complemented_a()
+        ninths = [*prepared.between, a[32]]
+        numbers = [
+            Cat(a[8 * place:8 * place + 8], ninth) for place, ninth in enumerate(ninths)]
         ones = [prepared.b[8 * place] for place in range(WORD_BYTES)]
-        first, second = (sum_with_carry(numbers[at], numbers[at + 1], ones[at]) for at in (0, 2))
-        return sum_with_carry(first, second, ones[1]), ones[3]
+        lower = sum_with_carry(numbers[0], numbers[1], ones[0])
+        upper = sum_with_carry(numbers[2], numbers[3], ones[2])
+        m.d.comb += self._distances.eq(sum_with_carry(lower, upper, ones[1]))
+        m.d.comb += self._distances_lack_one.eq(ones[3])
 
-    def _terms(self, m: Module, sum_of_two: Signal, logic: Signal, whole: Value) -> None:
-        """The terms of a full lane."""
-        control, prepared, terms, unbounded = self.control, self.prepared, self.terms, self.unbounded
-        product, low_zero = self._product(m, whole)
-        distances, one_more = self._distances()
-        shifted = self._shifted(m)
-        m.d.comb += [
-            terms.x.eq(self._first(logic, sum_of_two, shifted)),
-            terms.y.eq((prepared.b & control.add_b.replicate(32)) | Cat(
-                prepared.c[:32] & kept_bytes(control), prepared.c[32] & control.three)),
-            terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry)
-                          | (control.complete & low_zero) | ((control.first == FirstTerm.DISTANCES) & one_more)),
-            unbounded.terms.eq(terms)]
+    def _shift(self, m: Module) -> None:
+        """The outcome of the planned shift. Beside it, the highest byte of the low word of a
+        shifted pair."""
+        control = self.control
+        plan = self.prepared.shift
+        a = self.prepared.a[:32]
+        m.submodules.shifter = shifter = Shifter(33)
+        m.submodules.low_shifter = low_shifter = Shifter(8)
+        mask = Signal(32)
+        m.d.comb += shifter.word.eq(plan.pair)
+        m.d.comb += shifter.amount.eq(plan.amount)
+        m.d.comb += mask.eq(plan.mask & ~plan.outside.replicate(32))
+        moved = Mux(control.left, shifter.moved[1:], shifter.moved[:32])
+        m.d.comb += self._shifted.eq((moved & mask) | (plan.other & ~mask))
 
+        fill = control.negate_a & ~control.one_a
+        m.d.comb += low_shifter.word.eq(Cat(fill.replicate(_LOW_BYTE_SHIFT), a))
+        m.d.comb += low_shifter.amount.eq(plan.amount)
+        m.d.comb += self.terms.low_byte.eq(low_shifter.moved)
+
+    def _join_product(self, m: Module) -> None:
+        """The product of words. Both products in the middle are added to the two outer ones, to
+        which c is added before."""
+        prepared = self.prepared
+        products = prepared.products
+        low = products[0]
+        high = products[3]
+        middle = products[1] + products[2]
+        addend = Cat(prepared.addend, prepared.addend[32].replicate(32))
+        one_more = prepared.one_more & self.control.add_to_product
+        outer = sum_with_carry(Cat(low[:32], high[:33]), addend, one_more)[:65]
+        m.d.comb += self._total.eq(Cat(outer[:16], (outer[16:] + middle)[:49]))
+        m.d.comb += self._product.eq(self._total)
+        m.d.comb += self._low_word_is_zero.eq(~self._total[:32].any())
+
+    def _select_product(self, m: Module) -> None:
+        """The part of the product, or of its complement."""
+        control = self.control
+        product = self._product ^ control.complement.replicate(64)
+        with m.Switch(control.product):
+            with m.Case(ProductPart.LOW):
+                m.d.comb += self._product_part.eq(product[:32])
+            with m.Case(ProductPart.HIGH):
+                m.d.comb += self._product_part.eq(product[32:])
+            with m.Case(ProductPart.HALVES):
+                m.d.comb += self._product_part.eq(self.prepared.products[0])
+            with m.Case(ProductPart.SCALED_7):
+                m.d.comb += self._product_part.eq(product[7:39])
+            with m.Case(ProductPart.SCALED_15):
+                m.d.comb += self._product_part.eq(product[15:47])
+
+    def _product_exceeds_word(self) -> Value:
+        """Whether a product with c, scaled, has more than 32 bits and a sign."""
+        part = self.control.product
+        is_by_7 = part == ProductPart.SCALED_7
+        is_by_15 = part == ProductPart.SCALED_15
+        is_unlike_sign = self._total[32:64] ^ self._total[64].replicate(32)
+        above_47 = is_unlike_sign[15:].any()
+        above_39 = is_unlike_sign[7:15].any() & ~is_by_15
+        above_32 = is_unlike_sign[:7].any() & ~is_by_15 & ~is_by_7
+        return above_47 | above_39 | above_32
+
+    def _choose_y(self, m: Module) -> None:
+        control = self.control
+        prepared = self.prepared
+        c = Cat(prepared.c[:32] & kept_bytes(control), prepared.c[32] & control.three)
+        m.d.comb += self.terms.y.eq(_gated(prepared.b, control.add_b) | c)
+
+    def _choose_plus(self, m: Module) -> None:
+        control = self.control
+        adds_carry = control.add_carry & self.prepared.conditions.carry
+        completes_product = control.complete & self._low_word_is_zero
+        is_distances = control.first == FirstTerm.DISTANCES
+        completes_distances = is_distances & self._distances_lack_one
+        m.d.comb += self.terms.plus.eq(
+            control.plus_one | adds_carry | completes_product | completes_distances)
+
+    def _choose_unbounded(self, m: Module) -> None:
+        """The same terms with any first term, its sign, and whether 32 bits are enough for it."""
+        control = self.control
+        prepared = self.prepared
+        unbounded = self.unbounded
+        is_negative = unbounded.is_negative
+        exceeds_word = unbounded.exceeds_word
+        first = Signal(32)
         m.submodules.permuter = permuter = BytePermuter()
-        first, negative, beyond = Signal(32), unbounded.negative, unbounded.beyond
-        m.d.comb += [permuter.picks.eq(prepared.picks), permuter.low.eq(prepared.a), permuter.high.eq(prepared.c)]
+        m.d.comb += permuter.picks.eq(prepared.picks)
+        m.d.comb += permuter.low.eq(prepared.a)
+        m.d.comb += permuter.high.eq(prepared.c)
         with m.Switch(control.first):
             with m.Case(FirstTerm.LOGIC):
-                m.d.comb += [first.eq(logic),
-                             negative.eq(Mux(terms.decision, prepared.negative_a, prepared.negative_b))]
+                m.d.comb += first.eq(self._logic)
+                m.d.comb += is_negative.eq(
+                    Mux(self.terms.decision, prepared.negative_a, prepared.negative_b))
             with m.Case(FirstTerm.SHIFT):
-                m.d.comb += [first.eq(shifted), negative.eq(prepared.negative_a),
-                             beyond.eq(control.left & loses_bits(
-                                 m, prepared.shift, prepared.a[:32], prepared.negative_a))]
+                m.d.comb += first.eq(self._shifted)
+                m.d.comb += is_negative.eq(prepared.negative_a)
+                m.d.comb += exceeds_word.eq(control.left & loses_bits(
+                    m, prepared.shift, prepared.a[:32], prepared.negative_a))
             with m.Case(FirstTerm.PERMUTATION):
                 m.d.comb += first.eq(permuter.result)
             with m.Case(FirstTerm.PRODUCT):
-                m.d.comb += [first.eq(product), negative.eq(self._total[64] ^ control.complement),
-                             beyond.eq(self._product_beyond())]
+                m.d.comb += first.eq(self._product_part)
+                m.d.comb += is_negative.eq(self._total[64] ^ control.complement)
+                m.d.comb += exceeds_word.eq(self._product_exceeds_word())
             with m.Case(FirstTerm.DISTANCES):
-                m.d.comb += first.eq(distances)
+                m.d.comb += first.eq(self._distances)
             with m.Case(FirstTerm.SUM):
-                m.d.comb += [negative.eq(sum_of_two[33]), beyond.eq(sum_of_two[32] != sum_of_two[33])]
-                with m.Switch(control.sum_shift):
-                    with m.Case(SumShift.RS):
-                        m.d.comb += first.eq(sum_of_two[16:33])
-                    with m.Default():
-                        m.d.comb += first.eq(sum_of_two)
-        m.d.comb += unbounded.terms.x.eq(Cat(
-            first, Mux(control.three & (control.sum_shift == SumShift.NONE), sum_of_two[32:], 0)))
-
-    def _decided(self, verdict: Verdict) -> Value:
-        """What of it is true."""
-        less, equal = self.prepared.less, self.prepared.equal
-        return (verdict.less & less) | (verdict.equal & equal) | (verdict.greater & ~less & ~equal)
-
-    def _multiply(self, m: Module) -> Value:
-        """The product of whole words, 64 bits, to which a full lane adds c; of mantissas, 48, in an ordinary lane."""
-        control, prepared = self.control, self.prepared
-        low, upper_b, upper_a, high = prepared.products
-        if not self._full:
-            upper = Signal(32)
-            m.d.comb += upper.eq(Cat(low[16:32], high[:16]) + (upper_a[:24] + upper_b[:24]))
-            return Cat(low[:16], upper)
-        outer = sum_with_carry(Cat(low[:32], high[:33]), Cat(prepared.addend, prepared.addend[32].replicate(32)),
-                               prepared.one_more & control.add_to_product)[:65]
-        m.d.comb += self._total.eq(Cat(outer[:16], (outer[16:] + (upper_a + upper_b))[:49]))
-        return self._total[:64]
-
-    def _product(self, m: Module, whole: Value) -> tuple[Signal, Signal]:
-        """The part of the product, or of its complement; whether the product's low word is zero."""
-        control, low, upper = self.control, self.prepared.products[0], whole[16:]
-        product, low_zero = Signal(32), Signal()
-        m.d.comb += low_zero.eq(~whole[:32].any())
-        complement = control.complement.replicate(32)
-        with m.Switch(control.product):
-            with m.Case(ProductPart.LOW):
-                m.d.comb += product.eq(whole[:32] ^ complement)
-            with m.Case(ProductPart.HIGH):
-                m.d.comb += product.eq(upper[16:] ^ complement)
-            with m.Case(ProductPart.HALVES):
-                m.d.comb += product.eq(low)
-            with m.Case(ProductPart.SCALED_7):
-                m.d.comb += product.eq(whole[7:39] ^ complement)
-            with m.Case(ProductPart.SCALED_15):
-                m.d.comb += product.eq(whole[15:47] ^ complement)
-        return product, low_zero
-
-    def _product_beyond(self) -> Value:
-        """Whether a product with c, scaled, is beyond 32 bits and a sign."""
-        part, same = self.control.product, self._total[32:64] ^ self._total[64].replicate(32)
-        seven, fifteen = part == ProductPart.SCALED_7, part == ProductPart.SCALED_15
-        return same[15:].any() | (~fifteen & same[7:15].any()) | (~fifteen & ~seven & same[:7].any())
-
-    def _shifted(self, m: Module) -> Signal:
-        """The outcome of the planned shift; makes the low byte of a shifted pair, too."""
-        control, plan, a = self.control, self.prepared.shift, self.prepared.a
-        m.submodules.shifter = shifter = Shifter(33)
-        m.submodules.low_shifter = low_shifter = Shifter(8)
-        result, mask = Signal(32), Signal(32)
-        fill = (control.negate_a & ~control.one_a).replicate(7)
-        m.d.comb += [
-            shifter.word.eq(plan.pair), shifter.amount.eq(plan.amount), low_shifter.word.eq(Cat(fill, a[:32])),
-            low_shifter.amount.eq(plan.amount), self.terms.low_byte.eq(low_shifter.moved),
-            mask.eq(plan.mask & ~plan.outside.replicate(32)),
-            result.eq((Mux(control.left, shifter.moved[1:], shifter.moved[:32]) & mask) | (plan.other & ~mask))]
-        return result
+                m.d.comb += is_negative.eq(self._sum_ab[33])
+                m.d.comb += exceeds_word.eq(self._sum_ab[32] != self._sum_ab[33])
+                with m.If(control.sum_shift == SumShift.RS):
+                    m.d.comb += first.eq(self._sum_ab[16:33])
+                with m.Else():
+                    m.d.comb += first.eq(self._sum_ab)
+        keeps_carry = control.three & (control.sum_shift == SumShift.NONE)
+        m.d.comb += unbounded.terms.eq(self.terms)
+        m.d.comb += unbounded.terms.x.eq(Cat(first, _gated(self._sum_ab[32:], keeps_carry)))
 
 
 def _gated(value: Value, holds: Value) -> Value:
+    """The value, or 0."""
     return value & holds.replicate(len(value))
-
-
-def _looked_up(table: Value, prepared: Prepared) -> Value:
-    """The function with this truth table of a, b and c, bit by bit."""
-    a, b, c = prepared.a[:32], prepared.b, prepared.c[:32]
-    words = [bit.replicate(32) for bit in table]
-    for selector in (c, b, a):
-        words = [(one & selector) | (zero & ~selector) for zero, one in zip(words[::2], words[1::2], strict=True)]
-    return words[0]

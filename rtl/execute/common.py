@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from amaranth.hdl import Module, Mux, Value, unsigned
+from amaranth.hdl import Module, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -20,8 +20,9 @@ __all__ = ["CommonDecoder", "CommonInstruction", "tests_condition"]
 _WORD_ALIGNMENT = 3
 
 
-def _patterns(chosen: Callable[[Form], bool]) -> Iterable[str]:
-    return {pattern_of(form): None for form in FORMS if chosen(form)}
+def _patterns(is_chosen: Callable[[Form], bool]) -> Iterable[str]:
+    """The words of some forms."""
+    return {pattern_of(form): None for form in FORMS if is_chosen(form)}
 
 
 def _tests(form: Form) -> bool:
@@ -34,23 +35,34 @@ def tests_condition(word: Value) -> Value:
     return word.matches(*_patterns(_tests))
 
 
+def _has_no_guard(form: Form) -> bool:
+    """An instruction that all threads execute."""
+    return not form.guarded
+
+
 def _reads_predicate(form: Form) -> bool:
     """An instruction of another unit with a predicate operand."""
-    return form.pipe in (Pipe.BARRIER, Pipe.DOUBLE) and isinstance(form.operands.get("x"), Predicate)
+    has_predicate = isinstance(form.operands.get("x"), Predicate)
+    return form.pipe in (Pipe.BARRIER, Pipe.DOUBLE) and has_predicate
 
 
-def _goes_to_constant(form: Form) -> bool:
+def _reads_fixed_constant(form: Form) -> bool:
     """A flow instruction with a constant at a fixed address, in bytes."""
     target = form.operands.get("target")
     return form.pipe is Pipe.FLOW and isinstance(target, Constant) and target.index is None
 
 
+_OFFSETS = {form.fields["offset"] for form in FORMS if _reads_fixed_constant(form)}
+assert len(_OFFSETS) == 1, "these constants have their offset in one place"
+(_OFFSET,) = _OFFSETS
+
+
 class CommonInstruction(data.Struct):
-    """What an instruction asks of each thread."""
+    """What every instruction says of each thread."""
 
     guard: PredicateOperand
     test: ConditionTable
-    """The test of CC that a flow instruction makes: T where there is none."""
+    """The test of CC of a flow instruction: T where there is none."""
     predicate: PredicateOperand
     """Operand x of an instruction of the lanes, or that of another unit's."""
     misaligned: unsigned(1)
@@ -74,21 +86,28 @@ class CommonDecoder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        word, instruction = self.word, self.instruction
-        guard, predicate = instruction.guard, instruction.predicate
-        constants = [form for form in FORMS if _goes_to_constant(form)]
-        offset = field_of(word, constants[0].fields["offset"])
-        assert all(form.fields["offset"] == constants[0].fields["offset"] for form in constants)
-        m.d.comb += [
-            instruction.test.eq(Mux(tests_condition(word), condition_table(field_of(word, FIELDS["test"])),
-                                    CONDITION_TABLES[ConditionCode.T.value])),
-            guard.number.eq(field_of(word, FIELDS["guard"])), guard.negated.eq(field_of(word, FIELDS["guard_not"])),
-            predicate.eq(self.x),
-            instruction.misaligned.eq(
-                word.matches(*_patterns(_goes_to_constant)) & (offset & _WORD_ALIGNMENT).any())]
-        with m.If(word.matches(*_patterns(lambda form: not form.guarded))):
-            m.d.comb += [guard.number.eq(PT), guard.negated.eq(0)]
+        word = self.word
+        instruction = self.instruction
+        guard = instruction.guard
+        with m.If(word.matches(*_patterns(_has_no_guard))):
+            m.d.comb += guard.number.eq(PT)
+        with m.Else():
+            m.d.comb += guard.number.eq(field_of(word, FIELDS["guard"]))
+            m.d.comb += guard.negated.eq(field_of(word, FIELDS["guard_not"]))
+
+        with m.If(tests_condition(word)):
+            m.d.comb += instruction.test.eq(condition_table(field_of(word, FIELDS["test"])))
+        with m.Else():
+            m.d.comb += instruction.test.eq(CONDITION_TABLES[ConditionCode.T.value])
+
+        predicate = instruction.predicate
         with m.If(word.matches(*_patterns(_reads_predicate))):
-            m.d.comb += [predicate.number.eq(field_of(word, FIELDS["Pc"])),
-                         predicate.negated.eq(field_of(word, FIELDS["Pc_not"]))]
+            m.d.comb += predicate.number.eq(field_of(word, FIELDS["Pc"]))
+            m.d.comb += predicate.negated.eq(field_of(word, FIELDS["Pc_not"]))
+        with m.Else():
+            m.d.comb += predicate.eq(self.x)
+
+        reads_constant = word.matches(*_patterns(_reads_fixed_constant))
+        is_unaligned = (field_of(word, _OFFSET) & _WORD_ALIGNMENT).any()
+        m.d.comb += instruction.misaligned.eq(reads_constant & is_unaligned)
         return m

@@ -9,19 +9,40 @@ from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from rtl.sums import sum_with_carry
 
 from .control import LaneControl, PredicateResult
-from .float_unit import FloatFinish, FloatRound, FloatSum
-from .stages import LaneResult, Terms
+from .float_round import FloatFinish, FloatRound
+from .float_window import FRACTION_BITS, FloatSum
+from .stages import PREPARED_SUM_BITS, LaneResult, Terms
 
-__all__ = ["ResultStage", "is_inside"]
+__all__ = ["ConcludeStage", "is_inside"]
 
 _WINDOW_BITS = exact_log2(WINDOW_BYTES)
 _WINDOWS = tuple(base >> _WINDOW_BITS for base in (SHARED_WINDOW, LOCAL_WINDOW))
-assert all(base % WINDOW_BYTES == 0 for base in (SHARED_WINDOW, LOCAL_WINDOW)), "a window begins at its size"
+assert all(base % WINDOW_BYTES == 0 for base in (SHARED_WINDOW, LOCAL_WINDOW)), (
+    "a window begins at its size")
 assert _WINDOW_BITS == 24, "a byte tells an address's window"
 
 
-class ResultStage(wiring.Component):
-    """The result, its flags, its predicates; combinational. ``full``: of a full lane; ``floats``: with floating point.
+class ConcludeStage(wiring.Component):
+    """The result, its flags, its predicates; combinational.
+
+    The result is a word of several, all others of which are gated to 0:
+
+    =======================  ==============================================================
+    word                     when
+    =======================  ==============================================================
+    x + y + plus             unless one of the others is
+    a bound                  the sum is ``saturate``, and has a signed overflow
+    x or ~y                  a full lane chooses the ``smaller`` or the ``larger`` one
+    {b, low half of sum}     ``merge``
+    a floating-point number  the floating-point unit has another one than the sum
+    =======================  ==============================================================
+
+    Parameters
+    ----------
+    full : bool
+        Of a full lane.
+    floats : bool
+        With floating point.
 
     Members
     -------
@@ -37,84 +58,163 @@ class ResultStage(wiring.Component):
     result: Out(LaneResult)
 
     def __init__(self, *, full: bool, floats: bool) -> None:
-        self._full, self._floats = full, floats
+        self._full = full
+        self._floats = floats
         super().__init__()
+        self._x = Signal(PREPARED_SUM_BITS, name="x")
+        """The first term, with that of a floating-point number; likewise below."""
+        self._y = Signal(33, name="y")
+        self._plus = Signal(name="plus")
+        self._total = Signal(PREPARED_SUM_BITS, name="total")
+        """The sum."""
+        self._overflows = Signal(name="overflows")
+        """The sum has a signed overflow."""
+        self._is_bounded = Signal(name="is_bounded")
+        """A bound takes the place of the sum."""
+        self._chooses = Signal(name="chooses")
+        """The result is one of the terms."""
+        self._chooses_x = Signal(name="chooses_x")
+        """That is x; else it is the complement of y."""
+        self._chosen = Signal(32, name="chosen")
+        """That term, or 0."""
+        self._chosen_is_zero = Signal(name="chosen_is_zero")
+        self._keeps_sum = Signal(name="keeps_sum")
+        """The sum counts, as far as the floating-point unit is concerned."""
+        self._real = Signal(32, name="real")
+        """The floating-point unit's word, in place of the sum or beside it; else 0."""
+        self._is_zero = Signal(name="is_zero")
+        """The result counts as zero."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        control, terms, result = self.control, self.terms, self.result
-        x, y, value = terms.x, terms.y, result.value
-        total, overflow, less = Signal(34), Signal(), Signal()
-        plus: Value = terms.plus
-        real: Value = Const(0, 32)
-        keep: Value = Const(1, 1)
         if self._floats:
-            m.submodules.floats = normal = FloatRound()
-            m.submodules.finish = finish = FloatFinish()
-            m.d.comb += [
-                normal.control.eq(control.floating), normal.sum.eq(self.sum), finish.control.eq(control.floating),
-                finish.sum.eq(self.sum), finish.exponent.eq(total[23:25])]
-            x = x | normal.normal.mantissa
-            y = y | Cat(Const(0, 23), normal.normal.exponent)
-            plus, keep, real = plus | normal.normal.up, finish.pattern.keep, finish.pattern.word
-        m.d.comb += [
-            total.eq(sum_with_carry(x, y, plus)),
-            overflow.eq((x[31] == y[31]) & (total[31] != x[31])),
-            less.eq(Mux(control.signed_result, Mux(x[31] == y[31], x[31], total[31]), ~total[32]))]
-
-        # The result: one of these words, the others are gated.
-        bounded, chooses, takes_x, sums, chosen = Signal(), Signal(), Signal(), Signal(), Signal(32)
-        chosen_zero: Value = Const(0)
+            self._add_floats(m)
+        else:
+            m.d.comb += self._x.eq(self.terms.x)
+            m.d.comb += self._y.eq(self.terms.y)
+            m.d.comb += self._plus.eq(self.terms.plus)
+            m.d.comb += self._keeps_sum.eq(1)
+        self._add(m)
         if self._full:
-            m.d.comb += [
-                chooses.eq(control.smaller | control.larger), takes_x.eq(less ^ control.larger),
-                chosen.eq((x[:32] & (chooses & takes_x).replicate(32))
-                          | (~y[:32] & (chooses & ~takes_x).replicate(32)))]
-            chosen_zero = Mux(takes_x, ~x[:32].any(), y[:32].all())
-        m.d.comb += [
-            bounded.eq(control.saturate & overflow), sums.eq(~bounded & ~chooses & keep),
-            value.eq(Cat(total[:16] & sums.replicate(16), total[16:32] & (sums & ~control.merge).replicate(16))
-                     | chosen | Cat((bounded & ~x[31]).replicate(31), bounded & x[31])
-                     | Cat(Const(0, 16), terms.b & control.merge.replicate(16))
-                     | real)]
+            self._choose(m)
+        self._join(m)
+        self._find_zero(m)
+        self._set_conditions(m)
+        self._set_predicates(m)
+        return m
 
-        # CC. Whether the result is zero does not wait for it, but for the words that it is one of.
-        zero, old, flags = Signal(), terms.conditions, result.conditions
-        sum_zero = ~total[:16].any() & ~Mux(control.merge, terms.b, total[16:32]).any()
-        m.d.comb += [
-            zero.eq(Mux(chooses, chosen_zero, ~bounded & (sum_zero | ~keep)) & ~real.any()
-                    & (~control.chain_zero | old.zero)),
-            flags.zero.eq(zero), flags.sign.eq(value[31]),
-            flags.carry.eq(control.carries & total[32:].any()),
-            flags.overflow.eq(control.carries & Mux(control.three, total[33], overflow))]
+    def _add_floats(self, m: Module) -> None:
+        """The floating-point unit uses the lane's sum: it adds one to a number that it rounds up.
+        The terms are 0 where its own count, and the other way round."""
+        control = self.control.floating
+        m.submodules.floats = round_stage = FloatRound()
+        m.submodules.finish = finish_stage = FloatFinish()
+        normal = round_stage.normal
+        m.d.comb += round_stage.control.eq(control)
+        m.d.comb += round_stage.sum.eq(self.sum)
+        m.d.comb += self._x.eq(self.terms.x | normal.mantissa)
+        m.d.comb += self._y.eq(self.terms.y | Cat(Const(0, FRACTION_BITS), normal.exponent))
+        m.d.comb += self._plus.eq(self.terms.plus | normal.up)
+
+        m.d.comb += finish_stage.control.eq(control)
+        m.d.comb += finish_stage.sum.eq(self.sum)
+        m.d.comb += finish_stage.exponent.eq(self._total[FRACTION_BITS:FRACTION_BITS + 2])
+        m.d.comb += self._keeps_sum.eq(finish_stage.pattern.keep)
+        m.d.comb += self._real.eq(finish_stage.pattern.word)
+
+    def _add(self, m: Module) -> None:
+        """The sum."""
+        x = self._x
+        y = self._y
+        m.d.comb += self._total.eq(sum_with_carry(x, y, self._plus))
+        m.d.comb += self._overflows.eq((x[31] == y[31]) & (self._total[31] != x[31]))
+        m.d.comb += self._is_bounded.eq(self.control.saturate & self._overflows)
+
+    def _choose(self, m: Module) -> None:
+        """The smaller or the larger one of x and c, which is subtracted: y is its complement."""
+        control = self.control
+        x = self._x
+        y = self._y
+        signed_less = Mux(x[31] == y[31], x[31], self._total[31])
+        less = Mux(control.signed_result, signed_less, ~self._total[32])
+        m.d.comb += self._chooses.eq(control.smaller | control.larger)
+        m.d.comb += self._chooses_x.eq(less ^ control.larger)
+        of_x = x[:32] & (self._chooses & self._chooses_x).replicate(32)
+        of_y = ~y[:32] & (self._chooses & ~self._chooses_x).replicate(32)
+        m.d.comb += self._chosen.eq(of_x | of_y)
+        m.d.comb += self._chosen_is_zero.eq(
+            Mux(self._chooses_x, ~x[:32].any(), y[:32].all()))
+
+    def _join(self, m: Module) -> None:
+        """The result: one of its words."""
+        merge = self.control.merge
+        is_sum = ~self._is_bounded & ~self._chooses & self._keeps_sum
+        of_sum = Cat(
+            self._total[:16] & is_sum.replicate(16),
+            self._total[16:32] & (is_sum & ~merge).replicate(16))
+        # The sign of x is that of the true sum.
+        is_lowest = self._is_bounded & self._x[31]
+        is_highest = self._is_bounded & ~self._x[31]
+        of_bound = Cat(is_highest.replicate(31), is_lowest)
+        of_b = Cat(Const(0, 16), self.terms.b & merge.replicate(16))
+        m.d.comb += self.result.value.eq(of_sum | self._chosen | of_bound | of_b | self._real)
+
+    def _find_zero(self, m: Module) -> None:
+        """Whether the result is zero, which does not wait for the result, but for its words."""
+        control = self.control
+        sum_high = Mux(control.merge, self.terms.b, self._total[16:32])
+        sum_is_zero = ~self._total[:16].any() & ~sum_high.any()
+        word_is_zero = Mux(
+            self._chooses,
+            self._chosen_is_zero,
+            ~self._is_bounded & (sum_is_zero | ~self._keeps_sum))
+        lower_are_zero = ~control.chain_zero | self.terms.conditions.zero
+        m.d.comb += self._is_zero.eq(word_is_zero & ~self._real.any() & lower_are_zero)
+
+    def _set_conditions(self, m: Module) -> None:
+        """CC: of the result; of a comparison, how a and b relate; or some of its bits are the
+        result's."""
+        control = self.control
+        flags = self.result.conditions
+        old = self.terms.conditions
+        value = self.result.value
+        named = self.terms.b[:4]
+        m.d.comb += flags.zero.eq(self._is_zero)
+        m.d.comb += flags.sign.eq(value[31])
+        m.d.comb += flags.carry.eq(control.carries & self._total[32:].any())
+        m.d.comb += flags.overflow.eq(
+            control.carries & Mux(control.three, self._total[33], self._overflows))
         with m.If(control.verdict):
-            m.d.comb += [flags.zero.eq(terms.equal), flags.carry.eq(~terms.less)]
+            m.d.comb += flags.zero.eq(self.terms.equal)
+            m.d.comb += flags.carry.eq(~self.terms.less)
         if self._full:
             with m.If(control.unpack):
-                m.d.comb += flags.eq((old.as_value() & ~terms.b[:4]) | (value[:4] & terms.b[:4]))
+                m.d.comb += flags.eq((old.as_value() & ~named) | (value[:4] & named))
 
-        # Predicates.
-        m.d.comb += result.q.eq(terms.opposite)
-        if self._full:
-            to_predicates = control.unpack & ~control.of_condition
-            m.d.comb += result.predicates_written.eq(Mux(to_predicates, terms.b, 0))
-        tests, inverts, otherwise = Signal(), Signal(), Signal()
+    def _set_predicates(self, m: Module) -> None:
+        """The first predicate result, p; the second one; of a full lane those that bits of the
+        result are written to."""
+        control = self.control
+        terms = self.terms
+        p = self.result.p
         with m.Switch(control.predicate):
             with m.Case(PredicateResult.TRUE):
-                m.d.comb += otherwise.eq(1)
+                m.d.comb += p.eq(1)
             with m.Case(PredicateResult.ZERO):
-                m.d.comb += tests.eq(1)
+                m.d.comb += p.eq(self._is_zero)
             with m.Case(PredicateResult.NONZERO):
-                m.d.comb += [tests.eq(1), inverts.eq(1)]
+                m.d.comb += p.eq(~self._is_zero)
             with m.Case(PredicateResult.DECISION):
-                m.d.comb += otherwise.eq(terms.decision)
+                m.d.comb += p.eq(terms.decision)
             with m.Case(PredicateResult.OUTSIDE):
-                m.d.comb += otherwise.eq(~is_inside(total[_WINDOW_BITS:32]))
+                m.d.comb += p.eq(~is_inside(self._total[_WINDOW_BITS:32]))
             if self._full:
                 with m.Case(PredicateResult.OUTSIDE_HIGH):
-                    m.d.comb += [tests.eq(1), inverts.eq(1), otherwise.eq(~is_inside(terms.low_byte))]
-        m.d.comb += result.p.eq((tests & (zero ^ inverts)) | otherwise)
-        return m
+                    m.d.comb += p.eq(~self._is_zero | ~is_inside(terms.low_byte))
+        m.d.comb += self.result.q.eq(terms.opposite)
+        if self._full:
+            with m.If(control.unpack & ~control.of_condition):
+                m.d.comb += self.result.predicates_written.eq(terms.b)
 
 
 def is_inside(byte: Value) -> Value:

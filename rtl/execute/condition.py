@@ -1,7 +1,7 @@
 """Which threads' condition codes pass a test."""
 
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from amaranth.hdl import Array, Cat, Const, Module, Value, unsigned
 from amaranth.lib import data, wiring
@@ -14,8 +14,8 @@ __all__ = ["CONDITION_TABLES", "ConditionTable", "ConditionTest", "condition_tab
 
 
 class ConditionTable(data.Struct):
-    """A test of CC. None reads both the sign and the carry, so that a table of the zero flag, the overflow flag and one
-    of those two is enough."""
+    """A test of CC. None reads both the sign and the carry, so that a table of the zero flag, the
+    overflow flag and one of those two is enough."""
 
     reads_carry: unsigned(1)
     outcomes: unsigned(8)
@@ -31,7 +31,7 @@ class ConditionTest(wiring.Component):
     flags : In(array of 32 Flags)
     passed : Out(32)
     of_none : Out(1)
-        What it would be for a thread whose flags are 0.
+        The outcome for a thread whose flags are 0.
     """
 
     test: In(ConditionTable)
@@ -41,32 +41,58 @@ class ConditionTest(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        table, reads_carry = self.test.outcomes, self.test.reads_carry
-        m.d.comb += self.of_none.eq(table[0])
+        outcomes = self.test.outcomes
+        reads_carry = self.test.reads_carry
+        m.d.comb += self.of_none.eq(outcomes[0])
         for thread, flags in enumerate(self.flags):
-            third = (flags.carry & reads_carry) | (flags.sign & ~reads_carry)
-            m.d.comb += self.passed[thread].eq(table.bit_select(Cat(flags.zero, third, flags.overflow), 1))
+            carry_or_sign = (flags.carry & reads_carry) | (flags.sign & ~reads_carry)
+            index = Cat(flags.zero, carry_or_sign, flags.overflow)
+            m.d.comb += self.passed[thread].eq(outcomes.bit_select(index, 1))
         return m
 
 
-def _table(truth: int) -> tuple[bool, int]:
-    """Whether a test reads the carry rather than the sign, and its outcome for {overflow, carry or sign, zero}."""
-    def outcome(zero: int, sign: int, carry: int, overflow: int) -> int:
-        return truth >> (zero | sign << 1 | carry << 2 | overflow << 3) & 1
+class _Flags(NamedTuple):
+    """A value of CC."""
 
-    flags = list(product((0, 1), repeat=4))
-    reads_carry = any(outcome(z, s, 0, o) != outcome(z, s, 1, o) for z, s, _, o in flags)
-    reads_sign = any(outcome(z, 0, c, o) != outcome(z, 1, c, o) for z, _, c, o in flags)
-    assert not (reads_carry and reads_sign), "a test reads both sign and carry"
-    bits = sum(outcome(index & 1, index >> 1 & 1 & ~reads_carry, index >> 1 & 1 & reads_carry, index >> 2) << index
-               for index in range(8))
-    return reads_carry, bits
+    zero: int
+    sign: int
+    carry: int
+    overflow: int
 
 
-CONDITION_TABLES: tuple[int, ...] = tuple(reads_carry | bits << 1 for reads_carry, bits in map(_table, TRUTH))
+def _outcome(truth: int, flags: _Flags) -> int:
+    """A test's outcome, by its truth table of all four flags."""
+    index = flags.zero | flags.sign << 1 | flags.carry << 2 | flags.overflow << 3
+    return truth >> index & 1
+
+
+def _reads(truth: int, name: str) -> bool:
+    """Whether a test's outcome depends on a flag."""
+    values = [_Flags(*bits) for bits in product((0, 1), repeat=4)]
+    return any(
+        _outcome(truth, flags._replace(**{name: 0})) != _outcome(truth, flags._replace(**{name: 1}))
+        for flags in values)
+
+
+def _table(truth: int) -> int:
+    """The ConditionTable of a test, as a number."""
+    reads_carry = _reads(truth, "carry")
+    assert not (reads_carry and _reads(truth, "sign")), "a test reads both sign and carry"
+    outcomes = 0
+    for overflow, third, zero in product((0, 1), repeat=3):
+        if reads_carry:
+            flags = _Flags(zero, 0, third, overflow)
+        else:
+            flags = _Flags(zero, third, 0, overflow)
+        outcomes |= _outcome(truth, flags) << (zero | third << 1 | overflow << 2)
+    return ConditionTable.const({"reads_carry": reads_carry, "outcomes": outcomes}).as_bits()
+
+
+CONDITION_TABLES: tuple[int, ...] = tuple(_table(truth) for truth in TRUTH)
 """The ConditionTable of each test, as a number."""
 
 
 def condition_table(test: Any) -> Value:
     """That of a test whose code is a value of 5 bits."""
-    return Array(Const(table, ConditionTable.as_shape().size) for table in CONDITION_TABLES)[test]
+    width = ConditionTable.as_shape().size
+    return Array(Const(table, width) for table in CONDITION_TABLES)[test]

@@ -1,7 +1,8 @@
 """What the three stages of a lane do for an instruction: the control signals that all lanes share.
 
-A lane makes two terms, X and Y, in two stages, adds them in the third and chooses what becomes of the sum. The decoder
-sets these fields; a field that an instruction has no use for is 0, or anything where it has no effect.
+A lane makes two terms, X and Y, in two stages, adds them in the third and chooses what becomes of
+the sum. The decoder sets these fields; a field that an instruction has no use for is 0, or anything
+where it has no effect.
 """
 
 from amaranth.hdl import unsigned
@@ -11,13 +12,21 @@ from rtl.isa.kinds import Boolean, Compare, PermuteMode, SumShift
 
 from .float_control import FloatControl
 
-__all__ = ["FirstTerm", "LaneControl", "Part", "PredicateResult", "ProductPart", "ResultBits", "ShiftCount",
-           "Truth"]
+__all__ = [
+    "FirstTerm",
+    "LaneControl",
+    "Part",
+    "PredicateResult",
+    "ProductPart",
+    "ResultBits",
+    "ShiftCount",
+    "Truth",
+]
 
 
 class Part(enum.Enum, shape=3):
-    """What is taken of a source word; the first three are those of :class:`~rtl.isa.kinds.HalfSelect`. Of a and b, what
-    is less than a word has a sign if the operand has one."""
+    """The part of a source word that counts; the first three are those of
+    :class:`~rtl.isa.kinds.HalfSelect`. Of a and b, a part has a sign if the operand has one."""
 
     WORD = 0
     LOW = 1
@@ -87,7 +96,8 @@ class Truth(enum.Enum, shape=2):
 
 
 class PredicateResult(enum.Enum, shape=3):
-    """The first predicate result; the first four are those of :class:`~rtl.isa.kinds.PredicateTest`."""
+    """The first predicate result; the first four are those of
+    :class:`~rtl.isa.kinds.PredicateTest`."""
 
     FALSE = 0
     TRUE = 1
@@ -98,7 +108,8 @@ class PredicateResult(enum.Enum, shape=3):
     OUTSIDE = 5
     """The result, as a generic address, is in neither window."""
     OUTSIDE_HIGH = 6
-    """The result, as the high word of a generic address, and the shifted pair's low word are in neither window."""
+    """The result, as the high word of a generic address, and the shifted pair's low word are in
+    neither window."""
 
 
 class LaneControl(data.Struct):
@@ -132,7 +143,7 @@ class LaneControl(data.Struct):
     """a is signed in comparisons, products and shifts; b likewise."""
     signed_b: unsigned(1)
     extended: unsigned(1)
-    """A comparison goes on from that of lower words, of which CC tells."""
+    """A comparison continues that of lower words, which is in CC."""
 
     differs: unsigned(1)
     """The difference of a and b takes the place of a, and nothing that of b."""
@@ -143,7 +154,8 @@ class LaneControl(data.Struct):
     distance: unsigned(1)
     """It is the distance of a and b."""
     bytes: unsigned(1)
-    """It is four differences of bytes, each complemented where it is below zero; to the others one is added."""
+    """It is four differences of bytes, each complemented where it is below zero; to the others one
+    is added."""
 
     # The first stage: shifts.
     left: unsigned(1)
@@ -200,7 +212,7 @@ class LaneControl(data.Struct):
     result_bits: ResultBits
     """If not all of them, these low bits of the first term go into c."""
     result_high: unsigned(1)
-    """The first term's low half takes the place of its high one, and nothing that of the low one."""
+    """The first term's low half takes the place of its high one; its low one is 0."""
     add_b: unsigned(1)
     add_c: unsigned(1)
     plus_one: unsigned(1)
@@ -218,9 +230,9 @@ class LaneControl(data.Struct):
     carries: unsigned(1)
     """C and O are those of the sum; otherwise they are clear."""
     chain_zero: unsigned(1)
-    """The result counts as zero only if the lower words were, of which CC tells."""
+    """The result counts as zero only if the lower words did, by CC."""
     verdict: unsigned(1)
-    """CC tells how a and b relate, for the words below."""
+    """CC is how a and b relate, for the words below."""
     unpack: unsigned(1)
     """The result's low bits go to predicates where b says so."""
     predicate: PredicateResult

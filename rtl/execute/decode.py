@@ -33,23 +33,36 @@ from .operations import OPERATIONS, WITHOUT_EFFECT_UNLESS
 
 __all__ = ["LANE_FORMS", "LaneDecoder"]
 
-LANE_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.name in OPERATIONS and not is_refused(form))
+LANE_FORMS: tuple[Form, ...] = tuple(
+    form for form in FORMS if form.name in OPERATIONS and not is_refused(form))
 """The instructions that pass the lanes and have their results then."""
 
-_OTHER_VALUES = {"S2R": ValueSource.SPECIAL, "CS2R": ValueSource.SPECIAL, "LEPC": ValueSource.NEXT_PC,
-                 "VOTE": ValueSource.BALLOT}
+_OTHER_VALUES = {
+    "S2R": ValueSource.SPECIAL,
+    "CS2R": ValueSource.SPECIAL,
+    "LEPC": ValueSource.NEXT_PC,
+    "VOTE": ValueSource.BALLOT,
+}
+"""Where operand a comes from, if it is no register."""
 
 _Bits = Sequence[Value]
 """Lowest bit first."""
 
 
 class LaneDecoder(wiring.Component):
-    """Reads the instruction table; combinational. ``floats``: the lanes have floating point. ``names``: it knows no
-    other instructions.
+    """Decodes by the instruction table; combinational.
 
-    Of every bit that it gives it is known by the table where each form has it: it is one bit of the word in some forms,
-    another one in others, a constant in the rest, or it does not matter. A group of forms is told from the others by
-    as few bits as do that. So a word that is no instruction of the lanes makes anything.
+    Each bit of the decoded form is, by the table, one bit of the word in some forms, another one in
+    others, a constant in the rest, or it does not matter. A group of forms is distinguished from
+    the others by as few bits as possible. So the outcome for a word that is no instruction of the
+    lanes means nothing.
+
+    Parameters
+    ----------
+    floats : bool
+        The lanes have floating point.
+    names
+        It knows no other instructions.
 
     Members
     -------
@@ -61,21 +74,24 @@ class LaneDecoder(wiring.Component):
     instruction: Out(LaneInstruction)
 
     def __init__(self, floats: bool, names: Container[str] = OPERATIONS) -> None:
-        self._forms = tuple(form for form in LANE_FORMS if form.name in names and (
-            floats or form.name not in FLOAT_OPERATIONS))
+        self._names = tuple(
+            form.name for form in LANE_FORMS
+            if form.name in names and (floats or form.name not in FLOAT_OPERATIONS))
         super().__init__()
+
+    @property
+    def _forms(self) -> tuple[Form, ...]:
+        """The instructions that it knows."""
+        return tuple(form for form in LANE_FORMS if form.name in self._names)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        instruction: Any = self.instruction
         groups = _Groups(m, self.word, self._forms)
-        predicates = (instruction.guard, *instruction.predicates)
-        nothing: list[tuple[Any, int]] = [
-            *((register, RZ) for register in (*instruction.registers, instruction.destination)),
-            *((number, PT) for number in (instruction.p, instruction.q, *(each.number for each in predicates))),
-            (instruction.quad, ~0)]
-        m.d.comb += [part.eq(number) for part, number in nothing]
-        unused = {repr(Value.cast(part)): number for part, number in nothing}
+        unused = self._unused()
+        for part, number in unused:
+            m.d.comb += part.eq(number)
+
+        otherwise = {repr(Value.cast(part)): number for part, number in unused}
         parts: dict[str, tuple[Value, dict[Form, _Bits | None]]] = {}
         for form in self._forms:
             for part, value in self._decode(form):
@@ -83,15 +99,27 @@ class LaneDecoder(wiring.Component):
                 _, of_form = parts.setdefault(repr(target), (target, {}))
                 of_form[form] = None if value is None else _bits(value, len(target))
         for name, (target, of_form) in parts.items():
+            number = otherwise.get(name, 0)
             m.d.comb += target.eq(Cat(
-                groups.chosen({form: None if bits is None else bits[place] for form, bits in of_form.items()},
-                              unused.get(name, 0) >> place & 1)
+                groups.chosen(_bit_of(of_form, place), number >> place & 1)
                 for place in range(len(target))))
         return m
 
+    def _unused(self) -> list[tuple[Any, int]]:
+        """Parts of the instruction that are not 0 in a form that does not have them."""
+        instruction: Any = self.instruction
+        registers = (*instruction.registers, instruction.destination)
+        operands = (instruction.guard, *instruction.predicates)
+        predicates = (
+            instruction.p, instruction.q, *(operand.number for operand in operands))
+        return [
+            *((register, RZ) for register in registers),
+            *((predicate, PT) for predicate in predicates),
+            (instruction.quad, ~0)]
+
     def _decode(self, form: Form) -> Iterator[tuple[Any, Any]]:
-        """Parts of the instruction and what they are: a value, bits of the word, or None if it does not matter. All
-        others are unused."""
+        """Parts of the instruction and what they are: a value, bits of the word, or None if it does
+        not matter. All others are unused."""
         instruction = self.instruction
 
         def field(name: str) -> Value:
@@ -125,7 +153,8 @@ class LaneDecoder(wiring.Component):
         if form.name in _OTHER_VALUES:
             yield instruction.source_a, _OTHER_VALUES[form.name]
         if form.name == "RRO":
-            yield instruction.source_a, Mux(field("mode") == FloatRange.EX2.value, ValueSource.ONE, ValueSource.TURN)
+            is_ex2 = field("mode") == FloatRange.EX2.value
+            yield instruction.source_a, Mux(is_ex2, ValueSource.ONE, ValueSource.TURN)
         yield instruction.special, place("special") if "special" in form.fields else None
         yield instruction.vote, place("mode") if form.name == "VOTE" else None
         for name, value in FLOAT_OPERATIONS.get(form.name, lambda _: {})(field).items():
@@ -141,7 +170,8 @@ class LaneDecoder(wiring.Component):
     def _source(self, form: Form, index: int, operand: Operand | None) -> Iterator[tuple[Any, Any]]:
         """Operand a, b or c."""
         instruction = self.instruction
-        source, register = (None, instruction.source_b, instruction.source_c)[index], None
+        source = (None, instruction.source_b, instruction.source_c)[index]
+        register = None
         match operand:
             case Register(field):
                 register = self._place(form.fields[field])
@@ -151,13 +181,21 @@ class LaneDecoder(wiring.Component):
                 field = form.fields[name]
                 bits = [*[Const(0, 1)] * exact_log2(field.scale), *self._place(field)]
                 missing = len(instruction.immediate) - len(bits)
+                above = bits[-1] if field.signed else Const(0, 1)
                 yield source, OperandSource.IMMEDIATE
-                yield instruction.immediate, [*bits, *[bits[-1] if field.signed else Const(0, 1)] * missing]
+                yield instruction.immediate, [*bits, *[above] * missing]
         yield instruction.registers[index], register
 
     def _place(self, field: Field) -> _Bits:
         """The bits of the word where a field is."""
-        return [self.word[bit] for lowest, width in field.pieces for bit in range(lowest, lowest + width)]
+        return [
+            self.word[bit] for lowest, width in field.pieces
+            for bit in range(lowest, lowest + width)]
+
+
+def _bit_of(bits: Mapping[Form, _Bits | None], place: int) -> dict[Form, Value | None]:
+    """One bit of what each form has; None if it does not matter."""
+    return {form: None if of_form is None else of_form[place] for form, of_form in bits.items()}
 
 
 def _bits(value: Any, width: int) -> _Bits:
@@ -172,28 +210,34 @@ def _bits(value: Any, width: int) -> _Bits:
 
 
 class _Groups:
-    """Groups of forms, to each of which a word belongs or not if it is one of the forms."""
+    """Groups of forms: a word belongs to one or not, if it is one of the forms at all."""
 
     def __init__(self, m: Module, word: Value, forms: Iterable[Form]) -> None:
-        self._m, self._word, self._forms = m, word, tuple(forms)
+        self._m = m
+        self._word = word
+        self._forms = tuple(forms)
         self._known: dict[tuple[frozenset[Form], frozenset[Form]], Signal] = {}
 
     def chosen(self, bits: Mapping[Form, Value | None], otherwise: int) -> Value:
-        """The bit that is given for the word's form; anything if that is None, ``otherwise`` if none is given."""
+        """The bit of the word's form; anything if that is None, ``otherwise`` if it has none."""
         groups: dict[str, tuple[Value, set[Form]]] = {}
         for form, bit in bits.items():
             if bit is not None:
                 groups.setdefault(repr(bit), (bit, set()))[1].add(form)
-        whatever = frozenset(form for form, bit in bits.items() if bit is None)
-        differing = (self._belongs(frozenset(forms), whatever) & (bit ^ otherwise) for bit, forms in groups.values()
-                     if not isinstance(bit, Const) or bit.value != otherwise)
+        ignored = frozenset(form for form, bit in bits.items() if bit is None)
+        differing = [
+            self._belongs(frozenset(forms), ignored) & (bit ^ otherwise)
+            for bit, forms in groups.values()
+            if not isinstance(bit, Const) or bit.value != otherwise]
         return reduce(or_, differing, Const(0, 1)) ^ otherwise
 
-    def _belongs(self, group: frozenset[Form], whatever: frozenset[Form]) -> Value:
-        """Whether the word's form is of the group; anything if it is of the second one."""
-        if (group, whatever) not in self._known:
-            patterns = telling_patterns([form for form in self._forms if form in group],
-                                        [form for form in self._forms if form not in group | whatever])
-            belongs = self._known[group, whatever] = Signal(name=f"group_{len(self._known)}")
+    def _belongs(self, group: frozenset[Form], ignored: frozenset[Form]) -> Value:
+        """Whether the word's form is of the group; anything if it is one of the ignored ones."""
+        if (group, ignored) not in self._known:
+            inside = [form for form in self._forms if form in group]
+            outside = [form for form in self._forms if form not in group | ignored]
+            belongs = Signal(name=f"group_{len(self._known)}")
+            patterns = telling_patterns(inside, outside)
             self._m.d.comb += belongs.eq(self._word.matches(*patterns))
-        return self._known[group, whatever]
+            self._known[group, ignored] = belongs
+        return self._known[group, ignored]

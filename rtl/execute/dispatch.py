@@ -1,11 +1,9 @@
-"""S3: what an instruction, or an operation of a unit, sends to the lanes, and what to other units."""
+"""S3: who executes an instruction, and where it goes: to the lanes, or to another unit."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component, pass_on
-from rtl.isa.condition import Flags
+from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.functions import ONE, TURN
@@ -22,9 +20,9 @@ from rtl.layouts import (
     operands_read,
     reported,
 )
-from rtl.one_hot import chosen_of
 from rtl.params import WARP_THREADS, SmParams
 
+from .flags import WarpFlags
 from .instruction import OperandSource, ValueSource
 from .slots import decoded_stage, lane_slot
 from .threads import ThreadSelection
@@ -32,14 +30,28 @@ from .vote import Vote
 
 __all__ = ["DispatchStage"]
 
+
 class DispatchStage(Component):
     """Combinational.
 
+    =====================  ==========  ==================  ==================================
+    what is decoded        slot        record              completed
+    =====================  ==========  ==================  ==================================
+    for the lanes          yes                             yes
+    collects registers     yes         when it has them
+    goes to a unit         no          at once
+    refused                no                              yes
+    a gather               yes                             no; ``gathered`` with the last one
+    a write                yes                             with the last one
+    =====================  ==========  ==================  ==================================
+
+    A gather and a write share a slot; there is no instruction in their cycle.
+
     Members
     -------
-    arriving : In(decoded_stage)
+    decoded : In(decoded_stage)
     report_mask : In(32)
-    predicates, conditions, live, active, first_row : In
+    active, flags, first_row : In(32), In(WarpFlags), In
         State of its warp.
     write_first_row : In
         Of the warp that is written to.
@@ -47,124 +59,222 @@ class DispatchStage(Component):
         The special register that is named, where it is the same in all threads.
     flow_value : In(32)
         What the flow unit has for a register of the warp that is written to.
-    starts, slot : Out(1), Out(lane_slot)
+    slot : Out(Event of lane_slot)
         What begins to pass the lanes.
-    direct, collects, record : Out(1), Out(1), Out(dispatched)
-        What goes to another unit, now or when its registers have been read.
+    is_direct, collects, record : Out(1), Out(1), Out(dispatched)
+        An instruction goes to another unit, at once; or when its registers have been read.
     completed : Out(completion)
-        What is complete when the last beat of the slot is written, or would be.
+        What completes when the last beat of the slot is written, or would be.
     passed : Out(1)
-        What ``completed`` tells of lets go of scoreboards then.
+        The warp and scoreboards of ``completed`` are released. As ``completed.valid``, and also
+        for TRAP, which does not complete here.
     gathered : Out(Event of operands_read)
-        What lets go of registers; in the cycle of the slot.
+        What has read its registers; in the cycle of the slot.
     error : Out(error_event)
     clears_status : Out(1)
-        The status of the warp is read by what clears it.
+        The warp's status is read by the register that clears it.
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "arriving": In(decoded_stage(params)), "write_first_row": In(params.row_bits),
-            "report_mask": In(REPORT_BITS), "predicates": In(data.ArrayLayout(WARP_THREADS, PT)),
-            "conditions": In(data.ArrayLayout(Flags, WARP_THREADS)), "live": In(WARP_THREADS),
-            "active": In(WARP_THREADS), "first_row": In(params.row_bits), "special": In(32), "flow_value": In(32),
-            "starts": Out(1), "slot": Out(lane_slot(params)),
-            "direct": Out(1), "collects": Out(1), "record": Out(dispatched(params)),
-            "completed": Out(completion(params)), "passed": Out(1), "gathered": Out(Event(operands_read(params))),
-            "error": Out(error_event(params)), "clears_status": Out(1)})
+            "decoded": In(decoded_stage(params)),
+            "report_mask": In(REPORT_BITS),
+            "active": In(WARP_THREADS),
+            "flags": In(WarpFlags),
+            "first_row": In(params.row_bits),
+            "write_first_row": In(params.row_bits),
+            "special": In(32),
+            "flow_value": In(32),
+            "slot": Out(Event(lane_slot(params))),
+            "is_direct": Out(1),
+            "collects": Out(1),
+            "record": Out(dispatched(params)),
+            "completed": Out(completion(params)),
+            "passed": Out(1),
+            "gathered": Out(Event(operands_read(params))),
+            "error": Out(error_event(params)),
+            "clears_status": Out(1),
+        })
         self.selection = ThreadSelection()
+        self.vote = Vote()
+        self._constant_fails = Signal(name="constant_fails")
+        """The constant operand is beyond the end of its bank, which is reported."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.selection = selection = self.selection
-        arriving, decoded = self.arriving, self.arriving.lanes
-        instruction, computes, refused = arriving.instruction, arriving.computes, arriving.refused
-        writes, write, gather = arriving.writes, arriving.write.operation, arriving.gather.operation
-        missing, failed, error = Signal(), Signal(), Signal(WarpError)
-        m.d.comb += [
-            self.collects.eq(arriving.collects), self.direct.eq(arriving.directly),
-            self.starts.eq(computes | arriving.collects | arriving.gathers | writes),
-            selection.common.eq(arriving.common), selection.collects.eq(arriving.collects),
-            selection.quad.eq(decoded.quad), selection.active.eq(self.active),
-            selection.predicates.eq(self.predicates), selection.conditions.eq(self.conditions),
-            selection.live.eq(self.live)]
-
-        # Errors. A constant that is missing is none if nobody wants it.
-        m.d.comb += [
-            missing.eq(instruction.constant_missing & reported(self.report_mask, WarpError.INVALID_CONST_ADDR)),
-            failed.eq(computes & missing & selection.executing.any()),
-            error.eq(Mux(refused, instruction.error, WarpError.INVALID_CONST_ADDR)),
-            self.error.valid.eq((refused & reported(self.report_mask, instruction.error)) | failed),
-            self.error.warp.eq(instruction.warp), self.error.pc.eq(instruction.pc), self.error.error.eq(error)]
-
-        m.d.comb += self.clears_status.eq(
-            computes & selection.executing.any() & (decoded.source_a == ValueSource.SPECIAL)
-            & (decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))
-        self._to_lanes(m, missing)
-        self._to_units(m, missing)
-        completed = self.completed
-        m.d.comb += [
-            completed.valid.eq(computes | refused | (writes & write.last)),
-            completed.warp.eq(Mux(writes, write.warp, instruction.warp)),
-            completed.serial.eq(Mux(writes, write.serial, instruction.serial)),
-            completed.write_barrier.eq(Mux(writes, write.barrier, instruction.write_barrier)),
-            completed.read_barrier.eq(Mux(writes, NO_BARRIER, instruction.read_barrier)),
-            self.passed.eq(completed.valid | arriving.directly & (instruction.kind == InstructionKind.TRAP)),
-            self.gathered.valid.eq(arriving.gathers & gather.last)]
-        pass_on(m, gather, self.gathered.payload, "warp", "barrier")
+        m.submodules.selection = self.selection
+        m.submodules.vote = self.vote
+        self._select_threads(m)
+        self._check(m)
+        self._fill_slot(m)
+        self._choose_operands(m)
+        self._choose_uniform(m)
+        self._choose_destination(m)
+        self._dispatch(m)
+        self._complete(m)
         return m
 
-    def _to_lanes(self, m: Module, missing: Value) -> None:
-        """The slot: what the lanes' decoder says, and what is different for units and for the collector."""
-        m.submodules.vote = vote = Vote()
-        slot, arriving, selection = self.slot, self.arriving, self.selection
-        instruction, decoded, becomes = arriving.instruction, arriving.lanes, slot.instruction
-        writes, write, client = arriving.writes, arriving.write.operation, arriving.write.client
-        gathers, gather, registers = arriving.gathers, arriving.gather.operation, arriving.registers
-        m.d.comb += [row.eq(self.first_row + number) for row, number in zip(slot.rows, registers, strict=True)]
-        m.d.comb += [
-            becomes.eq(decoded), slot.warp.eq(Mux(writes, write.warp, instruction.warp)),
-            slot.first_row.eq(Mux(writes, self.write_first_row, self.first_row)),
-            slot.serial.eq(Mux(writes, write.serial, instruction.serial)),
-            slot.threads.eq(Mux(writes, write.threads, selection.executing & ~(
-                arriving.computes & missing).replicate(WARP_THREADS))),
-            slot.constant.eq(instruction.constant), slot.collects.eq(arriving.collects),
-            slot.quarter.eq(arriving.computes & instruction.quarter), slot.gather.eq(gathers),
-            slot.reader.eq(arriving.gather.client), slot.read_index.eq(gather.index),
-            slot.supplied.eq(writes), slot.client.eq(client), slot.index.eq(write.index), slot.agrees.eq(vote.agrees),
-            slot.objects.eq(vote.objects)]
+    def _select_threads(self, m: Module) -> None:
+        """Which threads execute it, and what they vote."""
+        decoded = self.decoded
+        selection = self.selection
+        m.d.comb += selection.common.eq(decoded.common)
+        m.d.comb += selection.collects.eq(decoded.collects)
+        m.d.comb += selection.quad.eq(decoded.lanes.quad)
+        m.d.comb += selection.active.eq(self.active)
+        m.d.comb += selection.flags.eq(self.flags)
+        m.d.comb += self.vote.threads.eq(selection.executing)
+        m.d.comb += self.vote.predicate.eq(selection.predicate)
 
-        # Values that are no register's.
-        source, values = decoded.source_a, {
-            ValueSource.SPECIAL: self.special, ValueSource.NEXT_PC: instruction.pc + INSTRUCTION_BYTES,
-            ValueSource.BALLOT: vote.ballot, ValueSource.ONE: ONE, ValueSource.TURN: TURN}
-        m.d.comb += [
-            vote.threads.eq(selection.executing), vote.predicate.eq(selection.predicate),
-            slot.own.eq(Cat((source == ValueSource.SPECIAL) & (decoded.special == number) for number in OF_THREADS)),
-            slot.uniform.eq(chosen_of(
-                Cat(writes & (client == LaneClient.FLOW), *((source == each) & ~writes for each in values)),
-                [self.flow_value, *values.values()]))]
+    def _check(self, m: Module) -> None:
+        """Errors. It is none if a constant is missing that no thread reads."""
+        decoded = self.decoded
+        instruction = decoded.instruction
+        error = self.error
+        some_execute = self.selection.executing.any()
+        m.d.comb += self._constant_fails.eq(
+            instruction.constant_missing
+            & reported(self.report_mask, WarpError.INVALID_CONST_ADDR))
+        refusal_is_reported = decoded.is_refused & reported(self.report_mask, instruction.error)
+        lanes_fail = decoded.computes & self._constant_fails & some_execute
+        m.d.comb += error.valid.eq(refusal_is_reported | lanes_fail)
+        m.d.comb += error.warp.eq(instruction.warp)
+        m.d.comb += error.pc.eq(instruction.pc)
+        with m.If(decoded.is_refused):
+            m.d.comb += error.error.eq(instruction.error)
+        with m.Else():
+            m.d.comb += error.error.eq(WarpError.INVALID_CONST_ADDR)
 
-        # What reads for others, and operations.
-        with m.If(arriving.collects | gathers):
-            m.d.comb += [
-                becomes.source_a.eq(ValueSource.REGISTER), becomes.source_b.eq(OperandSource.REGISTER),
-                becomes.source_c.eq(OperandSource.REGISTER), becomes.registers.eq(registers)]
-        with m.If(writes):
-            m.d.comb += [
-                becomes.destination.eq(write.register),
-                becomes.p.eq(write.predicate), becomes.q.eq(PT), becomes.writes_cc.eq(write.conditional)]
+        reads_special = decoded.computes & (decoded.lanes.source_a == ValueSource.SPECIAL)
+        names_clearing = decoded.lanes.special == SpecialRegister.WARPERRORSTATUSCLEAR
+        m.d.comb += self.clears_status.eq(reads_special & names_clearing & some_execute)
 
-    def _to_units(self, m: Module, missing: Value) -> None:
+    def _fill_slot(self, m: Module) -> None:
+        """Whose slot it is, and which threads execute it: none if the constant fails."""
+        decoded = self.decoded
+        instruction = decoded.instruction
+        gather = decoded.gather
+        write = decoded.write
+        slot = self.slot.payload
+        m.d.comb += self.slot.valid.eq(
+            decoded.computes | decoded.collects | decoded.gathers | decoded.writes)
+        with m.If(decoded.writes):
+            m.d.comb += slot.warp.eq(write.operation.warp)
+            m.d.comb += slot.serial.eq(write.operation.serial)
+            m.d.comb += slot.first_row.eq(self.write_first_row)
+            m.d.comb += slot.threads.eq(write.operation.threads)
+        with m.Else():
+            lanes_fail = decoded.computes & self._constant_fails
+            m.d.comb += slot.warp.eq(instruction.warp)
+            m.d.comb += slot.serial.eq(instruction.serial)
+            m.d.comb += slot.first_row.eq(self.first_row)
+            m.d.comb += slot.threads.eq(
+                self.selection.executing & ~lanes_fail.replicate(WARP_THREADS))
+        m.d.comb += slot.collects.eq(decoded.collects)
+        m.d.comb += slot.quarter.eq(decoded.computes & instruction.quarter)
+        m.d.comb += slot.gathers.eq(decoded.gathers)
+        m.d.comb += slot.reader.eq(gather.client)
+        m.d.comb += slot.read_index.eq(gather.operation.index)
+        m.d.comb += slot.is_supplied.eq(decoded.writes)
+        m.d.comb += slot.client.eq(write.client)
+        m.d.comb += slot.index.eq(write.operation.index)
+        m.d.comb += slot.agrees.eq(self.vote.agrees)
+        m.d.comb += slot.objects.eq(self.vote.objects)
+
+    def _choose_operands(self, m: Module) -> None:
+        """What the lanes execute: what was decoded. What only reads for others reads registers."""
+        decoded = self.decoded
+        slot = self.slot.payload
+        m.d.comb += slot.instruction.eq(decoded.lanes)
+        m.d.comb += slot.constant.eq(decoded.instruction.constant)
+        for row, register in zip(slot.rows, decoded.registers, strict=True):
+            m.d.comb += row.eq(self.first_row + register)
+        with m.If(decoded.collects | decoded.gathers):
+            m.d.comb += slot.instruction.source_a.eq(ValueSource.REGISTER)
+            m.d.comb += slot.instruction.source_b.eq(OperandSource.REGISTER)
+            m.d.comb += slot.instruction.source_c.eq(OperandSource.REGISTER)
+            m.d.comb += slot.instruction.registers.eq(decoded.registers)
+
+    def _choose_uniform(self, m: Module) -> None:
+        """Operand a where it is no register and the same in all threads."""
+        decoded = self.decoded
+        lanes = decoded.lanes
+        slot = self.slot.payload
+        next_pc = decoded.instruction.pc + INSTRUCTION_BYTES
+        is_flow_write = decoded.write.client == LaneClient.FLOW
+        with m.If(decoded.writes):
+            m.d.comb += slot.uniform.eq(Mux(is_flow_write, self.flow_value, 0))
+        with m.Else(), m.Switch(lanes.source_a):
+            with m.Case(ValueSource.SPECIAL):
+                m.d.comb += slot.uniform.eq(self.special)
+            with m.Case(ValueSource.NEXT_PC):
+                m.d.comb += slot.uniform.eq(next_pc)
+            with m.Case(ValueSource.BALLOT):
+                m.d.comb += slot.uniform.eq(self.vote.ballot)
+            with m.Case(ValueSource.ONE):
+                m.d.comb += slot.uniform.eq(ONE)
+            with m.Case(ValueSource.TURN):
+                m.d.comb += slot.uniform.eq(TURN)
+        reads_special = lanes.source_a == ValueSource.SPECIAL
+        m.d.comb += slot.thread_register.eq(
+            Cat(reads_special & (lanes.special == number) for number in OF_THREADS))
+
+    def _choose_destination(self, m: Module) -> None:
+        """Where a unit's write goes."""
+        write = self.decoded.write.operation
+        instruction = self.slot.payload.instruction
+        with m.If(self.decoded.writes):
+            m.d.comb += instruction.destination.eq(write.register)
+            m.d.comb += instruction.p.eq(write.predicate)
+            m.d.comb += instruction.q.eq(PT)
+            m.d.comb += instruction.writes_cc.eq(write.conditional)
+
+    def _dispatch(self, m: Module) -> None:
         """The instruction as it leaves for a unit beside the lanes."""
-        record, selection, instruction = self.record, self.selection, self.arriving.instruction
-        m.d.comb += [record[name].eq(instruction[name]) for name in (
-            "warp", "serial", "pc", "word", "kind", "write_barrier", "read_barrier")]
-        m.d.comb += [
-            record.active.eq(self.active), record.guard.eq(selection.guard),
-            record.predicate.eq(selection.predicate), record.operands[0].eq(instruction.constant),
-            record.same.eq(~0)]
-        with m.If(self.arriving.common.misaligned):
+        decoded = self.decoded
+        instruction = decoded.instruction
+        record = self.record
+        m.d.comb += self.is_direct.eq(decoded.is_direct)
+        m.d.comb += self.collects.eq(decoded.collects)
+        m.d.comb += record.warp.eq(instruction.warp)
+        m.d.comb += record.serial.eq(instruction.serial)
+        m.d.comb += record.pc.eq(instruction.pc)
+        m.d.comb += record.word.eq(instruction.word)
+        m.d.comb += record.kind.eq(instruction.kind)
+        m.d.comb += record.write_barrier.eq(instruction.write_barrier)
+        m.d.comb += record.read_barrier.eq(instruction.read_barrier)
+        m.d.comb += record.active.eq(self.active)
+        m.d.comb += record.guard.eq(self.selection.guard)
+        m.d.comb += record.predicate.eq(self.selection.predicate)
+        m.d.comb += record.operands[0].eq(instruction.constant)
+        m.d.comb += record.same.eq(~0)
+        with m.If(decoded.common.misaligned):
             m.d.comb += record.fault.eq(WarpError.MISALIGNED_IMMC_ADDR)
-        with m.Elif(missing):
+        with m.Elif(self._constant_fails):
             m.d.comb += record.fault.eq(WarpError.INVALID_CONST_ADDR)
+
+    def _complete(self, m: Module) -> None:
+        """What completes, and what releases registers."""
+        decoded = self.decoded
+        instruction = decoded.instruction
+        gather = decoded.gather.operation
+        write = decoded.write.operation
+        completed = self.completed
+        m.d.comb += completed.valid.eq(
+            decoded.computes | decoded.is_refused | (decoded.writes & write.last))
+        with m.If(decoded.writes):
+            m.d.comb += completed.warp.eq(write.warp)
+            m.d.comb += completed.serial.eq(write.serial)
+            m.d.comb += completed.write_barrier.eq(write.barrier)
+            m.d.comb += completed.read_barrier.eq(NO_BARRIER)
+        with m.Else():
+            m.d.comb += completed.warp.eq(instruction.warp)
+            m.d.comb += completed.serial.eq(instruction.serial)
+            m.d.comb += completed.write_barrier.eq(instruction.write_barrier)
+            m.d.comb += completed.read_barrier.eq(instruction.read_barrier)
+        is_trap = decoded.is_direct & (instruction.kind == InstructionKind.TRAP)
+        m.d.comb += self.passed.eq(completed.valid | is_trap)
+
+        m.d.comb += self.gathered.valid.eq(decoded.gathers & gather.last)
+        m.d.comb += self.gathered.payload.warp.eq(gather.warp)
+        m.d.comb += self.gathered.payload.barrier.eq(gather.barrier)

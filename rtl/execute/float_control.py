@@ -10,8 +10,17 @@ from rtl.isa.kinds import FloatFlush, FloatRounding, ProductScale
 
 __all__ = ["FLOAT_OPERATIONS", "FloatControl", "FloatTerms"]
 
-_SCALES = {ProductScale.D2: -1, ProductScale.D4: -2, ProductScale.D8: -3, ProductScale.M8: 3, ProductScale.M4: 2,
-           ProductScale.M2: 1}
+_SCALES = {
+    ProductScale.NONE.value: 0,
+    ProductScale.D2.value: -1,
+    ProductScale.D4.value: -2,
+    ProductScale.D8.value: -3,
+    ProductScale.M8.value: 3,
+    ProductScale.M4.value: 2,
+    ProductScale.M2.value: 1,
+}
+"""What each code of ProductScale adds to the exponent."""
+_SCALE_BITS = 3
 
 
 class FloatTerms(enum.Enum, shape=2):
@@ -50,7 +59,8 @@ class FloatControl(data.Struct):
     decides: unsigned(1)
     """The thread's decision is the unit's: a relation, or a check."""
     compare: unsigned(4)
-    """The relation holds of a lesser a, of equal numbers, of a greater a, of numbers without an order."""
+    """The relation holds of a lesser a, of equal numbers, of a greater a, of numbers without an
+    order."""
     of_c: unsigned(1)
     """c is compared, with zero."""
     checks: unsigned(1)
@@ -69,49 +79,105 @@ def _signs(field: Fields) -> Signals:
 
 def _sum(field: Fields) -> Signals:
     flush = field("flush")
-    return {"real": 1, "flush": flush.any(), "zero_wins": flush == FloatFlush.FMZ.value,
-            "round": field("round"), "saturate": field("saturate"), **_signs(field)}
+    return {
+        "real": 1,
+        "flush": flush.any(),
+        "zero_wins": flush == FloatFlush.FMZ.value,
+        "round": field("round"),
+        "saturate": field("saturate"),
+        **_signs(field),
+    }
 
 
 def _fadd(field: Fields) -> Signals:
-    return {**_sum(field), "terms": FloatTerms.ADD}
+    return {
+        **_sum(field),
+        "terms": FloatTerms.ADD,
+    }
 
 
 def _fswzadd(field: Fields) -> Signals:
-    return {**_fadd(field), "swizzle": field("swizzle")}
+    return {
+        **_fadd(field),
+        "swizzle": field("swizzle"),
+    }
 
 
 def _fmul(field: Fields) -> Signals:
-    scales = Array(Const(_SCALES.get(ProductScale(code), 0) if code < 7 else 0, signed(3)) for code in range(8))
-    return {**_sum(field), "terms": FloatTerms.MULTIPLY, "scale": scales[field("scale")[:3]]}
+    scales = Array(Const(_SCALES.get(code, 0), signed(3)) for code in range(1 << _SCALE_BITS))
+    return {
+        **_sum(field),
+        "terms": FloatTerms.MULTIPLY,
+        "scale": scales[field("scale")[:_SCALE_BITS]],
+    }
 
 
 def _rro(field: Fields) -> Signals:
-    return {"real": 1, "terms": FloatTerms.MULTIPLY, **_signs(field)}
+    return {
+        "real": 1,
+        "terms": FloatTerms.MULTIPLY,
+        **_signs(field),
+    }
 
 
 def _ffma(field: Fields) -> Signals:
-    return {**_sum(field), "negate_c": field("negate_c")}
+    return {
+        **_sum(field),
+        "negate_c": field("negate_c"),
+    }
 
 
 def _fmnmx(field: Fields) -> Signals:
-    return {**_signs(field), "real": 1, "decides": 1, "terms": FloatTerms.ADD, "chooses": 1, "flush": field("flush")}
+    return {
+        **_signs(field),
+        "real": 1,
+        "decides": 1,
+        "terms": FloatTerms.ADD,
+        "chooses": 1,
+        "flush": field("flush"),
+    }
 
 
 def _relation(field: Fields) -> Signals:
-    return {**_signs(field), "decides": 1, "compare": field("compare"), "flush": field("flush")}
+    return {
+        **_signs(field),
+        "decides": 1,
+        "compare": field("compare"),
+        "flush": field("flush"),
+    }
 
 
 def _fcmp(field: Fields) -> Signals:
-    return {**_relation(field), "of_c": 1}
+    return {
+        **_relation(field),
+        "of_c": 1,
+    }
 
 
 def _fchk(field: Fields) -> Signals:
-    return {**_signs(field), "decides": 1, "terms": FloatTerms.ADD, "checks": 1}
+    return {
+        **_signs(field),
+        "decides": 1,
+        "terms": FloatTerms.ADD,
+        "checks": 1,
+    }
 
 
-FLOAT_OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType({
-    "FADD": _fadd, "FADD32I": _fadd, "FSWZADD": _fswzadd, "FMUL": _fmul, "FMUL32I": _fmul, "RRO": _rro,
-    "FFMA": _ffma, "FFMA32I": _ffma, "FMNMX": _fmnmx, "FSETP": _relation, "FSET": _relation, "FCMP": _fcmp,
-    "FCHK": _fchk})
+FLOAT_OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType(
+    {
+        "FADD": _fadd,
+        "FADD32I": _fadd,
+        "FSWZADD": _fswzadd,
+        "FMUL": _fmul,
+        "FMUL32I": _fmul,
+        "RRO": _rro,
+        "FFMA": _ffma,
+        "FFMA32I": _ffma,
+        "FMNMX": _fmnmx,
+        "FSETP": _relation,
+        "FSET": _relation,
+        "FCMP": _fcmp,
+        "FCHK": _fchk,
+    }
+)
 """By instruction name."""

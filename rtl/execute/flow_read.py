@@ -1,6 +1,8 @@
-"""What the flow unit reads goes to a register."""
+"""What the flow unit reads is written to a register."""
 
-from amaranth.hdl import Array, Module, Signal
+from typing import Any
+
+from amaranth.hdl import Array, Assert, Module, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
@@ -8,33 +10,52 @@ from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import PT
-from rtl.layouts import SERIAL_BITS, InstructionKind, dispatched, flow_result, is_kind, register_write, warp_launch
+from rtl.layouts import (
+    SERIAL_BITS,
+    EventLayout,
+    InstructionKind,
+    dispatched,
+    flow_result,
+    is_kind,
+    register_write,
+    warp_launch,
+)
 from rtl.params import WARP_THREADS, SmParams
 from rtl.word import field_of
 from rtl.words import Words
 
 __all__ = ["FlowReads"]
 
-_UNDER_WAY_BITS = 6
+_IN_FLIGHT_BITS = 6
 """Width of the number of instructions that a warp has in the flow unit and its queue."""
 
 
-def _note(params: SmParams) -> data.StructLayout:
-    """What is remembered of an instruction until its result comes."""
-    return data.StructLayout({"register": 8, "threads": WARP_THREADS, "serial": SERIAL_BITS, "barrier": 3})
+def _pending_read() -> data.StructLayout:
+    """What is kept of a FLOW_READ until its result is there."""
+    return data.StructLayout({
+        "register": 8,
+        "threads": WARP_THREADS,
+        "serial": SERIAL_BITS,
+        "barrier": 3,
+    })
 
 
 class FlowReads(Component):
-    """Makes a write by the lanes of the result of each FLOW_READ, which that write completes.
+    """Makes a write by the lanes of the result of each FLOW_READ; the write completes it.
 
-    A warp waits for its FLOW_READ, so it has one at most; its results come in order, and those of tokens that it
-    pushed before come first. An instruction that failed writes nothing, but completes all the same.
+    A warp waits for its FLOW_READ, so it has one at most. The flow unit's results of a warp are in
+    order, and those of tokens that it pushed before are among them: the result of the FLOW_READ is
+    the one that leaves nothing of the warp in flight. An instruction that failed writes nothing,
+    but completes all the same. ::
+
+        dispatch --> pending read, by warp ---------------------------+
+        result ----> value, by warp; the warp joins a queue --> write +--> write
 
     Members
     -------
-    dispatch : In(valid, payload: dispatched)
-        What goes to the flow unit.
-    launch : In(valid, payload: warp_launch)
+    dispatch : In(EventLayout of dispatched)
+        What is dispatched, to the flow unit or another one.
+    launch : In(EventLayout of warp_launch)
         The warp has nothing in the flow unit.
     result_valid, result : In(1), In(flow_result)
     write : Out(stream of register_write)
@@ -45,63 +66,111 @@ class FlowReads(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})),
-            "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
-            "result_valid": In(1), "result": In(flow_result(params)),
-            "write": Out(stream.Signature(register_write(params))), "warp": In(params.warp_bits), "value": Out(32)})
+            "dispatch": In(EventLayout(dispatched(params))),
+            "launch": In(EventLayout(warp_launch(params))),
+            "result_valid": In(1),
+            "result": In(flow_result(params)),
+            "write": Out(stream.Signature(register_write(params))),
+            "warp": In(params.warp_bits),
+            "value": Out(32),
+        })
+        self._reads = Signal(name="reads")
+        """A FLOW_READ is dispatched."""
+        # A result is known late in its cycle: it is used in the next one.
+        self._result_valid = Signal(name="registered_valid")
+        self._result = Signal.like(self.result, name="registered_result")
+        self._failed = Signal(name="failed")
+        self._completes_read = Signal(params.warps, name="completes_read")
+        """The warp whose FLOW_READ the result is of."""
+        self._next_warp = Signal(params.warp_bits, name="next_warp")
+        """The warp whose register is written next."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        warps, sent, result, came, failed = (
-            self._params.warps, self.dispatch.payload, Signal.like(self.result), Signal(), Signal())
-        # A result is known late in its cycle.
-        m.d.sync += [
-            came.eq(self.result_valid), result.eq(self.result), failed.eq(self.result.error != WarpError.NONE)]
+        m.d.sync += self._result_valid.eq(self.result_valid)
+        m.d.sync += self._result.eq(self.result)
+        m.d.sync += self._failed.eq(self.result.error != WarpError.NONE)
+        self._match_results(m)
+        pending = self._keep_reads(m)
+        failed = self._keep_results(m)
+        self._queue(m)
+        self._write(m, pending, failed)
+        return m
 
-        # Which result is awaited.
-        under_way = Array(Signal(_UNDER_WAY_BITS, name=f"under_way{warp}") for warp in range(warps))
+    def _match_results(self, m: Module) -> None:
+        """Which result is that of a FLOW_READ."""
+        warps = self._params.warps
+        dispatched_kind = self.dispatch.payload.kind
+        is_flow = Signal()
+        m.d.comb += is_flow.eq(self.dispatch.valid & is_kind(
+            dispatched_kind, lambda rule: rule.unit == "flow" and not rule.injected))
+        m.d.comb += self._reads.eq(
+            self.dispatch.valid & (dispatched_kind == InstructionKind.FLOW_READ))
+        in_flight = Array(
+            Signal(_IN_FLIGHT_BITS, name=f"in_flight{warp}") for warp in range(warps))
         awaits = Array(Signal(name=f"awaits{warp}") for warp in range(warps))
-        is_flow, reads, arrives = Signal(), Signal(), Signal(warps)
-        m.d.comb += [
-            is_flow.eq(self.dispatch.valid & is_kind(
-                sent.kind, lambda rule: rule.unit == "flow" and not rule.injected)),
-            reads.eq(self.dispatch.valid & (sent.kind == InstructionKind.FLOW_READ))]
         for warp in range(warps):
-            more, fewer = is_flow & (sent.warp == warp), came & (result.warp == warp)
-            m.d.comb += arrives[warp].eq(fewer & awaits[warp] & (under_way[warp] == 1))
+            count = in_flight[warp]
+            is_dispatched = is_flow & (self.dispatch.payload.warp == warp)
+            has_result = self._result_valid & (self._result.warp == warp)
+            m.d.comb += self._completes_read[warp].eq(has_result & awaits[warp] & (count == 1))
+            m.d.sync += Assert(
+                ~(self._reads & is_dispatched & awaits[warp]), "a warp has two FLOW_READs pending")
             with m.If(self.launch.valid & (self.launch.payload.warp == warp)):
-                m.d.sync += [under_way[warp].eq(0), awaits[warp].eq(0)]
+                m.d.sync += count.eq(0)
+                m.d.sync += awaits[warp].eq(0)
             with m.Else():
-                m.d.sync += under_way[warp].eq(under_way[warp] + more - (fewer & under_way[warp].any()))
-                with m.If(reads & more):
+                m.d.sync += count.eq(count + is_dispatched - (has_result & count.any()))
+                with m.If(self._reads & is_dispatched):
                     m.d.sync += awaits[warp].eq(1)
-                with m.Elif(arrives[warp]):
+                with m.Elif(self._completes_read[warp]):
                     m.d.sync += awaits[warp].eq(0)
 
-        # What is to be done with it, and what came.
-        outcome = data.StructLayout({"value": 32, "failed": 1})
-        m.submodules.notes = notes = Words(_note(self._params), warps)
-        m.submodules.outcomes = outcomes = Words(outcome, warps)
-        note, noted = notes.write_port(), notes.read_port(domain="comb")
-        keep, kept, value = outcomes.write_port(), outcomes.read_port(domain="comb"), outcomes.read_port(domain="comb")
-        m.d.comb += [
-            note.en.eq(reads), note.addr.eq(sent.warp), note.data.register.eq(field_of(sent.word, FIELDS["Rd"])),
-            note.data.threads.eq(sent.active & sent.guard), note.data.serial.eq(sent.serial),
-            note.data.barrier.eq(sent.write_barrier), keep.en.eq(arrives.any()), keep.addr.eq(result.warp),
-            keep.data.value.eq(result.value), keep.data.failed.eq(failed),
-            value.addr.eq(self.warp), self.value.eq(value.data.value)]
+    def _keep_reads(self, m: Module) -> Any:
+        """Returns what is kept of the FLOW_READ of the warp that is written next."""
+        instruction = self.dispatch.payload
+        m.submodules.notes = pending = Words(_pending_read(), self._params.warps)
+        pending.write(m, self._reads, instruction.warp, {
+            "register": field_of(instruction.word, FIELDS["Rd"]),
+            "threads": instruction.active & instruction.guard,
+            "serial": instruction.serial,
+            "barrier": instruction.write_barrier,
+        })
+        return pending.read(m, self._next_warp)
 
-        # Whose write is next. There are no more of them than warps.
-        m.submodules.order = order = Words(self._params.warp_bits, warps)
-        put, taken, last, first, write = order.write_port(), Signal(), Signal(warps.bit_length()), Signal(
-            warps.bit_length()), self.write.payload
-        warp = order.read(m, first[:self._params.warp_bits])
-        m.d.sync += [last.eq(last + arrives.any()), first.eq(first + taken)]
-        m.d.comb += [
-            put.en.eq(arrives.any()), put.addr.eq(last), put.data.eq(result.warp),
-            self.write.valid.eq(first != last), taken.eq(self.write.valid & self.write.ready), noted.addr.eq(warp),
-            kept.addr.eq(warp), write.warp.eq(warp), write.serial.eq(noted.data.serial),
-            write.register.eq(noted.data.register), write.predicate.eq(PT), write.last.eq(1),
-            write.barrier.eq(noted.data.barrier),
-            write.threads.eq(noted.data.threads & ~kept.data.failed.replicate(WARP_THREADS))]
-        return m
+    def _keep_results(self, m: Module) -> Any:
+        """Returns whether the FLOW_READ of the warp that is written next has failed."""
+        outcome = data.StructLayout({"value": 32, "failed": 1})
+        m.submodules.outcomes = outcomes = Words(outcome, self._params.warps)
+        outcomes.write(m, self._completes_read.any(), self._result.warp, {
+            "value": self._result.value,
+            "failed": self._failed,
+        })
+        m.d.comb += self.value.eq(outcomes.read(m, self.warp).value)
+        return outcomes.read(m, self._next_warp).failed
+
+    def _queue(self, m: Module) -> None:
+        """Whose register is written next, in the order of results. The queue has a place for each
+        warp."""
+        warps = self._params.warps
+        warp_bits = self._params.warp_bits
+        last = Signal(warps.bit_length())
+        first = Signal(warps.bit_length())
+        m.submodules.order = order = Words(warp_bits, warps)
+        order.write(m, self._completes_read.any(), last[:warp_bits], self._result.warp)
+        m.d.comb += self._next_warp.eq(order.read(m, first[:warp_bits]))
+        m.d.sync += last.eq(last + self._completes_read.any())
+        m.d.comb += self.write.valid.eq(first != last)
+        with m.If(self.write.valid & self.write.ready):
+            m.d.sync += first.eq(first + 1)
+
+    def _write(self, m: Module, pending: Any, failed: Any) -> None:
+        """The write."""
+        write = self.write.payload
+        m.d.comb += write.warp.eq(self._next_warp)
+        m.d.comb += write.serial.eq(pending.serial)
+        m.d.comb += write.register.eq(pending.register)
+        m.d.comb += write.predicate.eq(PT)
+        m.d.comb += write.last.eq(1)
+        m.d.comb += write.barrier.eq(pending.barrier)
+        m.d.comb += write.threads.eq(pending.threads & ~failed.replicate(WARP_THREADS))

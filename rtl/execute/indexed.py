@@ -1,4 +1,4 @@
-"""Branches through tables in a constant bank, on their way from dispatch to the flow unit."""
+"""Branches through tables in a constant bank, between dispatch and the flow unit."""
 
 from typing import Any
 
@@ -8,84 +8,142 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import RZ, Constant, Pipe
+from rtl.isa.syntax import RZ, Constant, Form, Pipe
 from rtl.isa.table import FORMS
-from rtl.layouts import Event, dispatched, indexed_request, indexed_response
+from rtl.layouts import REPORT_BITS, Event, dispatched, indexed_request, indexed_response, reported
 from rtl.params import SmParams
 from rtl.word import field_of, pattern_of
 
 __all__ = ["IndexedTargets"]
 
-_TABLE_FORMS = tuple(form for form in FORMS if form.pipe is Pipe.FLOW
-                     and isinstance(target := form.operands.get("target"), Constant) and target.index is not None)
-"""The instructions whose target is a table's entry."""
+
+def _reads_table(form: Form) -> bool:
+    """An instruction whose target is a table's entry."""
+    target = form.operands.get("target")
+    return form.pipe is Pipe.FLOW and isinstance(target, Constant) and target.index is not None
+
+
+_TABLE_FORMS = tuple(form for form in FORMS if _reads_table(form))
+_FIELDS = _TABLE_FORMS[0].fields
 _OFFSET_BITS = 16
 
 
-class _Indexed(enum.Enum, shape=2):
-    """What a branch waits for: that its entry is asked for, the entry, a cycle in which nothing else passes."""
+class _State(enum.Enum, shape=2):
+    """What happens to the branch that waits."""
 
-    NOTHING = 0
-    ASKS = 1
-    READS = 2
-    PASSES = 3
+    IDLE = 0
+    """There is none."""
+    REQUEST = 1
+    """Its entry is requested."""
+    READ = 2
+    """The request was accepted: the entry is on its way."""
+    PASS = 3
+    """It has its entry, and passes in a cycle in which nothing else does."""
 
 
 class IndexedTargets(Component):
-    """Puts the table's entry in the place of its index. Everything else passes.
+    """Puts the table's entry in the place of its index. Everything else passes at once. ::
 
-    An address that is no multiple of 4 is MISALIGNED_ADDR; beyond the end of the bank it is INVALID_CONST_ADDR if that
-    is reported, else the entry is 0.
+        IDLE --branch--> REQUEST --accepted--> READ --entry--> PASS --nothing else--> IDLE
+                            |                                   ^
+                            +-------------- entry --------------+
+
+    An address that is no multiple of 4 is MISALIGNED_ADDR; beyond the end of the bank it is
+    INVALID_CONST_ADDR if that is reported, else the entry is 0.
 
     Members
     -------
     dispatch, passed : In, Out(Event of dispatched)
-        While one waits here no other comes whose registers were collected. It passes when nothing else does.
+        While a branch waits here nothing arrives whose registers were collected. The branch passes
+        when nothing else does.
     busy : Out(1)
-        One waits, or comes in this cycle.
+        A branch waits, or arrives in this cycle.
     report_mask : In(32)
     indexed, value : Out(stream of indexed_request), In(stream of indexed_response)
         The constants.
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._layout = dispatched(params)
+        layout = dispatched(params)
         super().__init__({
-            "dispatch": In(Event(self._layout)), "passed": Out(Event(self._layout)), "busy": Out(1),
-            "report_mask": In(32), "indexed": Out(stream.Signature(indexed_request())),
-            "value": In(stream.Signature(indexed_response()))})
+            "dispatch": In(Event(layout)),
+            "passed": Out(Event(layout)),
+            "busy": Out(1),
+            "report_mask": In(REPORT_BITS),
+            "indexed": Out(stream.Signature(indexed_request())),
+            "value": In(stream.Signature(indexed_response())),
+        })
+        self._branch: Any = Signal(layout, name="branch")
+        """The branch that waits."""
+        self._state = Signal(_State, name="state")
+        self._address = Signal(32, name="address")
+        """That of its table's entry, in bytes."""
+        self._is_misaligned = Signal(name="is_misaligned")
+        self._arrives = Signal(name="arrives")
+        """A branch through a table arrives."""
+        self._passes = Signal(name="passes")
+        """Something else does."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        arriving, asked, value, form = self.dispatch, self.indexed, self.value, _TABLE_FORMS[0]
-        kept: Any = Signal(self._layout)
-        state, address, misaligned, error = Signal(_Indexed), Signal(32), Signal(), Signal(WarpError)
-        comes, passes, waits = Signal(), Signal(), state != _Indexed.NOTHING
-        through_table = arriving.payload.word.matches(*map(pattern_of, _TABLE_FORMS))
-        offset, number = field_of(kept.word, form.fields["offset"]), field_of(kept.word, form.fields["Ra"])
-        m.d.comb += [
-            comes.eq(arriving.valid & through_table), passes.eq(arriving.valid & ~through_table),
-            address.eq(Mux(number == RZ, offset.as_unsigned()[:_OFFSET_BITS], kept.operands[0] + offset)),
-            misaligned.eq(address[:2] != 0), asked.payload.bank.eq(field_of(kept.word, form.fields["bank"])),
-            asked.payload.address.eq(address), asked.valid.eq(state == _Indexed.ASKS),
-            value.ready.eq(1), self.busy.eq(waits | comes), self.passed.valid.eq(passes | (state == _Indexed.PASSES)),
-            # Of one that comes to wait here it is of no use; whether it does is not asked.
-            self.passed.payload.eq(Mux(arriving.valid, arriving.payload.as_value(), kept.as_value()))]
-        with m.If(misaligned):
+        self._find_address(m)
+        self._advance(m)
+        self._pass(m)
+        return m
+
+    def _find_address(self, m: Module) -> None:
+        """Where the entry is. Without a register the offset, which has a sign, is the address."""
+        branch = self._branch
+        offset = field_of(branch.word, _FIELDS["offset"])
+        has_no_register = field_of(branch.word, _FIELDS["Ra"]) == RZ
+        m.d.comb += self._address.eq(Mux(
+            has_no_register,
+            offset.as_unsigned()[:_OFFSET_BITS],
+            branch.operands[0] + offset))
+        m.d.comb += self._is_misaligned.eq(self._address[:2] != 0)
+        m.d.comb += self.indexed.payload.bank.eq(field_of(branch.word, _FIELDS["bank"]))
+        m.d.comb += self.indexed.payload.address.eq(self._address)
+        m.d.comb += self.indexed.valid.eq(self._state == _State.REQUEST)
+        m.d.comb += self.value.ready.eq(1)
+
+    def _advance(self, m: Module) -> None:
+        """The branch waits for its entry, which may be there as soon as it is requested."""
+        branch = self._branch
+        entry = self.value.payload
+        state = self._state
+        through_table = self.dispatch.payload.word.matches(*map(pattern_of, _TABLE_FORMS))
+        m.d.comb += self._arrives.eq(self.dispatch.valid & through_table)
+        error = Signal(WarpError)
+        with m.If(self._is_misaligned):
             m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
-        with m.Elif(value.payload.missing & self.report_mask.bit_select(WarpError.INVALID_CONST_ADDR.value, 1)):
+        with m.Elif(entry.missing & reported(self.report_mask, WarpError.INVALID_CONST_ADDR)):
             m.d.comb += error.eq(WarpError.INVALID_CONST_ADDR)
 
         with m.Switch(state):
-            with m.Case(_Indexed.ASKS, _Indexed.READS):
-                with m.If(value.valid):
-                    m.d.sync += [kept.operands[0].eq(Mux(misaligned, 0, value.payload.value)), kept.fault.eq(error),
-                                 state.eq(_Indexed.PASSES)]
-                with m.Elif(asked.ready):
-                    m.d.sync += state.eq(_Indexed.READS)
-            with m.Case(_Indexed.PASSES), m.If(~passes):
-                m.d.sync += state.eq(_Indexed.NOTHING)
-        with m.If(comes):
-            m.d.sync += [kept.eq(arriving.payload), state.eq(_Indexed.ASKS)]
-        m.d.sync += Assert(~(comes & waits), "a branch through a table while one waits")
-        return m
+            with m.Case(_State.REQUEST, _State.READ):
+                with m.If(self.value.valid):
+                    m.d.sync += branch.operands[0].eq(Mux(self._is_misaligned, 0, entry.value))
+                    m.d.sync += branch.fault.eq(error)
+                    m.d.sync += state.eq(_State.PASS)
+                with m.Elif(self.indexed.ready):
+                    m.d.sync += state.eq(_State.READ)
+            with m.Case(_State.PASS), m.If(~self._passes):
+                m.d.sync += state.eq(_State.IDLE)
+        with m.If(self._arrives):
+            m.d.sync += branch.eq(self.dispatch.payload)
+            m.d.sync += state.eq(_State.REQUEST)
+
+        waits = state != _State.IDLE
+        m.d.comb += self.busy.eq(waits | self._arrives)
+        m.d.sync += Assert(
+            ~(self._arrives & waits), "a branch through a table while one waits")
+
+    def _pass(self, m: Module) -> None:
+        """What arrives and is no branch through a table, else the branch that has its entry. The
+        payload does not depend on what arrives, but on whether something does."""
+        m.d.comb += self._passes.eq(self.dispatch.valid & ~self._arrives)
+        m.d.comb += self.passed.valid.eq(self._passes | (self._state == _State.PASS))
+        with m.If(self.dispatch.valid):
+            m.d.comb += self.passed.payload.eq(self.dispatch.payload)
+        with m.Else():
+            m.d.comb += self.passed.payload.eq(self._branch)

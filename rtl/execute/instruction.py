@@ -1,4 +1,4 @@
-"""What the lanes do with an instruction: the decoded form that operands, lanes and results share."""
+"""A decoded instruction of the lanes, as operands, lanes and results share it."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
@@ -20,7 +20,8 @@ class OperandSource(enum.Enum, shape=2):
 
 
 class ValueSource(enum.Enum, shape=3):
-    """Where operand a comes from. All but a register and the factors pass the lanes as they are, to the destination."""
+    """Where operand a comes from. All but a register and the factors pass the lanes as they are, to
+    the destination."""
 
     REGISTER = 0
     SPECIAL = 1
@@ -28,7 +29,8 @@ class ValueSource(enum.Enum, shape=3):
     NEXT_PC = 2
     """The next instruction's pc."""
     BALLOT = 3
-    """The executing threads of which predicate x holds. The lanes want the verdict ``vote`` in place of x."""
+    """The executing threads of which predicate x holds. The verdict ``vote`` takes the place of x
+    in the lanes."""
     ONE = 4
     """The floating-point number 1."""
     TURN = 5
@@ -45,8 +47,9 @@ class PredicateOperand(data.Struct):
 class LaneInstruction(data.Struct):
     """A decoded instruction of the lanes.
 
-    Operands a, b and c are read through three ports of the register file, one each. What is not wanted may be anything:
-    a register or an immediate that is no operand, ``special`` and ``vote`` unless operand a comes from there.
+    Operands a, b and c are read through three ports of the register file, one each. What has no
+    effect may be anything: a register or an immediate that is no operand, ``special`` and ``vote``
+    unless operand a comes from there.
     """
 
     registers: data.ArrayLayout(8, GATHER_REGISTERS)

@@ -2,20 +2,19 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.params import QUAD, SmParams
 
-from .bytewise import BYTE_LANE_CYCLES, ByteLane
 from .control import LaneControl
 from .instruction import LaneInstruction
 from .lane import Lane
 from .stages import LanePart, LaneResult, Operands
 
-__all__ = ["LANE_CYCLES", "Lanes", "lane_cycles"]
+__all__ = ["LANE_CYCLES", "Lanes"]
 
 LANE_CYCLES = 3
 """From operands to results."""
@@ -23,31 +22,23 @@ _BOUND_CYCLES = 2
 """From operands to the stage of full lanes that other lanes have not."""
 
 
-def lane_cycles(params: SmParams) -> int:
-    """From operands to results, in a serial machine, too."""
-    return BYTE_LANE_CYCLES if params.serial else LANE_CYCLES
-
-
 class Lanes(Component):
     """Computes an instruction for one thread a lane.
 
-    Results come LANE_CYCLES after what they are made of, from registers. They are those of threads that execute the
-    instruction, with a value of 0 where one does not; what is written is for others to know.
+    Results are there LANE_CYCLES after their operands, from registers. They are those of threads
+    that execute the instruction, with a value of 0 where one does not; others decide what of them
+    is written.
 
-    The first one of every QUARTERS lanes, or of all, is full. What only such a lane can do passes it in parts, of one
-    of their threads each, and one stage more; the lanes keep their results until those of all parts are there,
-    LANE_CYCLES + 1 after the last one.
-
-    The lane of a serial machine is full, and has one thread at a time. All inputs, ``executes`` among them, are there
-    from the cycle on in which ``part`` is valid, and stay as they are. The result is there lane_cycles later, and as
-    long as the inputs stay and nothing else comes.
+    The first one of every QUARTERS lanes, or of all, is full. What only such a lane computes passes
+    it in parts, of one of their threads each, and one stage more; the lanes keep their results
+    until those of all parts are there, LANE_CYCLES + 1 after the last one.
 
     Members
     -------
     instruction : In(LaneInstruction)
     operands : In(Operands for each lane)
     part : In(LanePart)
-        What the full lanes have ``operands`` of: with a part, of the thread of that lane.
+        Whose ``operands`` the full lanes have: with a part, those of the thread of that lane.
     executes : In(1 bit for each lane)
         In the third stage, of a part in the cycle after it: the thread executes the instruction.
     results : Out(LaneResult for each lane)
@@ -55,40 +46,56 @@ class Lanes(Component):
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "instruction": In(LaneInstruction), "operands": In(data.ArrayLayout(Operands, params.lanes)),
-            "part": In(LanePart), "executes": In(params.lanes),
-            "results": Out(data.ArrayLayout(LaneResult, params.lanes))})
+            "instruction": In(LaneInstruction),
+            "operands": In(data.ArrayLayout(Operands, params.lanes)),
+            "part": In(LanePart),
+            "executes": In(params.lanes),
+            "results": Out(data.ArrayLayout(LaneResult, params.lanes)),
+        })
         self._parts = params.parts
-        self.serial = ByteLane() if params.serial else None
-        self.lanes = [] if params.serial else [
+        self.lanes = [
             Lane(number % QUAD, full=number % params.parts == 0, floats=params.floats)
             for number in range(params.lanes)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        if (lane := self.serial) is not None:
-            m.submodules.lane_0 = lane
-            m.d.comb += [
-                lane.start.eq(self.part.valid), lane.control.eq(self.instruction.control),
-                lane.operands.eq(self.operands[0]), lane.executes.eq(self.executes), self.results[0].eq(lane.result)]
-            return m
-        second, third = Signal(LaneControl), Signal(LaneControl)
-        m.d.sync += [second.eq(self.instruction.control), third.eq(second)]
-        part: Any = self.part
-        parts = [part]
+        parts = self._delay_parts(m)
+        self._connect_lanes(m, parts[_BOUND_CYCLES].valid)
+        for number, lane in enumerate(self.lanes):
+            self._keep_result(m, number, lane, parts[LANE_CYCLES])
+        return m
+
+    def _delay_parts(self, m: Module) -> list[Any]:
+        """Beside the lanes: the part that is so many cycles behind its operands."""
+        parts: list[Any] = [self.part]
         for number in range(LANE_CYCLES):
-            parts.append(part := Signal(LanePart, name=f"part_{number}"))
+            part = Signal(LanePart, name=f"part_{number}")
             m.d.sync += part.eq(parts[number])
+            parts.append(part)
+        return parts
+
+    def _connect_lanes(self, m: Module, bounds: Value) -> None:
+        """Operands and control signals, which go along with the instruction."""
+        second = Signal(LaneControl)
+        third = Signal(LaneControl)
+        m.d.sync += second.eq(self.instruction.control)
+        m.d.sync += third.eq(second)
         for number, lane in enumerate(self.lanes):
             m.submodules[f"lane_{number}"] = lane
-            m.d.comb += [
-                lane.first.eq(self.instruction.control), lane.second.eq(second), lane.third.eq(third),
-                lane.bounds.eq(parts[_BOUND_CYCLES].valid), lane.operands.eq(self.operands[number])]
-            place = number % self._parts
-            full = self.lanes[number - place]
-            with m.If(~part.valid | (part.number == place)):
-                m.d.sync += self.results[number].eq(
-                    Mux(part.valid, full.result.as_value(), lane.result.as_value()))
-                with m.If(~self.executes[number]):
-                    m.d.sync += self.results[number].value.eq(0)
-        return m
+            m.d.comb += lane.operands.eq(self.operands[number])
+            m.d.comb += lane.first.eq(self.instruction.control)
+            m.d.comb += lane.second.eq(second)
+            m.d.comb += lane.third.eq(third)
+            m.d.comb += lane.bounds.eq(bounds)
+
+    def _keep_result(self, m: Module, number: int, lane: Lane, part: Any) -> None:
+        """A lane's result: its own; of a part that is its thread, that of its full lane."""
+        place = number % self._parts
+        full_lane = self.lanes[number - place]
+        result = self.results[number]
+        with m.If(~part.valid):
+            m.d.sync += result.eq(lane.result)
+        with m.Elif(part.number == place):
+            m.d.sync += result.eq(full_lane.result)
+        with m.If((~part.valid | (part.number == place)) & ~self.executes[number]):
+            m.d.sync += result.value.eq(0)

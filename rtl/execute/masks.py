@@ -4,6 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
+from rtl.layouts import flow_result
 from rtl.params import WARP_THREADS, SmParams
 from rtl.words import Words
 
@@ -17,20 +18,22 @@ class ActiveMasks(Component):
     -------
     warp, active : In, Out(32)
         Read, combinational; sees what earlier cycles have written.
-    write, write_warp, write_active : In
+    result_valid, result : In(1), In(flow_result)
+        The flow unit's.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._warps = params.warps
         super().__init__({
-            "warp": In(params.warp_bits), "active": Out(WARP_THREADS), "write": In(1),
-            "write_warp": In(params.warp_bits), "write_active": In(WARP_THREADS)})
+            "warp": In(params.warp_bits),
+            "active": Out(WARP_THREADS),
+            "result_valid": In(1),
+            "result": In(flow_result(params)),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.masks = masks = Words(WARP_THREADS, self._warps)
-        read, write = masks.read_port(domain="comb"), masks.write_port()
-        m.d.comb += [
-            read.addr.eq(self.warp), self.active.eq(read.data), write.addr.eq(self.write_warp),
-            write.en.eq(self.write), write.data.eq(self.write_active)]
+        m.d.comb += self.active.eq(masks.read(m, self.warp))
+        masks.write(m, self.result_valid, self.result.warp, self.result.active)
         return m

@@ -4,177 +4,320 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.condition import Flags
-from rtl.isa.special_registers import OF_THREADS
 from rtl.isa.syntax import RZ
-from rtl.layouts import GATHER_REGISTERS, GATHERING, LaneClient
+from rtl.layouts import GATHER_REGISTERS, GATHERING, Event, LaneClient
 from rtl.one_hot import chosen_of
 from rtl.params import SmParams
 
-from .clients import SUPPLYING, lane_data_port
+from .clients import lane_data_port
 from .instruction import LaneInstruction, OperandSource, ValueSource
-from .predicates import ThreadFlags
+from .reads import FlagRead, RegisterRead, SpecialRead
 from .slots import beat_place, beat_stage, lane_slot
 from .stages import LanePart, Operands
 from .vote import verdict_of
 
 __all__ = ["OperandStage"]
 
+_A = 0
+"""Position of operand a among the registers that are read; b and c likewise."""
+_B = 1
+_C = 2
+assert GATHER_REGISTERS == _C + 1
+
 
 class OperandStage(Component):
-    """Reads registers, predicates and CC a beat a cycle, and chooses the operands.
+    """Reads registers, predicates and CC a beat a cycle, and chooses the operands. ::
+
+        slot --> S3: place, rows --> S4: registers, special --> S5: operands, what
+                 of the beat         and data of units          goes beside them
+                     ^                   |
+                     +---- next beat ----+
+
+    An instruction that passes the full lanes only has each of its beats in S4 for ``parts`` cycles.
+    Its operands are read once and stay in S5, where a full lane takes those of the others one after
+    the other. What goes beside the lanes is held until the results of the last part are there.
 
     Members
     -------
-    starts, slot : In(1), In(lane_slot)
+    slot : In(Event of lane_slot)
         The first beat, in S3.
-    place, rows : Out(beat_place), Out
-        What is read in this cycle, of the beat in S3.
-    flags : In(ThreadFlags for each lane)
-        Predicates and CC of that beat, in the same cycle.
-    ends : Out(1)
+    registers, flags, special : Out(RegisterRead), Out(FlagRead), Out(SpecialRead)
+        What the beat in S3 reads.
+    has_last_part : Out(1)
         S4: the last part of an instruction that passes the full lanes only.
-    registers, blank : In(32 bits for each lane, for each operand), In(1 bit for each operand)
-        Registers, in the next cycle. Those of a blank row are 0.
-    own, special : Out(1 bit for each of OF_THREADS), In(32 bits for each lane)
-        A special register that differs from thread to thread, of the beat in S4; 0 for all others.
     memory, conversion, barrier : see lane_data_port
         The units that gather, and that supply what is written.
-    valid, stage, instruction, operands, part : Out
-        S5: for the lanes, Operands for each, and what goes beside them. Of a ``part`` what goes beside them comes so
-        much later that it meets the results of the beat.
-    supplied_conditions : Out(Flags for each lane)
-        S5: CC from a unit.
+    instruction, operands, part : Out(LaneInstruction), Out(Operands for each lane), Out(LanePart)
+        S5: for the lanes.
+    beat : Out(Event of beat_stage)
+        S5: what goes beside them.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-
-        def each(shape: object) -> data.ArrayLayout:
-            return data.ArrayLayout(shape, params.lanes)    # pyright: ignore[reportArgumentType]
-
         super().__init__({
-            "starts": In(1), "slot": In(lane_slot(params)), "place": Out(beat_place(params)),
-            "rows": Out(data.ArrayLayout(params.row_bits, GATHER_REGISTERS)), "flags": In(each(ThreadFlags)),
-            "registers": In(data.ArrayLayout(each(32), GATHER_REGISTERS)), "blank": In(GATHER_REGISTERS),
-            "own": Out(len(OF_THREADS)), "special": In(each(32)), "ends": Out(1), "part": Out(LanePart),
-            **{client.name.lower(): Out(lane_data_port(client, params)) for client in SUPPLYING},
-            "valid": Out(1), "stage": Out(beat_stage(params)), "instruction": Out(LaneInstruction),
-            "operands": Out(each(Operands)), "supplied_conditions": Out(each(Flags))})
-        self._first = [Signal(32, name=f"first_{lane}") for lane in range(params.lanes)]
-        self._chosen: list[Any] = [Signal(Operands, name=f"chosen_{lane}") for lane in range(params.lanes)]
+            "slot": In(Event(lane_slot(params))),
+            "registers": Out(RegisterRead(params)),
+            "flags": Out(FlagRead(params)),
+            "special": Out(SpecialRead(params)),
+            "has_last_part": Out(1),
+            "memory": Out(lane_data_port(LaneClient.MEMORY, params)),
+            "conversion": Out(lane_data_port(LaneClient.CONVERSION, params)),
+            "barrier": Out(lane_data_port(LaneClient.BARRIER, params)),
+            "instruction": Out(LaneInstruction),
+            "operands": Out(data.ArrayLayout(Operands, params.lanes)),
+            "part": Out(LanePart),
+            "beat": Out(Event(beat_stage(params))),
+        })
+        self._clients = {
+            LaneClient.MEMORY: self.memory,
+            LaneClient.CONVERSION: self.conversion,
+            LaneClient.BARRIER: self.barrier,
+        }
+
+        # S3.
+        self._place: Any = Signal(beat_place(params), name="place")
+        """The beat that is read: its warp and its number."""
+
+        # S4.
+        self._is_valid = Signal(name="is_valid")
+        """There is a beat, number ``beat_number`` of the slot ``current``."""
+        self._current: Any = Signal(lane_slot(params), name="current")
+        self._beat = Signal(range(params.beats), name="beat_number")
+        self._beat_is_done = Signal(name="beat_is_done")
+        """It leaves: all of its parts are through, if it has parts."""
+        self._continues = Signal(name="continues")
+        """The slot is in S4 in the next cycle, too, with another beat or part."""
+        self._part: Any = Signal(LanePart, name="part")
+        self._flags = Signal.like(self.flags.flags, name="flags_read")
+        self._reads = Signal(GATHER_REGISTERS, name="reads")
+        """The operands that are registers whose row is not blank."""
+        self._uniform = Signal(data.ArrayLayout(32, GATHER_REGISTERS), name="uniform")
+        """What the operands are in all lanes; 0 where they are registers, or differ otherwise."""
+        self._verdict = Signal(name="verdict")
+        """What the threads of the warp have voted."""
+        self._supplies = {
+            client: Signal(name=f"supplies_{client.name.lower()}") for client in self._clients}
+        """Whose data the beat writes."""
+        self._chosen: list[Any] = [
+            Signal(Operands, name=f"chosen_{lane}") for lane in range(params.lanes)]
+
+        # S5.
+        self._register_a = [Signal(32, name=f"register_a_{lane}") for lane in range(params.lanes)]
+        """The first register of a gather: operand a may be what is written beside it."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lanes, last_beat, parts = self._params.lanes, self._params.beats - 1, self._params.parts
-        slot, current = self.slot, Signal(lane_slot(self._params))
-        going, beat = Signal(), Signal.like(self.place.beat)
-        part: Any = Signal(LanePart)
-        flags = Signal.like(self.flags)
-
-        # S3: the first beat, or another one of what is in S4, or another part of that.
-        goes_on, whole = Signal(), Signal()
-        m.d.comb += [
-            part.valid.eq(going & current.quarter), whole.eq(~part.valid | (part.number == parts - 1)),
-            self.ends.eq(part.valid & whole & (beat == last_beat)), goes_on.eq(going & ~(whole & (beat == last_beat))),
-            self.place.warp.eq(Mux(self.starts, slot.warp, current.warp)),
-            self.place.beat.eq(Mux(self.starts, 0, beat + whole)),
-            self.rows.eq(Mux(self.starts, slot.rows.as_value(), current.rows.as_value()))]
-        m.d.sync += [going.eq(self.starts | goes_on), beat.eq(self.place.beat), flags.eq(self.flags)]
-        with m.If(self.starts):
-            m.d.sync += current.eq(slot)
-        with m.Elif(goes_on & whole):
-            m.d.sync += current.threads.eq(current.threads >> lanes)
-        clients = {client: getattr(self, client.name.lower()) for client in SUPPLYING}
-        for client, port in clients.items():
-            wants, still_wants = slot.supplied & (slot.client == client), current.supplied & (current.client == client)
-            m.d.comb += [
-                port.wanted.valid.eq(Mux(self.starts, wants, goes_on & still_wants)),
-                port.wanted.index.eq(Mux(self.starts, slot.index, current.index)), port.wanted.beat.eq(self.place.beat)]
-
-        # S4: what was read.
-        self._choose(m, current, clients)
-        m.d.sync += [self.instruction.eq(current.instruction), self.part.eq(part)]
-        with m.If(part.valid):
-            m.d.sync += part.number.eq(Mux(whole, 0, part.number + 1))
-        for thread, chosen in zip(flags, self._chosen, strict=True):
-            m.d.comb += [chosen.predicates.eq(thread.predicates), chosen.conditions.eq(thread.condition)]
-        # A full lane takes the operands of the others, in which they stay, behind its own.
-        of_part = Signal(parts)
-        m.d.comb += of_part.eq(Cat(part.number == number for number in range(parts)))
-        for number, (chosen, operands) in enumerate(zip(self._chosen, self.operands, strict=True)):
-            if number % parts:
-                m.d.sync += operands.eq(chosen)
-            else:
-                sources = [chosen, *(self.operands[number + place] for place in range(1, parts))]
-                m.d.sync += operands.eq(chosen_of(of_part, [source.as_value() for source in sources]))
-
-        # A beat in parts is behind the results of the last one; until then what goes beside it stays.
-        stage, instruction, passed = self.stage, current.instruction, Signal()
-        m.d.sync += [passed.eq(part.valid & whole), self.valid.eq(passed | (going & ~current.quarter))]
-        with m.If(~current.quarter | (part.number == 1)):
-            m.d.sync += [
-                stage.writing.eq(current.supplied | ~(current.gather | current.collects)),
-                stage.collects.eq(current.collects), stage.place.warp.eq(current.warp), stage.serial.eq(current.serial),
-                stage.place.beat.eq(beat), stage.threads.eq(current.threads),
-                stage.row.eq(current.first_row + instruction.destination), stage.register.eq(instruction.destination),
-                stage.p.eq(instruction.p), stage.q.eq(instruction.q), stage.writes_cc.eq(instruction.writes_cc),
-                stage.supplied.eq(current.supplied)]
-
-        # S5: what was gathered. Operand a may be what is written beside it.
-        for client in GATHERING:
-            gathered = clients[client].gathered
-            m.d.sync += [
-                gathered.valid.eq(going & current.gather & (current.reader == client)),
-                gathered.index.eq(current.read_index), gathered.beat.eq(beat)]
-            for lane, first, values in zip(self.operands, self._first, gathered.values, strict=True):
-                m.d.comb += values.eq(Cat(first, lane.b, lane.c))
+        self._find_progress(m)
+        self._advance(m)
+        self._read(m)
+        self._request_data(m)
+        self._choose_uniform(m)
+        for lane in range(self._params.lanes):
+            self._choose_words(m, lane)
+            self._choose_predicates(m, lane)
+        self._pass_operands(m)
+        self._pass_stage(m)
+        self._deliver(m)
         return m
 
-    def _choose(self, m: Module, current: data.View, clients: dict[LaneClient, Any]) -> None:
-        """Operands of the beat in S4."""
-        instruction, lanes = current.instruction, self._params.lanes
-        named, wanted, reads = (Signal(GATHER_REGISTERS, name=name) for name in ("named", "wanted", "reads"))
-        same = [Signal(32, name=f"same_{operand}") for operand in range(GATHER_REGISTERS)]
-        m.d.comb += [
-            named.eq(Cat(number != RZ for number in instruction.registers)), self.own.eq(current.own),
-            wanted[0].eq(named[0] & (instruction.source_a == ValueSource.REGISTER) & ~current.supplied),
-            reads.eq(wanted & ~self.blank)]
-        supplies = {client: Signal(name=f"supplies_{client.name.lower()}") for client in clients}
-        m.d.comb += [chosen.eq(current.supplied & (current.client == client)) for client, chosen in supplies.items()]
+    def _find_progress(self, m: Module) -> None:
+        """S4: how far the slot is."""
+        is_last_part = self._part.number == self._params.parts - 1
+        is_last_beat = self._beat == self._params.beats - 1
+        m.d.comb += self._part.valid.eq(self._is_valid & self._current.quarter)
+        m.d.comb += self._beat_is_done.eq(~self._part.valid | is_last_part)
+        m.d.comb += self._continues.eq(
+            self._is_valid & ~(self._beat_is_done & is_last_beat))
+        m.d.comb += self.has_last_part.eq(
+            self._part.valid & self._beat_is_done & is_last_beat)
+        m.d.sync += Assert(
+            ~(self.slot.valid & self._continues), "a slot before all beats of the last one")
 
-        def gated(value: Any, holds: Any) -> Any:
-            return value & holds.replicate(len(value))
+    def _advance(self, m: Module) -> None:
+        """S3: the first beat of a slot; else the next one, or the next part, of that in S4."""
+        slot = self.slot
+        current = self._current
+        m.d.sync += self._is_valid.eq(slot.valid | self._continues)
+        m.d.sync += self._beat.eq(self._place.beat)
+        with m.If(slot.valid):
+            m.d.comb += self._place.warp.eq(slot.payload.warp)
+            m.d.comb += self._place.beat.eq(0)
+            m.d.sync += current.eq(slot.payload)
+        with m.Else():
+            m.d.comb += self._place.warp.eq(current.warp)
+            m.d.comb += self._place.beat.eq(self._beat + self._beat_is_done)
+            with m.If(self._continues & self._beat_is_done):
+                m.d.sync += current.threads.eq(current.threads >> self._params.lanes)
 
-        def supplied(name: str, lane: int) -> Any:
-            """What a unit supplies for a lane; 0 if none does."""
-            return reduce(or_, (gated(Cat(getattr(port, name)[lane]), supplies[client])
-                                for client, port in clients.items()))
+        with m.If(self._part.valid & self._beat_is_done):
+            m.d.sync += self._part.number.eq(0)
+        with m.Elif(self._part.valid):
+            m.d.sync += self._part.number.eq(self._part.number + 1)
 
-        # What is the same in all lanes, and 0 where it is not wanted; so each lane adds its register.
-        votes, verdict = instruction.source_a == ValueSource.BALLOT, Signal()
-        m.d.comb += verdict.eq(verdict_of(instruction.vote, current.agrees, current.objects))
-        uniform = (instruction.source_a != ValueSource.REGISTER) | current.supplied
-        m.d.comb += same[0].eq(gated(current.uniform, uniform))
-        for operand, source in ((1, instruction.source_b), (2, instruction.source_c)):
-            m.d.comb += [
-                wanted[operand].eq(named[operand] & (source == OperandSource.REGISTER)),
-                same[operand].eq(gated(current.constant, source == OperandSource.CONSTANT)
-                                 | gated(instruction.immediate, source == OperandSource.IMMEDIATE))]
-        for lane in range(lanes):
-            registers, chosen = [values[lane] for values in self.registers], self._chosen[lane]
-            words = [gated(word, wanted) | other for word, wanted, other in zip(registers, reads, same, strict=True)]
-            held = Cat(self._chosen[lane].predicates, 1)
-            x, y, z = (held.bit_select(read.number, 1) ^ read.negated for read in instruction.predicates)
-            m.d.comb += [
-                chosen.a.eq(words[0] | self.special[lane] | supplied("values", lane)),
-                chosen.b.eq(words[1]), chosen.c.eq(words[2]),
-                chosen.sources.eq(Cat(Mux(current.supplied, supplied("flags", lane), Mux(votes, verdict, x)),
-                                      y, z))]
-            m.d.sync += [self._first[lane].eq(gated(registers[0], named[0] & ~self.blank[0])),
-                         self.supplied_conditions[lane].eq(supplied("conditions", lane))]
+    def _read(self, m: Module) -> None:
+        """S3: what the beat reads."""
+        with m.If(self.slot.valid):
+            m.d.comb += self.registers.rows.eq(self.slot.payload.rows)
+        with m.Else():
+            m.d.comb += self.registers.rows.eq(self._current.rows)
+        m.d.comb += self.registers.beat.eq(self._place.beat)
+        m.d.comb += self.flags.is_first.eq(self.slot.valid)
+        m.d.comb += self.flags.place.eq(self._place)
+        m.d.sync += self._flags.eq(self.flags.flags)
+        m.d.comb += self.special.place.eq(self._place)
+        m.d.comb += self.special.register.eq(self._current.thread_register)
+
+    def _request_data(self, m: Module) -> None:
+        """S3: the data of a unit's write, of this beat, are there in the next cycle."""
+        slot = self.slot
+        current = self._current
+        for client, port in self._clients.items():
+            wanted = port.wanted
+            m.d.comb += wanted.beat.eq(self._place.beat)
+            with m.If(slot.valid):
+                m.d.comb += wanted.valid.eq(
+                    slot.payload.is_supplied & (slot.payload.client == client))
+                m.d.comb += wanted.index.eq(slot.payload.index)
+            with m.Else():
+                m.d.comb += wanted.valid.eq(
+                    self._continues & current.is_supplied & (current.client == client))
+                m.d.comb += wanted.index.eq(current.index)
+
+    def _choose_uniform(self, m: Module) -> None:
+        """S4: where each operand comes from, and what is the same in all lanes: 0 for what is none
+        of its own, so that a lane joins all by OR."""
+        current = self._current
+        instruction = current.instruction
+        a_is_register = instruction.source_a == ValueSource.REGISTER
+        b_is_register = instruction.source_b == OperandSource.REGISTER
+        c_is_register = instruction.source_c == OperandSource.REGISTER
+        is_named = [number != RZ for number in instruction.registers]
+        m.d.comb += self._reads[_A].eq(
+            is_named[_A] & a_is_register & ~current.is_supplied & ~self.registers.blank[_A])
+        m.d.comb += self._reads[_B].eq(is_named[_B] & b_is_register & ~self.registers.blank[_B])
+        m.d.comb += self._reads[_C].eq(is_named[_C] & c_is_register & ~self.registers.blank[_C])
+
+        m.d.comb += self._uniform[_A].eq(
+            _gated(current.uniform, ~a_is_register | current.is_supplied))
+        for operand, source in ((_B, instruction.source_b), (_C, instruction.source_c)):
+            constant = _gated(current.constant, source == OperandSource.CONSTANT)
+            immediate = _gated(instruction.immediate, source == OperandSource.IMMEDIATE)
+            m.d.comb += self._uniform[operand].eq(constant | immediate)
+        m.d.comb += self._verdict.eq(
+            verdict_of(instruction.vote, current.agrees, current.objects))
+        for client, supplies in self._supplies.items():
+            m.d.comb += supplies.eq(current.is_supplied & (current.client == client))
+
+    def _choose_words(self, m: Module, lane: int) -> None:
+        """S4: operands a, b and c of a lane."""
+        chosen = self._chosen[lane]
+        registers = [
+            _gated(values[lane], reads)
+            for values, reads in zip(self.registers.values, self._reads, strict=True)]
+        m.d.comb += chosen.a.eq(
+            registers[_A] | self._uniform[_A] | self.special.values[lane]
+            | self._supplied("values", lane))
+        m.d.comb += chosen.b.eq(registers[_B] | self._uniform[_B])
+        m.d.comb += chosen.c.eq(registers[_C] | self._uniform[_C])
+
+    def _choose_predicates(self, m: Module, lane: int) -> None:
+        """S4: a lane's predicates and CC. A unit's predicate, or a vote, takes the place of x."""
+        current = self._current
+        instruction = current.instruction
+        chosen = self._chosen[lane]
+        flags = self._flags[lane]
+        held = Cat(flags.predicates, 1)
+        x = instruction.predicates[0]
+        y = instruction.predicates[1]
+        z = instruction.predicates[2]
+        m.d.comb += chosen.predicates.eq(flags.predicates)
+        m.d.comb += chosen.conditions.eq(flags.condition)
+        with m.If(current.is_supplied):
+            m.d.comb += chosen.sources[0].eq(self._supplied("flags", lane))
+        with m.Elif(instruction.source_a == ValueSource.BALLOT):
+            m.d.comb += chosen.sources[0].eq(self._verdict)
+        with m.Else():
+            m.d.comb += chosen.sources[0].eq(held.bit_select(x.number, 1) ^ x.negated)
+        m.d.comb += chosen.sources[1].eq(held.bit_select(y.number, 1) ^ y.negated)
+        m.d.comb += chosen.sources[2].eq(held.bit_select(z.number, 1) ^ z.negated)
+
+    def _supplied(self, name: str, lane: int) -> Value:
+        """S4: what a unit supplies for a lane; 0 if none does."""
+        return reduce(or_, (
+            _gated(Cat(getattr(port, name)[lane]), self._supplies[client])
+            for client, port in self._clients.items()))
+
+    def _pass_operands(self, m: Module) -> None:
+        """S5: to the lanes. With a part, a full lane takes the operands of the lane of that number,
+        in which they stay, behind its own."""
+        parts = self._params.parts
+        part_selects = Cat(self._part.number == number for number in range(parts))
+        m.d.sync += self.instruction.eq(self._current.instruction)
+        m.d.sync += self.part.eq(self._part)
+        for number, (chosen, operands) in enumerate(
+                zip(self._chosen, self.operands, strict=True)):
+            if number % parts == 0:
+                others = [self.operands[number + place] for place in range(1, parts)]
+                m.d.sync += operands.eq(chosen_of(
+                    part_selects, [source.as_value() for source in (chosen, *others)]))
+            else:
+                m.d.sync += operands.eq(chosen)
+
+    def _pass_stage(self, m: Module) -> None:
+        """S5: the record of the beat, which goes beside the lanes.
+
+        A beat in parts keeps its record in S5 from its second part until the second part of the
+        next beat: results of a part are kept when the record that belongs to them is in S7. The
+        record is valid a cycle behind the last part. Nothing else is in S4 in that cycle but the
+        first part of the next beat: behind the last beat issue leaves it free, since its LaneTimer
+        (rtl.issue.select) counts one cycle more than there are parts."""
+        current = self._current
+        instruction = current.instruction
+        stage = self.beat.payload
+        parts_are_through = Signal()
+        m.d.sync += parts_are_through.eq(self._part.valid & self._beat_is_done)
+        m.d.sync += self.beat.valid.eq(parts_are_through | (self._is_valid & ~current.quarter))
+        with m.If(~current.quarter | (self._part.number == 1)):
+            only_reads = current.gathers | current.collects
+            m.d.sync += stage.writes.eq(current.is_supplied | ~only_reads)
+            m.d.sync += stage.collects.eq(current.collects)
+            m.d.sync += stage.place.warp.eq(current.warp)
+            m.d.sync += stage.place.beat.eq(self._beat)
+            m.d.sync += stage.serial.eq(current.serial)
+            m.d.sync += stage.threads.eq(current.threads)
+            m.d.sync += stage.row.eq(current.first_row + instruction.destination)
+            m.d.sync += stage.register.eq(instruction.destination)
+            m.d.sync += stage.p.eq(instruction.p)
+            m.d.sync += stage.q.eq(instruction.q)
+            m.d.sync += stage.writes_cc.eq(instruction.writes_cc)
+            m.d.sync += stage.is_supplied.eq(current.is_supplied)
+        for lane, conditions in enumerate(stage.supplied_conditions):
+            m.d.sync += conditions.eq(self._supplied("conditions", lane))
+
+    def _deliver(self, m: Module) -> None:
+        """S5: what was gathered."""
+        current = self._current
+        names_a = current.instruction.registers[_A] != RZ
+        counts = names_a & ~self.registers.blank[_A]
+        for value, register in zip(self.registers.values[_A], self._register_a, strict=True):
+            m.d.sync += register.eq(_gated(value, counts))
+        for client in GATHERING:
+            gathered = self._clients[client].gathered
+            m.d.sync += gathered.valid.eq(
+                self._is_valid & current.gathers & (current.reader == client))
+            m.d.sync += gathered.index.eq(current.read_index)
+            m.d.sync += gathered.beat.eq(self._beat)
+            for lane, values in enumerate(gathered.values):
+                operands = self.operands[lane]
+                m.d.comb += values.eq(Cat(self._register_a[lane], operands.b, operands.c))
+
+
+def _gated(value: Any, holds: Value) -> Value:
+    """The value, or 0."""
+    return value & holds.replicate(len(value))

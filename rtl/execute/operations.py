@@ -1,12 +1,13 @@
-"""What the lanes' control signals are for each instruction, from the fields of its word.
+"""The lanes' control signals for each instruction, from the fields of its word.
 
-An operation takes a reader of fields, by name: the field, or 0 where the instruction's form has no such field. It gives
-the control signals that are not 0.
+The function of an operation takes a reader of fields, by name: the field, or 0 where the
+instruction's form has no such field. It returns the control signals that are not 0.
 """
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
+from typing import NamedTuple
 
 from amaranth.hdl import Array, Cat, Const, Mux, Value
 from amaranth.lib import enum
@@ -33,164 +34,321 @@ Fields = Callable[[str], Value]
 Signals = Mapping[str, Value | enum.Enum | int]
 
 # Truth tables of three bits, a the most significant one.
-_A, _B, _AND, _OR, _XOR, _ONES = 0xF0, 0xCC, 0xC0, 0xFC, 0x3C, 0xFF
-_LOGIC = {Logic.AND: _AND, Logic.OR: _OR, Logic.XOR: _XOR, Logic.PASS_B: _B}
+_A = 0xF0
+_B = 0xCC
+_AND = _A & _B
+_OR = _A | _B
+_XOR = _A ^ _B
+_ONES = 0xFF
+_LOGIC = {
+    Logic.AND: _AND,
+    Logic.OR: _OR,
+    Logic.XOR: _XOR,
+    Logic.PASS_B: _B,
+}
 
-assert all(Part[half.name if half.name == "WORD" else name].value == half.value
-           for half, name in zip(HalfSelect, ("WORD", "LOW", "HIGH"), strict=True))
-assert all(Part[name].value == addend.value for addend, name in (
-    (ProductAddend.C, "WORD"), (ProductAddend.CLO, "LOW"), (ProductAddend.CHI, "HIGH")))
-assert all(PredicateResult[name].value == test.value for test, name in (
-    (PredicateTest.NONE, "FALSE"), (PredicateTest.T, "TRUE"), (PredicateTest.Z, "ZERO"),
-    (PredicateTest.NZ, "NONZERO")))
+_SAME_CODES = (
+    (Part.WORD, HalfSelect.WORD),
+    (Part.LOW, HalfSelect.H0),
+    (Part.HIGH, HalfSelect.H1),
+    (Part.WORD, ProductAddend.C),
+    (Part.LOW, ProductAddend.CLO),
+    (Part.HIGH, ProductAddend.CHI),
+    (PredicateResult.FALSE, PredicateTest.NONE),
+    (PredicateResult.TRUE, PredicateTest.T),
+    (PredicateResult.ZERO, PredicateTest.Z),
+    (PredicateResult.NONZERO, PredicateTest.NZ),
+)
+assert all(signal.value == code.value for signal, code in _SAME_CODES), (
+    "a field of the word is the control signal as it is")
 
 
 def _always(table: Value | int) -> Signals:
-    return {"table": table, "table_otherwise": table}
+    """A logic function."""
+    return {
+        "table": table,
+        "table_otherwise": table,
+    }
 
 
 def _either(table: int, otherwise: int) -> Signals:
-    return {"table": table, "table_otherwise": otherwise}
+    """A logic function where the decision holds, another one elsewhere."""
+    return {
+        "table": table,
+        "table_otherwise": otherwise,
+    }
 
 
 def _sum_signals(extended: Value, ones: Value) -> Signals:
     """What every sum has: flags, and a carry in or, in its place, one more."""
-    return {"carries": 1, "add_carry": extended, "plus_one": ones & ~extended}
+    return {
+        "carries": 1,
+        "add_carry": extended,
+        "plus_one": ones & ~extended,
+    }
 
 
-def _negations(field: Fields) -> tuple[Value, Value, Value]:
-    """Whether a and b are negated, and whether one is added; both negations together do that alone."""
+class _Negations(NamedTuple):
+    """The two bits of the field ``plus_one``. Both together negate nothing, and add one."""
+
+    first: Value
+    """a, or the product, is negated."""
+    second: Value
+    """b, or c, is negated."""
+    some: Value
+    """One is added, for a negation or by itself."""
+    both: Value
+    """One is added by itself."""
+
+
+def _negations(field: Fields) -> _Negations:
     flags = field("plus_one")
     both = flags[0] & flags[1]
-    return flags[1] & ~both, flags[0] & ~both, flags[0] | flags[1]
+    return _Negations(flags[1] & ~both, flags[0] & ~both, flags[0] | flags[1], both)
 
 
 def _iadd(field: Fields) -> Signals:
-    negate_a, negate_b, ones = _negations(field)
-    return {**_sum_signals(field("extended"), ones), **_always(_A), "negate_a": negate_a, "negate_b": negate_b,
-            "add_b": 1, "saturate": field("saturate")}
+    negations = _negations(field)
+    return {
+        **_sum_signals(field("extended"), negations.some),
+        **_always(_A),
+        "negate_a": negations.first,
+        "negate_b": negations.second,
+        "add_b": 1,
+        "saturate": field("saturate"),
+    }
 
 
 def _scaled(field: Fields) -> Signals:
-    return {"first": FirstTerm.SHIFT, "left": 1, "shift": field("shift"), "add_b": 1}
+    return {
+        "first": FirstTerm.SHIFT,
+        "left": 1,
+        "shift": field("shift"),
+        "add_b": 1,
+    }
 
 
 def _iscadd(field: Fields) -> Signals:
-    negate_a, negate_b, ones = _negations(field)
-    return {**_scaled(field), **_sum_signals(Const(0, 1), ones), "negate_a": negate_a, "negate_b": negate_b}
+    negations = _negations(field)
+    return {
+        **_scaled(field),
+        **_sum_signals(Const(0, 1), negations.some),
+        "negate_a": negations.first,
+        "negate_b": negations.second,
+    }
 
 
 def _lea(field: Fields) -> Signals:
     negate = field("negate_a")
-    return {**_scaled(field), **_sum_signals(field("extended"), negate), "negate_a": negate,
-            "predicate": PredicateResult.OUTSIDE}
+    return {
+        **_scaled(field),
+        **_sum_signals(field("extended"), negate),
+        "negate_a": negate,
+        "predicate": PredicateResult.OUTSIDE,
+    }
 
 
 def _lea_high(field: Fields) -> Signals:
     """The pair is negated before it is shifted."""
-    extended, negate = field("extended"), field("negate_a")
+    extended = field("extended")
+    negate = field("negate_a")
     completes = negate & ~extended
-    return {**_scaled(field), **_sum_signals(extended, Const(0, 1)), "pair": 1, "negate_a": negate, "negate_c": negate,
-            "one_a": completes, "pair_negative": completes, "predicate": PredicateResult.OUTSIDE_HIGH}
+    return {
+        **_scaled(field),
+        **_sum_signals(extended, Const(0, 1)),
+        "pair": 1,
+        "negate_a": negate,
+        "negate_c": negate,
+        "one_a": completes,
+        "pair_negative": completes,
+        "predicate": PredicateResult.OUTSIDE_HIGH,
+    }
 
 
 def _iadd3(field: Fields) -> Signals:
     """Each term has its own one, so that every sum of two has one carry in at most."""
     extended = field("extended")
-    return {**_sum_signals(extended, Const(0, 1)), "three": 1, "first": FirstTerm.SUM, "sum_shift": field("shift"),
-            "result_high": field("shift") == SumShift.LS.value,
-            "add_c": 1, **{f"part_{term}": field(f"half_{term}") for term in "abc"},
-            **{f"negate_{term}": field(f"negate_{term}") for term in "abc"},
-            **{f"one_{term}": field(f"negate_{term}") & ~extended for term in "abc"}}
+    return {
+        **_sum_signals(extended, Const(0, 1)),
+        "three": 1,
+        "first": FirstTerm.SUM,
+        "sum_shift": field("shift"),
+        "result_high": field("shift") == SumShift.LS.value,
+        "add_c": 1,
+        **{f"part_{term}": field(f"half_{term}") for term in "abc"},
+        **{f"negate_{term}": field(f"negate_{term}") for term in "abc"},
+        **{f"one_{term}": field(f"negate_{term}") & ~extended for term in "abc"},
+    }
 
 
 def _xmad(field: Fields) -> Signals:
-    signs, addend = field("signs"), field("addend")
+    signs = field("signs")
+    addend = field("addend")
     corrected = addend == ProductAddend.CSFU.value
-    return {**_sum_signals(field("extended"), Const(0, 1)), "first": FirstTerm.PRODUCT,
-            "product": ProductPart.HALVES, "result_high": field("product_high"), "halves": 1,
-            **{f"part_{factor}": Mux(field(f"high_{factor}"), Part.HIGH, Part.LOW) for factor in "ab"},
-            "signed_a": signs[0], "signed_b": signs[1],
-            "part_c": Mux(corrected, Part.WORD, addend[:2]), "correct": corrected,
-            "add_high_b": addend == ProductAddend.CBCC.value, "add_c": 1, "merge": field("merge")}
+    return {
+        **_sum_signals(field("extended"), Const(0, 1)),
+        "first": FirstTerm.PRODUCT,
+        "product": ProductPart.HALVES,
+        "result_high": field("product_high"),
+        "halves": 1,
+        **{f"part_{factor}": Mux(field(f"high_{factor}"), Part.HIGH, Part.LOW) for factor in "ab"},
+        "signed_a": signs[0],
+        "signed_b": signs[1],
+        "part_c": Mux(corrected, Part.WORD, addend[:2]),
+        "correct": corrected,
+        "add_high_b": addend == ProductAddend.CBCC.value,
+        "add_c": 1,
+        "merge": field("merge"),
+    }
 
 
 def _imul(field: Fields) -> Signals:
     signs = field("signs")
-    return {"first": FirstTerm.PRODUCT, "product": Mux(field("high"), ProductPart.HIGH, ProductPart.LOW),
-            "signed_a": signs[0], "signed_b": signs[1]}
+    return {
+        "first": FirstTerm.PRODUCT,
+        "product": Mux(field("high"), ProductPart.HIGH, ProductPart.LOW),
+        "signed_a": signs[0],
+        "signed_b": signs[1],
+    }
 
 
 def _imad(field: Fields) -> Signals:
     """The one that completes a negative product reaches its high word only from a low word of 0."""
-    negate_product, negate_c, _ = _negations(field)
-    extended, high, plain = field("extended"), field("high"), field("plus_one")[0] & field("plus_one")[1]
-    return {**_imul(field), **_sum_signals(extended, plain | negate_c | (negate_product & ~high)), "add_c": 1,
-            "negate_c": negate_c, "complement": negate_product, "complete": negate_product & high & ~extended,
-            "saturate": field("saturate")}
+    negations = _negations(field)
+    extended = field("extended")
+    high = field("high")
+    one = negations.both | negations.second | (negations.first & ~high)
+    return {
+        **_imul(field),
+        **_sum_signals(extended, one),
+        "add_c": 1,
+        "negate_c": negations.second,
+        "complement": negations.first,
+        "complete": negations.first & high & ~extended,
+        "saturate": field("saturate"),
+    }
 
 
 def _shift(field: Fields, left: bool) -> Signals:
-    return {"first": FirstTerm.SHIFT, "count": ShiftCount.WORD, "left": int(left), "wrap": field("wrap"),
-            "signed_a": field("signed"), "part_a": Mux(field("reverse"), Part.REVERSED, Part.WORD)}
+    return {
+        "first": FirstTerm.SHIFT,
+        "count": ShiftCount.WORD,
+        "left": int(left),
+        "wrap": field("wrap"),
+        "signed_a": field("signed"),
+        "part_a": Mux(field("reverse"), Part.REVERSED, Part.WORD),
+    }
 
 
 def _funnel_shift(field: Fields, left: bool) -> Signals:
     width = field("width")
-    return {"first": FirstTerm.SHIFT, "count": ShiftCount.WORD, "left": int(left), "wrap": field("wrap"), "pair": 1,
-            "wide": width != FunnelWidth.B32.value, "signed_a": width == FunnelWidth.S64.value}
+    return {
+        "first": FirstTerm.SHIFT,
+        "count": ShiftCount.WORD,
+        "left": int(left),
+        "wrap": field("wrap"),
+        "pair": 1,
+        "wide": width != FunnelWidth.B32.value,
+        "signed_a": width == FunnelWidth.S64.value,
+    }
 
 
 def _bfe(field: Fields) -> Signals:
-    return {"first": FirstTerm.SHIFT, "count": ShiftCount.BYTE, "field": 1, "signed_a": field("signed"),
-            "part_a": Mux(field("reverse"), Part.REVERSED, Part.WORD)}
+    return {
+        "first": FirstTerm.SHIFT,
+        "count": ShiftCount.BYTE,
+        "field": 1,
+        "signed_a": field("signed"),
+        "part_a": Mux(field("reverse"), Part.REVERSED, Part.WORD),
+    }
 
 
 def _bfi(_field: Fields) -> Signals:
-    return {"first": FirstTerm.SHIFT, "count": ShiftCount.BYTE, "left": 1, "field": 1, "insert": 1}
+    return {
+        "first": FirstTerm.SHIFT,
+        "count": ShiftCount.BYTE,
+        "left": 1,
+        "field": 1,
+        "insert": 1,
+    }
 
 
 def _lop(field: Fields) -> Signals:
     tables = Array(Const(_LOGIC[kind], 8) for kind in Logic)
-    return {**_always(tables[field("operation")]), "negate_a": field("invert_a"), "negate_b": field("invert_b"),
-            "chain_zero": field("extended"), "predicate": field("predicate_test")}
+    return {
+        **_always(tables[field("operation")]),
+        "negate_a": field("invert_a"),
+        "negate_b": field("invert_b"),
+        "chain_zero": field("extended"),
+        "predicate": field("predicate_test"),
+    }
 
 
 def _lop3(field: Fields) -> Signals:
-    return {**_always(field("lut")), "predicate": field("predicate_test")}
+    return {
+        **_always(field("lut")),
+        "predicate": field("predicate_test"),
+    }
 
 
 def _relation(field: Fields) -> Signals:
     signed = field("signed")
-    return {"truth": Truth.RELATION, "compare": field("compare"), "signed_a": signed, "signed_b": signed,
-            "extended": field("extended"), "combine": field("combine")}
+    return {
+        "truth": Truth.RELATION,
+        "compare": field("compare"),
+        "signed_a": signed,
+        "signed_b": signed,
+        "extended": field("extended"),
+        "combine": field("combine"),
+    }
 
 
-_DECISION: Signals = {"predicate": PredicateResult.DECISION}
+_DECISION: Signals = {
+    "predicate": PredicateResult.DECISION,
+}
 
 
 def _truth_word(field: Fields) -> Signals:
-    return {**_either(_ONES, 0), "as_one": field("one")}
+    return {
+        **_either(_ONES, 0),
+        "as_one": field("one"),
+    }
 
 
 def _isetp(field: Fields) -> Signals:
-    return {**_relation(field), **_DECISION}
+    return {
+        **_relation(field),
+        **_DECISION,
+    }
 
 
 def _iset(field: Fields) -> Signals:
-    return {**_relation(field), **_truth_word(field)}
+    return {
+        **_relation(field),
+        **_truth_word(field),
+    }
 
 
 def _icmp(field: Fields) -> Signals:
-    return {**_either(_A, _B), "truth": Truth.SIGN, "compare": field("compare"), "signed_a": field("signed")}
+    return {
+        **_either(_A, _B),
+        "truth": Truth.SIGN,
+        "compare": field("compare"),
+        "signed_a": field("signed"),
+    }
 
 
 def _imnmx(field: Fields) -> Signals:
     """Decides for b: where a is below b but the larger is wanted, or the other way round."""
     part = field("part")
-    return {**_relation(field), **_either(_B, _A), "compare": Compare.LT, "combine": Boolean.XOR,
-            "continues": (part == MinMaxPart.XMED.value) | (part == MinMaxPart.XLO.value),
-            "verdict": part != MinMaxPart.WHOLE.value}
+    return {
+        **_relation(field),
+        **_either(_B, _A),
+        "compare": Compare.LT,
+        "combine": Boolean.XOR,
+        "continues": (part == MinMaxPart.XMED.value) | (part == MinMaxPart.XLO.value),
+        "verdict": part != MinMaxPart.WHOLE.value,
+    }
 
 
 def _sel(_field: Fields) -> Signals:
@@ -199,80 +357,149 @@ def _sel(_field: Fields) -> Signals:
 
 def _part(code: Value) -> Value:
     """Of the code of a part: bytes from 0 on, halves from 4 on, a word."""
-    return Mux(code[2], Mux(code[1], Part.WORD, Mux(code[0], Part.HIGH, Part.LOW)), code[:2] | Part.BYTE_0.value)
+    return Mux(
+        code[2],
+        Mux(code[1], Part.WORD, Mux(code[0], Part.HIGH, Part.LOW)),
+        code[:2] | Part.BYTE_0.value,
+    )
 
 
 def _parts(field: Fields) -> Signals:
     """What a video instruction takes of its sources; of an immediate the half that it has."""
     signs = field("signs")
-    return {"part_a": _part(field("part_a")), "part_b": Mux(field("register_b"), _part(field("part_b")), Part.LOW),
-            "signed_a": signs[0], "signed_b": signs[1] if len(signs) > 1 else 0}
+    return {
+        "part_a": _part(field("part_a")),
+        "part_b": Mux(field("register_b"), _part(field("part_b")), Part.LOW),
+        "signed_a": signs[0],
+        "signed_b": signs[1] if len(signs) > 1 else 0,
+    }
 
 
 def _video(field: Fields) -> Signals:
     """Its bounds and its second operation."""
     then = field("then")
-    smaller, larger = then == VideoSecond.MIN.value, then == VideoSecond.MAX.value
+    smaller = then == VideoSecond.MIN.value
+    larger = then == VideoSecond.MAX.value
     half = (then == VideoSecond.MRG_16H.value) | (then == VideoSecond.MRG_16L.value)
     byte = (then == VideoSecond.MRG_8B0.value) | (then == VideoSecond.MRG_8B2.value)
-    return {**_parts(field), "bound": field("saturate"), "signed_result": field("signed_d"),
-            "add_c": then != VideoSecond.NONE.value, "negate_c": smaller | larger, "plus_one": smaller | larger,
-            "smaller": smaller, "larger": larger,
-            "result_bits": Mux(half, ResultBits.HALF, Mux(byte, ResultBits.BYTE, ResultBits.WORD)),
-            "result_high": (then == VideoSecond.MRG_16H.value) | (then == VideoSecond.MRG_8B2.value)}
+    return {
+        **_parts(field),
+        "bound": field("saturate"),
+        "signed_result": field("signed_d"),
+        "add_c": then != VideoSecond.NONE.value,
+        "negate_c": smaller | larger,
+        "plus_one": smaller | larger,
+        "smaller": smaller,
+        "larger": larger,
+        "result_bits": Mux(half, ResultBits.HALF, Mux(byte, ResultBits.BYTE, ResultBits.WORD)),
+        "result_high": (then == VideoSecond.MRG_16H.value) | (then == VideoSecond.MRG_8B2.value),
+    }
 
 
 def _vmnmx(field: Fields) -> Signals:
-    return {**_video(field), **_either(_A, _B), "truth": Truth.RELATION,
-            "compare": Mux(field("larger"), Compare.GE, Compare.LT)}
+    return {
+        **_video(field),
+        **_either(_A, _B),
+        "truth": Truth.RELATION,
+        "compare": Mux(field("larger"), Compare.GE, Compare.LT),
+    }
 
 
 def _vabsdiff(field: Fields) -> Signals:
-    return {**_video(field), "first": FirstTerm.SUM, "differs": 1, "distance": 1}
+    return {
+        **_video(field),
+        "first": FirstTerm.SUM,
+        "differs": 1,
+        "distance": 1,
+    }
 
 
 def _vabsdiff4(field: Fields) -> Signals:
-    """Bytes that are as they are, or as what they lack to minus one, and one more where they are as they are."""
-    signs, adds = field("signs"), field("reduce")[0]
-    return {"signed_a": signs[0], "signed_b": signs[1], "differs": 1, "bytes": 1,
-            "first": Mux(adds, FirstTerm.DISTANCES, FirstTerm.SUM), "add_c": adds}
+    """Differences of bytes. Those below zero are complemented, to the others one is added."""
+    signs = field("signs")
+    adds = field("reduce")[0]
+    return {
+        "signed_a": signs[0],
+        "signed_b": signs[1],
+        "differs": 1,
+        "bytes": 1,
+        "first": Mux(adds, FirstTerm.DISTANCES, FirstTerm.SUM),
+        "add_c": adds,
+    }
 
 
 def _vadd(field: Fields) -> Signals:
     """A sum, a difference, or the complement of a difference and one more."""
-    minus_a, minus_b, more = _negations(field)
-    return {**_video(field), "first": FirstTerm.SUM, "differs": 1, "adds": ~(minus_a | minus_b), "opposite": minus_a,
-            "one_b": minus_a | (more & ~minus_b)}
+    negations = _negations(field)
+    is_sum = ~(negations.first | negations.second)
+    return {
+        **_video(field),
+        "first": FirstTerm.SUM,
+        "differs": 1,
+        "adds": is_sum,
+        "opposite": negations.first,
+        "one_b": negations.first | (negations.some & ~negations.second),
+    }
 
 
 def _vset(field: Fields) -> Signals:
-    return {**_video(field), **_either(_ONES, 0), "as_bit": 1, "truth": Truth.RELATION, "compare": field("compare")}
+    return {
+        **_video(field),
+        **_either(_ONES, 0),
+        "as_bit": 1,
+        "truth": Truth.RELATION,
+        "compare": field("compare"),
+    }
 
 
 def _vsetp(field: Fields) -> Signals:
-    return {**_parts(field), **_DECISION, "truth": Truth.RELATION, "compare": field("compare"),
-            "combine": field("combine")}
+    return {
+        **_parts(field),
+        **_DECISION,
+        "truth": Truth.RELATION,
+        "compare": field("compare"),
+        "combine": field("combine"),
+    }
 
 
 def _video_shift(field: Fields, left: bool) -> Signals:
-    return {**_video(field), "first": FirstTerm.SHIFT, "count": ShiftCount.WORD, "left": int(left),
-            "wrap": field("wrap")}
+    return {
+        **_video(field),
+        "first": FirstTerm.SHIFT,
+        "count": ShiftCount.WORD,
+        "left": int(left),
+        "wrap": field("wrap"),
+    }
 
 
 def _vmad(field: Fields) -> Signals:
-    """A negative product and c are the complement of the product and of what c lacks to minus one. c is signed if
-    anything is, or if something is negated."""
-    minus, minus_c, more = _negations(field)
+    """A negative product and c are the complement of the product and of what c lacks to minus one.
+    c is signed if anything is, or if something is negated."""
+    negations = _negations(field)
+    minus = negations.first
     signs = field("signs")
-    scale = Array(Const(part.value, 3) for part in (
-        ProductPart.LOW, ProductPart.SCALED_7, ProductPart.SCALED_15, ProductPart.LOW))[field("scale")]
-    return {**_parts(field), "first": FirstTerm.PRODUCT, "product": scale, "add_to_product": 1, "complement": minus,
-            "negate_c": minus | minus_c, "one_b": more & ~minus, "bound": field("saturate"),
-            "signed_result": signs.any() | minus | minus_c}
+    scale = Array(
+        Const(part.value, 3)
+        for part in (ProductPart.LOW, ProductPart.SCALED_7, ProductPart.SCALED_15, ProductPart.LOW)
+    )[field("scale")]
+    return {
+        **_parts(field),
+        "first": FirstTerm.PRODUCT,
+        "product": scale,
+        "add_to_product": 1,
+        "complement": minus,
+        "negate_c": minus | negations.second,
+        "one_b": negations.some & ~minus,
+        "bound": field("saturate"),
+        "signed_result": signs.any() | minus | negations.second,
+    }
 
 
 def _prmt(field: Fields) -> Signals:
-    return {"first": FirstTerm.PERMUTATION, "permute": field("mode")}
+    return {
+        "first": FirstTerm.PERMUTATION,
+        "permute": field("mode"),
+    }
 
 
 def _mov(_field: Fields) -> Signals:
@@ -280,37 +507,65 @@ def _mov(_field: Fields) -> Signals:
 
 
 def _predicates(field: Fields) -> Signals:
-    return {"truth": Truth.PREDICATES, "combine_first": field("combine_first"), "combine": field("combine")}
+    return {
+        "truth": Truth.PREDICATES,
+        "combine_first": field("combine_first"),
+        "combine": field("combine"),
+    }
 
 
 def _condition(field: Fields) -> Signals:
-    return {"truth": Truth.CONDITION, "condition": Array(Const(truth, 16) for truth in TRUTH)[field("test")],
-            "combine": field("combine")}
+    return {
+        "truth": Truth.CONDITION,
+        "condition": Array(Const(truth, 16) for truth in TRUTH)[field("test")],
+        "combine": field("combine"),
+    }
 
 
 def _psetp(field: Fields) -> Signals:
-    return {**_predicates(field), **_DECISION}
+    return {
+        **_predicates(field),
+        **_DECISION,
+    }
 
 
 def _pset(field: Fields) -> Signals:
-    return {**_predicates(field), **_truth_word(field)}
+    return {
+        **_predicates(field),
+        **_truth_word(field),
+    }
 
 
 def _csetp(field: Fields) -> Signals:
-    return {**_condition(field), **_DECISION}
+    return {
+        **_condition(field),
+        **_DECISION,
+    }
 
 
 def _cset(field: Fields) -> Signals:
-    return {**_condition(field), **_truth_word(field)}
+    return {
+        **_condition(field),
+        **_truth_word(field),
+    }
 
 
 def _p2r(field: Fields) -> Signals:
-    return {"first": FirstTerm.SHIFT, "pack": 1, "of_condition": field("which"), "which_byte": field("byte")}
+    return {
+        "first": FirstTerm.SHIFT,
+        "pack": 1,
+        "of_condition": field("which"),
+        "which_byte": field("byte"),
+    }
 
 
 def _r2p(field: Fields) -> Signals:
-    return {"first": FirstTerm.SHIFT, "unpack": 1, "of_condition": field("which"),
-            "shift": Cat(Const(0, 3), field("byte"))}
+    return {
+        "first": FirstTerm.SHIFT,
+        "unpack": 1,
+        "of_condition": field("which"),
+        "shift": Cat(Const(0, 3), field("byte")),
+    }
 
 
 def _value(_field: Fields) -> Signals:
@@ -318,7 +573,10 @@ def _value(_field: Fields) -> Signals:
 
 
 def _vote(_field: Fields) -> Signals:
-    return {**_always(_A), **_DECISION}
+    return {
+        **_always(_A),
+        **_DECISION,
+    }
 
 
 def _real(_field: Fields) -> Signals:
@@ -331,37 +589,101 @@ def _fmnmx(_field: Fields) -> Signals:
 
 
 def _fsetp(field: Fields) -> Signals:
-    return {"truth": Truth.CONDITION, "combine": field("combine"), **_DECISION}
+    return {
+        "truth": Truth.CONDITION,
+        "combine": field("combine"),
+        **_DECISION,
+    }
 
 
 def _fset(field: Fields) -> Signals:
-    return {"truth": Truth.CONDITION, "combine": field("combine"), **_truth_word(field)}
+    return {
+        "truth": Truth.CONDITION,
+        "combine": field("combine"),
+        **_truth_word(field),
+    }
 
 
 def _fcmp(_field: Fields) -> Signals:
-    return {"truth": Truth.CONDITION, **_either(_A, _B)}
+    return {
+        "truth": Truth.CONDITION,
+        **_either(_A, _B),
+    }
 
 
-OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType({
-    "IADD": _iadd, "IADD32I": _iadd, "ISCADD": _iscadd, "ISCADD32I": _iscadd, "IADD3": _iadd3, "LEA": _lea,
-    "LEA.HI": _lea_high, "XMAD": _xmad, "IMUL": _imul, "IMUL32I": _imul, "IMAD": _imad, "IMAD32I": _imad,
-    "SHL": partial(_shift, left=True), "SHR": partial(_shift, left=False),
-    "SHF.L": partial(_funnel_shift, left=True), "SHF.R": partial(_funnel_shift, left=False), "BFE": _bfe, "BFI": _bfi,
-    "LOP": _lop, "LOP32I": _lop, "LOP3.LUT": _lop3, "ISETP": _isetp, "ISET": _iset, "ICMP": _icmp, "IMNMX": _imnmx,
-    "SEL": _sel, "VADD": _vadd, "VMAD": _vmad, "VMNMX": _vmnmx, "VABSDIFF": _vabsdiff, "VABSDIFF4": _vabsdiff4,
-    "VSET": _vset, "VSETP": _vsetp, "VSHL": partial(_video_shift, left=True), "VSHR": partial(_video_shift, left=False),
-    "PRMT": _prmt, "MOV": _mov, "MOV32I": _mov,
-    "PSETP": _psetp, "PSET": _pset, "CSETP": _csetp, "CSET": _cset, "P2R": _p2r, "R2P": _r2p,
-    **dict.fromkeys(("FADD", "FADD32I", "FSWZADD", "FMUL", "FMUL32I", "RRO", "FFMA", "FFMA32I"), _real),
-    "FMNMX": _fmnmx, "FSETP": _fsetp, "FSET": _fset, "FCMP": _fcmp, "FCHK": _fsetp,
-    "S2R": _value, "CS2R": _value, "LEPC": _value, "VOTE": _vote,
-})
+_FLOATS_OF_THE_UNIT = ("FADD", "FADD32I", "FSWZADD", "FMUL", "FMUL32I", "RRO", "FFMA", "FFMA32I")
+
+OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType(
+    {
+        "IADD": _iadd,
+        "IADD32I": _iadd,
+        "ISCADD": _iscadd,
+        "ISCADD32I": _iscadd,
+        "IADD3": _iadd3,
+        "LEA": _lea,
+        "LEA.HI": _lea_high,
+        "XMAD": _xmad,
+        "IMUL": _imul,
+        "IMUL32I": _imul,
+        "IMAD": _imad,
+        "IMAD32I": _imad,
+        "SHL": partial(_shift, left=True),
+        "SHR": partial(_shift, left=False),
+        "SHF.L": partial(_funnel_shift, left=True),
+        "SHF.R": partial(_funnel_shift, left=False),
+        "BFE": _bfe,
+        "BFI": _bfi,
+        "LOP": _lop,
+        "LOP32I": _lop,
+        "LOP3.LUT": _lop3,
+        "ISETP": _isetp,
+        "ISET": _iset,
+        "ICMP": _icmp,
+        "IMNMX": _imnmx,
+        "SEL": _sel,
+        "VADD": _vadd,
+        "VMAD": _vmad,
+        "VMNMX": _vmnmx,
+        "VABSDIFF": _vabsdiff,
+        "VABSDIFF4": _vabsdiff4,
+        "VSET": _vset,
+        "VSETP": _vsetp,
+        "VSHL": partial(_video_shift, left=True),
+        "VSHR": partial(_video_shift, left=False),
+        "PRMT": _prmt,
+        "MOV": _mov,
+        "MOV32I": _mov,
+        "PSETP": _psetp,
+        "PSET": _pset,
+        "CSETP": _csetp,
+        "CSET": _cset,
+        "P2R": _p2r,
+        "R2P": _r2p,
+        **dict.fromkeys(_FLOATS_OF_THE_UNIT, _real),
+        "FMNMX": _fmnmx,
+        "FSETP": _fsetp,
+        "FSET": _fset,
+        "FCMP": _fcmp,
+        "FCHK": _fsetp,
+        "S2R": _value,
+        "CS2R": _value,
+        "LEPC": _value,
+        "VOTE": _vote,
+    }
+)
 """By instruction name."""
 
-WITHOUT_EFFECT_UNLESS: Mapping[str, tuple[str, tuple[enum.Enum | int, ...]]] = MappingProxyType({
-    "condition": ("truth", (Truth.CONDITION,)), "compare": ("truth", (Truth.RELATION, Truth.SIGN)),
-    "permute": ("first", (FirstTerm.PERMUTATION,)), "sum_shift": ("first", (FirstTerm.SUM,)),
-    "which_byte": ("pack", (1,)),
-    **dict.fromkeys(("shift", "count", "wide", "wrap", "field", "insert", "pair"), ("first", (FirstTerm.SHIFT,))),
-})
+WITHOUT_EFFECT_UNLESS: Mapping[str, tuple[str, tuple[enum.Enum | int, ...]]] = MappingProxyType(
+    {
+        "condition": ("truth", (Truth.CONDITION,)),
+        "compare": ("truth", (Truth.RELATION, Truth.SIGN)),
+        "permute": ("first", (FirstTerm.PERMUTATION,)),
+        "sum_shift": ("first", (FirstTerm.SUM,)),
+        "which_byte": ("pack", (1,)),
+        **dict.fromkeys(
+            ("shift", "count", "wide", "wrap", "field", "insert", "pair"),
+            ("first", (FirstTerm.SHIFT,)),
+        ),
+    }
+)
 """Control signals that count only where another one has one of these values, none of which is 0."""

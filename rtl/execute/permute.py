@@ -33,13 +33,15 @@ def fixed_picks(mode: PermuteMode, amount: int) -> list[int]:
 
 
 def byte_picks(mode: Value, selector: Value) -> Value:
-    """Four bits for each byte of the result: the number of its source, and whether only its sign is wanted.
+    """Four bits for each byte of the result: the number of its source, and whether only its sign is
+    repeated.
 
     ``mode`` is a code of PermuteMode, ``selector`` operand b.
     """
-    rows = [[sum(pick << 4 * place for place, pick in enumerate(fixed_picks(kind, amount)))
-             for amount in range(_BYTES)] for kind in PermuteMode]
-    fixed = Array(Const(row, 16) for of_mode in rows for row in of_mode)[Cat(selector[:2], mode)]
+    rows = [
+        sum(pick << 4 * place for place, pick in enumerate(fixed_picks(kind, amount)))
+        for kind in PermuteMode for amount in range(_BYTES)]
+    fixed = Array(Const(row, 16) for row in rows)[Cat(selector[:2], mode)]
     return Mux(mode == PermuteMode.INDEX, selector[:16], fixed)
 
 
@@ -63,7 +65,9 @@ class BytePermuter(wiring.Component):
         m = Module()
         pair = Cat(self.low, self.high)
         for place in range(_BYTES):
-            pick, byte = self.picks.word_select(place, 4), Signal(8, name=f"byte_{place}")
-            m.d.comb += [byte.eq(pair.word_select(pick[:3], 8)),
-                         self.result.word_select(place, 8).eq(Mux(pick[3], byte[7].replicate(8), byte))]
+            pick = self.picks.word_select(place, 4)
+            byte = Signal(8, name=f"byte_{place}")
+            result = self.result.word_select(place, 8)
+            m.d.comb += byte.eq(pair.word_select(pick[:3], 8))
+            m.d.comb += result.eq(Mux(pick[3], byte[7].replicate(8), byte))
         return m

@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from amaranth.lib import data, stream
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.layouts import (
     Event,
+    EventLayout,
     GridConfiguration,
+    LaneClient,
     completion,
     dispatched,
     error_event,
@@ -24,27 +26,37 @@ from rtl.layouts import (
 )
 from rtl.params import SmParams
 
-from .clients import SUPPLYING, lane_data_port
+from .clients import lane_data_port
 
 __all__ = ["unit_ports"]
 
 
 def unit_ports(params: SmParams) -> dict[str, Any]:
     """The members that ExecuteUnit describes."""
-    def event(layout: object) -> data.StructLayout:
-        return data.StructLayout({"valid": 1, "payload": layout})   # pyright: ignore[reportArgumentType]
-
     return {
-        "instruction": In(Event(issued(params))), "gather": In(Event(offered_operation(register_gather(params)))),
+        "instruction": In(Event(issued(params))),
+        "gather": In(Event(offered_operation(register_gather(params)))),
         "write": In(Event(offered_operation(register_write(params)))),
-        "grid": In(GridConfiguration), "launch": In(event(warp_launch(params))),
+        "grid": In(GridConfiguration),
+        "launch": In(EventLayout(warp_launch(params))),
         "clear_rows": In(stream.Signature(params.row_bits)),
-        "thread": In(event(thread_index(params))), "flow_result_valid": In(1),
-        "flow_result": In(flow_result(params)), "report_mask": In(32),
-        **{client.name.lower(): Out(lane_data_port(client, params)) for client in SUPPLYING},
-        "dispatch": Out(event(dispatched(params))), "collecting": Out(1),
-        "completion": Out(completion(params)), "passed": Out(Event(scoreboard_event(params))),
+        "thread": In(EventLayout(thread_index(params))),
+        "flow_result_valid": In(1),
+        "flow_result": In(flow_result(params)),
+        "report_mask": In(32),
+        "memory": Out(lane_data_port(LaneClient.MEMORY, params)),
+        "conversion": Out(lane_data_port(LaneClient.CONVERSION, params)),
+        "barrier": Out(lane_data_port(LaneClient.BARRIER, params)),
+        "dispatch": Out(EventLayout(dispatched(params))),
+        "collecting": Out(1),
+        "completion": Out(completion(params)),
+        "passed": Out(Event(scoreboard_event(params))),
         "gathered": Out(Event(operands_read(params))),
-        "error": Out(error_event(params)), "written": Out(lane_write(params)),
-        "status_warp": Out(params.warp_bits), "warp_status": In(32), "all_status": In(32), "clear_status": Out(1),
-        "write_flow": Out(stream.Signature(register_write(params)))}
+        "error": Out(error_event(params)),
+        "written": Out(lane_write(params)),
+        "status_warp": Out(params.warp_bits),
+        "warp_status": In(32),
+        "all_status": In(32),
+        "clear_status": Out(1),
+        "write_flow": Out(stream.Signature(register_write(params))),
+    }

@@ -2,114 +2,153 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.condition import Flags
-from rtl.isa.syntax import PT
-from rtl.layouts import warp_launch
+from rtl.layouts import EventLayout, warp_launch
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 from rtl.words import Words
 
-from .slots import beat_place, beat_write
+from .flags import ThreadFlags, WarpFlags
+from .reads import FlagRead
+from .slots import beat_write
 
 __all__ = ["PredicateFile", "ThreadFlags"]
 
 
-class ThreadFlags(data.Struct):
-    """All that a thread has in single bits."""
-
-    predicates: unsigned(PT)
-    """P0 to P6."""
-    condition: Flags
-    """CC."""
-
-
 class PredicateFile(Component):
-    """Predicates and CC of all warps. Reads are combinational and see what earlier cycles have written.
+    """Predicates and CC of all warps. Reads are combinational and see what earlier cycles wrote.
 
-    They are there twice, for a warp's 32 threads at once and for a beat of them. A warp's launch marks its beats as
-    stale: they read as 0, and the first write to one writes all of it.
+    They are kept twice, for a warp's 32 threads at once and for a beat of them. A warp's launch
+    marks its beats as stale: they read as 0, and the first write to one writes all of it.
 
     Members
     -------
-    warp, predicates, conditions, live : In, Out, Out, Out(32)
-        Of the threads of a warp; ``predicates`` has a mask of threads for each number. Where a thread is not ``live``
-        all of its own are 0, whatever the others say: who reads one of several takes it into account once.
-    starts, place, flags : In(1), In(beat_place), Out(ThreadFlags for each lane)
-        Of a beat: it is the first one of ``warp``, or of the same warp as that of the cycle before.
+    warp, warp_flags : In, Out(WarpFlags)
+        Of the threads of a warp.
+    read : In(FlagRead)
+        Of a beat: the first one is of ``warp``.
     write : In(beat_write)
-    after : Out(ThreadFlags for each lane)
-        What the beat is then.
-    launch : In(valid, payload: warp_launch)
+    written_flags : Out(ThreadFlags for each lane)
+        What the beat's threads have after the write.
+    launch : In(EventLayout of warp_launch)
         All of the warp becomes 0.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        flags = data.ArrayLayout(ThreadFlags, params.lanes)
+        lane_flags = data.ArrayLayout(ThreadFlags, params.lanes)
         super().__init__({
-            "warp": In(params.warp_bits), "predicates": Out(data.ArrayLayout(WARP_THREADS, PT)),
-            "conditions": Out(data.ArrayLayout(Flags, WARP_THREADS)), "live": Out(WARP_THREADS),
-            "starts": In(1), "place": In(beat_place(params)), "flags": Out(flags), "write": In(beat_write(params)),
-            "after": Out(flags),
-            "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)}))})
+            "warp": In(params.warp_bits),
+            "warp_flags": Out(WarpFlags),
+            "read": In(FlagRead(params)),
+            "write": In(beat_write(params)),
+            "written_flags": Out(lane_flags),
+            "launch": In(EventLayout(warp_launch(params))),
+        })
+        self._of_warps = Words(data.ArrayLayout(ThreadFlags, WARP_THREADS), params.warps)
+        self._of_beats = memory.Memory(
+            shape=lane_flags, depth=params.warps * params.beats, init=[])
+        self._stale = Array(
+            Signal(params.beats, name=f"stale{warp}") for warp in range(params.warps))
+        """The stale beats of each warp."""
+        self._touched = Signal(params.lanes, name="touched")
+        """Lanes in which something is written."""
+        self._writes_stale = Signal(name="writes_stale")
+        """The beat that is written is stale."""
 
     def elaborate(self, platform: object) -> Module:
-        params = self._params
-        lanes, beats = params.lanes, params.beats
         m = Module()
-        wide_shape, narrow_shape = data.ArrayLayout(ThreadFlags, WARP_THREADS), data.ArrayLayout(ThreadFlags, lanes)
-        m.submodules.warps = wide = Words(wide_shape, params.warps)
-        m.submodules.beats = narrow = memory.Memory(shape=narrow_shape, depth=params.warps * beats, init=[])
-        wide_read, narrow_read, old = (store.read_port(domain="comb") for store in (wide, narrow, narrow))
-        wide_write, narrow_write = wide.write_port(granularity=1), narrow.write_port(granularity=1)
-        stale = Array(Signal(beats, name=f"stale{warp}") for warp in range(params.warps))
-
-        # A warp's threads.
-        m.d.comb += [wide_read.addr.eq(self.warp),
-                     self.live.eq(Cat(bit.replicate(lanes) for bit in ~stale[self.warp]))]
-        for number, mask in enumerate(self.predicates):
-            m.d.comb += mask.eq(Cat(wide_read.data[thread].predicates[number] for thread in range(WARP_THREADS)))
-        for thread, condition in enumerate(self.conditions):
-            m.d.comb += condition.eq(wide_read.data[thread].condition)
-
-        # A beat's.
-        following = Signal(beats)
-        beat_live = ~Mux(self.starts, stale[self.warp][0], following.bit_select(self.place.beat, 1))
-        m.d.comb += [narrow_read.addr.eq(self.place), self.flags.eq(_if(beat_live, narrow_read.data))]
-
-        # What is written: all flags of a thread, since they share a write enable.
-        touched, was_stale, write = Signal(lanes), Signal(), self.write
-        warp, beat = write.place.warp, write.place.beat
-        m.d.comb += [
-            was_stale.eq(stale[warp].bit_select(beat, 1)), old.addr.eq(write.place),
-            touched.eq(Cat(lane.any() for lane in write.written) | write.conditional)]
-        for lane, after in enumerate(self.after):
-            before = data.View(ThreadFlags, _if(~was_stale, old.data[lane]))
-            written = write.written[lane]
-            m.d.comb += [after.predicates.eq((before.predicates & ~written) | (write.predicates[lane] & written)),
-                         after.condition.eq(before.condition)]
-            with m.If(write.conditional[lane]):
-                m.d.comb += after.condition.eq(write.conditions[lane])
-        enable = touched | (touched.any() & was_stale).replicate(lanes)
-        m.d.comb += [
-            narrow_write.addr.eq(write.place), narrow_write.data.eq(self.after), narrow_write.en.eq(enable),
-            wide_write.addr.eq(warp), wide_write.data.eq(self.after.as_value().replicate(beats)),
-            wide_write.en.eq(Cat(enable & (beat == number).replicate(lanes) for number in range(beats)))]
-        m.d.sync += following.eq(Mux(self.starts, stale[self.warp], following) & ~one_hot(
-            beat, beats, touched.any() & (warp == self.place.warp)))
-        with m.If(touched.any()):
-            m.d.sync += stale[warp].bit_select(beat, 1).eq(0)
-        with m.If(self.launch.valid):
-            m.d.sync += stale[self.launch.payload.warp].eq(~0)
+        m.submodules.warps = self._of_warps
+        m.submodules.beats = self._of_beats
+        self._read_warp(m)
+        self._read_beat(m)
+        self._apply_write(m)
+        self._store(m)
+        self._mark(m)
         return m
 
+    def _read_warp(self, m: Module) -> None:
+        """The flags of a warp's threads."""
+        flags = self.warp_flags
+        stored = self._of_warps.read(m, self.warp)
+        stale = self._stale[self.warp]
+        m.d.comb += flags.live.eq(
+            Cat(beat_is_live.replicate(self._params.lanes) for beat_is_live in ~stale))
+        for number, mask in enumerate(flags.predicates):
+            m.d.comb += mask.eq(
+                Cat(stored[thread].predicates[number] for thread in range(WARP_THREADS)))
+        for thread, condition in enumerate(flags.conditions):
+            m.d.comb += condition.eq(stored[thread].condition)
 
-def _if(condition: Any, view: Any) -> Any:
-    """A view's bits where the condition holds, else 0."""
+    def _read_beat(self, m: Module) -> None:
+        """The flags of a beat. The marks of its warp are looked up with the first beat, and are
+        kept beside the others."""
+        beats = self._params.beats
+        write = self.write
+        place = self.read.place
+        is_first = self.read.is_first
+        marks = Signal(beats)
+        marks_of_warp = Mux(is_first, self._stale[self.warp], marks)
+        writes_same_warp = self._touched.any() & (write.place.warp == place.warp)
+        m.d.sync += marks.eq(
+            marks_of_warp & ~one_hot(write.place.beat, beats, writes_same_warp))
+
+        is_stale = Mux(
+            is_first, self._stale[self.warp][0], marks.bit_select(place.beat, 1))
+        stored = self._of_beats.read_port(domain="comb")
+        m.d.comb += stored.addr.eq(place)
+        m.d.comb += self.read.flags.eq(_zero_if(is_stale, stored.data))
+
+    def _apply_write(self, m: Module) -> None:
+        """What the threads of a beat have when it is written."""
+        write = self.write
+        place = write.place
+        m.d.comb += self._writes_stale.eq(self._stale[place.warp].bit_select(place.beat, 1))
+        old = self._of_beats.read_port(domain="comb")
+        m.d.comb += old.addr.eq(place)
+        for lane, after in enumerate(self.written_flags):
+            before = data.View(ThreadFlags, _zero_if(self._writes_stale, old.data[lane]))
+            written = write.predicates_written[lane]
+            m.d.comb += after.predicates.eq(
+                (before.predicates & ~written) | (write.predicates[lane] & written))
+            m.d.comb += after.condition.eq(before.condition)
+            with m.If(write.conditional[lane]):
+                m.d.comb += after.condition.eq(write.conditions[lane])
+            m.d.comb += self._touched[lane].eq(written.any() | write.conditional[lane])
+
+    def _store(self, m: Module) -> None:
+        """All flags of a thread are written, since they share a write enable; all lanes of a beat
+        that is stale."""
+        lanes = self._params.lanes
+        beats = self._params.beats
+        place = self.write.place
+        all_lanes = self._touched.any() & self._writes_stale
+        enable = self._touched | all_lanes.replicate(lanes)
+        of_beat = self._of_beats.write_port(granularity=1)
+        m.d.comb += of_beat.addr.eq(place)
+        m.d.comb += of_beat.data.eq(self.written_flags)
+        m.d.comb += of_beat.en.eq(enable)
+
+        of_warp = self._of_warps.write_port(granularity=1)
+        m.d.comb += of_warp.addr.eq(place.warp)
+        m.d.comb += of_warp.data.eq(self.written_flags.as_value().replicate(beats))
+        m.d.comb += of_warp.en.eq(
+            Cat(enable & (place.beat == number).replicate(lanes) for number in range(beats)))
+
+    def _mark(self, m: Module) -> None:
+        """A launch makes all beats stale, a write its own one no more. The launch wins."""
+        place = self.write.place
+        with m.If(self._touched.any()):
+            m.d.sync += self._stale[place.warp].bit_select(place.beat, 1).eq(0)
+        with m.If(self.launch.valid):
+            m.d.sync += self._stale[self.launch.payload.warp].eq(~0)
+
+
+def _zero_if(condition: Value, view: Any) -> Value:
+    """A view's bits, 0 where the condition holds."""
     value = view.as_value()
-    return value & condition.replicate(len(value))
+    return value & (~condition).replicate(len(value))

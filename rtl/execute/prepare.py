@@ -1,9 +1,6 @@
-"""The first stage of a lane: its operands, as the second one wants them."""
+"""The first stage of a lane: its operands, as the second one computes with them."""
 
-from functools import reduce
-from operator import or_
-
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,33 +9,32 @@ from rtl.params import QUAD
 from rtl.sums import sum_is_zero, sum_with_carry
 
 from .control import LaneControl, Part, Truth
-from .float_unit import FloatAligned, FloatPrepare
+from .difference import ByteDifference
+from .float_prepare import FloatPrepare
+from .float_window import FloatAligned
+from .parts import PartSelector
 from .permute import byte_picks
 from .shift_plan import ShiftPlanner, WordShiftPlanner
-from .stages import WORD_BYTES, Operands, Prepared, together
+from .stages import FACTOR_BITS, PREPARED_SUM_BITS, WORD_BYTES, Operands, Prepared
 
-__all__ = ["OperandStage", "joined"]
-
-_PITCH = 10
-"""From a byte to the next one in a difference that can be four: two places are between them."""
+__all__ = ["FullPrepareStage", "PrepareStage", "WordPrepareStage", "joined"]
 
 
 def joined(operation: Value, first: Value, second: Value) -> Value:
     """Two predicates joined by a code of Boolean."""
-    return Mux(operation == Boolean.OR, first | second,
-               Mux(operation == Boolean.XOR, first ^ second, first & second))
+    return Mux(
+        operation == Boolean.OR, first | second,
+        Mux(operation == Boolean.XOR, first ^ second, first & second))
 
 
-class OperandStage(wiring.Component):
-    """Parts, complements and factors; the difference of a and b, and what the thread decides by it; plans for shifts
-    and permutations; combinational.
+class PrepareStage(wiring.Component):
+    """Complements and factors; the difference of a and b, and what the thread decides by it; a plan
+    for shifts; combinational.
 
     Parameters
     ----------
     place : int
         The number of its threads in their quads.
-    full : bool
-        Of a full lane.
     floats : bool
         With floating point.
 
@@ -55,196 +51,401 @@ class OperandStage(wiring.Component):
     prepared: Out(Prepared)
     aligned: Out(FloatAligned)
 
-    def __init__(self, place: int, *, full: bool, floats: bool) -> None:
-        self._place, self._full = place, full
+    def __init__(self, place: int, *, floats: bool) -> None:
+        self._place = place
         self.floats = FloatPrepare() if floats else None
         super().__init__()
+        self._a = Signal(32, name="selected_a")
+        """The part of a that counts, extended; b likewise."""
+        self._b = Signal(32, name="selected_b")
+        self._is_negative_a = Signal(name="is_negative_a")
+        """a is signed and below zero; b likewise."""
+        self._is_negative_b = Signal(name="is_negative_b")
+        self._difference = Signal(PREPARED_SUM_BITS, name="difference")
+        """a - b, with a sign; of a full lane perhaps something else, see ByteDifference."""
+        self._is_less = Signal(name="is_less")
+        """a is less than b, or c less than 0."""
+        self._is_equal = Signal(name="is_equal")
+        self._verdict = Signal(name="verdict")
+        """What a decision is made of that is no relation."""
+        self._low_factor_a = Signal(signed(FACTOR_BITS), name="low_factor_a")
+        """Half a, or the low half of a; b likewise."""
+        self._low_factor_b = Signal(signed(FACTOR_BITS), name="low_factor_b")
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        control, operands, prepared = self.control, self.operands, self.prepared
-        a, b, c, flags = operands.a, operands.b, operands.c, operands.conditions
-        negative_a, negative_b = control.signed_a & a[31], control.signed_b & b[31]
-        if self._full:
-            a, negative_a = _selected(m, "a", a, control.part_a, control.signed_a)
-            b, negative_b = _selected(m, "b", b, control.part_b, control.signed_b)
-        factors = self._factors(m, a, b)
-        term_a = self._terms(m, a, b, factors) if self._full else self._simple_terms(m)
-
-        # How a and b, or c and zero, relate.
-        difference = Signal(34)
-        minuend, subtrahend = Cat(a, negative_a.replicate(2)), Cat(b, negative_b.replicate(2))
-        carry = Mux(control.extended, flags.carry, 1)
-        if self._full:
-            below, ninth = self._differences(m, difference, minuend, subtrahend)
-        else:
-            m.d.comb += difference.eq(sum_with_carry(minuend, ~subtrahend, carry))
-        less, equal, undecided = Signal(), Signal(), ~control.continues | flags.zero
-        same = sum_is_zero(minuend, ~subtrahend, carry) if self._full else ~difference.any()
-        m.d.comb += [less.eq(Mux(undecided, difference[33], ~flags.carry)),
-                     equal.eq(same & undecided & (~control.extended | flags.zero))]
-        if self._full:
-            with m.If(control.truth == Truth.SIGN):
-                m.d.comb += [less.eq(control.signed_a & c[31]), equal.eq(~c.any())]
-        m.d.comb += [prepared.less.eq(less), prepared.equal.eq(equal), prepared.conditions.eq(flags)]
-        given = self._decide(m)
+        self._select_parts(m)
+        self._subtract(m)
+        self._compare(m)
+        self._find_verdict(m)
+        self._decide(m)
+        self._prepare_terms(m)
+        self._multiply(m)
+        self._plan_shift(m)
         if self.floats is not None:
-            m.submodules.floats = real = self.floats
-            m.d.comb += [
-                real.control.eq(control.floating), real.operands.eq(operands),
-                real.swizzle.eq(control.floating.swizzle.word_select(QUAD - 1 - self._place, 2)),
-                real.below.eq(difference[31] ^ a[31] ^ b[31]), real.same.eq(~difference[:31].any()),
-                self.aligned.eq(real.aligned)]
-            with m.If(control.floating.decides):
-                m.d.comb += given.eq(real.holds)
-
-        m.submodules.shifts = shifts = ShiftPlanner() if self._full else WordShiftPlanner()
-        m.d.comb += [shifts.control.eq(control), shifts.a.eq(term_a), shifts.b.eq(b), prepared.shift.eq(shifts.plan)]
-        if isinstance(shifts, ShiftPlanner):
-            whole = ~control.bytes & (control.opposite | (control.distance & difference[33]))
-            m.d.comb += [
-                prepared.a.eq(Mux(control.differs, difference, term_a)),
-                prepared.opposite.eq(Cat(whole | (control.bytes & less) for less in below)),
-                prepared.between.eq(~control.bytes.replicate(len(ninth)) | (Cat(ninth) ^ Cat(below[:-1]))),
-                prepared.b.eq(Mux(control.differs, Cat(Cat(control.bytes & ~less, Const(0, 7)) for less in below),
-                                  b ^ control.negate_b.replicate(32))),
-                prepared.one_more.eq(control.one_b | (control.distance & difference[33])),
-                prepared.negative_a.eq(negative_a), prepared.negative_b.eq(negative_b),
-                prepared.picks.as_value().eq(byte_picks(control.permute, operands.b)), shifts.c.eq(prepared.c),
-                shifts.operands.eq(operands), shifts.negative.eq(
-                    Mux(control.part_a == Part.REVERSED, control.signed_a & operands.a[0], negative_a)),
-                shifts.marks.eq(Mux(control.of_condition, flags.as_value(), Cat(operands.predicates, 1)))]
-        else:
-            m.d.comb += prepared.a.eq(term_a)
+            self._connect_floats(m, self.floats)
+        m.d.comb += self.prepared.conditions.eq(self.operands.conditions)
         return m
 
-    def _decide(self, m: Module) -> Signal:
-        """What the thread decides where a is less, equal or greater; returns what it decides by if that does not
-        matter, to which a predicate is joined."""
-        control, operands, prepared, given = self.control, self.operands, self.prepared, Signal()
-        x, y, z = operands.sources[0], operands.sources[1], operands.sources[2]
-        tested = control.condition.bit_select(operands.conditions.as_value(), 1) if self._full else Const(0)
-        of_predicates = control.truth == Truth.PREDICATES
-        related = (control.truth == Truth.RELATION) | (control.truth == Truth.SIGN)
-        m.d.comb += given.eq(Mux(of_predicates, joined(control.combine_first, x, y), tested))
-        for holds, decision, opposite in zip(control.compare.as_value(), prepared.decision.as_value(),
-                                             prepared.opposite_decision.as_value(), strict=True):
-            holds, joins = Mux(related, holds, given), Mux(of_predicates, z, x)
-            m.d.comb += [decision.eq(joined(control.combine, holds, joins)),
-                         opposite.eq(joined(control.combine, ~holds, joins))]
-        return given
+    def _select_parts(self, m: Module) -> None:
+        """Which parts of a and b count, and their signs."""
+        raise NotImplementedError
 
-    def _differences(self, m: Module, difference: Signal, a: Value, b: Value) -> tuple[list[Value], list[Value]]:
-        """The difference of a and b, or their sum. It is one chain of carries, with two places between two bytes, which
-        a carry passes; or four chains, a byte and its sign each, where the first of the two places is the ninth of the
-        difference, and the other one is left with the carry. Of the bytes: whether a is below b, by which they are
-        complemented; and the ninth places but the last one.
-        """
-        control, apart, subtracts, spread = self.control, self.control.bytes, ~self.control.adds, Signal(40)
-        terms, signs = ([], []), []
-        for place in range(WORD_BYTES):
-            for term, word in zip(terms, (a, b ^ subtracts.replicate(34)), strict=True):
-                term.append(word[8 * place:8 * place + 8])
-            if place < WORD_BYTES - 1:
-                last = 8 * place + 7
-                ninth = [Signal(name=f"sign_{name}{place}") for name in "ab"]
-                m.d.comb += [ninth[0].eq(~apart | (control.signed_a & a[last])),
-                             ninth[1].eq(apart & ~(control.signed_b & b[last]))]
-                terms[0].append(Cat(ninth[0], ~apart))
-                terms[1].append(Cat(ninth[1], Const(0, 1)))
-                signs.append(ninth[0] ^ ninth[1])
-        terms[0].append(a[32:])
-        terms[1].append(b[32:] ^ subtracts.replicate(2))
-        carry = Mux(control.extended, self.operands.conditions.carry, subtracts & ~apart)
-        m.d.comb += [
-            spread.eq(sum_with_carry(Cat(terms[0]), Cat(terms[1]), carry)), difference.eq(together(spread, _PITCH))]
-        below = [sign ^ spread[_PITCH * place + 9] for place, sign in enumerate(signs)]
-        return [*below, difference[33]], [spread[_PITCH * place + 8] for place in range(WORD_BYTES - 1)]
+    def _subtract(self, m: Module) -> None:
+        """The difference of a and b."""
+        raise NotImplementedError
 
-    def _terms(self, m: Module, a: Signal, b: Signal, factors: tuple[Signal, Signal]) -> Signal:
-        """The three terms, of the parts of a and b, but for b itself; returns a, with its carry."""
-        control, operands, prepared = self.control, self.operands, self.prepared
-        c, part_a, part_c, term_a, one_more = operands.c, Signal(32), Signal(32), Signal(33), Signal()
-        low, high = control.part_c == Part.LOW, control.part_c == Part.HIGH
-        m.d.comb += [
-            part_a.eq(Mux(control.part_a == Part.REVERSED, operands.a[::-1], a)),
-            part_c.eq(Cat(Mux(high, c[16:], c[:16]), c[16:] & ~(low | high).replicate(16))),
-            term_a.eq((part_a ^ control.negate_a.replicate(32)) + control.one_a),
-            prepared.low_b.eq(operands.b),
-            prepared.addend.eq(Mux(control.add_to_product, Cat(
-                prepared.c[:32], control.signed_result & prepared.c[31]), 0)),
-            one_more.eq(control.one_c | (control.pair_negative & ~operands.a.any())
-                        | (control.three & control.add_carry & operands.conditions.overflow)),
-            prepared.c.eq(sum_with_carry(part_c ^ control.negate_c.replicate(32),
-                                         Cat(Const(0, 16), self._correction(m, factors)), one_more))]
-        return term_a
+    def _is_same(self) -> Value:
+        """Whether a and b, as far as the comparison goes, are equal."""
+        raise NotImplementedError
 
-    def _simple_terms(self, m: Module) -> Signal:
-        """The same of an ordinary lane: a may come in the opposite order, for shifts to the left too; one is added to
-        no more than two of the terms, one to the sum of a and b and one to that of all."""
-        control, operands, prepared = self.control, self.operands, self.prepared
-        a, b, c = operands.a, operands.b, operands.c
-        part_a, part_c, term_a = Signal(32), Signal(32), Signal(32)
-        high = control.part_c == Part.HIGH
-        ones = Cat(control.one_a, control.one_b, control.one_c)
-        m.d.comb += [
-            part_a.eq(Mux((control.part_a == Part.REVERSED) ^ control.left, a[::-1], a)),
-            part_c.eq(Cat(Mux(high, c[16:], c[:16]), c[16:] & (control.part_c == Part.WORD).replicate(16))
-                      ^ control.negate_c.replicate(32)),
-            term_a.eq(part_a ^ control.negate_a.replicate(32)), prepared.b.eq(b ^ control.negate_b.replicate(32)),
-            prepared.c.eq(Cat(part_c[:16], (part_c[16:] + (b[:16] & control.add_high_b.replicate(16)))[:16])),
-            prepared.one_more.eq(ones.any() | (control.three & control.add_carry & operands.conditions.overflow))]
-        return term_a
+    def _tests_condition(self) -> Value:
+        """The outcome of the test of CC."""
+        raise NotImplementedError
 
-    def _factors(self, m: Module, a: Value, b: Value) -> tuple[Signal, Signal]:
-        """The low factors, which may be any halves; makes the products."""
-        control, pairs = self.control, []
-        for index, (name, word, part, is_signed) in enumerate((
-                ("a", a, control.part_a, control.signed_a), ("b", b, control.part_b, control.signed_b))):
-            low_factor, low, upper = Signal(17, name=f"low_factor_{name}"), word[:16], word[16:]
-            high_factor: Value = Cat(upper, is_signed & word[31])
-            if self.floats is not None:
-                mantissa = self.floats.factors[index]
-                low = Mux(control.floating.real, mantissa[:16], low)
-                high_factor = Mux(control.floating.real, mantissa[16:], high_factor) if self._full else mantissa[16:]
-            half = low if self._full else Mux(part == Part.HIGH, upper, low)
-            m.d.comb += low_factor.eq(Cat(half, control.halves & is_signed & half[15]))
-            pairs.append((low_factor.as_signed(), high_factor.as_signed() if self._full else high_factor))
-        products = [factor_a * factor_b for factor_a in pairs[0] for factor_b in pairs[1]]
-        if not self._full and self.floats is None:
-            products = products[:1]
-        m.d.comb += [stored.eq(product) for stored, product in zip(self.prepared.products, products, strict=False)]
-        return pairs[0][0], pairs[1][0]
+    def _prepare_terms(self, m: Module) -> None:
+        """The terms a, b and c of sums, of logic and of shifts."""
+        raise NotImplementedError
 
-    def _correction(self, m: Module, factors: tuple[Signal, Signal]) -> Signal:
+    def _multiply(self, m: Module) -> None:
+        """Products of halves."""
+        raise NotImplementedError
+
+    def _plan_shift(self, m: Module) -> None:
+        """What the second stage shifts, and by how much."""
+        raise NotImplementedError
+
+    def _comparison_carry(self) -> Value:
+        """The carry into a - b: without a borrow, but for one of lower words."""
+        return Mux(self.control.extended, self.operands.conditions.carry, 1)
+
+    def _extended_a(self) -> Value:
+        """a, with its sign; b likewise."""
+        return Cat(self._a, self._is_negative_a.replicate(2))
+
+    def _extended_b(self) -> Value:
+        return Cat(self._b, self._is_negative_b.replicate(2))
+
+    def _compare(self, m: Module) -> None:
+        """How a and b relate. Of words of more bits CC has the relation of the others: higher words
+        have decided unless they are equal, and lower ones are equal or not."""
+        control = self.control
+        flags = self.operands.conditions
+        is_undecided = ~control.continues | flags.zero
+        lower_are_equal = ~control.extended | flags.zero
+        m.d.comb += self._is_less.eq(Mux(is_undecided, self._difference[-1], ~flags.carry))
+        m.d.comb += self._is_equal.eq(self._is_same() & is_undecided & lower_are_equal)
+        m.d.comb += self.prepared.less.eq(self._is_less)
+        m.d.comb += self.prepared.equal.eq(self._is_equal)
+
+    def _find_verdict(self, m: Module) -> None:
+        """What a decision is made of where it does not matter how a and b relate: two predicates, a
+        test of CC, or the floating-point unit's decision."""
+        control = self.control
+        x = self.operands.sources[0]
+        y = self.operands.sources[1]
+        with m.If(control.truth == Truth.PREDICATES):
+            m.d.comb += self._verdict.eq(joined(control.combine_first, x, y))
+        with m.Else():
+            m.d.comb += self._verdict.eq(self._tests_condition())
+        if self.floats is not None:
+            with m.If(control.floating.decides):
+                m.d.comb += self._verdict.eq(self.floats.holds)
+
+    def _decide(self, m: Module) -> None:
+        """What the thread decides where a is less, equal or greater, after a predicate is joined;
+        and the opposite, after the same."""
+        control = self.control
+        prepared = self.prepared
+        x = self.operands.sources[0]
+        z = self.operands.sources[2]
+        is_relation = (control.truth == Truth.RELATION) | (control.truth == Truth.SIGN)
+        predicate = Mux(control.truth == Truth.PREDICATES, z, x)
+        relation = control.compare.as_value()
+        for place, name in enumerate(("less", "equal", "greater")):
+            holds = Mux(is_relation, relation[place], self._verdict)
+            m.d.comb += prepared.decision[name].eq(joined(control.combine, holds, predicate))
+            m.d.comb += prepared.opposite_decision[name].eq(
+                joined(control.combine, ~holds, predicate))
+
+    def _connect_floats(self, m: Module, floats: FloatPrepare) -> None:
+        """The floating-point unit, which compares by the difference of words."""
+        floating = self.control.floating
+        signs_differ = self._a[31] ^ self._b[31]
+        m.submodules.floats = floats
+        m.d.comb += floats.control.eq(floating)
+        m.d.comb += floats.operands.eq(self.operands)
+        m.d.comb += floats.swizzle.eq(floating.swizzle.word_select(QUAD - 1 - self._place, 2))
+        m.d.comb += floats.below.eq(self._difference[31] ^ signs_differ)
+        m.d.comb += floats.same.eq(~self._difference[:31].any())
+        m.d.comb += self.aligned.eq(floats.aligned)
+
+
+class WordPrepareStage(PrepareStage):
+    """That of an ordinary lane.
+
+    a may be in the opposite order, for shifts to the left too. One is added to two of the terms at
+    most: one to the sum of a and b, one to that of all.
+    """
+
+    def _select_parts(self, m: Module) -> None:
+        operands = self.operands
+        control = self.control
+        m.d.comb += self._a.eq(operands.a)
+        m.d.comb += self._b.eq(operands.b)
+        m.d.comb += self._is_negative_a.eq(control.signed_a & operands.a[31])
+        m.d.comb += self._is_negative_b.eq(control.signed_b & operands.b[31])
+
+    def _subtract(self, m: Module) -> None:
+        m.d.comb += self._difference.eq(sum_with_carry(
+            self._extended_a(), ~self._extended_b(), self._comparison_carry()))
+
+    def _is_same(self) -> Value:
+        return ~self._difference.any()
+
+    def _tests_condition(self) -> Value:
+        return Const(0)
+
+    def _prepare_terms(self, m: Module) -> None:
+        control = self.control
+        operands = self.operands
+        prepared = self.prepared
+        a = Signal(32)
+        c = Signal(32)
+        reverses = (control.part_a == Part.REVERSED) ^ control.left
+        with m.If(reverses):
+            m.d.comb += a.eq(operands.a[::-1])
+        with m.Else():
+            m.d.comb += a.eq(operands.a)
+        m.d.comb += prepared.a.eq(a ^ control.negate_a.replicate(32))
+        m.d.comb += prepared.b.eq(operands.b ^ control.negate_b.replicate(32))
+
+        with m.Switch(control.part_c):
+            with m.Case(Part.WORD):
+                m.d.comb += c.eq(operands.c)
+            with m.Case(Part.HIGH):
+                m.d.comb += c.eq(operands.c[16:])
+            with m.Default():
+                m.d.comb += c.eq(operands.c[:16])
+        complemented_c = c ^ control.negate_c.replicate(32)
+        high_b = operands.b[:16] & control.add_high_b.replicate(16)
+        m.d.comb += prepared.c.eq(
+            Cat(complemented_c[:16], (complemented_c[16:] + high_b)[:16]))
+
+        adds_overflow = control.three & control.add_carry & operands.conditions.overflow
+        m.d.comb += prepared.one_more.eq(
+            control.one_a | control.one_b | control.one_c | adds_overflow)
+
+    def _multiply(self, m: Module) -> None:
+        """The product of two halves; with floating point of mantissas, in 16 and 8 bits."""
+        control = self.control
+        low_a = self.operands.a[:16]
+        low_b = self.operands.b[:16]
+        if self.floats is not None:
+            mantissa_a, mantissa_b = self.floats.factors
+            low_a = Mux(control.floating.real, mantissa_a[:16], low_a)
+            low_b = Mux(control.floating.real, mantissa_b[:16], low_b)
+        half_a = Mux(control.part_a == Part.HIGH, self.operands.a[16:], low_a)
+        half_b = Mux(control.part_b == Part.HIGH, self.operands.b[16:], low_b)
+        m.d.comb += self._low_factor_a.eq(
+            Cat(half_a, control.halves & control.signed_a & half_a[15]))
+        m.d.comb += self._low_factor_b.eq(
+            Cat(half_b, control.halves & control.signed_b & half_b[15]))
+
+        products = self.prepared.products
+        m.d.comb += products[0].eq(self._low_factor_a * self._low_factor_b)
+        if self.floats is not None:
+            mantissa_a, mantissa_b = self.floats.factors
+            m.d.comb += products[1].eq(self._low_factor_a * mantissa_b[16:])
+            m.d.comb += products[2].eq(mantissa_a[16:] * self._low_factor_b)
+            m.d.comb += products[3].eq(mantissa_a[16:] * mantissa_b[16:])
+
+    def _plan_shift(self, m: Module) -> None:
+        m.submodules.shifts = shifts = WordShiftPlanner()
+        m.d.comb += shifts.control.eq(self.control)
+        m.d.comb += shifts.a.eq(self.prepared.a)
+        m.d.comb += shifts.b.eq(self._b)
+        m.d.comb += self.prepared.shift.eq(shifts.plan)
+
+
+class FullPrepareStage(PrepareStage):
+    """That of a full lane: parts, differences of bytes, products of words, permutations."""
+
+    def __init__(self, place: int, *, floats: bool) -> None:
+        super().__init__(place, floats=floats)
+        self._bytes = ByteDifference()
+        self._term_a = Signal(33, name="term_a")
+        """a, complemented, with its carry."""
+
+    def _select_parts(self, m: Module) -> None:
+        control = self.control
+        m.submodules.select_a = select_a = PartSelector()
+        m.d.comb += select_a.word.eq(self.operands.a)
+        m.d.comb += select_a.part.eq(control.part_a)
+        m.d.comb += select_a.is_signed.eq(control.signed_a)
+        m.d.comb += self._a.eq(select_a.selected)
+        m.d.comb += self._is_negative_a.eq(select_a.is_negative)
+
+        m.submodules.select_b = select_b = PartSelector()
+        m.d.comb += select_b.word.eq(self.operands.b)
+        m.d.comb += select_b.part.eq(control.part_b)
+        m.d.comb += select_b.is_signed.eq(control.signed_b)
+        m.d.comb += self._b.eq(select_b.selected)
+        m.d.comb += self._is_negative_b.eq(select_b.is_negative)
+
+    def _subtract(self, m: Module) -> None:
+        control = self.control
+        m.submodules.bytes = difference = self._bytes
+        is_one_difference = ~control.adds & ~control.bytes
+        m.d.comb += difference.a.eq(self._extended_a())
+        m.d.comb += difference.b.eq(self._extended_b())
+        m.d.comb += difference.signed_a.eq(control.signed_a)
+        m.d.comb += difference.signed_b.eq(control.signed_b)
+        m.d.comb += difference.bytes.eq(control.bytes)
+        m.d.comb += difference.adds.eq(control.adds)
+        m.d.comb += difference.carry.eq(Mux(
+            control.extended, self.operands.conditions.carry, is_one_difference))
+        m.d.comb += self._difference.eq(difference.difference)
+        m.d.sync += Assert(
+            ~is_one_difference | (self._is_same() == ~self._difference.any()),
+            "a and b are equal where their difference is not zero")
+
+    def _is_same(self) -> Value:
+        """Without a chain of carries; the one of the difference may make a sum."""
+        return sum_is_zero(self._extended_a(), ~self._extended_b(), self._comparison_carry())
+
+    def _tests_condition(self) -> Value:
+        return self.control.condition.bit_select(self.operands.conditions.as_value(), 1)
+
+    def _compare(self, m: Module) -> None:
+        """Compares c with zero instead, for Truth.SIGN."""
+        super()._compare(m)
+        c = self.operands.c
+        with m.If(self.control.truth == Truth.SIGN):
+            m.d.comb += self._is_less.eq(self.control.signed_a & c[31])
+            m.d.comb += self._is_equal.eq(~c.any())
+
+    def _prepare_terms(self, m: Module) -> None:
+        self._prepare_a(m)
+        self._prepare_b(m)
+        self._prepare_c(m)
+        m.d.comb += self.prepared.picks.as_value().eq(
+            byte_picks(self.control.permute, self.operands.b))
+
+    def _prepare_a(self, m: Module) -> None:
+        """a, or a difference in its place, and which of its bytes are still to be complemented."""
+        control = self.control
+        prepared = self.prepared
+        part_a = Signal(32)
+        with m.If(control.part_a == Part.REVERSED):
+            m.d.comb += part_a.eq(self.operands.a[::-1])
+        with m.Else():
+            m.d.comb += part_a.eq(self._a)
+        m.d.comb += self._term_a.eq(
+            (part_a ^ control.negate_a.replicate(32)) + control.one_a)
+        m.d.comb += prepared.a.eq(Mux(control.differs, self._difference, self._term_a))
+        m.d.comb += prepared.negative_a.eq(self._is_negative_a)
+
+        complements_word = control.opposite | (control.distance & self._difference[-1])
+        for place, is_below in enumerate(self._bytes.is_below):
+            m.d.comb += prepared.opposite[place].eq(
+                Mux(control.bytes, is_below, complements_word))
+        for place, ninth in enumerate(self._bytes.ninths):
+            m.d.comb += prepared.between[place].eq(
+                ~control.bytes | (ninth ^ self._bytes.is_below[place]))
+
+    def _prepare_b(self, m: Module) -> None:
+        """b; beside a difference nothing, beside those of bytes the ones that are still to be
+        added: to those that are not complemented."""
+        control = self.control
+        prepared = self.prepared
+        with m.If(control.differs):
+            for place in range(WORD_BYTES):
+                m.d.comb += prepared.b[8 * place].eq(
+                    control.bytes & ~self._bytes.is_below[place])
+        with m.Else():
+            m.d.comb += prepared.b.eq(self._b ^ control.negate_b.replicate(32))
+        completes_distance = control.distance & self._difference[-1]
+        m.d.comb += prepared.one_more.eq(control.one_b | completes_distance)
+        m.d.comb += prepared.low_b.eq(self.operands.b)
+        m.d.comb += prepared.negative_b.eq(self._is_negative_b)
+
+    def _prepare_c(self, m: Module) -> None:
+        """c, with its carry, and what of it is added to a product."""
+        control = self.control
+        operands = self.operands
+        prepared = self.prepared
+        part_c = Signal(32)
+        with m.Switch(control.part_c):
+            with m.Case(Part.LOW):
+                m.d.comb += part_c.eq(operands.c[:16])
+            with m.Case(Part.HIGH):
+                m.d.comb += part_c.eq(operands.c[16:])
+            with m.Default():
+                m.d.comb += part_c.eq(operands.c)
+        completes_pair = control.pair_negative & ~operands.a.any()
+        adds_overflow = control.three & control.add_carry & operands.conditions.overflow
+        correction = Cat(Const(0, 16), self._correction(m))
+        m.d.comb += prepared.c.eq(sum_with_carry(
+            part_c ^ control.negate_c.replicate(32),
+            correction,
+            control.one_c | completes_pair | adds_overflow))
+        with m.If(control.add_to_product):
+            m.d.comb += prepared.addend.eq(
+                Cat(prepared.c[:32], control.signed_result & prepared.c[31]))
+
+    def _correction(self, m: Module) -> Signal:
         """What is added to c's high half: minus one for each negative middle product, or b."""
-        control, a, b = self.control, self.operands.a, self.operands.b
-        first, second = factors[0][16] & b[:16].any(), factors[1][16] & a[:16].any()
+        control = self.control
+        a = self.operands.a[:16]
+        b = self.operands.b[:16]
+        first_is_negative = self._low_factor_a[-1] & b.any()
+        second_is_negative = self._low_factor_b[-1] & a.any()
+        both_differ = first_is_negative ^ second_is_negative
+        some_is = first_is_negative | second_is_negative
         correction = Signal(16)
         with m.If(control.correct):
-            m.d.comb += correction.eq(Cat(first ^ second, (first | second).replicate(15)))
+            m.d.comb += correction.eq(Cat(both_differ, some_is.replicate(15)))
         with m.Elif(control.add_high_b):
-            m.d.comb += correction.eq(b[:16])
+            m.d.comb += correction.eq(b)
         return correction
 
+    def _multiply(self, m: Module) -> None:
+        """The four products of halves of words; with floating point of mantissas, as words."""
+        control = self.control
+        word_a: Value = Cat(self._a, control.signed_a & self._a[31])
+        word_b: Value = Cat(self._b, control.signed_b & self._b[31])
+        if self.floats is not None:
+            mantissa_a, mantissa_b = self.floats.factors
+            word_a = Mux(control.floating.real, mantissa_a, word_a)
+            word_b = Mux(control.floating.real, mantissa_b, word_b)
+        m.d.comb += self._low_factor_a.eq(
+            Cat(word_a[:16], control.halves & control.signed_a & word_a[15]))
+        m.d.comb += self._low_factor_b.eq(
+            Cat(word_b[:16], control.halves & control.signed_b & word_b[15]))
+        high_factor_a = word_a[16:].as_signed()
+        high_factor_b = word_b[16:].as_signed()
 
-def _selected(m: Module, name: str, word: Value, part: Value, is_signed: Value) -> tuple[Signal, Signal]:
-    """A part of a word, extended to one, and whether it is signed and below zero."""
-    code, selected, negative = Value.cast(part), Signal(32, name=f"selected_{name}"), Signal(name=f"negative_{name}")
-    is_byte, high, whole = code[2], part == Part.HIGH, ~code[2] & (code[0] == code[1])
-    bytes_ = [is_byte & (code[:2] == place) for place in range(WORD_BYTES)]
-    # The word's bytes that may be the lowest one, the next one, and the one with the sign: of each one at most.
-    lowest = (bytes_[0] | (~is_byte & ~high), bytes_[1], bytes_[2] | high, bytes_[3])
-    second = (Const(0), ~is_byte & ~high, Const(0), high)
-    signs = (bytes_[0], bytes_[1] | (part == Part.LOW), bytes_[2], bytes_[3] | high | whole)
+        products = self.prepared.products
+        m.d.comb += products[0].eq(self._low_factor_a * self._low_factor_b)
+        m.d.comb += products[1].eq(self._low_factor_a * high_factor_b)
+        m.d.comb += products[2].eq(high_factor_a * self._low_factor_b)
+        m.d.comb += products[3].eq(high_factor_a * high_factor_b)
 
-    def taken(chosen: tuple[Value, ...]) -> Value:
-        words = (word.word_select(place, 8) & one.replicate(8) for place, one in enumerate(chosen))
-        return reduce(or_, words)
-
-    narrow = negative & ~whole
-    m.d.comb += [
-        negative.eq(taken(tuple(sign & is_signed for sign in signs))[7]),
-        selected.eq(Cat(taken(lowest), taken(second) | (negative & is_byte).replicate(8),
-                        (word[16:] & whole.replicate(16)) | narrow.replicate(16)))]
-    return selected, negative
+    def _plan_shift(self, m: Module) -> None:
+        control = self.control
+        operands = self.operands
+        is_reversed = control.part_a == Part.REVERSED
+        m.submodules.shifts = shifts = ShiftPlanner()
+        m.d.comb += shifts.control.eq(control)
+        m.d.comb += shifts.a.eq(self._term_a)
+        m.d.comb += shifts.b.eq(self._b)
+        m.d.comb += shifts.c.eq(self.prepared.c)
+        m.d.comb += shifts.operands.eq(operands)
+        m.d.comb += shifts.negative.eq(
+            Mux(is_reversed, control.signed_a & operands.a[0], self._is_negative_a))
+        with m.If(control.of_condition):
+            m.d.comb += shifts.marks.eq(operands.conditions)
+        with m.Else():
+            m.d.comb += shifts.marks.eq(Cat(operands.predicates, 1))
+        m.d.comb += self.prepared.shift.eq(shifts.plan)

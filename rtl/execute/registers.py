@@ -1,93 +1,125 @@
 """The register file."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, memory, stream
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import memory, stream
+from amaranth.lib.wiring import In
 
 from rtl.component import Component
 from rtl.layouts import GATHER_REGISTERS
 from rtl.params import SmParams
 from rtl.wires import IN_BLOCKS
 
+from .reads import RegisterRead
 from .slots import beat_write
 
 __all__ = ["RegisterFile"]
 
 
 class RegisterFile(Component):
-    """Registers of all warps, in rows: a row is a register of a warp's 32 threads. A beat of a row is reached at once.
+    """Registers of all warps, in rows: a row is a register of a warp's 32 threads. A beat of a row
+    is read or written at once.
 
-    Each lane has a block memory of its own for every operand, all with the same content. What is read in the cycle of
-    a write is what was there before in simulation; block RAM does not promise it, and code that keeps its distances
-    does not ask.
+    Each lane has a block memory of its own for every operand, all with the same content. What is
+    read in the cycle of a write is what was there before in simulation; block RAM does not promise
+    it, and code that keeps its distances does not depend on it.
 
-    A row that is cleared is only marked: what is in it counts for nothing, and the first instruction that writes to it
-    writes all lanes of all its beats, with zeros where threads do not execute it.
+    A row that is cleared is only marked as blank: its content counts for nothing, and the first
+    instruction that writes to it writes all lanes of all its beats, with zeros where threads do not
+    execute it.
 
     Members
     -------
-    rows, beat : In
-        What is read: a row for each operand, one beat.
-    values : Out(32 bits for each lane, for each operand)
-        What was there, a cycle later.
-    blank : Out(1 bit for each operand)
-        Then, too: the row was cleared, and had not been written when its first beat was read.
+    read : In(RegisterRead)
+        A row is blank if it was cleared, and had not been written when its first beat was read.
     row : In
         What will be written to in the next cycle.
     write : In(beat_write)
         ``values`` are 0 in lanes that do not write.
     clear : In(stream of rows)
-        Nothing of the warp whose row this will be is under way.
+        Nothing of the warp whose row this will be is in flight. Waits while a write makes its own
+        row blank no more.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         row = params.row_bits
         super().__init__({
-            "rows": In(data.ArrayLayout(row, GATHER_REGISTERS)), "beat": In(range(params.beats)),
-            "values": Out(data.ArrayLayout(data.ArrayLayout(32, params.lanes), GATHER_REGISTERS)),
-            "blank": Out(GATHER_REGISTERS), "row": In(row), "write": In(beat_write(params)),
-            "clear": In(stream.Signature(row))})
+            "read": In(RegisterRead(params)),
+            "row": In(row),
+            "write": In(beat_write(params)),
+            "clear": In(stream.Signature(row)),
+        })
+        self._blanks = memory.Memory(shape=1, depth=params.registers, init=[], attrs=IN_BLOCKS)
+        self._fills_blank = Signal(name="fills_blank")
+        """The beat that is written belongs to a blank row: all of its lanes are written."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        params, written = self._params, self.write
-        enable = Signal(params.lanes)
-        m.d.comb += enable.eq(written.registers | self._mark(m).replicate(params.lanes))
+        m.submodules.blanks = self._blanks
         for operand in range(GATHER_REGISTERS):
-            for lane in range(params.lanes):
-                words = memory.Memory(
-                    shape=32, depth=params.registers * params.beats, init=[], attrs=IN_BLOCKS)
-                m.submodules[f"operand{operand}_lane{lane}"] = words
-                read, write = words.read_port(domain="comb"), words.write_port()
-                m.d.sync += self.values[operand][lane].eq(read.data)
-                m.d.comb += [
-                    read.addr.eq(Cat(self.beat, self.rows[operand])),
-                    write.addr.eq(Cat(written.place.beat, written.row)), write.en.eq(enable[lane]),
-                    write.data.eq(written["values"][lane])]
+            for lane in range(self._params.lanes):
+                self._add_memory(m, operand, lane)
+        self._find_blank(m)
+        self._mark(m)
+        self._read_marks(m)
         return m
 
-    def _mark(self, m: Module) -> Signal:
-        """Which rows are blank; tells whether the beat that is written is all of what will be there."""
-        written, all_lanes, was_blank = self.write, Signal(), Signal()
-        m.submodules.blanks = blanks = memory.Memory(
-            shape=1, depth=self._params.registers, init=[], attrs=IN_BLOCKS)
-        write, found, bypassed, mark = blanks.write_port(), blanks.read_port(), Signal(), Signal()
+    def _add_memory(self, m: Module, operand: int, lane: int) -> None:
+        """The registers of a lane's threads, for one operand."""
+        params = self._params
+        written = self.write
+        words = memory.Memory(
+            shape=32, depth=params.registers * params.beats, init=[], attrs=IN_BLOCKS)
+        m.submodules[f"operand{operand}_lane{lane}"] = words
+        stored = words.read_port(domain="comb")
+        m.d.comb += stored.addr.eq(Cat(self.read.beat, self.read.rows[operand]))
+        m.d.sync += self.read.values[operand][lane].eq(stored.data)
 
-        # Of what is written. A row is blank for all beats of the instruction that finds it so. One whose mark changes
-        # while it is read has the new one; both of what may be written are compared, since it is known late which is.
-        fills, clears = self.row == written.row, (self.row == self.clear.payload) & self.clear.valid
-        m.d.sync += [bypassed.eq(Mux(all_lanes, fills, clears)), mark.eq(~all_lanes)]
-        m.d.comb += [
-            found.addr.eq(self.row), all_lanes.eq(written.fills & Mux(
-                written.place.beat == 0, Mux(bypassed, mark, found.data), was_blank)),
-            self.clear.ready.eq(~all_lanes), write.en.eq(all_lanes | self.clear.valid),
-            write.addr.eq(Mux(all_lanes, written.row, self.clear.payload)), write.data.eq(~all_lanes)]
-        with m.If(written.fills):
-            m.d.sync += was_blank.eq(all_lanes)
+        write = words.write_port()
+        m.d.comb += write.addr.eq(Cat(written.place.beat, written.row))
+        m.d.comb += write.data.eq(written["values"][lane])
+        m.d.comb += write.en.eq(written.registers[lane] | self._fills_blank)
 
-        # Of what is read, likewise: behind its first beat the memory is not read again.
-        for row, blank in zip(self.rows, self.blank, strict=True):
-            read = blanks.read_port()
-            m.d.comb += [read.addr.eq(row), read.en.eq(self.beat == 0), blank.eq(read.data)]
-        return all_lanes
+    def _find_blank(self, m: Module) -> None:
+        """Whether the row that is written is blank. It is so for all beats of the instruction whose
+        first beat finds it so.
+
+        The mark is read a cycle before; one that changes in that cycle is the new one. Both rows
+        that may change are compared, since it is known late which one does."""
+        written = self.write
+        mark = self._blanks.read_port()
+        m.d.comb += mark.addr.eq(self.row)
+        filled = self.row == written.row
+        cleared = self.clear.valid & (self.row == self.clear.payload)
+        has_changed = Signal()
+        changed_mark = Signal()
+        m.d.sync += has_changed.eq(Mux(self._fills_blank, filled, cleared))
+        m.d.sync += changed_mark.eq(~self._fills_blank)
+
+        was_blank = Signal()
+        is_blank = Mux(
+            written.place.beat == 0, Mux(has_changed, changed_mark, mark.data), was_blank)
+        m.d.comb += self._fills_blank.eq(written.writes_register & is_blank)
+        with m.If(written.writes_register):
+            m.d.sync += was_blank.eq(self._fills_blank)
+
+    def _mark(self, m: Module) -> None:
+        """A write to a blank row makes it blank no more, and wins over one that is cleared."""
+        write = self._blanks.write_port()
+        m.d.comb += self.clear.ready.eq(~self._fills_blank)
+        with m.If(self._fills_blank):
+            m.d.comb += write.en.eq(1)
+            m.d.comb += write.addr.eq(self.write.row)
+            m.d.comb += write.data.eq(0)
+        with m.Else():
+            m.d.comb += write.en.eq(self.clear.valid)
+            m.d.comb += write.addr.eq(self.clear.payload)
+            m.d.comb += write.data.eq(1)
+
+    def _read_marks(self, m: Module) -> None:
+        """Whether the rows that are read are blank: the mark that is read with the first beat."""
+        for row, blank in zip(self.read.rows, self.read.blank, strict=True):
+            mark = self._blanks.read_port()
+            m.d.comb += mark.addr.eq(row)
+            m.d.comb += mark.en.eq(self.read.beat == 0)
+            m.d.comb += blank.eq(mark.data)

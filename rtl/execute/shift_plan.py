@@ -5,19 +5,36 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .control import LaneControl, Part, ShiftCount
-from .stages import Operands, ShiftPlan
+from .stages import WORD_BYTES, Operands, ShiftPlan
 
 __all__ = ["ShiftPlanner", "WordShiftPlanner", "loses_bits"]
 
-_BYTES = 4
-_TAKE_A, _TAKE_C = 1, 2
+# Codes of a half of a pair; 0 stands for zeros and 3 for ones, so that each bit is a table of four.
+_TAKE_A = 1
+_TAKE_C = 2
 
 
 class ShiftPlanner(wiring.Component):
     """Counts and masks; combinational.
 
-    A shift to the left by n is one of the word above zeros to the right, by 32 - n: by 31 - n, which is the complement
-    of n, and by one more.
+    A shift to the left by n is one of the word above zeros to the right, by 32 - n: by 31 - n,
+    which is the complement of n, and by one more.
+
+    ==============  ====================  ====================  ==============================
+    operation       pair, high word       pair, low word        what counts of the result
+    ==============  ====================  ====================  ==============================
+    right           fill                  a                     all; nothing by 32 and more
+    left            a                     fill                  all; nothing by 32 and more
+    pair, right     c; fill by 32 and     a; c by 32 and more   all
+                    more
+    pair, left      c; a by 32 and more   a; fill by 32 and     all
+                                          more
+    field           fill                  a                     up to its length
+    insertion       a                     fill                  from its first to its last bit;
+                                                                c elsewhere
+    packing         fill                  a                     all but a byte; there marks
+                                                                where b has ones
+    ==============  ====================  ====================  ==============================
 
     Members
     -------
@@ -42,65 +59,133 @@ class ShiftPlanner(wiring.Component):
     marks: In(8)
     plan: Out(ShiftPlan)
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_far = Signal(name="is_far")
+        """A pair is shifted by 32 and more."""
+        self._fill = Signal(name="fill")
+        """What is shifted in."""
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        control, plan, a, b, c, operands = (
-            self.control, self.plan, self.a[:32], self.b, self.c[:32], self.operands)
+        self._plan_amount(m)
+        self._plan_pair(m)
+        self._plan_result(m)
+        return m
 
-        # Counts of 32 and more: the word that is further off, or nothing at all.
-        counted, by_byte, further, count = Signal(), control.count == ShiftCount.BYTE, Signal(), Signal(5)
+    def _is_over(self, number: Value) -> Value:
+        """Whether a count is beyond a word, or a pair if ``wide``."""
+        control = self.control
+        by_byte = control.count == ShiftCount.BYTE
+        beyond_word = number[5:8].any() | (number[8:].any() & ~by_byte)
+        return Mux(control.wide, number[6:].any(), beyond_word)
 
-        def over(number: Value) -> Value:
-            return Mux(control.wide, number[6:].any(), number[5:8].any() | (~by_byte & number[8:].any()))
+    def _plan_amount(self, m: Module) -> None:
+        """By how much, and whether nothing remains."""
+        control = self.control
+        plan = self.plan
+        is_counted = control.count != ShiftCount.FIXED
+        count = Signal(5)
 
-        m.d.comb += [
-            counted.eq(control.count != ShiftCount.FIXED),
-            further.eq(counted & control.pair & Mux(
-                control.wide, operands.b[5], over(operands.b) & ~control.wrap)),
-            plan.outside.eq(counted & over(b) & ~control.wrap & (control.wide | ~control.pair)),
-            count.eq(Mux(counted, b[:5] & ~(further & ~control.wide).replicate(5), control.shift)),
-            plan.amount.eq(count ^ control.left.replicate(5))]
+        b = self.operands.b
+        is_beyond_word = Mux(control.wide, b[5], self._is_over(b) & ~control.wrap)
+        m.d.comb += self._is_far.eq(is_counted & control.pair & is_beyond_word)
+        keeps_word = control.pair & ~control.wide
+        m.d.comb += plan.outside.eq(
+            is_counted & self._is_over(self.b) & ~control.wrap & ~keeps_word)
+        with m.If(~is_counted):
+            m.d.comb += count.eq(control.shift)
+        with m.Elif(self._is_far & ~control.wide):
+            m.d.comb += count.eq(0)
+        with m.Else():
+            m.d.comb += count.eq(self.b[:5])
+        m.d.comb += plan.amount.eq(count ^ control.left.replicate(5))
 
-        # The pair. Below a complemented word come the ones of its complement.
-        sign, fill = Mux(control.pair, operands.c[31] & control.signed_a, self.negative), Signal()
-        near, low, high = control.pair & ~further, Signal(2), Signal(2)
-        m.d.comb += [
-            fill.eq(Mux(control.left, control.negate_a, sign)),
-            low.eq(Mux(control.left & ~near, fill.replicate(2), Mux(~control.left & further, _TAKE_C, _TAKE_A))),
-            high.eq(Mux(near, _TAKE_C, Mux(control.left, _TAKE_A, fill.replicate(2)))),
-            plan.pair.eq(Cat(_taken(low, a, c), _taken(high, a, c)))]
+    def _plan_pair(self, m: Module) -> None:
+        """What is shifted. Below a complemented word are the ones of its complement."""
+        control = self.control
+        sign = Mux(control.pair, self.operands.c[31] & control.signed_a, self.negative)
+        m.d.comb += self._fill.eq(Mux(control.left, control.negate_a, sign))
+        fill = self._fill.replicate(2)
+        is_near_pair = control.pair & ~self._is_far
+        low = Signal(2)
+        with m.If(control.left & ~is_near_pair):
+            m.d.comb += low.eq(fill)
+        with m.Elif(~control.left & self._is_far):
+            m.d.comb += low.eq(_TAKE_C)
+        with m.Else():
+            m.d.comb += low.eq(_TAKE_A)
+        high = Signal(2)
+        with m.If(is_near_pair):
+            m.d.comb += high.eq(_TAKE_C)
+        with m.Elif(control.left):
+            m.d.comb += high.eq(_TAKE_A)
+        with m.Else():
+            m.d.comb += high.eq(fill)
+        m.d.comb += self.plan.pair.eq(Cat(self._taken(low), self._taken(high)))
 
-        # What of the result counts, if any: from bit ``start`` up to ``stop``, of which both may be 32.
-        selector, field = operands.b, Mux(control.part_a == Part.REVERSED, operands.a[::-1], operands.a)
-        length, position = selector[8:16], Mux(by_byte, selector[:8], 0)
-        end, end_bits, stop, start = Signal(9), Signal(6), Signal(6), Signal(6)
-        m.d.comb += [
-            end.eq(length + position), end_bits.eq(Mux(end[5:].any(), 32, end[:5])),
-            start.eq(Mux(control.insert, Mux(selector[5:8].any(), 32, selector[:5]), 0))]
+    def _taken(self, code: Value) -> Value:
+        """A word by one of the codes above."""
+        a = self.a[:32]
+        c = self.c[:32]
+        return Mux(code[1], c | code[0].replicate(32), a & code[0].replicate(32))
+
+    def _plan_result(self, m: Module) -> None:
+        """What of the result counts: from bit ``start`` up to ``stop``, of which both may be 32,
+        and what takes the place of the rest."""
+        control = self.control
+        selector = self.operands.b
+        length = selector[8:16]
+        position = Mux(control.count == ShiftCount.BYTE, selector[:8], 0)
+        end = Signal(9)
+        last = Signal(6)
+        m.d.comb += end.eq(length + position)
+        m.d.comb += last.eq(Mux(end[5:].any(), 32, end[:5]))
+
+        start = Signal(6)
+        stop = Signal(6)
         with m.If(control.insert):
-            m.d.comb += stop.eq(end_bits)
+            m.d.comb += start.eq(Mux(selector[5:8].any(), 32, selector[:5]))
+            m.d.comb += stop.eq(last)
         with m.Elif(control.field & ~length[5:].any()):
             m.d.comb += stop.eq(length[:5])
         with m.Else():
             m.d.comb += stop.eq(32)
-        # A byte below the last bit counts as a whole or up to that bit; likewise for what is below the first one. What
-        # is packed takes the place of the latter.
-        field_sign, kept, dropped = Signal(), _Below(m, "stop", stop), _Below(m, "start", start)
-        partly = Mux(control.pack, Cat(control.which_byte == byte for byte in range(_BYTES)), dropped.partly)
+
+        # What is packed takes the place of what is below the first bit.
+        kept = _BitsBelow(m, "stop", stop)
+        dropped = _BitsBelow(m, "start", start)
+        packed_byte = Cat(control.which_byte == byte for byte in range(WORD_BYTES))
+        partly = Mux(control.pack, packed_byte, dropped.partly)
         bits = Mux(control.pack, selector[:8], dropped.bits)
-        m.d.comb += [
-            field_sign.eq(Cat(Const(0, 1), field).bit_select(end_bits, 1) & control.signed_a & length.any()),
-            plan.mask.eq(kept.word(kept.partly, kept.bits) & ~dropped.word(partly, bits)),
-            plan.other.eq(Mux(control.insert, c, 0) | Mux(
-                control.pack, self.marks, Mux(control.field, field_sign, fill).replicate(8)).replicate(4))]
-        return m
+        m.d.comb += self.plan.mask.eq(
+            kept.word(kept.partly, kept.bits) & ~dropped.word(partly, bits))
+
+        other_byte = Signal(8)
+        with m.If(control.pack):
+            m.d.comb += other_byte.eq(self.marks)
+        with m.Elif(control.field):
+            m.d.comb += other_byte.eq(self._field_sign(last).replicate(8))
+        with m.Else():
+            m.d.comb += other_byte.eq(self._fill.replicate(8))
+        other = Mux(control.insert, self.c[:32], 0)
+        m.d.comb += self.plan.other.eq(other | other_byte.replicate(WORD_BYTES))
+
+    def _field_sign(self, last: Value) -> Value:
+        """The sign of a field that ends below bit ``last``; that of an empty one is 0."""
+        control = self.control
+        a = self.operands.a
+        word = Mux(control.part_a == Part.REVERSED, a[::-1], a)
+        top = Cat(Const(0, 1), word).bit_select(last, 1)
+        is_empty = ~self.operands.b[8:16].any()
+        return top & control.signed_a & ~is_empty
 
 
 class WordShiftPlanner(wiring.Component):
     """Shifts of a word, for an ordinary lane; combinational.
 
-    A shift to the left is one of the word in the opposite order to the right, whose outcome comes in the opposite
-    order as well.
+    A shift to the left is one of the word in the opposite order to the right, whose outcome is in
+    the opposite order as well.
 
     Members
     -------
@@ -118,45 +203,58 @@ class WordShiftPlanner(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        control, plan, b = self.control, self.plan, self.b
-        counted, outside, sign = control.count != ShiftCount.FIXED, Signal(), self.a[31] & control.signed_a
+        control = self.control
+        plan = self.plan
+        is_counted = control.count != ShiftCount.FIXED
+        sign = self.a[31] & control.signed_a
         # By 32 and more: the sign, as by 31, or nothing.
-        m.d.comb += [
-            outside.eq(counted & ~control.wrap & b[5:].any()),
-            plan.amount.eq(Mux(counted, b[:5], control.shift) | outside.replicate(5)),
-            plan.fill.eq(Mux(control.left, control.negate_a, sign)),
-            plan.counts.eq(~outside | control.signed_a)]
+        outside = Signal()
+        m.d.comb += outside.eq(is_counted & ~control.wrap & self.b[5:].any())
+        count = Mux(is_counted, self.b[:5], control.shift)
+        m.d.comb += plan.amount.eq(count | outside.replicate(5))
+        m.d.comb += plan.fill.eq(Mux(control.left, control.negate_a, sign))
+        m.d.comb += plan.counts.eq(~outside | control.signed_a)
         return m
 
 
-class _Below:
-    """The bits of a word that are below a bit, whose number is up to 32: which bytes are so as a whole, which one is
-    partly, and which of its bits are then."""
+class _BitsBelow:
+    """The bits of a word that are below a bit, whose number is up to 32. A byte is below it as a
+    whole, or one of them partly.
+
+    Attributes
+    ----------
+    whole : 4 bits
+        The bytes that are below it as a whole.
+    partly : 4 bits
+        The byte that is so partly.
+    bits : 8 bits
+        Which of its bits are.
+    """
 
     def __init__(self, m: Module, name: str, number: Value) -> None:
-        self.whole, self.partly, self.bits = (Signal(width, name=f"{name}_{what}") for what, width in (
-            ("whole", _BYTES), ("partly", _BYTES), ("bits", 8)))
-        byte, bit = number[3:5], number[:3]
-        m.d.comb += [
-            self.whole.eq(Cat(number[5] | (byte > place) for place in range(_BYTES))),
-            self.partly.eq(Cat(~number[5] & (byte == place) for place in range(_BYTES))),
-            self.bits.eq(Cat(bit > place for place in range(8)))]
+        self.whole = Signal(WORD_BYTES, name=f"{name}_whole")
+        self.partly = Signal(WORD_BYTES, name=f"{name}_partly")
+        self.bits = Signal(8, name=f"{name}_bits")
+        bit = number[:3]
+        byte = number[3:5]
+        is_all = number[5]
+        m.d.comb += self.whole.eq(Cat(is_all | (byte > place) for place in range(WORD_BYTES)))
+        m.d.comb += self.partly.eq(Cat(~is_all & (byte == place) for place in range(WORD_BYTES)))
+        m.d.comb += self.bits.eq(Cat(bit > place for place in range(8)))
 
     def word(self, partly: Value, bits: Value) -> Value:
         """All of them, with ``partly`` and ``bits`` in place of its own."""
-        return Cat(whole.replicate(8) | (part.replicate(8) & bits)
-                   for whole, part in zip(self.whole, partly, strict=True))
+        return Cat(
+            is_whole.replicate(8) | (is_part.replicate(8) & bits)
+            for is_whole, is_part in zip(self.whole, partly, strict=True))
 
 
 def loses_bits(m: Module, plan: ShiftPlan, word: Value, negative: Value) -> Value:
-    """Whether a word that goes to the left as planned loses bits that are not as its sign: whole bytes at the top, or
-    the highest bits of the next one."""
+    """Whether a word that is shifted to the left as planned loses bits that are not as its sign:
+    whole bytes at the top, or the highest bits of the next one."""
     count = ~plan.amount
-    lost, others = _Below(m, "lost", Cat(count, plan.outside)), (word ^ negative.replicate(32))[::-1]
-    return ((Cat(others.word_select(byte, 8).any() for byte in range(_BYTES)) & lost.whole).any()
-            | (others.word_select(count[3:], 8) & lost.bits).any())
-
-
-def _taken(code: Value, a: Value, c: Value) -> Value:
-    """A word by one of the codes above; 0 stands for zeros and 3 for ones, so that each bit is a table of four."""
-    return Mux(code[1], c | code[0].replicate(32), a & code[0].replicate(32))
+    lost = _BitsBelow(m, "lost", Cat(count, plan.outside))
+    unlike_sign = (word ^ negative.replicate(32))[::-1]
+    bytes_unlike = Cat(unlike_sign.word_select(byte, 8).any() for byte in range(WORD_BYTES))
+    next_byte = unlike_sign.word_select(count[3:], 8)
+    return (bytes_unlike & lost.whole).any() | (next_byte & lost.bits).any()

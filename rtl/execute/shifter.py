@@ -14,7 +14,8 @@ _FINE_BITS = 3
 class Shifter(Component):
     """Moves a word down by up to 31 and keeps its low bits; combinational.
 
-    In steps that keep no more bits than the later ones need: the operator ``>>`` takes about twice as many tables.
+    In steps that keep no more bits than the later ones need: the operator ``>>`` takes about twice
+    as many tables.
 
     Parameters
     ----------
@@ -30,16 +31,20 @@ class Shifter(Component):
 
     def __init__(self, width: int) -> None:
         self._width = width
-        super().__init__({"word": In(width + (1 << _AMOUNT_BITS) - 1), "amount": In(_AMOUNT_BITS),
-                          "moved": Out(width)})
+        super().__init__({
+            "word": In(width + (1 << _AMOUNT_BITS) - 1),
+            "amount": In(_AMOUNT_BITS),
+            "moved": Out(width),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        fine = (1 << _FINE_BITS) - 1
-        halfway = Signal(self._width + fine)
+        fine = range(_FINE_BITS)
         coarse = range(_FINE_BITS, _AMOUNT_BITS)
-        m.d.comb += [halfway.eq(moved_down(self.word, self.amount, coarse, self._width + fine)),
-                     self.moved.eq(moved_down(halfway, self.amount, range(_FINE_BITS), self._width))]
+        width = self._width + (1 << _FINE_BITS) - 1
+        halfway = Signal(width)
+        m.d.comb += halfway.eq(moved_down(self.word, self.amount, coarse, width))
+        m.d.comb += self.moved.eq(moved_down(halfway, self.amount, fine, self._width))
         return m
 
 

@@ -1,4 +1,15 @@
-"""What a lane's stages hand to the next, for one thread."""
+"""What a lane's stages hand to each other, for one thread.
+
+===========  ===========  ==========================================
+from         to           struct
+===========  ===========  ==========================================
+operands     prepare      :class:`Operands`
+prepare      combine      :class:`Prepared`, with a :class:`ShiftPlan`
+combine      conclude     :class:`Terms`
+combine      bounds       :class:`Unbounded`; those hand on Terms
+conclude     write-back   :class:`LaneResult`
+===========  ===========  ==========================================
+"""
 
 from amaranth.hdl import Cat, Value, signed, unsigned
 from amaranth.lib import data
@@ -7,8 +18,20 @@ from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT
 from rtl.params import QUARTERS
 
-__all__ = ["FACTOR_BITS", "PREPARED_SUM_BITS", "WORD_BYTES", "LanePart", "LaneResult", "Operands",
-           "Prepared", "ShiftPlan", "Terms", "Unbounded", "Verdict", "together"]
+__all__ = [
+    "FACTOR_BITS",
+    "PREPARED_SUM_BITS",
+    "WORD_BYTES",
+    "LanePart",
+    "LaneResult",
+    "Operands",
+    "Prepared",
+    "ShiftPlan",
+    "Terms",
+    "Unbounded",
+    "Verdict",
+    "without_gaps",
+]
 
 FACTOR_BITS = 17
 """A half word with a sign bit."""
@@ -17,10 +40,12 @@ PREPARED_SUM_BITS = 34
 WORD_BYTES = 4
 
 
-def together(spread: Value, pitch: int) -> Value:
-    """A sum's 34 bits without what is between its bytes, of which one begins every ``pitch`` places."""
+def without_gaps(spread: Value, pitch: int) -> Value:
+    """A sum's 34 bits without the gaps between its bytes, of which one begins every ``pitch``
+    places."""
     last = pitch * (WORD_BYTES - 1)
-    return Cat(*(spread[at:at + 8] for at in range(0, last, pitch)), spread[last:last + 10])
+    lower = (spread[at:at + 8] for at in range(0, last, pitch))
+    return Cat(*lower, spread[last:last + 10])
 
 
 class Operands(data.Struct):
@@ -37,8 +62,10 @@ class Operands(data.Struct):
 
 
 class ShiftPlan(data.Struct):
-    """A shift to come: ``pair`` goes down by ``amount``, by one more in shifts to the left; the low word of that where
-    ``mask`` has ones, ``other`` elsewhere. ``outside``: none of it is left.
+    """A shift to come.
+
+    In a full lane ``pair`` is shifted to the right by ``amount``, by one more in shifts to the
+    left. The result is the low word of that where ``mask`` has ones, ``other`` elsewhere.
     """
 
     pair: unsigned(64)
@@ -46,9 +73,11 @@ class ShiftPlan(data.Struct):
     mask: unsigned(32)
     other: unsigned(32)
     outside: unsigned(1)
+    """Nothing of the word remains."""
     fill: unsigned(1)
-    """Of an ordinary lane, which shifts a as it is prepared: what comes from above; and whether the outcome counts."""
+    """Of an ordinary lane, which shifts a as it is prepared: what is shifted in."""
     counts: unsigned(1)
+    """Of an ordinary lane: the outcome is not 0."""
 
 
 class Verdict(data.Struct):
@@ -65,12 +94,14 @@ class Prepared(data.Struct):
     a: unsigned(PREPARED_SUM_BITS)
     b: unsigned(32)
     opposite: unsigned(WORD_BYTES)
-    """Of a full lane: the bytes of a that are still to be complemented, of the last one with all that is above it."""
+    """Of a full lane: the bytes of a that are still to be complemented, of the last one with all
+    that is above it."""
     between: unsigned(WORD_BYTES - 1)
-    """Of a full lane: what stands between the bytes of a. Ones let carries pass; of four differences it is their ninth
-    places, complemented as they are, the last of which is a's 32nd."""
+    """Of a full lane: what stands between the bytes of a in a chain of carries. Ones let carries
+    pass; of four differences it is their ninth bits, complemented as they are, the last of which is
+    a's 32nd."""
     low_b: unsigned(16)
-    """Of a full lane: the low half of operand b, whatever part of it is taken."""
+    """Of a full lane: the low half of operand b, whatever part of it is selected."""
     c: unsigned(33)
     addend: unsigned(33)
     """Of a full lane: what is added to the product of words, with its sign."""
@@ -87,13 +118,14 @@ class Prepared(data.Struct):
     less: unsigned(1)
     equal: unsigned(1)
     decision: Verdict
-    """What the thread decides; the opposite of that."""
+    """What the thread decides."""
     opposite_decision: Verdict
+    """The opposite, joined with the same predicate."""
     conditions: Flags
 
 
 class Terms(data.Struct):
-    """After the second stage."""
+    """After the second stage: the result is a sum of ``x``, ``y`` and ``plus``, or one of both."""
 
     x: unsigned(PREPARED_SUM_BITS)
     y: unsigned(33)
@@ -109,12 +141,14 @@ class Terms(data.Struct):
 
 
 class Unbounded(data.Struct):
-    """Of a full lane, for what passes such lanes only: the terms, whose x is not within its bounds yet, and is where it
-    was made. ``negative``: it is below zero; ``beyond``: it has more than 32 bits and a sign."""
+    """Of a full lane, for what passes such lanes only: the terms, whose x is not within its bounds
+    yet, and not in its place."""
 
     terms: Terms
-    negative: unsigned(1)
-    beyond: unsigned(1)
+    is_negative: unsigned(1)
+    """x is below zero."""
+    exceeds_word: unsigned(1)
+    """x has more than 32 bits and a sign."""
 
 
 class LanePart(data.Struct):

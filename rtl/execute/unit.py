@@ -1,20 +1,20 @@
-"""The execute unit, joined."""
+"""The execute unit: its stages, joined."""
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Assert, Module
 from amaranth.lib.wiring import connect, flipped
 
-from rtl.component import Component, pass_on
+from rtl.component import Component
 from rtl.isa.syntax import PT
-from rtl.layouts import completion, scoreboard_event
+from rtl.layouts import operands_read, scoreboard_event
 from rtl.params import SmParams
 from rtl.words import Words
 
-from .clients import SUPPLYING
 from .collector import Collector
+from .completion import CompletionLine, ReleaseLine
 from .decode_stage import DecodeStage
 from .dispatch import DispatchStage
 from .flow_read import FlowReads
-from .lanes import LANE_CYCLES, Lanes
+from .lanes import Lanes
 from .masks import ActiveMasks
 from .operands import OperandStage
 from .ports import unit_ports
@@ -25,23 +25,44 @@ from .writeback import WriteBack
 
 __all__ = ["ExecuteUnit"]
 
-_COMPLETION_CYCLES = LANE_CYCLES + 2
-"""From S3 to S8, for one beat."""
-
 
 class ExecuteUnit(Component):
     """Registers, predicates, CC and lanes: S2 to S8 of every instruction.
 
-    An instruction comes in S2, which issue selected in S0. What the lanes compute is written at the end of S8, beat by
-    beat. What another unit executes is dispatched at the end of S3, or when its registers are collected and nothing
-    else is dispatched.
+    An instruction that issue selected in S0 arrives in S2. What the lanes compute is written at the
+    end of S8, beat by beat. What another unit executes is dispatched at the end of S3, or when its
+    registers are collected and nothing else is dispatched. ::
+
+        instruction   gather, write
+             |             |
+             v             v
+        S2  DecodeStage
+             |
+             v
+        S3  DispatchStage <-- ActiveMasks, PredicateFile, SpecialValues
+             |    |    |
+             |    |    +--> CompletionLine, ReleaseLine
+             |    +-------> dispatch <---------------- Collector
+             v                                             ^
+        S4  OperandStage <--> RegisterFile, units          |
+             |    |                                        |
+             |    +--- beats, beside the lanes ---+--------+
+             v                                    |
+        S5 to S7  Lanes                           |
+             |                                    |
+             v                                    |
+        S8  WriteBack <---------------------------+
+             |
+             +--> RegisterFile, PredicateFile
 
     Members
     -------
     instruction : In(Event of issued)
     gather, write : In(Event of offered_operation)
-        Operations, never in the cycle of an instruction; one of each at a time, which pass the lanes together. Nothing
-        for the lanes comes before all beats of what was before have.
+        Operations, never in the cycle of an instruction; one of each at a time, which pass the
+        lanes together. Issue arbitrates (rtl.issue.operations): operations alternate with
+        instructions, and of each kind the units come in turn. Nothing for the lanes arrives
+        before all beats of what was before have.
     grid : In(GridConfiguration)
     launch : In(valid, payload: warp_launch)
         Clears the warp's predicates and CC.
@@ -55,13 +76,15 @@ class ExecuteUnit(Component):
         For units that gather and write.
     dispatch : Out(valid, payload: dispatched)
     collecting : Out(1)
-        From S4 of an instruction whose registers are collected until it is dispatched: no other one may come.
+        From S4 of an instruction whose registers are collected until it is dispatched: no other one
+        may arrive.
     completion : Out(completion)
-        Of instructions of the lanes, of writes that complete one, and of refused ones, in S8 of the last beat, or
-        when that would be.
+        Of instructions of the lanes, of writes that complete one, and of refused ones, in S8 of the
+        last beat, or when that would be; of what passes the full lanes only ``beats - 1`` cycles
+        after its last write.
     passed, gathered : Out(Event of scoreboard_event), Out(Event of operands_read)
-        Of the same, and of TRAP; of the last gather of an instruction. So early that what is selected four cycles later
-        finds everything read and written.
+        Of the same, and of TRAP; of the last gather of an instruction. So early that what is
+        selected four cycles later finds everything read and written.
     error : Out(error_event)
         At the end of S3.
     written : Out(lane_write)
@@ -86,125 +109,178 @@ class ExecuteUnit(Component):
         self.lanes = Lanes(params)
         self.write_back = WriteBack(params)
         self.flow_reads = FlowReads(params)
+        self.completions = CompletionLine(params)
+        self.passed_line = ReleaseLine(params, scoreboard_event(params))
+        self.gathered_line = ReleaseLine(params, operands_read(params))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.decode_stage = decode = self.decode_stage
-        m.submodules.registers = registers = self.registers
-        m.submodules.predicates = predicates = self.predicates
-        m.submodules.masks = masks = self.masks
-        m.submodules.special = special = self.special
-        m.submodules.dispatch_stage = leaving = self.dispatch_stage
-        m.submodules.operands = operands = self.operands
-        m.submodules.lanes = lanes = self.lanes
-        m.submodules.write_back = after = self.write_back
-        self._launch(m)
-
-        # S2: what it is.
-        arriving, warp = decode.decoded, decode.decoded.warp
-        self.join(m, decode, "instruction", "gather", "write")
-
-        # S3: who executes it.
-        flow = self.flow_result
-        connect(m, flipped(self.clear_rows), registers.clear)
-        pass_on(m, predicates, leaving, "predicates", "conditions", "live")
-        m.d.comb += [
-            leaving.arriving.eq(arriving), leaving.report_mask.eq(self.report_mask), masks.warp.eq(warp),
-            masks.write.eq(self.flow_result_valid), masks.write_warp.eq(flow.warp),
-            masks.write_active.eq(flow.active), leaving.active.eq(masks.active), predicates.warp.eq(warp),
-            special.number.eq(arriving.lanes.special), special.warp.eq(warp), leaving.special.eq(special.uniform),
-            self.status_warp.eq(warp), special.warp_status.eq(self.warp_status),
-            special.all_status.eq(self.all_status), self.clear_status.eq(leaving.clears_status)]
-        m.d.sync += self.error.eq(leaving.error)
-        self._dispatch(m)
-
-        # S3 and S4: beats, and what they read.
-        m.d.comb += [
-            operands.starts.eq(leaving.starts), operands.slot.eq(leaving.slot), registers.rows.eq(operands.rows),
-            registers.beat.eq(operands.place.beat), operands.registers.eq(registers.values),
-            operands.blank.eq(registers.blank),
-            predicates.starts.eq(leaving.starts), predicates.place.eq(operands.place),
-            operands.flags.eq(predicates.flags),
-            special.place.eq(operands.place), special.own.eq(operands.own),
-            operands.special.eq(special.values)]
-        self.join(m, operands, *(client.name.lower() for client in SUPPLYING))
-
-        # S5 to S7: the lanes.
-        m.d.comb += [lanes.instruction.eq(operands.instruction), lanes.operands.eq(operands.operands),
-                     lanes.part.eq(operands.part)]
-
-        # S8: results.
-        m.d.comb += [
-            after.valid.eq(operands.valid), after.stage.eq(operands.stage),
-            after.supplied_conditions.eq(operands.supplied_conditions), after.results.eq(lanes.results),
-            lanes.executes.eq(after.executes), registers.row.eq(after.row),
-            registers.write.eq(after.write), predicates.write.eq(after.write), after.after.eq(predicates.after),
-            self.written.eq(after.report)]
+        m.submodules.decode_stage = self.decode_stage
+        m.submodules.registers = self.registers
+        m.submodules.predicates = self.predicates
+        m.submodules.masks = self.masks
+        m.submodules.special = self.special
+        m.submodules.dispatch_stage = self.dispatch_stage
+        m.submodules.operands = self.operands
+        m.submodules.lanes = self.lanes
+        m.submodules.write_back = self.write_back
+        m.submodules.collector = self.collector
+        m.submodules.flow_reads = self.flow_reads
+        m.submodules.completions = self.completions
+        m.submodules.passed_line = self.passed_line
+        m.submodules.gathered_line = self.gathered_line
+        self._connect_decode(m)
+        self._connect_warp_state(m)
+        self._connect_first_rows(m)
+        self._connect_operands(m)
+        self._connect_lanes(m)
+        self._connect_write_back(m)
+        self._connect_dispatch(m)
+        self._connect_flow_reads(m)
         self._complete(m)
+        self._release(m)
         return m
 
-    def _launch(self, m: Module) -> None:
-        """What a new warp brings: its place in the register file, predicates and CC that are 0."""
-        leaving, arriving, launch = self.dispatch_stage, self.decode_stage.decoded, self.launch.payload
-        m.submodules.rows = rows = Words(self._params.row_bits, self._params.warps)
-        read, of_write, write = rows.read_port(domain="comb"), rows.read_port(domain="comb"), rows.write_port()
-        m.d.comb += [
-            read.addr.eq(arriving.warp), leaving.first_row.eq(read.data),
-            of_write.addr.eq(arriving.write.operation.warp), leaving.write_first_row.eq(of_write.data),
-            write.addr.eq(launch.warp),
-            write.en.eq(self.launch.valid), write.data.eq(launch.first_row),
-            self.predicates.launch.eq(self.launch), self.special.launch.eq(self.launch),
-            self.special.grid.eq(self.grid), self.special.thread.eq(self.thread)]
+    def _connect_decode(self, m: Module) -> None:
+        """S2: what an instruction or an operation is."""
+        m.d.sync += Assert(
+            ~(self.instruction.valid & (self.gather.valid | self.write.valid)),
+            "an operation in the cycle of an instruction")
+        connect(m, flipped(self.instruction), self.decode_stage.instruction)
+        connect(m, flipped(self.gather), self.decode_stage.gather)
+        connect(m, flipped(self.write), self.decode_stage.write)
 
-    def _dispatch(self, m: Module) -> None:
-        """To other units; and what the flow unit reads comes back."""
-        m.submodules.collector = collector = self.collector
-        m.submodules.flow_reads = reads = self.flow_reads
-        leaving, operands = self.dispatch_stage, self.operands
-        m.d.comb += [
-            collector.start.eq(leaving.collects), collector.record.eq(leaving.record),
-            collector.valid.eq(operands.valid), collector.stage.eq(operands.stage),
-            collector.operands.eq(operands.operands), collector.taken.eq(~leaving.direct),
-            self.collecting.eq(collector.busy)]
-        m.d.sync += self.dispatch.valid.eq(leaving.direct | collector.ready)
-        with m.If(leaving.direct | collector.ready):
-            m.d.sync += self.dispatch.payload.eq(
-                Mux(leaving.direct, leaving.record.as_value(), collector.complete.as_value()))
-        m.d.comb += [
-            reads.dispatch.eq(self.dispatch), reads.launch.eq(self.launch),
-            reads.result_valid.eq(self.flow_result_valid), reads.result.eq(self.flow_result),
-            reads.warp.eq(self.decode_stage.decoded.write.operation.warp), leaving.flow_value.eq(reads.value)]
+    def _connect_warp_state(self, m: Module) -> None:
+        """S3: the state of the warp, by which it is known who executes the instruction."""
+        decoded = self.decode_stage.decoded
+        dispatch = self.dispatch_stage
+        masks = self.masks
+        predicates = self.predicates
+        special = self.special
+        m.d.comb += masks.warp.eq(decoded.warp)
+        m.d.comb += masks.result_valid.eq(self.flow_result_valid)
+        m.d.comb += masks.result.eq(self.flow_result)
+
+        m.d.comb += predicates.warp.eq(decoded.warp)
+        m.d.comb += predicates.launch.eq(self.launch)
+
+        m.d.comb += special.number.eq(decoded.lanes.special)
+        m.d.comb += special.warp.eq(decoded.warp)
+        m.d.comb += special.grid.eq(self.grid)
+        m.d.comb += special.launch.eq(self.launch)
+        m.d.comb += special.thread.eq(self.thread)
+        m.d.comb += special.warp_status.eq(self.warp_status)
+        m.d.comb += special.all_status.eq(self.all_status)
+        m.d.comb += self.status_warp.eq(decoded.warp)
+
+        m.d.comb += dispatch.decoded.eq(decoded)
+        m.d.comb += dispatch.report_mask.eq(self.report_mask)
+        m.d.comb += dispatch.active.eq(masks.active)
+        m.d.comb += dispatch.flags.eq(predicates.warp_flags)
+        m.d.comb += dispatch.special.eq(special.uniform)
+        m.d.comb += dispatch.flow_value.eq(self.flow_reads.value)
+        m.d.comb += self.clear_status.eq(dispatch.clears_status)
+        m.d.sync += self.error.eq(dispatch.error)
+
+    def _connect_first_rows(self, m: Module) -> None:
+        """S3: where the registers of each warp begin in the register file, as its launch says."""
+        decoded = self.decode_stage.decoded
+        dispatch = self.dispatch_stage
+        launch = self.launch.payload
+        m.submodules.rows = rows = Words(self._params.row_bits, self._params.warps)
+        m.d.comb += dispatch.first_row.eq(rows.read(m, decoded.warp))
+        m.d.comb += dispatch.write_first_row.eq(rows.read(m, decoded.write.operation.warp))
+        rows.write(m, self.launch.valid, launch.warp, launch.first_row)
+
+    def _connect_operands(self, m: Module) -> None:
+        """S3 and S4: the beats, and what each of them reads."""
+        operands = self.operands
+        connect(m, flipped(self.clear_rows), self.registers.clear)
+        connect(m, self.dispatch_stage.slot, operands.slot)
+        connect(m, operands.registers, self.registers.read)
+        connect(m, operands.flags, self.predicates.read)
+        connect(m, operands.special, self.special.read)
+        connect(m, flipped(self.memory), operands.memory)
+        connect(m, flipped(self.conversion), operands.conversion)
+        connect(m, flipped(self.barrier), operands.barrier)
+
+    def _connect_lanes(self, m: Module) -> None:
+        """S5 to S7: the lanes."""
+        operands = self.operands
+        lanes = self.lanes
+        m.d.comb += lanes.instruction.eq(operands.instruction)
+        m.d.comb += lanes.operands.eq(operands.operands)
+        m.d.comb += lanes.part.eq(operands.part)
+        m.d.comb += lanes.executes.eq(self.write_back.executes)
+
+    def _connect_write_back(self, m: Module) -> None:
+        """S8: the results."""
+        write_back = self.write_back
+        connect(m, self.operands.beat, write_back.beat)
+        m.d.comb += write_back.results.eq(self.lanes.results)
+        m.d.comb += self.registers.row.eq(write_back.row)
+        m.d.comb += self.registers.write.eq(write_back.write)
+        m.d.comb += self.predicates.write.eq(write_back.write)
+        m.d.comb += write_back.written_flags.eq(self.predicates.written_flags)
+        m.d.comb += self.written.eq(write_back.report)
+
+    def _connect_dispatch(self, m: Module) -> None:
+        """To other units: an instruction of S3 at once, else one whose registers are collected."""
+        dispatch = self.dispatch_stage
+        collector = self.collector
+        operands = self.operands
+        m.d.comb += collector.start.eq(dispatch.collects)
+        m.d.comb += collector.record.eq(dispatch.record)
+        connect(m, operands.beat, collector.beat)
+        m.d.comb += collector.operands.eq(operands.operands)
+        m.d.comb += collector.taken.eq(~dispatch.is_direct)
+        m.d.comb += self.collecting.eq(collector.busy)
+
+        m.d.sync += self.dispatch.valid.eq(dispatch.is_direct | collector.ready)
+        with m.If(dispatch.is_direct):
+            m.d.sync += self.dispatch.payload.eq(dispatch.record)
+        with m.Elif(collector.ready):
+            m.d.sync += self.dispatch.payload.eq(collector.complete)
+
+    def _connect_flow_reads(self, m: Module) -> None:
+        """What an instruction reads from the flow unit comes back as a write."""
+        reads = self.flow_reads
+        m.d.comb += reads.dispatch.eq(self.dispatch)
+        m.d.comb += reads.launch.eq(self.launch)
+        m.d.comb += reads.result_valid.eq(self.flow_result_valid)
+        m.d.comb += reads.result.eq(self.flow_result)
+        m.d.comb += reads.warp.eq(self.decode_stage.decoded.write.operation.warp)
         connect(m, reads.write, flipped(self.write_flow))
 
     def _complete(self, m: Module) -> None:
-        """Everything takes the time of the last beat, so that no two are complete in one cycle; what passes the full
-        lanes only that of its last part, when nothing else may be complete."""
-        leaving, ends = self.dispatch_stage, self.operands.ends
-        stages = _COMPLETION_CYCLES + self._params.beats - 1
-        width = completion(self._params).size
-        line, later, completed = Signal(width * stages), Signal(width), Signal(completion(self._params))
-        passed = Signal(scoreboard_event(self._params))
-        m.d.comb += [completed.eq(Mux(ends, later, leaving.completed.as_value())), passed.completes.eq(1)]
-        pass_on(m, completed, passed, "warp", "write_barrier", "read_barrier")
-        with m.If(leaving.slot.quarter):
-            m.d.sync += later.eq(leaving.completed)
-            m.d.comb += completed.valid.eq(0)
-        m.d.sync += [
-            line.eq(Cat(line[width:], completed)),
-            Assert(~(ends & leaving.passed), "something else is complete with what passed the full lanes")]
-        m.d.comb += self.completion.eq(line[:width])
+        """S3 to S8: completions, beside the lanes."""
+        completions = self.completions
+        m.d.comb += completions.completed.eq(self.dispatch_stage.completed)
+        m.d.comb += completions.is_quarter.eq(self.dispatch_stage.slot.payload.quarter)
+        m.d.comb += completions.has_last_part.eq(self.operands.has_last_part)
+        m.d.comb += self.completion.eq(completions.leaving)
 
-        # Who waits for it may be selected in time for its operands: of a register that a unit writes the first beat
-        # counts, of predicates and CC the last one. What is told early goes between the others.
-        write = leaving.arriving.write.operation
-        soon = leaving.arriving.writes & (write.predicate == PT) & ~write.conditional
-        for name, payload, valid, early in (
-                ("passed", passed, (leaving.passed & ~leaving.slot.quarter) | ends, soon),
-                ("gathered", leaving.gathered.payload, leaving.gathered.valid, Const(0))):
-            told, size = getattr(self, name), len(payload.as_value())
-            line = Signal((size + 1) * max(self._params.beats - 2, 0), name=f"{name}_line")
-            last, goes = Cat(line, payload, valid)[:size + 1], Signal(name=f"{name}_soon")
-            m.d.comb += [
-                goes.eq(valid & early & ~last[-1]), told.valid.eq(last[-1] | goes),
-                told.payload.eq(Mux(goes, payload.as_value(), last[:size]))]
-            m.d.sync += line.eq(Cat(line, payload, valid & ~goes)[size + 1:])
+    def _release(self, m: Module) -> None:
+        """From S3 on: issue is informed of what is read or written, in time for a selection."""
+        dispatch = self.dispatch_stage
+        has_last_part = self.operands.has_last_part
+        completed = self.completions.entering
+        passed = self.passed_line.entering
+        is_quarter = dispatch.slot.payload.quarter
+        m.d.comb += passed.valid.eq((dispatch.passed & ~is_quarter) | has_last_part)
+        m.d.comb += passed.payload.warp.eq(completed.warp)
+        m.d.comb += passed.payload.completes.eq(1)
+        m.d.comb += passed.payload.write_barrier.eq(completed.write_barrier)
+        m.d.comb += passed.payload.read_barrier.eq(completed.read_barrier)
+        m.d.sync += Assert(
+            ~(has_last_part & dispatch.passed),
+            "something else passes with the last part of what passed the full lanes")
+
+        decoded = self.decode_stage.decoded
+        write = decoded.write.operation
+        writes_register_only = (write.predicate == PT) & ~write.conditional
+        m.d.comb += self.passed_line.is_early.eq(decoded.writes & writes_register_only)
+        connect(m, self.passed_line.leaving, flipped(self.passed))
+
+        connect(m, dispatch.gathered, self.gathered_line.entering)
+        connect(m, self.gathered_line.leaving, flipped(self.gathered))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Value
+from amaranth.hdl import Module, Mux, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -38,14 +38,18 @@ class Vote(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         against = self.threads & ~self.predicate
-        m.d.comb += [
-            self.ballot.eq(self.threads & self.predicate),
-            self.agrees.eq(Cat(self.ballot[at:at + _PART].any() for at in range(0, WARP_THREADS, _PART))),
-            self.objects.eq(Cat(against[at:at + _PART].any() for at in range(0, WARP_THREADS, _PART)))]
+        m.d.comb += self.ballot.eq(self.threads & self.predicate)
+        for part in range(VOTE_PARTS):
+            m.d.comb += self.agrees[part].eq(self.ballot.word_select(part, _PART).any())
+            m.d.comb += self.objects[part].eq(against.word_select(part, _PART).any())
         return m
 
 
 def verdict_of(mode: Any, agrees: Any, objects: Any) -> Value:
-    """Whether the predicate holds of all executing threads, of any, or of all or none; ``mode`` is a VoteMode."""
-    some, everybody = agrees.any(), ~objects.any()
-    return Mux(mode == VoteMode.ANY, some, everybody | ((mode == VoteMode.EQ) & ~some))
+    """Whether the predicate holds of all executing threads, of any, or of all or none.
+
+    ``mode`` is a VoteMode; the others are a Vote's."""
+    some_agree = agrees.any()
+    all_agree = ~objects.any()
+    is_unanimous = all_agree | ((mode == VoteMode.EQ) & ~some_agree)
+    return Mux(mode == VoteMode.ANY, some_agree, is_unanimous)

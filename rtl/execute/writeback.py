@@ -3,18 +3,17 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, ShapeLike, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import lane_write
+from rtl.layouts import Event, lane_write
 from rtl.params import SmParams
 
+from .flags import ThreadFlags
 from .lanes import LANE_CYCLES
-from .predicates import ThreadFlags
 from .slots import beat_stage, beat_write
 from .stages import LaneResult
 
@@ -26,15 +25,16 @@ class WriteBack(Component):
 
     Members
     -------
-    valid, stage, supplied_conditions : In
+    beat : In(Event of beat_stage)
         S5.
     executes, row : Out, Out
-        S7: the lanes whose threads execute the instruction, and the row of the register that it writes.
+        S7: the lanes whose threads execute the instruction, and the row of the register that it
+        writes.
     results : In(LaneResult for each lane)
         S8: what comes out of the lanes.
     write : Out(beat_write)
         S8.
-    after : In(ThreadFlags for each lane)
+    written_flags : In(ThreadFlags for each lane)
         What predicates and CC are then.
     report : Out(lane_write)
     """
@@ -42,52 +42,105 @@ class WriteBack(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
 
-        def each(shape: object) -> data.ArrayLayout:
-            return data.ArrayLayout(shape, params.lanes)    # pyright: ignore[reportArgumentType]
+        def of_lanes(shape: ShapeLike) -> data.ArrayLayout:
+            return data.ArrayLayout(shape, params.lanes)
 
         super().__init__({
-            "valid": In(1), "stage": In(beat_stage(params)), "supplied_conditions": In(each(Flags)),
-            "executes": Out(params.lanes), "row": Out(params.row_bits),
-            "results": In(each(LaneResult)), "write": Out(beat_write(params)), "after": In(each(ThreadFlags)),
-            "report": Out(lane_write(params))})
+            "beat": In(Event(beat_stage(params))),
+            "executes": Out(params.lanes),
+            "row": Out(params.row_bits),
+            "results": In(of_lanes(LaneResult)),
+            "write": Out(beat_write(params)),
+            "written_flags": In(of_lanes(ThreadFlags)),
+            "report": Out(lane_write(params)),
+        })
+        self._last_valid = Signal(name="last_valid")
+        """S8: there is a beat, ``_last_stage``."""
+        self._last_stage = Signal.like(self.beat.payload, name="last_stage")
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lanes = self._params.lanes
-        valid, stage, supplied = self.valid, self.stage, self.supplied_conditions
-        for number in range(LANE_CYCLES):
-            if number == LANE_CYCLES - 1:
-                m.d.comb += [self.executes.eq(stage.threads), self.row.eq(stage.row)]
-            name = f"s{number + 5}"
-            later = (Signal(name=f"{name}_valid"), Signal.like(stage, name=f"{name}_stage"),
-                     Signal.like(supplied, name=f"{name}_conditions"))
-            m.d.sync += [after.eq(before) for after, before in zip(later, (valid, stage, supplied), strict=True)]
-            valid, stage, supplied = later
-
-        writing, write = Signal(), self.write
-        m.d.comb += [
-            writing.eq(valid & stage.writing), write.place.eq(stage.place), write.row.eq(stage.row),
-            write.fills.eq(writing & (stage.register != RZ)),
-            write.conditional.eq(stage.threads & (writing & stage.writes_cc).replicate(lanes)),
-            write.registers.eq(stage.threads & write.fills.replicate(lanes)),
-            write.conditions.eq(Mux(stage.supplied, supplied.as_value(),
-                                    Cat(result.conditions for result in self.results)))]
-        m.d.comb += [value.eq(result.value) for value, result in zip(write["values"], self.results, strict=True)]
-        of_number = Array(Const(1 << number & (1 << PT) - 1, PT) for number in range(PT + 1))
-        p, q = Signal(PT), Signal(PT)
-        m.d.comb += [p.eq(of_number[stage.p]), q.eq(of_number[stage.q])]
-        for lane, result in enumerate(self.results):
-            writes, named = writing & stage.threads[lane], result.predicates_written
-            m.d.comb += [
-                write.written[lane].eq((p | q | named) & writes.replicate(PT)),
-                write.predicates[lane].eq((result.value[:PT] & named) | (p & ~q & result.p.replicate(PT))
-                                          | (q & result.q.replicate(PT)))]
-
-        report = self.report
-        m.d.comb += [
-            report.valid.eq(writing), report.warp.eq(stage.place.warp), report.serial.eq(stage.serial),
-            report.beat.eq(stage.place.beat), report.lanes.eq(stage.threads), report.register.eq(stage.register),
-            report.values.eq(write["values"]), report.conditional.eq(stage.writes_cc),
-            report.conditions.eq(write.conditions), report.predicates.eq(reduce(or_, write.written)),
-            report.flags.eq(Cat(lane.predicates for lane in self.after))]
+        self._delay(m)
+        self._write_registers(m)
+        self._write_conditions(m)
+        self._write_predicates(m)
+        self._report(m)
         return m
+
+    def _delay(self, m: Module) -> None:
+        """S5 to S8, beside the lanes. ``executes`` and ``row`` are those of S7."""
+        valid = self.beat.valid
+        stage = self.beat.payload
+        for number in range(5, 5 + LANE_CYCLES - 1):
+            next_valid = Signal(name=f"s{number}_valid")
+            next_stage = Signal.like(stage, name=f"s{number}_stage")
+            m.d.sync += next_valid.eq(valid)
+            m.d.sync += next_stage.eq(stage)
+            valid = next_valid
+            stage = next_stage
+        m.d.comb += self.executes.eq(stage.threads)
+        m.d.comb += self.row.eq(stage.row)
+        m.d.sync += self._last_valid.eq(valid)
+        m.d.sync += self._last_stage.eq(stage)
+
+    def _write_registers(self, m: Module) -> None:
+        """The register of each lane."""
+        stage = self._last_stage
+        write = self.write
+        m.d.comb += write.place.eq(stage.place)
+        m.d.comb += write.row.eq(stage.row)
+        m.d.comb += write.writes_register.eq(
+            self._last_valid & stage.writes & (stage.register != RZ))
+        m.d.comb += write.registers.eq(
+            stage.threads & write.writes_register.replicate(self._params.lanes))
+        for value, result in zip(write["values"], self.results, strict=True):
+            m.d.comb += value.eq(result.value)
+
+    def _write_conditions(self, m: Module) -> None:
+        """CC of each lane: that of a unit, or of the result."""
+        stage = self._last_stage
+        write = self.write
+        writes_cc = self._last_valid & stage.writes & stage.writes_cc
+        m.d.comb += write.conditional.eq(
+            stage.threads & writes_cc.replicate(self._params.lanes))
+        m.d.comb += write.conditions.eq(Mux(
+            stage.is_supplied,
+            stage.supplied_conditions.as_value(),
+            Cat(result.conditions for result in self.results)))
+
+    def _write_predicates(self, m: Module) -> None:
+        """Predicates of each lane: p and q, of which q wins, and those that R2P names."""
+        stage = self._last_stage
+        write = self.write
+        all_bits = (1 << PT) - 1
+        one_bit = Array(Const(1 << number & all_bits, PT) for number in range(PT + 1))
+        p = Signal(PT)
+        q = Signal(PT)
+        m.d.comb += p.eq(one_bit[stage.p])
+        m.d.comb += q.eq(one_bit[stage.q])
+        for lane, result in enumerate(self.results):
+            executes = self._last_valid & stage.writes & stage.threads[lane]
+            named = result.predicates_written
+            m.d.comb += write.predicates_written[lane].eq(
+                (p | q | named) & executes.replicate(PT))
+            of_register = result.value[:PT] & named
+            of_p = p & ~q & result.p.replicate(PT)
+            of_q = q & result.q.replicate(PT)
+            m.d.comb += write.predicates[lane].eq(of_register | of_p | of_q)
+
+    def _report(self, m: Module) -> None:
+        """The same for the retirement interface."""
+        stage = self._last_stage
+        write = self.write
+        report = self.report
+        m.d.comb += report.valid.eq(self._last_valid & stage.writes)
+        m.d.comb += report.warp.eq(stage.place.warp)
+        m.d.comb += report.serial.eq(stage.serial)
+        m.d.comb += report.beat.eq(stage.place.beat)
+        m.d.comb += report.lanes.eq(stage.threads)
+        m.d.comb += report.register.eq(stage.register)
+        m.d.comb += report.values.eq(write["values"])
+        m.d.comb += report.predicates.eq(reduce(or_, write.predicates_written))
+        m.d.comb += report.flags.eq(Cat(flags.predicates for flags in self.written_flags))
+        m.d.comb += report.conditional.eq(stage.writes_cc)
+        m.d.comb += report.conditions.eq(write.conditions)

@@ -1,46 +1,36 @@
 """Fetch: instructions and their constants, from memory to issue.
 
-=============  ==========================================================================
+=============  ============================================================================
 module         content
-=============  ==========================================================================
-unit           a pc for each warp; whose turn it is; hit or miss
+=============  ============================================================================
+unit           the fetch unit: which warp looks up its next group; hit, miss, redirect
 instructions   the instruction cache; a line's words are predecoded when it comes
-predecode      a word's kind, and why nobody can execute it, from the instruction table
-outcomes       rules of the table for all values of the fields that they look at
-resolve        constant operands
+predecode      what an instruction word is, from the instruction table
+outcomes       rules of the table, tabulated by the fields that they read
+resolve        the constant resolver: reads the constant operands of groups
 constants      the constant cache
-loader         lines on their way from memory
+loader         the line loader: requests lines from memory, delivers them to both caches
 records        what the stages hand to each other
-serial         the fetch unit of a serial machine, which brings one instruction at a time
-beat_cache     its cache, for instructions and constants
-walk, diagram  its predecoder, which walks through the instruction table; the table as a decision diagram
-=============  ==========================================================================
+=============  ============================================================================
 
-A group comes two cycles after its warp was redirected, if its line is in the cache, it has no constant operands and
-nothing is in the way; with n of them, whose lines are in the cache, after 5 + n cycles. Groups follow each other at one
-a cycle, or one in as many cycles as it has constant operands. A warp has one group in two cycles at most, and as many
-on their way as issue has places. One line of instructions and one of constants are asked of memory at a time.
+A group comes two cycles after its warp was redirected, if its line is in the cache, it has no
+constant operands and nothing is in the way; with n of them, whose lines are in the cache, after
+5 + n cycles. Groups follow each other at one a cycle, or one in as many cycles as it has constant
+operands. A warp has one group in two cycles at most, and as many on their way as issue has places.
+One line of instructions and one of constants are requested from memory at a time.
 
-============================  ===========================================================
-choices of this project
-============================  ===========================================================
-program, banks                begin at the address of a line, and of a 32-bit word; memory has whole lines of them
-no memory at a group's line   its three instructions are refused: MMU_FAULT
-no memory at a constant's     the constant is beyond the end of its bank
-============================  ===========================================================
+=============================  ============================================================
+choice of this project
+=============================  ============================================================
+program, banks                 begin at the address of a line, and of a 32-bit word; memory
+                               has whole lines of them
+no memory at a group's line    its three instructions are refused: MMU_FAULT
+no memory at a constant's      the constant is beyond the end of its bank
+=============================  ============================================================
 """
 
-from rtl.params import SmParams
-
-from .loader import TAG_BITS
 from .predecode import Predecoder, kind_of
-from .serial import SerialFetch
+from .records import TAG_BITS
 from .unit import FetchUnit
-from .walk import WalkingPredecoder
 
-__all__ = ["TAG_BITS", "FetchUnit", "Predecoder", "SerialFetch", "WalkingPredecoder", "fetch_unit", "kind_of"]
-
-
-def fetch_unit(params: SmParams) -> FetchUnit | SerialFetch:
-    """The fetch unit of a machine."""
-    return SerialFetch(params) if params.serial else FetchUnit(params)
+__all__ = ["TAG_BITS", "FetchUnit", "Predecoder", "kind_of"]

@@ -2,89 +2,139 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.syntax import WORD_BITS
-from rtl.isa.tokens import LINE_BYTES
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 from rtl.wires import IN_BLOCKS
 
-from .loader import line_part
-from .records import LINE_WORDS
+from .records import (
+    CONSTANT_BITS,
+    LINE_CONSTANTS,
+    LINE_WORDS,
+    WORD_ADDRESS_BITS,
+    LineRequest,
+    line_part,
+)
 
-__all__ = ["WORD_ADDRESS_BITS", "ConstantCache"]
+__all__ = ["ConstantCache"]
 
-_CONSTANT_BITS = 32
-_LINE_CONSTANTS = 8 * LINE_BYTES // _CONSTANT_BITS
-WORD_ADDRESS_BITS = LINE_ADDRESS_BITS + ceil_log2(_LINE_CONSTANTS)
-"""Width of the address of a 32-bit word."""
+_IN_LINE_BITS = ceil_log2(LINE_CONSTANTS)
+_IN_ROW_BITS = ceil_log2(WORD_BITS // CONSTANT_BITS)
 
 
 class ConstantCache(Component):
-    """Direct mapped, by the address in memory.
+    """Direct mapped by the address in memory; a row has two words, a line eight rows. ::
+
+        address --> READ --> COMPARE --> hit, error, value
+                    tag and row
+
+    A line has no valid tag from its first part on until its last one is written. What is read of a
+    tag in the cycle of a write to it does not count.
 
     Members
     -------
     address : In(WORD_ADDRESS_BITS)
         Of a 32-bit word to look up.
     hit, error, value : Out(1), Out(1), Out(32)
-        Two cycles after ``address``: whether its line is there; memory has none; the word.
+        Two cycles after ``address``: whether its line is in the cache; memory has no such line; the
+        word.
     wanted : In(1)
-        It is not there, and shall be asked for.
-    miss : Out(valid and address of a line), free : In(1)
+        The line of the present answer is requested, if ``free``.
+    miss, free : Out(LineRequest), In(1)
         See LineLoader.
     part : In(line_part)
     filled : Out(1)
-        A line has come, and is found by what was looked up from the cycle before on: ``hit`` is a cycle too old.
+        A line has been written. Lookups whose ``address`` was there a cycle ago, or later, find it;
+        the ``hit`` of this cycle may be too old.
     clearing, cleared : In(1), In
         This line of the cache becomes empty.
+
+    Attributes
+    ----------
+    lines : int
+        Lines in the cache.
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.lines = params.constant_words // _LINE_CONSTANTS
-        """Lines in the cache."""
+        self.lines = params.constant_words // LINE_CONSTANTS
+        self._index_bits = ceil_log2(self.lines)
+        self._tag = data.StructLayout({
+            "valid": 1,
+            "error": 1,
+            "line": LINE_ADDRESS_BITS - self._index_bits,
+        })
         super().__init__({
-            "address": In(WORD_ADDRESS_BITS), "hit": Out(1), "error": Out(1), "value": Out(_CONSTANT_BITS),
-            "wanted": In(1), "miss": Out(data.StructLayout({"valid": 1, "line": LINE_ADDRESS_BITS})), "free": In(1),
-            "part": In(line_part()), "filled": Out(1), "clearing": In(1), "cleared": In(range(self.lines))})
+            "address": In(WORD_ADDRESS_BITS),
+            "hit": Out(1),
+            "error": Out(1),
+            "value": Out(CONSTANT_BITS),
+            "wanted": In(1),
+            "miss": Out(LineRequest),
+            "free": In(1),
+            "part": In(line_part()),
+            "filled": Out(1),
+            "clearing": In(1),
+            "cleared": In(range(self.lines)),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        index_bits, words = ceil_log2(self.lines), WORD_BITS // _CONSTANT_BITS
-        line_at = ceil_log2(_LINE_CONSTANTS)
-        tag = data.StructLayout({"valid": 1, "error": 1, "line": LINE_ADDRESS_BITS - index_bits})
-        # What is read of a line in the cycle of a write to its tag does not count.
-        m.submodules.tags = tags = memory.Memory(shape=tag, depth=self.lines, init=[], attrs=IN_BLOCKS)
+        m.submodules.tags = tags = memory.Memory(
+            shape=self._tag, depth=self.lines, init=[], attrs=IN_BLOCKS)
         m.submodules.rows = rows = memory.Memory(
             shape=WORD_BITS, depth=self.lines * LINE_WORDS, init=[], attrs=IN_BLOCKS)
-        tag_in, tag_out = tags.write_port(), tags.read_port(domain="comb")
-        row_in, row_out = rows.write_port(), rows.read_port(domain="comb")
-
-        looked_up, line, changes = Signal(WORD_ADDRESS_BITS), Signal(LINE_ADDRESS_BITS), Signal()
-        found: Any = Signal(tag)
-        row = Signal(WORD_BITS)
-        m.d.sync += [
-            looked_up.eq(self.address), found.eq(tag_out.data), row.eq(row_out.data),
-            changes.eq(tag_in.en & (tag_in.addr == tag_out.addr)), line.eq(looked_up[line_at:]),
-            self.hit.eq(found.valid & ~changes & (found.line == looked_up[line_at + index_bits:])),
-            self.error.eq(found.error), self.value.eq(row.word_select(looked_up[:ceil_log2(words)], _CONSTANT_BITS))]
-        m.d.comb += [
-            tag_out.addr.eq(self.address[line_at:]), row_out.addr.eq(self.address[ceil_log2(words):]),
-            self.miss.valid.eq(self.wanted), self.miss.line.eq(line)]
-
-        # A line is not found from its first word on until its last one is there.
-        part = self.part
-        arriving, first, last = part.valid & part.constant, part.number == 0, part.number == LINE_WORDS - 1
-        m.d.comb += [
-            row_in.en.eq(arriving), row_in.addr.eq(Cat(part.number, part.line)), row_in.data.eq(part.word),
-            tag_in.en.eq(self.clearing | arriving & (first | last)),
-            tag_in.addr.eq(Mux(self.clearing, self.cleared, part.line)),
-            tag_in.data.valid.eq(~self.clearing & last), tag_in.data.error.eq(part.error),
-            tag_in.data.line.eq(part.line[index_bits:])]
-        came = Signal()
-        m.d.sync += [came.eq(arriving & last), self.filled.eq(came)]
+        tag_write = tags.write_port()
+        self._look_up(m, tags.read_port(domain="comb"), rows.read_port(domain="comb"), tag_write)
+        self._fill(m, tag_write, rows.write_port())
         return m
+
+    def _look_up(self, m: Module, tag_read: Any, row_read: Any, tag_write: Any) -> None:
+        """READ: tag and row. The registers behind the memories become those of the block RAM.
+        COMPARE: hit and word."""
+        address = Signal(WORD_ADDRESS_BITS)
+        tag: Any = Signal(self._tag)
+        tag_is_written = Signal()
+        row = Signal(WORD_BITS)
+        m.d.comb += tag_read.addr.eq(self.address[_IN_LINE_BITS:])
+        m.d.comb += row_read.addr.eq(self.address[_IN_ROW_BITS:])
+        m.d.sync += address.eq(self.address)
+        m.d.sync += tag.eq(tag_read.data)
+        m.d.sync += tag_is_written.eq(tag_write.en & (tag_write.addr == tag_read.addr))
+        m.d.sync += row.eq(row_read.data)
+
+        line = Signal(LINE_ADDRESS_BITS)
+        has_tag = tag.line == address[_IN_LINE_BITS + self._index_bits:]
+        m.d.sync += self.hit.eq(tag.valid & ~tag_is_written & has_tag)
+        m.d.sync += self.error.eq(tag.error)
+        m.d.sync += self.value.eq(row.word_select(address[:_IN_ROW_BITS], CONSTANT_BITS))
+        m.d.sync += line.eq(address[_IN_LINE_BITS:])
+        m.d.comb += self.miss.valid.eq(self.wanted)
+        m.d.comb += self.miss.line.eq(line)
+
+    def _fill(self, m: Module, tag_write: Any, row_write: Any) -> None:
+        """The parts of a line are written as they come; or a line is cleared."""
+        part = self.part
+        is_first = part.number == 0
+        is_last = part.number == LINE_WORDS - 1
+        arrives = Signal()
+        is_complete = Signal()
+        m.d.comb += arrives.eq(part.valid & part.constant)
+        m.d.comb += row_write.en.eq(arrives)
+        m.d.comb += row_write.addr.eq(Cat(part.number, part.line))
+        m.d.comb += row_write.data.eq(part.word)
+        m.d.comb += tag_write.data.error.eq(part.error)
+        m.d.comb += tag_write.data.line.eq(part.line[self._index_bits:])
+        with m.If(self.clearing):
+            m.d.comb += tag_write.en.eq(1)
+            m.d.comb += tag_write.addr.eq(self.cleared)
+        with m.Else():
+            m.d.comb += tag_write.en.eq(arrives & (is_first | is_last))
+            m.d.comb += tag_write.addr.eq(part.line)
+            m.d.comb += tag_write.data.valid.eq(is_last)
+        m.d.sync += is_complete.eq(arrives & is_last)
+        m.d.sync += self.filled.eq(is_complete)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -10,25 +10,45 @@ from amaranth.utils import ceil_log2
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_INSTRUCTIONS
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import WORD_BITS
 from rtl.layouts import InstructionKind
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 from rtl.wires import IN_BLOCKS
 
-from .loader import line_part
 from .predecode import Predecoder
-from .records import GROUP_BITS, LINE_GROUPS, LINE_WORDS, StoredGroup, StoredInstruction
+from .records import (
+    GROUP_BITS,
+    LINE_GROUPS,
+    LINE_WORDS,
+    LineRequest,
+    StoredGroup,
+    StoredInstruction,
+    line_part,
+)
 
 __all__ = ["InstructionCache"]
 
-_LINE_BITS = GROUP_BITS - ceil_log2(LINE_GROUPS)
+_GROUP_IN_LINE_BITS = ceil_log2(LINE_GROUPS)
+_LINE_BITS = GROUP_BITS - _GROUP_IN_LINE_BITS
 """Width of a line's number, counted from pc 0."""
-_ROW_WORDS = 1 + GROUP_INSTRUCTIONS
+_GROUP_WORDS = 1 + GROUP_INSTRUCTIONS
+"""A control word and its instructions."""
+_POSITION_BITS = ceil_log2(_GROUP_WORDS)
 
 
 class InstructionCache(Component):
-    """Direct mapped, by pc; a row of it is a group, a line two of them. What an instruction is is found out once,
-    when its line comes.
+    """Direct mapped by pc; a row is a group, a line two of them. Words are predecoded when their
+    line comes from memory, and stored with what they are. ::
+
+        group --> LOOK UP --> hit, stored
+
+        part --> DECODE --> GATHER --> row --> filled
+
+    LOOK UP reads tag and row, and keeps both: the comparison of tags follows in the next cycle. Of
+    a line's eight words DECODE takes one a cycle; GATHER puts four of them together, a control word
+    and three instructions, and writes the group with its last word.
+
+    A line has no valid tag from its first word on until its last one is written. What is read of a
+    tag in the cycle of a write to it does not count.
 
     Members
     -------
@@ -39,88 +59,140 @@ class InstructionCache(Component):
     enable, group : In(1), In(GROUP_BITS)
         A group to look up, by its number.
     hit, stored : Out(1), Out(StoredGroup)
-        A cycle after ``enable``, until the next one: whether it is there, and the group.
+        A cycle after ``enable``, until the next one: whether it is in the cache, and the group.
     wanted : In(1)
-        What was looked up two cycles ago is not there, and shall be asked for.
-    miss : Out(valid and address of a line), free : In(1)
+        The line that ``hit`` was about a cycle ago is requested, if ``free``: its warp was in the
+        fetch unit's LOOK UP then, and is in MISS now.
+    miss, free : Out(LineRequest), In(1)
         See LineLoader.
     part : In(line_part)
     filled : Out(1)
-        A line has come, and is found by what is looked up from this cycle on.
+        A line has been written: what is looked up from this cycle on finds it.
     clearing, cleared : In(1), In
         This line of the cache becomes empty.
+
+    Attributes
+    ----------
+    lines : int
+        Lines in the cache.
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._rows, self._knobs = params.instruction_groups, (params.floats, params.doubles)
+        self._rows = params.instruction_groups
+        self._floats = params.floats
+        self._doubles = params.doubles
         self.lines = params.instruction_groups // LINE_GROUPS
-        """Lines in the cache."""
+        self._index_bits = ceil_log2(self.lines)
+        self._tag = data.StructLayout({"valid": 1, "line": _LINE_BITS - self._index_bits})
         super().__init__({
-            "program": In(LINE_ADDRESS_BITS), "registers": In(9), "enable": In(1), "group": In(GROUP_BITS),
-            "hit": Out(1), "stored": Out(StoredGroup), "wanted": In(1),
-            "miss": Out(data.StructLayout({"valid": 1, "line": LINE_ADDRESS_BITS})), "free": In(1),
-            "part": In(line_part()), "filled": Out(1), "clearing": In(1), "cleared": In(range(self.lines))})
+            "program": In(LINE_ADDRESS_BITS),
+            "registers": In(9),
+            "enable": In(1),
+            "group": In(GROUP_BITS),
+            "hit": Out(1),
+            "stored": Out(StoredGroup),
+            "wanted": In(1),
+            "miss": Out(LineRequest),
+            "free": In(1),
+            "part": In(line_part()),
+            "filled": Out(1),
+            "clearing": In(1),
+            "cleared": In(range(self.lines)),
+        })
+        self._missed_line = Signal(_LINE_BITS)
+        """The line that ``hit`` was about a cycle ago."""
+        self._requested_line = Signal(_LINE_BITS)
+        """The line that comes from memory."""
+        self._decoded: Any = Signal(line_part())
+        """The word in GATHER, and what it is if it is an instruction."""
+        self._instruction: Any = Signal(StoredInstruction)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        index_bits = ceil_log2(self.lines)
-        tag = data.StructLayout({"valid": 1, "line": _LINE_BITS - index_bits})
-        # What is read of a line in the cycle of a write to its tag does not count, nor what is read of a row in the
-        # cycle in which it is written: its line is not found then. The register behind it becomes the block RAM's own.
-        m.submodules.tags = tags = memory.Memory(shape=tag, depth=self.lines, init=[], attrs=IN_BLOCKS)
-        m.submodules.rows = rows = memory.Memory(shape=StoredGroup, depth=self._rows, init=[], attrs=IN_BLOCKS)
-        tag_in, tag_out = tags.write_port(), tags.read_port(domain="comb")
-        row_in, row_out = rows.write_port(), rows.read_port(domain="comb")
-
-        # Look up.
-        line, looked_up, changes = self.group[ceil_log2(LINE_GROUPS):], Signal(GROUP_BITS), Signal()
-        found: Any = Signal(tag)
-        m.d.comb += [tag_out.addr.eq(line), row_out.addr.eq(self.group)]
-        with m.If(self.enable):
-            m.d.sync += [looked_up.eq(self.group), self.stored.eq(row_out.data),
-                         found.eq(tag_out.data), changes.eq(tag_in.en & (tag_in.addr == tag_out.addr))]
-        sought, missed = looked_up[ceil_log2(LINE_GROUPS):], Signal(_LINE_BITS)
-        m.d.comb += self.hit.eq(found.valid & ~changes & (found.line == sought[index_bits:]))
-        m.d.sync += missed.eq(sought)
-
-        # Ask.
-        coming = Signal(_LINE_BITS)
-        m.d.comb += [self.miss.valid.eq(self.wanted), self.miss.line.eq(self.program + missed)]
-        with m.If(self.wanted & self.free):
-            m.d.sync += coming.eq(missed)
-
-        # Fill: a word a cycle, of which is found out what it is while it passes; then it is put into its row.
-        m.submodules.predecoder = predecoder = Predecoder(*self._knobs)
-        arriving, known = Signal(line_part()), Signal(line_part())
-        instruction: Any = Signal(StoredInstruction)
-        m.d.sync += [
-            arriving.eq(self.part), arriving.valid.eq(self.part.valid & ~self.part.constant), known.eq(arriving)]
-        m.d.comb += [
-            predecoder.word.eq(arriving.word), predecoder.registers.eq(self.registers),
-            instruction.word.eq(known.word), instruction.predecoded.eq(predecoder.predecoded)]
-        with m.If(known.error):
-            m.d.comb += [
-                instruction.predecoded.kind.eq(InstructionKind.REFUSED),
-                instruction.predecoded.error.eq(WarpError.MMU_FAULT.value), instruction.predecoded.constant.eq(0)]
-
-        gathered: Any = Signal(StoredGroup)
-        position = known.number[:ceil_log2(_ROW_WORDS)]
-        with m.If(known.valid):
-            with m.If(position == 0):
-                m.d.sync += gathered.codes.eq(known.word[:WORD_BITS - 1])
-            for number in range(GROUP_INSTRUCTIONS - 1):
-                with m.If(position == number + 1):
-                    m.d.sync += gathered.instructions[number].eq(instruction)
-        m.d.comb += [
-            row_in.en.eq(known.valid & (position == GROUP_INSTRUCTIONS)),
-            row_in.addr.eq(Cat(known.number[ceil_log2(_ROW_WORDS):], coming)), row_in.data.eq(gathered),
-            row_in.data.instructions[GROUP_INSTRUCTIONS - 1].eq(instruction)]
-
-        # A line is not found from its first word on until its last one is there.
-        last = known.number == LINE_WORDS - 1
-        m.d.comb += [
-            tag_in.en.eq(self.clearing | known.valid & (last | (known.number == 0))),
-            tag_in.addr.eq(Mux(self.clearing, self.cleared, coming)), tag_in.data.valid.eq(~self.clearing & last),
-            tag_in.data.line.eq(coming[index_bits:])]
-        m.d.sync += self.filled.eq(known.valid & last)
+        m.submodules.tags = tags = memory.Memory(
+            shape=self._tag, depth=self.lines, init=[], attrs=IN_BLOCKS)
+        m.submodules.rows = rows = memory.Memory(
+            shape=StoredGroup, depth=self._rows, init=[], attrs=IN_BLOCKS)
+        tag_write = tags.write_port()
+        self._look_up(m, tags.read_port(domain="comb"), rows.read_port(domain="comb"), tag_write)
+        self._request(m)
+        self._decode(m)
+        self._gather(m, rows.write_port())
+        self._write_tag(m, tag_write)
         return m
+
+    def _look_up(self, m: Module, tag_read: Any, row_read: Any, tag_write: Any) -> None:
+        """LOOK UP: tag and row. The registers behind the memories become those of the block RAM."""
+        group = Signal(GROUP_BITS)
+        tag: Any = Signal(self._tag)
+        tag_is_written = Signal()
+        m.d.comb += tag_read.addr.eq(self.group[_GROUP_IN_LINE_BITS:])
+        m.d.comb += row_read.addr.eq(self.group)
+        with m.If(self.enable):
+            m.d.sync += group.eq(self.group)
+            m.d.sync += tag.eq(tag_read.data)
+            m.d.sync += tag_is_written.eq(tag_write.en & (tag_write.addr == tag_read.addr))
+            m.d.sync += self.stored.eq(row_read.data)
+        line = group[_GROUP_IN_LINE_BITS:]
+        has_tag = tag.line == line[self._index_bits:]
+        m.d.comb += self.hit.eq(tag.valid & ~tag_is_written & has_tag)
+        m.d.sync += self._missed_line.eq(line)
+
+    def _request(self, m: Module) -> None:
+        """A miss."""
+        m.d.comb += self.miss.valid.eq(self.wanted)
+        m.d.comb += self.miss.line.eq(self.program + self._missed_line)
+        with m.If(self.wanted & self.free):
+            m.d.sync += self._requested_line.eq(self._missed_line)
+
+    def _decode(self, m: Module) -> None:
+        """DECODE: what a word is. The predecoder takes a cycle. A word that memory does not have is
+        refused."""
+        m.submodules.predecoder = predecoder = Predecoder(self._floats, self._doubles)
+        arrived = Signal(line_part())
+        decoded = self._decoded
+        instruction = self._instruction
+        m.d.sync += arrived.eq(self.part)
+        m.d.sync += arrived.valid.eq(self.part.valid & ~self.part.constant)
+        m.d.sync += decoded.eq(arrived)
+        m.d.comb += predecoder.word.eq(arrived.word)
+        m.d.comb += predecoder.registers.eq(self.registers)
+        m.d.comb += instruction.word.eq(decoded.word)
+        m.d.comb += instruction.predecoded.eq(predecoder.predecoded)
+        with m.If(decoded.error):
+            m.d.comb += instruction.predecoded.kind.eq(InstructionKind.REFUSED)
+            m.d.comb += instruction.predecoded.error.eq(WarpError.MMU_FAULT.value)
+            m.d.comb += instruction.predecoded.constant.eq(0)
+
+    def _gather(self, m: Module, row_write: Any) -> None:
+        """GATHER: the words of a group; its last instruction goes into the row by itself."""
+        decoded = self._decoded
+        group: Any = Signal(StoredGroup)
+        position = decoded.number[:_POSITION_BITS]
+        group_in_line = decoded.number[_POSITION_BITS:]
+        last = GROUP_INSTRUCTIONS - 1
+        with m.If(decoded.valid), m.Switch(position):
+            with m.Case(0):
+                m.d.sync += group.codes.eq(decoded.word[:len(group.codes)])
+            for slot in range(last):
+                with m.Case(1 + slot):
+                    m.d.sync += group.instructions[slot].eq(self._instruction)
+        m.d.comb += row_write.en.eq(decoded.valid & (position == 1 + last))
+        m.d.comb += row_write.addr.eq(Cat(group_in_line, self._requested_line))
+        m.d.comb += row_write.data.eq(group)
+        m.d.comb += row_write.data.instructions[last].eq(self._instruction)
+
+    def _write_tag(self, m: Module, tag_write: Any) -> None:
+        """The tag of the line that comes, or of one that is cleared."""
+        decoded = self._decoded
+        is_first = decoded.number == 0
+        is_last = decoded.number == LINE_WORDS - 1
+        m.d.comb += tag_write.data.line.eq(self._requested_line[self._index_bits:])
+        with m.If(self.clearing):
+            m.d.comb += tag_write.en.eq(1)
+            m.d.comb += tag_write.addr.eq(self.cleared)
+        with m.Else():
+            m.d.comb += tag_write.en.eq(decoded.valid & (is_first | is_last))
+            m.d.comb += tag_write.addr.eq(self._requested_line)
+            m.d.comb += tag_write.data.valid.eq(is_last)
+        m.d.sync += self.filled.eq(decoded.valid & is_last)

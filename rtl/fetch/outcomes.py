@@ -1,6 +1,6 @@
-"""What a rule of the instruction table comes to, for every value of the few fields that it looks at."""
+"""What a rule of the instruction table says, for every value of the few fields that it reads."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Generic, TypeVar
@@ -17,34 +17,47 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Condition:
-    """Fields of a word, joined, have one of these values."""
+    """Fields of a word, joined, have one of these values.
+
+    Attributes
+    ----------
+    fields : tuple of Field
+        The first one is the lowest.
+    codes : frozenset of int
+        Values of all fields together.
+    """
 
     fields: tuple[Field, ...]
     codes: frozenset[int]
 
     def of(self, word: Value) -> Value:
-        """Whether it holds."""
+        """Whether it holds. Compares with the codes, or with all others if these are fewer."""
         width = sum(field.width for field in self.fields)
         others = frozenset(range(1 << width)) - self.codes
         if not others or not self.codes:
             return Const(not others, 1)
         bits = Cat(field_of(word, field).as_unsigned() for field in self.fields)
-        return bits.matches(*self.codes) if len(self.codes) <= len(others) else ~bits.matches(*others)
+        if len(self.codes) <= len(others):
+            return bits.matches(*self.codes)
+        return ~bits.matches(*others)
 
 
-class _Seen(Mapping[str, int]):
-    """Field values that note which fields of the form were looked at."""
+class _RecordedValues(Mapping[str, int]):
+    """Field values of a word that record which unknown fields were read. These have the values of
+    the form's default word."""
 
     def __init__(self, form: Form, known: Mapping[str, int]) -> None:
-        self._form, self._known = form, known
-        self.missing: list[str] = []
+        self._form = form
+        self._known = known
+        self.unknown: list[str] = []
 
     def __getitem__(self, name: str) -> int:
         if name not in self._form.fields:
             raise KeyError(name)
-        if name not in self._known:
-            self.missing.append(name)
-        return self._known.get(name, self._form.fields[name].get(self._form.default))
+        if name in self._known:
+            return self._known[name]
+        self.unknown.append(name)
+        return self._form.fields[name].get(self._form.default)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._form.fields)
@@ -56,42 +69,53 @@ class _Seen(Mapping[str, int]):
 class Outcomes(Generic[T]):
     """A function of a form's field values as a table.
 
+    The function is called with all values of the fields that it reads. Which these are is found out
+    by calling it: whenever it reads another one, that field is added and all begins again.
+
     Parameters
     ----------
     form : Form
     function : Callable[[Values], T]
-        Looks at few bits.
+        Reads few bits.
     """
 
     def __init__(self, form: Form, function: Callable[[Values], T]) -> None:
         self._form = form
         self._names: tuple[str, ...] = ()
-        while (found := self._tabulate(function)) is None:
-            pass
-        self._found = found
+        table = None
+        while table is None:
+            table = self._tabulate(function)
+        self._table = table
 
     def _tabulate(self, function: Callable[[Values], T]) -> dict[int, T] | None:
-        """The outcomes by the fields' bits; None when the function looked at one more field."""
+        """The outcomes by the fields' bits; None if the function has read one more field."""
         fields = [self._form.fields[name] for name in self._names]
-        found = {}
+        table = {}
         for values in product(*(field.bounds for field in fields)):
-            seen = _Seen(self._form, dict(zip(self._names, values, strict=True)))
-            outcome = function(seen)
-            if seen.missing:
-                self._names = (*self._names, seen.missing[0])
+            known = dict(zip(self._names, values, strict=True))
+            recorded = _RecordedValues(self._form, known)
+            outcome = function(recorded)
+            if recorded.unknown:
+                self._names = (*self._names, recorded.unknown[0])
                 return None
-            code = position = 0
-            for field, value in zip(fields, values, strict=True):
-                code |= (value // field.scale & (1 << field.width) - 1) << position
-                position += field.width
-            found[code] = outcome
-        return found
+            table[_encode(fields, values)] = outcome
+        return table
 
     def __iter__(self) -> Iterator[T]:
         """All outcomes."""
-        return iter(self._found.values())
+        return iter(self._table.values())
 
     def when(self, test: Callable[[T], bool]) -> Condition:
         """What holds of a word of this form, if its outcome passes the test."""
-        codes = frozenset(code for code, outcome in self._found.items() if test(outcome))
+        codes = frozenset(code for code, outcome in self._table.items() if test(outcome))
         return Condition(tuple(self._form.fields[name] for name in self._names), codes)
+
+
+def _encode(fields: Iterable[Field], values: Iterable[int]) -> int:
+    """Field values as they are encoded, joined."""
+    code = 0
+    position = 0
+    for field, value in zip(fields, values, strict=True):
+        code |= (value // field.scale & (1 << field.width) - 1) << position
+        position += field.width
+    return code

@@ -1,8 +1,8 @@
-"""Constant operands: the last stages of fetch."""
+"""The constant resolver: reads the constant operands of groups."""
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
@@ -17,188 +17,328 @@ from rtl.layouts import (
     indexed_response,
     redirect,
 )
-from rtl.params import LINE_ADDRESS_BITS, SmParams
+from rtl.params import SmParams
 from rtl.pick import pick
 from rtl.word import field_of
 
-from .constants import WORD_ADDRESS_BITS, ConstantCache
-from .loader import line_part
+from .constants import ConstantCache
 from .predecode import CONSTANT_FIELDS
-from .records import fetched, lookup
+from .records import LineRequest, constant_lookup, fetched, line_part, located_constant
 
 __all__ = ["ConstantResolver"]
 
-_WORD_BYTES_BITS = 2
+_WORD_BYTES = 4
+_WORD_BYTES_BITS = (_WORD_BYTES - 1).bit_length()
 _BANK_BITS = (CONSTANT_BANKS - 1).bit_length()
+_GROUP_BYTES_BITS = (GROUP_BYTES - 1).bit_length()
 
 
 class ConstantResolver(Component):
-    """Reads the constant operands of groups that pass, a word a cycle. A word that is not in the cache stops all.
+    """Reads the constant operands of groups on their way to issue, a word a cycle. ::
 
-    A group without constant operands leaves at once, if no other is here.
+                            +-------------------- bypass -----------------------+
+                            |                                                   v
+        fetched --------> CHOOSE --> BANK --> READ --> COMPARE --> collected --> group
+        indexed ----------^                    |          ^     \\
+                                               v          |      +--> value
+                                            CONSTANT CACHE (two cycles)
 
-    ===========  ==============================================================
-    stage        what happens
-    ===========  ==============================================================
-    choose       a word is chosen, of the group that waits here or of ``indexed``
-    bank         its address, for the cache to read, and whether the bank has it
-    read         what the cache has there is compared
-    last         hit, or wait; the group leaves with its last word
-    ===========  ==============================================================
+    =======  ======================================================================
+    stage    what is known at its end
+    =======  ======================================================================
+    CHOOSE   the word that is looked up: that of ``indexed``, or that of the lowest
+             instruction of the waiting group which still needs one
+    BANK     the word's address, with which the cache is read; whether its bank has it
+    READ     the cache's tag and word
+    COMPARE  hit or miss; the group leaves with its last word
+    =======  ======================================================================
+
+    Hit: a group with n words leaves n + 4 cycles after it was accepted; groups follow each other
+    without a gap. A group without words takes the bypass if no other is in the resolver: it leaves
+    one cycle after it was accepted.
+
+    Miss: the pipeline behind CHOOSE stalls until the line has come. Meanwhile the cache is read for
+    the words in COMPARE and in READ in turn, so that both are known when it is there. The miss is
+    repeated in every other cycle.
+
+    Two that come at once: words of ``indexed`` go before those of the group.
+
+    Redirect: groups of the warp are squashed, wherever they are. Their lookups go on: a miss still
+    stalls all until its line has come. Only a group without constants can pass, by the bypass.
 
     Members
     -------
     banks : In(constant banks)
     fetched : In(stream of fetched)
     redirect : In(Event of redirect)
-        Groups of that warp that are here count for nothing.
+        Squashes the groups of that warp.
     group : Out(Event of fetched_group)
     indexed, value : In(stream of indexed_request), Out(stream of indexed_response)
-        Other words; they go first. One at a time.
+        Words for another client, one at a time.
     miss, free, part, filled, clearing, cleared
         See ConstantCache.
+
+    Attributes
+    ----------
+    lines : int
+        Lines in the cache.
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._params = params
         self._cache = ConstantCache(params)
         self.lines = self._cache.lines
-        """Lines in the cache."""
         super().__init__({
             "banks": In(data.ArrayLayout(ConstantBank, CONSTANT_BANKS)),
             "fetched": In(stream.Signature(fetched(params))),
-            "redirect": In(Event(redirect(params))), "group": Out(Event(fetched_group(params))),
+            "redirect": In(Event(redirect(params))),
+            "group": Out(Event(fetched_group(params))),
+            "indexed": In(stream.Signature(indexed_request())),
+            "value": Out(stream.Signature(indexed_response())),
+            "miss": Out(LineRequest),
+            "free": In(1),
+            "part": In(line_part()),
+            "filled": Out(1),
+            "clearing": In(1),
+            "cleared": In(range(self.lines)),
+        })
+        # The pipeline behind CHOOSE moves on in this cycle.
+        self._advances = Signal()
 
-            "indexed": In(stream.Signature(indexed_request())), "value": Out(stream.Signature(indexed_response())),
-            "miss": Out(data.StructLayout({"valid": 1, "line": LINE_ADDRESS_BITS})), "free": In(1),
-            "part": In(line_part()), "filled": Out(1), "clearing": In(1), "cleared": In(range(self.lines))})
+        # CHOOSE: the group that waits, and which of its instructions still need a word; the lookup
+        # that is chosen.
+        self._has_group = Signal()
+        self._waiting: Any = Signal(fetched(params))
+        self._unresolved = Signal(GROUP_INSTRUCTIONS)
+        self._chosen: Any = Signal(constant_lookup(params))
+        # A word for ``indexed`` is outstanding: chosen, and not yet taken.
+        self._is_outstanding = Signal()
+
+        # The registers of the stages, and what BANK finds out.
+        self._bank: Any = Signal(constant_lookup(params))
+        self._located: Any = Signal(located_constant(params))
+        self._read: Any = Signal(located_constant(params))
+        self._compared: Any = Signal(located_constant(params))
+
+        # COMPARE: the word, and the words of the group so far, without and with this one.
+        self._constant: Any = Signal(indexed_response())
+        constants = data.ArrayLayout(indexed_response(), GROUP_INSTRUCTIONS)
+        self._collected: Any = Signal(constants)
+        self._constants: Any = Signal(constants)
+
+        # The arriving group takes the bypass. The register of the group that leaves: all its
+        # constants are known.
+        self._bypasses = Signal()
+        self._has_resolved = Signal()
+        self._resolved: Any = Signal(fetched(params))
+        self._resolved_constants: Any = Signal(constants)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.cache = cache = self._cache
-        m.d.comb += [
-            self.miss.eq(cache.miss), cache.free.eq(self.free), cache.part.eq(self.part),
-            self.filled.eq(cache.filled), cache.clearing.eq(self.clearing), cache.cleared.eq(self.cleared)]
-        going = Signal()        # no stage behind the first one waits
-
-        # Choose.
-        here: Any = Signal(self.fetched.payload.shape())
-        waiting = Signal()
-        todo, rest = Signal(GROUP_INSTRUCTIONS), Signal(GROUP_INSTRUCTIONS)
-        chosen: Any = Signal(lookup())
-        leaves = Signal()
-        answering, skips = Signal(), Signal()
-        arriving = self.fetched.payload
-        constants = Cat(instruction.predecoded.constant != 0 for instruction in arriving.group.instructions)
-        m.d.comb += [
-            self.indexed.ready.eq(going & ~answering), chosen.indexed.eq(self.indexed.valid & ~answering),
-            chosen.valid.eq(chosen.indexed | waiting & todo.any()), rest.eq(todo & (todo - 1)),
-            leaves.eq(going & waiting & Mux(chosen.indexed, ~todo.any(), ~rest.any())),
-            self.fetched.ready.eq(~waiting | leaves)]
-        with m.If(chosen.indexed):
-            m.d.comb += [chosen.bank.eq(self.indexed.payload.bank), chosen.address.eq(self.indexed.payload.address)]
-        with m.Else():
-            for slot in reversed(range(GROUP_INSTRUCTIONS)):
-                with m.If(todo[slot]):
-                    m.d.comb += chosen.slot.eq(slot)
-                    self._operand(m, here.group.instructions[slot], chosen)
-        with m.If(self._stale(waiting, here) | leaves):
-            m.d.sync += waiting.eq(0)
-        with m.Elif(going & ~chosen.indexed):
-            m.d.sync += todo.eq(rest)
-        with m.If(self.fetched.ready):
-            m.d.sync += [waiting.eq(self.fetched.valid & ~skips), here.eq(arriving), todo.eq(constants)]
-
-        # Bank.
-        bank_lookup, bank_group, bank_leaves = self._stage(m, going, chosen, here, leaves)
-        bank: Any = Signal(ConstantBank)
-        word = bank_lookup.address[_WORD_BYTES_BITS:]
-        words = (bank.size + (1 << _WORD_BYTES_BITS) - 1) >> _WORD_BYTES_BITS
-        m.d.comb += bank.eq(pick((self.banks[number].as_value() for number in range(CONSTANT_BANKS)),
-                               bank_lookup.bank[:_BANK_BITS]))
-        address, read_address, last_address = (Signal(WORD_ADDRESS_BITS, name=name) for name in (
-            "address", "read_address", "last_address"))
-        missing, last_missing, again = Signal(), Signal(), Signal()
-        m.d.comb += address.eq(bank.address[_WORD_BYTES_BITS:] + word)
-        with m.If(going):
-            m.d.sync += [
-                read_address.eq(address), last_address.eq(read_address), last_missing.eq(missing),
-                missing.eq(bank_lookup.bank[_BANK_BITS:].any() | ~bank.valid | (word >= words))]
-
-        # Read.
-        read_lookup, read_group, read_leaves = self._stage(m, going, bank_lookup, bank_group, bank_leaves)
-
-        # Last. While its word is not there, both this one and the one behind it are looked up again and again.
-        last_lookup, last_group, last_leaves = self._stage(m, going, read_lookup, read_group, read_leaves)
-        needs = last_lookup.valid & ~last_missing & ~cache.hit & ~again
-        constant = Signal(indexed_response())
-        m.d.sync += again.eq(needs)
-        m.d.comb += [
-            cache.address.eq(Mux(needs, last_address, Mux(again, read_address, address))),
-            going.eq(~(needs | again)), cache.wanted.eq(needs & ~cache.filled),
-            constant.missing.eq(last_missing | cache.error),
-            constant.value.eq(Mux(constant.missing, 0, cache.value))]
-
-        values = Signal(data.ArrayLayout(indexed_response(), GROUP_INSTRUCTIONS))     # of the group, so far
-        whole = Signal.like(values)
-        m.d.comb += whole.eq(values)
-        with m.If(last_lookup.valid & ~last_lookup.indexed):
-            m.d.comb += whole[last_lookup.slot].eq(constant)
-        with m.If(going):
-            m.d.sync += values.eq(Mux(last_leaves, 0, whole.as_value()))
-        self._answer(m, answering, going & last_lookup.valid & last_lookup.indexed, constant)
-        leaving, leaver = Signal(), Signal.like(here)
-        m.d.comb += [
-            skips.eq(~(waiting | bank_leaves | read_leaves | last_leaves | constants.any())),
-            leaving.eq(Mux(skips, self.fetched.valid, going & last_leaves)),
-            leaver.eq(Mux(skips, arriving.as_value(), last_group.as_value()))]
-        self._leave(m, leaving, leaver, whole)
+        self._connect_cache(m)
+        self._choose(m)
+        self._accept(m)
+        self._advance(m, self._chosen, self._bank)
+        self._locate(m)
+        self._advance(m, self._located, self._read)
+        self._advance(m, self._read, self._compared)
+        self._compare(m)
+        self._collect(m)
+        self._answer(m)
+        self._leave(m)
+        self._send(m)
         return m
 
-    def _operand(self, m: Module, instruction: Any, chosen: Any) -> None:
-        """Bank and address of the instruction's constant operand; an address alone has 16 bits."""
-        for number, (offset, bank) in enumerate(CONSTANT_FIELDS):
-            with m.If(instruction.predecoded.constant == number + 1):
-                value = field_of(instruction.word, offset).as_unsigned() * offset.scale
-                m.d.comb += [chosen.address.eq(value), chosen.bank.eq(field_of(instruction.word, bank))]
+    def _connect_cache(self, m: Module) -> None:
+        """The constant cache's ports to the loader, and how it becomes empty."""
+        cache = self._cache
+        m.submodules.cache = cache
+        m.d.comb += self.miss.eq(cache.miss)
+        m.d.comb += cache.free.eq(self.free)
+        m.d.comb += cache.part.eq(self.part)
+        m.d.comb += self.filled.eq(cache.filled)
+        m.d.comb += cache.clearing.eq(self.clearing)
+        m.d.comb += cache.cleared.eq(self.cleared)
 
-    def _stale(self, valid: Signal, group: Any) -> Any:
-        """The group that is there counts for nothing."""
+    def _is_squashed(self, valid: Value, group: Any) -> Any:
+        """Whether a group is there whose warp is redirected in this cycle."""
         return valid & self.redirect.valid & (self.redirect.payload.warp == group.warp)
 
-    def _stage(self, m: Module, going: Signal, wanted: Any, group: Any,
-               leaves: Signal) -> tuple[Any, Any, Signal]:
-        """The lookup of the stage before, and the group that it is the last one of, in the next cycle."""
-        next_wanted, next_group, next_leaves = Signal.like(wanted), Signal.like(group), Signal()
-        with m.If(self._stale(next_leaves, next_group)):
-            m.d.sync += next_leaves.eq(0)
-        with m.If(going):
-            m.d.sync += [
-                next_wanted.eq(wanted), next_group.eq(group), next_leaves.eq(leaves & ~self._stale(leaves, group))]
-        return next_wanted, next_group, next_leaves
+    def _advance(self, m: Module, arriving: Any, stage: Any) -> None:
+        """The register of a stage. A group that is squashed does not leave with its last word."""
+        with m.If(self._is_squashed(stage.reader.is_last, stage.reader.group)):
+            m.d.sync += stage.reader.is_last.eq(0)
+        with m.If(self._advances):
+            m.d.sync += stage.eq(arriving)
+            with m.If(self._is_squashed(arriving.reader.is_last, arriving.reader.group)):
+                m.d.sync += stage.reader.is_last.eq(0)
 
-    def _answer(self, m: Module, answering: Signal, done: Signal, constant: Any) -> None:
-        """The word for the other client, and whether one is on its way."""
-        with m.If(self.value.valid & self.value.ready):
-            m.d.sync += [self.value.valid.eq(0), answering.eq(0)]
-        with m.If(self.indexed.valid & self.indexed.ready):
-            m.d.sync += answering.eq(1)
-        with m.If(done):
-            m.d.sync += [self.value.valid.eq(1), self.value.payload.eq(constant)]
-
-    def _leave(self, m: Module, leaves: Signal, group: Any, constants: Any) -> None:
-        """A group with all its constants, in the next cycle."""
-        valid, left, values = Signal(), Signal.like(group), Signal.like(constants)
-        m.d.sync += [valid.eq(leaves & ~self._stale(leaves, group)), left.eq(group), values.eq(constants)]
-        out = self.group.payload
-        m.d.comb += [
-            self.group.valid.eq(valid & ~self._stale(valid, left)), out.warp.eq(left.warp),
-            out.pc.eq(left.place.group << (GROUP_BYTES - 1).bit_length()), out.first.eq(left.place.first)]
+    def _choose(self, m: Module) -> None:
+        """CHOOSE: the next word."""
+        chosen = self._chosen
+        reader = chosen.reader
+        has_indexed = self.indexed.valid & ~self._is_outstanding
+        m.d.comb += self.indexed.ready.eq(self._advances & ~self._is_outstanding)
+        m.d.comb += reader.valid.eq(has_indexed | (self._has_group & self._unresolved.any()))
+        m.d.comb += reader.is_indexed.eq(has_indexed)
+        m.d.comb += reader.group.eq(self._waiting)
+        with m.If(has_indexed):
+            m.d.comb += chosen.word.eq(self.indexed.payload)
         for slot in range(GROUP_INSTRUCTIONS):
-            instruction, stored = out.instructions[slot], left.group.instructions[slot]
-            m.d.comb += [
-                instruction.word.eq(stored.word), instruction.kind.eq(stored.predecoded.kind),
-                instruction.control.as_value().eq(left.group.codes.word_select(slot, CODE_BITS)),
-                instruction.error.as_value().eq(stored.predecoded.error),
-                instruction.quarter.eq(stored.predecoded.quarter),
-                instruction.constant.eq(values[slot].value), instruction.constant_missing.eq(values[slot].missing)]
+            with m.Elif(self._unresolved[slot]):
+                m.d.comb += reader.slot.eq(slot)
+                self._read_operand(m, self._waiting.group.instructions[slot])
+
+    def _read_operand(self, m: Module, instruction: Any) -> None:
+        """Bank and address of the instruction's constant operand; a fixed address has 16 bits."""
+        word = self._chosen.word
+        for number, (offset, bank) in enumerate(CONSTANT_FIELDS):
+            address = field_of(instruction.word, offset).as_unsigned() * offset.scale
+            with m.If(instruction.predecoded.constant == number + 1):
+                m.d.comb += word.address.eq(address)
+                m.d.comb += word.bank.eq(field_of(instruction.word, bank))
+
+    def _accept(self, m: Module) -> None:
+        """CHOOSE: the waiting group, until its last word is chosen, and the one that follows it."""
+        arriving = self.fetched.payload
+        instructions = arriving.group.instructions
+        reader = self._chosen.reader
+        others = self._unresolved & (self._unresolved - 1)
+        rest = Signal(GROUP_INSTRUCTIONS)
+        with m.If(reader.is_indexed):
+            m.d.comb += rest.eq(self._unresolved)
+        with m.Else():
+            m.d.comb += rest.eq(others)
+        m.d.comb += reader.is_last.eq(self._advances & self._has_group & ~rest.any())
+        m.d.comb += self.fetched.ready.eq(~self._has_group | reader.is_last)
+
+        with m.If(self.fetched.ready):
+            m.d.sync += self._has_group.eq(self.fetched.valid & ~self._bypasses)
+            m.d.sync += self._waiting.eq(arriving)
+            m.d.sync += self._unresolved.eq(
+                Cat(instruction.predecoded.constant != 0 for instruction in instructions))
+        with m.Elif(self._is_squashed(self._has_group, self._waiting)):
+            m.d.sync += self._has_group.eq(0)
+        with m.Elif(self._advances):
+            m.d.sync += self._unresolved.eq(rest)
+
+    def _locate(self, m: Module) -> None:
+        """BANK: the word's address in memory, and whether its bank has it."""
+        lookup = self._bank
+        located = self._located
+        bank: Any = Signal(ConstantBank)
+        banks = (each.as_value() for each in self.banks)
+        m.d.comb += bank.eq(pick(banks, lookup.word.bank[:_BANK_BITS]))
+        word = lookup.word.address[_WORD_BYTES_BITS:]
+        words = (bank.size + _WORD_BYTES - 1) >> _WORD_BYTES_BITS
+        has_no_bank = lookup.word.bank[_BANK_BITS:].any() | ~bank.valid
+        m.d.comb += located.reader.eq(lookup.reader)
+        m.d.comb += located.address.eq(bank.address[_WORD_BYTES_BITS:] + word)
+        m.d.comb += located.is_missing.eq(has_no_bank | (word >= words))
+
+    def _compare(self, m: Module) -> None:
+        """COMPARE: whether the cache has the word; and what the cache reads next.
+
+        The cache answers two cycles after its address. It is read for the word in BANK, and answers
+        when that is here. A miss in cycle 0, when the line is there in cycle 2::
+
+            cycle          0          1 (rereads)        2          3
+            is read for    COMPARE    READ               BANK       BANK
+            answers for    COMPARE    READ, not counted  COMPARE    COMPARE, in READ before
+            advances       no         no                 yes        yes
+
+        If the line is not there in cycle 2, that is a cycle 0 again.
+        """
+        cache = self._cache
+        compared = self._compared
+        reader = compared.reader
+        constant = self._constant
+        misses = Signal()
+        rereads = Signal()
+        m.d.comb += misses.eq(reader.valid & ~compared.is_missing & ~cache.hit & ~rereads)
+        m.d.sync += rereads.eq(misses)
+        m.d.comb += self._advances.eq(~misses & ~rereads)
+        m.d.comb += cache.wanted.eq(misses & ~cache.filled)
+        with m.If(misses):
+            m.d.comb += cache.address.eq(compared.address)
+        with m.Elif(rereads):
+            m.d.comb += cache.address.eq(self._read.address)
+        with m.Else():
+            m.d.comb += cache.address.eq(self._located.address)
+
+        m.d.comb += constant.missing.eq(compared.is_missing | cache.error)
+        with m.If(~constant.missing):
+            m.d.comb += constant.value.eq(cache.value)
+
+    def _collect(self, m: Module) -> None:
+        """COMPARE: the words of the group whose lookups are here."""
+        reader = self._compared.reader
+        m.d.comb += self._constants.eq(self._collected)
+        with m.If(reader.valid & ~reader.is_indexed):
+            m.d.comb += self._constants[reader.slot].eq(self._constant)
+        with m.If(self._advances):
+            m.d.sync += self._collected.eq(self._constants)
+            with m.If(reader.is_last):
+                m.d.sync += self._collected.eq(0)
+
+    def _answer(self, m: Module) -> None:
+        """The word for ``indexed``. The next one is chosen when it has been taken."""
+        reader = self._compared.reader
+        is_read = Signal()
+        m.d.comb += is_read.eq(self._advances & reader.valid & reader.is_indexed)
+        with m.If(self.value.valid & self.value.ready):
+            m.d.sync += self.value.valid.eq(0)
+            m.d.sync += self._is_outstanding.eq(0)
+        with m.If(self.indexed.valid & self.indexed.ready):
+            m.d.sync += self._is_outstanding.eq(1)
+        with m.If(is_read):
+            m.d.sync += self.value.valid.eq(1)
+            m.d.sync += self.value.payload.eq(self._constant)
+        m.d.sync += Assert(
+            ~is_read | (self._is_outstanding & ~self.value.valid), "a word that nobody requested")
+
+    def _leave(self, m: Module) -> None:
+        """The group that leaves: the one with its last word in COMPARE, or the one that arrives, if
+        it needs none and the pipeline has no group."""
+        arriving = self.fetched.payload
+        instructions = arriving.group.instructions
+        reader = self._compared.reader
+        groups_in_stages = Cat(
+            self._bank.reader.is_last, self._read.reader.is_last, reader.is_last)
+        has_constants = Cat(instruction.predecoded.constant != 0 for instruction in instructions)
+        leaves = Signal()
+        leaver: Any = Signal.like(self._resolved)
+        m.d.comb += self._bypasses.eq(
+            ~self._has_group & ~groups_in_stages.any() & ~has_constants.any())
+        with m.If(self._bypasses):
+            m.d.comb += leaves.eq(self.fetched.valid)
+            m.d.comb += leaver.eq(arriving)
+        with m.Else():
+            m.d.comb += leaves.eq(self._advances & reader.is_last)
+            m.d.comb += leaver.eq(reader.group)
+        m.d.sync += self._has_resolved.eq(leaves & ~self._is_squashed(leaves, leaver))
+        m.d.sync += self._resolved.eq(leaver)
+        m.d.sync += self._resolved_constants.eq(self._constants)
+
+    def _send(self, m: Module) -> None:
+        """The group with all its constants."""
+        resolved = self._resolved
+        group = self.group.payload
+        is_squashed = self._is_squashed(self._has_resolved, resolved)
+        m.d.comb += self.group.valid.eq(self._has_resolved & ~is_squashed)
+        m.d.comb += group.warp.eq(resolved.warp)
+        m.d.comb += group.pc.eq(resolved.place.group << _GROUP_BYTES_BITS)
+        m.d.comb += group.first.eq(resolved.place.first)
+        for slot in range(GROUP_INSTRUCTIONS):
+            instruction = group.instructions[slot]
+            stored = resolved.group.instructions[slot]
+            constant = self._resolved_constants[slot]
+            control_code = resolved.group.codes.word_select(slot, CODE_BITS)
+            m.d.comb += instruction.word.eq(stored.word)
+            m.d.comb += instruction.control.as_value().eq(control_code)
+            m.d.comb += instruction.kind.eq(stored.predecoded.kind)
+            m.d.comb += instruction.quarter.eq(stored.predecoded.quarter)
+            m.d.comb += instruction.error.as_value().eq(stored.predecoded.error)
+            m.d.comb += instruction.constant.eq(constant.value)
+            # A slot that reads no constant has what a squashed group has left there.
+            reads_constant = stored.predecoded.constant != 0
+            m.d.comb += instruction.constant_missing.eq(reads_constant & constant.missing)

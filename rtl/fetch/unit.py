@@ -1,29 +1,22 @@
-"""The fetch unit, joined."""
+"""The fetch unit: groups of instructions, with their constants, from memory to issue."""
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import connect, flipped
 
 from rtl.arbiter import RoundRobin
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
-from rtl.layouts import (
-    Event,
-    GridConfiguration,
-    MemoryPort,
-    fetched_group,
-    indexed_request,
-    indexed_response,
-    redirect,
-)
+from rtl.isa.tokens import LINE_BYTES
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 from rtl.words import Words
 
 from .instructions import InstructionCache
-from .loader import TAG_BITS, LineLoader
+from .loader import LineLoader
+from .ports import unit_ports
 from .records import Place
 from .resolve import ConstantResolver
 
@@ -31,134 +24,273 @@ __all__ = ["FetchUnit"]
 
 _GROUP_AT = (GROUP_BYTES - 1).bit_length()
 _WORD_AT = (INSTRUCTION_BYTES - 1).bit_length()
+_LINE_AT = (LINE_BYTES - 1).bit_length()
+_INSTRUCTIONS = 0
+_CONSTANTS = 1
+
+
+def warp_lookup(params: SmParams) -> data.StructLayout:
+    """SELECT to LOOK UP: the group of a warp that is looked up, if ``valid``."""
+    return data.StructLayout({"valid": 1, "warp": params.warp_bits, "place": Place})
 
 
 class FetchUnit(Component):
-    """Brings the instructions of all warps from memory, group by group.
+    """Brings the instructions of all warps from memory, group by group. ::
 
-    Program and constants are cached; both are taken for constant until ``invalidate``.
+        redirect --------+
+                         v
+        room --------> SELECT --> LOOK UP --+--> resolver --> group
+                         ^           |      |       ^ |
+                         |           v      v       | v
+                         |          pcs   MISS     constants
+                         |           |      |        |
+                         +-----------+      v        v
+                         +----------- waiting  <-- loader <--> memory
+
+    =======  ======================================================================
+    stage    what is known at its end
+    =======  ======================================================================
+    SELECT   the warp, its pc: the warp that is redirected, or the round robin's. The
+             instruction cache is read
+    LOOK UP  hit: the group goes to the resolver, and the warp's pc is the next group.
+             Miss: the pc stays
+    MISS     if the loader is free, the line is requested, and the warp waits. If
+             another instruction line is under way, the warp waits without a request.
+             Else it is selected again
+    =======  ======================================================================
+
+    Program and constants are cached; both are assumed not to change until ``invalidate``.
+
+    Hit: the group leaves LOOK UP when the resolver takes it. Until then LOOK UP stalls.
+
+    Miss: leaves LOOK UP whether the resolver is ready or not. Warps that wait are selected again
+    when a line has come; only when all of them have been, another line is requested, since that
+    might evict theirs.
+
+    Redirect: is selected in its cycle, before others, and the warp waits for no line any more. If
+    LOOK UP stalls, only the pc is written: then a warp that waits for a line waits on until one
+    comes. The warp's lookup and its groups in the resolver are squashed.
+
+    Invalidate: hits count for nothing until both caches are empty, which is a line a cycle once no
+    line is outstanding.
 
     Members
     -------
     grid : In(GridConfiguration)
         ``program`` is the address of a line.
     redirect : In(Event of redirect)
-        The warp goes on there. Groups that come in this cycle or later are from there.
+        The warp continues there. Groups that come in this cycle or later are from there.
     room : In(1 bit a warp)
-        The warp has begun, and there is a place for one more group of it beyond those that were claimed.
+        The warp runs, and issue has a place for one more group of it beyond those claimed.
     claimed : Out(Event of a warp)
         A group of the warp will come, unless the warp is redirected.
     group : Out(Event of fetched_group)
     indexed, value : In(stream of indexed_request), Out(stream of indexed_response)
-        Another reader of the constant cache, with a word at a time.
+        Another reader of the constant cache, a word at a time.
     invalidate : In(1)
-        Both caches become empty: what is looked up after that comes from memory. Groups that were claimed before it
-        come as they were.
+        Both caches become empty: later lookups read memory. Groups that were claimed before come
+        as they were.
     busy : Out(1)
-        They are about to, and no group is claimed.
+        The caches are about to become empty, and no group is claimed.
     memory : Out(MemoryPort(TAG_BITS))
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        super().__init__({
-            "grid": In(GridConfiguration), "redirect": In(Event(redirect(params))),
-            "room": In(params.warps), "claimed": Out(Event(params.warp_bits)),
-            "group": Out(Event(fetched_group(params))),
-            "indexed": In(stream.Signature(indexed_request())), "value": Out(stream.Signature(indexed_response())),
-            "invalidate": In(1), "busy": Out(1), "memory": Out(MemoryPort(TAG_BITS))})
+        self._instructions = InstructionCache(params)
+        self._resolver = ConstantResolver(params)
+        self._loader = LineLoader()
+        self._chooser = RoundRobin(params.warps)
+        super().__init__(unit_ports(params))
+        # What SELECT selects, and the register of LOOK UP, which takes it if it ``advances``.
+        self._selected: Any = Signal(warp_lookup(params))
+        self._lookup: Any = Signal(warp_lookup(params))
+        self._advances = Signal()
+        # Whether the lookup counts: it is there, and its warp is not redirected. Whether it hits.
+        self._is_looked_up = Signal()
+        self._hits = Signal()
+        # A redirect has no place in LOOK UP: its pc is written, by the lookup's port.
+        self._writes_redirect = Signal()
+        # The register of MISS; the warp there still needs its line.
+        self._is_missed = Signal()
+        self._missed_warp = Signal(params.warp_bits)
+        self._must_wait = Signal()
+        # Warps that wait for a line; those that the last line has woken, and that have not looked
+        # up their group since; all that wait are woken.
+        self._waiting = Signal(params.warps)
+        self._woken = Signal(params.warps)
+        self._wakes = Signal()
 
     def elaborate(self, platform: object) -> Module:
-        params = self._params
         m = Module()
-        m.submodules.chooser = chooser = RoundRobin(params.warps)
-        m.submodules.pcs = pcs = Words(Place, params.warps)
-        m.submodules.instructions = instructions = InstructionCache(params)
-        m.submodules.resolver = resolver = ConstantResolver(params)
-        m.submodules.loader = loader = LineLoader()
-        self._connect(m, instructions, resolver, loader)
-
-        # Choose a warp, unless one has just been redirected.
-        pc_in, pc_out = pcs.write_port(), pcs.read_port(domain="comb")
-        looking, looked = Signal(), Signal(data.StructLayout({"warp": params.warp_bits, "place": Place}))
-        waiting, retrying = Signal(params.warps), Signal(params.warps)
-        moves, begins, target = Signal(), Signal(), Signal.like(looked)
-        able, redirected = self.room & ~waiting, self.redirect.payload
-        m.d.comb += [
-            chooser.requests.eq(able & ~one_hot(looked.warp, params.warps, looking)), pc_out.addr.eq(chooser.chosen),
-            begins.eq(self.redirect.valid | chooser.valid & able.bit_select(chooser.chosen, 1) & ~self.busy
-                      & ~(looking & (looked.warp == chooser.chosen)))]
-        with m.If(self.redirect.valid):
-            m.d.comb += [target.warp.eq(redirected.warp), target.place.eq(_place(redirected.pc))]
-        with m.Else():
-            m.d.comb += [target.warp.eq(chooser.chosen), target.place.eq(pc_out.data)]
-        with m.If(moves):
-            m.d.sync += [looking.eq(begins), looked.eq(target)]
-        m.d.comb += [instructions.enable.eq(moves), instructions.group.eq(target.place.group)]
-
-        # Hit: the group goes on, the warp's next one is the one behind it. Miss: it waits for the line. Who does not
-        # move does not ask whether it was a hit: that is known late.
-        stale = looking & self.redirect.valid & (redirected.warp == looked.warp)
-        counts = looking & ~stale
-        hit = instructions.hit & ~self.busy
-        out, claimed = resolver.fetched, self.claimed
-        m.d.comb += [
-            moves.eq(~counts | out.ready), out.valid.eq(counts & hit), out.payload.warp.eq(looked.warp),
-            out.payload.place.eq(looked.place), out.payload.group.eq(instructions.stored),
-            claimed.valid.eq(out.valid & out.ready), claimed.payload.eq(looked.warp), pc_in.en.eq(1)]
-        with m.If(~moves & self.redirect.valid):
-            m.d.comb += [pc_in.addr.eq(redirected.warp), pc_in.data.eq(_place(redirected.pc))]
-        with m.Else():
-            m.d.comb += [pc_in.en.eq(counts), pc_in.addr.eq(looked.warp), pc_in.data.eq(looked.place)]
-            with m.If(hit & moves):
-                m.d.comb += [pc_in.data.group.eq(looked.place.group + 1), pc_in.data.first.eq(0)]
-
-        # What was no hit leaves, too, unless it would need the port of a redirect.
-        ready_again = instructions.filled | self.busy
-        leaves, gone, gone_warp = moves | ~self.redirect.valid, Signal(), Signal.like(looked.warp)
-        m.d.sync += [gone.eq(counts & ~hit & leaves & ~ready_again), gone_warp.eq(looked.warp)]
-        with m.If(~moves & leaves & ~hit):
-            m.d.sync += looking.eq(0)
-
-        # A warp that waited looks again before the next line is asked for, which might take the place of its own.
-        missed = gone & ~ready_again & ~(self.redirect.valid & (redirected.warp == gone_warp))
-        m.d.comb += instructions.wanted.eq(missed & ~retrying.any())
-        waits = missed & (instructions.wanted & loader.free[0] | loader.under_way[0])
-        begun = one_hot(target.warp, params.warps, begins & moves)
-        m.d.sync += [
-            waiting.eq(Mux(ready_again, 0, waiting & ~begun | one_hot(gone_warp, params.warps, waits))),
-            retrying.eq(Mux(instructions.filled, waiting, retrying) & ~begun & self.room)]
+        m.submodules.chooser = self._chooser
+        m.submodules.pcs = pcs = Words(Place, self._params.warps)
+        m.submodules.instructions = self._instructions
+        m.submodules.resolver = self._resolver
+        m.submodules.loader = self._loader
+        self._select(m, pcs)
+        self._look_up(m)
+        self._write_pc(m, pcs)
+        self._miss(m)
+        self._wait(m)
+        self._connect_caches(m)
+        self._connect_ports(m)
+        self._empty_caches(m)
         return m
 
-    def _connect(self, m: Module, instructions: InstructionCache, resolver: ConstantResolver,
-                 loader: LineLoader) -> None:
-        """What does not depend on warps; and how the caches are emptied, a line a cycle."""
-        connect(m, flipped(self.memory), loader.memory)
+    def _is_redirected(self, warp: Value) -> Any:
+        """Whether the warp is redirected in this cycle."""
+        return self.redirect.valid & (self.redirect.payload.warp == warp)
+
+    def _select(self, m: Module, pcs: Words) -> None:
+        """SELECT: the warp that is redirected, or the round robin's choice. That
+        is a cycle old: the warp may have no room any more, or be in LOOK UP now."""
+        chooser = self._chooser
+        lookup = self._lookup
+        selected = self._selected
+        chosen = chooser.chosen
+        can_fetch = self.room & ~self._waiting
+        can_fetch_chosen = can_fetch.bit_select(chosen, 1)
+        is_in_lookup = lookup.valid & (lookup.warp == chosen)
+        looked_up = one_hot(lookup.warp, self._params.warps, lookup.valid)
+        m.d.comb += chooser.requests.eq(can_fetch & ~looked_up)
+        with m.If(self.redirect.valid):
+            m.d.comb += selected.valid.eq(1)
+            m.d.comb += selected.warp.eq(self.redirect.payload.warp)
+            m.d.comb += selected.place.eq(_place_of(self.redirect.payload.pc))
+        with m.Else():
+            m.d.comb += selected.valid.eq(
+                chooser.valid & can_fetch_chosen & ~is_in_lookup & ~self.busy)
+            m.d.comb += selected.warp.eq(chosen)
+            m.d.comb += selected.place.eq(pcs.read(m, chosen))
+        m.d.comb += self._instructions.enable.eq(self._advances)
+        m.d.comb += self._instructions.group.eq(selected.place.group)
+
+    def _look_up(self, m: Module) -> None:
+        """LOOK UP: a hit goes to the resolver. ``_advances`` does not depend on ``_hits``, which is
+        known late; so a miss that does not advance makes room in a way of its own, unless a
+        redirect that comes now needs the port to the pcs, to write the redirect's pc."""
+        lookup = self._lookup
+        fetched = self._resolver.fetched
+        m.d.comb += self._is_looked_up.eq(lookup.valid & ~self._is_redirected(lookup.warp))
+        m.d.comb += self._hits.eq(self._instructions.hit & ~self.busy)
+        m.d.comb += self._advances.eq(~self._is_looked_up | fetched.ready)
+        m.d.comb += self._writes_redirect.eq(self.redirect.valid & ~self._advances)
+        with m.If(self._advances):
+            m.d.sync += lookup.eq(self._selected)
+        with m.Elif(~self._hits & ~self._writes_redirect):
+            m.d.sync += lookup.valid.eq(0)
+
+        m.d.comb += fetched.valid.eq(self._is_looked_up & self._hits)
+        m.d.comb += fetched.payload.warp.eq(lookup.warp)
+        m.d.comb += fetched.payload.place.eq(lookup.place)
+        m.d.comb += fetched.payload.group.eq(self._instructions.stored)
+        m.d.comb += self.claimed.valid.eq(fetched.valid & fetched.ready)
+        m.d.comb += self.claimed.payload.eq(lookup.warp)
+        m.d.sync += Assert(
+            ~lookup.valid | ~self._waiting.bit_select(lookup.warp, 1),
+            "a warp is looked up that waits for its line")
+
+    def _write_pc(self, m: Module, pcs: Words) -> None:
+        """The pc with which a warp is selected next: that of a redirect; behind a hit that of the
+        next group; else that of the lookup."""
+        lookup = self._lookup
+        warp = Signal(self._params.warp_bits)
+        place: Any = Signal(Place)
+        with m.If(self._writes_redirect):
+            m.d.comb += warp.eq(self.redirect.payload.warp)
+            m.d.comb += place.eq(_place_of(self.redirect.payload.pc))
+        with m.Elif(self._hits & self._advances):
+            m.d.comb += warp.eq(lookup.warp)
+            m.d.comb += place.group.eq(lookup.place.group + 1)
+        with m.Else():
+            m.d.comb += warp.eq(lookup.warp)
+            m.d.comb += place.eq(lookup.place)
+        pcs.write(m, self._writes_redirect | self._is_looked_up, warp, place)
+
+    def _miss(self, m: Module) -> None:
+        """MISS: requests the line, unless warps that were woken have still to look up theirs. If a
+        line comes in the cycle of the miss or in this one, the warp looks up its group again."""
+        instructions = self._instructions
+        warp = self._missed_warp
+        m.d.comb += self._wakes.eq(instructions.filled | self.busy)
+        m.d.sync += self._is_missed.eq(
+            self._is_looked_up & ~self._hits & ~self._writes_redirect & ~self._wakes)
+        m.d.sync += warp.eq(self._lookup.warp)
+
+        m.d.comb += self._must_wait.eq(
+            self._is_missed & ~self._wakes & ~self._is_redirected(warp))
+        m.d.comb += instructions.wanted.eq(self._must_wait & ~self._woken.any())
+
+    def _wait(self, m: Module) -> None:
+        """Warps that wait for a line, and those that were woken. A missed warp waits if its line is
+        requested now, or if another line is under way. A warp waits no more when it is selected (by
+        a redirect), or when a line has come."""
+        instructions = self._instructions
+        loader = self._loader
+        warps = self._params.warps
+        selected = self._selected
+        started = one_hot(selected.warp, warps, selected.valid & self._advances)
+        is_requested = instructions.wanted & loader.free[_INSTRUCTIONS]
+        waits = self._must_wait & (is_requested | loader.under_way[_INSTRUCTIONS])
+        missed = one_hot(self._missed_warp, warps, waits)
+        with m.If(self._wakes):
+            m.d.sync += self._waiting.eq(0)
+        with m.Else():
+            m.d.sync += self._waiting.eq((self._waiting & ~started) | missed)
+        with m.If(instructions.filled):
+            m.d.sync += self._woken.eq(self._waiting & ~started & self.room)
+        with m.Else():
+            m.d.sync += self._woken.eq(self._woken & ~started & self.room)
+
+    def _connect_caches(self, m: Module) -> None:
+        """Both caches and the loader."""
+        instructions = self._instructions
+        resolver = self._resolver
+        loader = self._loader
+        m.d.comb += instructions.program.eq(self.grid.program[_LINE_AT:])
+        m.d.comb += instructions.registers.eq(self.grid.registers)
+        m.d.comb += instructions.part.eq(loader.part)
+        m.d.comb += instructions.free.eq(loader.free[_INSTRUCTIONS])
+        m.d.comb += resolver.banks.eq(self.grid.banks)
+        m.d.comb += resolver.part.eq(loader.part)
+        m.d.comb += resolver.free.eq(loader.free[_CONSTANTS] & ~self.busy)
+        m.d.comb += loader.miss[_INSTRUCTIONS].eq(instructions.miss)
+        m.d.comb += loader.miss[_CONSTANTS].line.eq(resolver.miss.line)
+        m.d.comb += loader.miss[_CONSTANTS].valid.eq(resolver.miss.valid & ~self.busy)
+        m.d.comb += loader.settled.eq(Cat(instructions.filled, resolver.filled))
+
+    def _connect_ports(self, m: Module) -> None:
+        """Ports that lead to a part as they are."""
+        resolver = self._resolver
+        connect(m, flipped(self.memory), self._loader.memory)
         connect(m, flipped(self.indexed), resolver.indexed)
         connect(m, flipped(self.value), resolver.value)
         connect(m, flipped(self.redirect), resolver.redirect)
         connect(m, flipped(self.group), resolver.group)
+
+    def _empty_caches(self, m: Module) -> None:
+        """``invalidate``: both caches are cleared, a line a cycle."""
+        instructions = self._instructions
+        resolver = self._resolver
         line = Signal(range(max(instructions.lines, resolver.lines)))
-        clearing = self.busy & ~loader.under_way.any()
+        clears = Signal()
+        m.d.comb += clears.eq(self.busy & ~self._loader.under_way.any())
         with m.If(self.invalidate):
-            m.d.sync += [self.busy.eq(1), line.eq(0)]
-        with m.Elif(clearing):
+            m.d.sync += self.busy.eq(1)
+            m.d.sync += line.eq(0)
+        with m.Elif(clears):
             m.d.sync += line.eq(line + 1)
-            with m.If(line == (1 << len(line)) - 1):
+            with m.If(line.all()):
                 m.d.sync += self.busy.eq(0)
-        m.d.comb += [
-            instructions.program.eq(self.grid.program[-len(instructions.program):]),
-            instructions.registers.eq(self.grid.registers), instructions.part.eq(loader.part),
-            instructions.free.eq(loader.free[0]), resolver.free.eq(loader.free[1] & ~self.busy),
-            resolver.banks.eq(self.grid.banks), resolver.part.eq(loader.part),
-            loader.miss[0].eq(instructions.miss),
-            loader.miss[1].line.eq(resolver.miss.line), loader.miss[1].valid.eq(resolver.miss.valid & ~self.busy),
-            loader.settled.eq(Cat(instructions.filled, resolver.filled)),
-            instructions.clearing.eq(clearing), instructions.cleared.eq(line),
-            resolver.clearing.eq(clearing), resolver.cleared.eq(line)]
+        m.d.comb += instructions.clearing.eq(clears)
+        m.d.comb += instructions.cleared.eq(line)
+        m.d.comb += resolver.clearing.eq(clears)
+        m.d.comb += resolver.cleared.eq(line)
 
 
-def _place(pc: Signal) -> Any:
+def _place_of(pc: Signal) -> Any:
     """The group of a pc, and the instruction in it: a group's own pc means the first one."""
     word = pc[_WORD_AT:_GROUP_AT]
-    return data.View(Place, Cat(pc[_GROUP_AT:], Mux(word == 0, 0, word - 1)[:len(word)]))
+    first = Mux(word == 0, 0, word - 1)[:len(word)]
+    return data.View(Place, Cat(pc[_GROUP_AT:], first))

@@ -1,266 +1,357 @@
-"""The second stage: where an instruction goes, what it does to the warp, and what it wants of the stack."""
+"""Decide: the second stage. What an instruction requests of the stack, and what it does to the
+warp."""
 
 from typing import Any
 
-from amaranth.hdl import Array, Assert, Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Array, Assert, Cat, Const, Module, Shape, Signal, Value
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
-from rtl.component import Component, pass_on
+from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import (
-    TRAP_FRAME,
-    FlowInstruction,
+    ENTER_IF_ROOM,
+    FRAME_MASK_CODES,
+    FRAME_PC_CODES,
+    Event,
     FlowOperation,
-    StackConfiguration,
     StackOperation,
     StackPort,
     ThreadCode,
-    ThreadCodes,
-    flow_request,
 )
-from rtl.params import WARP_THREADS, SmParams
+from rtl.params import SmParams
 
-__all__ = ["FlowDecision", "TargetResolver", "decide_stage", "outcome_stage"]
+from .stages import decided_outcome, gathered_instruction, living_threads
 
-_PC_BITS = 32
-_ENTERS = 0b11
-"""What the operand of a SET_MODE ends in that enters the trap handler if there is room."""
-_ENTRY = data.StructLayout({
-    "refused": 1, "error": WarpError, "under": HOLE_BITS, "holes": HOLE_BITS, "token": range(TOKENS_PER_LINE)})
-"""What the stack has told: it has ``refused``, to enter the trap handler for the ``error``; so many holes are ``under``
-the frame. So many ``holes`` are still to be pushed, then this ``token`` of the frame."""
+__all__ = ["DecideStage"]
 
+_LAST_FRAME_TOKEN = TOKENS_PER_LINE - 1
 
-def decide_stage(params: SmParams) -> data.StructLayout:
-    """From the gathering of threads and target.
-
-    ``group`` are the threads that execute the instruction, of an indexed branch those that share its target; ``rest``
-    the others that want to branch; ``left`` the active threads that do not execute it. There are ``some`` that want to,
-    of the ``others`` and of those that ``stay``. ``codes`` are the threads' codes before it; of a launch they mean
-    nothing. ``target`` and ``wrong`` are what a :class:`TargetResolver` says.
-    """
-    return data.StructLayout({
-        "request": flow_request(params), "group": WARP_THREADS, "rest": WARP_THREADS, "left": WARP_THREADS, "some": 1,
-        "others": 1, "stay": 1, "codes": ThreadCodes, "stack": StackConfiguration, "target": _PC_BITS,
-        "wrong": WarpError})
+_PROGRESS = data.StructLayout({
+    "is_refused": 1,
+    "error": WarpError,
+    "holes_below": HOLE_BITS,
+    "pending_holes": HOLE_BITS,
+    "frame_token": range(TOKENS_PER_LINE),
+})
+"""Of an instruction with several requests, after the first one: the stack has refused it; why a
+warp cannot enter the trap handler; holes under the trap frame, and how many of them are still to be
+pushed; the token of the frame that comes then."""
 
 
-def outcome_stage(params: SmParams) -> data.StructLayout:
-    """From the decision, what holds unless the stack says otherwise; it travels beside the stack's request.
+class DecideStage(Component):
+    """The second stage: one request to the stack for each instruction, and what the instruction
+    does to the warp unless the stack refuses.
 
-    ``moves``: the active threads become those of ``active``, unless the stack refuses. ``marks``: the threads' codes
-    become those that the stack was given. The warp goes on at ``target`` if it ``jumps``, at ``pc`` if it ``stays``, or
-    else at ``following``; ``near``: ``target`` is ``following``. It ``stays`` where the trap unit makes it do something
-    that may fail. ``mute``: another request of the same instruction tells everything.
-    ``loud``: an error is told whether it is reported or not; behind the wait, also one of the decision that is
-    reported.
-    """
-    return data.StructLayout({
-        "warp": params.warp_bits, "pc": 32, "following": 32, "target": 32, "jumps": 1, "near": 1, "stays": 1,
-        "active": WARP_THREADS, "moves": 1, "marks": 1, "quad": 1, "kept": 1, "mute": 1, "loud": 1, "error": WarpError})
+    An instruction that needs nothing of the stack requests a NONE operation, so that results leave
+    in the order of the stack's. Two instructions have several requests. The stack answers the first
+    one a cycle later; the others wait for that answer (``answer_is_due``). ::
 
+        indexed branch       PUSH the remaining threads --> PUSH the deferred threads
+        entering the trap    SET_MODE --> PUSH a hole, for each --> PUSH four frame tokens
 
-class TargetResolver(wiring.Component):
-    """The sum of up to three: the next instruction's pc, the operand, the offset; combinational.
-
-    What is added to the next instruction's pc is signed, wherever it comes from. What counts from the program's
-    base is not, but an offset beside an index register is.
+    An indexed branch has two requests if some active threads do not branch, and others branch to
+    another target. The first PUSH is refused unless there is room for both tokens; then nothing is
+    pushed. SET_MODE tells how many holes the topmost line has room for, and whether holes and frame
+    have room; if not, the mode stays as it was, and a single request that does nothing follows.
 
     Members
     -------
-    pc, instruction, operand, fault
-        Of a flow_request.
-    target : Out(32)
-    error : Out(WarpError)
-        ``fault``; PC_WRAP when the sum is no 32-bit pc; MISALIGNED_PC where no instruction starts, except for a
-        token's pc, which is looked at when it is popped.
-    """
-
-    pc: In(_PC_BITS)
-    instruction: In(FlowInstruction)
-    operand: In(_PC_BITS)
-    fault: In(WarpError)
-    target: Out(_PC_BITS)
-    error: Out(WarpError)
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        instruction = self.instruction
-        reads_operand = instruction.indexed | instruction.constant
-        pc, operand, offset = Signal(_PC_BITS), Signal(_PC_BITS + 1), Signal(_PC_BITS + 1)
-        total, step = Signal(_PC_BITS + 2), ceil_log2(INSTRUCTION_BYTES)
-        operand_sign = self.operand[-1] & instruction.relative
-        offset_sign = instruction.offset[-1] & (instruction.relative | instruction.indexed)
-        m.d.comb += [
-            pc.eq(Mux(instruction.relative, self.pc, 0)),
-            operand.eq(Mux(reads_operand, self.operand | operand_sign << _PC_BITS, 0)),
-            offset.eq(Mux(instruction.constant, 0, instruction.offset | offset_sign << _PC_BITS)),
-            # One sum, of which synthesis makes a tree that carries only once.
-            total.eq(pc + (instruction.relative << step) + operand.as_signed() + offset.as_signed()),
-            self.target.eq(total)]
-        with m.If(reads_operand & (self.fault != WarpError.NONE)):
-            m.d.comb += self.error.eq(self.fault)
-        with m.Elif(total[_PC_BITS:].any()):
-            m.d.comb += self.error.eq(WarpError.PC_WRAP)
-        with m.Elif(total[:step].any() & (instruction.operation != FlowOperation.PUSH)):
-            m.d.comb += self.error.eq(WarpError.MISALIGNED_PC)
-        return m
-
-
-class FlowDecision(Component):
-    """Every instruction asks the stack, if only for nothing, so that results keep the order of the stack's.
-
-    Two instructions ask several things, and go on by what the stack tells a cycle after the first. An indexed branch
-    that leaves threads at the next instruction and others at itself pushes two tokens: those that stay are below, those
-    that branch later on top. The stack takes the first only if there is room for both. Entering the trap handler takes
-    the mode, NONE tokens up to a full line, the tokens of the frame. The stack tells whether there is room for all of
-    them; if not, the mode stays as it was, and the one request behind that asks for nothing.
-
-    Members
-    -------
-    gathered : In(stream of decide_stage)
+    gathered : In(stream of gathered_instruction)
     stack : Out(StackPort)
-        Its results are the next stage's.
-    decided, outcome : Out(1), Out(outcome_stage)
-        The request that the stack takes in this cycle comes to this.
+        Its results are for the conclude stage.
+    decided : Out(Event(decided_outcome))
+        The outcome of the request that the stack takes in this cycle. Its ``warp``, ``pc`` and
+        ``next_pc`` are there as soon as the instruction is.
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "gathered": In(stream.Signature(decide_stage(params))), "stack": Out(StackPort(params)),
-            "decided": Out(1), "outcome": Out(outcome_stage(params))})
-        self._begun, self._last = Signal(), Signal()
-        """The first request of several was taken; this is the last one."""
-        self._entry: Any = Signal(_ENTRY)
+            "gathered": In(stream.Signature(gathered_instruction(params))),
+            "stack": Out(StackPort(params)),
+            "decided": Out(Event(decided_outcome(params))),
+        })
+        self.is_followup = Signal()
+        """The instruction's first request was taken, and it has others."""
+        self.is_last = Signal()
+        """The instruction has no request after this one."""
+        self.progress: Any = Signal(_PROGRESS)
+        """Of an instruction with several requests, from the answer to the first one on."""
+        self._answer_is_due = Signal(name="answer_is_due")
+        """The stack answers the first of several requests in this cycle."""
+        self._next_pc = Signal(32, name="next_pc")
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stage, stack, asks, taken, begun, last = (
-            self.gathered.payload, self.stack, self.stack.request, self.decided, self._begun, self._last)
-        asked, request, outcome, entry, telling = stage.request, asks.payload, self.outcome, self._entry, Signal()
-        enters, frames, token, bad = (self._does(FlowOperation.ENTER_TRAP), entry.holes == 0, entry.token,
-                                      stage.wrong != WarpError.NONE)
-        pair, following = Signal(), asked.pc + INSTRUCTION_BYTES
-        m.d.comb += [
-            stack.configuration.eq(stage.stack), pair.eq(stage.stay & stage.others),
-            asks.valid.eq(self.gathered.valid & ~telling), taken.eq(asks.valid & asks.ready),
-            last.eq(Mux(enters, begun & (entry.refused | (frames & (token == TOKENS_PER_LINE - 1))), begun | ~pair)),
-            self.gathered.ready.eq(~self.gathered.valid | taken & last)]
-
-        # One request after the other.
-        m.d.sync += telling.eq(taken & ~begun & ~last)
-        with m.If(taken):
-            m.d.sync += begun.eq(~last)
-        with m.If(telling):
-            m.d.sync += [
-                entry.under.eq(stack.holes), entry.holes.eq(stack.holes), token.eq(0),
-                entry.error.eq(Mux(bad, stage.wrong, stack.entry)),
-                entry.refused.eq(Mux(enters, bad | (stack.entry != WarpError.NONE), ~stack.pushed.valid))]
-        with m.Elif(taken & begun):
-            m.d.sync += [entry.holes.eq(entry.holes - ~frames), token.eq(token + frames)]
-
-        pass_on(m, asked, outcome, "warp", "pc")
-        m.d.comb += [
-            request.warp.eq(asked.warp), request.operation.eq(asked.instruction.asked),
-            request.kind.eq(asked.instruction.kind), request.pair.eq(pair & ~begun),
-            outcome.following.eq(following), outcome.target.eq(stage.target)]
-        with m.If(enters):
-            m.d.comb += [
-                request.operation.eq(Mux(begun, StackOperation.PUSH, StackOperation.SET_MODE)),
-                request.kind.eq(Mux(frames, Mux(token == 0, TokenKind.TRAP, TokenKind.MASKS), TokenKind.NONE))]
-        self._put(m, following, enters, frames)
-        self._ask(m)
-        self._mark(m)
+        stage = self.gathered.payload
+        m.d.comb += self._next_pc.eq(stage.request.pc + INSTRUCTION_BYTES)
+        m.d.comb += self.stack.configuration.eq(stage.configuration)
+        self._sequence(m)
+        self._keep_progress(m)
+        self._request(m)
+        self._select_token(m)
+        self._assign_codes(m)
+        self._decide(m)
+        self._promise(m)
         return m
 
-    def _put(self, m: Module, following: Any, enters: Any, frames: Any) -> None:
-        """The token: threads that branch later come back to the branch, others go on behind it, or at the target. The
-        lowest token of a trap frame has the warp's pc and active threads, and the holes under it; the others have the
-        threads of two codes each."""
-        stage, request, entry, begun = self.gathered.payload, self.stack.request.payload, self._entry, self._begun
-        branches, calls = self._does(FlowOperation.BRANCH), self._does(FlowOperation.CALL)
-        lowest, saves = (enters & begun & frames & each for each in (entry.token == 0, entry.token != 0))
-        later, frame = begun | ~stage.stay, enters & begun
-        own, behind, aside = branches & later | lowest, branches & ~later | calls, branches | frame
-        saved = (Cat(saves & (code.as_value() == word) for code in stage.codes) for word in (
-            Array(Const(code.value, 3) for code in (ThreadCode.NONE, *codes))[entry.token]
-            for codes in zip(*TRAP_FRAME, strict=True)))
-        saved_mask, saved_pc = saved
-        ends = Mux(enters & ~begun, _ENTERS, Mux(lowest, entry.under, 0))
-        m.d.comb += [
-            request.operand.eq(self._if(own, stage.request.pc) | self._if(behind, following)
-                               | self._if(~(own | behind | frame), stage.target) | saved_pc | ends),
-            request.mask.eq(self._if(~aside | lowest, stage.group) | self._if(branches & ~later, stage.left)
-                            | self._if(branches & later, stage.rest) | saved_mask)]
-        joint = self._does(FlowOperation.PUSH, FlowOperation.CALL, FlowOperation.PUSH_QUAD, FlowOperation.ENTER_TRAP)
-        m.d.sync += Assert(~(self.gathered.valid & joint & stage.stay), "a push that not all active threads execute")
-
-    def _ask(self, m: Module) -> None:
-        """What of the stack, and what holds unless it fails."""
-        stage, outcome, request, entry, begun = (
-            self.gathered.payload, self.outcome, self.stack.request.payload, self._entry, self._begun)
-        instruction, wrong, some, stay = stage.request.instruction, stage.wrong, stage.some, stage.stay
-        right = wrong == WarpError.NONE
-        takes, strays = some & ~(instruction.limited & self.stack.killed), instruction.uniform & stay
-        m.d.comb += [request.enable.eq(1), outcome.active.eq(stage.left), outcome.quad.eq(
-            self._does(FlowOperation.POP_QUAD)), outcome.stays.eq(self._does(
-                FlowOperation.ENTER_TRAP, FlowOperation.LEAVE_TRAP, FlowOperation.RESTORE))]
-        with m.Switch(instruction.operation):
-            with m.Case(FlowOperation.BRANCH):
-                goes = takes & right & ~strays
-                m.d.comb += [
-                    request.enable.eq(goes & Mux(begun, ~entry.refused, stay | stage.others)),
-                    outcome.mute.eq(begun), outcome.jumps.eq(goes), outcome.moves.eq(goes & ~begun),
-                    outcome.active.eq(stage.group)]
-                with m.If(takes):
-                    m.d.comb += outcome.error.eq(Mux(strays, WarpError.DIVERGENT, wrong))
-            with m.Case(FlowOperation.CALL, FlowOperation.PUSH):
-                m.d.comb += [
-                    request.enable.eq(right), outcome.jumps.eq(self._does(FlowOperation.CALL)),
-                    outcome.error.eq(wrong)]
-            with m.Case(FlowOperation.LEAVE):
-                m.d.comb += [
-                    request.enable.eq(~stay), outcome.moves.eq(some & stay),
-                    outcome.marks.eq(some & stay), outcome.kept.eq(some & instruction.keep_reference)]
-            with m.Case(FlowOperation.PUSH_QUAD):
-                m.d.comb += [outcome.moves.eq(1), outcome.active.eq(self._living)]
-            with m.Case(FlowOperation.WRITE_BACK):
-                m.d.comb += request.enable.eq(some)
-            with m.Case(FlowOperation.LAUNCH):
-                m.d.comb += [outcome.jumps.eq(1), outcome.moves.eq(1), outcome.marks.eq(1)]
-            with m.Case(FlowOperation.ENTER_TRAP):
-                enters = self._last & ~entry.refused
-                m.d.comb += [
-                    request.enable.eq(Mux(begun, ~entry.refused, right)), outcome.active.eq(self._living),
-                    outcome.jumps.eq(1), outcome.moves.eq(enters), outcome.marks.eq(enters),
-                    outcome.mute.eq(~self._last), outcome.loud.eq(1), outcome.error.eq(entry.error)]
-
-    def _mark(self, m: Module) -> None:
-        """Threads that leave have their code before the stack looks at them. For a QUAD token only who lives counts,
-        and so for the trap handler. What a frame brings back, and a new warp, depends on nobody."""
-        stage = self.gathered.payload
-        leaves = self._does(FlowOperation.LEAVE, FlowOperation.LAUNCH)
-        ends, restores = self._does(FlowOperation.TERMINATE), self._does(FlowOperation.RESTORE, FlowOperation.LAUNCH)
-        frees = self._does(FlowOperation.ENTER_TRAP, FlowOperation.POP_QUAD)
-        codes = self.stack.request.payload.codes
-        for code, old, lives, executes in zip(codes, stage.codes, self._living, stage.group, strict=True):
-            kept = Mux(restores | frees & lives, ThreadCode.NONE.value, old.as_value())
-            m.d.comb += code.eq(Mux(leaves & executes | ends, stage.request.instruction.code.as_value(), kept))
-
-    def _does(self, *operations: FlowOperation) -> Any:
-        """Whether it is one of these."""
-        operation = self.gathered.payload.request.instruction.operation
-        return operation.as_value().matches(*(each.value for each in operations))
-
-    def _if(self, condition: Any, word: Any) -> Any:
-        return word[:32] & condition.replicate(32)
+    # Which request it is.
 
     @property
-    def _living(self) -> Any:
-        """The threads that have neither exited nor been killed."""
-        dead = (ThreadCode.EXIT.value, ThreadCode.KILLED.value)
-        return Cat(~code.as_value().matches(*dead) for code in self.gathered.payload.codes)
+    def _operation(self) -> Any:
+        return self.gathered.payload.request.instruction.operation
+
+    @property
+    def _needs_two_pushes(self) -> Value:
+        """Of a branch: it pushes the threads that do not branch, and those that do so later."""
+        stage = self.gathered.payload
+        return stage.has_remaining & stage.has_deferred
+
+    def _sequence(self, m: Module) -> None:
+        """An instruction's requests, one after the other."""
+        request = self.stack.request
+        progress = self.progress
+        is_taken = self.decided.valid
+        frame_is_complete = (progress.pending_holes == 0) & (
+            progress.frame_token == _LAST_FRAME_TOKEN)
+        with m.If(self._operation == FlowOperation.ENTER_TRAP):
+            m.d.comb += self.is_last.eq(
+                self.is_followup & (progress.is_refused | frame_is_complete))
+        with m.Else():
+            m.d.comb += self.is_last.eq(self.is_followup | ~self._needs_two_pushes)
+        m.d.comb += request.valid.eq(self.gathered.valid & ~self._answer_is_due)
+        m.d.comb += is_taken.eq(request.valid & request.ready)
+        m.d.comb += self.gathered.ready.eq(~self.gathered.valid | (is_taken & self.is_last))
+        m.d.sync += self._answer_is_due.eq(is_taken & ~self.is_followup & ~self.is_last)
+        with m.If(is_taken):
+            m.d.sync += self.is_followup.eq(~self.is_last)
+
+    def _keep_progress(self, m: Module) -> None:
+        """The stack's answer to the first request; then holes and tokens are counted."""
+        stage = self.gathered.payload
+        stack = self.stack
+        progress = self.progress
+        has_bad_target = stage.target_error != WarpError.NONE
+        with m.If(self._answer_is_due):
+            m.d.sync += progress.holes_below.eq(stack.holes)
+            m.d.sync += progress.pending_holes.eq(stack.holes)
+            m.d.sync += progress.frame_token.eq(0)
+            with m.If(has_bad_target):
+                m.d.sync += progress.error.eq(stage.target_error)
+            with m.Else():
+                m.d.sync += progress.error.eq(stack.entry)
+            with m.If(self._operation == FlowOperation.ENTER_TRAP):
+                m.d.sync += progress.is_refused.eq(
+                    has_bad_target | (stack.entry != WarpError.NONE))
+            with m.Else():
+                m.d.sync += progress.is_refused.eq(~stack.pushed.valid)
+        with m.Elif(self.decided.valid & self.is_followup):
+            with m.If(progress.pending_holes != 0):
+                m.d.sync += progress.pending_holes.eq(progress.pending_holes - 1)
+            with m.Else():
+                m.d.sync += progress.frame_token.eq(progress.frame_token + 1)
+
+    # The request to the stack.
+
+    def _request(self, m: Module) -> None:
+        """The request's operation, and the kind of its token. ``enable`` is decided, see
+        :meth:`_decide`."""
+        stage = self.gathered.payload
+        instruction = stage.request.instruction
+        request = self.stack.request.payload
+        m.d.comb += request.warp.eq(stage.request.warp)
+        m.d.comb += request.pair.eq(self._needs_two_pushes & ~self.is_followup)
+        m.d.comb += request.operation.eq(instruction.asked)
+        m.d.comb += request.kind.eq(instruction.kind)
+        with m.If(instruction.operation == FlowOperation.ENTER_TRAP):
+            with m.If(self.is_followup):
+                m.d.comb += request.operation.eq(StackOperation.PUSH)
+            with m.Else():
+                m.d.comb += request.operation.eq(StackOperation.SET_MODE)
+            with m.If(self.progress.pending_holes != 0):
+                m.d.comb += request.kind.eq(TokenKind.NONE)
+            with m.Elif(self.progress.frame_token == 0):
+                m.d.comb += request.kind.eq(TokenKind.TRAP)
+            with m.Else():
+                m.d.comb += request.kind.eq(TokenKind.MASKS)
+
+    def _select_token(self, m: Module) -> None:
+        """The token's pc and mask. Threads that branch later come back to the branch; others go on
+        behind the instruction, or at its target. A SET_MODE has the mode in the lowest bits of its
+        operand, which are 0 in a pc: LEAVE_TRAP requests it with its own pc, so bit 0 says that it
+        leaves; ENTER_TRAP sets both bits, to enter if there is room."""
+        stage = self.gathered.payload
+        pc = stage.request.pc
+        request = self.stack.request.payload
+        with m.Switch(self._operation):
+            with m.Case(FlowOperation.BRANCH):
+                with m.If(self.is_followup | ~stage.has_remaining):
+                    m.d.comb += request.operand.eq(pc)
+                    m.d.comb += request.mask.eq(stage.deferred)
+                with m.Else():
+                    m.d.comb += request.operand.eq(self._next_pc)
+                    m.d.comb += request.mask.eq(stage.remaining)
+            with m.Case(FlowOperation.CALL):
+                m.d.comb += request.operand.eq(self._next_pc)
+                m.d.comb += request.mask.eq(stage.group)
+            with m.Case(FlowOperation.ENTER_TRAP):
+                with m.If(~self.is_followup):
+                    m.d.comb += request.operand.eq(stage.target | ENTER_IF_ROOM)
+                    m.d.comb += request.mask.eq(stage.group)
+                with m.Elif(self.progress.pending_holes == 0):
+                    self._select_frame_token(m)
+            with m.Default():
+                m.d.comb += request.operand.eq(stage.target)
+                m.d.comb += request.mask.eq(stage.group)
+
+    def _select_frame_token(self, m: Module) -> None:
+        """The lowest token of a trap frame, TRAP, has the warp's pc and active threads, and in the
+        lowest bits of the pc, which are 0, the holes under the frame. The others, MASKS, have the
+        threads of two codes each: one in the mask, one in place of the pc."""
+        stage = self.gathered.payload
+        progress = self.progress
+        request = self.stack.request.payload
+        with m.If(progress.frame_token == 0):
+            m.d.comb += request.operand.eq(stage.request.pc | progress.holes_below)
+            m.d.comb += request.mask.eq(stage.group)
+        with m.Else():
+            m.d.comb += request.operand.eq(self._threads_with_code(FRAME_PC_CODES))
+            m.d.comb += request.mask.eq(self._threads_with_code(FRAME_MASK_CODES))
+
+    def _threads_with_code(self, codes: tuple[ThreadCode, ...]) -> Value:
+        """The threads whose code is the one that this token of the frame holds, of one code a
+        token."""
+        width = Shape.cast(ThreadCode).width
+        of_token = Array(Const(code.value, width) for code in codes)
+        held = of_token[self.progress.frame_token]
+        return Cat(code.as_value() == held for code in self.gathered.payload.codes)
+
+    def _assign_codes(self, m: Module) -> None:
+        """The threads' codes as the stack looks at them: those that leave have theirs already. For
+        a QUAD token, and for the trap handler, only who lives counts; what a frame brings back, and
+        a new warp, depends on no thread's code."""
+        stage = self.gathered.payload
+        operation = self._operation
+        living = living_threads(stage.codes)
+        given_code = stage.request.instruction.code
+        for thread, code in enumerate(self.stack.request.payload.codes):
+            leaves = operation.gives_code & stage.group[thread]
+            with m.If(leaves | operation.ends_warp):
+                m.d.comb += code.eq(given_code)
+            with m.Elif(operation.clears_codes | (operation.clears_living_codes & living[thread])):
+                m.d.comb += code.eq(ThreadCode.NONE)
+            with m.Else():
+                m.d.comb += code.eq(stage.codes[thread])
+
+    # The outcome.
+
+    def _decide(self, m: Module) -> None:
+        """Whether the request is enabled, and what holds unless the stack refuses it."""
+        stage = self.gathered.payload
+        operation = self._operation
+        request = self.stack.request.payload
+        outcome = self.decided.payload
+        m.d.comb += outcome.warp.eq(stage.request.warp)
+        m.d.comb += outcome.pc.eq(stage.request.pc)
+        m.d.comb += outcome.next_pc.eq(self._next_pc)
+        m.d.comb += outcome.target.eq(stage.target)
+        m.d.comb += outcome.active.eq(stage.remaining)
+        m.d.comb += outcome.is_pop_quad.eq(operation == FlowOperation.POP_QUAD)
+        m.d.comb += outcome.retries.eq(operation.retries_on_error)
+        m.d.comb += request.enable.eq(1)
+        with m.Switch(operation):
+            with m.Case(FlowOperation.BRANCH):
+                self._decide_branch(m)
+            with m.Case(FlowOperation.CALL, FlowOperation.PUSH):
+                m.d.comb += request.enable.eq(stage.target_error == WarpError.NONE)
+                m.d.comb += outcome.jumps.eq(operation == FlowOperation.CALL)
+                m.d.comb += outcome.error.eq(stage.target_error)
+            with m.Case(FlowOperation.LEAVE):
+                self._decide_leave(m)
+            with m.Case(FlowOperation.PUSH_QUAD):
+                m.d.comb += outcome.sets_active.eq(1)
+                m.d.comb += outcome.active.eq(living_threads(stage.codes))
+            with m.Case(FlowOperation.WRITE_BACK):
+                m.d.comb += request.enable.eq(stage.is_executed)
+            with m.Case(FlowOperation.LAUNCH):
+                m.d.comb += outcome.jumps.eq(1)
+                m.d.comb += outcome.sets_active.eq(1)
+                m.d.comb += outcome.sets_codes.eq(1)
+            with m.Case(FlowOperation.ENTER_TRAP):
+                self._decide_entry(m)
+
+    def _decide_branch(self, m: Module) -> None:
+        """The group goes to the target, if no error keeps it. The first request does all; the
+        second one pushes the deferred threads, if the first was not refused."""
+        stage = self.gathered.payload
+        instruction = stage.request.instruction
+        request = self.stack.request.payload
+        outcome = self.decided.payload
+        is_killed = instruction.limited & self.stack.killed
+        diverges = instruction.uniform & stage.has_remaining
+        is_taken = Signal()
+        succeeds = Signal()
+        m.d.comb += is_taken.eq(stage.is_executed & ~is_killed)
+        m.d.comb += succeeds.eq(is_taken & ~diverges & (stage.target_error == WarpError.NONE))
+        m.d.comb += outcome.jumps.eq(succeeds)
+        m.d.comb += outcome.sets_active.eq(succeeds & ~self.is_followup)
+        m.d.comb += outcome.active.eq(stage.group)
+        m.d.comb += outcome.has_no_result.eq(self.is_followup)
+        with m.If(self.is_followup):
+            m.d.comb += request.enable.eq(succeeds & ~self.progress.is_refused)
+        with m.Else():
+            m.d.comb += request.enable.eq(succeeds & (stage.has_remaining | stage.has_deferred))
+        with m.If(is_taken & diverges):
+            m.d.comb += outcome.error.eq(WarpError.DIVERGENT)
+        with m.Elif(is_taken):
+            m.d.comb += outcome.error.eq(stage.target_error)
+
+    def _decide_leave(self, m: Module) -> None:
+        """If active threads remain, they go on behind the instruction. If none does, the stack
+        unwinds, and its result says which threads go on."""
+        stage = self.gathered.payload
+        outcome = self.decided.payload
+        some_remain = stage.is_executed & stage.has_remaining
+        m.d.comb += self.stack.request.payload.enable.eq(~stage.has_remaining)
+        m.d.comb += outcome.sets_active.eq(some_remain)
+        m.d.comb += outcome.sets_codes.eq(some_remain)
+        m.d.comb += outcome.keeps_reference.eq(
+            stage.is_executed & stage.request.instruction.keep_reference)
+
+    def _decide_entry(self, m: Module) -> None:
+        """Entering the trap handler: the last request has the result."""
+        stage = self.gathered.payload
+        outcome = self.decided.payload
+        progress = self.progress
+        enters = self.is_last & ~progress.is_refused
+        with m.If(self.is_followup):
+            m.d.comb += self.stack.request.payload.enable.eq(~progress.is_refused)
+        with m.Else():
+            m.d.comb += self.stack.request.payload.enable.eq(
+                stage.target_error == WarpError.NONE)
+        m.d.comb += outcome.active.eq(living_threads(stage.codes))
+        m.d.comb += outcome.jumps.eq(1)
+        m.d.comb += outcome.sets_active.eq(enters)
+        m.d.comb += outcome.sets_codes.eq(enters)
+        m.d.comb += outcome.has_no_result.eq(~self.is_last)
+        m.d.comb += outcome.reports_error.eq(1)
+        m.d.comb += outcome.error.eq(progress.error)
+
+    def _promise(self, m: Module) -> None:
+        """What the stages and the stack promise each other."""
+        stage = self.gathered.payload
+        is_entry = self._operation == FlowOperation.ENTER_TRAP
+        progress = self.progress
+        m.d.sync += Assert(
+            ~(self.gathered.valid & self._operation.concerns_all & stage.has_remaining),
+            "a push that not all active threads execute")
+        m.d.sync += Assert(
+            ~self.is_followup | self.gathered.valid, "an instruction with several requests is lost")
+        m.d.sync += Assert(
+            ~self.is_followup | is_entry | (self._operation == FlowOperation.BRANCH),
+            "an instruction that has one request has another one")
+        m.d.sync += Assert(
+            (progress.pending_holes == 0) | (progress.frame_token == 0),
+            "a hole is pushed in the midst of a frame")

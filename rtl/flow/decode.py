@@ -1,4 +1,4 @@
-"""Flow instructions on their way to the flow unit: they are decoded, and wait."""
+"""Flow instructions on their way to the flow unit: decoded, then queued."""
 
 from collections import Counter
 from typing import Any
@@ -7,10 +7,10 @@ from amaranth.hdl import Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component, pass_on
+from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import WORD_BITS, Constant, Form, Pipe, Target
+from rtl.isa.syntax import WORD_BITS, Constant, Field, Form, Pipe, Target
 from rtl.isa.table import FORMS
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import (
@@ -34,37 +34,84 @@ FLOW_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.pipe is Pipe
 """The instructions of the flow unit."""
 
 
-def _does(operation: FlowOperation, asked: StackOperation = StackOperation.PUSH, **others: Any) -> dict[str, Any]:
-    return {"operation": operation, "asked": asked, **others}
+def _entry(
+        operation: FlowOperation, requested: StackOperation = StackOperation.PUSH,
+        **others: Any) -> dict[str, Any]:
+    """The fields of a FlowInstruction that an instruction's name decides."""
+    return {"operation": operation, "asked": requested, **others}
 
 
-_DECODED = {
-    **{name: _does(FlowOperation.BRANCH, kind=TokenKind.DIVERGE, relative=relative)
-       for name, relative in {"BRA": 1, "BRX": 1, "JMP": 0, "JMX": 0}.items()},
-    **{name: _does(FlowOperation.CALL, kind=TokenKind.RETURN, relative=relative)
-       for name, relative in {"CAL": 1, "JCAL": 0}.items()},
-    **{name: _does(FlowOperation.PUSH, kind=kind, relative=1) for name, kind in {
-        "SSY": TokenKind.SYNC, "PBK": TokenKind.BREAK, "PCNT": TokenKind.CONTINUE, "PRET": TokenKind.RETURN,
-        "PEXIT": TokenKind.EXIT, "PLONGJMP": TokenKind.LONGJMP}.items()},
-    **{name: _does(FlowOperation.LEAVE, StackOperation.UNWIND, code=code) for name, code in {
-        "SYNC": ThreadCode.NONE, "BRK": ThreadCode.BREAK, "CONT": ThreadCode.CONTINUE, "RET": ThreadCode.RETURN,
-        "EXIT": ThreadCode.EXIT, "LONGJMP": ThreadCode.LONGJMP, "KIL": ThreadCode.KILLED}.items()},
-    "SAM": _does(FlowOperation.PUSH_QUAD, kind=TokenKind.QUAD),
-    "RAM": _does(FlowOperation.POP_QUAD, StackOperation.POP_QUAD),
-    "GETCRSPTR": _does(FlowOperation.GET_POINTER, StackOperation.GET_POINTER),
-    "SETCRSPTR": _does(FlowOperation.SET_POINTER, StackOperation.SET_POINTER, constant=1),
-    "GETLMEMBASE": _does(FlowOperation.GET_BASE, StackOperation.GET_BASE),
-    "SETLMEMBASE": _does(FlowOperation.SET_BASE, StackOperation.SET_BASE, constant=1),
-    "CCTLL": _does(FlowOperation.WRITE_BACK, StackOperation.WRITE_BACK)}
-"""What each instruction is decoded as, apart from its fields."""
-_OFFSETS = Counter(form.fields[target.field] for form in FLOW_FORMS
-                   if isinstance(target := form.operands.get("target"), Target))
-"""Where offsets are, and how often."""
-_COUNTED = {FlowOperation.CALL: StackOperation.CALL, FlowOperation.PUSH: StackOperation.PREPARE_CALL}
-"""What those ask of the stack whose token counts as a call."""
-INJECTED = {FlowOperation.BRANCH: StackOperation.PUSH, FlowOperation.LEAVE_TRAP: StackOperation.SET_MODE,
-            FlowOperation.RESTORE: StackOperation.RESTORE, FlowOperation.TERMINATE: StackOperation.CLEAR}
-"""What a warp that is made to do something asks of the stack. ENTER_TRAP asks several things."""
+def _branch(*, relative: int) -> dict[str, Any]:
+    return _entry(FlowOperation.BRANCH, kind=TokenKind.DIVERGE, relative=relative)
+
+
+def _call(*, relative: int) -> dict[str, Any]:
+    return _entry(FlowOperation.CALL, kind=TokenKind.RETURN, relative=relative)
+
+
+def _push(kind: TokenKind) -> dict[str, Any]:
+    return _entry(FlowOperation.PUSH, kind=kind, relative=1)
+
+
+def _leave(code: ThreadCode) -> dict[str, Any]:
+    return _entry(FlowOperation.LEAVE, StackOperation.UNWIND, code=code)
+
+
+_DECODED: dict[str, dict[str, Any]] = {
+    "BRA": _branch(relative=1),
+    "BRX": _branch(relative=1),
+    "JMP": _branch(relative=0),
+    "JMX": _branch(relative=0),
+    "CAL": _call(relative=1),
+    "JCAL": _call(relative=0),
+    "SSY": _push(TokenKind.SYNC),
+    "PBK": _push(TokenKind.BREAK),
+    "PCNT": _push(TokenKind.CONTINUE),
+    "PRET": _push(TokenKind.RETURN),
+    "PEXIT": _push(TokenKind.EXIT),
+    "PLONGJMP": _push(TokenKind.LONGJMP),
+    "SYNC": _leave(ThreadCode.NONE),
+    "BRK": _leave(ThreadCode.BREAK),
+    "CONT": _leave(ThreadCode.CONTINUE),
+    "RET": _leave(ThreadCode.RETURN),
+    "EXIT": _leave(ThreadCode.EXIT),
+    "LONGJMP": _leave(ThreadCode.LONGJMP),
+    "KIL": _leave(ThreadCode.KILLED),
+    "SAM": _entry(FlowOperation.PUSH_QUAD, kind=TokenKind.QUAD),
+    "RAM": _entry(FlowOperation.POP_QUAD, StackOperation.POP_QUAD),
+    "GETCRSPTR": _entry(FlowOperation.GET_POINTER, StackOperation.GET_POINTER),
+    "SETCRSPTR": _entry(FlowOperation.SET_POINTER, StackOperation.SET_POINTER, constant=1),
+    "GETLMEMBASE": _entry(FlowOperation.GET_BASE, StackOperation.GET_BASE),
+    "SETLMEMBASE": _entry(FlowOperation.SET_BASE, StackOperation.SET_BASE, constant=1),
+    "CCTLL": _entry(FlowOperation.WRITE_BACK, StackOperation.WRITE_BACK),
+}
+"""What each instruction is decoded as, apart from the fields of its word."""
+_FLAGS = ("uniform", "limited", "keep_reference", "counted")
+"""Fields of a word that a FlowInstruction has by the same name."""
+_COUNTED = {
+    FlowOperation.CALL: StackOperation.CALL,
+    FlowOperation.PUSH: StackOperation.PREPARE_CALL,
+}
+"""What is requested of the stack where the token counts as a call."""
+INJECTED = {
+    FlowOperation.BRANCH: StackOperation.PUSH,
+    FlowOperation.LEAVE_TRAP: StackOperation.SET_MODE,
+    FlowOperation.RESTORE: StackOperation.RESTORE,
+    FlowOperation.TERMINATE: StackOperation.CLEAR,
+}
+"""What is requested of the stack for what the trap unit makes a warp do. ENTER_TRAP has several
+requests, see DecideStage."""
+
+
+def _offset_field(form: Form) -> Field | None:
+    """Where the offset of a form's target is."""
+    target = form.operands.get("target")
+    return form.fields[target.field] if isinstance(target, Target) else None
+
+
+_OFFSET_FIELDS = Counter(
+    field for form in FLOW_FORMS if (field := _offset_field(form)) is not None)
+"""Where offsets are, and in how many forms."""
 
 
 class FlowDecoder(wiring.Component):
@@ -73,8 +120,8 @@ class FlowDecoder(wiring.Component):
     Parameters
     ----------
     trusting
-        Words are flow instructions: a form is known by the bits that tell it from the others, and where none has an
-        offset, there may be any.
+        Words are flow instructions: a form is known by the bits that tell it from the others, and
+        where none has an offset, there may be any.
 
     Members
     -------
@@ -92,72 +139,116 @@ class FlowDecoder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        usual = _OFFSETS.most_common(1)[0][0] if self._trusting else None
-        if usual is not None:
-            m.d.comb += self.instruction.offset.eq(field_of(self.word, usual))
+        usual_offset = _OFFSET_FIELDS.most_common(1)[0][0] if self._trusting else None
+        if usual_offset is not None:
+            m.d.comb += self.instruction.offset.eq(field_of(self.word, usual_offset))
         with m.Switch(self.word):
             for form in FLOW_FORMS:
-                others = [other for other in FLOW_FORMS if other is not form]
-                with m.Case(*(telling_patterns([form], others) if self._trusting else [pattern_of(form)])):
-                    fields, target = dict(_DECODED[form.name]), form.operands.get("target")
-                    fields |= {name: field_of(self.word, form.fields[name]) for name in (
-                        "uniform", "limited", "keep_reference", "counted") if name in form.fields}
-                    if isinstance(target, Target) and form.fields[target.field] != usual:
-                        fields["offset"] = field_of(self.word, form.fields[target.field])
-                    if isinstance(target, Target | Constant):
-                        fields |= {"indexed": target.index is not None, "constant": isinstance(target, Constant)}
-                    if "counted" in fields:
-                        fields["asked"] = Mux(fields["counted"], _COUNTED[fields["operation"]], fields["asked"])
-                    m.d.comb += [self.instruction[name].eq(value) for name, value in fields.items()]
+                with m.Case(*self._patterns_of(form)):
+                    for name, value in self._fields_of(form, usual_offset).items():
+                        m.d.comb += self.instruction[name].eq(value)
         return m
+
+    def _patterns_of(self, form: Form) -> tuple[str, ...]:
+        """Patterns of the words of a form."""
+        if not self._trusting:
+            return (pattern_of(form),)
+        return telling_patterns([form], [other for other in FLOW_FORMS if other is not form])
+
+    def _fields_of(self, form: Form, known_offset: Field | None) -> dict[str, Any]:
+        """The fields of a form's instruction; without the offset where it is in ``known_offset``,
+        which is decoded for all forms."""
+        fields = dict(_DECODED[form.name])
+        fields |= {
+            name: field_of(self.word, form.fields[name]) for name in _FLAGS if name in form.fields}
+        target = form.operands.get("target")
+        offset = _offset_field(form)
+        if offset is not None and offset != known_offset:
+            fields["offset"] = field_of(self.word, offset)
+        if isinstance(target, Target | Constant):
+            fields["indexed"] = target.index is not None
+            fields["constant"] = isinstance(target, Constant)
+        if "counted" in fields:
+            counted_request = _COUNTED[fields["operation"]]
+            fields["asked"] = Mux(fields["counted"], counted_request, fields["asked"])
+        return fields
 
 
 class FlowQueue(Component):
-    """Takes what was dispatched to the flow unit, and hands it on decoded, in order, from the next cycle on.
+    """Takes what was dispatched to the flow unit, and hands it on decoded, in order, from the next
+    cycle on.
 
     Members
     -------
     dispatch : In(Event of dispatched)
-        A flow instruction, or a place for what the trap unit says.
+        A flow instruction, or a place for what the trap unit makes the warp do.
     trap : In(TrapMove)
-        What it says, in the cycle of a ``dispatch`` of kind ENTER or LEAVE.
+        What that is, in the cycle of a ``dispatch`` of kind ENTER or LEAVE.
     room : Out(1)
-        There is room for it whenever it comes, if it is selected now.
+        There is room for an instruction whenever it comes, if it is selected now.
     request : Out(stream of flow_request)
     """
 
+    trusting = False
+    """See FlowDecoder."""
+    places = 16
+    """Instructions that can wait."""
+
     def __init__(self, params: SmParams) -> None:
-        self._layout, self._serial = flow_request(params), params.serial
+        self._layout = flow_request(params)
         super().__init__({
-            "dispatch": In(Event(dispatched(params))), "trap": In(TrapMove), "room": Out(1),
-            "request": Out(stream.Signature(self._layout))})
+            "dispatch": In(Event(dispatched(params))),
+            "trap": In(TrapMove),
+            "room": Out(1),
+            "request": Out(stream.Signature(self._layout)),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.decoder = decoder = FlowDecoder(trusting=self._serial)
-        m.submodules.places = places = DispatchQueue(self._layout, places=1 if self._serial else 16)
-        arriving, decoded = self.dispatch.payload, places.arriving.payload
-        instruction = decoded.instruction
-        m.d.comb += [
-            decoder.word.eq(arriving.word), instruction.eq(decoder.instruction),
-            decoded.operand.eq(arriving.operands[0]), places.arriving.valid.eq(self.dispatch.valid),
-            self.room.eq(places.room)]
-        pass_on(m, arriving, decoded, "warp", "pc", "guard", "same", "fault")
+        m.submodules.places = places = DispatchQueue(self._layout, places=self.places)
+        arriving = self.dispatch.payload
+        decoded = places.arriving.payload
+        m.d.comb += places.arriving.valid.eq(self.dispatch.valid)
+        m.d.comb += self.room.eq(places.room)
         connect(m, places.head, flipped(self.request))
-
-        # What a warp is made to do concerns all its threads.
+        self._decode_instruction(m, decoded)
         with m.If(is_kind(arriving.kind, lambda rule: rule.injected)):
-            m.d.comb += [
-                instruction.eq(0), instruction.operation.eq(self.trap.operation),
-                instruction.code.eq(ThreadCode.EXIT), instruction.constant.eq(1)]
-            if not self._serial:    # a serial unit knows what has no operand, and no guard
-                m.d.comb += [
-                    decoded.operand.eq(arriving.pc), decoded.guard.eq(~0), decoded.fault.eq(WarpError.NONE)]
-            with m.Switch(self.trap.operation):
-                for operation, asked in INJECTED.items():
-                    with m.Case(operation):
-                        m.d.comb += instruction.asked.eq(asked)
-            # Where it enters, and what it comes back to.
-            with m.If(arriving.kind == InstructionKind.ENTER):
-                m.d.comb += [decoded.pc.eq(self.trap.pc), decoded.operand.eq(self.trap.target)]
+            self._decode_move(m, decoded)
         return m
+
+    def _decode_instruction(self, m: Module, decoded: Any) -> None:
+        """A flow instruction, with what it reads."""
+        m.submodules.decoder = decoder = FlowDecoder(trusting=self.trusting)
+        arriving = self.dispatch.payload
+        m.d.comb += decoder.word.eq(arriving.word)
+        m.d.comb += decoded.warp.eq(arriving.warp)
+        m.d.comb += decoded.pc.eq(arriving.pc)
+        m.d.comb += decoded.instruction.eq(decoder.instruction)
+        m.d.comb += decoded.guard.eq(arriving.guard)
+        m.d.comb += decoded.operand.eq(arriving.operands[0])
+        m.d.comb += decoded.same.eq(arriving.same)
+        m.d.comb += decoded.fault.eq(arriving.fault)
+
+    def _decode_move(self, m: Module, decoded: Any) -> None:
+        """What the trap unit makes the warp do, with all its threads. One that enters the trap goes
+        to the handler, and comes back to the trap unit's pc."""
+        arriving = self.dispatch.payload
+        instruction = decoded.instruction
+        m.d.comb += instruction.eq(0)
+        m.d.comb += instruction.operation.eq(self.trap.operation)
+        m.d.comb += instruction.code.eq(ThreadCode.EXIT)
+        m.d.comb += instruction.constant.eq(1)
+        with m.Switch(self.trap.operation):
+            for operation, requested in INJECTED.items():
+                with m.Case(operation):
+                    m.d.comb += instruction.asked.eq(requested)
+        self.inject(m, decoded)
+        with m.If(arriving.kind == InstructionKind.ENTER):
+            m.d.comb += decoded.pc.eq(self.trap.pc)
+            m.d.comb += decoded.operand.eq(self.trap.target)
+
+    def inject(self, m: Module, decoded: Any) -> None:
+        """What the trap unit makes the warp do has no operand but its pc, no guard and no fault."""
+        m.d.comb += decoded.operand.eq(self.dispatch.payload.pc)
+        m.d.comb += decoded.guard.eq(~0)
+        m.d.comb += decoded.fault.eq(WarpError.NONE)

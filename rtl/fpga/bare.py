@@ -1,8 +1,11 @@
-"""The machine as a board has it: nobody looks on."""
+"""The machine as a board has it: nobody observes it."""
 
 from amaranth.hdl import Module
+from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component, members_of
+from rtl.component import Component
+from rtl.layouts import HostBus, Policy
+from rtl.machines import units_of
 from rtl.params import SmParams
 from rtl.sm import Sm
 
@@ -23,10 +26,20 @@ class BareSm(Component):
 
     def __init__(self, params: SmParams) -> None:
         self.sm = Sm(params)
-        super().__init__(members_of(self.sm, *PORTS))
+        super().__init__({
+            "host": In(HostBus()),
+            "interrupt": Out(1),
+            "busy": Out(1),
+            "policy": In(Policy),
+            "memory": Out(units_of(params).memory_port(self.sm.tag_bits)),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.sm = sm = self.sm
-        self.join(m, sm, *PORTS)
+        connect(m, flipped(self.host), sm.host)
+        connect(m, flipped(self.memory), sm.memory)
+        m.d.comb += self.interrupt.eq(sm.interrupt)
+        m.d.comb += self.busy.eq(sm.busy)
+        m.d.comb += sm.policy.eq(self.policy)
         return m

@@ -30,14 +30,17 @@ __all__ = ["BOARDS", "SDRAM", "Board", "BoardTop", "board_top"]
 
 SDRAM = "sdram"
 """Memory that is a board's SDRAM chip, where others are bytes of block memory."""
-_CLOCK, _BAUD = 45_000_000, 3_000_000
+_CLOCK_HZ = 45_000_000
+_BAUD = 3_000_000
 _PIXEL_HZ = 25_000_000
 
 
 class Maker(Protocol):
-    """Makes what is between a board's clocks and its pads: see BoardMachine, whose arguments it takes."""
+    """Makes what is between a board's clocks and its pads: see BoardMachine, whose arguments it
+    takes."""
 
-    def __call__(self, params: SmParams, clock: int, baud: int, memory: Any, lamps: int, video: Any) -> Any:
+    def __call__(self, params: SmParams, clock: int, baud: int, memory: Any, lamps: int,
+                 video: Any) -> Any:
         """Makes it."""
         ...
 
@@ -51,13 +54,13 @@ class Board:
     platform : str
         The class of its platform, behind the name of its module in amaranth_boards.
     preset : str
-        The machine that it has, unless another one is asked for.
+        The machine that it has by default.
     clock, baud : int
         Hz of the machine; bits a second of the serial line.
     memory : int or SDRAM
-        Bytes of block memory, or its SDRAM chip, unless something else is asked for.
+        Bytes of block memory, or its SDRAM chip, by default.
     video : bool
-        Whether it shows the framebuffer, unless something else is asked for.
+        Whether it shows the framebuffer by default.
     lamps : int
         Lamps for warps.
     coloured : bool
@@ -66,7 +69,7 @@ class Board:
 
     platform: str
     preset: str
-    clock: int = _CLOCK
+    clock: int = _CLOCK_HZ
     baud: int = _BAUD
     memory: int | str = 1 << 16
     video: bool = False
@@ -80,9 +83,12 @@ class Board:
 
 
 BOARDS: Mapping[str, Board] = MappingProxyType({
-    "ulx3s-85f": Board("ulx3s.ULX3S_85F_Platform", "compact", clock=40_000_000, memory=SDRAM, video=True),
-    "ulx3s-25f": Board("ulx3s.ULX3S_25F_Platform", "least", clock=45_000_000, memory=SDRAM),
-    "ecpix5-85f": Board("ecpix5.ECPIX585Platform", "compact", lamps=4, coloured=True),
+    "ulx3s-85f": Board(
+        "ulx3s.ULX3S_85F_Platform", "compact", clock=40_000_000, memory=SDRAM, video=True),
+    "ulx3s-25f": Board(
+        "ulx3s.ULX3S_25F_Platform", "least", clock=45_000_000, memory=SDRAM),
+    "ecpix5-85f": Board(
+        "ecpix5.ECPIX585Platform", "compact", lamps=4, coloured=True),
 })
 """Those that there are tops for, by name."""
 
@@ -98,14 +104,18 @@ class BoardTop(Elaboratable):
     settings : PllSettings
         Of the machine's clock.
     later : mapping
-        Domain -> by how many degrees its clock follows the machine's: that of the SDRAM chip, if it is used.
+        Domain -> by how many degrees its clock follows the machine's: that of the SDRAM chip, if
+        it is used.
     machine : BoardMachine
         What is between the clock and the pads.
     """
 
-    def __init__(self, board: Board, platform: Any, settings: PllSettings, later: Mapping[str, float],
-                 machine: Any) -> None:
-        self.board, self.platform, self.settings, self.machine = board, platform, settings, machine
+    def __init__(self, board: Board, platform: Any, settings: PllSettings,
+                 later: Mapping[str, float], machine: Any) -> None:
+        self.board = board
+        self.platform = platform
+        self.settings = settings
+        self.machine = machine
         self._later = later
 
     @property
@@ -116,81 +126,113 @@ class BoardTop(Elaboratable):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.domains.sync = ClockDomain()
-        m.submodules.clock = clock = ClockGenerator(self.settings, platform.default_clk_frequency, self._later)
-        m.submodules.machine = machine = self.machine
-        for name, wanted, signal in ((platform.default_clk, "clock", clock.clock),
-                                     (platform.default_rst, "reset", clock.reset)):
-            if name is not None:
-                m.submodules[f"{wanted}_pad"] = pad = io.Buffer(io.Direction.Input, platform.request(name, dir="-"))
-                m.d.comb += signal.eq(pad.i)
-        self._line(m, platform)
-        self._lamps(m, platform)
+        m.submodules.clock = clock = ClockGenerator(
+            self.settings, platform.default_clk_frequency, self._later)
+        m.submodules.machine = self.machine
+        if platform.default_clk is not None:
+            m.submodules.clock_pad = pad = _input_pad(platform, platform.default_clk)
+            m.d.comb += clock.clock.eq(pad.i)
+        if platform.default_rst is not None:
+            m.submodules.reset_pad = pad = _input_pad(platform, platform.default_rst)
+            m.d.comb += clock.reset.eq(pad.i)
+        self._connect_line(m, platform)
+        self._connect_lamps(m, platform)
         if self._later:
-            self._sdram(m, platform)
-        if "lanes" in machine.signature.members:
-            self._video(m, platform, clock.clock)
+            self._connect_sdram(m, platform)
+        if "lanes" in self.machine.signature.members:
+            self._connect_video(m, platform, clock.clock)
         return m
 
-    def _line(self, m: Module, platform: Any) -> None:
+    def _connect_line(self, m: Module, platform: Any) -> None:
         """The serial line."""
         uart = platform.request("uart", dir="-")
         m.submodules.receive_pad = rx = io.Buffer(io.Direction.Input, uart.rx)
         m.submodules.transmit_pad = tx = io.Buffer(io.Direction.Output, uart.tx)
-        m.d.comb += [self.machine.receive.eq(rx.i), tx.o.eq(self.machine.transmit)]
+        m.d.comb += self.machine.receive.eq(rx.i)
+        m.d.comb += tx.o.eq(self.machine.transmit)
 
-    def _lamps(self, m: Module, platform: Any) -> None:
+    def _connect_lamps(self, m: Module, platform: Any) -> None:
         """Lamps of one colour or of three."""
         machine = self.machine
         for number in range(self.board.lamps):
-            lamps: dict[Any, Any] = {}
             if self.board.coloured:
                 lamp = platform.request("rgb_led", number, dir="-")
-                lamps = {"r": machine.failed, "g": machine.live, "b": machine.trapped}
+                self._light(m, f"lamp_{number}r", lamp.r, machine.failed[number])
+                self._light(m, f"lamp_{number}g", lamp.g, machine.live[number])
+                self._light(m, f"lamp_{number}b", lamp.b, machine.trapped[number])
             else:
-                lamp, lamps = platform.request("led", number, dir="-"), {"": machine.lamps}
-            for colour, lit in lamps.items():
-                m.submodules[f"lamp_{number}{colour}"] = pad = io.Buffer(
-                    io.Direction.Output, getattr(lamp, colour) if colour else lamp)
-                m.d.comb += pad.o.eq(lit[number])
+                lamp = platform.request("led", number, dir="-")
+                self._light(m, f"lamp_{number}", lamp, machine.lamps[number])
 
-    def _sdram(self, m: Module, platform: Any) -> None:
+    def _light(self, m: Module, name: str, lamp: Any, is_lit: Any) -> None:
+        """A lamp of one colour, or one colour of a lamp."""
+        m.submodules[name] = pad = io.Buffer(io.Direction.Output, lamp)
+        m.d.comb += pad.o.eq(is_lit)
+
+    def _connect_sdram(self, m: Module, platform: Any) -> None:
         """The SDRAM chip."""
         domain, = self._later
         m.domains += ClockDomain(domain, reset_less=True)
         m.submodules.sdram_pads = pads = SdramPads(platform.request("sdram", dir="-"), domain)
         connect(m, self.machine.bus, pads.bus)
 
-    def _video(self, m: Module, platform: Any, oscillator: Any) -> None:
+    def _connect_video(self, m: Module, platform: Any, oscillator: Any) -> None:
         """The screen, and the clocks of pixels and bits."""
-        m.domains += (ClockDomain(domain, reset_less=True) for domain in ("pixel", "shift"))
+        m.domains += ClockDomain("pixel", reset_less=True)
+        m.domains += ClockDomain("shift", reset_less=True)
         m.submodules.video_clocks = clocks = DerivedClocks(platform.default_clk_frequency, {
-            "pixel": DerivedClock(_PIXEL_HZ), "shift": DerivedClock(_PIXEL_HZ * SHIFTS)})
+            "pixel": DerivedClock(_PIXEL_HZ),
+            "shift": DerivedClock(_PIXEL_HZ * SHIFTS),
+        })
         m.submodules.video_pads = pads = VideoPads(platform.request("hdmi", dir="-"))
-        m.d.comb += [clocks.clock.eq(oscillator), pads.lanes.eq(self.machine.lanes)]
+        m.d.comb += clocks.clock.eq(oscillator)
+        m.d.comb += pads.lanes.eq(self.machine.lanes)
+
+
+def _input_pad(platform: Any, resource: str) -> io.Buffer:
+    """The pad of a resource that is an input."""
+    return io.Buffer(io.Direction.Input, platform.request(resource, dir="-"))
 
 
 def board_top(board: Board, params: SmParams | None = None, *, clock: int | None = None,
-              memory: int | str | None = None, video: bool | None = None, make: Maker = BoardMachine) -> BoardTop:
-    """The top of a board with a machine, a clock in Hz, memory (bytes of block memory, or SDRAM), and video or none;
-    None: the board's own. The clock comes as near as a PLL can make it. ``make`` makes what is between the clock and
-    the pads.
+              memory: int | str | None = None, video: bool | None = None,
+              make: Maker = BoardMachine) -> BoardTop:
+    """The top of a board with a machine, a clock in Hz, memory (bytes of block memory, or SDRAM),
+    and video or none; None: the board's default. The clock is the nearest that a PLL can make.
+    ``make`` makes what is between the clock and the pads.
 
-    ValueError for a clock that no PLL makes, a memory that cannot be, or what the board has not; ImportError without
-    amaranth-boards.
+    ValueError for a clock that no PLL makes, a memory that cannot be, or what the board has not;
+    ImportError without amaranth-boards.
     """
-    memory, video = board.memory if memory is None else memory, board.video if video is None else video
+    if params is None:
+        params = PRESETS[board.preset]
+    if clock is None:
+        clock = board.clock
+    if memory is None:
+        memory = board.memory
+    if video is None:
+        video = board.video
     platform = board.make_platform()
-    settings = find_pll(platform.default_clk_frequency, board.clock if clock is None else clock)
-    for wanted, resource in ((memory == SDRAM, "sdram"), (video, "hdmi")):
-        if wanted and (resource, 0) not in platform.resources:
-            raise ValueError(f"the board has no {resource.upper()} that the machine can use")
+    settings = find_pll(platform.default_clk_frequency, clock)
+    if memory == SDRAM:
+        _check_resource(platform, "sdram")
+    if video:
+        _check_resource(platform, "hdmi")
     later: dict[str, float] = {}
     if memory == SDRAM:
         phase = clock_phase(settings.frequency)
         later["sdram"] = phase.degrees
-        make_memory = partial(SdramController, clock_hz=settings.frequency, pad_cycles=phase.cycles)
+        make_memory = partial(
+            SdramController, clock_hz=settings.frequency, pad_cycles=phase.cycles)
     else:
         make_memory = partial(BlockMemory, size=check_size(int(memory)))
-    machine = make(PRESETS[board.preset] if params is None else params, round(settings.frequency), board.baud,
-                   make_memory, board.lamps, Video if video else None)
+    machine = make(
+        params, round(settings.frequency), board.baud, make_memory, board.lamps,
+        Video if video else None)
     return BoardTop(board, platform, settings, later, machine)
+
+
+def _check_resource(platform: Any, name: str) -> None:
+    """ValueError if the board does not have the resource."""
+    if (name, 0) not in platform.resources:
+        raise ValueError(f"the board has no {name.upper()} that the machine can use")

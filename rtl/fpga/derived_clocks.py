@@ -1,4 +1,5 @@
-"""Clocks made of another one by an ECP5's PLL, with phases: those of video, and that of the SDRAM chip."""
+"""Clocks derived from another one by an ECP5's PLL, with phases: those of video, and that of the
+SDRAM chip."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from .pll import OSCILLATOR, PllOutput, pll
 __all__ = ["DerivedClock", "DerivedClocks", "Dividers", "dividers"]
 
 _MOST = 128
-"""Of the output's dividers."""
+"""Of the outputs' dividers."""
 _MOST_FEEDBACK = 80
 _EIGHTHS = 8
 """Phases are eighths of the oscillator's period."""
@@ -26,9 +27,8 @@ class DerivedClock:
 
 @dataclass(frozen=True)
 class Dividers:
-    """A PLL's: from the first output back to the source, and for each output; the phases in eighths of the oscillator's
-    period.
-    """
+    """A PLL's dividers: from the first output back to the source, and of each output; the outputs'
+    phases in eighths of the oscillator's period."""
 
     feedback: int
     outputs: tuple[int, ...]
@@ -36,26 +36,39 @@ class Dividers:
 
 
 def dividers(source: float, clocks: Mapping[str, DerivedClock]) -> Dividers:
-    """The dividers that make clocks of a source in Hz, with the fastest oscillator. ValueError when there are none.
+    """The dividers that make clocks of a source in Hz, with the fastest oscillator. ValueError when
+    there are none.
 
     The first clock is a multiple of the source, and has its phase.
     """
     first, *_ = clocks.values()
     feedback = round(first.hz / source)
-    for number in range(_MOST, 0, -1):
-        oscillator = first.hz * number
-        counts = tuple(round(oscillator / clock.hz) for clock in clocks.values())
-        made = zip(counts, clocks.values(), strict=True)
-        exact = all(abs(count * clock.hz - oscillator) < 1 for count, clock in made)
-        if OSCILLATOR[0] <= oscillator <= OSCILLATOR[1] and exact and max(counts) <= _MOST:
-            break
-    else:
-        counts = ()
-    if not counts or not 1 <= feedback <= _MOST_FEEDBACK or feedback * source != first.hz or first.degrees:
-        raise ValueError(f"no PLL makes {', '.join(f'{clock.hz / 1e6:g} MHz' for clock in clocks.values())} of "
-                         f"{source / 1e6:g} MHz, the first of them in its phase")
-    return Dividers(feedback, counts, tuple(round(clock.degrees / 360 * count * _EIGHTHS)
-                                            for count, clock in zip(counts, clocks.values(), strict=True)))
+    is_multiple = 1 <= feedback <= _MOST_FEEDBACK and feedback * source == first.hz
+    outputs = _output_dividers(clocks)
+    if not outputs or not is_multiple or first.degrees:
+        names = ", ".join(f"{clock.hz / 1e6:g} MHz" for clock in clocks.values())
+        raise ValueError(
+            f"no PLL makes {names} of {source / 1e6:g} MHz, the first of them in its phase")
+    phases = tuple(
+        round(clock.degrees / 360 * divider * _EIGHTHS)
+        for divider, clock in zip(outputs, clocks.values(), strict=True))
+    return Dividers(feedback, outputs, phases)
+
+
+def _output_dividers(clocks: Mapping[str, DerivedClock]) -> tuple[int, ...]:
+    """The divider of each output that makes exactly its clock of the fastest oscillator that there
+    can be; none if there is none."""
+    first, *_ = clocks.values()
+    slowest, fastest = OSCILLATOR
+    for divider in range(_MOST, 0, -1):
+        oscillator = first.hz * divider
+        outputs = tuple(round(oscillator / clock.hz) for clock in clocks.values())
+        is_exact = all(
+            abs(output * clock.hz - oscillator) < 1
+            for output, clock in zip(outputs, clocks.values(), strict=True))
+        if slowest <= oscillator <= fastest and is_exact and max(outputs) <= _MOST:
+            return outputs
+    return ()
 
 
 class DerivedClocks(Elaboratable):
@@ -75,15 +88,18 @@ class DerivedClocks(Elaboratable):
     """
 
     def __init__(self, source: float, clocks: Mapping[str, DerivedClock]) -> None:
-        self._source, self._clocks = source, clocks
+        self._source = source
+        self._clocks = clocks
         self._dividers = dividers(source, clocks)
         self.clock = Signal(name="oscillator")
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        made = [Signal(name=f"{domain}_clock") for domain in self._clocks]
-        m.submodules.pll = pll(self._source, self.clock, 1, self._dividers.feedback, [
-            PllOutput(signal, clock.hz, divider, phase) for signal, clock, divider, phase in zip(
-                made, self._clocks.values(), self._dividers.outputs, self._dividers.phases, strict=True)])
-        m.d.comb += [ClockSignal(domain).eq(signal) for domain, signal in zip(self._clocks, made, strict=True)]
+        outputs = []
+        for number, (domain, clock) in enumerate(self._clocks.items()):
+            signal = Signal(name=f"{domain}_clock")
+            m.d.comb += ClockSignal(domain).eq(signal)
+            outputs.append(PllOutput(
+                signal, clock.hz, self._dividers.outputs[number], self._dividers.phases[number]))
+        m.submodules.pll = pll(self._source, self.clock, 1, self._dividers.feedback, outputs)
         return m

@@ -1,8 +1,8 @@
-"""A component with plain ports, for tools and languages that know no structures."""
+"""A component with plain ports, for tools and languages without structures."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from amaranth.hdl import Module, Shape, Signal, Value
@@ -35,7 +35,8 @@ class PlainPort:
         Where it lies, from bit ``offset`` on.
     offset : int
     path : tuple of str and int
-        The way to it: the component's member, parts of interfaces and dimensions, the field of a structure.
+        Where it is: the component's member, parts of interfaces and dimensions, the field of a
+        structure.
     kind : ShapeLike
         What its value is: an enumeration, a structure, or ``shape`` again.
     """
@@ -55,30 +56,48 @@ class PlainPort:
 
 
 def plain_ports(component: wiring.Component, members: Sequence[str] = ()) -> Iterator[PlainPort]:
-    """The ports of a component, or those of some members, fields of structures one by one. A name is the way through
-    interfaces and structures, with ``_`` between the parts; ``payload`` is left out, unless two ports would have the
-    same name then. ValueError when they have it all the same.
+    """The ports of a component, or those of some members, fields of structures one by one.
+
+    A name is the path through interfaces and structures, with ``_`` between the parts; ``payload``
+    is left out, unless two ports would have the same name then. ValueError when they have it all
+    the same.
     """
-    parts: list[tuple[tuple[str | int, ...], wiring.Flow, Any, Any, int]] = []
+    ports = list(_leaves(component, members))
+    short_names: Counter[str] = Counter(_short_name(port.path) for port in ports)
+    names: Counter[str] = Counter(_CLOCK_PORTS)
+    for port in ports:
+        name = _short_name(port.path)
+        if short_names[name] > 1:
+            name = _joined(port.path)
+        names[name] += 1
+        if names[name] > 1:
+            raise ValueError(
+                f"two ports of {type(component).__name__} would have the name {name}")
+        yield replace(port, name=name)
+
+
+def _leaves(component: wiring.Component, members: Sequence[str]) -> Iterator[PlainPort]:
+    """The same, with names that are not yet what they shall be."""
     for path, member, port in component.signature.flatten(component):
         if members and path[0] not in members:
             continue
         signal: Any = Value.cast(port)
-        if isinstance(port, data.View) and isinstance(layout := port.shape(), data.StructLayout):
-            parts += (((*path, str(name)), member.flow, layout[name].shape, signal, layout[name].offset)
-                      for name, _ in layout)
+        layout = port.shape() if isinstance(port, data.View) else None
+        if isinstance(layout, data.StructLayout):
+            for name, field in layout:
+                field_path = (*path, str(name))
+                yield _leaf(field_path, member.flow, field.shape, signal, field.offset)
         else:
-            parts.append((path, member.flow, member.shape, signal, 0))
-    short: Counter[str] = Counter(_joined(step for step in path if step != "payload") for path, *_ in parts)
-    names: Counter[str] = Counter(_CLOCK_PORTS)
-    for path, flow, shape, signal, offset in parts:
-        name = _joined(step for step in path if step != "payload")
-        if short[name] > 1:
-            name = _joined(path)
-        names[name] += 1
-        if names[name] > 1:
-            raise ValueError(f"two ports of {type(component).__name__} would have the name {name}")
-        yield PlainPort(name, flow, Shape.cast(shape), signal, offset, path, shape)
+            yield _leaf(path, member.flow, member.shape, signal, 0)
+
+
+def _leaf(path: tuple[str | int, ...], flow: wiring.Flow, kind: Any, signal: Signal,
+          offset: int) -> PlainPort:
+    return PlainPort(_joined(path), flow, Shape.cast(kind), signal, offset, path, kind)
+
+
+def _short_name(path: Iterable[str | int]) -> str:
+    return _joined(step for step in path if step != "payload")
 
 
 def _joined(steps: Iterable[str | int]) -> str:
@@ -91,14 +110,18 @@ class Flat(Component):
     def __init__(self, inner: wiring.Component) -> None:
         self._inner: Any = inner
         self._ports = list(plain_ports(inner))
-        super().__init__({port.name: (In if port.flow is wiring.In else Out)(port.shape) for port in self._ports})
+        super().__init__({
+            port.name: (In if port.flow is wiring.In else Out)(port.shape) for port in self._ports})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.inner = self._inner
         for port in self._ports:
             outer = getattr(self, port.name)
-            m.d.comb += port.value.eq(outer) if port.flow is wiring.In else outer.eq(port.value)
+            if port.flow is wiring.In:
+                m.d.comb += port.value.eq(outer)
+            else:
+                m.d.comb += outer.eq(port.value)
         return m
 
 

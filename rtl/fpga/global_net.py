@@ -6,10 +6,12 @@ __all__ = ["GlobalNet"]
 
 
 class GlobalNet(Elaboratable):
-    """A signal on one of the device's global nets, which reach the reset inputs of all registers on ways of their own.
+    """A signal on one of the device's global nets, which have a routing of their own to the reset
+    inputs of all registers.
 
-    nextpnr puts clocks alone there by itself. A reset of a whole machine would else go by those ways to each tile that
-    logic needs, and pull all registers together where they are placed. In simulation it is a wire.
+    nextpnr puts only clocks there by itself. The reset of a whole machine would be routed to each
+    tile like other signals, and pull all registers together where they are placed. In simulation it
+    is a wire.
 
     Attributes
     ----------
@@ -18,7 +20,8 @@ class GlobalNet(Elaboratable):
     """
 
     def __init__(self) -> None:
-        self.i, self.o = Signal(), Signal()
+        self.i = Signal()
+        self.o = Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

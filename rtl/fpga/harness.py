@@ -9,17 +9,20 @@ from amaranth.lib.wiring import In, Out
 __all__ = ["TimingHarness"]
 
 _STRETCH = 1024
-"""Registers that follow each other directly. Tools follow rows by recursion, and thousands exhaust their stack."""
+"""Registers that follow each other directly. Tools follow rows by recursion, and thousands exhaust
+their stack."""
 
 
 class TimingHarness(wiring.Component):
-    """A unit between registers, reached through three pins.
+    """A unit between registers, reached through three pins. ::
 
-    The unit is the submodule ``unit``. Every input of it is driven by a register, called ``input.`` and its name;
-    these form a shift register, so that they can take any value. Every output ends in a register, ``output.`` and its
-    name, and these are folded into a signature that leaves through a pin. So nothing can be optimised away, and every
-    path through the unit is one from register to register. Registers start from their initial values, as on a board;
-    there is no reset.
+        scan_in --> input.* (shift register) --> unit --> output.* --> signature --> scan_out
+
+    The unit is the submodule ``unit``. Every input of it is driven by a register, called ``input.``
+    and its name; these form a shift register, so that they can take any value. Every output ends in
+    a register, ``output.`` and its name, and these are folded into a signature that leaves through
+    a pin. So nothing can be optimised away, and every path through the unit is one from register to
+    register. Registers start from their initial values, as on a board; there is no reset.
 
     Members
     -------
@@ -44,21 +47,38 @@ class TimingHarness(wiring.Component):
         m.domains.sync = ClockDomain(reset_less=True)
         m.submodules.unit = self._unit
         m.d.comb += ClockSignal().eq(self.clk)
-        driven, taken = [], []
+        inputs, outputs = self._register_ports(m)
+        self._shift(m, inputs)
+        self._fold(m, outputs)
+        return m
+
+    def _register_ports(self, m: Module) -> tuple[Value, Value]:
+        """The registers of the unit's inputs and outputs."""
+        inputs = []
+        outputs = []
         for path, member, port in self._unit.signature.flatten(self._unit):
-            name, bits = "__".join(map(str, path)), Value.cast(port)
+            name = "__".join(map(str, path))
+            bits = Value.cast(port)
             if member.flow is wiring.In:
                 register = Signal(len(bits), name=f"input.{name}")
                 m.d.comb += bits.eq(register)
-                driven.append(register)
+                inputs.append(register)
             else:
                 register = Signal(len(bits), name=f"output.{name}")
                 m.d.sync += register.eq(bits)
-                taken.append(register)
-        inputs, outputs = Cat(driven), Cat(taken)
-        folded = Signal(len(outputs) + 1)
+                outputs.append(register)
+        return Cat(inputs), Cat(outputs)
+
+    def _shift(self, m: Module, inputs: Value) -> None:
+        """The inputs as a shift register, whose row is interrupted by gates."""
         before = Cat(self.scan_in, inputs)[:len(inputs)]
-        m.d.sync += [inputs.eq(Cat(bit ^ self.scan_in if number % _STRETCH == _STRETCH - 1 else bit
-                                   for number, bit in enumerate(before))), folded.eq(Cat(0, outputs ^ folded))]
-        m.d.comb += self.scan_out.eq(folded[-1])
-        return m
+        shifted = [
+            bit ^ self.scan_in if number % _STRETCH == _STRETCH - 1 else bit
+            for number, bit in enumerate(before)]
+        m.d.sync += inputs.eq(Cat(shifted))
+
+    def _fold(self, m: Module, outputs: Value) -> None:
+        """The signature: a shift register to which the outputs are added."""
+        signature = Signal(len(outputs) + 1)
+        m.d.sync += signature.eq(Cat(0, outputs ^ signature))
+        m.d.comb += self.scan_out.eq(signature[-1])

@@ -1,10 +1,10 @@
-"""All of a board but its clocks and its pads: the machine, memory, the host's link, registers, lamps, video."""
+"""All of a board but its clocks and its pads: the machine, memory, the host's link, registers,
+lamps, video."""
 
 from collections.abc import Callable
 from typing import Any
 
 from amaranth.hdl import (
-    Cat,
     ClockDomain,
     ClockSignal,
     DomainRenamer,
@@ -14,10 +14,10 @@ from amaranth.hdl import (
     Signal,
 )
 from amaranth.lib.fifo import SyncFIFOBuffered
-from amaranth.lib.wiring import In, Out, connect
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.beats import BeatArbiter, LineBeats
-from rtl.component import Component, members_of, pass_on
+from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import SmParams
 from rtl.sm import Sm
@@ -32,20 +32,29 @@ from .uart import UartReceiver, UartTransmitter
 __all__ = ["MEMORY_BASE", "BoardMachine"]
 
 MEMORY_BASE = 1 << 32
-"""Address of the first byte of the board's memory (ours): above the windows of generic addresses, so that these hide
-nothing of it, and null pointers meet nothing."""
+"""Address of the first byte of the board's memory (ours): above the windows of generic addresses,
+so that these hide nothing of it, and null pointers meet nothing."""
 _VIDEO_TAG_BITS = 1
-"""Of video's port to memory: it asks for one line at a time."""
+"""Of video's port to memory: it requests one line at a time."""
 _RECEIVE_BYTES = 2048
 """Of the queue in which requests wait: what a host may send ahead."""
 _RESET_CYCLES = 4
 """In which the machine is in reset."""
 _FIRST_LINE = MEMORY_BASE // LINE_BYTES
-_LAMPS = ("live", "trapped", "failed", "lamps")
 
 
 class BoardMachine(Component):
-    """A machine as a board has it.
+    """A machine as a board has it. ::
+
+        receive --> receiver --> queue --> link --+--> sm.host, registers
+        transmit <-- transmitter <---------+      |
+                                                  |
+        sm --> gate --> beats --+                 |
+        link -------------------+--> arbiter --> memory --> bus
+        video ------------------+
+
+    Reset: the gate is closed; when memory owes the machine nothing, the machine is in reset for
+    _RESET_CYCLES. So it is at first. Everything else goes on.
 
     Parameters
     ----------
@@ -53,9 +62,10 @@ class BoardMachine(Component):
     clock, baud : int
         Hz; bits a second of the serial line, at most a quarter of it.
     memory : Callable[[int], Component]
-        Makes memory from the width of its port's tags: a component with a member ``port``, In(BeatPort), and an
-        attribute ``size``, its bytes. It counts lines from 0, and answers those that it does not have with ``error``.
-        If it has a member ``bus``, this leads to its pads.
+        Makes memory from the width of its port's tags: a component with a member ``port``,
+        In(BeatPort), and an attribute ``size``, its bytes. It counts lines from 0, and answers
+        those that it does not have with ``error``. If it has a member ``bus``, this leads to its
+        pads.
     lamps : int
         Lamps for warps; see WarpLamps.
     video : Callable[[int], Component] or None
@@ -76,79 +86,112 @@ class BoardMachine(Component):
         Of video, if there is any.
     """
 
-    def __init__(self, params: SmParams, clock: int, baud: int, memory: Callable[[int], Any], lamps: int = 8,
-                 video: Callable[[int], Any] | None = None) -> None:
-        self.sm = sm = Sm(params)
-        self.gate = MemoryGate(params, sm.tag_bits)
-        self.beats = None if params.serial else LineBeats(sm.tag_bits)
+    def __init__(self, params: SmParams, clock: int, baud: int, memory: Callable[[int], Any],
+                 lamps: int = 8, video: Callable[[int], Any] | None = None) -> None:
+        self.sm = Sm(params)
+        self.gate = MemoryGate(params, self.sm.tag_bits)
+        has_beats = "beat" in self.sm.memory.request.payload.shape().members
+        self.beats = None if has_beats else LineBeats(self.sm.tag_bits)
         self.link = HostLink()
         self.video: Any = None if video is None else video(_VIDEO_TAG_BITS)
-        tag_bits = [sm.tag_bits, len(self.link.memory.request.payload.tag)]
-        self.arbiter = BeatArbiter(tag_bits if video is None else [*tag_bits, _VIDEO_TAG_BITS])
+        tag_bits = [self.sm.tag_bits, len(self.link.memory.request.payload.tag)]
+        if self.video is not None:
+            tag_bits.append(_VIDEO_TAG_BITS)
+        self.arbiter = BeatArbiter(tag_bits)
         self.memory = memory(len(self.arbiter.port.request.payload.tag))
         self.registers = BoardRegisters(params, clock, self.memory.size)
-        self.receiver, self.transmitter = UartReceiver(clock, baud), UartTransmitter(clock, baud)
+        self.receiver = UartReceiver(clock, baud)
+        self.transmitter = UartTransmitter(clock, baud)
         self.warp_lamps = WarpLamps(params, clock, lamps)
-        super().__init__({
-            "receive": In(1, init=1), "transmit": Out(1, init=1),    # pyright: ignore[reportCallIssue]
-            **members_of(self.warp_lamps, *_LAMPS), "traffic": Out(1),
-            **(members_of(self.memory, "bus") if "bus" in self.memory.signature.members else {}),
-            **({} if self.video is None else members_of(self.video, "lanes"))})
+        self._has_bus = "bus" in self.memory.signature.members
+        members: dict[str, Any] = {
+            "receive": In(1, init=1),    # pyright: ignore[reportCallIssue]
+            "transmit": Out(1, init=1),    # pyright: ignore[reportCallIssue]
+            "live": Out(lamps),
+            "trapped": Out(lamps),
+            "failed": Out(lamps),
+            "lamps": Out(lamps),
+            "traffic": Out(1),
+        }
+        if self._has_bus:
+            members["bus"] = self.memory.signature.members["bus"]
+        if self.video is not None:
+            members["lanes"] = self.video.signature.members["lanes"]
+        super().__init__(members)
+        self._is_in_reset = Signal(init=1)
+        """The machine is."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        resetting = Signal(init=1)
-        for name in ("gate", "link", "arbiter", "memory", "registers", "receiver", "transmitter", "warp_lamps"):
-            m.submodules[name] = getattr(self, name)
-        self._machine(m, resetting, platform)
-        self._line(m)
-        self._host(m)
-        self._memory(m)
-        self._video(m)
-        self._reset(m, resetting)
-
-        lamps, sm = self.warp_lamps, self.sm
-        m.d.comb += [
-            lamps.running.eq(sm.distributor.running), lamps.traps.eq(sm.core.trap_state),
-            lamps.errors.eq(sm.retired.errors), lamps.reset.eq(resetting)]
-        self.join(m, lamps, *_LAMPS)
+        m.submodules.gate = self.gate
+        m.submodules.link = self.link
+        m.submodules.arbiter = self.arbiter
+        m.submodules.memory = self.memory
+        m.submodules.registers = self.registers
+        m.submodules.receiver = self.receiver
+        m.submodules.transmitter = self.transmitter
+        m.submodules.warp_lamps = self.warp_lamps
+        self._add_machine(m, platform)
+        self._connect_line(m)
+        self._connect_registers(m)
+        self._connect_memory(m)
+        if self.video is not None:
+            self._connect_video(m)
+        self._connect_lamps(m)
+        self._reset(m)
         return m
 
-    def _machine(self, m: Module, resetting: Signal, platform: object) -> None:
-        """The machine, which ``resetting`` resets. On a board that, by a global net, is its only reset."""
+    def _add_machine(self, m: Module, platform: object) -> None:
+        """The machine with its reset. On a board that, by a global net, is its only reset."""
         if platform is None:
-            m.submodules.sm = ResetInserter(resetting)(self.sm)
+            m.submodules.sm = ResetInserter(self._is_in_reset)(self.sm)
             return
         m.domains.machine = ClockDomain(local=True)
         m.submodules.machine_reset = net = GlobalNet()
-        m.d.comb += [ClockSignal("machine").eq(ClockSignal()), net.i.eq(resetting), ResetSignal("machine").eq(net.o)]
+        m.d.comb += net.i.eq(self._is_in_reset)
+        m.d.comb += ClockSignal("machine").eq(ClockSignal())
+        m.d.comb += ResetSignal("machine").eq(net.o)
         m.submodules.sm = DomainRenamer("machine")(self.sm)
 
-    def _line(self, m: Module) -> None:
-        """Serial line <-> link."""
-        m.submodules.waiting = waiting = SyncFIFOBuffered(width=8, depth=_RECEIVE_BYTES)
-        receiver, transmitter, link = self.receiver, self.transmitter, self.link
-        # What block memory has read goes by way of a register.
-        there, byte, takes = Signal(), Signal(8), Signal()
+    def _connect_line(self, m: Module) -> None:
+        """Serial line <-> link. A register takes what the queue's block RAM has read."""
+        m.submodules.waiting = queue = SyncFIFOBuffered(width=8, depth=_RECEIVE_BYTES)
+        received = self.receiver.received
+        has_byte = Signal()
+        byte = Signal(8)
+        takes = Signal()
+        m.d.comb += self.receiver.pin.eq(self.receive)
+        m.d.comb += queue.w_en.eq(received.valid)
+        m.d.comb += queue.w_data.eq(received.payload)
+        m.d.comb += takes.eq(~has_byte | self.link.received.ready)
+        m.d.comb += queue.r_en.eq(takes)
         with m.If(takes):
-            m.d.sync += [there.eq(waiting.r_rdy), byte.eq(waiting.r_data)]
-        m.d.comb += [
-            receiver.pin.eq(self.receive), self.transmit.eq(transmitter.pin), waiting.w_en.eq(receiver.received.valid),
-            waiting.w_data.eq(receiver.received.payload), takes.eq(~there | link.received.ready),
-            link.received.payload.eq(byte), link.received.valid.eq(there), waiting.r_en.eq(takes),
-            self.traffic.eq(waiting.r_rdy | there | ~transmitter.content.ready)]
-        connect(m, link.sent, transmitter.content)
+            m.d.sync += has_byte.eq(queue.r_rdy)
+            m.d.sync += byte.eq(queue.r_data)
+        m.d.comb += self.link.received.valid.eq(has_byte)
+        m.d.comb += self.link.received.payload.eq(byte)
+        connect(m, self.link.sent, self.transmitter.content)
+        m.d.comb += self.transmit.eq(self.transmitter.pin)
+        m.d.comb += self.traffic.eq(queue.r_rdy | has_byte | ~self.transmitter.content.ready)
 
-    def _host(self, m: Module) -> None:
-        """Link -> registers of the machine and of the board."""
-        bus, sm = self.link.bus, self.sm
-        for registers in (sm.host, self.registers.bus):
-            pass_on(m, bus, registers, "address", "read", "write", "data")
-        m.d.comb += [
-            bus.value.eq(sm.host.value | self.registers.bus.value), sm.policy.eq(self.registers.policy),
-            self.registers.state.eq(Cat(sm.busy, sm.core.trap_state.locked_down, sm.interrupt))]
+    def _connect_registers(self, m: Module) -> None:
+        """Link -> registers of the machine and of the board. Each reads 0 outside of its own."""
+        bus = self.link.bus
+        board = self.registers.bus
+        machine = self.sm.host
+        for registers in (machine, board):
+            m.d.comb += registers.address.eq(bus.address)
+            m.d.comb += registers.read.eq(bus.read)
+            m.d.comb += registers.write.eq(bus.write)
+            m.d.comb += registers.data.eq(bus.data)
+        m.d.comb += bus.value.eq(machine.value | board.value)
+        state = self.registers.state
+        m.d.comb += state.busy.eq(self.sm.busy)
+        m.d.comb += state.locked_down.eq(self.sm.core.trap_state.locked_down)
+        m.d.comb += state.interrupt.eq(self.sm.interrupt)
+        m.d.comb += self.sm.policy.eq(self.registers.policy)
 
-    def _memory(self, m: Module) -> None:
+    def _connect_memory(self, m: Module) -> None:
         """Machine, link -> memory, whose first line has the address 0."""
         machine, link, *_ = self.arbiter.clients
         connect(m, self.sm.memory, self.gate.machine)
@@ -159,40 +202,56 @@ class BoardMachine(Component):
             connect(m, self.gate.memory, self.beats.lines)
             connect(m, self.beats.beats, machine)
         connect(m, self.link.memory, link)
-        connect(m, self.arbiter.port, self.memory.port)
-        m.d.comb += self.memory.port.request.payload.address.eq(self.arbiter.port.request.payload.address ^ _FIRST_LINE)
-        if "bus" in self.signature.members:
-            self.join(m, self.memory, "bus")
+        port = self.arbiter.port
+        connect(m, port, self.memory.port)
+        m.d.comb += self.memory.port.request.payload.address.eq(
+            port.request.payload.address ^ _FIRST_LINE)
+        if self._has_bus:
+            connect(m, flipped(self.bus), self.memory.bus)
 
-    def _video(self, m: Module) -> None:
+    def _connect_video(self, m: Module) -> None:
         """Memory -> video, which counts from the beginning of memory, too."""
-        if self.video is None:
-            return
         m.submodules.video = video = self.video
-        shown, client = self.registers.framebuffer, self.arbiter.clients[-1]
+        framebuffer = self.registers.framebuffer
+        client = self.arbiter.clients[-1]
         connect(m, video.memory, client)
-        m.d.comb += [
-            client.request.payload.address.eq(video.memory.request.payload.address ^ _FIRST_LINE),
-            shown.present.eq(1), shown.underrun.eq(video.underrun)]
-        pass_on(m, shown, video, "enable", "scale", "base")
-        self.join(m, video, "lanes")
+        m.d.comb += client.request.payload.address.eq(
+            video.memory.request.payload.address ^ _FIRST_LINE)
+        m.d.comb += framebuffer.present.eq(1)
+        m.d.comb += framebuffer.underrun.eq(video.underrun)
+        m.d.comb += video.enable.eq(framebuffer.enable)
+        m.d.comb += video.scale.eq(framebuffer.scale)
+        m.d.comb += video.base.eq(framebuffer.base)
+        m.d.comb += self.lanes.eq(video.lanes)
 
-    def _reset(self, m: Module, resetting: Signal) -> None:
-        """The machine's reset: at first, and later while memory owes it nothing."""
-        registers, left = self.registers, Signal(range(_RESET_CYCLES), init=_RESET_CYCLES - 1)
-        m.d.comb += registers.resetting.eq(self.gate.close | resetting)
+    def _connect_lamps(self, m: Module) -> None:
+        """Machine -> lamps."""
+        lamps = self.warp_lamps
+        m.d.comb += lamps.running.eq(self.sm.distributor.running)
+        m.d.comb += lamps.traps.eq(self.sm.core.trap_state)
+        m.d.comb += lamps.errors.eq(self.sm.retired.errors)
+        m.d.comb += lamps.reset.eq(self._is_in_reset)
+        m.d.comb += self.live.eq(lamps.live)
+        m.d.comb += self.trapped.eq(lamps.trapped)
+        m.d.comb += self.failed.eq(lamps.failed)
+        m.d.comb += self.lamps.eq(lamps.lamps)
+
+    def _reset(self, m: Module) -> None:
+        """The machine's reset: at first, and later once memory owes it nothing."""
+        remaining = Signal(range(_RESET_CYCLES), init=_RESET_CYCLES - 1)
+        m.d.comb += self.registers.resetting.eq(self.gate.close | self._is_in_reset)
         with m.FSM(init="RESET", name="reset"):
-            with m.State("RUN"), m.If(registers.reset):
+            with m.State("RUN"), m.If(self.registers.reset):
                 m.next = "DRAIN"
             with m.State("DRAIN"):
                 m.d.comb += self.gate.close.eq(1)
-                m.d.sync += left.eq(_RESET_CYCLES - 1)
+                m.d.sync += remaining.eq(_RESET_CYCLES - 1)
                 with m.If(self.gate.empty):
-                    m.d.sync += resetting.eq(1)
+                    m.d.sync += self._is_in_reset.eq(1)
                     m.next = "RESET"
             with m.State("RESET"):
                 m.d.comb += self.gate.close.eq(1)
-                m.d.sync += left.eq(left - 1)
-                with m.If(left == 0):
-                    m.d.sync += resetting.eq(0)
+                m.d.sync += remaining.eq(remaining - 1)
+                with m.If(remaining == 0):
+                    m.d.sync += self._is_in_reset.eq(0)
                     m.next = "RUN"

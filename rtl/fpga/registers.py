@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -14,47 +15,68 @@ from rtl.isa.tokens import CACHED_TOKENS
 from rtl.layouts import HostBus, Policy, place_of
 from rtl.params import ADDRESS_BITS, SmParams
 
-__all__ = ["BOARD_BLOCK", "BOARD_REGISTERS", "IDENTITY", "PARTS", "SIZES", "BoardRegisters", "Framebuffer",
-           "MachineState"]
+__all__ = [
+    "BOARD_BLOCK",
+    "BOARD_REGISTERS",
+    "IDENTITY",
+    "PARTS",
+    "SIZES",
+    "BoardRegisters",
+    "Framebuffer",
+    "MachineState",
+]
 
 BOARD_BLOCK = 0x700000
 """The board (ours)."""
 IDENTITY = int.from_bytes(b"WARP", "big")
 """What IDENTITY reads."""
 SIZES = ("warps", "lanes", "registers", "shared_bytes", "instruction_groups", "constant_words")
-"""Knobs of SmParams whose logarithms SIZE has, five bits each."""
+"""Parameters of SmParams whose logarithms SIZE has, five bits each."""
 PARTS = ("floats", "doubles", "counters")
-"""Knobs of SmParams that PARTS has, a bit each."""
+"""Parameters of SmParams that PARTS has, a bit each."""
 _SIZE_BITS = 5
 _SCALE_BITS = 2
 
 BOARD_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "IDENTITY": HostRegister(0x00, Access.READ, f"{IDENTITY:#x}", reset=IDENTITY),
-    "SIZE": HostRegister(0x04, Access.READ, "the machine's knobs that are numbers: their logarithms to the base of 2", {
-        name.upper(): (_SIZE_BITS * place + _SIZE_BITS - 1, _SIZE_BITS * place) for place, name in enumerate(SIZES)}),
+    "SIZE": HostRegister(
+        0x04, Access.READ,
+        "the machine's knobs that are numbers: their logarithms to the base of 2",
+        {name.upper(): (_SIZE_BITS * place + _SIZE_BITS - 1, _SIZE_BITS * place)
+         for place, name in enumerate(SIZES)}),
     "CLOCK": HostRegister(0x08, Access.READ, "clock rate in Hz"),
     "MEMORY": HostRegister(0x0C, Access.READ, "bytes of memory"),
     "CONTROL": HostRegister(
-        0x10, Access.BOTH, "a 1 written to RESET resets the machine, once memory has answered what it was asked; it"
-        " reads 1 until that is over; POLICY: which warp issues first", {"RESET": (0, 0), "POLICY": (4, 4)}),
+        0x10, Access.BOTH,
+        "a 1 written to RESET resets the machine, once memory has answered what it was asked; it"
+        " reads 1 until that is over; POLICY: which warp issues first",
+        {"RESET": (0, 0), "POLICY": (4, 4)}),
     "STATE": HostRegister(
-        0x14, Access.READ, "BUSY: a grid runs; LOCKED_DOWN, INTERRUPT: as the machine has them",
+        0x14, Access.READ,
+        "BUSY: a grid runs; LOCKED_DOWN, INTERRUPT: as the machine has them",
         {"BUSY": (0, 0), "LOCKED_DOWN": (1, 1), "INTERRUPT": (2, 2)}),
-    "CYCLES": HostRegister(0x18, Access.READ, "cycles since the board was configured, bits 31:0; keeps the others"),
+    "CYCLES": HostRegister(
+        0x18, Access.READ,
+        "cycles since the board was configured, bits 31:0; keeps the others"),
     "CYCLES_1": HostRegister(0x1C, Access.READ, "bits 63:32 when CYCLES was read"),
     "FRAMEBUFFER_ADDRESS": HostRegister(
-        0x20, Access.BOTH, "the picture's first byte, counted from the beginning of memory; a multiple of 4"),
+        0x20, Access.BOTH,
+        "the picture's first byte, counted from the beginning of memory; a multiple of 4"),
     "FRAMEBUFFER_CONTROL": HostRegister(
-        0x24, Access.BOTH, "ENABLE: the picture is shown; SCALE: a pixel of memory is 2**SCALE pixels wide and high; to"
-        " read: UNDERRUN: memory was too slow for a pixel, VIDEO: the board has video",
+        0x24, Access.BOTH,
+        "ENABLE: the picture is shown; SCALE: a pixel of memory is 2**SCALE pixels wide and high;"
+        " to read: UNDERRUN: memory was too slow for a pixel, VIDEO: the board has video",
         {"ENABLE": (0, 0), "SCALE": (5, 4), "UNDERRUN": (8, 8), "VIDEO": (9, 9)}),
     "PARTS": HostRegister(
-        0x28, Access.READ, "the machine's other knobs: whether it has floating point, double precision, all counters;"
+        0x28, Access.READ,
+        "the machine's other knobs: whether it has floating point, double precision, all counters;"
         " the logarithm of the tokens of a stack that are on chip, 0 for 16",
-        {**{name.upper(): (place, place) for place, name in enumerate(PARTS)}, "STACK_TOKENS": (10, 8)}),
+        {**{name.upper(): (place, place) for place, name in enumerate(PARTS)},
+         "STACK_TOKENS": (10, 8)}),
 })
 """Registers of the board's block."""
 _PLACES = {name: place_of(register) for name, register in BOARD_REGISTERS.items()}
+_WORD_AT = 2
 _BLOCK_AT = (BLOCK_BYTES - 1).bit_length()
 
 MachineState = data.StructLayout({"busy": 1, "locked_down": 1, "interrupt": 1})
@@ -76,8 +98,13 @@ class Framebuffer(wiring.Signature):
     """
 
     def __init__(self) -> None:
-        super().__init__({"enable": Out(1), "scale": Out(_SCALE_BITS), "base": Out(ADDRESS_BITS), "underrun": In(1),
-                          "present": In(1)})
+        super().__init__({
+            "enable": Out(1),
+            "scale": Out(_SCALE_BITS),
+            "base": Out(ADDRESS_BITS),
+            "underrun": In(1),
+            "present": In(1),
+        })
 
 
 class BoardRegisters(Component):
@@ -92,50 +119,100 @@ class BoardRegisters(Component):
     Members
     -------
     bus : In(HostBus)
+        Reads 0 outside of the block.
     state : In(MachineState)
     reset, resetting : Out(1), In(1)
-        The machine is to be reset: for one cycle. It is not over.
+        The machine is to be reset: for one cycle. The reset is not over.
     policy : Out(Policy)
     framebuffer : Out(Framebuffer)
     """
 
     def __init__(self, params: SmParams, clock: int, memory: int) -> None:
-        size = sum(ceil_log2(getattr(params, name)) << _SIZE_BITS * place for place, name in enumerate(SIZES))
-        parts = sum(getattr(params, name) << place for place, name in enumerate(PARTS))
-        if params.stack_tokens != CACHED_TOKENS:
-            parts |= ceil_log2(params.stack_tokens) << BOARD_REGISTERS["PARTS"].fields["STACK_TOKENS"][1]
-        self._constants = {"IDENTITY": IDENTITY, "SIZE": size, "PARTS": parts, "CLOCK": clock, "MEMORY": memory}
+        self._constants = {
+            "IDENTITY": IDENTITY,
+            "SIZE": _size_of(params),
+            "PARTS": _parts_of(params),
+            "CLOCK": clock,
+            "MEMORY": memory,
+        }
         super().__init__({
-            "bus": In(HostBus()), "state": In(MachineState), "reset": Out(1), "resetting": In(1),
-            "policy": Out(Policy), "framebuffer": Out(Framebuffer())})
+            "bus": In(HostBus()),
+            "state": In(MachineState),
+            "reset": Out(1),
+            "resetting": In(1),
+            "policy": Out(Policy),
+            "framebuffer": Out(Framebuffer()),
+        })
+        self._cycles = Signal(64)
+        self._cycles_high = Signal(32)
+        """The upper half of CYCLES when the lower one was read."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        bus, shown = self.bus, self.framebuffer
-        cycles, kept = Signal(64), Signal(32)
-        m.d.sync += cycles.eq(cycles + 1)
-        here = bus.address[_BLOCK_AT:] == BOARD_BLOCK >> _BLOCK_AT
-        place = bus.address[2:_BLOCK_AT]
-        control = Cat(self.resetting, Const(0, 3), self.policy)
-        m.d.sync += bus.value.eq(0)
-        with m.Switch(place):
-            for name, content in {**{name: Const(value, 32) for name, value in self._constants.items()},
-                                  "CONTROL": control, "STATE": self.state, "CYCLES": cycles, "CYCLES_1": kept,
-                                  "FRAMEBUFFER_ADDRESS": shown.base,
-                                  "FRAMEBUFFER_CONTROL": Cat(shown.enable, Const(0, 3), shown.scale, Const(0, 2),
-                                                             shown.underrun, shown.present)}.items():
-                with m.Case(_PLACES[name]):
-                    m.d.sync += bus.value.eq(content)
-        with m.If(~here):
-            m.d.sync += bus.value.eq(0)
-        with m.If(bus.read & here & (place == _PLACES["CYCLES"])):
-            m.d.sync += kept.eq(cycles[32:])
-        with m.If(bus.write & here), m.Switch(place):
-            with m.Case(_PLACES["CONTROL"]):
-                m.d.comb += self.reset.eq(bus.data[0])
-                m.d.sync += self.policy.eq(bus.data[BOARD_REGISTERS["CONTROL"].fields["POLICY"][1]])
-            with m.Case(_PLACES["FRAMEBUFFER_ADDRESS"]):
-                m.d.sync += shown.base.eq(bus.data & ~0x3)
-            with m.Case(_PLACES["FRAMEBUFFER_CONTROL"]):
-                m.d.sync += [shown.enable.eq(bus.data[0]), shown.scale.eq(bus.data[4:4 + _SCALE_BITS])]
+        is_inside = self.bus.address[_BLOCK_AT:] == BOARD_BLOCK >> _BLOCK_AT
+        place = self.bus.address[_WORD_AT:_BLOCK_AT]
+        self._read(m, is_inside, place)
+        self._write(m, is_inside, place)
+        self._count_cycles(m, self.bus.read & is_inside & (place == _PLACES["CYCLES"]))
         return m
+
+    def _contents(self) -> dict[str, Any]:
+        """What registers read."""
+        shown = self.framebuffer
+        constants = {name: Const(value, 32) for name, value in self._constants.items()}
+        return {
+            **constants,
+            "CONTROL": Cat(self.resetting, Const(0, 3), self.policy),
+            "STATE": self.state,
+            "CYCLES": self._cycles,
+            "CYCLES_1": self._cycles_high,
+            "FRAMEBUFFER_ADDRESS": shown.base,
+            "FRAMEBUFFER_CONTROL": Cat(
+                shown.enable, Const(0, 3), shown.scale, Const(0, 2), shown.underrun, shown.present),
+        }
+
+    def _read(self, m: Module, is_inside: Value, place: Value) -> None:
+        """The bus has the register's word a cycle later."""
+        m.d.sync += self.bus.value.eq(0)
+        with m.If(is_inside), m.Switch(place):
+            for name, content in self._contents().items():
+                with m.Case(_PLACES[name]):
+                    m.d.sync += self.bus.value.eq(content)
+
+    def _write(self, m: Module, is_inside: Value, place: Value) -> None:
+        """Registers that can be written."""
+        written = self.bus.data
+        shown = self.framebuffer
+        _, policy_at = BOARD_REGISTERS["CONTROL"].fields["POLICY"]
+        _, scale_at = BOARD_REGISTERS["FRAMEBUFFER_CONTROL"].fields["SCALE"]
+        with m.If(self.bus.write & is_inside), m.Switch(place):
+            with m.Case(_PLACES["CONTROL"]):
+                m.d.comb += self.reset.eq(written[0])
+                m.d.sync += self.policy.eq(written[policy_at])
+            with m.Case(_PLACES["FRAMEBUFFER_ADDRESS"]):
+                m.d.sync += shown.base.eq(written & ~0x3)
+            with m.Case(_PLACES["FRAMEBUFFER_CONTROL"]):
+                m.d.sync += shown.enable.eq(written[0])
+                m.d.sync += shown.scale.eq(written[scale_at:scale_at + _SCALE_BITS])
+
+    def _count_cycles(self, m: Module, is_read: Value) -> None:
+        """CYCLES. The upper half is kept when the lower one is read, so that both belong
+        together."""
+        m.d.sync += self._cycles.eq(self._cycles + 1)
+        with m.If(is_read):
+            m.d.sync += self._cycles_high.eq(self._cycles[32:])
+
+
+def _size_of(params: SmParams) -> int:
+    """What SIZE reads."""
+    logarithms = (ceil_log2(getattr(params, name)) for name in SIZES)
+    return sum(value << _SIZE_BITS * place for place, value in enumerate(logarithms))
+
+
+def _parts_of(params: SmParams) -> int:
+    """What PARTS reads."""
+    parts = sum(getattr(params, name) << place for place, name in enumerate(PARTS))
+    if params.stack_tokens != CACHED_TOKENS:
+        _, tokens_at = BOARD_REGISTERS["PARTS"].fields["STACK_TOKENS"]
+        parts |= ceil_log2(params.stack_tokens) << tokens_at
+    return parts

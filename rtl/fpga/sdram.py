@@ -1,18 +1,23 @@
 """A controller of a 16-bit SDRAM chip: a port of beats, eight of which are a line of 64 bytes.
 
-A line is four bursts of eight half words, one behind the other, so lines of open rows follow each other without a gap.
-Rows stay open until another row of their bank is wanted, or a refresh is due. While a line is transferred, the row of
-the next request is opened, if it lies in another bank; that is tRCD or more after the row before, so there is no timer
-for tRRD, which is shorter. Lines wait in memories of LUTs: two to write, of which one is transferred, and two that were
-read. Bits of a line's number, from the lowest: 4 of the column, the bank, the row. So lines that
-follow each other lie in one row, 1 KiB of it, and then in that of the next bank.
+A line is four bursts of eight half words without a gap between them, and so are lines of open rows
+that follow each other. A row stays open until a request needs another row of its bank, or a refresh
+is due. While a line is transferred, the row of the next request is opened if it lies in another
+bank. That is at least tRCD after the activation before it, and tRRD is shorter, so no timer checks
+tRRD.
 
-Nothing here knows of pads: :mod:`rtl.fpga.sdram_pads` has them.
+Two buffers of LUT memory hold lines to write: one is transferred, the other one is filled. A FIFO
+holds two lines that were read.
+
+Bits of a line's number, from the lowest: 4 of the column, the bank, the row. So lines that follow
+each other lie in one row, 1 KiB of it, and then in that of the next bank.
+
+The pads are in :mod:`rtl.fpga.sdram_pads`.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.hdl import Array, Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, enum, wiring
@@ -20,7 +25,7 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component, pass_on
+from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import BEAT_BYTES, BEATS, BeatPort, ends_answer, ends_request
 from rtl.params import LINE_ADDRESS_BITS
@@ -31,17 +36,20 @@ HALF_WORD = 2
 """Bytes on the chip's data pins."""
 BURST = 8
 """Half words of a burst."""
-_LINE = LINE_BYTES // HALF_WORD
-_BEAT = BEAT_BYTES // HALF_WORD
-"""Half words of a beat."""
-_WITHIN = (_BEAT - 1).bit_length()
-_BEGUN = 2
-"""Requests that are begun and not answered, at most: so many lines have room where answers wait."""
-_PAUSE = 1
+LINE_HALF_WORDS = LINE_BYTES // HALF_WORD
+BEAT_HALF_WORDS = BEAT_BYTES // HALF_WORD
+POSITION_BITS = (LINE_HALF_WORDS - 1).bit_length()
+"""Bits of a half word's number in its line."""
+BEAT_POSITION_BITS = (BEAT_HALF_WORDS - 1).bit_length()
+"""Bits of a half word's number in its beat."""
+OUTSTANDING = 2
+"""Requests whose transfer has started and which are not answered, at most: the FIFO of answers has
+room for so many lines."""
+TURNAROUND = 1
 """Cycles in which nobody drives the data pins, between the chip and the controller."""
-_FIRST_REFRESHES = 8
-"""Before the mode register is written."""
-_ALL_BANKS = 1 << 10
+FIRST_REFRESHES = 8
+"""Refreshes before the mode register is written."""
+ALL_BANKS = 1 << 10
 """Address of a PRECHARGE of all banks."""
 
 
@@ -61,7 +69,8 @@ class SdramCommand(enum.Enum, shape=3):
 class SdramChip:
     """A chip: its size, and its times in nanoseconds.
 
-    The defaults are those of the MT48LC16M16A2-75 (32 MiB); faster grades, and the IS42S16160G-7, are within them.
+    The defaults are those of the MT48LC16M16A2-75 (32 MiB). Its faster grades and the
+    IS42S16160G-7 need no longer times.
 
     Attributes
     ----------
@@ -78,13 +87,13 @@ class SdramChip:
     mrd : int
         From writing the mode register to anything else, in cycles.
     refresh, refreshes : float, int
-        So many refreshes are due in so long a time.
+        In the time ``refresh`` the chip needs ``refreshes`` REFRESH commands.
     power_up : float
         From power to the first command.
     access, output_hold : float
-        From the clock until what is read is stable, and from the next one until it is not.
+        From a clock edge until data read are stable; how long they are stable after the next edge.
     setup, hold : float
-        What the chip takes is stable for so long before its clock, and after.
+        How long the chip's inputs have to be stable before a clock edge, and after it.
     fast_hz : float
         Up to this clock the CAS latency is 2 cycles; above it is 3.
     """
@@ -138,31 +147,187 @@ class SdramBus(wiring.Signature):
     def __init__(self, chip: SdramChip) -> None:
         bits = 8 * HALF_WORD
         super().__init__({
-            "cke": Out(1), "cs": Out(1), "ras": Out(1), "cas": Out(1), "we": Out(1), "ba": Out(chip.bank_bits),
-            "a": Out(chip.row_bits), "dqm": Out(HALF_WORD), "dq_o": Out(bits), "dq_oe": Out(1), "dq_i": In(bits)})
+            "cke": Out(1),
+            "cs": Out(1),
+            "ras": Out(1),
+            "cas": Out(1),
+            "we": Out(1),
+            "ba": Out(chip.bank_bits),
+            "a": Out(chip.row_bits),
+            "dqm": Out(HALF_WORD),
+            "dq_o": Out(bits),
+            "dq_oe": Out(1),
+            "dq_i": In(bits),
+        })
 
 
 class _Timer:
     """Counts the cycles that have to pass between two commands.
 
-    ``ready``: the second one may be given. ``soon``: it may be given in the next cycle; ``early``: in that behind it.
+    Attributes
+    ----------
+    elapsed : Value
+        The second command may be issued in this cycle.
+    elapsed_in_1, elapsed_in_2 : Value
+        It may be issued in the next cycle; in the one after that. The timer starts again only with
+        another first command.
     """
 
     def __init__(self, m: Module, name: str, cycles: int, start: Value) -> None:
-        left = Signal(range(max(cycles, 2)), name=name)
+        remaining = Signal(range(max(cycles, 2)), name=name)
         with m.If(start):
-            m.d.sync += left.eq(max(cycles, 1) - 1)
-        with m.Elif(left.any()):
-            m.d.sync += left.eq(left - 1)
-        self.ready: Value = left == 0
-        self.soon: Value = left <= 1
-        self.early: Value = left <= 2
+            m.d.sync += remaining.eq(max(cycles, 1) - 1)
+        with m.Elif(remaining.any()):
+            m.d.sync += remaining.eq(remaining - 1)
+        self.elapsed: Value = remaining == 0
+        self.elapsed_in_1: Value = remaining <= 1
+        self.elapsed_in_2: Value = remaining <= 2
+
+
+class _CommandSignals:
+    """The command of this cycle, which the bus has in the next one.
+
+    Attributes
+    ----------
+    kind : Signal(SdramCommand)
+    bank : Signal
+    address : Signal
+        Row, column or mode.
+    """
+
+    def __init__(self, chip: SdramChip) -> None:
+        self.kind = Signal(SdramCommand, name="command")
+        self.bank = Signal(chip.bank_bits, name="command_bank")
+        self.address = Signal(chip.row_bits, name="command_address")
+
+    def is_kind(self, kind: SdramCommand) -> Value:
+        """A command of this kind is issued."""
+        return self.kind == kind
+
+    def is_for(self, kind: SdramCommand, bank: int) -> Value:
+        """A command of this kind is issued to a bank."""
+        return (self.kind == kind) & (self.bank == bank)
+
+    @property
+    def closes_all(self) -> Value:
+        """All banks are precharged."""
+        return self.is_kind(SdramCommand.PRECHARGE) & ((self.address & ALL_BANKS) != 0)
+
+
+class _Bank:
+    """A bank of the chip: its open row, and which commands it may get.
+
+    Attributes
+    ----------
+    is_open : Signal(1)
+        A row is open.
+    row : Signal
+        The row that was opened last.
+    may_precharge : Value
+        tRAS has elapsed since its ACTIVATE, a burst that was read is over, and tWR has elapsed
+        since the last half word written.
+    may_activate : Value
+        tRC has elapsed since its last ACTIVATE, and tRP since its last PRECHARGE.
+    may_access_in_2 : Value
+        tRCD will have elapsed since its ACTIVATE when the cycle after the next one begins.
+    """
+
+    def __init__(self, m: Module, number: int, chip: SdramChip, clock_hz: float,
+                 command: _CommandSignals) -> None:
+        def timer(name: str, cycles: int, start: Value) -> _Timer:
+            return _Timer(m, f"{name}_{number}", cycles, start)
+
+        self.is_open = Signal(name=f"is_open_{number}")
+        self.row = Signal(chip.row_bits, name=f"row_{number}")
+        opens = command.is_for(SdramCommand.ACTIVATE, number)
+        closes = command.closes_all | command.is_for(SdramCommand.PRECHARGE, number)
+        reads = command.is_for(SdramCommand.READ, number)
+        writes = command.is_for(SdramCommand.WRITE, number)
+
+        rcd = timer("rcd", _cycles(chip.rcd, clock_hz), opens)
+        rc = timer("rc", _cycles(chip.rc, clock_hz), opens)
+        ras = timer("ras", _cycles(chip.ras, clock_hz), opens)
+        rp = timer("rp", _cycles(chip.rp, clock_hz), closes)
+        burst_read = timer("read", BURST, reads)
+        burst_written = timer("written", BURST - 1 + _cycles(chip.wr, clock_hz), writes)
+        self.may_precharge: Value = ras.elapsed & burst_read.elapsed & burst_written.elapsed
+        self.may_activate: Value = rc.elapsed & rp.elapsed
+        self.may_access_in_2: Value = rcd.elapsed_in_2
+
+        with m.If(closes):
+            m.d.sync += self.is_open.eq(0)
+        with m.If(opens):
+            m.d.sync += self.is_open.eq(1)
+            m.d.sync += self.row.eq(command.address)
+
+
+class _LineAddress:
+    """Where a line lies on the chip.
+
+    Attributes
+    ----------
+    column, bank, row : Value
+        Column of its first half word; bank; row.
+    is_outside : Value
+        The chip is too small for it.
+    """
+
+    def __init__(self, number: Value, chip: SdramChip) -> None:
+        bank_at = chip.column_bits - POSITION_BITS
+        row_at = bank_at + chip.bank_bits
+        end = row_at + chip.row_bits
+        self.column = Cat(Const(0, POSITION_BITS), number[:bank_at])
+        self.bank = number[bank_at:row_at]
+        self.row = number[row_at:end]
+        self.is_outside = number[end:].any()
+
+
+def _cycles(nanoseconds: float, clock_hz: float) -> int:
+    """The least number of cycles that last so long."""
+    return math.ceil(nanoseconds * clock_hz / 1e9 - 1e-6)
+
+
+def _request_head(tag_bits: int) -> data.StructLayout:
+    """What all beats of a request have in common."""
+    return data.StructLayout({"write": 1, "tag": tag_bits, "address": LINE_ADDRESS_BITS})
+
+
+def _answer_head(tag_bits: int) -> data.StructLayout:
+    """What all beats of an answer have in common."""
+    return data.StructLayout({"write": 1, "tag": tag_bits, "error": 1})
+
+
+def _transfer(tag_bits: int, chip: SdramChip) -> data.StructLayout:
+    """A line that is transferred: the head of its answer, its bank, and the column of its first
+    half word."""
+    return data.StructLayout({
+        "head": _answer_head(tag_bits), "bank": chip.bank_bits, "column": chip.column_bits})
 
 
 class SdramController(Component):
     """A port of beats onto an SDRAM.
 
     A request beyond the chip's size is answered with an error, and takes as long as another.
+
+    Steps of a request::
+
+        beats --> next request --> transfer, 32 half words --> FIFO of answers --> beats
+                  its row opens    bursts are read or written
+
+    ============  ==================================================================
+    step          when
+    ============  ==================================================================
+    next request  from its first beat on: a conflicting row is closed, its own opened
+    start         all beats are there; its row is open, and tRCD elapses until then;
+                  before a write, the chip no longer drives the data pins; the FIFO
+                  has room; no line is transferred, or its last half word is
+    transfer      32 cycles; every eighth has the READ or WRITE of a burst
+    answer        of a read: a beat for each four half words, as they arrive; of a
+                  write: with the last half word
+    ============  ==================================================================
+
+    Commands: of a transfer before PRECHARGE and ACTIVATE for the next request. When a refresh is
+    due, no line starts; the transfer ends, then all banks are closed and the chip is refreshed.
 
     Parameters
     ----------
@@ -182,229 +347,375 @@ class SdramController(Component):
         The chip can be used. Requests wait until then.
     """
 
-    def __init__(self, tag_bits: int, clock_hz: float, chip: SdramChip = MT48LC16M16A2, pad_cycles: int = 0) -> None:
-        self._chip, self._clock_hz, self._tag_bits = chip, clock_hz, tag_bits
+    def __init__(self, tag_bits: int, clock_hz: float, chip: SdramChip = MT48LC16M16A2,
+                 pad_cycles: int = 0) -> None:
+        self._chip = chip
+        self._clock_hz = clock_hz
+        self._tag_bits = tag_bits
         self._cas = chip.cas(clock_hz)
         self._pad_cycles = pad_cycles
         self.size = chip.size
         """Bytes."""
-        super().__init__({"port": In(BeatPort(tag_bits)), "bus": Out(SdramBus(chip)), "initialised": Out(1)})
+        super().__init__({
+            "port": In(BeatPort(tag_bits)),
+            "bus": Out(SdramBus(chip)),
+            "initialised": Out(1),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        chip = self._chip
-        banks = 1 << chip.bank_bits
-        self._command = Signal(SdramCommand)
-        self._bank = Signal(chip.bank_bits)
-        self._address = Signal(chip.row_bits)
-        self._refresh_due = Signal()
-        self._active = Signal()
-        """A line is being transferred: this is its half word number ``position``."""
-        self._position = Signal(range(_LINE))
-        self._burst: data.View = Signal(data.StructLayout({
-            "write": 1, "error": 1, "tag": self._tag_bits, "bank": chip.bank_bits, "column": chip.column_bits}))
-        self._last = Signal()
-        self._head: data.View = Signal(data.StructLayout({
-            "write": 1, "tag": self._tag_bits, "address": LINE_ADDRESS_BITS}))
-        """The request that is transferred next."""
-        self._known, self._whole = Signal(), Signal()
-        """There is one; all of it has come."""
-        self._side = Signal()
-        """The half of the memory of lines to write that is for it; the other one is for what is transferred."""
-        self._enter = Signal()
-        """It becomes the line that is transferred."""
-        self._open = Signal(banks)
-        """Banks with an open row."""
-        self._rows = Array(Signal(chip.row_bits, name=f"row_{bank}") for bank in range(banks))
-        m.d.comb += self._last.eq(self._active & (self._position == _LINE - 1))
-        self._timers(m, banks)
-        self._initialisation(m)
-        self._refreshes(m)
-        self._port(m)
-        self._requests(m)
-        self._transfer(m)
-        self._answers(m)
-        bus = self.bus
-        m.d.sync += [bus.cke.eq(1), bus.cs.eq(1), Cat(bus.we, bus.cas, bus.ras).eq(self._command.as_value()),
-                     bus.ba.eq(self._bank), bus.a.eq(self._address)]
+        self._declare_signals()
+        self._make_timers(m)
+        self._sequence_maintenance(m)
+        self._schedule_refreshes(m)
+        self._take_request(m)
+        self._decide_start(m)
+        self._choose_command(m)
+        self._count_position(m)
+        self._store_write_data(m)
+        self._drive_data_pins(m)
+        self._receive_read_data(m)
+        self._queue_answers(m)
+        self._send_answers(m)
+        self._drive_command_pins(m)
         return m
 
-    def _cycles(self, nanoseconds: float) -> int:
-        return math.ceil(nanoseconds * self._clock_hz / 1e9 - 1e-6)
+    def _declare_signals(self) -> None:
+        """The signals that methods share."""
+        chip = self._chip
+        self._command = _CommandSignals(chip)
+        self._refresh_is_due = Signal()
+        self._is_serving = Signal()
+        """Requests are served: no initialisation, and no refresh is due or in progress."""
+        self._request: Any = Signal(_request_head(self._tag_bits))
+        """The next request to transfer."""
+        self._has_request = Signal()
+        """There is one, maybe not all of its beats."""
+        self._is_complete = Signal()
+        """All beats of it are there."""
+        self._place = _LineAddress(self._request.address, chip)
+        """Where its line lies."""
+        self._starts = Signal()
+        """Its transfer starts in the next cycle."""
+        self._has_room = Signal()
+        """The FIFO of answers has room for another line."""
+        self._is_transferring = Signal()
+        """A line is transferred: now its half word number ``_position``."""
+        self._position = Signal(range(LINE_HALF_WORDS))
+        self._transfer: Any = Signal(_transfer(self._tag_bits, chip))
+        """The line that is transferred."""
+        self._is_last = Signal()
+        """Its last half word is."""
+        self._write_buffer = Signal()
+        """The write buffer that the next request fills; a transfer reads the other one."""
+        self._write_data: Any = Signal(data.ArrayLayout(8 * HALF_WORD, BEAT_HALF_WORDS))
+        self._write_mask: Any = Signal(data.ArrayLayout(HALF_WORD, BEAT_HALF_WORDS))
+        """The beat of the half word to write now."""
+        self._read_beat = Signal(8 * BEAT_BYTES)
+        """A beat that was read."""
+        self._read_is_complete = Signal()
+        """All of it is there."""
+        self._read_head: Any = Signal(_answer_head(self._tag_bits))
+        """Its line; a transfer may be that of the next one already."""
 
-    def _timers(self, m: Module, banks: int) -> None:
-        """What has to pass between commands: a timer a rule, for each bank where it is the bank's."""
-        chip, command = self._chip, self._command
+    def _make_timers(self, m: Module) -> None:
+        """The times that have to pass between commands."""
+        chip = self._chip
+        command = self._command
+        self._banks = [
+            _Bank(m, number, chip, self._clock_hz, command)
+            for number in range(1 << chip.bank_bits)]
+        refreshed = _Timer(m, "rfc", _cycles(chip.rfc, self._clock_hz),
+                           command.is_kind(SdramCommand.REFRESH))
+        mode_written = _Timer(m, "mode", chip.mrd, command.is_kind(SdramCommand.MODE))
+        self._refresh_is_over: Value = refreshed.elapsed
+        self._chip_is_ready: Value = refreshed.elapsed & mode_written.elapsed
+        # From a READ until the chip has released the data pins.
+        self._read_to_write = _Timer(m, "turn", BURST + self._cas + TURNAROUND,
+                                     command.is_kind(SdramCommand.READ))
 
-        def given(which: SdramCommand) -> list[Value]:
-            """Whether a command is given, for each bank."""
-            return [(command == which) & (self._bank == bank) for bank in range(banks)]
+    def _sequence_maintenance(self, m: Module) -> None:
+        """The state machine of power up and refreshes.
 
-        def each(name: str, cycles: int, starts: Sequence[Value]) -> list[_Timer]:
-            return [_Timer(m, f"{name}_{bank}", cycles, start) for bank, start in enumerate(starts)]
-
-        activated = given(SdramCommand.ACTIVATE)
-        every = (command == SdramCommand.PRECHARGE) & ((self._address & _ALL_BANKS) != 0)
-        closed = [every | one for one in given(SdramCommand.PRECHARGE)]
-        self._rcd = each("rcd", self._cycles(chip.rcd), activated)
-        rp = each("rp", self._cycles(chip.rp), closed)
-        rc = each("rc", self._cycles(chip.rc), activated)
-        ras = each("ras", self._cycles(chip.ras), activated)
-        read = each("read", BURST, given(SdramCommand.READ))
-        written = each("written", BURST - 1 + self._cycles(chip.wr), given(SdramCommand.WRITE))
-        self._may_close = [Cat(timers[bank].ready for timers in (ras, read, written)).all() for bank in range(banks)]
-        rfc = _Timer(m, "rfc", self._cycles(chip.rfc), command == SdramCommand.REFRESH)
-        mode = _Timer(m, "mode", chip.mrd, command == SdramCommand.MODE)
-        self._refreshed = rfc.ready
-        self._idle = [Cat(rc[bank].ready, rp[bank].ready, rfc.ready, mode.ready).all() for bank in range(banks)]
-        self._turned = _Timer(m, "turn", BURST + self._cas + _PAUSE, command == SdramCommand.READ)
-        for bank in range(banks):
-            with m.If(closed[bank]):
-                m.d.sync += self._open[bank].eq(0)
-            with m.If(activated[bank]):
-                m.d.sync += [self._open[bank].eq(1), self._rows[bank].eq(self._address)]
-
-    def _initialisation(self, m: Module) -> None:
-        """Power, all banks closed, refreshes, mode register; then, for each refresh, all banks closed and that."""
-        pause = self._cycles(self._chip.power_up)
-        wait = Signal(range(pause + 1))
-        left = Signal(range(_FIRST_REFRESHES + 1), init=_FIRST_REFRESHES)
-        self._serving = Signal()
-        with m.FSM(name="course"):
+        First POWER, CLOSE, REFRESH eight times, MODE, SERVE. From SERVE, when a refresh is due,
+        CLOSE, REFRESH once, and SERVE again.
+        """
+        self._first_refreshes = Signal(range(FIRST_REFRESHES + 1), init=FIRST_REFRESHES)
+        with m.FSM(name="course") as fsm:
             with m.State("POWER"):
-                m.d.sync += wait.eq(wait + 1)
-                with m.If(wait == pause):
-                    m.next = "CLOSE"
-            with m.State("CLOSE"), m.If(Cat(self._may_close).all()):
-                m.d.comb += [self._command.eq(SdramCommand.PRECHARGE), self._address.eq(_ALL_BANKS)]
-                m.next = "REFRESH"
-            with m.State("REFRESH"), m.If(Cat(self._idle).all()):
-                m.d.comb += self._command.eq(SdramCommand.REFRESH)
-                with m.If(left > 1):
-                    m.d.sync += left.eq(left - 1)
-                with m.Elif(left == 1):
-                    m.d.sync += left.eq(0)
-                    m.next = "MODE"
-                with m.Else():
-                    m.next = "SERVE"
-            with m.State("MODE"), m.If(self._refreshed):
-                m.d.comb += [self._command.eq(SdramCommand.MODE),
-                             self._address.eq(self._cas << 4 | BURST.bit_length() - 1)]
-                m.d.sync += self.initialised.eq(1)
-                m.next = "SERVE"
+                self._wait_for_power(m)
+            with m.State("CLOSE"):
+                self._close_all_banks(m)
+            with m.State("REFRESH"):
+                self._refresh(m)
+            with m.State("MODE"):
+                self._write_mode(m)
             with m.State("SERVE"):
-                m.d.comb += self._serving.eq(~self._refresh_due)
-                with m.If(self._refresh_due & ~self._active):
-                    m.next = "CLOSE"
+                self._serve(m)
+            m.d.sync += Assert(
+                ~self._is_transferring | fsm.ongoing("SERVE"),
+                "a line is transferred while the chip is initialised or refreshed")
 
-    def _refreshes(self, m: Module) -> None:
-        """Tells when the next refresh is due. A cycle earlier than need be: a line in transfer delays it."""
-        interval = int(self._chip.refresh * self._clock_hz / 1e9) // self._chip.refreshes - 1
-        since = Signal(range(max(interval, 2)))
-        with m.If(since == interval - 1):
-            m.d.sync += [since.eq(0), self._refresh_due.eq(self.initialised)]
-            m.d.sync += Assert(~self._refresh_due, "a refresh is due, and the last one was not given")
+    def _wait_for_power(self, m: Module) -> None:
+        """POWER: the chip gets no command until its supply is stable."""
+        pause = _cycles(self._chip.power_up, self._clock_hz)
+        waited = Signal(range(pause + 1))
+        m.d.sync += waited.eq(waited + 1)
+        with m.If(waited == pause):
+            m.next = "CLOSE"
+
+    def _close_all_banks(self, m: Module) -> None:
+        """CLOSE: a PRECHARGE of all banks, when all of them may get it."""
+        with m.If(Cat(bank.may_precharge for bank in self._banks).all()):
+            m.d.comb += self._command.kind.eq(SdramCommand.PRECHARGE)
+            m.d.comb += self._command.address.eq(ALL_BANKS)
+            m.next = "REFRESH"
+
+    def _refresh(self, m: Module) -> None:
+        """REFRESH: one, or, before the mode register is written, eight."""
+        remaining = self._first_refreshes
+        all_idle = Cat(bank.may_activate for bank in self._banks).all()
+        with m.If(all_idle & self._chip_is_ready):
+            m.d.comb += self._command.kind.eq(SdramCommand.REFRESH)
+            with m.If(remaining > 1):
+                m.d.sync += remaining.eq(remaining - 1)
+            with m.Elif(remaining == 1):
+                m.d.sync += remaining.eq(0)
+                m.next = "MODE"
+            with m.Else():
+                m.next = "SERVE"
+
+    def _write_mode(self, m: Module) -> None:
+        """MODE: the CAS latency and the length of a burst."""
+        burst_code = BURST.bit_length() - 1
+        with m.If(self._refresh_is_over):
+            m.d.comb += self._command.kind.eq(SdramCommand.MODE)
+            m.d.comb += self._command.address.eq(self._cas << 4 | burst_code)
+            m.d.sync += self.initialised.eq(1)
+            m.next = "SERVE"
+
+    def _serve(self, m: Module) -> None:
+        """SERVE: requests, until a refresh is due and the transfer is over."""
+        m.d.comb += self._is_serving.eq(~self._refresh_is_due)
+        with m.If(self._refresh_is_due & ~self._is_transferring):
+            m.next = "CLOSE"
+
+    def _schedule_refreshes(self, m: Module) -> None:
+        """A refresh is due at regular times. A transfer delays it, so the interval is a cycle
+        shorter than the chip's."""
+        chip = self._chip
+        interval = int(chip.refresh * self._clock_hz / 1e9) // chip.refreshes - 1
+        elapsed = Signal(range(max(interval, 2)))
+        with m.If(elapsed == interval - 1):
+            m.d.sync += elapsed.eq(0)
+            m.d.sync += self._refresh_is_due.eq(self.initialised)
+            m.d.sync += Assert(
+                ~self._refresh_is_due, "a refresh is due, and the one before was not issued")
         with m.Else():
-            m.d.sync += since.eq(since + 1)
-            with m.If(self._command == SdramCommand.REFRESH):
-                m.d.sync += self._refresh_due.eq(0)
+            m.d.sync += elapsed.eq(elapsed + 1)
+            with m.If(self._command.is_kind(SdramCommand.REFRESH)):
+                m.d.sync += self._refresh_is_due.eq(0)
 
-    def _port(self, m: Module) -> None:
-        """Takes the beats of a request."""
-        request, head = self.port.request, self._head
-        m.d.comb += request.ready.eq(~self._whole)
-        with m.If(self._enter):
-            m.d.sync += [self._known.eq(0), self._whole.eq(0), self._side.eq(~self._side)]
-        with m.Elif(request.valid & request.ready):
-            m.d.sync += [self._known.eq(1), self._whole.eq(ends_request(request.payload))]
-            pass_on(m, request.payload, head, "write", "tag", "address", domain="sync")
+    def _take_request(self, m: Module) -> None:
+        """Takes the beats of the next request; behind its last one, none until it starts."""
+        port = self.port.request
+        request = self._request
+        m.d.comb += port.ready.eq(~self._is_complete)
+        with m.If(self._starts):
+            m.d.sync += self._has_request.eq(0)
+            m.d.sync += self._is_complete.eq(0)
+            m.d.sync += self._write_buffer.eq(~self._write_buffer)
+        with m.Elif(port.valid & port.ready):
+            m.d.sync += self._has_request.eq(1)
+            m.d.sync += self._is_complete.eq(ends_request(port.payload))
+            m.d.sync += request.write.eq(port.payload.write)
+            m.d.sync += request.tag.eq(port.payload.tag)
+            m.d.sync += request.address.eq(port.payload.address)
 
-    def _requests(self, m: Module) -> None:
-        """Opens the row of the next request, which enters when its first half word may be next."""
-        chip, head, burst = self._chip, self._head, self._burst
-        lines = chip.column_bits - (_LINE - 1).bit_length()
-        column, bank = head.address[:lines], head.address[lines:lines + chip.bank_bits]
-        row = head.address[lines + chip.bank_bits:][:chip.row_bits]
-        outside = head.address[lines + chip.bank_bits + chip.row_bits:].any()
-        is_open, fits = self._open.bit_select(bank, 1), self._rows[bank] == row
-        self._room = room = Signal()
-        beyond, fitting = Signal(), Signal()
-        """Of the request, a cycle after it has come: it is outside; its row can be read and written."""
-        early = Array(timer.early for timer in self._rcd)[bank]
-        m.d.sync += [beyond.eq(self._known & ~self._enter & outside),
-                     fitting.eq(self._known & ~self._enter & is_open & fits & early & self._serving)]
-        m.d.comb += self._enter.eq(self._whole & self._serving & room & (~self._active | self._last)
-                                   & (beyond | fitting & (~head.write | self._turned.soon)))
-        wants_row = self._known & self._serving & ~outside
-        busy = self._active & (burst.bank == bank)
-        columns = self._active & (self._position % BURST == 0) & ~burst.error
-        with m.If(columns):
-            m.d.comb += [
-                self._command.eq(Mux(burst.write, SdramCommand.WRITE, SdramCommand.READ)), self._bank.eq(burst.bank),
-                self._address.eq(burst.column | self._position)]
-        with m.Elif(wants_row & is_open & ~fits & ~busy & Array(self._may_close)[bank]):
-            m.d.comb += [self._command.eq(SdramCommand.PRECHARGE), self._bank.eq(bank)]
-        with m.Elif(wants_row & ~is_open & Array(self._idle)[bank]):
-            m.d.comb += [self._command.eq(SdramCommand.ACTIVATE), self._bank.eq(bank), self._address.eq(row)]
-        with m.If(self._enter):
-            m.d.sync += [
-                burst.write.eq(head.write), burst.error.eq(beyond), burst.tag.eq(head.tag), burst.bank.eq(bank),
-                burst.column.eq(Cat(Const(0, (_LINE - 1).bit_length()), column))]
+    def _decide_start(self, m: Module) -> None:
+        """Starts the transfer of the next request.
 
-    def _transfer(self, m: Module) -> None:
-        """Counts a line's half words, and drives those to write."""
-        burst, bus, request = self._burst, self.bus, self.port.request
-        beat = data.StructLayout({"data": data.ArrayLayout(8 * HALF_WORD, _BEAT),
-                                  "mask": data.ArrayLayout(HALF_WORD, _BEAT)})
-        m.submodules.to_write = memory = Memory(shape=beat, depth=2 * BEATS, init=[])
-        store, load = memory.write_port(), memory.read_port(domain="comb")
-        place, within = self._position[_WITHIN:], self._position[:_WITHIN]
-        m.d.comb += [
-            store.en.eq(request.valid & request.ready), store.addr.eq(Cat(request.payload.beat, self._side)),
-            load.addr.eq(Cat(place, ~self._side))]
-        m.d.comb += [store.data[name].as_value().eq(request.payload[name]) for name in ("data", "mask")]
-        writes = self._active & burst.write & ~burst.error
-        with m.If(self._active):
+        The row's comparison is registered, to keep it out of the decision: it is known a cycle
+        after the request, and says that the row can be accessed in the cycle after that, which is
+        the first one of the transfer.
+        """
+        request = self._request
+        place = self._place
+        transfer = self._transfer
+        is_outside = Signal()
+        row_is_ready = Signal()
+        is_waiting = self._has_request & ~self._starts
+        may_access = Array(bank.may_access_in_2 for bank in self._banks)[place.bank]
+        m.d.sync += is_outside.eq(is_waiting & place.is_outside)
+        row_is_open = self._bank_is_open & self._row_matches
+        m.d.sync += row_is_ready.eq(is_waiting & self._is_serving & row_is_open & may_access)
+
+        pins_are_free = ~request.write | self._read_to_write.elapsed_in_1
+        can_be_served = is_outside | (row_is_ready & pins_are_free)
+        transfer_ends = ~self._is_transferring | self._is_last
+        may_start = self._is_serving & self._has_room & transfer_ends
+        m.d.comb += self._starts.eq(self._is_complete & may_start & can_be_served)
+        with m.If(self._starts):
+            m.d.sync += transfer.head.write.eq(request.write)
+            m.d.sync += transfer.head.tag.eq(request.tag)
+            m.d.sync += transfer.head.error.eq(is_outside)
+            m.d.sync += transfer.bank.eq(place.bank)
+            m.d.sync += transfer.column.eq(place.column)
+
+    @property
+    def _bank_is_open(self) -> Value:
+        """The bank of the next request has an open row."""
+        return Array(bank.is_open for bank in self._banks)[self._place.bank]
+
+    @property
+    def _row_matches(self) -> Value:
+        """The row that was opened last in that bank is the one of the next request."""
+        return Array(bank.row for bank in self._banks)[self._place.bank] == self._place.row
+
+    def _choose_command(self, m: Module) -> None:
+        """The command of this cycle when requests are served: for the transfer, else for the row
+        of the next request."""
+        command = self._command
+        transfer = self._transfer
+        place = self._place
+        starts_burst = self._is_transferring & (self._position % BURST == 0) & ~transfer.head.error
+        needs_row = self._has_request & self._is_serving & ~place.is_outside
+        bank_is_busy = self._is_transferring & (transfer.bank == place.bank)
+        may_precharge = Array(bank.may_precharge for bank in self._banks)[place.bank]
+        may_activate = Array(
+            bank.may_activate & self._chip_is_ready for bank in self._banks)[place.bank]
+        has_conflict = self._bank_is_open & ~self._row_matches
+        with m.If(starts_burst):
+            m.d.comb += command.kind.eq(
+                Mux(transfer.head.write, SdramCommand.WRITE, SdramCommand.READ))
+            m.d.comb += command.bank.eq(transfer.bank)
+            m.d.comb += command.address.eq(transfer.column | self._position)
+        with m.Elif(needs_row & has_conflict & ~bank_is_busy & may_precharge):
+            m.d.comb += command.kind.eq(SdramCommand.PRECHARGE)
+            m.d.comb += command.bank.eq(place.bank)
+        with m.Elif(needs_row & ~self._bank_is_open & may_activate):
+            m.d.comb += command.kind.eq(SdramCommand.ACTIVATE)
+            m.d.comb += command.bank.eq(place.bank)
+            m.d.comb += command.address.eq(place.row)
+
+    def _count_position(self, m: Module) -> None:
+        """The half word that is transferred. A line may start right behind another one."""
+        m.d.comb += self._is_last.eq(
+            self._is_transferring & (self._position == LINE_HALF_WORDS - 1))
+        with m.If(self._starts):
+            m.d.sync += self._is_transferring.eq(1)
+            m.d.sync += self._position.eq(0)
+        with m.Elif(self._is_last):
+            m.d.sync += self._is_transferring.eq(0)
+            m.d.sync += self._position.eq(0)
+        with m.Elif(self._is_transferring):
             m.d.sync += self._position.eq(self._position + 1)
-        with m.If(self._enter | self._last):
-            m.d.sync += [self._active.eq(self._enter), self._position.eq(0)]
-        m.d.sync += [
-            bus.dq_oe.eq(writes), bus.dq_o.eq(load.data.data[within]),
-            bus.dqm.eq(Mux(self.initialised, Mux(writes, ~load.data.mask[within], 0), ~0))]
 
-    def _answers(self, m: Module) -> None:
-        """Gathers what is read; gives the answers, in the order of the requests."""
-        burst, response = self._burst, self.port.response
-        arriving = Signal(1 + self._cas + self._pad_cycles)
-        earlier, received = Signal(8 * (BEAT_BYTES - HALF_WORD)), Signal(range(_LINE))
-        """Half words of the beat that is being read; the number of that which comes next."""
-        kind = data.StructLayout({"write": 1, "tag": self._tag_bits, "error": 1})
-        of_read: data.View = Signal(kind)
-        """Of the line that is being read: what is transferred may be the next one already."""
-        entry = data.StructLayout({"kind": kind, "data": 8 * BEAT_BYTES})
-        read, written = Signal(), Signal()
-        """A beat has been read; a line has been written."""
-        m.submodules.answers = answers = SyncFIFO(width=entry.size, depth=_BEGUN * BEATS)
-        into, out = data.View(entry, answers.w_data), data.View(entry, answers.r_data)
-        m.d.sync += arriving.eq(Cat(self._active & ~burst.write, arriving))
-        m.d.comb += [
-            read.eq(arriving[-1] & (received[:_WITHIN] == _BEAT - 1)), written.eq(self._last & burst.write),
-            into.kind.eq(of_read), into.data.eq(Cat(earlier, self.bus.dq_i)), answers.w_en.eq(read | written)]
-        with m.If(arriving[-1]):
-            m.d.sync += [earlier.eq(Cat(earlier[8 * HALF_WORD:], self.bus.dq_i)), received.eq(received + 1)]
-            with m.If(received == 0):       # the line that follows has not begun yet
-                pass_on(m, burst, of_read, "write", "tag", "error", domain="sync")
-        with m.If(written):
-            pass_on(m, burst, into.kind, "write", "tag", "error")
-        m.d.sync += [Assert(~(read & written), "two requests end in one cycle"),
-                     Assert(~answers.w_en | answers.w_rdy, "an answer is lost")]
+    def _store_write_data(self, m: Module) -> None:
+        """The two write buffers: written beat by beat, read where the transfer is."""
+        request = self.port.request
+        beat = data.StructLayout({
+            "data": self._write_data.shape(), "mask": self._write_mask.shape()})
+        m.submodules.to_write = memory = Memory(shape=beat, depth=2 * BEATS, init=[])
+        store = memory.write_port()
+        load = memory.read_port(domain="comb")
+        m.d.comb += store.en.eq(request.valid & request.ready)
+        m.d.comb += store.addr.eq(Cat(request.payload.beat, self._write_buffer))
+        m.d.comb += store.data.data.as_value().eq(request.payload.data)
+        m.d.comb += store.data.mask.as_value().eq(request.payload.mask)
+        beat_number = self._position[BEAT_POSITION_BITS:]
+        m.d.comb += load.addr.eq(Cat(beat_number, ~self._write_buffer))
+        m.d.comb += self._write_data.eq(load.data.data)
+        m.d.comb += self._write_mask.eq(load.data.mask)
 
-        number, over, waiting = Signal(range(BEATS)), Signal(), Signal(range(_BEGUN + 1))
-        pass_on(m, out.kind, response.payload, "write", "tag", "error")
-        m.d.comb += [
-            response.valid.eq(answers.r_rdy), answers.r_en.eq(response.ready), response.payload.data.eq(out.data),
-            response.payload.beat.eq(number), over.eq(response.valid & response.ready & ends_answer(response.payload)),
-            self._room.eq(waiting < _BEGUN)]
-        with m.If(response.valid & response.ready & ~out.kind.write):
+    def _drive_data_pins(self, m: Module) -> None:
+        """The half word of a write, and the mask: all bytes before the chip is initialised, none
+        in a read."""
+        bus = self.bus
+        head = self._transfer.head
+        writes = self._is_transferring & head.write & ~head.error
+        in_beat = self._position[:BEAT_POSITION_BITS]
+        m.d.sync += bus.dq_oe.eq(writes)
+        m.d.sync += bus.dq_o.eq(self._write_data[in_beat])
+        with m.If(~self.initialised):
+            m.d.sync += bus.dqm.eq(~0)
+        with m.Elif(writes):
+            m.d.sync += bus.dqm.eq(~self._write_mask[in_beat])
+        with m.Else():
+            m.d.sync += bus.dqm.eq(0)
+
+    def _receive_read_data(self, m: Module) -> None:
+        """Gathers the half words of a beat that is read. They arrive when the command has passed
+        the bus's register, the CAS latency and the pads. A line outside the chip takes the same
+        time, with whatever the pins have."""
+        transfer = self._transfer
+        latency = 1 + self._cas + self._pad_cycles
+        requested = Signal(latency)
+        earlier = Signal(8 * (BEAT_BYTES - HALF_WORD))
+        """Half words of the beat before this one, the lowest first."""
+        position = Signal(range(LINE_HALF_WORDS))
+        """The half word that arrives next."""
+        reads = self._is_transferring & ~transfer.head.write
+        arrives = requested[-1]
+        m.d.sync += requested.eq(Cat(reads, requested))
+        with m.If(arrives):
+            m.d.sync += earlier.eq(Cat(earlier[8 * HALF_WORD:], self.bus.dq_i))
+            m.d.sync += position.eq(position + 1)
+            with m.If(position == 0):       # the transfer of the line behind has not started yet
+                m.d.sync += self._read_head.eq(transfer.head)
+        is_last_of_beat = position[:BEAT_POSITION_BITS] == BEAT_HALF_WORDS - 1
+        m.d.comb += self._read_beat.eq(Cat(earlier, self.bus.dq_i))
+        m.d.comb += self._read_is_complete.eq(arrives & is_last_of_beat)
+
+    def _queue_answers(self, m: Module) -> None:
+        """Puts beats that were read, and heads of lines that were written, into the FIFO of
+        answers. They are in the order of the requests: the last data of a read arrive before the
+        transfer of a write behind it ends."""
+        head = self._transfer.head
+        entry = data.StructLayout({
+            "head": _answer_head(self._tag_bits), "data": 8 * BEAT_BYTES})
+        m.submodules.answers = answers = SyncFIFO(width=entry.size, depth=OUTSTANDING * BEATS)
+        self._answers = answers
+        self._answer: Any = data.View(entry, answers.r_data)
+        """The oldest beat."""
+        queued: Any = data.View(entry, answers.w_data)
+        is_written = Signal()
+        m.d.comb += is_written.eq(self._is_last & head.write)
+        m.d.comb += answers.w_en.eq(self._read_is_complete | is_written)
+        m.d.comb += queued.head.eq(Mux(is_written, head, self._read_head))
+        m.d.comb += queued.data.eq(self._read_beat)
+        m.d.sync += Assert(~(self._read_is_complete & is_written), "two requests end in one cycle")
+        m.d.sync += Assert(~answers.w_en | answers.w_rdy, "an answer is lost")
+
+    def _send_answers(self, m: Module) -> None:
+        """Sends the answers, and counts the requests that have started and are not answered."""
+        response = self.port.response
+        payload: Any = response.payload
+        answer = self._answer
+        number = Signal(range(BEATS))
+        outstanding = Signal(range(OUTSTANDING + 1))
+        is_over = Signal()
+        is_taken = response.valid & response.ready
+        m.d.comb += response.valid.eq(self._answers.r_rdy)
+        m.d.comb += self._answers.r_en.eq(response.ready)
+        m.d.comb += payload.write.eq(answer.head.write)
+        m.d.comb += payload.tag.eq(answer.head.tag)
+        m.d.comb += payload.error.eq(answer.head.error)
+        m.d.comb += payload.data.eq(answer.data)
+        m.d.comb += payload.beat.eq(number)
+        with m.If(is_taken & ~answer.head.write):
             m.d.sync += number.eq(number + 1)
-        m.d.sync += waiting.eq(waiting + self._enter - over)
+
+        m.d.comb += is_over.eq(is_taken & ends_answer(payload))
+        m.d.comb += self._has_room.eq(outstanding < OUTSTANDING)
+        m.d.sync += outstanding.eq(outstanding + self._starts - is_over)
+
+    def _drive_command_pins(self, m: Module) -> None:
+        """The command, a cycle later."""
+        bus = self.bus
+        command = self._command
+        m.d.sync += bus.cke.eq(1)
+        m.d.sync += bus.cs.eq(1)
+        m.d.sync += Cat(bus.we, bus.cas, bus.ras).eq(command.kind.as_value())
+        m.d.sync += bus.ba.eq(command.bank)
+        m.d.sync += bus.a.eq(command.address)

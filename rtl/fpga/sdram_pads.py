@@ -1,8 +1,9 @@
 """The pads between an SDRAM controller and its chip, and the phase of the chip's clock.
 
-Everything but the clock goes through the registers of the pads, which are clocked by ``sync``. The chip's clock has the
-same frequency and a phase of its own, from the board's PLL, so that what comes from the chip is stable when the pads'
-registers take it, and what goes there when the chip does. No board has shown it: the delays of pads are an estimate.
+All signals but the clock pass the registers of the pads, in the domain ``sync``. The chip's clock
+has the same frequency and a phase of its own, from the board's PLL. The phase is such that data
+from the chip are stable when the pads' registers sample them, and the chip's inputs are stable at
+the edges of its clock. This is not measured on a board: the delays of pads are an estimate.
 """
 
 from dataclasses import dataclass
@@ -19,12 +20,21 @@ from .sdram import MT48LC16M16A2, SdramBus, SdramChip
 __all__ = ["ClockPhase", "SdramPads", "clock_phase"]
 
 PAD_DELAY = 3.5
-"""From a clock at its pad's output register until the chip sees it, and from the chip to a register; nanoseconds, an
-estimate."""
+"""Nanoseconds from the chip's clock at its pad's output register to the chip, and from the chip to
+an input register, together: an estimate."""
 _MARGIN = 1.0
-"""Beside what the chip wants before and after its clock; nanoseconds."""
-_OUTPUTS = {"clk_en": "cke", "cs": "cs", "ras": "ras", "cas": "cas", "we": "we", "ba": "ba", "a": "a", "dqm": "dqm"}
-"""Pads that the chip listens to, and the controller's names of them."""
+"""Nanoseconds beside the chip's setup and hold times."""
+_OUTPUTS = {
+    "clk_en": "cke",
+    "cs": "cs",
+    "ras": "ras",
+    "cas": "cas",
+    "we": "we",
+    "ba": "ba",
+    "a": "a",
+    "dqm": "dqm",
+}
+"""Output pads of the platform, and the members of SdramBus that drive them."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +44,12 @@ class ClockPhase:
     Attributes
     ----------
     degrees : float
-        By which it follows the controller's clock.
+        How far it lags behind the controller's clock.
     cycles : int
         The controller's ``pad_cycles``.
     margin : float
-        Nanoseconds that what is read is stable before it is taken, and after, at least.
+        Nanoseconds for which data read are stable before they are sampled, and after: the smaller
+        of both.
     """
 
     degrees: float
@@ -49,18 +60,24 @@ class ClockPhase:
 def clock_phase(clock_hz: float, chip: SdramChip = MT48LC16M16A2) -> ClockPhase:
     """The phase with the largest margin. ValueError when there is none."""
     period = 1e9 / clock_hz
-    earliest, latest = chip.setup + _MARGIN, period - chip.hold - _MARGIN
+    earliest = chip.setup + _MARGIN
+    latest = period - chip.hold - _MARGIN
 
     def phase(cycles: int) -> ClockPhase:
-        """What the chip sends in answer to an edge of its clock is taken so many cycles behind that before."""
-        best = (cycles - 0.5) * period - PAD_DELAY - (chip.access + chip.output_hold) / 2
+        """The best phase if data are sampled so many cycles after the edge of ``sync`` before the
+        edge of the chip's clock that they follow."""
+        sampled_at = cycles * period
+        best = sampled_at - period / 2 - PAD_DELAY - (chip.access + chip.output_hold) / 2
         shift = min(max(best, earliest), latest)
-        valid, gone = shift + PAD_DELAY + chip.access, shift + PAD_DELAY + period + chip.output_hold
-        return ClockPhase(360 * shift / period, cycles, min(cycles * period - valid, gone - cycles * period))
+        stable_from = shift + PAD_DELAY + chip.access
+        stable_until = shift + PAD_DELAY + period + chip.output_hold
+        margin = min(sampled_at - stable_from, stable_until - sampled_at)
+        return ClockPhase(360 * shift / period, cycles, margin)
 
     found = max((phase(cycles) for cycles in (1, 2)), key=lambda one: one.margin)
     if earliest > latest or found.margin <= 0:
-        raise ValueError(f"at {clock_hz / 1e6:g} MHz the chip's data are not stable at any phase of its clock")
+        raise ValueError(
+            f"at {clock_hz / 1e6:g} MHz the chip's data are not stable at any phase of its clock")
     return found
 
 
@@ -70,9 +87,9 @@ class SdramPads(Component):
     Parameters
     ----------
     port : Any
-        What a platform has for the resource ``sdram`` when it is asked for ports (``dir="-"``).
+        The platform's resource ``sdram``, requested with ``dir="-"``.
     clock_domain : str
-        The chip's clock: that of ``sync``, later by :func:`clock_phase`.
+        The domain of the chip's clock: that of ``sync``, delayed as :func:`clock_phase` says.
     chip : SdramChip
 
     Members
@@ -86,13 +103,18 @@ class SdramPads(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        output, both = io.Direction.Output, io.Direction.Bidir
-        clock: Any = io.DDRBuffer(output, self._port.clk, o_domain=self._clock_domain)
+        # The clock: 1 after the rising edge of its domain, 0 after the falling one.
+        clock: Any = io.DDRBuffer(
+            io.Direction.Output, self._port.clk, o_domain=self._clock_domain)
         m.submodules.clk = clock
-        m.d.comb += [clock.o[0].eq(1), clock.o[1].eq(0)]
+        m.d.comb += clock.o[0].eq(1)
+        m.d.comb += clock.o[1].eq(0)
         for pad, name in _OUTPUTS.items():
-            m.submodules[pad] = buffer = io.FFBuffer(output, getattr(self._port, pad))
+            buffer = io.FFBuffer(io.Direction.Output, getattr(self._port, pad))
+            m.submodules[pad] = buffer
             m.d.comb += buffer.o.eq(getattr(self.bus, name))
-        m.submodules.dq = dq = io.FFBuffer(both, self._port.dq)
-        m.d.comb += [dq.o.eq(self.bus.dq_o), dq.oe.eq(self.bus.dq_oe), self.bus.dq_i.eq(dq.i)]
+        m.submodules.dq = dq = io.FFBuffer(io.Direction.Bidir, self._port.dq)
+        m.d.comb += dq.o.eq(self.bus.dq_o)
+        m.d.comb += dq.oe.eq(self.bus.dq_oe)
+        m.d.comb += self.bus.dq_i.eq(dq.i)
         return m

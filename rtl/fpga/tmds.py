@@ -1,6 +1,6 @@
 """TMDS: a byte, or two control signals, as ten bits on a pair of wires; DVI 1.0, 3.2."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
@@ -13,23 +13,27 @@ CHANNELS = 3
 """Blue with the synchronisation, green, red."""
 SYMBOL_BITS = 10
 SHIFTS = SYMBOL_BITS // 2
-"""Cycles of the domain ``shift`` in one of ``pixel``: two bits go out in each."""
+"""Cycles of the domain ``shift`` in one of ``pixel``: each sends two bits."""
 CONTROL_SYMBOLS = (0b1101010100, 0b0010101011, 0b0101010100, 0b1010101011)
 """By the two control signals."""
 _CLOCK_SYMBOL = 0b0000011111
 
 
 class TmdsEncoder(wiring.Component):
-    """One channel's encoder; domain ``pixel``. A symbol comes two cycles after what it stands for.
+    """One channel's encoder, in the domain ``pixel``. A symbol follows its byte by two cycles.
+
+    The first stage makes few transitions: each bit is the XOR with the one before it, or the XNOR.
+    The second stage balances ones and zeros: it inverts the eight bits or not. The upper two bits
+    of the symbol say what the two stages have done.
 
     Members
     -------
     visible : In(1)
-        There is a byte: else control signals.
+        ``value`` is sent; otherwise ``control``.
     value : In(8)
     control : In(2)
     symbol : Out(10)
-        Bit 0 goes first.
+        Bit 0 is sent first.
     """
 
     visible: In(1)
@@ -39,48 +43,69 @@ class TmdsEncoder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        # First stage: few transitions.
+        self._word = Signal(8)
+        """The byte with few transitions."""
+        self._uses_xor = Signal()
+        """Its bits are XORs."""
+        self._visible = Signal()
+        self._control = Signal(2)
+        self._reduce_transitions(m)
+        self._balance(m)
+        return m
+
+    def _reduce_transitions(self, m: Module) -> None:
+        """The first stage: XNOR of a byte with many ones, XOR of others."""
         ones = population(self.value)
-        inverted = (ones > 4) | ((ones == 4) & ~self.value[0])
-        """Each bit is the XNOR with the one before, not the XOR."""
-        bits = [self.value[:count + 1].xor() ^ (inverted & (count % 2)) for count in range(8)]
-        word, xor, visible, control = Signal(8), Signal(), Signal(), Signal(2)
-        m.d.pixel += [word.eq(Cat(bits)), xor.eq(~inverted), visible.eq(self.visible), control.eq(self.control)]
-        # Second stage: as many ones as zeros in the long run.
+        uses_xnor = (ones > 4) | ((ones == 4) & ~self.value[0])
+        # Each bit is the parity of all up to it. XNOR inverts every second one.
+        bits = [self.value[:place + 1].xor() ^ (uses_xnor & (place % 2)) for place in range(8)]
+        m.d.pixel += self._word.eq(Cat(bits))
+        m.d.pixel += self._uses_xor.eq(~uses_xnor)
+        m.d.pixel += self._visible.eq(self.visible)
+        m.d.pixel += self._control.eq(self.control)
+
+    def _balance(self, m: Module) -> None:
+        """The second stage: inverts the word if that brings the disparity closer to zero."""
+        word = self._word
+        uses_xor = self._uses_xor
         disparity = Signal(range(-16, 16))
         """Ones less zeros that were sent."""
         excess = Signal(range(-8, 9))
-        """Of ones in this word."""
-        level, same = Signal(), Signal()
-        flipped = Signal()
-        m.d.comb += [
-            excess.eq((population(word) << 1) - 8), level.eq((disparity == 0) | (excess == 0)),
-            same.eq((disparity < 0) == (excess < 0)), flipped.eq(Mux(level, ~xor, same))]
-        with m.If(~visible):
-            m.d.pixel += [disparity.eq(0), self.symbol.eq(Cat(
-                Mux(control[0], Mux(control[1], CONTROL_SYMBOLS[3] >> bit & 1, CONTROL_SYMBOLS[1] >> bit & 1),
-                    Mux(control[1], CONTROL_SYMBOLS[2] >> bit & 1, CONTROL_SYMBOLS[0] >> bit & 1))
-                for bit in range(SYMBOL_BITS)))]
+        """Ones less zeros in this word."""
+        is_balanced = Signal()
+        same_sign = Signal()
+        inverts = Signal()
+        m.d.comb += excess.eq((population(word) << 1) - 8)
+        m.d.comb += is_balanced.eq((disparity == 0) | (excess == 0))
+        m.d.comb += same_sign.eq((disparity < 0) == (excess < 0))
+        m.d.comb += inverts.eq(Mux(is_balanced, ~uses_xor, same_sign))
+        with m.If(~self._visible):
+            m.d.pixel += disparity.eq(0)
+            m.d.pixel += self.symbol.eq(self._control_symbol())
         with m.Else():
-            # The two upper bits add their own: 0 if they differ, 2 if they are ones, -2 if they are zeros.
-            upper = Mux(flipped == xor, Mux(xor, 2, -2), 0)
-            m.d.pixel += [
-                self.symbol.eq(Cat(word ^ flipped.replicate(8), xor, flipped)),
-                disparity.eq(disparity + Mux(flipped, -excess, excess) + upper)]
-        return m
+            word_disparity = Mux(inverts, -excess, excess)
+            # The two upper bits have a disparity, too, if they are equal.
+            upper_disparity = Mux(inverts == uses_xor, Mux(uses_xor, 2, -2), 0)
+            m.d.pixel += disparity.eq(disparity + word_disparity + upper_disparity)
+            m.d.pixel += self.symbol.eq(Cat(word ^ inverts.replicate(8), uses_xor, inverts))
+
+    def _control_symbol(self) -> Value:
+        """The symbol of the two control signals."""
+        return Array(Const(symbol, SYMBOL_BITS) for symbol in CONTROL_SYMBOLS)[self._control]
 
 
 class TmdsSerializer(wiring.Component):
     """Three channels and the clock, two bits a cycle of the domain ``shift``.
 
-    Its clock is five times that of ``pixel``, in any phase. Symbols are taken two to four cycles after the edge at
-    which they have changed.
+    The clock of ``shift`` is five times as fast as that of ``pixel``, in any phase. A toggle that
+    changes with each pixel is synchronised to ``shift``; when it changes there, symbols are loaded:
+    two to four cycles after the edge at which they have changed.
 
     Members
     -------
     symbols : In(array of 3 symbols)
     lanes : Out(array of 4 pairs of bits)
-        The channels, then the clock; of a pair, bit 0 goes first.
+        The channels, then the clock; of a pair, bit 0 is sent first.
     """
 
     symbols: In(data.ArrayLayout(SYMBOL_BITS, CHANNELS))
@@ -88,13 +113,19 @@ class TmdsSerializer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        turn, seen, before = Signal(), Signal(), Signal()
-        m.submodules += FFSynchronizer(turn, seen, o_domain="shift")
-        m.d.pixel += turn.eq(~turn)
-        m.d.shift += before.eq(seen)
-        for index in range(CHANNELS + 1):
+        toggle = Signal()
+        m.d.pixel += toggle.eq(~toggle)
+        synchronised = Signal()
+        m.submodules += FFSynchronizer(toggle, synchronised, o_domain="shift")
+        previous = Signal()
+        m.d.shift += previous.eq(synchronised)
+        loads = synchronised != previous
+        clock_symbol = Const(_CLOCK_SYMBOL, SYMBOL_BITS)
+        for index, symbol in enumerate([*self.symbols, clock_symbol]):
             lane = Signal(SYMBOL_BITS, name=f"lane_{index}")
-            symbol = self.symbols[index] if index < CHANNELS else Const(_CLOCK_SYMBOL, SYMBOL_BITS)
-            m.d.shift += lane.eq(Mux(seen != before, symbol, lane >> 2))
-            m.d.comb += self.lanes[index].eq(lane)
+            with m.If(loads):
+                m.d.shift += lane.eq(symbol)
+            with m.Else():
+                m.d.shift += lane.eq(lane >> 2)
+            m.d.comb += self.lanes[index].eq(lane[:2])
         return m

@@ -4,26 +4,14 @@ from collections.abc import Callable
 
 from amaranth.lib import wiring
 
-from rtl.barrier import BarrierUnit
-from rtl.control_flow import ControlFlow
-from rtl.convert import conversion_unit
-from rtl.crs import call_return_stack
 from rtl.double import DoubleUnit
-from rtl.error_status import ErrorStatus
-from rtl.execute import execute_unit
-from rtl.execute.lanes import Lanes
-from rtl.fetch import fetch_unit
-from rtl.flow import flow_unit
-from rtl.front_end import FrontEnd
-from rtl.host import HostPort
-from rtl.issue import issue_unit
-from rtl.launch import Distributor
 from rtl.layouts import ERROR_SOURCES
-from rtl.memory import memory_unit
+from rtl.machines import units_of
 from rtl.params import SmParams
-from rtl.trap import TrapUnit
 
 from .bare import BareSm
+from .control_flow import ControlFlow
+from .front_end import FrontEnd
 from .sdram import SdramController
 
 __all__ = ["UNITS"]
@@ -32,23 +20,23 @@ _SDRAM_TAG_BITS = 5
 _SDRAM_HZ = 100e6
 
 UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
-    "crs": call_return_stack,
-    "flow": flow_unit,
+    "crs": lambda params: units_of(params).stack(params),
+    "flow": lambda params: units_of(params).flow(params),
     "control_flow": ControlFlow,
-    "fetch": fetch_unit,
-    "execute": execute_unit,
-    "convert": conversion_unit,
+    "fetch": lambda params: units_of(params).fetch(params),
+    "execute": lambda params: units_of(params).execute(params),
+    "convert": lambda params: units_of(params).conversion(params),
     "double": DoubleUnit,
-    "lanes": Lanes,
+    "lanes": lambda params: units_of(params).lanes(params),
     "front_end": FrontEnd,
-    "issue": issue_unit,
-    "barrier": BarrierUnit,
-    "memory": memory_unit,
-    "launch": Distributor,
-    "trap": TrapUnit,
+    "issue": lambda params: units_of(params).issue(params),
+    "barrier": lambda params: units_of(params).barrier(params),
+    "memory": lambda params: units_of(params).memory(params),
+    "launch": lambda params: units_of(params).distributor(params),
+    "trap": lambda params: units_of(params).trap(params),
     "sm": BareSm,
-    "host": HostPort,
+    "host": lambda params: units_of(params).host(params),
     "sdram": lambda _params: SdramController(_SDRAM_TAG_BITS, _SDRAM_HZ, pad_cycles=2),
-    "error_status": lambda params: ErrorStatus(params, len(ERROR_SOURCES)),
+    "error_status": lambda params: units_of(params).error_status(params, len(ERROR_SOURCES)),
 }
 """Name -> constructor from a preset's parameters."""

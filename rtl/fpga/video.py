@@ -2,13 +2,17 @@
 
 ::
 
-    port of beats --> LineReader --> CrossingQueue --> Scanner --> TmdsEncoder x 3 --> TmdsSerializer --> lanes
-                      sync                             pixel                           shift
+    port of beats --> LineReader --> CrossingQueue --> Scanner --> TmdsEncoder x 3
+                      sync                             pixel       |
+                                                                   v
+                                              lanes <--------- TmdsSerializer
+                                                               shift
 
-A pixel of memory is a byte: 3 bits of red, 3 of green, 2 of blue, from the upper bit. Rows follow each other without a
-gap. The reader reads a row for each line that shows it; the queue between holds most of a line of the largest picture.
-While the screen is between two pictures, the scanner empties the queue and the reader waits; so whatever went wrong in
-one picture, the next one begins with its first pixel.
+A pixel of memory is a byte: 3 bits of red, 3 of green, 2 of blue, from the upper bit. Rows follow
+each other without a gap. The reader reads a row for each line that shows it; the queue between
+holds most of a line of the largest picture. While the screen is between two pictures, the scanner
+empties the queue and the reader waits; so whatever went wrong in one picture, the next one begins
+with its first pixel.
 """
 
 from dataclasses import dataclass
@@ -32,6 +36,8 @@ __all__ = ["VGA", "LineReader", "Scanner", "Video", "VideoMode"]
 _WORD_BYTES = 4
 """Pixels that go through the queue at once."""
 _WORDS = LINE_BYTES // _WORD_BYTES
+_PLACE_BITS = (_WORDS - 1).bit_length()
+"""Width of the number of a word in a line of memory."""
 _SCALE_BITS = 2
 _QUEUE_BITS = 7
 _QUEUE = 1 << _QUEUE_BITS
@@ -40,7 +46,8 @@ _QUEUE = 1 << _QUEUE_BITS
 
 @dataclass(frozen=True)
 class VideoMode:
-    """Visible pixels and lines, and those of the pauses before, in and behind the synchronisation, whose signals are 0.
+    """Visible pixels and lines, and those of the pauses before, in and behind the synchronisation,
+    whose signals are 0.
 
     The width is a multiple of 32, the height of 8: pictures of an eighth of both can be shown.
     """
@@ -96,62 +103,97 @@ class LineReader(Component):
     def __init__(self, mode: VideoMode, tag_bits: int) -> None:
         self._mode = mode
         super().__init__({
-            "memory": Out(BeatPort(tag_bits)), "base": In(ADDRESS_BITS), "scale": In(_SCALE_BITS), "run": In(1),
-            "room": In(1), "valid": Out(1), "word": Out(8 * _WORD_BYTES)})
+            "memory": Out(BeatPort(tag_bits)),
+            "base": In(ADDRESS_BITS),
+            "scale": In(_SCALE_BITS),
+            "run": In(1),
+            "room": In(1),
+            "valid": Out(1),
+            "word": Out(8 * _WORD_BYTES),
+        })
+        widest = mode.width // _WORD_BYTES
+        self._row_words = Array(widest >> scale for scale in range(1 << _SCALE_BITS))
+        """Words of a row, by the scale."""
+        self._scale = Signal(_SCALE_BITS, name="scale")
+        self._row = Signal(ADDRESS_BITS - 2, name="row")
+        """Word of memory at which the row begins."""
+        self._next = Signal(ADDRESS_BITS - 2, name="next")
+        """Word of memory to read next."""
+        self._row_words_left = Signal(range(widest + 1), name="row_words_left")
+        """Words of the row to come."""
+        self._times_shown = Signal((1 << _SCALE_BITS) - 1, name="times_shown")
+        """Lines that have shown the row."""
+        self._lines_left = Signal(range(mode.height + 1), name="lines_left")
+        """Lines to come."""
+        self._number = Signal(range(BEAT_BYTES // _WORD_BYTES), name="number")
+        """Of the word in a beat."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        mode, memory = self._mode, self.memory
-        most, inside = mode.width // _WORD_BYTES, (_WORDS - 1).bit_length()
-        widths = Array(most >> scale for scale in range(1 << _SCALE_BITS))
-        scale = Signal(_SCALE_BITS)
-        row, place = Signal(ADDRESS_BITS - 2), Signal(ADDRESS_BITS - 2)
-        """Words of memory: the row's first one, and the next one to read."""
-        left = Signal(range(most + 1))
-        """Words of the row to come."""
-        shown, lines = Signal((1 << _SCALE_BITS) - 1), Signal(range(mode.height + 1))
-        """Lines that have shown the row; lines to come."""
-        number = Signal(range(BEAT_BYTES // _WORD_BYTES))
-        """Of the word in a beat."""
-        answer = memory.response.payload
-        again = shown != (1 << scale) - 1
-        last = number == BEAT_BYTES // _WORD_BYTES - 1
-        m.d.comb += [
-            memory.request.payload.address.eq(place >> inside),
-            self.word.eq(Mux(answer.error, 0, answer.data.word_select(number, 8 * _WORD_BYTES)))]
+        request = self.memory.request
+        response = self.memory.response
+        answer = response.payload
+        word = answer.data.word_select(self._number, 8 * _WORD_BYTES)
+        m.d.comb += request.payload.address.eq(self._next >> _PLACE_BITS)
+        m.d.comb += self.word.eq(Mux(answer.error, 0, word))
+        is_last_word = self._number == BEAT_BYTES // _WORD_BYTES - 1
         with m.FSM(name="reader"):
             with m.State("BEGIN"):
-                m.d.sync += [scale.eq(self.scale), row.eq(self.base >> 2), place.eq(self.base >> 2), shown.eq(0),
-                             left.eq(widths[self.scale]), lines.eq(mode.height)]
+                self._begin_picture(m)
                 with m.If(self.run):
                     m.next = "WAIT"
             with m.State("WAIT"):
                 with m.If(~self.run):
                     m.next = "BEGIN"
-                with m.Elif((lines != 0) & self.room):
+                with m.Elif((self._lines_left != 0) & self.room):
                     m.next = "ASK"
             with m.State("ASK"):
-                m.d.comb += memory.request.valid.eq(1)
-                with m.If(memory.request.ready):
+                m.d.comb += request.valid.eq(1)
+                with m.If(request.ready):
                     m.next = "ANSWER"
             with m.State("ANSWER"):
-                m.d.comb += [
-                    memory.response.ready.eq(last),
-                    self.valid.eq(memory.response.valid & (left != 0) & (Cat(number, answer.beat) == place[:inside]))]
-                m.d.sync += number.eq(number + memory.response.valid)
-                with m.If(self.valid):
-                    m.d.sync += [place.eq(place + 1), left.eq(left - 1)]
-                with m.If(memory.response.valid & last & ends_answer(answer)):
+                m.d.comb += response.ready.eq(is_last_word)
+                self._take_word(m)
+                with m.If(response.valid & is_last_word & ends_answer(answer)):
                     m.next = "NEXT"
             with m.State("NEXT"):
                 m.next = "WAIT"
-                with m.If(left == 0):
-                    m.d.sync += [left.eq(widths[scale]), lines.eq(lines - 1), shown.eq(Mux(again, shown + 1, 0))]
-                    with m.If(again):
-                        m.d.sync += place.eq(row)
-                    with m.Else():
-                        m.d.sync += row.eq(place)
+                with m.If(self._row_words_left == 0):
+                    self._end_line(m)
         return m
+
+    def _begin_picture(self, m: Module) -> None:
+        """Settings are taken between two pictures."""
+        first = self.base >> 2
+        m.d.sync += self._scale.eq(self.scale)
+        m.d.sync += self._row.eq(first)
+        m.d.sync += self._next.eq(first)
+        m.d.sync += self._times_shown.eq(0)
+        m.d.sync += self._row_words_left.eq(self._row_words[self.scale])
+        m.d.sync += self._lines_left.eq(self._mode.height)
+
+    def _take_word(self, m: Module) -> None:
+        """A word of the beat that memory answers with: it is of the row from the next one on."""
+        response = self.memory.response
+        place = Cat(self._number, response.payload.beat)
+        is_next = place == self._next[:_PLACE_BITS]
+        m.d.comb += self.valid.eq(response.valid & (self._row_words_left != 0) & is_next)
+        m.d.sync += self._number.eq(self._number + response.valid)
+        with m.If(self.valid):
+            m.d.sync += self._next.eq(self._next + 1)
+            m.d.sync += self._row_words_left.eq(self._row_words_left - 1)
+
+    def _end_line(self, m: Module) -> None:
+        """The next line shows the row again, or the next row."""
+        is_repeated = self._times_shown != (1 << self._scale) - 1
+        m.d.sync += self._row_words_left.eq(self._row_words[self._scale])
+        m.d.sync += self._lines_left.eq(self._lines_left - 1)
+        with m.If(is_repeated):
+            m.d.sync += self._next.eq(self._row)
+            m.d.sync += self._times_shown.eq(self._times_shown + 1)
+        with m.Else():
+            m.d.sync += self._row.eq(self._next)
+            m.d.sync += self._times_shown.eq(0)
 
 
 class Scanner(Component):
@@ -160,7 +202,8 @@ class Scanner(Component):
     Members
     -------
     enable : In(1)
-        There is a picture to show: else the screen is black. Looked at between pictures, as ``scale`` is.
+        There is a picture to show: else the screen is black. Looked at between pictures, as
+        ``scale`` is.
     scale : In(2)
     available, word : In(1), In(32)
         The next four pixels of memory.
@@ -179,46 +222,85 @@ class Scanner(Component):
     def __init__(self, mode: VideoMode) -> None:
         self._mode = mode
         super().__init__({
-            "enable": In(1), "scale": In(_SCALE_BITS), "available": In(1), "word": In(8 * _WORD_BYTES), "take": Out(1),
-            "run": Out(1), "visible": Out(1), "pixel": Out(8), "horizontal": Out(1), "vertical": Out(1),
-            "underrun": Out(1)})
+            "enable": In(1),
+            "scale": In(_SCALE_BITS),
+            "available": In(1),
+            "word": In(8 * _WORD_BYTES),
+            "take": Out(1),
+            "run": Out(1),
+            "visible": Out(1),
+            "pixel": Out(8),
+            "horizontal": Out(1),
+            "vertical": Out(1),
+            "underrun": Out(1),
+        })
+        self._x = Signal(range(mode.line), name="x")
+        self._y = Signal(range(mode.lines), name="y")
+        self._is_visible = Signal(name="is_visible")
+        """The pixel is in the picture."""
+        self._is_between = Signal(name="is_between")
+        """The line is between two pictures, and not right before the next one."""
+        self._is_enabled = Signal(name="is_enabled")
+        self._scale = Signal(_SCALE_BITS, name="scale")
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        self._scan(m)
+        self._show(m)
+        self._synchronize(m)
+        return m
+
+    def _scan(self, m: Module) -> None:
+        """From pixel to pixel, and what is there."""
         mode = self._mode
-        x, y = Signal(range(mode.line)), Signal(range(mode.lines))
+        x = self._x
+        y = self._y
         with m.If(x != mode.line - 1):
             m.d.pixel += x.eq(x + 1)
         with m.Else():
-            m.d.pixel += [x.eq(0), y.eq(Mux(y == mode.lines - 1, 0, y + 1))]
+            m.d.pixel += x.eq(0)
+            m.d.pixel += y.eq(Mux(y == mode.lines - 1, 0, y + 1))
+        m.d.comb += self._is_visible.eq((x < mode.width) & (y < mode.height))
+        m.d.comb += self._is_between.eq(
+            _is_within(y, mode.height, mode.below + mode.sync_height))
+        with m.If(self._is_between):
+            m.d.pixel += self._is_enabled.eq(self.enable)
+            m.d.pixel += self._scale.eq(self.scale)
+        m.d.pixel += self.run.eq(self._is_enabled & ~self._is_between)
 
-        def within(place: Signal, first: int, count: int) -> Value:
-            return (place >= first) & (place < first + count)
-
-        enabled, scale, shown, between = Signal(), Signal(_SCALE_BITS), Signal(), Signal()
-        column = x >> scale
-        fine = Cat(x[bit] | (bit >= scale) for bit in range((1 << _SCALE_BITS) - 1)).all()
-        """This is the last time that a pixel of memory is shown in this line."""
-        m.d.comb += [
-            shown.eq((x < mode.width) & (y < mode.height)),
-            between.eq(within(y, mode.height, mode.below + mode.sync_height)),
-            self.take.eq(between | shown & fine & (column[:2] == _WORD_BYTES - 1))]
-        with m.If(between):
-            m.d.pixel += [enabled.eq(self.enable), scale.eq(self.scale)]
-        with m.If(shown & enabled & ~self.available):
+    def _show(self, m: Module) -> None:
+        """A pixel, a cycle later. A word is taken with the last time that its last pixel is shown;
+        between pictures all are."""
+        column = self._x >> self._scale
+        is_last_time = Cat(
+            self._x[bit] | (bit >= self._scale) for bit in range((1 << _SCALE_BITS) - 1)).all()
+        is_last_pixel = is_last_time & (column[:2] == _WORD_BYTES - 1)
+        m.d.comb += self.take.eq(self._is_between | (self._is_visible & is_last_pixel))
+        m.d.pixel += self.visible.eq(self._is_visible)
+        m.d.pixel += self.pixel.eq(0)
+        with m.If(self._is_enabled & self.available):
+            m.d.pixel += self.pixel.eq(self.word.word_select(column[:2], 8))
+        with m.Elif(self._is_enabled & self._is_visible):
             m.d.pixel += self.underrun.eq(1)
-        m.d.pixel += [
-            self.run.eq(enabled & ~between), self.visible.eq(shown),
-            self.pixel.eq(Mux(self.available & enabled, self.word.word_select(column[:2], 8), 0)),
-            self.horizontal.eq(~within(x, mode.width + mode.right, mode.sync_width)),
-            self.vertical.eq(~within(y, mode.height + mode.below, mode.sync_height))]
-        return m
+
+    def _synchronize(self, m: Module) -> None:
+        """The synchronisation, a cycle later, as the pixel."""
+        mode = self._mode
+        in_horizontal = _is_within(self._x, mode.width + mode.right, mode.sync_width)
+        in_vertical = _is_within(self._y, mode.height + mode.below, mode.sync_height)
+        m.d.pixel += self.horizontal.eq(~in_horizontal)
+        m.d.pixel += self.vertical.eq(~in_vertical)
+
+
+def _is_within(place: Signal, first: int, count: int) -> Value:
+    return (place >= first) & (place < first + count)
 
 
 class Video(Component):
     """A picture in memory as bits on the wires of a screen.
 
-    It needs the domains ``pixel`` and ``shift`` beside ``sync``: see :class:`~rtl.fpga.tmds.TmdsSerializer`.
+    It needs the domains ``pixel`` and ``shift`` beside ``sync``: see
+    :class:`~rtl.fpga.tmds.TmdsSerializer`.
 
     Parameters
     ----------
@@ -247,10 +329,16 @@ class Video(Component):
     """
 
     def __init__(self, tag_bits: int, mode: VideoMode = VGA) -> None:
-        self._mode, self._tag_bits = mode, tag_bits
+        self._mode = mode
+        self._tag_bits = tag_bits
         super().__init__({
-            "memory": Out(BeatPort(tag_bits)), "base": In(ADDRESS_BITS), "scale": In(_SCALE_BITS), "enable": In(1),
-            "underrun": Out(1), "lanes": Out(data.ArrayLayout(2, CHANNELS + 1))})
+            "memory": Out(BeatPort(tag_bits)),
+            "base": In(ADDRESS_BITS),
+            "scale": In(_SCALE_BITS),
+            "enable": In(1),
+            "underrun": Out(1),
+            "lanes": Out(data.ArrayLayout(2, CHANNELS + 1)),
+        })
         self.symbols: Any = Signal(data.ArrayLayout(SYMBOL_BITS, CHANNELS))
 
     def elaborate(self, platform: object) -> Module:
@@ -262,20 +350,34 @@ class Video(Component):
         m.submodules += [
             FFSynchronizer(self.enable, scanner.enable, o_domain="pixel"),
             FFSynchronizer(self.scale, scanner.scale, o_domain="pixel"),
-            FFSynchronizer(scanner.run, reader.run), FFSynchronizer(scanner.underrun, self.underrun)]
+            FFSynchronizer(scanner.run, reader.run),
+            FFSynchronizer(scanner.underrun, self.underrun),
+        ]
         connect(m, reader.memory, flipped(self.memory))
-        m.d.comb += [
-            reader.base.eq(self.base), reader.scale.eq(self.scale), reader.room.eq(queue.level <= _QUEUE - _WORDS),
-            queue.write.eq(reader.valid), queue.word.eq(reader.word), queue.take.eq(scanner.take),
-            scanner.available.eq(queue.available), scanner.word.eq(queue.head),
-            serializer.symbols.eq(self.symbols), self.lanes.eq(serializer.lanes)]
-        red, green, blue = scanner.pixel[5:], scanner.pixel[2:5], scanner.pixel[:2]
+        m.d.comb += reader.base.eq(self.base)
+        m.d.comb += reader.scale.eq(self.scale)
+        m.d.comb += reader.room.eq(queue.level <= _QUEUE - _WORDS)
+        m.d.comb += queue.write.eq(reader.valid)
+        m.d.comb += queue.word.eq(reader.word)
+        m.d.comb += queue.take.eq(scanner.take)
+        m.d.comb += scanner.available.eq(queue.available)
+        m.d.comb += scanner.word.eq(queue.head)
+        m.d.comb += serializer.symbols.eq(self.symbols)
+        m.d.comb += self.lanes.eq(serializer.lanes)
+        self._encode(m, scanner)
+        return m
+
+    def _encode(self, m: Module, scanner: Scanner) -> None:
+        """A pixel's colours as symbols. All bits of a level are made of its upper ones, so that
+        full is 255. The synchronisation goes with blue."""
+        red = scanner.pixel[5:]
+        green = scanner.pixel[2:5]
+        blue = scanner.pixel[:2]
         levels = (blue.replicate(4), Cat(green[1:], green, green), Cat(red[1:], red, red))
-        """All bits of a level from its upper ones, so that full is 255."""
         for index, level in enumerate(levels):
             m.submodules[f"encoder_{index}"] = encoder = TmdsEncoder()
-            m.d.comb += [encoder.visible.eq(scanner.visible), encoder.value.eq(level),
-                         self.symbols[index].eq(encoder.symbol)]
+            m.d.comb += encoder.visible.eq(scanner.visible)
+            m.d.comb += encoder.value.eq(level)
+            m.d.comb += self.symbols[index].eq(encoder.symbol)
             if index == 0:
                 m.d.comb += encoder.control.eq(Cat(scanner.horizontal, scanner.vertical))
-        return m

@@ -14,12 +14,12 @@ __all__ = ["VideoPads"]
 
 
 class VideoPads(Component):
-    """Sends pairs of bits at both edges of the clock ``shift``, in that domain.
+    """Output pads that send two bits in a cycle of the domain ``shift``, one at each edge.
 
     Parameters
     ----------
     port : Any
-        What a platform has for the resource ``hdmi`` when it is asked for ports (``dir="-"``).
+        The platform's resource ``hdmi``, requested with ``dir="-"``.
 
     Members
     -------
@@ -33,9 +33,17 @@ class VideoPads(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        for name, port, first in (("d", self._port.d, 0), ("clk", self._port.clk, CHANNELS)):
-            pads: Any = io.DDRBuffer(io.Direction.Output, port, o_domain="shift")
-            m.submodules[name] = pads
-            for bit in range(len(port)):
-                m.d.comb += [pads.o[half][bit].eq(self.lanes[first + bit][half]) for half in range(2)]
+        data_pads: Any = io.DDRBuffer(io.Direction.Output, self._port.d, o_domain="shift")
+        m.submodules.d = data_pads
+        for channel in range(CHANNELS):
+            self._drive(m, data_pads, channel, self.lanes[channel])
+        clock_pad: Any = io.DDRBuffer(io.Direction.Output, self._port.clk, o_domain="shift")
+        m.submodules.clk = clock_pad
+        self._drive(m, clock_pad, 0, self.lanes[CHANNELS])
         return m
+
+    @staticmethod
+    def _drive(m: Module, pads: Any, pin: int, pair: Any) -> None:
+        """Sends a pair of bits on a pin: bit 0 at the rising edge, bit 1 at the falling one."""
+        m.d.comb += pads.o[0][pin].eq(pair[0])
+        m.d.comb += pads.o[1][pin].eq(pair[1])

@@ -10,10 +10,11 @@
 
 Which registers there are, and what is in them, stands in :mod:`rtl.isa.registers`.
 
-HWW_WARP_ESR keeps code and warp of the first reported error, HWW_WARP_ESR_PC its address; further errors only set
-MULTIPLE_WARP_ERRORS. Drivers clear them by writing back what they have read from HWW_GLOBAL_ESR, and 0 to HWW_WARP_ESR,
-in either order; the address stays until there is another one. The host is interrupted while there is an error, while
-BPT_PAUSE or a BPT.TRAP's bit is set in HWW_GLOBAL_ESR, and while another bit is set there that the report mask has.
+HWW_WARP_ESR keeps code and warp of the first reported error, HWW_WARP_ESR_PC its address; further
+errors only set MULTIPLE_WARP_ERRORS. Drivers clear them by writing back what they have read from
+HWW_GLOBAL_ESR, and 0 to HWW_WARP_ESR, in either order; the address stays until there is another
+one. The host is interrupted while there is an error, while BPT_PAUSE or a BPT.TRAP's bit is set in
+HWW_GLOBAL_ESR, and while another bit is set there that the report mask has.
 """
 
 from .unit import HostPort

@@ -1,17 +1,18 @@
-"""The host port, joined."""
+"""The host port: a bus to the registers of three units and of the error status."""
 
 from functools import reduce
 from operator import or_
+from typing import Any
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component, pass_on
+from rtl.component import Component
 from rtl.isa.registers import BLOCK_BYTES, COUNTER_BLOCK, SM_BLOCK, WORK_BLOCK, counters_of
 from rtl.layouts import CounterEvents, GridControl, HostBus, RegisterAccess, TrapCommand, TrapStatus
 from rtl.params import SmParams
 
-from .counters import Counters, WordCounters
+from .counters import Counters
 from .debugger import DebuggerRegisters
 from .work import WorkRegisters
 
@@ -41,31 +42,79 @@ class HostPort(Component):
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "bus": In(HostBus()), "error_status": In(RegisterAccess()), "valid": In(params.warps),
-            "state": In(TrapStatus(params)), "command": Out(TrapCommand(params)), "invalidate": Out(1),
-            "grids": Out(GridControl()), "events": In(CounterEvents)})
+            "bus": In(HostBus()),
+            "error_status": In(RegisterAccess()),
+            "valid": In(params.warps),
+            "state": In(TrapStatus(params)),
+            "command": Out(TrapCommand(params)),
+            "invalidate": Out(1),
+            "grids": Out(GridControl()),
+            "events": In(CounterEvents),
+        })
         self.debugger = DebuggerRegisters(params)
-        self.work = WorkRegisters(params)
-        self.counters = (WordCounters if params.serial else Counters)(len(counters_of(params.counters)))
+        self.work: Any = self.make_work()
+        self.counters: Any = self.make_counters(len(counters_of(params.counters)))
+
+    def make_work(self) -> WorkRegisters:
+        """The work distributor's registers."""
+        return WorkRegisters()
+
+    def make_counters(self, count: int) -> Component:
+        """The counters, of which there are ``count``."""
+        return Counters(count)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.debugger, m.submodules.work, m.submodules.counters = self.debugger, self.work, self.counters
-        bus, values = self.bus, []
-        for base, access in ((SM_BLOCK, self.error_status), (SM_BLOCK, self.debugger.access),
-                             (WORK_BLOCK, self.work.access), (COUNTER_BLOCK, self.counters.access)):
-            here = bus.address[_BLOCK_AT:] == base >> _BLOCK_AT
-            m.d.comb += [
-                access.place.eq(bus.address[2:]), access.data.eq(bus.data), access.read.eq(bus.read & here),
-                access.write.eq(bus.write & here)]
-            values.append(access.value & here.replicate(len(access.value)))
+        m.submodules.debugger = self.debugger
+        m.submodules.work = self.work
+        m.submodules.counters = self.counters
+        self._select_block(m)
+        self._connect_debugger(m)
+        self._connect_work(m)
+        m.d.comb += self.counters.events.eq(self.events)
+        return m
+
+    def _select_block(self, m: Module) -> None:
+        """An access goes to the block of its address; the SM block is in two units. All others read
+        as 0."""
+        bus = self.bus
+        block = bus.address[_BLOCK_AT:]
+        blocks = (
+            (SM_BLOCK, self.error_status),
+            (SM_BLOCK, self.debugger.access),
+            (WORK_BLOCK, self.work.access),
+            (COUNTER_BLOCK, self.counters.access),
+        )
+        values = []
+        for base, access in blocks:
+            is_selected = block == base >> _BLOCK_AT
+            m.d.comb += access.place.eq(bus.address[2:])
+            m.d.comb += access.data.eq(bus.data)
+            m.d.comb += access.read.eq(bus.read & is_selected)
+            m.d.comb += access.write.eq(bus.write & is_selected)
+            values.append(Mux(is_selected, access.value, 0))
         value = Signal.like(bus.value)
         m.d.sync += value.eq(reduce(or_, values))
-        m.d.comb += bus.value.eq(value | self.work.late)
+        m.d.comb += bus.value.eq(self.answer(value))
 
-        self.join(m, self.work, "grids")
-        self.join(m, self.debugger, "valid", "state", "invalidate")
-        self.join(m, self.counters, "events")
-        pass_on(m, self.debugger, self.command, "stop", "step", "wake")
-        pass_on(m, self.work, self.command, "installed", "handler", "timeout")
-        return m
+    def answer(self, value: Value) -> Value:
+        """What the bus reads, from the value of the register, which is a cycle old."""
+        return value
+
+    def _connect_debugger(self, m: Module) -> None:
+        """What the debugger reads, and its part of the commands."""
+        debugger = self.debugger
+        m.d.comb += debugger.state.eq(self.state)
+        m.d.comb += debugger.valid.eq(self.valid)
+        m.d.comb += self.invalidate.eq(debugger.invalidate)
+        m.d.comb += self.command.stop.eq(debugger.stop)
+        m.d.comb += self.command.step.eq(debugger.step)
+        m.d.comb += self.command.wake.eq(debugger.wake)
+
+    def _connect_work(self, m: Module) -> None:
+        """The work distributor, and the other part of the commands."""
+        work = self.work
+        connect(m, work.grids, flipped(self.grids))
+        m.d.comb += self.command.installed.eq(work.installed)
+        m.d.comb += self.command.handler.eq(work.handler)
+        m.d.comb += self.command.timeout.eq(work.timeout)

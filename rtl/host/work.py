@@ -1,14 +1,22 @@
 """The work distributor's registers."""
 
-from amaranth.hdl import Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib.wiring import Out
 from amaranth.utils import exact_log2
 
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.registers import REFERENCE_COUNTERS, WORK_REGISTERS
-from rtl.layouts import REFERENCE_BITS, TIMEOUT_BITS, GridControl, LaunchRejection, RegisterAccess, place_of
-from rtl.params import ADDRESS_BITS, SmParams
+from rtl.layouts import (
+    TIMEOUT_BITS,
+    GridControl,
+    LaunchRejection,
+    RegisterAccess,
+    place_of,
+)
+from rtl.params import ADDRESS_BITS
 
 __all__ = ["WorkRegisters"]
 
@@ -25,60 +33,103 @@ class WorkRegisters(Component):
     grids : Out(GridControl)
     installed, handler, timeout : Out
         See TrapCommand.
-    late : Out(16)
-        What belongs to the value of the cycle before: of a reference counter in a machine of one lane. Else 0.
     """
 
-    def __init__(self, params: SmParams) -> None:
-        self._late = params.serial
+    def __init__(self) -> None:
         super().__init__({
-            "access": Out(RegisterAccess()), "grids": Out(GridControl()), "installed": Out(1), "handler": Out(32),
-            "timeout": Out(TIMEOUT_BITS), "late": Out(REFERENCE_BITS)})
+            "access": Out(RegisterAccess()),
+            "grids": Out(GridControl()),
+            "installed": Out(1),
+            "handler": Out(32),
+            "timeout": Out(TIMEOUT_BITS),
+        })
+        self._descriptor = Signal(ADDRESS_BITS, name="descriptor")
+        """Address of the launch descriptor of the next start."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        access, grids, start = self.access, self.grids, self.grids.start
-        descriptor = Signal(ADDRESS_BITS)
-        done, rejection, ended, reason = Signal(), Signal(LaunchRejection), Signal(), Signal(LaunchRejection)
-        for name, address in (("PROGRAM_REGION", grids.settings.program), ("LOCAL_MEMORY", grids.settings.local),
-                              ("QMD_ADDRESS", descriptor)):
-            for part, bits in ((f"{name}_A", address[32:]), (f"{name}_B", address[:32])):
-                with m.If(access.place == place_of(WORK_REGISTERS[part])):
-                    m.d.comb += access.value.eq(bits)
-                    with m.If(access.write):
-                        m.d.sync += bits.eq(access.data)
+        self._access_addresses(m)
+        self._access_trap_settings(m)
+        self._start(m)
+        self._count_references(m)
+        return m
 
-        for name, content, low in (("TRAP_HANDLER", self.handler, _IN_INSTRUCTION), ("TRAP_CONTROL", self.installed, 0),
-                                   ("SM_TIMEOUT_INTERVAL", self.timeout, 0)):
-            with m.If(access.place == place_of(WORK_REGISTERS[name])):
-                m.d.comb += access.value.eq(content)
-                with m.If(access.write):
-                    m.d.sync += content[low:].eq(access.data[low:])
+    def _is_selected(self, name: str) -> Any:
+        return self.access.place == place_of(WORK_REGISTERS[name])
 
-        # Start and end, which is told a cycle later: until then the grid counts as one that runs.
-        m.d.sync += [ended.eq(grids.done), reason.eq(grids.rejection)]
+    def _access_addresses(self, m: Module) -> None:
+        """Addresses of memory, each in two registers."""
+        settings = self.grids.settings
+        addresses = {
+            "PROGRAM_REGION": settings.program,
+            "LOCAL_MEMORY": settings.local,
+            "QMD_ADDRESS": self._descriptor,
+        }
+        for name, address in addresses.items():
+            self._access(m, f"{name}_A", address[32:])
+            self._access(m, f"{name}_B", address[:32])
+
+    def _access_trap_settings(self, m: Module) -> None:
+        """Settings of the trap unit. The handler is an instruction: its lowest bits stay 0."""
+        self._access(m, "TRAP_HANDLER", self.handler, _IN_INSTRUCTION)
+        self._access(m, "TRAP_CONTROL", self.installed)
+        self._access(m, "SM_TIMEOUT_INTERVAL", self.timeout)
+
+    def _access(self, m: Module, name: str, content: Any, lowest_bit: int = 0) -> None:
+        """A register that is read and, from a bit on, written."""
+        access = self.access
+        with m.If(self._is_selected(name)):
+            m.d.comb += access.value.eq(content)
+            with m.If(access.write):
+                m.d.sync += content[lowest_bit:].eq(access.data[lowest_bit:])
+
+    def _start(self, m: Module) -> None:
+        """Start and status of a grid. Its end counts a cycle later: until then it is busy."""
+        grids = self.grids
+        start = grids.start
+        access = self.access
+        ended = Signal()
+        end_rejection = Signal(LaunchRejection)
+        done = Signal()
+        rejection = Signal(LaunchRejection)
+        is_launched = access.write & self._is_selected("LAUNCH") & ~start.valid
+        m.d.sync += ended.eq(grids.done)
+        m.d.sync += end_rejection.eq(grids.rejection)
         with m.If(start.ready):
             m.d.sync += start.valid.eq(0)
-        with m.If(access.write & (access.place == place_of(WORK_REGISTERS["LAUNCH"])) & ~start.valid):
-            m.d.sync += [start.valid.eq(1), start.payload.eq(descriptor), done.eq(0)]
+        with m.If(is_launched):
+            m.d.sync += start.valid.eq(1)
+            m.d.sync += start.payload.eq(self._descriptor)
+            m.d.sync += done.eq(0)
         with m.If(ended):
-            m.d.sync += [done.eq(1), rejection.eq(reason)]
-        places = WORK_REGISTERS["STATUS"].fields
-        status = {"BUSY": grids.busy | ended, "DONE": done, "PENDING": start.valid, "REJECTION": rejection.as_value()}
-        with m.If(access.place == place_of(WORK_REGISTERS["STATUS"])):
-            m.d.comb += [access.value[places[name][1]:places[name][0] + 1].eq(value) for name, value in status.items()]
+            m.d.sync += done.eq(1)
+            m.d.sync += rejection.eq(end_rejection)
 
-        # Reference counters: the upper half of the block.
+        status = {
+            "BUSY": grids.busy | ended,
+            "DONE": done,
+            "PENDING": start.valid,
+            "REJECTION": rejection.as_value(),
+        }
+        with m.If(self._is_selected("STATUS")):
+            for name, value in status.items():
+                highest, lowest = WORK_REGISTERS["STATUS"].fields[name]
+                m.d.comb += access.value[lowest:highest + 1].eq(value)
+
+    def _count_references(self, m: Module) -> None:
+        """Reference counters: the upper half of the block."""
+        access = self.access
+        references = self.grids.references
         first = place_of(WORK_REGISTERS["REFERENCE_COUNT"])
-        number = access.place - first
-        m.d.comb += [grids.references.number.eq(number), grids.references.value.eq(access.data)]
-        asked, count = Signal(), grids.references.count
-        m.d.sync += asked.eq(grids.references.read)
-        with m.If(access.place >= first):
-            m.d.comb += [grids.references.read.eq(access.read), grids.references.set.eq(access.write)]
-            if not self._late:
-                m.d.comb += access.value.eq(count)
-        if self._late:
-            m.d.comb += self.late.eq(Mux(asked, count, 0))
         assert not first % REFERENCE_COUNTERS
-        return m
+        m.d.comb += references.number.eq(access.place - first)
+        m.d.comb += references.value.eq(access.data)
+        with m.If(access.place >= first):
+            m.d.comb += references.read.eq(access.read)
+            m.d.comb += references.set.eq(access.write)
+        self.read_count(m, access.place >= first)
+
+    def read_count(self, m: Module, is_selected: Value) -> None:
+        """Answers with the reference counter whose place is selected."""
+        with m.If(is_selected):
+            m.d.comb += self.access.value.eq(self.grids.references.count)

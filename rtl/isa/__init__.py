@@ -1,8 +1,8 @@
 """The machine language of sm_50 as data.
 
-One table says, for every instruction: its opcode bits, fields, modifiers and operands, whether it has a
-guard, what it does to registers, predicates and CC, and in which pipe it runs. Hardware decoders, the
-disassembler, the assembler and the manual read this table; nothing repeats it.
+One table says, for every instruction: its opcode bits, fields, modifiers and operands, whether it
+has a guard, what it does to registers, predicates and CC, and in which pipe it runs. Hardware
+decoders, the disassembler, the assembler and the manual read this table; nothing repeats it.
 
 ==================== ===================================================================
 module               content
@@ -16,12 +16,12 @@ floating             arithmetic and comparisons in single precision
 double               the same in double precision
 conversion           conversions, bit counts, MUFU
 functions            how MUFU's functions are approximated
-function_table       their table, made by a script
+function_table       their coefficients, made by a script
 memory               loads, stores, atomics, shuffles
 table                all of them, and the lookup of a word
 effects              what an instruction reads and writes
-legality             which words nobody can execute: what the machine refuses
-absent               names of instructions that are in none of the tables, and why they are not
+legality             which words are illegal: what the machine refuses
+absent               names of instructions that are in none of the tables, and why
 kinds                vocabularies of fields
 condition            CC and its 32 tests
 special_registers    numbers and names of special registers

@@ -1,7 +1,7 @@
 """The condition code CC and its 32 tests.
 
-CC is four flags a thread. A test is a Boolean function of them; it is kept here as a table of 16 bits, one
-for each value of CC, from which the model computes and the hardware builds its lookup.
+CC is four flags a thread. A test is a Boolean function of them; it is kept here as a table of 16
+bits, one for each value of CC, from which the model computes and the hardware builds its lookup.
 """
 
 from collections.abc import Callable
@@ -100,11 +100,18 @@ _FORMULAS: dict[ConditionCode, Callable[[int, int, int, int], int]] = {
 
 
 def _truth(formula: Callable[[int, int, int, int], int]) -> int:
-    return sum((formula(cc & 1, cc >> 1 & 1, cc >> 2 & 1, cc >> 3 & 1) & 1) << cc for cc in range(16))
+    table = 0
+    for cc in range(16):
+        zero, sign = cc & 1, cc >> 1 & 1
+        carry, overflow = cc >> 2 & 1, cc >> 3 & 1
+        holds_here = formula(zero, sign, carry, overflow) & 1
+        table |= holds_here << cc
+    return table
 
 
 TRUTH: tuple[int, ...] = tuple(_truth(_FORMULAS[code]) for code in ConditionCode)
-"""For each test, by its code: bit ``cc`` tells whether it holds of the flags ``cc`` (laid out as Flags)."""
+"""For each test, by its code: bit ``cc`` is 1 if it holds of the flags ``cc`` (laid out as
+Flags)."""
 
 TEST_TEXTS: dict[int, str] = {code.value: code.name for code in ConditionCode}
 """Spelling of the tests, by their code."""

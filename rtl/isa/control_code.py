@@ -35,12 +35,12 @@ NO_BARRIER = 7
 
 @dataclass(frozen=True)
 class ControlCode:
-    """What the scheduler is told with one instruction.
+    """The scheduling information of one instruction.
 
     ``stall``: cycles before the warp's next instruction may issue. ``no_yield``: 1 unless the warp
     offers its turn. ``write_barrier``, ``read_barrier``: scoreboard that counts until the result is
-    written, or the sources are read; NO_BARRIER for none. ``wait``: scoreboards that must be zero before
-    this instruction. ``reuse``: sources kept for the next instruction (a hint).
+    written, or the sources are read; NO_BARRIER for none. ``wait``: scoreboards that must be zero
+    before this instruction. ``reuse``: sources kept for the next instruction (a hint).
     """
 
     stall: int = 0
@@ -53,7 +53,14 @@ class ControlCode:
     @classmethod
     def decode(cls, bits: int) -> "ControlCode":
         """The control code in the low 21 bits."""
-        return cls(bits & 15, bits >> 4 & 1, bits >> 5 & 7, bits >> 8 & 7, bits >> 11 & 63, bits >> 17 & 15)
+        return cls(
+            bits & 15,
+            bits >> 4 & 1,
+            bits >> 5 & 7,
+            bits >> 8 & 7,
+            bits >> 11 & 63,
+            bits >> 17 & 15,
+        )
 
     def encode(self) -> int:
         """The 21 bits of the code."""
@@ -63,7 +70,10 @@ class ControlCode:
 
 def unpack(control_word: int) -> list[ControlCode]:
     """The three control codes of a control word."""
-    return [ControlCode.decode(control_word >> CODE_BITS * slot) for slot in range(GROUP_INSTRUCTIONS)]
+    return [
+        ControlCode.decode(control_word >> CODE_BITS * slot)
+        for slot in range(GROUP_INSTRUCTIONS)
+    ]
 
 
 def pack(codes: list[ControlCode]) -> int:
@@ -77,5 +87,6 @@ def instruction_address(pc: int) -> int:
 
 
 def next_address(address: int) -> int:
-    """The pc after the instruction at ``address``; behind a group's last one it is the next group's address."""
+    """The pc after the instruction at ``address``; behind a group's last one it is the next group's
+    address."""
     return address + INSTRUCTION_BYTES

@@ -24,7 +24,8 @@ def _integer_type(size: int, sign: int, bytes_of: Mapping[int, int]) -> Mapping[
 
 _I2I_BYTES = {0: 1, 1: 2, 2: 4}
 DOUBLE_WORD = 3
-"""The code of 64 bits in a size field; an integer's has the bit that says that it is signed above it."""
+"""The code of 64 bits in a size field; an integer's has the bit that says that it is signed above
+it."""
 _I2F_BYTES = _I2I_BYTES | {DOUBLE_WORD: 8}
 _F2I_BYTES = {1: 2, 2: 4, DOUBLE_WORD: 8}
 
@@ -35,7 +36,8 @@ def _byte_parts(values: Values) -> Mapping[int, str]:
 
 
 def _registers(name: str, double: int) -> Callable[[Values], int]:
-    """Registers of an operand whose size is in field ``name``: two for 64 bits, of which ``double`` is the code."""
+    """Registers of an operand whose size is in field ``name``: two for 64 bits, of which ``double``
+    is the code."""
     return lambda values: 2 if values[name] & 3 == double else 1
 
 
@@ -48,8 +50,8 @@ _INVERT_B = Adjust(invert="invert_b")
 _INVERT = {"invert_b": bits(40, 1)}
 _SIGNED = choice("signed", bits(48, 1), {0: ".U32", 1: ""})
 _FLUSH = flag("flush", 44, ".FTZ")
-_TO_FLOAT, _FROM_FLOAT = (choice(name, bits(lowest, 2), texts(FloatFormat))
-                          for name, lowest in (("destination", 8), ("source", 10)))
+_TO_FLOAT = choice("destination", bits(8, 2), texts(FloatFormat))
+_FROM_FLOAT = choice("source", bits(10, 2), texts(FloatFormat))
 _ROUND = choice("round", bits(39, 2), {0: "", 1: ".RM", 2: ".RP", 3: ".RZ"})
 _TO_WHOLE = choice("whole", Field(((39, 2), (42, 1))), {
     0: "", 1: ".PASS", 2: ".PASS", 3: ".PASS", 4: ".ROUND", 5: ".FLOOR", 6: ".CEIL", 7: ".TRUNC"})
@@ -60,22 +62,44 @@ def _f2i(source: FloatFormat) -> list[Form]:
     half = "part" if source is FloatFormat.F16 else "no_part"
     b = replace(_SIGNED_B, select=half, parts=_HALVES)
     return alu(
-        "F2I", _codes(0x00B0), {"d": replace(D_CC, span=_registers("destination", DOUBLE_WORD)), "b": B},
-        (_FLUSH, choice("destination", Field(((8, 2), (12, 1))), _integer_type(2, 1, _F2I_BYTES)), _FROM_FLOAT,
-         choice("round", bits(39, 2), {0: "", 1: ".FLOOR", 2: ".CEIL", 3: ".TRUNC"})),
-        pipe=Pipe.CONVERSION, b=b, b_span=_registers("source", FloatFormat.F64.value), spaced=True,
-        real=_bits_of(source), fixed={"source": source.value}, fields=_SIGN_FIELDS | {half: bits(41, 1)})
+        "F2I",
+        _codes(0x00B0),
+        {"d": replace(D_CC, span=_registers("destination", DOUBLE_WORD)), "b": B},
+        (
+            _FLUSH,
+            choice("destination", Field(((8, 2), (12, 1))), _integer_type(2, 1, _F2I_BYTES)),
+            _FROM_FLOAT,
+            choice("round", bits(39, 2), {0: "", 1: ".FLOOR", 2: ".CEIL", 3: ".TRUNC"}),
+        ),
+        pipe=Pipe.CONVERSION,
+        b=b,
+        b_span=_registers("source", FloatFormat.F64.value),
+        spaced=True,
+        real=_bits_of(source),
+        fixed={"source": source.value},
+        fields=_SIGN_FIELDS | {half: bits(41, 1)},
+    )
 
 
-def _f2f(source: FloatFormat, fixed: Values, rounding: tuple[dict[str, Field], Modifier]) -> list[Form]:
-    """F2F from a format. That of 16 bits alone has halves; its constants are spelled as those of integers are."""
+def _f2f(source: FloatFormat, fixed: Values,
+         rounding: tuple[dict[str, Field], Modifier]) -> list[Form]:
+    """F2F from a format. That of 16 bits alone has halves; its constants are spelled as those of
+    integers are."""
     half = source is FloatFormat.F16
     b = replace(_SIGNED_B, select="part", parts=_HALVES) if half else _SIGNED_B
     return alu(
-        "F2F", _codes(0x00A8), {"d": replace(D_CC, span=_registers("destination", FloatFormat.F64.value)), "b": B},
-        (_FLUSH, _TO_FLOAT, _FROM_FLOAT, rounding, flag("saturate", 50, ".SAT")), pipe=Pipe.CONVERSION, b=b,
-        b_span=_registers("source", FloatFormat.F64.value), spaced=half, real=_bits_of(source),
-        fixed={"source": source.value, **fixed}, fields=_SIGN_FIELDS | ({"part": bits(41, 1)} if half else {}))
+        "F2F",
+        _codes(0x00A8),
+        {"d": replace(D_CC, span=_registers("destination", FloatFormat.F64.value)), "b": B},
+        (_FLUSH, _TO_FLOAT, _FROM_FLOAT, rounding, flag("saturate", 50, ".SAT")),
+        pipe=Pipe.CONVERSION,
+        b=b,
+        b_span=_registers("source", FloatFormat.F64.value),
+        spaced=half,
+        real=_bits_of(source),
+        fixed={"source": source.value, **fixed},
+        fields=_SIGN_FIELDS | ({"part": bits(41, 1)} if half else {}),
+    )
 
 
 def _bits_of(form: FloatFormat) -> int:
@@ -83,24 +107,63 @@ def _bits_of(form: FloatFormat) -> int:
     return 8 << form.value
 
 CONVERSION: list[Form] = [
-    *alu("POPC", _codes(0x0008), {"d": D, "b": B}, pipe=Pipe.CONVERSION, b=_INVERT_B, fields=_INVERT),
-    *alu("FLO", _codes(0x0030), {"d": D_CC, "b": B}, (_SIGNED, flag("shift", 41, ".SH")), pipe=Pipe.CONVERSION,
-         b=_INVERT_B, fields=_INVERT),
-    *alu("I2I", _codes(0x00E0), {"d": D_CC, "b": B},
-         (choice("destination", Field(((8, 2), (12, 1))), _integer_type(2, 1, _I2I_BYTES)),
-          choice("source", _SOURCE, _integer_type(2, 1, _I2I_BYTES)), flag("saturate", 50, ".SAT")),
-         pipe=Pipe.CONVERSION, b=_BYTE_OF_B, spaced=True, fields=_SIGN_FIELDS | {"part": bits(41, 2)}),
-    *alu("I2F", _codes(0x00B8), {"d": replace(D_CC, span=_registers("destination", FloatFormat.F64.value)), "b": B},
-         (_TO_FLOAT, choice("source", _SOURCE, _integer_type(2, 1, _I2F_BYTES)), _ROUND),
-         pipe=Pipe.CONVERSION, b=_BYTE_OF_B, b_span=_registers("source", DOUBLE_WORD), spaced=True,
-         fields=_SIGN_FIELDS | {"part": bits(41, 2)}),
+    *alu(
+        "POPC", _codes(0x0008), {"d": D, "b": B}, pipe=Pipe.CONVERSION, b=_INVERT_B, fields=_INVERT
+    ),
+    *alu(
+        "FLO",
+        _codes(0x0030),
+        {"d": D_CC, "b": B},
+        (_SIGNED, flag("shift", 41, ".SH")),
+        pipe=Pipe.CONVERSION,
+        b=_INVERT_B,
+        fields=_INVERT,
+    ),
+    *alu(
+        "I2I",
+        _codes(0x00E0),
+        {"d": D_CC, "b": B},
+        (
+            choice("destination", Field(((8, 2), (12, 1))), _integer_type(2, 1, _I2I_BYTES)),
+            choice("source", _SOURCE, _integer_type(2, 1, _I2I_BYTES)),
+            flag("saturate", 50, ".SAT"),
+        ),
+        pipe=Pipe.CONVERSION,
+        b=_BYTE_OF_B,
+        spaced=True,
+        fields=_SIGN_FIELDS | {"part": bits(41, 2)},
+    ),
+    *alu(
+        "I2F",
+        _codes(0x00B8),
+        {"d": replace(D_CC, span=_registers("destination", FloatFormat.F64.value)), "b": B},
+        (_TO_FLOAT, choice("source", _SOURCE, _integer_type(2, 1, _I2F_BYTES)), _ROUND),
+        pipe=Pipe.CONVERSION,
+        b=_BYTE_OF_B,
+        b_span=_registers("source", DOUBLE_WORD),
+        spaced=True,
+        fields=_SIGN_FIELDS | {"part": bits(41, 2)},
+    ),
     *(form for source in FloatFormat for form in _f2i(source)),
-    # Within a format, then out of it: of two forms that match a word the one with more fixed bits comes first.
-    *(form for source in FloatFormat for form in _f2f(source, {"destination": source.value}, _TO_WHOLE)),
+    # Within a format, then between formats: of two forms that match a word, the one with more
+    # fixed bits is first.
+    *(
+        form
+        for source in FloatFormat
+        for form in _f2f(source, {"destination": source.value}, _TO_WHOLE)
+    ),
     *(form for source in FloatFormat for form in _f2f(source, {}, _ROUND)),
-    define("MUFU", 0x5080 << 48, 0xFFF8 << 48, Pipe.CONVERSION,
-           {"d": D, "a": replace(A, reuse=None, adjust=Adjust(negate="negate_a", absolute="absolute_a"))},
-           (choice("function", bits(20, 4), texts(MultiFunction)), flag("saturate", 50, ".SAT")),
-           fields={"negate_a": bits(48, 1), "absolute_a": bits(46, 1)}),
+    define(
+        "MUFU",
+        0x5080 << 48,
+        0xFFF8 << 48,
+        Pipe.CONVERSION,
+        {
+            "d": D,
+            "a": replace(A, reuse=None, adjust=Adjust(negate="negate_a", absolute="absolute_a")),
+        },
+        (choice("function", bits(20, 4), texts(MultiFunction)), flag("saturate", 50, ".SAT")),
+        fields={"negate_a": bits(48, 1), "absolute_a": bits(46, 1)},
+    ),
 ]
 """All forms of this module."""

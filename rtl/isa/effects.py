@@ -4,7 +4,19 @@ from dataclasses import dataclass
 
 from .condition import ConditionCode
 from .kinds import MinMaxPart
-from .syntax import PT, RZ, Access, Address, Constant, Form, Literal, Predicate, Register, Target, Values
+from .syntax import (
+    PT,
+    RZ,
+    Access,
+    Address,
+    Constant,
+    Form,
+    Literal,
+    Predicate,
+    Register,
+    Target,
+    Values,
+)
 
 __all__ = ["Effects", "effects"]
 
@@ -13,7 +25,8 @@ ALL_PREDICATES = frozenset(range(PT))
 
 @dataclass(frozen=True)
 class Effects:
-    """Register numbers (never RZ), predicate numbers (never PT), and whether CC is read or written."""
+    """Register numbers (never RZ), predicate numbers (never PT), and whether CC is read or
+    written."""
 
     reads: frozenset[int]
     writes: frozenset[int]
@@ -29,13 +42,15 @@ def _registers(number: int, span: int) -> set[int]:
 
 def _reads_cc(form: Form, values: Values) -> bool:
     """An extended operation, a test of CC, or a move from it."""
-    if values.get("extended", 0) or (values.get("part", 0) >= 2 and form.name in ("SHR", "SHF.L", "SHF.R")):
+    is_wide_shift = form.name in ("SHR", "SHF.L", "SHF.R")
+    if values.get("extended", 0) or (is_wide_shift and values.get("part", 0) >= 2):
         return True
     if form.name == "IMNMX":  # the high part comes first and leaves its verdict in CC to the others
         return values["part"] in (MinMaxPart.XLO.value, MinMaxPart.XMED.value)
     if form.name in ("P2R", "R2P"):     # R2P leaves the flags that its mask does not name
         return values["which"] == 1
-    if any(isinstance(operand, Literal) and operand.text == "CC" for operand in form.operands.values()):
+    operands = form.operands.values()
+    if any(isinstance(operand, Literal) and operand.text == "CC" for operand in operands):
         return True
     return values.get("test", ConditionCode.T.value) != ConditionCode.T.value
 

@@ -6,7 +6,8 @@ __all__ = ["REPORT_MASK_RESET", "WarpError"]
 
 
 class WarpError(enum.Enum, shape=8):
-    """The ERROR field of the warp error status register. Bit n of the report mask enables code n."""
+    """The ERROR field of the warp error status register. Bit n of the report mask enables code
+    n."""
 
     NONE = 0x00
     STACK_ERROR = 0x01

@@ -61,7 +61,8 @@ class Compare(enum.Enum, shape=3):
 
 
 class FloatCompare(enum.Enum, shape=4):
-    """Relation of two floating-point numbers; those with a U hold of numbers that have no order, too."""
+    """Relation of two floating-point numbers; those with a U hold of numbers that have no order,
+    too."""
 
     F = 0
     LT = 1
@@ -91,7 +92,8 @@ class FloatRounding(enum.Enum, shape=2):
 
 
 class FloatFlush(enum.Enum, shape=2):
-    """What becomes of subnormal operands and results: nothing, or zero; by the latter, zero by anything is 0, too."""
+    """What becomes of subnormal operands and results: nothing, or zero; by the latter, zero by
+    anything is 0, too."""
 
     NONE = 0
     FTZ = 1
@@ -175,7 +177,8 @@ class AtomicOperation(enum.Enum, shape=4):
 
 
 class AtomicType(enum.Enum, shape=3):
-    """Operand type of global atomics; shared ones use the first four codes as U32, S32, U64, S64."""
+    """Operand type of global atomics; shared ones use the first four codes as U32, S32, U64,
+    S64."""
 
     U32 = 0
     S32 = 1
@@ -206,7 +209,7 @@ class ShuffleMode(enum.Enum, shape=2):
 
 
 class VoteMode(enum.Enum, shape=2):
-    """What VOTE asks of the active threads."""
+    """The condition that VOTE tests over the active threads."""
 
     ALL = 0
     ANY = 1
@@ -343,7 +346,8 @@ class FloatRange(enum.Enum, shape=1):
 
 
 class SwizzledSum(enum.Enum, shape=2):
-    """What a thread of a quad adds up in FSWZADD: a and b with their signs, positive, negative, or without a."""
+    """What a thread of a quad adds up in FSWZADD: a and b with their signs, positive, negative, or
+    without a."""
 
     PP = 0
     NP = 1
@@ -402,8 +406,9 @@ class VideoScale(enum.Enum, shape=2):
 
 
 class VideoSecond(enum.Enum, shape=3):
-    """What a video instruction does with its third operand: it takes the low bits of the first result in place of some
-    of its own, it is the other operand of a second operation, or it is not used."""
+    """What a video instruction does with its third operand: it takes the low bits of the first
+    result in place of some of its own, it is the other operand of a second operation, or it is not
+    used."""
 
     MRG_16H = 0
     MRG_16L = 1

@@ -1,9 +1,10 @@
-"""Which words nobody can execute, whatever their guard says (ours): the one list that every decoder reads.
+"""Which words are illegal, whatever their guard says (ours): the one list that every decoder reads.
 
-A word that has no form, or that its form refuses, is no instruction at all. :data:`REFUSALS` are instructions of the
-instruction set, with a text, that this machine does not have: their meaning is not public and compiled code does
-without them, or they belong to floating point or to graphics. The rest is about registers: those that the launch
-does not give a thread, and groups of registers that do not begin where such a group can.
+A word that has no form, or that its form refuses, is no instruction at all. :data:`REFUSALS` are
+instructions of the instruction set, with a text, that this machine does not have: their meaning is
+not public and compiled code does without them, or they belong to floating point or to graphics. The
+rest is about registers: those that the launch does not give a thread, and groups of registers that
+do not begin where such a group can.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,17 +31,36 @@ from .kinds import (
 from .syntax import RZ, Address, Constant, Form, Register, Target, Values
 from .table import find
 
-__all__ = ["REFUSALS", "Refusal", "encoding_error", "exists", "is_refused", "lacks", "refusal_of", "register_groups",
-           "rules"]
+__all__ = [
+    "REFUSALS",
+    "Refusal",
+    "encoding_error",
+    "exists",
+    "is_refused",
+    "lacks",
+    "refusal_of",
+    "register_groups",
+    "rules",
+]
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Instructions that this machine does not have: those of ``names`` in which ``field`` has one of ``codes``.
+    """A group of instructions that this machine refuses.
 
-    A form without the field is not meant; without a ``field`` every word of these names is. With a ``variant`` only
-    forms of that one are; with ``beside`` only words in which that field has that code. ``why`` completes the sentence
-    "is refused: ...".
+    Attributes
+    ----------
+    names : tuple of str
+        Their names.
+    field, codes : str or None, frozenset of int
+        Only words whose ``field`` has one of ``codes``; None: all words. A form without the field
+        is not refused.
+    why : str
+        Completes the sentence "is refused: ...".
+    variant : str or None
+        Only forms of this variant.
+    beside : tuple of str and int, or None
+        Only words in which this field has this code.
     """
 
     names: tuple[str, ...]
@@ -58,12 +78,19 @@ class Refusal:
 
     def covers_all(self, form: Form) -> bool:
         """Whether all instructions of a form are, by its fixed bits."""
-        fixed = self.field is None or (self.field in form.fields and not form.fields[self.field].mask & ~form.mask)
+        field = None if self.field is None else form.fields.get(self.field)
+        fixed = self.field is None or (field is not None and not field.mask & ~form.mask)
         return fixed and self.covers(form, form.values(form.match))
 
 
-def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int, ...] = (), why: str,
-            variant: str | None = None, beside: tuple[str, int] | None = None) -> Refusal:
+def _refuse(
+    *names: str,
+    field: str | None = None,
+    codes: tuple[enum.Enum | int, ...] = (),
+    why: str,
+    variant: str | None = None,
+    beside: tuple[str, int] | None = None,
+) -> Refusal:
     numbers = (code.value if isinstance(code, enum.Enum) else code for code in codes)
     return Refusal(names, field, frozenset(numbers), why, variant, beside)
 
@@ -77,17 +104,41 @@ _NOT_ADD = tuple(code.value for code in AtomicOperation if code is not AtomicOpe
 REFUSALS: tuple[Refusal, ...] = (
     _refuse("SHL", "LOP32I", "LOP3.LUT", field="extended", codes=(1,), why=_NO_MEANING),
     _refuse("SHR", field="part", codes=(ShiftPart.X, ShiftPart.XHI), why=_NO_MEANING),
-    _refuse("SHF.L", "SHF.R", field="part", codes=(FunnelPart.HI, FunnelPart.X, FunnelPart.XHI), why=_NO_MEANING),
-    _refuse("F2I", field="no_part", codes=(1,), why="only a number of 16 bits has halves to choose from"),
+    _refuse(
+        "SHF.L",
+        "SHF.R",
+        field="part",
+        codes=(FunnelPart.HI, FunnelPart.X, FunnelPart.XHI),
+        why=_NO_MEANING,
+    ),
+    _refuse(
+        "F2I", field="no_part", codes=(1,), why="only a number of 16 bits has halves to choose from"
+    ),
     _refuse("F2I", "F2F", field="part", codes=(1,), variant="i", why=_NO_MEANING),
     _refuse("F2F", field="whole", codes=(1, 2, 3), why=_NO_MEANING),
     _refuse("LDC", field="mode", codes=(1, 2, 3), why=_NO_MEANING),
     _refuse("ATOM", "RED", field="type", codes=(AtomicType.U128,), why=_NO_MEANING),
     _refuse("ATOM", field="operation", codes=(AtomicOperation.SAFEADD,), why=_NO_MEANING),
-    _refuse("ATOM", field="operation", codes=_NOT_ADD, why=_ONLY_ADD, beside=("type", AtomicType.F32.value)),
-    _refuse("RED", field="operation", codes=tuple(code for code in _NOT_ADD if code <= AtomicOperation.XOR.value),
-            why=_ONLY_ADD, beside=("type", AtomicType.F32.value)),
-    _refuse("BPT", field="mode", codes=(BreakpointMode.DRAIN_ILLEGAL, BreakpointMode.CAL, 7), why=_NO_MEANING),
+    _refuse(
+        "ATOM",
+        field="operation",
+        codes=_NOT_ADD,
+        why=_ONLY_ADD,
+        beside=("type", AtomicType.F32.value),
+    ),
+    _refuse(
+        "RED",
+        field="operation",
+        codes=tuple(code for code in _NOT_ADD if code <= AtomicOperation.XOR.value),
+        why=_ONLY_ADD,
+        beside=("type", AtomicType.F32.value),
+    ),
+    _refuse(
+        "BPT",
+        field="mode",
+        codes=(BreakpointMode.DRAIN_ILLEGAL, BreakpointMode.CAL, 7),
+        why=_NO_MEANING,
+    ),
     _refuse("RTT", field="mode", codes=(ReturnFromTrapMode.PREEMPTED,), why=_NO_MEANING),
     _refuse("VOTE.VTG", why="it belongs to graphics"),
     *(_refuse("VABSDIFF4", variant=variant, why=_OTHER_BYTES) for variant in ("parts", "i")),
@@ -98,8 +149,12 @@ _NONE = "the machine has no floating point"
 _SINGLE = "the machine has no double precision"
 _WITHOUT_FLOATS = (
     *(_refuse(name, why=_NONE) for name in dict.fromkeys(form.name for form in FLOATING)),
-    _refuse("MUFU", field="function", codes=tuple(code for code in MultiFunction if code is not MultiFunction.RCP),
-            why=_NONE),
+    _refuse(
+        "MUFU",
+        field="function",
+        codes=tuple(code for code in MultiFunction if code is not MultiFunction.RCP),
+        why=_NONE,
+    ),
     _refuse("I2F", "F2F", field="destination", codes=(FloatFormat.F16,), why=_NONE),
     _refuse("F2I", "F2F", field="source", codes=(FloatFormat.F16,), why=_NONE),
     _refuse("F2F", field="destination", codes=(FloatFormat.F64,), why=_NONE),
@@ -110,8 +165,8 @@ _WITHOUT_FLOATS = (
     _refuse("F2F", why=_NONE, variant="i"),
     _refuse("ATOM", "RED", field="type", codes=(AtomicType.F32,), why=_NONE),
 )
-"""What a machine without floating point does not have: integers are divided by MUFU.RCP, and F2F.F32.F32 of the zero in
-RZ sets CC where the lower word of a 64-bit test is known to be 0."""
+"""What a machine without floating point does not have: integers are divided by MUFU.RCP, and
+F2F.F32.F32 of the zero in RZ sets CC where the lower word of a 64-bit test is known to be 0."""
 _WITHOUT_DOUBLES = (
     *(_refuse(name, why=_SINGLE) for name in dict.fromkeys(form.name for form in DOUBLE)),
     _refuse("MUFU", field="function", codes=tuple(OF_DOUBLES), why=_SINGLE),
@@ -125,8 +180,10 @@ def _missing(floats: bool, doubles: bool) -> tuple[Refusal, ...]:
 
 
 def lacks(form: Form, values: Values, floats: bool, doubles: bool) -> Refusal | None:
-    """Why a machine with these knobs does not have an instruction that others have, None if it has it."""
-    return next((refusal for refusal in _missing(floats, doubles) if refusal.covers(form, values)), None)
+    """Why a machine with these knobs does not have an instruction that others have, None if it has
+    it."""
+    refusals = _missing(floats, doubles)
+    return next((refusal for refusal in refusals if refusal.covers(form, values)), None)
 
 
 def refusal_of(form: Form, values: Values) -> Refusal | None:
@@ -145,11 +202,13 @@ def is_refused(form: Form) -> bool:
 
 
 @cache
-def rules(form: Form, floats: bool = True, doubles: bool = True) -> tuple[Callable[[Values], bool], ...]:
-    """Field values of which one of these holds make no instruction of this machine, which has floating point if
-    ``floats`` and double precision if ``doubles``."""
+def rules(form: Form, floats: bool = True,
+          doubles: bool = True) -> tuple[Callable[[Values], bool], ...]:
+    """Field values of which one of these holds make no instruction of this machine, which has
+    floating point if ``floats`` and double precision if ``doubles``."""
     refusals = (*REFUSALS, *_missing(floats, doubles))
-    ours = tuple(partial(refusal.covers, form) for refusal in refusals if form.name in refusal.names)
+    of_form = [refusal for refusal in refusals if form.name in refusal.names]
+    ours = tuple(partial(refusal.covers, form) for refusal in of_form)
     return (*form.rules, *ours)
 
 
@@ -169,12 +228,15 @@ def register_groups(form: Form, values: Values) -> Mapping[str, int]:
     return MappingProxyType(groups)
 
 
-def encoding_error(word: int, registers: int, floats: bool = True, doubles: bool = True) -> WarpError:
-    """Why nobody can execute ``word`` when each thread has ``registers`` registers; NONE if somebody can. ``floats``:
-    the machine has floating point, ``doubles``: double precision, too (knobs of :class:`~rtl.params.SmParams`).
+def encoding_error(word: int, registers: int, floats: bool = True,
+                   doubles: bool = True) -> WarpError:
+    """The error of ``word`` when each thread has ``registers`` registers; NONE if it can be
+    executed. ``floats``: the machine has floating point, ``doubles``: double precision, too
+    (knobs of :class:`~rtl.params.SmParams`).
 
-    The first that applies: ILLEGAL_INSTR_ENCODING for what the machine does not have, OOR_REG for a register beyond
-    those of the launch, MISALIGNED_REG for a group of registers that does not begin at a multiple of its size.
+    The first that applies: ILLEGAL_INSTR_ENCODING for what the machine does not have, OOR_REG for a
+    register beyond those of the launch, MISALIGNED_REG for a group of registers that does not begin
+    at a multiple of its size.
     """
     form = find(word)
     if form is None or not exists(form, floats, doubles):
@@ -182,7 +244,8 @@ def encoding_error(word: int, registers: int, floats: bool = True, doubles: bool
     values = form.values(word)
     if any(rule(values) for rule in rules(form, floats, doubles)):
         return WarpError.ILLEGAL_INSTR_ENCODING
-    used = [(values[field], count) for field, count in register_groups(form, values).items() if values[field] != RZ]
+    groups = register_groups(form, values)
+    used = [(values[field], count) for field, count in groups.items() if values[field] != RZ]
     if any(first + count > registers for first, count in used):
         return WarpError.OOR_REG
     if any(first % count for first, count in used):

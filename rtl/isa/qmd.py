@@ -1,7 +1,7 @@
 """The launch descriptor: NVIDIA's compute QMD, version 1.7, as far as the work distributor uses it.
 
-256 bytes; bit n is bit n % 32 of word n // 32. Names and positions are those of NVIDIA's class header clb0c0qmd.h.
-What is not listed here is written as 0 and ignored.
+256 bytes; bit n is bit n % 32 of word n // 32. Names and positions are those of NVIDIA's class
+header clb0c0qmd.h. What is not listed here is written as 0 and ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,8 @@ QMD_VERSION = 7
 
 @dataclass(frozen=True)
 class QmdField:
-    """Bits ``high`` down to ``low``. Of ``count`` equal fields it is the first; the others lie ``step`` bits apart."""
+    """Bits ``high`` down to ``low``. Of ``count`` equal fields it is the first; the others lie
+    ``step`` bits apart."""
 
     high: int
     low: int
@@ -55,10 +56,16 @@ _BANKS = 8
 QMD: Mapping[str, QmdField] = MappingProxyType({
     "SEMAPHORE_RELEASE_ENABLE0": QmdField(202, 202, "whether memory is told of the grid's end"),
     "CWD_REFERENCE_COUNT_ID": QmdField(357, 352, "the reference counter of the grid's CTAs"),
-    "CWD_REFERENCE_COUNT_DELTA_MINUS_ONE": QmdField(365, 358, "what a CTA adds to it and takes from it, less one"),
-    "CWD_REFERENCE_COUNT_INCR_ENABLE": QmdField(367, 367, "whether a CTA that starts adds to the counter"),
+    "CWD_REFERENCE_COUNT_DELTA_MINUS_ONE": QmdField(
+        365, 358, "what a CTA adds to it and takes from it, less one"
+    ),
+    "CWD_REFERENCE_COUNT_INCR_ENABLE": QmdField(
+        367, 367, "whether a CTA that starts adds to the counter"
+    ),
     "SEQUENTIALLY_RUN_CTAS": QmdField(370, 370, "one CTA at a time"),
-    "CWD_REFERENCE_COUNT_DECR_ENABLE": QmdField(371, 371, "whether a CTA that has ended takes from the counter"),
+    "CWD_REFERENCE_COUNT_DECR_ENABLE": QmdField(
+        371, 371, "whether a CTA that has ended takes from the counter"
+    ),
     "API_VISIBLE_CALL_LIMIT": QmdField(378, 378, "0: calls are limited; 1: they are not"),
     "PROGRAM_OFFSET": QmdField(287, 256, "the kernel's pc"),
     "CTA_RASTER_WIDTH": QmdField(415, 384, "CTAs in x"),
@@ -70,8 +77,12 @@ QMD: Mapping[str, QmdField] = MappingProxyType({
     "CTA_THREAD_DIMENSION0": QmdField(607, 592, "threads of a CTA in x"),
     "CTA_THREAD_DIMENSION1": QmdField(623, 608, "threads of a CTA in y"),
     "CTA_THREAD_DIMENSION2": QmdField(639, 624, "threads of a CTA in z"),
-    "CONSTANT_BUFFER_VALID": QmdField(640, 640, "whether there is this constant bank", _BANKS, 1),
-    "SM_DISABLE_MASK_LOWER": QmdField(703, 672, "multiprocessors that must not run the grid; this one is bit 0"),
+    "CONSTANT_BUFFER_VALID": QmdField(
+        640, 640, "whether there is this constant bank", _BANKS, 1
+    ),
+    "SM_DISABLE_MASK_LOWER": QmdField(
+        703, 672, "multiprocessors that must not run the grid; this one is bit 0"
+    ),
     "RELEASE0_ADDRESS_LOWER": QmdField(767, 736, "where memory is told of the grid's end"),
     "RELEASE0_ADDRESS_UPPER": QmdField(775, 768, "the rest of that address"),
     "RELEASE0_STRUCTURE_SIZE": QmdField(799, 799, "0: four words are written; 1: one"),
@@ -81,7 +92,9 @@ QMD: Mapping[str, QmdField] = MappingProxyType({
     "CONSTANT_BUFFER_SIZE": QmdField(991, 975, "bytes of the bank", _BANKS, 64),
     "SHADER_LOCAL_MEMORY_LOW_SIZE": QmdField(1463, 1440, "bytes of a thread's local memory"),
     "BARRIER_COUNT": QmdField(1471, 1467, "barriers of a CTA"),
-    "SHADER_LOCAL_MEMORY_HIGH_SIZE": QmdField(1495, 1472, "more bytes of a thread's local memory"),
+    "SHADER_LOCAL_MEMORY_HIGH_SIZE": QmdField(
+        1495, 1472, "more bytes of a thread's local memory"
+    ),
     "REGISTER_COUNT": QmdField(1503, 1496, "registers of a thread"),
     "SHADER_LOCAL_MEMORY_CRS_SIZE": QmdField(1527, 1504, "bytes of a warp's call/return stack"),
 })
@@ -89,12 +102,14 @@ QMD: Mapping[str, QmdField] = MappingProxyType({
 
 
 def descriptor(values: Mapping[str, int | Sequence[int]]) -> bytes:
-    """A descriptor of this version with these fields, all others 0; where there are several equal ones, a sequence.
+    """A descriptor of this version with these fields, all others 0; where there are several equal
+    ones, a sequence.
 
     KeyError for a field that is not in the table, ValueError for a value that does not fit.
     """
     number = 0
-    for name, value in {"QMD_VERSION": QMD_VERSION, "QMD_MAJOR_VERSION": QMD_MAJOR_VERSION, **values}.items():
+    versions = {"QMD_VERSION": QMD_VERSION, "QMD_MAJOR_VERSION": QMD_MAJOR_VERSION}
+    for name, value in {**versions, **values}.items():
         for index, one in enumerate((value,) if isinstance(value, int) else value):
             number = QMD[name].put(number, one, index)
     return number.to_bytes(QMD_BYTES, "little")

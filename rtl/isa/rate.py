@@ -1,7 +1,8 @@
-"""Which instructions of the lanes have a quarter of the others' rate (ours): the one list that everybody reads.
+"""Which instructions of the lanes have a quarter of the others' rate (ours): the one list that
+everybody reads.
 
-Of four lanes one is full. What only a full lane can do takes a warp four times as many cycles: compiled code needs it
-less often, and in every lane it would be more than half of what a lane is.
+Of four lanes one is full. What only a full lane can do takes a warp four times as many cycles:
+compiled code needs it less often, and in every lane it would be more than half of what a lane is.
 """
 
 from collections.abc import Callable
@@ -14,9 +15,23 @@ from .video import VIDEO
 __all__ = ["quarter_rate", "quarter_rules"]
 
 _NAMES = frozenset({
-    "IMUL", "IMUL32I", "IMAD", "IMAD32I", "PRMT", "BFE", "BFI", "SHF.L", "SHF.R", "ICMP", "CSET", "CSETP", "P2R",
-    "R2P"}) | {form.name for form in VIDEO}
-"""Products of words, permutations, fields, pairs, signs, tests of CC, packed predicates, video instructions."""
+    "IMUL",
+    "IMUL32I",
+    "IMAD",
+    "IMAD32I",
+    "PRMT",
+    "BFE",
+    "BFI",
+    "SHF.L",
+    "SHF.R",
+    "ICMP",
+    "CSET",
+    "CSETP",
+    "P2R",
+    "R2P",
+}) | {form.name for form in VIDEO}
+"""Products of words, permutations, fields, pairs, signs, tests of CC, packed predicates, video
+instructions."""
 _HALVES = ("half_a", "half_b", "half_c")
 _NEGATIONS = ("negate_a", "negate_b", "negate_c")
 
@@ -26,9 +41,10 @@ def _other_than(name: str, usual: int) -> Callable[[Values], bool]:
 
 
 def quarter_rules(form: Form) -> tuple[Callable[[Values], bool], ...]:
-    """The instruction passes the full lanes only if one of these holds of its fields; each looks at few. Of sums of
-    three those of halves, those that shift, and those that negate all three; of products of halves those that are
-    corrected for signs; of high words of scaled addresses those that are negated, or tested."""
+    """The instruction passes the full lanes only if one of these holds of its fields; each looks at
+    few. Of sums of three those of halves, those that shift, and those that negate all three; of
+    products of halves those that are corrected for signs; of high words of scaled addresses those
+    that are negated, or tested."""
     if form.name in _NAMES:
         return (lambda _values: True,)
     if form.name == "XMAD":

@@ -19,7 +19,7 @@ VIRTUAL_WARP_AT = 8
 VIRTUAL_SM_AT = 20
 """Where compiled code expects the number of multiprocessors in VIRTCFG."""
 SHARED_BANKS = 32
-"""Banks of shared memory, as SMEMBANKS tells."""
+"""Banks of shared memory: the value of SMEMBANKS."""
 
 
 class SpecialRegister(IntEnum):
@@ -67,17 +67,54 @@ OF_THREADS = (
 """Those that differ from thread to thread."""
 
 _NAMED = {register.value: f"SR_{register.name}" for register in SpecialRegister} | {
-    4: "SR_PM0", 5: "SR_PM1", 6: "SR_PM2", 7: "SR_PM3", 8: "SR_PM4", 9: "SR_PM5", 10: "SR_PM6", 11: "SR_PM7",
-    16: "SR_PRIM_TYPE", 17: "SR_INVOCATION_ID", 18: "SR_Y_DIRECTION", 19: "SR_THREAD_KILL", 20: "SM_SHADER_TYPE",
-    21: "SR_DIRECTCBEWRITEADDRESSLOW", 22: "SR_DIRECTCBEWRITEADDRESSHIGH", 23: "SR_DIRECTCBEWRITEENABLED",
-    24: "SR_MACHINE_ID_0", 25: "SR_MACHINE_ID_1", 26: "SR_MACHINE_ID_2", 27: "SR_MACHINE_ID_3",
-    28: "SR_AFFINITY", 29: "SR_INVOCATION_INFO", 30: "SR_WSCALEFACTOR_XY", 31: "SR_WSCALEFACTOR_Z",
-    33: "SR_TID.X", 34: "SR_TID.Y", 35: "SR_TID.Z", 36: "SR_CTA_PARAM",
-    37: "SR_CTAID.X", 38: "SR_CTAID.Y", 39: "SR_CTAID.Z", 41: "SR_CirQueueIncrMinusOne", 42: "SR_NLATC",
-    62: "SR_CTXADDR", 72: "SR_PM_HI0", 73: "SR_PM_HI1", 74: "SR_PM_HI2", 75: "SR_PM_HI3", 76: "SR_PM_HI4",
-    77: "SR_PM_HI5", 78: "SR_PM_HI6", 79: "SR_PM_HI7", 96: "SR_HWTASKID", 97: "SR_CIRCULARQUEUEENTRYINDEX",
-    98: "SR_CIRCULARQUEUEENTRYADDRESSLOW", 99: "SR_CIRCULARQUEUEENTRYADDRESSHIGH",
+    4: "SR_PM0",
+    5: "SR_PM1",
+    6: "SR_PM2",
+    7: "SR_PM3",
+    8: "SR_PM4",
+    9: "SR_PM5",
+    10: "SR_PM6",
+    11: "SR_PM7",
+    16: "SR_PRIM_TYPE",
+    17: "SR_INVOCATION_ID",
+    18: "SR_Y_DIRECTION",
+    19: "SR_THREAD_KILL",
+    20: "SM_SHADER_TYPE",
+    21: "SR_DIRECTCBEWRITEADDRESSLOW",
+    22: "SR_DIRECTCBEWRITEADDRESSHIGH",
+    23: "SR_DIRECTCBEWRITEENABLED",
+    24: "SR_MACHINE_ID_0",
+    25: "SR_MACHINE_ID_1",
+    26: "SR_MACHINE_ID_2",
+    27: "SR_MACHINE_ID_3",
+    28: "SR_AFFINITY",
+    29: "SR_INVOCATION_INFO",
+    30: "SR_WSCALEFACTOR_XY",
+    31: "SR_WSCALEFACTOR_Z",
+    33: "SR_TID.X",
+    34: "SR_TID.Y",
+    35: "SR_TID.Z",
+    36: "SR_CTA_PARAM",
+    37: "SR_CTAID.X",
+    38: "SR_CTAID.Y",
+    39: "SR_CTAID.Z",
+    41: "SR_CirQueueIncrMinusOne",
+    42: "SR_NLATC",
+    62: "SR_CTXADDR",
+    72: "SR_PM_HI0",
+    73: "SR_PM_HI1",
+    74: "SR_PM_HI2",
+    75: "SR_PM_HI3",
+    76: "SR_PM_HI4",
+    77: "SR_PM_HI5",
+    78: "SR_PM_HI6",
+    79: "SR_PM_HI7",
+    96: "SR_HWTASKID",
+    97: "SR_CIRCULARQUEUEENTRYINDEX",
+    98: "SR_CIRCULARQUEUEENTRYADDRESSLOW",
+    99: "SR_CIRCULARQUEUEENTRYADDRESSHIGH",
 }
 
-SPECIAL_REGISTER_TEXTS: dict[int, str] = {number: _NAMED.get(number, f"SR{number}") for number in range(256)}
+SPECIAL_REGISTER_TEXTS: dict[int, str] = {
+    number: _NAMED.get(number, f"SR{number}") for number in range(256)}
 """Spelling of every special register number."""

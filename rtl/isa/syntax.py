@@ -1,8 +1,9 @@
 """How one instruction is described: fields, modifiers, operands, and the form that joins them.
 
 Everything here is plain data. A :class:`Form` says which bits make the instruction, which fields it
-carries, how its text is spelled, what it reads and writes, and in which pipe it runs. The tables are in
-the modules beside this one; the decoder, the disassembler, the assembler and the manual only read them.
+carries, how its text is spelled, what it reads and writes, and in which pipe it runs. The tables
+are in the modules beside this one; the decoder, the disassembler, the assembler and the manual only
+read them.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,8 +51,8 @@ Values = Mapping[str, int]
 class Field:
     """Some bits of the instruction word, read as one number.
 
-    ``pieces`` are ``(lowest bit, width)`` pairs, least significant piece first. ``scale`` is the unit of
-    the number: the value is the encoded one times the scale.
+    ``pieces`` are ``(lowest bit, width)`` pairs, least significant piece first. ``scale`` is the
+    unit of the number: the value is the encoded one times the scale.
     """
 
     pieces: tuple[tuple[int, int], ...]
@@ -89,7 +90,8 @@ class Field:
         """``word`` with the field set to ``value``; ValueError when it does not fit."""
         if value not in self.bounds:
             unit = f" in steps of {self.scale}" if self.scale > 1 else ""
-            raise ValueError(f"{value:#x} is not in {self.bounds[0]:#x}..{self.bounds[-1]:#x}{unit}")
+            least, most = self.bounds[0], self.bounds[-1]
+            raise ValueError(f"{value:#x} is not in {least:#x}..{most:#x}{unit}")
         number = value // self.scale
         word &= ~self.mask
         for lowest, width in self.pieces:
@@ -125,9 +127,10 @@ class Adjust:
     invert: str | None = None
     select: str | None = None
     """Picks a part of the source."""
-    parts: Mapping[int, str] | Callable[[Values], Mapping[int, str]] = with_default(default_factory=dict)
-    """How the parts are spelled, where it depends on other fields as a function of them; a value without
-    a text is illegal."""
+    parts: Mapping[int, str] | Callable[[Values], Mapping[int, str]] = with_default(
+        default_factory=dict)
+    """How the parts are spelled, where it depends on other fields as a function of them; a value
+    without a text is illegal."""
 
     def part_texts(self, values: Values) -> Mapping[int, str]:
         """How the parts are spelled beside these field values."""
@@ -168,7 +171,8 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Constant:
-    """``c[bank][offset]``, offset in bytes, or ``c[bank][index+offset]`` with a register ``index``."""
+    """``c[bank][offset]``, offset in bytes, or ``c[bank][index+offset]`` with a register
+    ``index``."""
 
     index: str | None = None
     adjust: Adjust = PLAIN
@@ -180,8 +184,8 @@ class Constant:
 
 @dataclass(frozen=True)
 class Immediate:
-    """A number in the instruction; ``bits`` makes it spelled as that many bits without sign, except where
-    ``signed_if`` holds.
+    """A number in the instruction; ``bits`` makes it spelled as that many bits without sign, except
+    where ``signed_if`` holds.
     """
 
     field: str
@@ -193,7 +197,8 @@ class Immediate:
     """Its negation is spelled as a minus before it."""
     signed_if: Callable[[Values], bool] | None = None
     real: int = 0
-    """If it is a floating-point number, and spelled as one: how many bits that has; the field's value is theirs."""
+    """If it is a floating-point number, and spelled as one: how many bits that has; the field's
+    value is theirs."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +214,8 @@ class Address:
 
 @dataclass(frozen=True)
 class Target:
-    """A place in the program, in bytes from its base; ``relative`` ones are encoded from the next instruction.
+    """A place in the program, in bytes from its base; ``relative`` ones are encoded from the next
+    instruction.
 
     With an ``index`` register its value is added, and the text is ``register offset``.
     """
@@ -250,16 +256,26 @@ class ScoreboardSet:
     field: str
 
 
-Operand = (Register | Predicate | Constant | Immediate | Address | Target | Choice | ConditionTest | Literal
-           | ScoreboardSet)
+Operand = (
+    Register
+    | Predicate
+    | Constant
+    | Immediate
+    | Address
+    | Target
+    | Choice
+    | ConditionTest
+    | Literal
+    | ScoreboardSet
+)
 
 
 class Pipe(Enum):
     """Where an instruction runs, and so what its timing is.
 
-    ALU, PREDICATE and MULTIPLY have a fixed latency. CONVERSION, DOUBLE, MEMORY and SYSTEM have a variable one,
-    told by a write barrier; within each of them but SYSTEM a warp's instructions complete in order.
-    The rest change which instruction is next, or hold the warp.
+    ALU, PREDICATE and MULTIPLY have a fixed latency. CONVERSION, DOUBLE, MEMORY and SYSTEM have a
+    variable one, told by a write barrier; within each of them but SYSTEM a warp's instructions
+    complete in order. The rest change which instruction is next, or hold the warp.
     """
 
     ALU = "one result in 6 cycles"
@@ -279,15 +295,15 @@ class Pipe(Enum):
 class Form:
     """One instruction in one operand form.
 
-    ``operands`` are in the order of the text. Their keys say what they are to the instruction: ``d`` its
-    result, ``a`` ``b`` ``c`` its sources, ``p`` ``q`` predicate results, ``x`` ``y`` ``z`` predicate
-    sources, ``address`` and ``target`` where it goes.
+    ``operands`` are in the order of the text. Their keys say what they are to the instruction:
+    ``d`` its result, ``a`` ``b`` ``c`` its sources, ``p`` ``q`` predicate results, ``x`` ``y``
+    ``z`` predicate sources, ``address`` and ``target`` where it goes.
     """
 
     name: str
     variant: str
-    """Where operand b (or c) comes from: ``r`` register, ``c`` constant, ``i`` immediate; ``rc`` has a
-    register as b and a constant as c. Empty when the instruction has one form."""
+    """Where operand b (or c) comes from: ``r`` register, ``c`` constant, ``i`` immediate; ``rc``
+    has a register as b and a constant as c. Empty when the instruction has one form."""
     match: int
     mask: int
     pipe: Pipe
@@ -310,7 +326,8 @@ class Form:
 
     @cached_property
     def rules(self) -> tuple[Callable[[Values], bool], ...]:
-        """The machine refuses field values of which one of these holds. Each looks at few fields."""
+        """The machine refuses field values of which one of these holds. Each looks at few
+        fields."""
         rules = [_not_in(modifier.field, modifier.texts) for modifier in self.modifiers]
         for operand in self.operands.values():
             adjust = getattr(operand, "adjust", PLAIN)

@@ -16,14 +16,16 @@ from .video import VIDEO
 __all__ = ["BY_NAME", "FORMS", "find"]
 
 FORMS: tuple[Form, ...] = (*CONTROL, *INTEGER, *VIDEO, *FLOATING, *DOUBLE, *CONVERSION, *MEMORY)
-"""Every form of every instruction. Where two match a word, the one with more fixed bits is meant."""
+"""Every form of every instruction. Where two match a word, the one with more fixed bits is
+meant."""
 
 
 def _grouped_by_mask() -> list[tuple[int, dict[int, Form]]]:
     groups: dict[int, dict[int, Form]] = {}
     for form in FORMS:
         if form.match & ~form.mask or form.match in groups.setdefault(form.mask, {}):
-            raise ValueError(f"{form.name}:{form.variant}: match {form.match:#x} outside its mask or taken")
+            raise ValueError(
+                f"{form.name}:{form.variant}: match {form.match:#x} outside its mask or taken")
         groups[form.mask][form.match] = form
     return sorted(groups.items(), key=lambda group: -group[0].bit_count())
 

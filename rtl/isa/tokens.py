@@ -64,7 +64,8 @@ class TokenKind(enum.Enum, shape=4):
     TRAP = 0xA
     MASKS = 0xB
     ILLEGAL = 0xF
-    """Not a kind: what the cache makes of a kind byte in memory that is none of the above (ours)."""
+    """Not a kind: what the cache makes of a kind byte in memory that is none of the above
+    (ours)."""
 
 
 class Token(data.Struct):

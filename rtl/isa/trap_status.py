@@ -1,4 +1,5 @@
-"""What programs read of traps: reasons of BPT.TRAP, and the words of SR64 and SR66 (bit positions ours)."""
+"""What programs read of traps: reasons of BPT.TRAP, and the words of SR64 and SR66 (bit positions
+ours)."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data
@@ -8,7 +9,8 @@ from .errors import WarpError
 __all__ = ["STOP_AT", "TRAP_REASONS", "WarpStatus"]
 
 TRAP_REASONS = range(1, 8)
-"""What BPT.TRAP can give as its reason; anything else is ILLEGAL_INSTR_PARAM. The last cannot be masked."""
+"""What BPT.TRAP can give as its reason; anything else is ILLEGAL_INSTR_PARAM. The last cannot be
+masked."""
 STOP_AT = 9
 """Where SR64 has the stop trigger. Its lower bits are those of all warps."""
 

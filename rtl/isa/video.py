@@ -1,8 +1,9 @@
-"""Video instructions: arithmetic on a byte, a half or a word of each operand, and a second operation.
+"""Video instructions: arithmetic on a byte, a half or a word of each operand, and a second
+operation.
 
-The PTX manual says what they do. The part of a source is extended by its sign, if it is signed; the first result is
-exact; it may be kept within the bounds of the result's type; then a third operand is added, is compared with it, or
-takes its low bits.
+The PTX manual says what they do. The part of a source is extended by its sign, if it is signed; the
+first result is exact; it may be kept within the bounds of the result's type; then a third operand
+is added, is compared with it, or takes its low bits.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +28,8 @@ _Modifiers = tuple[tuple[dict[str, Field], Modifier], ...]
 
 
 def _part(name: str) -> Callable[[Values], Mapping[int, str]]:
-    """Parts of the size that one is: the size is spelled as a type, and which part of it at the operand."""
+    """Parts of the size that one is: the size is spelled as a type, and which part of it at the
+    operand."""
     return lambda values: next((parts for parts in _SUFFIXES if values[name] in parts), {})
 
 
@@ -39,30 +41,63 @@ _UNSIGNED_IMMEDIATE = Immediate("imm16", 16)
 
 
 def _types(immediate: bool, signs: int, unspelled: str) -> tuple[dict[str, Field], Modifier]:
-    """Both sources' types, a's and if ``signs`` is 2 b's with a sign; one pair of types has no text."""
+    """Both sources' types, a's and if ``signs`` is 2 b's with a sign; one pair of types has no
+    text."""
     parts = ((36, 3),) if immediate else ((36, 3), (28, 3))
     spelled = {}
     for sign in range(1 << signs):
         for part_a, bits_a in _BITS.items():
             for part_b, bits_b in {IMMEDIATE_PART: 16}.items() if immediate else _BITS.items():
-                text = "".join(f".{'US'[sign >> place & 1]}{size}" for place, size in enumerate((bits_a, bits_b)))
+                type_a = f".{'US'[sign & 1]}{bits_a}"
+                type_b = f".{'US'[sign >> 1 & 1]}{bits_b}"
+                text = type_a + type_b
                 code = sign | part_a << signs | (0 if immediate else part_b << signs + 3)
                 spelled[code] = "" if text == unspelled else text
     return choice("types", Field(((48, signs), *parts)), spelled)
 
 
-def _forms(name: str, match: int, mask: int, operands: Mapping[str, Operand], before: _Modifiers, after: _Modifiers, *,
-           signs: int = 2, immediate: Immediate = _IMMEDIATE, b: Adjust = _B.adjust,
-           unspelled: tuple[str, str] = (".S32.S32", ".S32.S16"),
-           fields: Mapping[str, Field] = _NO_FIELDS) -> list[Form]:
-    """The forms of a video instruction, with b in a register and with a number of 16 bits; the types are spelled
-    between the modifiers ``before`` and ``after``, but in each form for those that are ``unspelled``."""
-    return [define(name, match << 48 | register << 50, mask << 48 | 1 << 50, Pipe.ALU, {**operands, "b": source},
-                   (*before, _types(not register, signs, unspelled[not register]), *after), variant=variant,
-                   fields={"signs": bits(48, signs), "register_b": bits(50, 1), **fields, **places})
-            for register, variant, source, places in (
-                (1, "r", replace(_B, adjust=b), _PARTS),
-                (0, "i", immediate, {"imm16": bits(20, 16), "part_a": _PARTS["part_a"]}))]
+def _forms(
+    name: str,
+    match: int,
+    mask: int,
+    operands: Mapping[str, Operand],
+    before: _Modifiers,
+    after: _Modifiers,
+    *,
+    signs: int = 2,
+    immediate: Immediate = _IMMEDIATE,
+    b: Adjust = _B.adjust,
+    unspelled: tuple[str, str] = (".S32.S32", ".S32.S16"),
+    fields: Mapping[str, Field] = _NO_FIELDS,
+) -> list[Form]:
+    """The two forms of a video instruction: b is a register, or a number of 16 bits.
+
+    The types are spelled between the modifiers ``before`` and ``after``, but for the pair that is
+    ``unspelled`` in the first and in the second form.
+    """
+    register_bit = 1 << 50
+    common = {"signs": bits(48, signs), "register_b": bits(50, 1), **fields}
+    with_register = define(
+        name,
+        match << 48 | register_bit,
+        mask << 48 | register_bit,
+        Pipe.ALU,
+        {**operands, "b": replace(_B, adjust=b)},
+        (*before, _types(False, signs, unspelled[0]), *after),
+        variant="r",
+        fields={**common, **_PARTS},
+    )
+    with_number = define(
+        name,
+        match << 48,
+        mask << 48 | register_bit,
+        Pipe.ALU,
+        {**operands, "b": immediate},
+        (*before, _types(True, signs, unspelled[1]), *after),
+        variant="i",
+        fields={**common, "imm16": bits(20, 16), "part_a": _PARTS["part_a"]},
+    )
+    return [with_register, with_number]
 
 
 _SOURCES = {"d": D_CC, "a": _A, "b": _B, "c": C}
@@ -76,8 +111,22 @@ _ALL_BYTES = 15
 """The code of four bytes among those that VABSDIFF4 computes; bit n is byte n."""
 _OWN_BYTES = 4
 """The code of a source's own bytes, in their order, among what VABSDIFF4 takes of both."""
-_BYTES_OF_A = ("0000", "1111", "2222", "3333", "", "4321", "5432", "6543", "3201", "3012", "0213", "3120", "1230",
-               "2310")
+_BYTES_OF_A = (
+    "0000",
+    "1111",
+    "2222",
+    "3333",
+    "",
+    "4321",
+    "5432",
+    "6543",
+    "3201",
+    "3012",
+    "0213",
+    "3120",
+    "1230",
+    "2310",
+)
 _BYTES_OF_B = ("4444", "5555", "6666", "7777", "", "6543", "5432", "4321", "4567", "6745", "5476")
 _NUMBER_OF_B = 15
 """The code of a number of 8 bits in b's place."""
@@ -89,12 +138,18 @@ def _bytes_of(texts: tuple[str, ...]) -> Mapping[int, str]:
 
 
 def _differences() -> list[Form]:
-    """VABSDIFF4: both sources' bytes with a sign or without, the differences' absolute values in place of c or added to
-    it. What compiled code has is a form of its own, ``r``; another one takes other bytes, in another order, or keeps a
-    difference within bounds, and a third has a number for b."""
+    """VABSDIFF4: absolute differences of the sources' bytes, signed or not, in place of c or added
+    to it.
+
+    Compiled code has the form ``r`` only. The form ``parts`` chooses and orders bytes and
+    saturates; the form ``i`` has a number for b.
+    """
     signs = choice("signs", bits(48, 2), {0: ".U8.U8", 1: ".S8.U8", 2: ".U8.S8", 3: ""})
     reduces = choice("reduce", bits(53, 2), {0: "", 1: ".ACC"})
-    taken, of_a, of_b, bounds = Field(((51, 2), (36, 2))), bits(32, 4), bits(28, 4), Field(((50, 1), (38, 1)))
+    taken = Field(((51, 2), (36, 2)))
+    of_a = bits(32, 4)
+    of_b = bits(28, 4)
+    bounds = Field(((50, 1), (38, 1)))
     usual = taken.put(of_a.put(0, _OWN_BYTES), _ALL_BYTES)
     some = choice("bytes", taken, {0: ".???0", _ALL_BYTES: ""} | {
         code: "." + "".join(name for place, name in enumerate("XYZW") if code >> place & 1)
@@ -103,39 +158,120 @@ def _differences() -> list[Form]:
     a = replace(A, adjust=Adjust(select="bytes_a", parts=_bytes_of(_BYTES_OF_A)))
     b = replace(B, adjust=Adjust(select="bytes_b", parts=_bytes_of(_BYTES_OF_B)))
     number = Immediate("imm8", 8, signed_if=lambda values: values["signs"] >> 1 == 1)
-    match, mask, all_signed = 0x5000 << 48, 0xFF80 << 48, bits(48, 2).put(0, 3)
+    match = 0x5000 << 48
+    mask = 0xFF80 << 48
+    all_signed = bits(48, 2).put(0, 3)
     return [
-        define("VABSDIFF4", match | of_b.put(usual, _OWN_BYTES),
-               mask | taken.mask | of_a.mask | of_b.mask | bounds.mask, Pipe.ALU, {"d": D_CC, "a": A, "b": B, "c": C},
-               (signs, reduces), variant="r", default=all_signed),
-        define("VABSDIFF4", match, mask, Pipe.ALU, {"d": D_CC, "a": a, "b": b, "c": C}, modifiers, variant="parts",
-               fields={"bytes_a": of_a, "bytes_b": of_b}, default=of_b.put(usual, _OWN_BYTES) | all_signed),
-        define("VABSDIFF4", of_b.put(match, _NUMBER_OF_B), mask | of_b.mask, Pipe.ALU,
-               {"d": D_CC, "a": a, "b": number, "c": C}, modifiers, variant="i",
-               fields={"bytes_a": of_a, "imm8": bits(20, 8)}, default=usual | all_signed)]
+        define(
+            "VABSDIFF4",
+            match | of_b.put(usual, _OWN_BYTES),
+            mask | taken.mask | of_a.mask | of_b.mask | bounds.mask,
+            Pipe.ALU,
+            {"d": D_CC, "a": A, "b": B, "c": C},
+            (signs, reduces),
+            variant="r",
+            default=all_signed,
+        ),
+        define(
+            "VABSDIFF4",
+            match,
+            mask,
+            Pipe.ALU,
+            {"d": D_CC, "a": a, "b": b, "c": C},
+            modifiers,
+            variant="parts",
+            fields={"bytes_a": of_a, "bytes_b": of_b},
+            default=of_b.put(usual, _OWN_BYTES) | all_signed,
+        ),
+        define(
+            "VABSDIFF4",
+            of_b.put(match, _NUMBER_OF_B),
+            mask | of_b.mask,
+            Pipe.ALU,
+            {"d": D_CC, "a": a, "b": number, "c": C},
+            modifiers,
+            variant="i",
+            fields={"bytes_a": of_a, "imm8": bits(20, 8)},
+            default=usual | all_signed,
+        ),
+    ]
 
 
 VIDEO: list[Form] = [
-    *_forms("VADD", 0x2000, 0xFC00, {**_SOURCES, "a": replace(_A, adjust=replace(_A.adjust, negate="negate_a"))},
-            (_RESULT,), (plus_one(56, 57), _SATURATE, _THEN), b=replace(_B.adjust, negate="negate_b"),
-            immediate=replace(_UNSIGNED_IMMEDIATE, adjust=Adjust(negate="negate_b"), minus=True),
-            fields={"negate_b": bits(56, 1), "negate_a": bits(57, 1)}),
-    *_forms("VMAD", 0x5F00, 0xFF00, {**_SOURCES, "a": replace(_A, adjust=replace(_A.adjust, negate="negate_ab")),
-                                     "c": replace(C, adjust=Adjust(negate="negate_c"))},
-            (), (plus_one(53, 54), choice("scale", bits(51, 2), texts(VideoScale, NONE="")), _SATURATE),
-            immediate=_UNSIGNED_IMMEDIATE, fields={"negate_c": bits(53, 1), "negate_ab": bits(54, 1)}),
-    *_forms("VMNMX", 0x3A00, 0xFE00, _SOURCES, (_RESULT,), (flag("larger", 56, ".MX"), _SATURATE, _THEN)),
-    *_forms("VABSDIFF", 0x5400, 0xFF00, _SOURCES, (choice("signed_d", bits(54, 1), {0: "", 1: ".SD"}),),
-            (_SATURATE, _THEN)),
-    *_forms("VSHL", 0x5700, 0xFF00, _SOURCES, *_SHIFTED, signs=1, immediate=_UNSIGNED_IMMEDIATE,
-            unspelled=_UNSPELLED_SHIFT),
-    *_forms("VSHR", 0x5600, 0xFF00, _SOURCES, *_SHIFTED, signs=1, immediate=_UNSIGNED_IMMEDIATE,
-            unspelled=_UNSPELLED_SHIFT),
-    *_forms("VSET", 0x4000, 0xFE00, _SOURCES, (choice("compare", bits(54, 3), texts(Compare)),), (_THEN,)),
-    *_forms("VSETP", 0x50F0, 0xFFF8, {"p": P, "q": Q, "a": _A, "b": _B, "x": X},
-            (choice("compare", Field(((43, 2), (47, 1))), texts(Compare)),),
-            (choice("combine", bits(45, 2), texts(Boolean)),), unspelled=(".S32.S32", "")),
+    *_forms(
+        "VADD",
+        0x2000,
+        0xFC00,
+        {**_SOURCES, "a": replace(_A, adjust=replace(_A.adjust, negate="negate_a"))},
+        (_RESULT,),
+        (plus_one(56, 57), _SATURATE, _THEN),
+        b=replace(_B.adjust, negate="negate_b"),
+        immediate=replace(_UNSIGNED_IMMEDIATE, adjust=Adjust(negate="negate_b"), minus=True),
+        fields={"negate_b": bits(56, 1), "negate_a": bits(57, 1)},
+    ),
+    *_forms(
+        "VMAD",
+        0x5F00,
+        0xFF00,
+        {
+            **_SOURCES,
+            "a": replace(_A, adjust=replace(_A.adjust, negate="negate_ab")),
+            "c": replace(C, adjust=Adjust(negate="negate_c")),
+        },
+        (),
+        (plus_one(53, 54), choice("scale", bits(51, 2), texts(VideoScale, NONE="")), _SATURATE),
+        immediate=_UNSIGNED_IMMEDIATE,
+        fields={"negate_c": bits(53, 1), "negate_ab": bits(54, 1)},
+    ),
+    *_forms(
+        "VMNMX", 0x3A00, 0xFE00, _SOURCES, (_RESULT,), (flag("larger", 56, ".MX"), _SATURATE, _THEN)
+    ),
+    *_forms(
+        "VABSDIFF",
+        0x5400,
+        0xFF00,
+        _SOURCES,
+        (choice("signed_d", bits(54, 1), {0: "", 1: ".SD"}),),
+        (_SATURATE, _THEN),
+    ),
+    *_forms(
+        "VSHL",
+        0x5700,
+        0xFF00,
+        _SOURCES,
+        *_SHIFTED,
+        signs=1,
+        immediate=_UNSIGNED_IMMEDIATE,
+        unspelled=_UNSPELLED_SHIFT,
+    ),
+    *_forms(
+        "VSHR",
+        0x5600,
+        0xFF00,
+        _SOURCES,
+        *_SHIFTED,
+        signs=1,
+        immediate=_UNSIGNED_IMMEDIATE,
+        unspelled=_UNSPELLED_SHIFT,
+    ),
+    *_forms(
+        "VSET",
+        0x4000,
+        0xFE00,
+        _SOURCES,
+        (choice("compare", bits(54, 3), texts(Compare)),),
+        (_THEN,),
+    ),
+    *_forms(
+        "VSETP",
+        0x50F0,
+        0xFFF8,
+        {"p": P, "q": Q, "a": _A, "b": _B, "x": X},
+        (choice("compare", Field(((43, 2), (47, 1))), texts(Compare)),),
+        (choice("combine", bits(45, 2), texts(Boolean)),),
+        unspelled=(".S32.S32", ""),
+    ),
     *_differences(),
 ]
-"""All forms of this module. The fields of an operand's part and sign overlap with ``types``, by which they are
-spelled."""
+"""All forms of this module. The fields of an operand's part and sign overlap with ``types``, by
+which they are spelled."""

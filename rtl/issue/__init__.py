@@ -1,35 +1,25 @@
-"""Issue: which instruction is next. What waits for what, and when, is in the manual, docs/front_end.md.
+"""Issue: which instruction is next. What waits for what, and when, is in the manual,
+docs/front_end.md.
 
-===========  ==============================================================================
+===========  =====================================================================
 module       content
-===========  ==============================================================================
+===========  =====================================================================
 unit         the stages joined: select (S0), read (S1), count (S2)
+select       S0: which of the ready warps issues; how long the lanes are busy
 warp         a warp's state, its next instruction, and whether it is ready
-order        who goes first
-store        instructions that wait, in memories; what they mean for the scheduler
+order        which warp goes first
+store        instructions that wait, in memories
+decode       what an instruction means for the scheduler
 scoreboards  how often scoreboards were raised and lowered; what is complete
 results      flow results: which of them lets a warp go on, and where
 operations   operations of the lanes that units ask for
 records      what the parts hand to each other
-serial       the issue unit of a serial machine, which has one instruction under way
-===========  ==============================================================================
-
-What comes from outside is seen a cycle before the selection that it concerns; what lowers scoreboards, four cycles
-before.
+===========  =====================================================================
 """
-
-from rtl.params import SmParams
 
 from .operations import OPERATIONS
 from .order import FAVOUR_INTERVAL, window_cycles
 from .records import BUFFERED_GROUPS
-from .serial import SerialIssue
 from .unit import IssueUnit
 
-__all__ = ["BUFFERED_GROUPS", "FAVOUR_INTERVAL", "OPERATIONS", "IssueUnit", "SerialIssue", "issue_unit",
-           "window_cycles"]
-
-
-def issue_unit(params: SmParams) -> IssueUnit | SerialIssue:
-    """The issue unit of a machine."""
-    return SerialIssue(params) if params.serial else IssueUnit(params)
+__all__ = ["BUFFERED_GROUPS", "FAVOUR_INTERVAL", "OPERATIONS", "IssueUnit", "window_cycles"]

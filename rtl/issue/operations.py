@@ -1,99 +1,192 @@
-"""What other units ask of the lanes."""
+"""Operations of the lanes that units ask for: which of them go, and when."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import stream
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
-from rtl.layouts import GATHERING, Event, LaneClient, offered_operation, register_gather, register_write
+from rtl.layouts import (
+    GATHERING,
+    Event,
+    LaneClient,
+    offered_operation,
+    register_gather,
+    register_write,
+)
 from rtl.one_hot import chosen_of
 from rtl.params import SmParams
 
 from .order import Order
 
-__all__ = ["OPERATIONS", "OperationChooser", "operation_streams"]
+__all__ = ["OPERATIONS", "OperationArbiter", "operation_streams"]
 
-OPERATIONS = (*(f"gather_{client.value}" for client in GATHERING), *(f"write_{client.value}" for client in LaneClient))
-"""The streams that a chooser chooses from."""
-_GATHER_PATIENCE, _WRITE_PATIENCE = 2, 7
-"""Instructions that go before an operation that is alone: one of the other kind may come and pass the lanes beside it.
-A write waits longer, since there are more gathers than writes."""
+_GATHERS = tuple(f"gather_{client.value}" for client in GATHERING)
+_WRITES = tuple(f"write_{client.value}" for client in LaneClient)
+OPERATIONS = (*_GATHERS, *_WRITES)
+"""The streams of operations that units offer."""
+_GATHER_PATIENCE = 2
+_WRITE_PATIENCE = 7
+"""How often an instruction has precedence over a gather without a write, or a write without a
+gather: the other may be offered meanwhile, and both pass the lanes together. A write waits longer,
+since there are more gathers than writes. Counted by ``OperationArbiter.overtaken``."""
 
 
 def operation_streams(params: SmParams) -> dict[str, Any]:
-    """Members for them."""
-    shapes = {"gather": register_gather(params), "write": register_write(params)}
-    return {name: In(stream.Signature(shapes[name.split("_")[0]])) for name in OPERATIONS}
+    """Members for OPERATIONS."""
+    gathers = dict.fromkeys(_GATHERS, In(stream.Signature(register_gather(params))))
+    writes = dict.fromkeys(_WRITES, In(stream.Signature(register_write(params))))
+    return gathers | writes
 
 
-class OperationChooser(Component):
-    """Chooses, a cycle before, which operations may go.
+class OperationArbiter(Component):
+    """Chooses, a cycle before, which operations may pass the lanes.
 
-    A gather only reads registers, and what a write brings is there already: one of each passes the lanes at a time.
-    They alternate with instructions, so that nobody waits for ever; what is alone lets some more go first. When no
-    instruction is ready, operations go at once.
+    A gather only reads registers, and what a write writes is there already: one of each passes the
+    lanes at a time. They alternate with instructions, so that neither starves; one that is alone
+    lets some more instructions go first. When no instruction is ready, operations go at once.
 
     Members
     -------
     gather_0.., write_0.. : In(stream of register_gather), In(stream of register_write)
         One for each of GATHERING, and for each LaneClient.
-    room : In(1)
+    has_room : In(1)
         What passes the lanes may send events.
-    first, wants : Out(1)
+    is_due, is_pending : Out(1)
         Operations go before any instruction; they go if no instruction is ready.
-    goes, went : In(1), Out(1)
-        They do; they did, a cycle ago.
-    passes : In(1)
-        An instruction goes, and operations could.
+    granted, was_granted : In(1), Out(1)
+        They go; they did, a cycle ago.
+    instruction_passes : In(1)
+        The lanes are free, and some warp may be ready: instructions have precedence in this cycle.
+        Nothing need pass the lanes: it may be a branch or an ENTER, or be revoked.
     gather, write : Out(Event of offered_operation)
         Two cycles after they have gone.
+
+    Attributes
+    ----------
+    overtaken : Signal
+        Cycles with ``instruction_passes`` and an operation offered, since operations were granted
+        last; not counted further than _WRITE_PATIENCE.
     """
 
     def __init__(self, params: SmParams) -> None:
+        gather = register_gather(params)
+        write = register_write(params)
         super().__init__(operation_streams(params) | {
-            "room": In(1), "first": Out(1), "wants": Out(1), "goes": In(1), "went": Out(1), "passes": In(1),
-            "gather": Out(Event(offered_operation(register_gather(params)))),
-            "write": Out(Event(offered_operation(register_write(params))))})
-        self._passed = Signal(range(_WRITE_PATIENCE + 1))
+            "has_room": In(1),
+            "is_due": Out(1),
+            "is_pending": Out(1),
+            "granted": In(1),
+            "was_granted": Out(1),
+            "instruction_passes": In(1),
+            "gather": Out(Event(offered_operation(gather))),
+            "write": Out(Event(offered_operation(write))),
+        })
+        self.gathers = ClientArbiter("gather", gather, GATHERING)
+        self.writes = ClientArbiter("write", write, list(LaneClient))
+        self.overtaken = Signal(range(_WRITE_PATIENCE + 1))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        (reads, gathers), (writes, others) = (
-            self._choose(m, "gather", list(GATHERING)), self._choose(m, "write", list(LaneClient)))
-        passed, more = self._passed, Signal(range(_WRITE_PATIENCE + 2))
-
-        def due(instructions: Value) -> Value:
-            """Whether operations go first after so many instructions, if none go now."""
-            return (reads & (instructions >= _GATHER_PATIENCE) | writes & (instructions >= _WRITE_PATIENCE)
-                    | reads & writes & instructions.any())
-
-        m.d.comb += more.eq(passed + 1)
-        m.d.sync += [
-            self.went.eq(self.goes), self.wants.eq(self.room & (gathers | others)),
-            self.first.eq(self.room & ~self.goes & Mux(self.passes, due(more), due(passed)))]
-        with m.If(self.goes):
-            m.d.sync += passed.eq(0)
-        with m.Elif(self.passes & (reads | writes) & (more <= _WRITE_PATIENCE)):
-            m.d.sync += passed.eq(more)
+        m.submodules.gathers = self.gathers
+        m.submodules.writes = self.writes
+        for kind, names in ((self.gathers, _GATHERS), (self.writes, _WRITES)):
+            m.d.comb += kind.granted.eq(self.granted)
+            for name, offered in zip(names, kind.offers, strict=True):
+                connect(m, flipped(getattr(self, name)), offered)
+        connect(m, self.gathers.chosen, flipped(self.gather))
+        connect(m, self.writes.chosen, flipped(self.write))
+        self._decide(m)
         return m
 
-    def _choose(self, m: Module, kind: str, clients: list[LaneClient]) -> tuple[Value, Value]:
-        """One of a kind, in turn, which goes when operations do. Returns whether there is one, and whether there will
-        be one in the next cycle."""
-        streams = [getattr(self, f"{kind}_{client.value}") for client in clients]
-        order, count, out = Order(len(clients), kind), len(clients), getattr(self, kind)
-        chosen, taken, wanting = (Signal(count, name=f"{kind}_{what}") for what in ("chosen", "taken", "wanting"))
-        offered, went, selected = Signal(count, name=f"{kind}_offered"), Signal(name=f"{kind}_went"), Signal.like(
-            out.payload)
-        m.d.comb += [
-            taken.eq(chosen & self.goes.replicate(count)), offered.eq(Cat(source.valid for source in streams)),
-            wanting.eq(offered & ~taken)]
-        m.d.comb += [source.ready.eq(mine) for source, mine in zip(streams, taken, strict=True)]
-        m.d.sync += [
-            chosen.eq(order.first(wanting)), went.eq(taken.any()), out.valid.eq(went), out.payload.eq(selected),
-            selected.client.as_value().eq(chosen_of(chosen, [client.value for client in clients])),
-            selected.operation.as_value().eq(chosen_of(chosen, [each.payload.as_value() for each in streams]))]
+    def _decide(self, m: Module) -> None:
+        """Whether operations go first, or at least if no instruction is ready. Known a cycle
+        before."""
+        has_gather = self.gathers.is_offered
+        has_write = self.writes.is_offered
+        overtaken = self.overtaken
+        one_more = Signal(range(_WRITE_PATIENCE + 2))
+        m.d.comb += one_more.eq(overtaken + 1)
+        m.d.sync += self.was_granted.eq(self.granted)
+        m.d.sync += self.is_pending.eq(
+            self.has_room & (self.gathers.stays_offered | self.writes.stays_offered))
+
+        with m.If(self.granted):
+            m.d.sync += self.is_due.eq(0)
+        with m.Elif(self.instruction_passes):
+            m.d.sync += self.is_due.eq(self.has_room & self._are_due(one_more))
+        with m.Else():
+            m.d.sync += self.is_due.eq(self.has_room & self._are_due(overtaken))
+
+        counts = self.instruction_passes & (has_gather | has_write)
+        with m.If(self.granted):
+            m.d.sync += overtaken.eq(0)
+        with m.Elif(counts & (one_more <= _WRITE_PATIENCE)):
+            m.d.sync += overtaken.eq(one_more)
+
+    def _are_due(self, instructions: Value) -> Value:
+        """Whether operations go first after so many cycles in which instructions had precedence."""
+        has_gather = self.gathers.is_offered
+        has_write = self.writes.is_offered
+        return ((has_gather & (instructions >= _GATHER_PATIENCE))
+                | (has_write & (instructions >= _WRITE_PATIENCE))
+                | (has_gather & has_write & instructions.any()))
+
+
+class ClientArbiter(Component):
+    """Chooses one client's operation, clients in turn; it goes when operations are granted. There
+    is one arbiter for gathers and one for writes.
+
+    Members
+    -------
+    offers : In(array of streams of operations), by client
+    granted : In(1)
+    is_offered, stays_offered : Out(1)
+        There is one; there will be one in the next cycle.
+    chosen : Out(Event of offered_operation)
+        Two cycles after it has gone.
+    """
+
+    def __init__(
+            self, name: str, operation: data.StructLayout, clients: Sequence[LaneClient]) -> None:
+        self._name = name
+        self._clients = clients
+        super().__init__({
+            "offers": In(stream.Signature(operation)).array(len(clients)),
+            "granted": In(1),
+            "is_offered": Out(1),
+            "stays_offered": Out(1),
+            "chosen": Out(Event(offered_operation(operation))),
+        })
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        count = len(self._clients)
+        order = Order(count, self._name)
+        next_ = Signal(count)
+        taken = Signal(count)
+        offered = Signal(count)
+        remaining = Signal(count)
+        m.d.comb += offered.eq(Cat(each.valid for each in self.offers))
+        with m.If(self.granted):
+            m.d.comb += taken.eq(next_)
+        m.d.comb += remaining.eq(offered & ~taken)
+        m.d.comb += self.is_offered.eq(offered.any())
+        m.d.comb += self.stays_offered.eq(remaining.any())
+        for each, is_taken in zip(self.offers, taken, strict=True):
+            m.d.comb += each.ready.eq(is_taken)
+        m.d.sync += next_.eq(order.first(remaining))
         order.update(m, taken)
-        return offered.any(), wanting.any()
+
+        was_taken = Signal()
+        selected: Any = Signal.like(self.chosen.payload)
+        m.d.sync += was_taken.eq(taken.any())
+        m.d.sync += selected.client.as_value().eq(
+            chosen_of(next_, [client.value for client in self._clients]))
+        m.d.sync += selected.operation.as_value().eq(
+            chosen_of(next_, [each.payload.as_value() for each in self.offers]))
+        m.d.sync += self.chosen.valid.eq(was_taken)
+        m.d.sync += self.chosen.payload.eq(selected)
+        return m

@@ -17,68 +17,121 @@ __all__ = ["FlowResults"]
 
 
 class FlowResults(Component):
-    """Counts, for each warp, flow instructions and results.
+    """Counts, for each warp, flow instructions that have issued and flow results that have come.
+
+    =====  =========================================================================
+    cycle  what is known
+    =====  =========================================================================
+    R0     the result; whether it is the last one (``is_last``)
+    R1     whether all results have come (``settled``), unless more has been issued;
+           where the warp goes on (``redirect``); whether that is elsewhere than at
+           the next instruction in memory (``revoked``)
+    =====  =========================================================================
 
     Members
     -------
-    issued, holds : In(Event of a warp), In(1)
-        A flow instruction of it has issued, two cycles ago; its flow result lets the warp go on.
+    issued, blocks : In(Event of a warp), In(1)
+        A flow instruction of it has issued, two cycles ago; it blocks its warp until the result.
     result : In(Event of flow_result)
-    begins : In(1 bit a warp)
-        What comes for it is the result of its launch, which is not counted.
-    over : Out(1)
-        The result, if it is none of a launch, is the last one that is to come, of an instruction that holds its warp.
+    is_starting : In(warps)
+        The next result of the warp is that of its flow_launch, which is not counted.
+    is_last : Out(1)
+        The result, if it is not that of a flow_launch, is the last one that is to come, and the
+        warp's last flow instruction blocks it.
     redirect : Out(Event of redirect)
         A cycle after the result.
-    settled : Out(1 bit a warp)
-        No result is to come.
-    revoked : Out(1 bit a warp)
-        The result in the cycle before was the last one that the warp waited for, and it does not go on behind its
-        instruction.
+    settled : Out(warps)
+        No result is to come; a cycle after the last one.
+    revoked : Out(warps)
+        The result in the cycle before was the last one that the warp waited for, and the warp does
+        not go on at the next instruction in memory (``flow_result.behind`` is 0), or has ended.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "issued": In(Event(params.warp_bits)), "holds": In(1), "result": In(Event(flow_result(params))),
-            "begins": In(params.warps), "over": Out(1), "redirect": Out(Event(redirect(params))),
-            "settled": Out(params.warps), "revoked": Out(params.warps)})
+            "issued": In(Event(params.warp_bits)),
+            "blocks": In(1),
+            "result": In(Event(flow_result(params))),
+            "is_starting": In(params.warps),
+            "is_last": Out(1),
+            "redirect": Out(Event(redirect(params))),
+            "settled": Out(params.warps),
+            "revoked": Out(params.warps),
+        })
+        self._sweep = Sweep(params.warps)
+        issued = data.StructLayout({"blocks": 1, "count": COUNTER_BITS})
+        self._issues = Words(issued, params.warps, self._sweep)
+        """Flow instructions of each warp, and whether the last one blocks it."""
+        self._answers = Words(COUNTER_BITS, params.warps, self._sweep, initial=1)
+        """Results of each warp, and one more: the next one is the last if that is how many
+        instructions have issued."""
+        self._starts = Signal()
+        """The result is that of a flow_launch."""
+        self._is_counted = Signal()
+        self._balances = Signal()
+        """With this result as many have come as instructions have issued."""
+        self._late_warp = Signal(params.warp_bits)
+        self._late_warps = Signal(params.warps)
+        """Of the result in the cycle before; the same one-hot."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        warps, issued, result = self._params.warps, self.issued, self.result.payload
-        held = data.StructLayout({"holds": 1, "count": COUNTER_BITS})
-        m.submodules.sweep = sweep = Sweep(warps)
-        m.submodules.issues = issues = Words(held, warps, sweep)
-        # How often results have come, and one more: when that is how often something was issued, the next is the last.
-        m.submodules.answers = answers = Words(COUNTER_BITS, warps, sweep, initial=1)
-        begins, counts, equal, last = Signal(), Signal(), Signal(), Signal.like(result.warp)
-
-        # Counters. A warp that waits has nothing on the way that could be counted later.
-        awaited, answered = issues.read(m, result.warp), answers.read(m, result.warp)
-        issues.write(m, issued.valid, issued.payload, {
-            "holds": self.holds, "count": issues.read(m, issued.payload).count + 1})
-        answers.write(m, counts, result.warp, answered + 1)
-        m.d.comb += [
-            begins.eq(self.begins.bit_select(result.warp, 1)), counts.eq(self.result.valid & ~begins),
-            equal.eq(awaited.count == answered), self.over.eq(awaited.holds & equal)]
-        m.d.sync += Assert(~(counts & ((awaited.count + 1)[:COUNTER_BITS] == answered)),
-                           "a flow result that nobody awaits")
-
-        # The last of all. Told a cycle later, unless more has been issued.
-        settled, latest = Signal(), Signal(warps)
-        newer, newest = (issued.valid & (issued.payload == of) for of in (result.warp, last))
-        m.d.sync += [
-            last.eq(result.warp), latest.eq(one_hot(result.warp, warps)), settled.eq(counts & equal & ~newer)]
-        m.d.comb += self.settled.eq(latest & (settled & ~newest).replicate(warps))
-
-        # Where it goes on. What is known last of a result is put together a cycle later.
-        came, begun, over, aside, ended = Signal(), Signal(), Signal(), Signal(), Signal()
-        m.d.sync += [
-            came.eq(self.result.valid), begun.eq(begins), over.eq(self.over), aside.eq(~result.behind),
-            ended.eq(result.terminated), self.redirect.payload.pc.eq(result.pc)]
-        m.d.comb += [
-            self.revoked.eq(latest & (came & over & (aside | ended)).replicate(warps)),
-            self.redirect.payload.warp.eq(last),
-            self.redirect.valid.eq(came & ~ended & (begun | over & aside))]
+        m.submodules.sweep = self._sweep
+        m.submodules.issues = self._issues
+        m.submodules.answers = self._answers
+        m.d.sync += self._late_warp.eq(self.result.payload.warp)
+        m.d.sync += self._late_warps.eq(one_hot(self.result.payload.warp, self._params.warps))
+        self._count(m)
+        self._settle(m)
+        self._redirect(m)
         return m
+
+    def _count(self, m: Module) -> None:
+        """R0: counts. A warp that waits for its last result has no flow instruction that has issued
+        and is not counted yet."""
+        issued = self.issued
+        warp = self.result.payload.warp
+        awaited = self._issues.read(m, warp)
+        answered = self._answers.read(m, warp)
+        before = self._issues.read(m, issued.payload).count
+        self._issues.write(m, issued.valid, issued.payload, {
+            "blocks": self.blocks, "count": before + 1})
+        self._answers.write(m, self._is_counted, warp, answered + 1)
+        m.d.comb += self._starts.eq(self.is_starting.bit_select(warp, 1))
+        m.d.comb += self._is_counted.eq(self.result.valid & ~self._starts)
+        m.d.comb += self._balances.eq(awaited.count == answered)
+        m.d.comb += self.is_last.eq(awaited.blocks & self._balances)
+        exceeds = (awaited.count + 1)[:COUNTER_BITS] == answered
+        m.d.sync += Assert(~(self._is_counted & exceeds), "a flow result that nobody awaits")
+
+    def _settle(self, m: Module) -> None:
+        """R1: all results have come, unless more has been issued in R0 or R1."""
+        issued = self.issued
+        may_be_settled = Signal()
+        issues_now = issued.valid & (issued.payload == self.result.payload.warp)
+        issues_late = issued.valid & (issued.payload == self._late_warp)
+        m.d.sync += may_be_settled.eq(self._is_counted & self._balances & ~issues_now)
+        with m.If(may_be_settled & ~issues_late):
+            m.d.comb += self.settled.eq(self._late_warps)
+
+    def _redirect(self, m: Module) -> None:
+        """R1: where the warp goes on. A result says late in its cycle whether that is the next
+        instruction in memory, so it is put together from registers."""
+        result = self.result.payload
+        has_come = Signal()
+        starts = Signal()
+        was_last = Signal()
+        is_elsewhere = Signal()
+        terminates = Signal()
+        m.d.sync += has_come.eq(self.result.valid)
+        m.d.sync += starts.eq(self._starts)
+        m.d.sync += was_last.eq(self.is_last)
+        m.d.sync += is_elsewhere.eq(~result.behind)
+        m.d.sync += terminates.eq(result.terminated)
+        m.d.sync += self.redirect.payload.pc.eq(result.pc)
+        m.d.comb += self.redirect.payload.warp.eq(self._late_warp)
+        m.d.comb += self.redirect.valid.eq(
+            has_come & ~terminates & (starts | (was_last & is_elsewhere)))
+        with m.If(has_come & was_last & (is_elsewhere | terminates)):
+            m.d.comb += self.revoked.eq(self._late_warps)

@@ -1,9 +1,8 @@
-"""A warp: what must be seen of all warps in one cycle."""
+"""A warp in issue: what has to be seen of all warps in one cycle."""
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
-from amaranth.lib import data
+from amaranth.hdl import Assert, Cat, Module, Signal
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -11,171 +10,379 @@ from rtl.isa.control_code import SCOREBOARDS
 from rtl.layouts import WaitReason
 from rtl.wires import KEEP
 
-from .records import BUFFERED_GROUPS, COMPLETE, COUNTS, NEEDS, RESULTS, TIME_BITS, After, Control, Head
+from .records import (
+    BUFFERED_GROUPS,
+    INCOMPLETE,
+    PENDING_BITS,
+    RESULTS,
+    TIME_BITS,
+    Blocks,
+    IssueBroadcast,
+    Requirements,
+    Resource,
+    WarpEvents,
+)
 
-__all__ = ["OfAll", "OfWarp", "ReadyWarp"]
-
-_FLOW = NEEDS.index("flow")
-OfWarp = data.StructLayout(dict.fromkeys((
-    "launched", "result", "flush", "lowered", "complete", "settled", "low", "full", "resume", "hold", "enter", "leave",
-    "taken", "issued", "claimed", "arrives", "offered", "revoked"), 1))
-"""What happens to one warp in a cycle, a bit each: a new one is in its slot (``launched``); a flow ``result`` of it
-comes; it goes on elsewhere, and what is here of it counts for nothing (``flush``). Those of its scoreboards are zero
-now that ``zero`` tells (``lowered``), all its instructions ``complete``, its flow results there (``settled``), the
-scoreboard that a DEPBAR.LE has named is ``low`` enough; as many of its instructions are in flight as may be (``full``).
-For ``resume`` to ``leave`` see IssueUnit. It is selected in this cycle (``taken``), was in the one before (``issued``,
-with ``control``); a group will come for it (``claimed``), or comes (``arrives``); the bus brings what is stored
-behind its last instruction, if anything is (``offered``). The flow result that it had in the cycle before does not let
-it go on behind its instruction (``revoked``): what counted on that is not ready after all."""
-OfAll = data.StructLayout({
-    "over": 1, "terminated": 1, "zero": SCOREBOARDS, "available": len(NEEDS), "alone": 1, "time": TIME_BITS,
-    "control": Control, "bus": Head, "last": 1, "busy": 1, "needs": len(NEEDS), "follows": 1, "lanes_free": 1})
-"""What all warps are told in a cycle. Of a flow result: it is the last one, of an instruction that holds the warp
-(``over``); it has ended. Of each of NEEDS: it has room (``available``). Nothing becomes ready whose operands are
-collected (``alone``). Of who was selected in the cycle before: its ``control``. The ``bus`` brings an
-instruction, the ``last`` one of its group or not, which ``needs`` one of ``available``: of a group that arrives for a
-warp without instructions (``busy``), or to whom it is offered; that one can issue if its warp can (``follows``)."""
+__all__ = ["ReadyWarp"]
 
 
 class ReadyWarp(Component):
-    """A warp's state, its next instruction, and whether that can be selected: known a cycle before. A warp is never
-    ready in the cycle after it was selected.
+    """A warp's state, its next instruction, and whether that one is ready to be selected.
+
+    Readiness is judged a cycle ahead: in cycle T from what is known in T, for a selection in
+    T + 1. A warp that is selected in T is never ready in T + 1. ::
+
+        S0  selected         ready -> 0, its instruction is taken
+        S1  has issued       pending, stall and blocks become those after the instruction; the bus
+                             has the next one, which is judged on the bus if it waits for nothing
+        S2                   that one is selected, or is judged like any other
+
+    =============================  ========================================================
+    what                           first selection that it allows or prevents
+    =============================  ========================================================
+    stall, resources, hold,        a cycle later
+    resume, the last flow result
+    a scoreboard that is zero,     two cycles later: it clears ``pending`` or ``blocks``, which
+    is_complete, meets_limit,      are judged in the next cycle. Scoreboards take two cycles
+    has_all_results                (lanes, gathers) or three (units) before; see IssueUnit
+    what issues                    judged from S1 on. Only an instruction that waits for
+                                   nothing can become ready in S1, since ``pending`` does not
+                                   have yet what the one before it raises
+    a flow result that leads       none: the warp is revoked in the cycle after the result,
+    elsewhere                      late, and flushed
+    =============================  ========================================================
+
+    An ENTER or LEAVE is selected like the next instruction, which must be ``valid`` and is used up.
+    The warp's buffered instructions then are out of step by one: its flow result flushes them.
 
     Members
     -------
-    own, told : In(OfWarp), In(OfAll)
-    begun, brought : Out(1)
-        A group arrives of which its next instruction is brought; any instruction is.
-    lanes, others : Out(1)
-        It is ready, with what passes the lanes, or not; never both.
-    likely : Out(1)
-        It is, or its readiness is revoked in this cycle; known early.
-    injected : Out(1)
-        Beside ``others``: what would be selected is no instruction, but takes the place of one.
-    collected : Out(1)
-        Operands of the next instruction are collected.
-    quarter : Out(1)
-        It passes the full lanes only, if it passes the lanes.
-    room, live, drained : Out(1)
-        There is a place for a group that none has claimed; launched and not ended; nothing of it is in flight.
-    begins : Out(1)
-        It waits for the result of its launch.
+    events, broadcast : In(WarpEvents), In(IssueBroadcast)
+    ready_lanes, ready_others : Out(1)
+        It is ready with an instruction that passes the lanes, or with another one; never both.
+    may_be_ready : Out(1)
+        It is ready, or its readiness is revoked in this cycle; known early in the cycle.
+    is_injected : Out(1)
+        Beside ``ready_others``: what would be selected is an ENTER or LEAVE in the place of the
+        next instruction.
+    is_collected, is_quarter : Out(1)
+        Of its next instruction; see Requirements.
+    takes_arriving : Out(1)
+        It has no instruction, and a group arrives: the bus has to bring the first one of that.
+    takes_bus : Out(1)
+        It takes the instruction on the bus.
+    has_room : Out(1)
+        There is a place for a group that none has claimed.
+    is_live, is_drained : Out(1)
+        Its flow_launch was taken, and it has not ended; nothing of it is in flight.
+    is_starting : Out(1)
+        It waits for the result of its flow_launch.
     stall, scoreboard, unit, fetch, held : Out(1)
-        Why it does not issue, as IssueEvents tell it.
+        Why it does not issue, as IssueEvents has it.
     reason : Out(WaitReason)
+        The same, for observers.
+
+    Attributes
+    ----------
+    runs : 1
+        It has begun, and has not ended.
+    pending : PENDING_BITS
+    blocks : Blocks
+    requirements : Requirements
+        Of its next instruction, if that is ``valid``.
     """
 
     def __init__(self) -> None:
         super().__init__({
-            "own": In(OfWarp), "told": In(OfAll), "reason": Out(WaitReason),
-            **{name: Out(1) for name in (
-                "begun", "brought", "lanes", "others", "likely", "injected", "collected", "quarter", "room", "live",
-                "drained", "begins", "stall", "scoreboard", "unit", "fetch", "held")}})
+            "events": In(WarpEvents),
+            "broadcast": In(IssueBroadcast),
+            "ready_lanes": Out(1),
+            "ready_others": Out(1),
+            "may_be_ready": Out(1),
+            "is_injected": Out(1),
+            "is_collected": Out(1),
+            "is_quarter": Out(1),
+            "takes_arriving": Out(1),
+            "takes_bus": Out(1),
+            "has_room": Out(1),
+            "is_live": Out(1),
+            "is_drained": Out(1),
+            "is_starting": Out(1),
+            "stall": Out(1),
+            "scoreboard": Out(1),
+            "unit": Out(1),
+            "fetch": Out(1),
+            "held": Out(1),
+            "reason": Out(WaitReason),
+        })
         self.runs = Signal()
-        self.after: Any = Signal(After)
-        self.head: Any = Signal(Head)
-        self.needs = Signal(len(NEEDS))
-        self.last = Signal()
+        self.pending = Signal(PENDING_BITS)
+        self.blocks: Any = Signal(Blocks)
+        self.requirements: Any = Signal(Requirements)
         self.valid = Signal()
-        self.up = Signal(COUNTS)
-        self._expired = Signal(init=1)
-        self._wake = Signal(TIME_BITS)
+        self._resource = Signal(len(Resource))
+        """The resource that the next instruction needs, one-hot."""
+        self._ends_group = Signal()
+        """The next instruction is the last one of its group."""
+        self.stall_was_over = Signal(init=1)
+        """The stall count had run out in the cycle before."""
+        self.stall_end = Signal(TIME_BITS)
+        """The time at which it runs out."""
+
+        self._is_resumed = Signal()
+        """The unit that the warp waits for lets it go on."""
+        self._has_last_result = Signal()
+        """The last flow result comes that the warp waits for."""
+        self._stall_is_over = Signal()
+        self._takes_following = Signal()
+        """It takes its next instruction from the bus, unless that has a group's that arrives."""
+        self._hazards = Signal(PENDING_BITS)
+        """What is pending and the next instruction waits for."""
+        self._has_resource = Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        own, told, head, after, up, runs = self.own, self.told, self.head, self.after, self.up, self.runs
-        expired, wake, ran_out = self._expired, self._wake, Signal()
-        goes, free, waits, room, ready = Signal(), Signal(), Signal(COUNTS), Signal(), Signal()
-        resumed, over, brought, ended = Signal(), Signal(), Signal(), Signal(2, attrs=KEEP)
-        able, injects, next_ = (Signal(attrs=KEEP, name=name) for name in ("able", "injects", "next"))
-
-        # Ready in the next cycle. What issued in the cycle before is not counted yet; so what is brought behind it is
-        # ready if it waits for nothing. A flow result tells late in its cycle where the warp goes on; so it counts as
-        # if that were behind the instruction, and is revoked if not.
-        m.d.comb += [
-            self.live.eq(self.begins | runs),
-            self.drained.eq(~up[COMPLETE] & ~up[RESULTS] & ~own.issued & ~self.begins),
-            resumed.eq(after.resume & own.resume), over.eq(own.result & told.over),
-            ended.eq(Cat(own.complete | resumed, own.settled | over)),
-            goes.eq(runs & (~after.resume | own.resume) & ~after.limit & ~after.drain),
-            free.eq(~(own.full | own.hold | own.enter | own.leave)),
-            ran_out.eq(expired | ~own.issued & (wake == told.time)),
-            waits.eq((head.wait | Cat(Const(0, RESULTS), after.results)) & up
-                     & ~Cat(Const(0, SCOREBOARDS), resumed, over)),
-            room.eq(~(self.needs & ~told.available).any() & ~(head.collected & told.alone)),
-            next_.eq(brought & own.issued & expired & free),
-            able.eq(goes & free & self.valid & ran_out & ~waits.any() & room),
-            injects.eq((own.enter | own.leave) & self.drained & self.valid & runs & told.available[_FLOW])]
-        m.d.sync += [ready.eq(able | injects | next_ & told.follows), self.injected.eq(injects)]
-        with m.If(own.flush | own.taken):
-            m.d.sync += [ready.eq(0), self.injected.eq(0), self.valid.eq(0)]
-        with m.Elif(self.brought):
-            m.d.sync += self.valid.eq(1)
-        now, lanes = Signal(2, attrs=KEEP), head.lanes & ~self.injected
-        m.d.comb += [now.eq(Mux(ready & ~own.revoked, Cat(lanes, ~lanes), 0)), Cat(self.lanes, self.others).eq(now),
-                     self.likely.eq(ready)]
-
-        # What an issue changes, and what ends its consequences.
-        lowered = Cat(told.zero & own.lowered.replicate(SCOREBOARDS), ended)
-        m.d.sync += [
-            up.eq(up & ~lowered | told.control.raises & own.issued.replicate(COUNTS)),
-            expired.eq(Mux(own.taken, head.short, ran_out)),
-            after.resume.eq(after.resume & ~own.resume), after.limit.eq(after.limit & ~own.low),
-            after.drain.eq(after.drain & ~self.drained),
-            runs.eq(Mux(own.result, ~told.terminated & self.live, runs))]
-        with m.If(own.issued):
-            m.d.sync += [after.eq(told.control.after), wake.eq(told.time + told.control.rest)]
-        with m.If(own.launched):
-            m.d.sync += [after.eq(0), runs.eq(0)]
-        with m.If(own.result):
-            m.d.sync += self.begins.eq(0)
-        with m.Elif(own.launched):
-            m.d.sync += self.begins.eq(1)
-
-        self._bring(m, brought)
-        m.d.sync += [
-            Assert(~(own.taken & ~(self.valid & self.live)), "a warp issues that has ended, or nothing to issue"),
-            Assert(~(own.launched & own.result), "a flow result comes of a warp that is launched")]
-        self._tell_why(m, expired, waits, room)
+        self._follow_life(m)
+        self._follow_pending(m)
+        self._follow_blocks(m)
+        self._follow_stall(m)
+        self._take_instructions(m)
+        self._find_hazards(m)
+        self._become_ready(m)
+        self._explain(m)
+        self._promise(m)
         return m
 
-    def _bring(self, m: Module, brought: Signal) -> None:
-        """Its next instruction, and the groups: those that are stored, and those that have a place, of which a bit is 1
-        for the first, and one for the second. A group's place is free when its last instruction has issued."""
-        own, told, valid = self.own, self.told, self.valid
-        stored, claimed = Signal(BUFFERED_GROUPS), Signal(BUFFERED_GROUPS)
-        leaves, behind = Signal(), Signal()
-        m.d.comb += [
-            leaves.eq(own.issued & self.last), behind.eq(stored[1] | stored[0] & ~leaves),
-            self.begun.eq(own.arrives & ~valid & ~behind), brought.eq(own.offered & ~valid & behind),
-            self.brought.eq(self.begun | brought & ~told.busy), self.collected.eq(self.head.collected),
-            self.quarter.eq(self.head.quarter), self.room.eq(self.runs & (~claimed[-1] | leaves))]
-        with m.If(self.brought):
-            m.d.sync += [self.head.eq(told.bus), self.needs.eq(told.needs), self.last.eq(told.last)]
-        for (first, second), comes in ((stored, own.arrives), (claimed, own.claimed)):
-            m.d.sync += [first.eq(comes | second | first & ~leaves),
-                         second.eq(first & comes & ~leaves | second & (comes | ~leaves)),
-                         Assert(~(comes & second & ~leaves), "a group comes that has no place")]
-        with m.If(own.flush):
-            m.d.sync += [stored.eq(0), claimed.eq(0)]
+    def _follow_life(self, m: Module) -> None:
+        """From the flow_launch to the result that ends the warp."""
+        events = self.events
+        m.d.comb += self.is_live.eq(self.is_starting | self.runs)
+        with m.If(events.is_launched):
+            m.d.sync += self.runs.eq(0)
+        with m.Elif(events.has_result):
+            m.d.sync += self.runs.eq(~self.broadcast.result_terminates & self.is_live)
+        with m.If(events.has_result):
+            m.d.sync += self.is_starting.eq(0)
+        with m.Elif(events.is_launched):
+            m.d.sync += self.is_starting.eq(1)
 
-    def _tell_why(self, m: Module, expired: Signal, waits: Signal, room: Signal) -> None:
+    def _follow_pending(self, m: Module) -> None:
+        """What is pending. An instruction that issues raises it; events lower it. A unit that
+        resumes the warp has completed its instruction, which may be counted later."""
+        events = self.events
+        pending = self.pending
+        completes = Signal(attrs=KEEP)
+        gets_results = Signal(attrs=KEEP)
+        m.d.comb += self._is_resumed.eq(self.blocks.until_resumed & events.is_resumed)
+        m.d.comb += self._has_last_result.eq(events.has_result & self.broadcast.result_is_last)
+        m.d.comb += completes.eq(events.is_complete | self._is_resumed)
+        m.d.comb += gets_results.eq(events.has_all_results | self._has_last_result)
+
+        lowered = Signal(PENDING_BITS)
+        raised = Signal(PENDING_BITS)
+        with m.If(events.counts_are_zero):
+            m.d.comb += lowered[:SCOREBOARDS].eq(self.broadcast.zero)
+        m.d.comb += lowered[INCOMPLETE].eq(completes)
+        m.d.comb += lowered[RESULTS].eq(gets_results)
+        with m.If(events.has_issued):
+            m.d.comb += raised.eq(self.broadcast.effects.raises)
+        m.d.sync += pending.eq((pending & ~lowered) | raised)
+
+        is_pending = pending[INCOMPLETE] | pending[RESULTS]
+        m.d.comb += self.is_drained.eq(~is_pending & ~events.has_issued & ~self.is_starting)
+
+    def _follow_blocks(self, m: Module) -> None:
+        """What the last instruction blocks, and what ends that. ``until_results`` is not cleared by
+        a result: it blocks while RESULTS is pending."""
+        events = self.events
+        blocks = self.blocks
+        with m.If(events.is_launched):
+            m.d.sync += blocks.eq(0)
+        with m.Elif(events.has_issued):
+            m.d.sync += blocks.eq(self.broadcast.effects.blocks)
+        with m.Else():
+            with m.If(events.is_resumed):
+                m.d.sync += blocks.until_resumed.eq(0)
+            with m.If(events.meets_limit):
+                m.d.sync += blocks.until_limit.eq(0)
+            with m.If(self.is_drained):
+                m.d.sync += blocks.until_drained.eq(0)
+
+    def _follow_stall(self, m: Module) -> None:
+        """The stall count. It becomes a time, which is compared: no counter has to count down."""
+        events = self.events
+        time = self.broadcast.time
+        m.d.comb += self._stall_is_over.eq(
+            self.stall_was_over | (~events.has_issued & (self.stall_end == time)))
+        with m.If(events.is_selected):
+            m.d.sync += self.stall_was_over.eq(self.requirements.has_short_stall)
+        with m.Else():
+            m.d.sync += self.stall_was_over.eq(self._stall_is_over)
+        with m.If(events.has_issued):
+            m.d.sync += self.stall_end.eq(time + self.broadcast.effects.stall)
+
+    def _take_instructions(self, m: Module) -> None:
+        """The next instruction, from the bus; and the warp's groups. A group's place is free when
+        its last instruction has issued."""
+        events = self.events
+        broadcast = self.broadcast
+        stored = Signal(BUFFERED_GROUPS)
+        claimed = Signal(BUFFERED_GROUPS)
+        group_ends = Signal()
+        has_following = Signal()
+        m.d.comb += group_ends.eq(events.has_issued & self._ends_group)
+        m.d.comb += has_following.eq(stored[1] | (stored[0] & ~group_ends))
+        m.d.comb += self.takes_arriving.eq(events.group_arrives & ~self.valid & ~has_following)
+        m.d.comb += self._takes_following.eq(
+            events.bus_has_following & ~self.valid & has_following)
+        m.d.comb += self.takes_bus.eq(
+            self.takes_arriving | (self._takes_following & ~broadcast.bus_has_arriving))
+        with m.If(self.takes_bus):
+            m.d.sync += self.requirements.eq(broadcast.bus)
+            m.d.sync += self._resource.eq(broadcast.bus_resource)
+            m.d.sync += self._ends_group.eq(broadcast.bus_ends_group)
+        with m.If(events.is_flushed | events.is_selected):
+            m.d.sync += self.valid.eq(0)
+        with m.Elif(self.takes_bus):
+            m.d.sync += self.valid.eq(1)
+
+        self._count_groups(m, stored, events.group_arrives, group_ends)
+        self._count_groups(m, claimed, events.group_is_claimed, group_ends)
+        m.d.comb += self.has_room.eq(self.runs & (~claimed[-1] | group_ends))
+        m.d.comb += self.is_collected.eq(self.requirements.is_collected)
+        m.d.comb += self.is_quarter.eq(self.requirements.is_quarter)
+
+    def _count_groups(self, m: Module, groups: Signal, comes: Any, ends: Any) -> None:
+        """Counts groups in unary: bit n says that there are more than n."""
+        with m.If(self.events.is_flushed):
+            m.d.sync += groups.eq(0)
+        with m.Elif(comes & ends):
+            m.d.sync += groups[0].eq(1)
+        with m.Elif(comes):
+            m.d.sync += groups.eq(Cat(1, groups))
+        with m.Elif(ends):
+            m.d.sync += groups.eq(groups >> 1)
+        m.d.sync += Assert(~(comes & groups[-1] & ~ends), "a group comes that has no place")
+        m.d.sync += Assert(~groups[1] | groups[0], "a second group without a first one")
+
+    def _find_hazards(self, m: Module) -> None:
+        """What the next instruction lacks. In the cycle in which they come count only ``resume``,
+        the last flow result and the room of resources (here), and the end of the stall. All else
+        clears ``pending`` or ``blocks`` first, and counts a cycle later."""
+        requirements = self.requirements
+        broadcast = self.broadcast
+        waits_for = Signal(PENDING_BITS)
+        m.d.comb += waits_for.eq(requirements.waits_for)
+        with m.If(self.blocks.until_results):
+            m.d.comb += waits_for[RESULTS].eq(1)
+        m.d.comb += self._hazards.eq(waits_for & self.pending)
+        with m.If(self._is_resumed):
+            m.d.comb += self._hazards[INCOMPLETE].eq(0)
+        with m.If(self._has_last_result):
+            m.d.comb += self._hazards[RESULTS].eq(0)
+
+        has_room = ~(self._resource & ~broadcast.available).any()
+        m.d.comb += self._has_resource.eq(
+            has_room & ~(requirements.is_collected & broadcast.collects))
+
+    def _become_ready(self, m: Module) -> None:
+        """Ready in the next cycle, for one of three reasons. A flow result says late in its cycle
+        where the warp goes on: it counts as if that were the next instruction in memory, and what
+        has become ready so is revoked in the next cycle if not."""
+        events = self.events
+        blocks = self.blocks
+        broadcast = self.broadcast
+        is_blocked = (
+            (blocks.until_resumed & ~events.is_resumed) | blocks.until_limit | blocks.until_drained)
+        is_stopped = Signal()
+        m.d.comb += is_stopped.eq(
+            events.is_full | events.is_held | events.enters_trap | events.leaves_trap)
+
+        # Its next instruction, which it has.
+        can_issue = Signal(attrs=KEEP)
+        m.d.comb += can_issue.eq(
+            self.runs & ~is_blocked & ~is_stopped & self.valid
+            & self._stall_is_over & ~self._hazards.any() & self._has_resource)
+        # The instruction on the bus, the next one after that selected in the cycle before. What
+        # that one changes is not in the warp's registers yet, so this one must wait for nothing.
+        can_follow = Signal(attrs=KEEP)
+        m.d.comb += can_follow.eq(
+            self._takes_following & events.has_issued & self.stall_was_over & ~is_stopped)
+        # An ENTER or LEAVE, in the place of the next instruction, which must be there.
+        can_inject = Signal(attrs=KEEP)
+        m.d.comb += can_inject.eq(
+            (events.enters_trap | events.leaves_trap) & self.is_drained & self.valid & self.runs
+            & broadcast.available[Resource.FLOW])
+
+        was_ready = Signal()
+        with m.If(events.is_flushed | events.is_selected):
+            m.d.sync += was_ready.eq(0)
+            m.d.sync += self.is_injected.eq(0)
+        with m.Else():
+            m.d.sync += was_ready.eq(
+                can_issue | can_inject | (can_follow & broadcast.bus_can_issue))
+            m.d.sync += self.is_injected.eq(can_inject)
+
+        is_ready = was_ready & ~events.is_revoked
+        uses_lanes = self.requirements.uses_lanes & ~self.is_injected
+        ready_lanes = Signal(attrs=KEEP)
+        ready_others = Signal(attrs=KEEP)
+        m.d.comb += ready_lanes.eq(is_ready & uses_lanes)
+        m.d.comb += ready_others.eq(is_ready & ~uses_lanes)
+        m.d.comb += self.ready_lanes.eq(ready_lanes)
+        m.d.comb += self.ready_others.eq(ready_others)
+        m.d.comb += self.may_be_ready.eq(was_ready)
+
+    def _explain(self, m: Module) -> None:
         """Why it does not issue: the first of these that holds."""
-        reason: Any = 0
-        open_: Any = Const(1)
-        told: dict[str | None, Any] = {}
-        for holds, why, event in (
-                (~self.live, WaitReason.NOT_LIVE, None),
-                (self.begins | self.after.results & self.up[RESULTS], WaitReason.FLOW, "held"),
-                (self.after.drain, WaitReason.DRAIN, "held"), (self.after.resume, WaitReason.RESUME, "held"),
-                (self.own.hold, WaitReason.TRAP, "held"),
-                (~self.valid, WaitReason.FETCH, "fetch"), (~expired, WaitReason.STALL, "stall"),
-                (waits[:SCOREBOARDS].any() | self.own.full | self.after.limit, WaitReason.SCOREBOARD, "scoreboard"),
-                (waits[SCOREBOARDS:].any(), WaitReason.DRAIN, "held"),
-                (~room, WaitReason.UNIT, "unit"), (self.lanes & ~self.told.lanes_free, WaitReason.LANES, None),
-                (Const(1), WaitReason.READY, None)):
-            here = open_ & holds
-            reason, open_ = reason | Mux(here, why.value, 0), open_ & ~holds
-            told[event] = told.get(event, 0) | here
-        m.d.comb += [self.reason.as_value().eq(reason),
-                     *(getattr(self, event).eq(holds) for event, holds in told.items() if event)]
+        events = self.events
+        blocks = self.blocks
+        reason = self.reason
+        waits_for_scoreboard = (
+            self._hazards[:SCOREBOARDS].any() | events.is_full | blocks.until_limit)
+        with m.If(~self.is_live):
+            m.d.comb += reason.eq(WaitReason.NOT_LIVE)
+        with m.Elif(self.is_starting | (blocks.until_results & self.pending[RESULTS])):
+            m.d.comb += reason.eq(WaitReason.FLOW)
+            m.d.comb += self.held.eq(1)
+        with m.Elif(blocks.until_drained):
+            m.d.comb += reason.eq(WaitReason.DRAIN)
+            m.d.comb += self.held.eq(1)
+        with m.Elif(blocks.until_resumed):
+            m.d.comb += reason.eq(WaitReason.RESUME)
+            m.d.comb += self.held.eq(1)
+        with m.Elif(events.is_held):
+            m.d.comb += reason.eq(WaitReason.TRAP)
+            m.d.comb += self.held.eq(1)
+        with m.Elif(~self.valid):
+            m.d.comb += reason.eq(WaitReason.FETCH)
+            m.d.comb += self.fetch.eq(1)
+        with m.Elif(~self.stall_was_over):
+            m.d.comb += reason.eq(WaitReason.STALL)
+            m.d.comb += self.stall.eq(1)
+        with m.Elif(waits_for_scoreboard):
+            m.d.comb += reason.eq(WaitReason.SCOREBOARD)
+            m.d.comb += self.scoreboard.eq(1)
+        with m.Elif(self._hazards[SCOREBOARDS:].any()):
+            m.d.comb += reason.eq(WaitReason.DRAIN)
+            m.d.comb += self.held.eq(1)
+        with m.Elif(~self._has_resource):
+            m.d.comb += reason.eq(WaitReason.UNIT)
+            m.d.comb += self.unit.eq(1)
+        with m.Elif(self.ready_lanes & ~self.broadcast.lanes_are_free):
+            m.d.comb += reason.eq(WaitReason.LANES)
+        with m.Else():
+            m.d.comb += reason.eq(WaitReason.READY)
+
+    def _promise(self, m: Module) -> None:
+        """What is promised to the warp, and what it promises."""
+        events = self.events
+        m.d.sync += Assert(
+            ~(events.is_selected & ~(self.valid & self.is_live)),
+            "a warp issues that has ended, or nothing to issue")
+        m.d.sync += Assert(
+            ~(events.is_launched & events.has_result),
+            "a flow result comes of a warp that is launched")
+        m.d.sync += Assert(
+            ~(events.has_issued & (self.ready_lanes | self.ready_others)),
+            "a warp is ready in the cycle after it was selected")

@@ -1,8 +1,9 @@
 """Reading a launch descriptor, and writing the release at the grid's end."""
 
-from typing import Any
+from abc import abstractmethod
+from typing import Any, ClassVar
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -13,15 +14,22 @@ from rtl.layouts import (
     BEAT_BYTES,
     BEATS,
     CONSTANT_BANKS,
+    BeatPort,
     EventLayout,
+    MemoryPort,
     described_bank,
     ends_answer,
     ends_request,
-    memory_port,
 )
 from rtl.params import ADDRESS_BITS, SmParams
 
-__all__ = ["LAUNCH_TAG_BITS", "Descriptor", "DescriptorMemory"]
+__all__ = [
+    "LAUNCH_TAG_BITS",
+    "BeatDescriptorMemory",
+    "Descriptor",
+    "DescriptorMemory",
+    "LineDescriptorMemory",
+]
 
 LAUNCH_TAG_BITS = 1
 """Width of the distributor's tags. It has one request under way at a time."""
@@ -32,141 +40,242 @@ Descriptor = data.StructLayout({
 """The fields of a descriptor by their names."""
 
 _LINE_BITS = 8 * LINE_BYTES
-_LINES = 1 + max(field.lowest(field.count - 1) + field.width - 1 for field in QMD.values()) // _LINE_BITS
+_OFFSET_BITS = LINE_BYTES.bit_length() - 1
+"""Bits of a byte address within a line."""
+_LINES = 1 + max(
+    field.lowest(field.count - 1) + field.width - 1 for field in QMD.values()) // _LINE_BITS
 """Lines of a descriptor with fields in them."""
 _WORD_BITS = 32
+_LINE_WORDS = _LINE_BITS // _WORD_BITS
 _BANK_FIELDS = tuple(f"CONSTANT_BUFFER_{name}" for name in ("ADDR_LOWER", "ADDR_UPPER", "SIZE"))
-_ONE_WORD, _FOUR_WORDS = 0xF, 0xFFFF
+_ONE_WORD = 0xF
+_FOUR_WORDS = 0xFFFF
 """Bytes of a release."""
 
 
 class DescriptorMemory(Component):
-    """Reads the descriptor line by line, and keeps its fields as they come, of whole lines or of beats; writes the
-    release of the descriptor that it has.
+    """Reads the descriptor line by line, and keeps its fields as they come; writes the release of
+    the descriptor that it has. There are two forms: lines at once, and lines in beats.
+
+    ::
+
+                read                 taken              last line, or error
+        IDLE ---------> REQUEST ---------------> ANSWER ---------------------> IDLE (done)
+          |                ^                        |
+          |                '------------------------' next line
+          | release              last transfer taken             answer
+          '--------> WRITE ------------------------> CONFIRM ----------> IDLE (done)
 
     Members
     -------
     read, address : In(1), In(40)
         Reads the descriptor at a byte address, a multiple of 256.
     release : In(1)
-        Writes RELEASE0_PAYLOAD; bits of the address below the size of what is written are ignored (ours).
-    over, failed : Out(1), Out(1)
-        For one cycle: what was asked for is done; memory has nothing at the address.
+        Writes RELEASE0_PAYLOAD; bits of the address below the size of what is written are ignored
+        (ours).
+    done, failed : Out(1), Out(1)
+        For one cycle: the operation is over; memory has nothing at the address.
     fields : Out(Descriptor)
-    bank : Out(EventLayout of described_bank)
-        In a serial machine, where constant banks are no ``fields``: each of them, when it is read.
-    port : Out(memory_port)
+    port : Out(MemoryPort or BeatPort)
+
+    Attributes
+    ----------
+    streams_banks : bool
+        Constant banks are no ``fields``: ``bank`` has them one by one, as they are read.
     """
 
+    streams_banks = False
+    memory_port: ClassVar[type[MemoryPort] | type[BeatPort]] = MemoryPort
+
     def __init__(self, params: SmParams) -> None:
-        self._in_beats = params.serial
-        super().__init__({
-            "read": In(1), "address": In(ADDRESS_BITS), "release": In(1), "over": Out(1), "failed": Out(1),
-            "fields": Out(Descriptor), "port": Out(memory_port(params, LAUNCH_TAG_BITS)),
-            **({"bank": Out(EventLayout(described_bank()))} if params.serial else {})})
+        members: dict[str, Any] = {
+            "read": In(1),
+            "address": In(ADDRESS_BITS),
+            "release": In(1),
+            "done": Out(1),
+            "failed": Out(1),
+            "fields": Out(Descriptor),
+            "port": Out(self.memory_port(LAUNCH_TAG_BITS)),
+        }
+        if self.streams_banks:
+            members["bank"] = Out(EventLayout(described_bank()))
+        super().__init__(members)
+        self._line = Signal(range(_LINES))
+        """The line that is read."""
+        self._base = Signal(len(self.port.request.payload.address))
+        """The first line's address."""
+        self._release_address = Cat(
+            self.fields["RELEASE0_ADDRESS_LOWER"], self.fields["RELEASE0_ADDRESS_UPPER"])
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        request, response, fields = self.port.request, self.port.response, self.fields
-        line = Signal(range(_LINES))
-        base = Signal(len(request.payload.address))
-        place = Cat(fields["RELEASE0_ADDRESS_LOWER"], fields["RELEASE0_ADDRESS_UPPER"])
-        line_answered: Any = ends_answer(response.payload) if self._in_beats else 1
-        written: Any = self._release_beat(m, place) if self._in_beats else self._release(m, place)
+        request = self.port.request
+        response = self.port.response
+        line = self._line
+        is_written = self._drive_release(m)
         m.d.comb += response.ready.eq(1)
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [line.eq(0), base.eq(self.address[LINE_BYTES.bit_length() - 1:])]
-                with m.If(self.read):
-                    m.next = "ASK"
+                m.d.sync += line.eq(0)
+                m.d.sync += self._base.eq(self.address[_OFFSET_BITS:])
                 with m.If(self.release):
                     m.next = "WRITE"
-            with m.State("ASK"):
-                m.d.comb += [request.valid.eq(1), request.payload.address.eq(base + line)]
+                with m.Elif(self.read):
+                    m.next = "REQUEST"
+            with m.State("REQUEST"):
+                m.d.comb += request.valid.eq(1)
+                m.d.comb += request.payload.address.eq(self._base + line)
                 with m.If(request.ready):
-                    m.next = "TAKE"
-            with m.State("TAKE"), m.If(response.valid):
-                self._take(m, line)
-                if self._in_beats:
-                    self._tell_bank(m, Cat(response.payload.beat, line))
-                with m.If(line_answered):
+                    m.next = "ANSWER"
+            with m.State("ANSWER"), m.If(response.valid):
+                self._keep_answer(m)
+                with m.If(self._line_ends()):
                     m.d.sync += line.eq(line + 1)
-                    m.next = "ASK"
+                    m.next = "REQUEST"
                     with m.If(response.payload.error | (line == _LINES - 1)):
-                        m.d.comb += [self.over.eq(1), self.failed.eq(response.payload.error)]
+                        m.d.comb += self.done.eq(1)
+                        m.d.comb += self.failed.eq(response.payload.error)
                         m.next = "IDLE"
             with m.State("WRITE"):
-                m.d.comb += [
-                    request.valid.eq(1), request.payload.write.eq(1),
-                    request.payload.address.eq(place[LINE_BYTES.bit_length() - 1:])]
-                with m.If(request.ready & written):
-                    m.next = "WRITTEN"
-            with m.State("WRITTEN"), m.If(response.valid):
-                m.d.comb += [self.over.eq(1), self.failed.eq(response.payload.error)]
+                m.d.comb += request.valid.eq(1)
+                m.d.comb += request.payload.write.eq(1)
+                m.d.comb += request.payload.address.eq(self._release_address[_OFFSET_BITS:])
+                with m.If(request.ready & is_written):
+                    m.next = "CONFIRM"
+            with m.State("CONFIRM"), m.If(response.valid):
+                m.d.comb += self.done.eq(1)
+                m.d.comb += self.failed.eq(response.payload.error)
                 m.next = "IDLE"
+        m.d.sync += Assert(~(self.read & self.release), "a descriptor is read and released")
         return m
 
-    def _take(self, m: Module, line: Signal) -> None:
-        """Keeps the fields of a line, or of a beat of it. None lies across two."""
-        answer = self.port.response.payload
-        bits = len(answer.data)
-        parts: dict[int, list[tuple[Value, int]]] = {}
-        for name, field in QMD.items():
-            if self._in_beats and name in _BANK_FIELDS:
-                continue
+    @abstractmethod
+    def _line_ends(self) -> Value:
+        """Whether an answer is the last one of its line."""
+
+    @abstractmethod
+    def _keep_answer(self, m: Module) -> None:
+        """Keeps the fields of an answer."""
+
+    @abstractmethod
+    def _drive_release(self, m: Module) -> Value:
+        """The data of a release. Returns whether a transfer is the last one."""
+
+    def _keep_fields(self, m: Module, part: Value, names: list[str]) -> None:
+        """Keeps the fields of a part of the descriptor, of as many bits as an answer has. None lies
+        across two."""
+        answer = self.port.response.payload.data
+        bits = len(answer)
+        targets: dict[int, list[tuple[Value, int]]] = {}
+        for name in names:
+            field = QMD[name]
             for index in range(field.count):
                 number, start = divmod(field.lowest(index), bits)
                 assert start + field.width <= bits
                 target = self.fields[name] if field.count == 1 else self.fields[name][index]
-                parts.setdefault(number, []).append((target, start))
-        with m.Switch(Cat(answer.beat, line) if self._in_beats else line):
-            for number, targets in parts.items():
+                targets.setdefault(number, []).append((target, start))
+        with m.Switch(part):
+            for number, fields in targets.items():
                 with m.Case(number):
-                    m.d.sync += [target.eq(answer.data[start:start + len(target)]) for target, start in targets]
+                    for target, start in fields:
+                        m.d.sync += target.eq(answer[start:start + len(target)])
 
-    def _tell_bank(self, m: Module, number: Value) -> None:
+
+class LineDescriptorMemory(DescriptorMemory):
+    """Of a memory port of lines."""
+
+    def _line_ends(self) -> Value:
+        return Const(1)
+
+    def _keep_answer(self, m: Module) -> None:
+        self._keep_fields(m, self._line, list(QMD))
+
+    def _drive_release(self, m: Module) -> Value:
+        """The same words in every place of the line where the release can be: the mask selects."""
+        payload = self.fields["RELEASE0_PAYLOAD"]
+        is_one_word = self.fields["RELEASE0_STRUCTURE_SIZE"]
+        request = self.port.request.payload
+        offset = self._release_address[:_OFFSET_BITS]
+        other = Mux(is_one_word, payload, Const(0, _WORD_BITS))
+        m.d.comb += request.data.eq(
+            Cat(other if word % 4 else payload for word in range(_LINE_WORDS)))
+        with m.If(is_one_word):
+            m.d.comb += request.mask.eq(
+                Const(_ONE_WORD, LINE_BYTES) << Cat(Const(0, 2), offset[2:]))
+        with m.Else():
+            m.d.comb += request.mask.eq(
+                Const(_FOUR_WORDS, LINE_BYTES) << Cat(Const(0, 4), offset[4:]))
+        return Const(1)
+
+
+class BeatDescriptorMemory(DescriptorMemory):
+    """Of a memory port of beats. It keeps no constant banks, which take most of the fields' bits.
+
+    Members
+    -------
+    bank : Out(EventLayout of described_bank)
+        Each constant bank, when it is read.
+    """
+
+    streams_banks = True
+    memory_port = BeatPort
+
+    def _line_ends(self) -> Value:
+        return ends_answer(self.port.response.payload)
+
+    def _keep_answer(self, m: Module) -> None:
+        beat = Cat(self.port.response.payload.beat, self._line)
+        self._keep_fields(m, beat, [name for name in QMD if name not in _BANK_FIELDS])
+        self._stream_bank(m, beat)
+
+    def _stream_bank(self, m: Module, beat: Value) -> None:
         """A constant bank, when its second half comes: the first one is in the beat before."""
-        answer, told = self.port.response.payload.data, self.bank.payload
-        parts, before = [], Signal.like(answer)
-        first, bits = QMD["CONSTANT_BUFFER_SIZE"].lowest(0) // len(answer), len(answer)
-        for name in _BANK_FIELDS:
-            field = QMD[name]
-            beat, start = divmod(field.lowest(0), bits)
-            assert field.lowest(1) - field.lowest(0) == bits and first - beat in (0, 1)
-            parts.append((answer if beat == first else before)[start:start + field.width])
-        lower, upper, size = parts
+        answer = self.port.response.payload.data
+        bank = self.bank.payload
+        bits = len(answer)
+        first = QMD["CONSTANT_BUFFER_SIZE"].lowest(0) // bits
+        before = Signal.like(answer)
         m.d.sync += before.eq(answer)
-        m.d.comb += [
-            told.number.eq(number - first),
-            self.bank.valid.eq((number >= first) & (number < first + CONSTANT_BANKS)),
-            told.bank.valid.eq(self.fields["CONSTANT_BUFFER_VALID"].as_value().bit_select(told.number, 1)),
-            told.bank.address.eq(Cat(lower, upper)), told.bank.size.eq(size)]
 
-    def _release(self, m: Module, place: Cat) -> int:
-        """The data of a release: the same in every place of the line where it can be. Returns that it is all."""
-        payload, single = self.fields["RELEASE0_PAYLOAD"], self.fields["RELEASE0_STRUCTURE_SIZE"]
-        other = Mux(single, payload, Const(0, _WORD_BITS))
-        request, words = self.port.request.payload, LINE_BYTES * 8 // _WORD_BITS
-        offset = place[:LINE_BYTES.bit_length() - 1]
-        m.d.comb += [
-            request.data.eq(Cat(other if word % 4 else payload for word in range(words))),
-            request.mask.eq(Mux(single, Const(_ONE_WORD, LINE_BYTES) << Cat(Const(0, 2), offset[2:]),
-                                Const(_FOUR_WORDS, LINE_BYTES) << Cat(Const(0, 4), offset[4:])))]
-        return 1
+        def read(name: str) -> Value:
+            field = QMD[name]
+            number, start = divmod(field.lowest(0), bits)
+            assert field.lowest(1) - field.lowest(0) == bits and first - number in (0, 1)
+            half = answer if number == first else before
+            return half[start:start + field.width]
 
-    def _release_beat(self, m: Module, place: Cat) -> Value:
-        """A beat of that line, of which one or two have the release. Returns whether it is the last one."""
-        payload, single = self.fields["RELEASE0_PAYLOAD"], self.fields["RELEASE0_STRUCTURE_SIZE"]
-        request, beat = self.port.request, Signal(range(BEATS))
-        content, number, upper = request.payload, place[3:6], place[2]
-        word = Cat(half.replicate(BEAT_BYTES // 2) for half in (~upper, upper))
+        valid = self.fields["CONSTANT_BUFFER_VALID"].as_value()
+        m.d.comb += self.bank.valid.eq((beat >= first) & (beat < first + CONSTANT_BANKS))
+        m.d.comb += bank.number.eq(beat - first)
+        m.d.comb += bank.bank.valid.eq(valid.bit_select(bank.number, 1))
+        m.d.comb += bank.bank.address.eq(
+            Cat(read("CONSTANT_BUFFER_ADDR_LOWER"), read("CONSTANT_BUFFER_ADDR_UPPER")))
+        m.d.comb += bank.bank.size.eq(read("CONSTANT_BUFFER_SIZE"))
+
+    def _drive_release(self, m: Module) -> Value:
+        """Every beat of the line, of which one or two have the release."""
+        payload = self.fields["RELEASE0_PAYLOAD"]
+        is_one_word = self.fields["RELEASE0_STRUCTURE_SIZE"]
+        request = self.port.request
+        content = request.payload
+        beat = Signal(range(BEATS))
+        release_beat = self._release_address[3:6]
+        is_upper_word = self._release_address[2]
         with m.If(content.write & request.ready):
             m.d.sync += beat.eq(beat + 1)
-        m.d.comb += [
-            content.beat.eq(beat), content.data.eq(Cat(
-                Mux(single | ~beat[0], payload, Const(0, _WORD_BITS)), Mux(single, payload, Const(0, _WORD_BITS)))),
-            content.mask.eq(Mux(
-                single, Mux(beat == number, word, 0), (beat[1:] == number[1:]).replicate(BEAT_BYTES)))]
+        m.d.comb += content.beat.eq(beat)
+        zero = Const(0, _WORD_BITS)
+        lower = Mux(is_one_word | ~beat[0], payload, zero)
+        upper = Mux(is_one_word, payload, zero)
+        m.d.comb += content.data.eq(Cat(lower, upper))
+
+        half = BEAT_BYTES // 2
+        word_mask = Cat((~is_upper_word).replicate(half), is_upper_word.replicate(half))
+        with m.If(is_one_word):
+            m.d.comb += content.mask.eq(Mux(beat == release_beat, word_mask, 0))
+        with m.Else():
+            is_in_release = beat[1:] == release_beat[1:]
+            m.d.comb += content.mask.eq(is_in_release.replicate(BEAT_BYTES))
         return ends_request(content)
 
 

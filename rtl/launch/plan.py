@@ -1,5 +1,6 @@
 """Whether a grid fits, and what each of its slots has."""
 
+from abc import abstractmethod
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -8,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.barriers import BARRIERS
-from rtl.isa.qmd import QMD_MAJOR_VERSION, QMD_VERSION
+from rtl.isa.qmd import QMD, QMD_MAJOR_VERSION, QMD_VERSION
 from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES
 from rtl.layouts import BLOCK_ADDRESS_BITS, DEPTH_BITS, LaunchRejection
 from rtl.params import WARP_THREADS, SmParams
@@ -16,204 +17,358 @@ from rtl.words import Words
 
 from .descriptor import Descriptor
 
-__all__ = ["ROW_GRANULE", "SHARED_GRANULE", "GridPlan", "warp_place"]
+__all__ = [
+    "ROW_GRANULE",
+    "SHARED_GRANULE",
+    "GridPlan",
+    "StoredGridPlan",
+    "WalkedGridPlan",
+    "warp_place",
+]
 
 ROW_GRANULE = 8
 """Registers of a thread are counted in multiples of this (ours)."""
 SHARED_GRANULE = 256
-"""A CTA's piece of shared memory is a multiple of so many bytes: the allocation unit of sm_5x in the PTX manual
-(%total_smem_size), to which drivers round up the descriptor's size, too."""
+"""A CTA's piece of shared memory is a multiple of so many bytes: the allocation unit of sm_5x in
+the PTX manual (%total_smem_size), to which drivers round up the descriptor's size, too."""
 _STACK_LIMIT = (1 << DEPTH_BITS - 1) * TOKEN_BYTES
 """The largest region of a call/return stack, in bytes."""
+_STACK_ALIGNMENT_BITS = (CRS_GRANULE - 1).bit_length()
+_LOCAL_ALIGNMENT_BITS = (CRS_GRANULE // WARP_THREADS - 1).bit_length()
+"""Of a thread's local memory: that of a warp is a multiple of the CRS granule."""
+_DIMENSIONS = (
+    "CTA_RASTER_WIDTH", "CTA_RASTER_HEIGHT", "CTA_RASTER_DEPTH",
+    "CTA_THREAD_DIMENSION0", "CTA_THREAD_DIMENSION1", "CTA_THREAD_DIMENSION2")
 
 
 def warp_place(params: SmParams) -> data.StructLayout:
-    """What belongs to a warp slot: its rows of the register file, and its block of local memory."""
-    return data.StructLayout({"first_row": params.row_bits, "local_base": BLOCK_ADDRESS_BITS})
+    """What belongs to a warp slot.
+
+    Fields
+    ------
+    first_row
+        The first of its rows of the register file.
+    local_base
+        Its block of local memory, in units of the CRS granule.
+    """
+    return data.StructLayout({
+        "first_row": params.row_bits,
+        "local_base": BLOCK_ADDRESS_BITS,
+    })
 
 
 class GridPlan(Component):
-    """Judges a descriptor, and divides the machine. There are no multipliers: products are sums of many cycles.
+    """Judges a descriptor, and divides the machine. There are no multipliers: products are sums of
+    many cycles. A state machine, a method for some of its states::
+
+        IDLE --> JUDGE --> PLANE --> VOLUME --> WARPS --> SLOTS --> SHARED --> IDLE (done)
+
+    ======  ==========================================================================
+    state   what is known at its end
+    ======  ==========================================================================
+    JUDGE   whether the descriptor is wrong by itself: the first reason of several
+    PLANE   x * y of a block
+    VOLUME  threads of a CTA; more than the machine has: WARPS
+    WARPS   warps of a CTA
+    SLOTS   the warp slots for which there are registers; too few for a CTA: REGISTERS
+    SHARED  the CTA slots for which there is shared memory
+    ======  ==========================================================================
+
+    SLOTS and SHARED go from one slot to the next, a slot a cycle. What belongs to a slot is found
+    in one of two ways, which are subclasses: it was stored meanwhile, or the slots are walked
+    through again.
 
     Members
     -------
     make, fields, local : In(1), In(Descriptor), In
-        Makes the plan of a grid, whose local memory begins at ``local``, in units of the CRS granule.
-    over, rejection : Out(1), Out(LaunchRejection)
+        Makes the plan of a grid, whose local memory begins at ``local``, in units of the CRS
+        granule.
+    done, rejection : Out(1), Out(LaunchRejection)
         For one cycle: the plan is made, or the grid is rejected.
     warps, threads : Out, Out
         Of a CTA.
     slots, ctas : Out(warps), Out(warps)
         The warp slots and the CTA slots that the grid can use.
-    slot, place : In, Out(warp_place)
-    cta, shared_base : In, Out
-        What belongs to a slot.
-    find, found : In(1), Out(1)
-        In a machine of one lane that is looked for from the cycle after ``find`` on, which is that of slot and CTA; it
-        is there from ``found`` to the next ``find``. In others it is there at once.
+    find, slot, cta : In(1), In, In
+        From the next cycle on ``place`` and ``shared_base`` of these slots are asked for.
+    found, place, shared_base : Out(1), Out(warp_place), Out
+        They are there.
     shared_bytes : Out
         A CTA's piece of shared memory.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        self._threads = params.warps * WARP_THREADS
+        self._most_threads = params.warps * WARP_THREADS
         """Threads of a CTA, at most."""
         bits = params.warp_bits
         super().__init__({
-            "make": In(1), "fields": In(Descriptor), "local": In(BLOCK_ADDRESS_BITS), "over": Out(1),
-            "rejection": Out(LaunchRejection), "warps": Out(7), "threads": Out(range(2 * self._threads + 1)),
-            "slots": Out(params.warps), "ctas": Out(params.warps), "slot": In(bits), "place": Out(warp_place(params)),
-            "cta": In(bits), "find": In(1), "found": Out(1), "shared_base": Out(params.shared_bits),
-            "shared_bytes": Out(params.shared_bits + 1)})
-
-        # In a machine of one lane: a slot is looked for; it is there. Slots and CTA slots are walked through again
-        # for each warp, as when they were divided: when one walk goes on, to what, and from where.
-        self._finding, self._at_slot = Signal(), Signal()
-        self._walks: list[tuple[Any, list[Any], list[Any]]] = []
+            "make": In(1),
+            "fields": In(Descriptor),
+            "local": In(BLOCK_ADDRESS_BITS),
+            "done": Out(1),
+            "rejection": Out(LaunchRejection),
+            "warps": Out(7),
+            "threads": Out(range(2 * self._most_threads + 1)),
+            "slots": Out(params.warps),
+            "ctas": Out(params.warps),
+            "find": In(1),
+            "slot": In(bits),
+            "cta": In(bits),
+            "found": Out(1),
+            "place": Out(warp_place(params)),
+            "shared_base": Out(params.shared_bits),
+            "shared_bytes": Out(params.shared_bits + 1),
+        })
+        # The warp slot that has its turn, and what belongs to it.
+        self._walk_slot = Signal(range(params.warps + 1))
+        self._walk_row = Signal(range(2 * params.registers))
+        self._walk_local = Signal(BLOCK_ADDRESS_BITS)
+        self._walk_place: Any = Signal(warp_place(params))
+        self._slot_fits = Signal()
+        """SLOTS: there are registers for it."""
+        self._slots_end = Signal()
+        """SLOTS: there are not."""
+        # The CTA slot that has its turn.
+        self._walk_cta = Signal(range(params.warps + 1))
+        self._walk_shared = Signal(params.shared_bits + 1)
+        self._cta_fits = Signal()
+        self._ctas_end = Signal()
+        # What a slot takes.
+        self._rows = Signal(range(512))
+        self._local_block = Signal(BLOCK_ADDRESS_BITS)
+        self._shared_piece = Signal(QMD["SHARED_MEMORY_SIZE"].width + 1)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        self._measure(m)
         with m.FSM():
+            with m.State("IDLE"):
+                with m.If(self.make):
+                    m.next = "JUDGE"
+                self._leave_idle(m)
             self._judge(m)
             self._count_threads(m)
             self._divide_warps(m)
             self._divide_shared(m)
-        for advances, following, first in self._walks:
-            with m.If(self.find | self.make):
-                m.d.sync += first
-            with m.Elif(advances):
-                m.d.sync += following
+            self._add_states(m)
+        self._walk(m)
         return m
 
+    @abstractmethod
+    def _leave_idle(self, m: Module) -> None:
+        """What else leads out of IDLE, behind an If."""
+
+    @abstractmethod
+    def _add_states(self, m: Module) -> None:
+        """More states."""
+
+    @abstractmethod
+    def _walk(self, m: Module) -> None:
+        """Goes from one slot to the next, and finds what belongs to one."""
+
+    def _measure(self, m: Module) -> None:
+        """What a warp slot and a CTA slot take."""
+        fields = self.fields
+        registers = fields["REGISTER_COUNT"]
+        stack_granules = fields["SHADER_LOCAL_MEMORY_CRS_SIZE"] >> _STACK_ALIGNMENT_BITS
+        local_granules = _local_bytes(fields) >> _LOCAL_ALIGNMENT_BITS
+        m.d.comb += self._local_block.eq(local_granules + stack_granules)
+        with m.If(registers.any()):
+            m.d.comb += self._rows.eq(_round_up(registers, ROW_GRANULE))
+        with m.Else():
+            m.d.comb += self._rows.eq(ROW_GRANULE)
+        m.d.comb += self._shared_piece.eq(_round_up(fields["SHARED_MEMORY_SIZE"], SHARED_GRANULE))
+        m.d.comb += self.shared_bytes.eq(self._shared_piece)
+        m.d.comb += self._walk_place.first_row.eq(self._walk_row)
+        m.d.comb += self._walk_place.local_base.eq(self._walk_local + self.local)
+
     def _end(self, m: Module, rejection: LaunchRejection) -> None:
-        m.d.comb += [self.over.eq(1), self.rejection.eq(rejection)]
+        m.d.comb += self.done.eq(1)
+        m.d.comb += self.rejection.eq(rejection)
         m.next = "IDLE"
 
     def _judge(self, m: Module) -> None:
         """What can be seen at once."""
-        fields, reason = self.fields, Signal(LaunchRejection)
-        local, crs = _local_bytes(fields), fields["SHADER_LOCAL_MEMORY_CRS_SIZE"]
-        dimensions = [fields[name] for name in (
-            "CTA_RASTER_WIDTH", "CTA_RASTER_HEIGHT", "CTA_RASTER_DEPTH", "CTA_THREAD_DIMENSION0",
-            "CTA_THREAD_DIMENSION1", "CTA_THREAD_DIMENSION2")]
-        judgements = (
-            (LaunchRejection.VERSION, (fields["QMD_VERSION"] != QMD_VERSION)
-             | (fields["QMD_MAJOR_VERSION"] != QMD_MAJOR_VERSION)),
-            (LaunchRejection.DISABLED, fields["SM_DISABLE_MASK_LOWER"][0]),
-            (LaunchRejection.EMPTY, ~Cat(dimension.any() for dimension in dimensions).all()),
-            (LaunchRejection.BARRIERS, fields["BARRIER_COUNT"] > BARRIERS),
-            (LaunchRejection.STACK, crs[:(CRS_GRANULE - 1).bit_length()].any() | (crs > _STACK_LIMIT)),
-            (LaunchRejection.LOCAL, local[:(CRS_GRANULE // WARP_THREADS - 1).bit_length()].any()),
-            (LaunchRejection.SHARED, fields["SHARED_MEMORY_SIZE"] > self._params.shared_bytes))
-        with m.State("IDLE"):
-            with m.If(self.make):
-                m.next = "JUDGE"
-            if self._params.serial:
-                with m.Elif(self.find):
-                    m.next = "FIND"
+        fields = self.fields
+        stack = fields["SHADER_LOCAL_MEMORY_CRS_SIZE"]
+        is_other_version = (
+            (fields["QMD_VERSION"] != QMD_VERSION)
+            | (fields["QMD_MAJOR_VERSION"] != QMD_MAJOR_VERSION))
+        is_empty = ~Cat(fields[name].any() for name in _DIMENSIONS).all()
+        stack_is_wrong = stack[:_STACK_ALIGNMENT_BITS].any() | (stack > _STACK_LIMIT)
+        local_is_wrong = _local_bytes(fields)[:_LOCAL_ALIGNMENT_BITS].any()
         with m.State("JUDGE"):
-            for rejection, applies in reversed(judgements):
-                with m.If(applies):
-                    m.d.comb += reason.eq(rejection)
             m.next = "PLANE"
-            with m.If(reason != LaunchRejection.NONE):
-                m.d.comb += [self.over.eq(1), self.rejection.eq(reason)]
-                m.next = "IDLE"
+            with m.If(is_other_version):
+                self._end(m, LaunchRejection.VERSION)
+            with m.Elif(fields["SM_DISABLE_MASK_LOWER"][0]):
+                self._end(m, LaunchRejection.DISABLED)
+            with m.Elif(is_empty):
+                self._end(m, LaunchRejection.EMPTY)
+            with m.Elif(fields["BARRIER_COUNT"] > BARRIERS):
+                self._end(m, LaunchRejection.BARRIERS)
+            with m.Elif(stack_is_wrong):
+                self._end(m, LaunchRejection.STACK)
+            with m.Elif(local_is_wrong):
+                self._end(m, LaunchRejection.LOCAL)
+            with m.Elif(fields["SHARED_MEMORY_SIZE"] > self._params.shared_bytes):
+                self._end(m, LaunchRejection.SHARED)
 
     def _count_threads(self, m: Module) -> None:
         """Multiplies x by y, then that by z; given up as soon as it is too much."""
-        fields, plane, count = self.fields, Signal.like(self.threads), Signal(16)
+        fields = self.fields
+        most = self._most_threads
         width = fields["CTA_THREAD_DIMENSION0"]
+        plane = Signal.like(self.threads)
+        count = Signal(16)
         with m.State("PLANE"):
             # The descriptor's widths are larger than any that fits.
-            m.d.sync += [plane.eq(plane + width), count.eq(count + 1)]
-            with m.If((width > self._threads) | (plane > self._threads)):
-                m.d.sync += [plane.eq(0), count.eq(0)]
+            with m.If((width > most) | (plane > most)):
+                m.d.sync += plane.eq(0)
+                m.d.sync += count.eq(0)
                 self._end(m, LaunchRejection.WARPS)
             with m.Elif(count == fields["CTA_THREAD_DIMENSION1"]):
-                m.d.sync += [plane.eq(plane), count.eq(0), self.threads.eq(0)]
+                m.d.sync += count.eq(0)
+                m.d.sync += self.threads.eq(0)
                 m.next = "VOLUME"
+            with m.Else():
+                m.d.sync += plane.eq(plane + width)
+                m.d.sync += count.eq(count + 1)
         with m.State("VOLUME"):
-            m.d.sync += [self.threads.eq(self.threads + plane), count.eq(count + 1)]
-            with m.If(self.threads > self._threads):
-                m.d.sync += [plane.eq(0), count.eq(0)]
+            with m.If(self.threads > most):
+                m.d.sync += self.threads.eq(self.threads + plane)
+                m.d.sync += plane.eq(0)
+                m.d.sync += count.eq(0)
                 self._end(m, LaunchRejection.WARPS)
             with m.Elif(count == fields["CTA_THREAD_DIMENSION2"]):
-                m.d.sync += [self.threads.eq(self.threads), plane.eq(0), count.eq(0)]
+                m.d.sync += plane.eq(0)
+                m.d.sync += count.eq(0)
                 m.next = "WARPS"
+            with m.Else():
+                m.d.sync += self.threads.eq(self.threads + plane)
+                m.d.sync += count.eq(count + 1)
         with m.State("WARPS"):
-            m.d.sync += [
-                self.warps.eq(self.threads + (WARP_THREADS - 1) >> WARP_THREADS.bit_length() - 1), self.slots.eq(0),
-                self.ctas.eq(0)]
+            m.d.sync += self.warps.eq(
+                self.threads + (WARP_THREADS - 1) >> WARP_THREADS.bit_length() - 1)
+            m.d.sync += self.slots.eq(0)
+            m.d.sync += self.ctas.eq(0)
             m.next = "SLOTS"
 
     def _divide_warps(self, m: Module) -> None:
-        """Gives slots rows and local memory as long as there are rows; the next slot's are those plus one size more."""
-        params, fields = self._params, self.fields
-        slot, row, base = Signal(range(params.warps + 1)), Signal(range(2 * params.registers)), Signal.like(self.local)
-        rows, place, fits = Signal(range(512)), Signal(warp_place(params)), Signal()
-        block = (_local_bytes(fields) >> (CRS_GRANULE // WARP_THREADS - 1).bit_length()) \
-            + (fields["SHADER_LOCAL_MEMORY_CRS_SIZE"] >> (CRS_GRANULE - 1).bit_length())
-        registers = fields["REGISTER_COUNT"]
-        m.d.comb += [
-            rows.eq(Mux(registers.any(), registers + (ROW_GRANULE - 1) & ~(ROW_GRANULE - 1), ROW_GRANULE)),
-            place.first_row.eq(row), place.local_base.eq(base + self.local)]
-        next_slot, first_slot = (
-            [slot.eq(slot + 1), row.eq(row + rows), base.eq(base + block)], [slot.eq(0), row.eq(0), base.eq(0)])
-        if params.serial:
-            m.d.comb += [self.place.eq(place), self._at_slot.eq(slot == self.slot)]
-            self._walks.append((fits | (self._finding & ~self._at_slot), next_slot, first_slot))
-        else:
-            m.submodules.places = places = Words(warp_place(params), params.warps)
-            places.write(m, fits, slot, place)
-            m.d.comb += self.place.eq(places.read(m, self.slot))
+        """Gives warp slots registers and local memory as long as there are registers."""
+        params = self._params
+        has_rows = self._walk_row + self._rows <= params.registers
         with m.State("SLOTS"):
-            with m.If((slot < params.warps) & (row + rows <= params.registers)):
-                m.d.comb += fits.eq(1)
+            with m.If((self._walk_slot < params.warps) & has_rows):
+                m.d.comb += self._slot_fits.eq(1)
                 m.d.sync += self.slots.eq(Cat(1, self.slots))
-                if not params.serial:
-                    m.d.sync += next_slot
             with m.Else():
-                if not params.serial:
-                    m.d.sync += first_slot
-                with m.If(slot < self.warps):
+                m.d.comb += self._slots_end.eq(1)
+                with m.If(self._walk_slot < self.warps):
                     self._end(m, LaunchRejection.REGISTERS)
                 with m.Else():
                     m.next = "SHARED"
 
     def _divide_shared(self, m: Module) -> None:
         """Gives CTA slots shared memory as long as there is some."""
-        params, fields = self._params, self.fields
-        cta, base, fits = Signal(range(params.warps + 1)), Signal(params.shared_bits + 1), Signal()
-        size = fields["SHARED_MEMORY_SIZE"] + (SHARED_GRANULE - 1) & ~(SHARED_GRANULE - 1)
-        most = Mux(fields["SEQUENTIALLY_RUN_CTAS"], 1, params.warps)
-        m.d.comb += self.shared_bytes.eq(size)
-        next_cta, first_cta = [cta.eq(cta + 1), base.eq(base + size)], [cta.eq(0), base.eq(0)]
-        if params.serial:
-            m.d.comb += [
-                self.shared_base.eq(base), self.found.eq(self._finding & self._at_slot & (cta == self.cta))]
-            self._walks.append((fits | (self._finding & (cta != self.cta)), next_cta, first_cta))
-            with m.State("FIND"):
-                m.d.comb += self._finding.eq(1)
-                with m.If(self.found):
-                    m.next = "IDLE"
-        else:
-            m.submodules.bases = bases = Words(params.shared_bits, params.warps)
-            bases.write(m, fits, cta, base)
-            m.d.comb += [self.shared_base.eq(bases.read(m, self.cta)), self.found.eq(1)]
+        params = self._params
+        most_ctas = Mux(self.fields["SEQUENTIALLY_RUN_CTAS"], 1, params.warps)
+        has_bytes = self._walk_shared + self._shared_piece <= params.shared_bytes
         with m.State("SHARED"):
-            with m.If((cta < most) & (base + size <= params.shared_bytes)):
-                m.d.comb += fits.eq(1)
+            with m.If((self._walk_cta < most_ctas) & has_bytes):
+                m.d.comb += self._cta_fits.eq(1)
                 m.d.sync += self.ctas.eq(Cat(1, self.ctas))
-                if not params.serial:
-                    m.d.sync += next_cta
             with m.Else():
-                if not params.serial:
-                    m.d.sync += first_cta
+                m.d.comb += self._ctas_end.eq(1)
                 self._end(m, LaunchRejection.NONE)
+
+    def _go_to_next_slot(self, m: Module) -> None:
+        m.d.sync += self._walk_slot.eq(self._walk_slot + 1)
+        m.d.sync += self._walk_row.eq(self._walk_row + self._rows)
+        m.d.sync += self._walk_local.eq(self._walk_local + self._local_block)
+
+    def _go_to_first_slot(self, m: Module) -> None:
+        m.d.sync += self._walk_slot.eq(0)
+        m.d.sync += self._walk_row.eq(0)
+        m.d.sync += self._walk_local.eq(0)
+
+    def _go_to_next_cta(self, m: Module) -> None:
+        m.d.sync += self._walk_cta.eq(self._walk_cta + 1)
+        m.d.sync += self._walk_shared.eq(self._walk_shared + self._shared_piece)
+
+    def _go_to_first_cta(self, m: Module) -> None:
+        m.d.sync += self._walk_cta.eq(0)
+        m.d.sync += self._walk_shared.eq(0)
+
+
+class StoredGridPlan(GridPlan):
+    """What belongs to a slot is in memories, and found at once."""
+
+    def _leave_idle(self, m: Module) -> None:
+        """Nothing else."""
+
+    def _add_states(self, m: Module) -> None:
+        """None."""
+
+    def _walk(self, m: Module) -> None:
+        params = self._params
+        m.submodules.places = places = Words(warp_place(params), params.warps)
+        m.submodules.bases = bases = Words(params.shared_bits, params.warps)
+        places.write(m, self._slot_fits, self._walk_slot, self._walk_place)
+        bases.write(m, self._cta_fits, self._walk_cta, self._walk_shared)
+        m.d.comb += self.place.eq(places.read(m, self.slot))
+        m.d.comb += self.shared_base.eq(bases.read(m, self.cta))
+        m.d.comb += self.found.eq(1)
+        with m.If(self._slot_fits):
+            self._go_to_next_slot(m)
+        with m.Elif(self._slots_end):
+            self._go_to_first_slot(m)
+        with m.If(self._cta_fits):
+            self._go_to_next_cta(m)
+        with m.Elif(self._ctas_end):
+            self._go_to_first_cta(m)
+
+
+class WalkedGridPlan(GridPlan):
+    """What belongs to a slot is found by walking through the slots again, from the first one on; it
+    is there from ``found`` to the next ``find``. One more state: IDLE --> FIND --> IDLE."""
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__(params)
+        self._is_finding = Signal()
+
+    def _leave_idle(self, m: Module) -> None:
+        with m.Elif(self.find):
+            m.next = "FIND"
+
+    def _add_states(self, m: Module) -> None:
+        with m.State("FIND"):
+            m.d.comb += self._is_finding.eq(1)
+            with m.If(self.found):
+                m.next = "IDLE"
+
+    def _walk(self, m: Module) -> None:
+        is_at_slot = self._walk_slot == self.slot
+        is_at_cta = self._walk_cta == self.cta
+        m.d.comb += self.place.eq(self._walk_place)
+        m.d.comb += self.shared_base.eq(self._walk_shared)
+        m.d.comb += self.found.eq(self._is_finding & is_at_slot & is_at_cta)
+        with m.If(self.find | self.make):
+            self._go_to_first_slot(m)
+            self._go_to_first_cta(m)
+        with m.Else():
+            with m.If(self._slot_fits | (self._is_finding & ~is_at_slot)):
+                self._go_to_next_slot(m)
+            with m.If(self._cta_fits | (self._is_finding & ~is_at_cta)):
+                self._go_to_next_cta(m)
 
 
 def _local_bytes(fields: data.View) -> Value:
     """Local memory of a thread."""
     return fields["SHADER_LOCAL_MEMORY_LOW_SIZE"] + fields["SHADER_LOCAL_MEMORY_HIGH_SIZE"]
+
+
+def _round_up(number: Value, granule: int) -> Value:
+    """The next multiple of a power of two."""
+    return number + (granule - 1) & ~(granule - 1)

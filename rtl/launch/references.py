@@ -1,6 +1,6 @@
 """The reference counters that throttle CTAs."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Assert, Module, Signal
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -15,11 +15,25 @@ from rtl.words import Words
 __all__ = ["ReferenceCounters", "SlowReferenceCounters"]
 
 _MOST = (1 << REFERENCE_BITS) - 1
+_DELTA_BITS = QMD["CWD_REFERENCE_COUNT_DELTA_MINUS_ONE"].width + 1
+_PORTS = {
+    "number": In(range(REFERENCE_COUNTERS)),
+    "delta": In(_DELTA_BITS),
+    "allows": Out(1),
+    "add": In(1),
+    "take": In(1),
+    "host": In(ReferenceAccess()),
+}
 
 
 class ReferenceCounters(Component):
-    """One grid adds to a counter and takes from it; the host reads and sets all of them. After a reset they become 0,
-    one after the other; until that is over they read as 0, none allows anything, and what the host sets waits.
+    """One grid adds to a counter and takes from it; the host reads and sets all of them. After a
+    reset they become 0, one after the other; until that is over they read as 0, none allows
+    anything, and what the host sets waits.
+
+    Two that come at once: a CTA that starts and one that is over cancel each other, since both
+    count the same delta. What the host sets waits in a register for a cycle without a change by the
+    grid.
 
     Members
     -------
@@ -33,35 +47,54 @@ class ReferenceCounters(Component):
     """
 
     def __init__(self) -> None:
-        delta = QMD["CWD_REFERENCE_COUNT_DELTA_MINUS_ONE"].width + 1
-        super().__init__({
-            "number": In(range(REFERENCE_COUNTERS)), "delta": In(delta), "allows": Out(1), "add": In(1), "take": In(1),
-            "host": In(ReferenceAccess())})
+        super().__init__(_PORTS)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.sweep = sweep = Sweep(REFERENCE_COUNTERS)
         m.submodules.counts = counts = Words(REFERENCE_BITS, REFERENCE_COUNTERS, sweep)
-        access = self.host
-        own, held = counts.read(m, self.number), counts.read(m, access.number)
-        pending, place, value = Signal(), Signal.like(access.number), Signal.like(access.value)
-        more, less = Signal(REFERENCE_BITS + 1), Signal(REFERENCE_BITS + 1)
+        host = self.host
+        grid_count = counts.read(m, self.number)
+        host_count = counts.read(m, host.number)
+        increased = Signal(REFERENCE_BITS + 1)
+        decreased = Signal(REFERENCE_BITS + 1)
+        m.d.comb += increased.eq(grid_count + self.delta)
+        with m.If(grid_count > self.delta):
+            m.d.comb += decreased.eq(grid_count - self.delta)
+        m.d.comb += self.allows.eq((increased <= _MOST) & ~sweep.active)
+        with m.If(~sweep.active):
+            m.d.comb += host.count.eq(host_count)
+
+        # What the host sets, until it is written.
+        is_pending = Signal()
+        host_number = Signal.like(host.number)
+        host_value = Signal.like(host.value)
         changes = self.add ^ self.take
-        counts.write(m, (changes | pending) & ~sweep.active, Mux(changes, self.number, place),
-                     Mux(changes, Mux(self.add, more, less), value))
-        m.d.comb += [
-            access.count.eq(Mux(sweep.active, 0, held)), more.eq(own + self.delta),
-            self.allows.eq((more <= _MOST) & ~sweep.active), less.eq(Mux(own > self.delta, own - self.delta, 0))]
-        with m.If(~changes & ~sweep.active):
-            m.d.sync += pending.eq(0)
-        with m.If(access.set):
-            m.d.sync += [pending.eq(1), place.eq(access.number), value.eq(access.value)]
+        with m.If(host.set):
+            m.d.sync += is_pending.eq(1)
+            m.d.sync += host_number.eq(host.number)
+            m.d.sync += host_value.eq(host.value)
+        with m.Elif(~changes & ~sweep.active):
+            m.d.sync += is_pending.eq(0)
+
+        number = Signal.like(self.number)
+        value = Signal(REFERENCE_BITS)
+        with m.If(changes):
+            m.d.comb += number.eq(self.number)
+            with m.If(self.add):
+                m.d.comb += value.eq(increased)
+            with m.Else():
+                m.d.comb += value.eq(decreased)
+        with m.Else():
+            m.d.comb += number.eq(host_number)
+            m.d.comb += value.eq(host_value)
+        counts.write(m, (changes | is_pending) & ~sweep.active, number, value)
         return m
 
 
 class SlowReferenceCounters(Component):
-    """The same in block RAM, which is read for the grid whenever the host does not read it. What CTAs add and take is
-    owed until then.
+    """The same in block RAM, which is read for the grid whenever the host does not read it. What
+    CTAs add and take is owed until then.
 
     Members
     -------
@@ -70,36 +103,63 @@ class SlowReferenceCounters(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        delta = QMD["CWD_REFERENCE_COUNT_DELTA_MINUS_ONE"].width + 1
         self._warps = params.warps
-        super().__init__({
-            "number": In(range(REFERENCE_COUNTERS)), "delta": In(delta), "allows": Out(1), "add": In(1), "take": In(1),
-            "host": In(ReferenceAccess())})
+        super().__init__(_PORTS)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        access = self.host
         m.submodules.sweep = sweep = Sweep(REFERENCE_COUNTERS)
-        m.submodules.counts = counts = Words(REFERENCE_BITS, REFERENCE_COUNTERS, sweep, **IN_BLOCKS)
-        read, writes = counts.read_port(), Signal()
-        adds, takes, known, changes = Signal(), Signal(range(self._warps + 1)), Signal(), Signal()
-        place, value, sets = Signal.like(access.number), Signal.like(access.value), Signal()
-        # Adds, or takes if that is all that is owed: adds the complement, so that a carry means that enough was there.
-        less = takes.any() & ~adds
+        m.submodules.counts = counts = Words(
+            REFERENCE_BITS, REFERENCE_COUNTERS, sweep, **IN_BLOCKS)
+        host = self.host
+        port = counts.read_port()
+        writes = Signal()
+        is_known = Signal()
+        """What was read is the grid's counter."""
+        owes_add = Signal()
+        owed_takes = Signal(range(self._warps + 1))
+        takes = owed_takes.any() & ~owes_add
+        changes = Signal()
+        m.d.comb += changes.eq(is_known & (owes_add | takes))
+        m.d.sync += owes_add.eq(self.add | (owes_add & ~changes))
+        m.d.sync += owed_takes.eq(owed_takes + self.take - (changes & takes))
+        m.d.sync += Assert(~(owes_add & self.add & ~changes), "a CTA starts while another is owed")
+
+        # Adds; to take it adds the complement, so that a carry means that enough was there.
         sum_ = Signal(REFERENCE_BITS + 1)
-        counts.write(m, writes, Mux(changes, self.number, place),
-                     Mux(changes, Mux(less & ~sum_[-1], 0, sum_[:-1]), value))
-        m.d.comb += [
-            writes.eq((changes | sets) & ~sweep.active),
-            read.addr.eq(Mux(access.read, access.number, self.number)),
-            access.count.eq(Mux(sweep.active, 0, read.data)),
-            sum_.eq(read.data + (self.delta ^ less.replicate(REFERENCE_BITS)) + less),
-            changes.eq(known & (adds | less)), self.allows.eq(known & ~adds & ~less & ~sum_[-1])]
-        m.d.sync += [
-            known.eq(~access.read & ~writes & ~access.set & ~sweep.active), adds.eq(self.add | adds & ~changes),
-            takes.eq(takes + self.take - (changes & less))]
-        with m.If(~changes & ~sweep.active):
-            m.d.sync += sets.eq(0)
-        with m.If(access.set):
-            m.d.sync += [sets.eq(1), place.eq(access.number), value.eq(access.value)]
+        m.d.comb += sum_.eq(port.data + (self.delta ^ takes.replicate(REFERENCE_BITS)) + takes)
+        has_carry = sum_[-1]
+        m.d.comb += self.allows.eq(is_known & ~owes_add & ~takes & ~has_carry)
+
+        # Reading: the host goes first.
+        with m.If(host.read):
+            m.d.comb += port.addr.eq(host.number)
+        with m.Else():
+            m.d.comb += port.addr.eq(self.number)
+        m.d.sync += is_known.eq(~host.read & ~writes & ~host.set & ~sweep.active)
+        with m.If(~sweep.active):
+            m.d.comb += host.count.eq(port.data)
+
+        # What the host sets, until it is written.
+        is_pending = Signal()
+        host_number = Signal.like(host.number)
+        host_value = Signal.like(host.value)
+        with m.If(host.set):
+            m.d.sync += is_pending.eq(1)
+            m.d.sync += host_number.eq(host.number)
+            m.d.sync += host_value.eq(host.value)
+        with m.Elif(~changes & ~sweep.active):
+            m.d.sync += is_pending.eq(0)
+
+        number = Signal.like(self.number)
+        value = Signal(REFERENCE_BITS)
+        with m.If(changes):
+            m.d.comb += number.eq(self.number)
+            with m.If(~takes | has_carry):
+                m.d.comb += value.eq(sum_)
+        with m.Else():
+            m.d.comb += number.eq(host_number)
+            m.d.comb += value.eq(host_value)
+        m.d.comb += writes.eq((changes | is_pending) & ~sweep.active)
+        counts.write(m, writes, number, value)
         return m

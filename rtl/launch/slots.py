@@ -1,6 +1,6 @@
 """Which warp slots and CTA slots are free, and when a CTA is over."""
 
-from amaranth.hdl import Const, Module, Signal
+from amaranth.hdl import Assert, Const, Module, Signal
 from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
@@ -14,7 +14,11 @@ __all__ = ["SlotKeeper"]
 
 
 class SlotKeeper(Component):
-    """Looks at one CTA slot a cycle, in turn: a CTA whose warps have all ended is over.
+    """Keeps the slots, and checks one CTA slot a cycle, in turn: a CTA whose warps have all ended
+    is over.
+
+    Two that come at once: a CTA may begin in the cycle in which another one is over; it has a slot
+    that was free before.
 
     Members
     -------
@@ -22,8 +26,9 @@ class SlotKeeper(Component):
         Which slots the grid can use.
     wanted : In(7)
         Warps of a CTA.
-    enough : Out(1)
-        There was a free CTA slot, and there were enough free warp slots, a cycle ago and two cycles ago.
+    has_room : Out(1)
+        There was a free CTA slot, and there were enough free warp slots, a cycle ago and two cycles
+        ago.
     begin, cta : In(1), Out
         A CTA begins in CTA slot ``cta``, the lowest free one.
     take, slot : In(1), Out
@@ -43,56 +48,102 @@ class SlotKeeper(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        warps, bits = params.warps, params.warp_bits
+        warps = params.warps
+        bits = params.warp_bits
         super().__init__({
-            "slots": In(warps), "ctas": In(warps), "wanted": In(7), "enough": Out(1), "cta": Out(bits),
-            "slot": Out(bits), "begin": In(1), "take": In(1), "complete": In(1), "exit": In(warp_exit(params)),
-            "drained": In(warps), "over": Out(1), "kept": Out(1), "occupied": Out(warps), "active": Out(warps),
-            "running": Out(warps)})
+            "slots": In(warps),
+            "ctas": In(warps),
+            "wanted": In(7),
+            "has_room": Out(1),
+            "begin": In(1),
+            "cta": Out(bits),
+            "take": In(1),
+            "slot": Out(bits),
+            "complete": In(1),
+            "exit": In(warp_exit(params)),
+            "drained": In(warps),
+            "over": Out(1),
+            "kept": Out(1),
+            "occupied": Out(warps),
+            "active": Out(warps),
+            "running": Out(warps),
+        })
+        self._members = Words(warps, warps)
+        """Of each CTA slot, the warp slots of its CTA."""
+        self._ended = Signal(warps)
+        self._kept = Signal(warps)
+        """Warp slots: the warp has ended; a thread of it has left by EXIT.KEEPREFCOUNT."""
+        self._complete = Signal(warps)
+        """CTA slots with a CTA that has all its warps."""
+        self._free = Signal(warps)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        params = self._params
-        m.submodules.members = members = Words(params.warps, params.warps)
-        write, read = members.write_port(), members.read_port(domain="comb")
-        ended, kept, complete = Signal(params.warps), Signal(params.warps), Signal(params.warps)
-        beginning, coming, available = Signal(params.warp_bits), Signal(params.warps), Signal(params.warps)
-
-        # What is free.
-        free, free_ctas = self.slots & ~self.occupied, self.ctas & ~self.active
-        count, some, settled = Signal(7), Signal(), Signal(2)
-        m.d.comb += [
-            self.slot.eq(lowest(available)), self.cta.eq(lowest(free_ctas)), self.running.eq(self.occupied & ~ended)]
-        changed = self.begin | self.take | self.over
-        m.d.sync += [
-            count.eq(population(free)), some.eq(free_ctas.any()), settled.eq(settled << 1 | ~changed)]
-        m.d.comb += self.enough.eq(settled.all() & some & (count >= self.wanted))
-
-        # What becomes of it.
-        looked = Signal(params.warp_bits)
-        m.d.sync += looked.eq(looked + 1)
-        m.d.comb += [
-            read.addr.eq(looked),
-            self.over.eq(complete.bit_select(looked, 1) & (~read.data | (ended & self.drained)).all()),
-            self.kept.eq((read.data & kept).any())]
-        event, one = self.exit, Const(1, params.warps)
-        with m.If(self.over):
-            m.d.sync += [
-                self.occupied.eq(self.occupied & ~read.data), complete.eq(complete & ~(one << looked)),
-                self.active.eq(self.active & ~(one << looked))]
-        with m.If(self.begin):
-            m.d.sync += [
-                beginning.eq(self.cta), coming.eq(0), available.eq(free), self.active.bit_select(self.cta, 1).eq(1)]
-        with m.If(self.take):
-            m.d.sync += [
-                coming.eq(coming | one << self.slot), available.eq(available & (available - 1)),
-                self.occupied.bit_select(self.slot, 1).eq(1),
-                ended.bit_select(self.slot, 1).eq(0), kept.bit_select(self.slot, 1).eq(0)]
-        with m.If(event.valid & event.terminated):
-            m.d.sync += ended.bit_select(event.warp, 1).eq(1)
-        with m.If(event.valid & event.kept):
-            m.d.sync += kept.bit_select(event.warp, 1).eq(1)
-        with m.If(self.complete):
-            m.d.sync += complete.bit_select(beginning, 1).eq(1)
-        m.d.comb += [write.en.eq(self.complete), write.addr.eq(beginning), write.data.eq(coming)]
+        m.submodules.members = self._members
+        m.d.comb += self._free.eq(self.slots & ~self.occupied)
+        m.d.comb += self.running.eq(self.occupied & ~self._ended)
+        self._find_room(m)
+        # In this order: a slot that is taken is not free.
+        self._free_slots(m)
+        self._take_slots(m)
+        self._end_warps(m)
         return m
+
+    def _find_room(self, m: Module) -> None:
+        """Whether a CTA can begin: known two cycles after the slots have changed."""
+        free_ctas = self.ctas & ~self.active
+        free_count = Signal(7)
+        has_cta = Signal()
+        is_settled = Signal(2)
+        changes = self.begin | self.take | self.over
+        m.d.comb += self.cta.eq(lowest(free_ctas))
+        m.d.sync += free_count.eq(population(self._free))
+        m.d.sync += has_cta.eq(free_ctas.any())
+        m.d.sync += is_settled.eq(is_settled << 1 | ~changes)
+        m.d.comb += self.has_room.eq(
+            is_settled.all() & has_cta & (free_count >= self.wanted))
+
+    def _free_slots(self, m: Module) -> None:
+        """Checks a CTA slot. Its warps have ended, and nothing of them is under way: it is free."""
+        checked = Signal(self._params.warp_bits)
+        checked_bit = Const(1, self._params.warps) << checked
+        members = self._members.read(m, checked)
+        is_over = (~members | (self._ended & self.drained)).all()
+        m.d.sync += checked.eq(checked + 1)
+        m.d.comb += self.over.eq(self._complete.bit_select(checked, 1) & is_over)
+        m.d.comb += self.kept.eq((members & self._kept).any())
+        with m.If(self.over):
+            m.d.sync += self.occupied.eq(self.occupied & ~members)
+            m.d.sync += self._complete.eq(self._complete & ~checked_bit)
+            m.d.sync += self.active.eq(self.active & ~checked_bit)
+
+    def _take_slots(self, m: Module) -> None:
+        """A CTA begins, and takes a warp slot for each of its warps."""
+        cta = Signal(self._params.warp_bits)
+        members = Signal(self._params.warps)
+        available = Signal(self._params.warps)
+        slot_bit = Const(1, self._params.warps) << self.slot
+        m.d.comb += self.slot.eq(lowest(available))
+        with m.If(self.begin):
+            m.d.sync += cta.eq(self.cta)
+            m.d.sync += members.eq(0)
+            m.d.sync += available.eq(self._free)
+            m.d.sync += self.active.bit_select(self.cta, 1).eq(1)
+        with m.If(self.take):
+            m.d.sync += members.eq(members | slot_bit)
+            m.d.sync += available.eq(available & (available - 1))
+            m.d.sync += self.occupied.bit_select(self.slot, 1).eq(1)
+            m.d.sync += self._ended.bit_select(self.slot, 1).eq(0)
+            m.d.sync += self._kept.bit_select(self.slot, 1).eq(0)
+        with m.If(self.complete):
+            m.d.sync += self._complete.bit_select(cta, 1).eq(1)
+        self._members.write(m, self.complete, cta, members)
+        m.d.sync += Assert(~(self.take & ~available.any()), "a CTA takes a slot that is not free")
+
+    def _end_warps(self, m: Module) -> None:
+        """Warps end."""
+        exit_ = self.exit
+        with m.If(exit_.valid & exit_.terminated):
+            m.d.sync += self._ended.bit_select(exit_.warp, 1).eq(1)
+        with m.If(exit_.valid & exit_.kept):
+            m.d.sync += self._kept.bit_select(exit_.warp, 1).eq(1)

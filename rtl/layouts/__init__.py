@@ -1,9 +1,12 @@
 """The field catalogue: every payload that two units exchange, each field once, with its meaning.
 
 Layouts that depend on the machine's size are functions of :class:`~rtl.params.SmParams`.
+
+*(ours)* in a docstring, here and elsewhere: this project's choice; no public document says what
+NVIDIA's hardware does. The choices are listed in docs/choices.md.
 """
 
-from .errors import ERROR_SOURCES, REPORT_BITS, Origin, of_instruction, of_stack, reported
+from .errors import ERROR_SOURCES, REPORT_BITS, Origin, reported
 from .event import Event, EventLayout
 from .flow import FlowInstruction, FlowOperation, TrapMove, flow_launch, flow_request, flow_result
 from .host import HOST_ADDRESS_BITS, CounterEvents, HostBus, RegisterAccess, place_of
@@ -15,6 +18,7 @@ from .instruction import (
     dispatched,
     error_event,
     fetched_group,
+    fetched_instruction,
     indexed_request,
     indexed_response,
     issued,
@@ -60,7 +64,6 @@ from .memory import (
     beat_response,
     ends_answer,
     ends_request,
-    memory_port,
     memory_request,
     memory_response,
 )
@@ -68,6 +71,10 @@ from .stack import (
     BLOCK_ADDRESS_BITS,
     CRS_GRANULE_BITS,
     DEPTH_BITS,
+    ENTER_IF_ROOM,
+    FRAME_MASK_CODES,
+    FRAME_PC_CODES,
+    FRAME_WORD_CODES,
     LINE_BITS,
     STACK_RESULT_CYCLES,
     TRAP_FRAME,
@@ -96,7 +103,11 @@ __all__ = [
     "CONSTANT_BANKS",
     "CRS_GRANULE_BITS",
     "DEPTH_BITS",
+    "ENTER_IF_ROOM",
     "ERROR_SOURCES",
+    "FRAME_MASK_CODES",
+    "FRAME_PC_CODES",
+    "FRAME_WORD_CODES",
     "GATHERING",
     "GATHER_REGISTERS",
     "HOST_ADDRESS_BITS",
@@ -160,6 +171,7 @@ __all__ = [
     "ends_request",
     "error_event",
     "fetched_group",
+    "fetched_instruction",
     "flow_launch",
     "flow_request",
     "flow_result",
@@ -169,11 +181,8 @@ __all__ = [
     "issued",
     "kinds_where",
     "lane_write",
-    "memory_port",
     "memory_request",
     "memory_response",
-    "of_instruction",
-    "of_stack",
     "offered_operation",
     "operands_read",
     "place_of",

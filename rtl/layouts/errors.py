@@ -1,15 +1,13 @@
-"""Errors of instructions: who tells of them, and which of them are told."""
+"""Errors of instructions: their sources, and the mask of those that are reported."""
 
-from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
-from amaranth.hdl import Mux, Value
-from amaranth.lib import data, enum
+from amaranth.hdl import Value
+from amaranth.lib import enum
 
 from rtl.isa.errors import WarpError
 
-__all__ = ["ERROR_SOURCES", "REPORT_BITS", "Origin", "of_instruction", "of_stack", "reported"]
+__all__ = ["ERROR_SOURCES", "REPORT_BITS", "Origin", "reported"]
 
 REPORT_BITS = 32
 """Width of the report mask: bit n enables code n."""
@@ -25,33 +23,26 @@ class Origin(enum.Enum, shape=2):
     LAST = 1
     """The instruction that it issued last: it failed, and nothing has issued behind it."""
     FLOW = 2
-    """A flow instruction that failed. A push may have been overtaken by the warp's later instructions, but for those
-    that can fail: issue keeps them until its result is known."""
+    """A flow instruction that failed. A push may have been overtaken by the warp's later
+    instructions, but for those that can fail: issue holds them until its result is known."""
     MEMORY = 3
     """A memory instruction that failed; it may have been overtaken by whatever (ours)."""
 
 
-ERROR_SOURCES = {"lanes": Origin.LAST, "flow": Origin.FLOW, "memory": Origin.MEMORY, "conversion": Origin.LAST,
-                 "barrier": Origin.LAST, "trap": Origin.LAST, "stack": Origin.NEXT}
-"""Who tells of errors, in the order in which one is chosen of several in a cycle. The stack: a line that memory did not
-take, of no instruction; the pc is 0 (ours)."""
+ERROR_SOURCES = {
+    "lanes": Origin.LAST,
+    "flow": Origin.FLOW,
+    "memory": Origin.MEMORY,
+    "conversion": Origin.LAST,
+    "barrier": Origin.LAST,
+    "trap": Origin.LAST,
+    "stack": Origin.NEXT,
+}
+"""Sources of errors, in the order in which one is selected of several in a cycle. The stack: a line
+that memory did not take, of no instruction; the pc is 0 (ours)."""
 
 
 def reported(mask: Any, error: Any) -> Value:
-    """Whether this is an error, and one that the report mask lets be told."""
+    """Whether this is an error that the report mask lets through."""
     code = Value.cast(error)
     return code.any() & mask.bit_select(code[:_CODE_BITS], 1)
-
-
-def of_instruction(errors: Sequence[Any]) -> Any:
-    """Of errors by ERROR_SOURCES that of the instruction, in a machine that has one under way."""
-    *others, last = (event for event, origin in zip(errors, ERROR_SOURCES.values(), strict=True)
-                     if origin is not Origin.NEXT)
-    content = reduce(lambda rest, event: Mux(event.valid, event.as_value(), rest), reversed(others), last.as_value())
-    return data.View(last.shape(), Value.cast(content))
-
-
-def of_stack(errors: Sequence[Any]) -> Any:
-    """Of errors by ERROR_SOURCES that of no instruction."""
-    (event,) = (event for event, origin in zip(errors, ERROR_SOURCES.values(), strict=True) if origin is Origin.NEXT)
-    return event

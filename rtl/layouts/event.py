@@ -8,9 +8,10 @@ __all__ = ["Event", "EventLayout"]
 
 
 class Event(wiring.Signature):
-    """Something that happens in the cycles in which ``valid`` is 1; nobody can refuse it.
+    """Something that happens in the cycles in which ``valid`` is 1; the receiver cannot refuse it.
 
-    Where a stream would need ``ready``, the sender of an event relies on a receiver that is always there.
+    Where a stream would need ``ready``, the sender of an event relies on a receiver that is always
+    there.
 
     Members
     -------

@@ -1,6 +1,8 @@
 """The flow unit: instructions in, what becomes of the warp out."""
 
-from amaranth.hdl import unsigned
+from typing import Any
+
+from amaranth.hdl import Value, unsigned
 from amaranth.lib import data, enum
 
 from rtl.isa.errors import WarpError
@@ -9,16 +11,64 @@ from rtl.params import WARP_THREADS, SmParams
 
 from .stack import StackConfiguration, StackOperation, ThreadCode, ThreadCodes
 
-__all__ = ["FlowInstruction", "FlowOperation", "TrapMove", "flow_launch", "flow_request", "flow_result"]
+__all__ = [
+    "FlowInstruction",
+    "FlowOperation",
+    "TrapMove",
+    "flow_launch",
+    "flow_request",
+    "flow_result",
+]
 
 
-class FlowOperation(enum.Enum, shape=5):
+class FlowOperationView(enum.EnumView):
+    """A :class:`FlowOperation` in hardware, with its predicates."""
+
+    @property
+    def concerns_all(self) -> Value:
+        """All active threads execute it: it has no guard, and pushes a token."""
+        return self._is_one_of(
+            FlowOperation.PUSH, FlowOperation.CALL, FlowOperation.PUSH_QUAD,
+            FlowOperation.ENTER_TRAP)
+
+    @property
+    def retries_on_error(self) -> Value:
+        """What the trap unit makes a warp do to enter or leave the handler. If it fails, and behind
+        a LEAVE_TRAP, the warp goes on at the request's own pc, not at the next instruction."""
+        return self._is_one_of(
+            FlowOperation.ENTER_TRAP, FlowOperation.LEAVE_TRAP, FlowOperation.RESTORE)
+
+    @property
+    def gives_code(self) -> Value:
+        """The threads that execute it leave, with the instruction's code."""
+        return self._is_one_of(FlowOperation.LEAVE, FlowOperation.LAUNCH)
+
+    @property
+    def ends_warp(self) -> Value:
+        """All threads get the instruction's code."""
+        return self._is_one_of(FlowOperation.TERMINATE)
+
+    @property
+    def clears_codes(self) -> Value:
+        """All threads lose their code, but those that leave."""
+        return self._is_one_of(FlowOperation.RESTORE, FlowOperation.LAUNCH)
+
+    @property
+    def clears_living_codes(self) -> Value:
+        """Threads that live lose their code."""
+        return self._is_one_of(FlowOperation.ENTER_TRAP, FlowOperation.POP_QUAD)
+
+    def _is_one_of(self, *operations: "FlowOperation") -> Value:
+        return self.as_value().matches(*(each.value for each in operations))
+
+
+class FlowOperation(enum.Enum, shape=5, view_class=FlowOperationView):
     """What a flow instruction does, apart from where its target comes from."""
 
     NONE = 0
     """Not a flow instruction."""
     BRANCH = 1
-    """The threads that take it go to the target, the others wait below them."""
+    """The threads that take it go to the target, the others wait in a DIVERGE token."""
     CALL = 2
     """A RETURN token for the next instruction is pushed, and all go to the target."""
     PUSH = 3
@@ -37,8 +87,9 @@ class FlowOperation(enum.Enum, shape=5):
     LAUNCH = 12
     """A new warp; not an instruction."""
     ENTER_TRAP = 13
-    """The trap frame is pushed and all threads that live go to the target, which is the operand. The frame's pc is the
-    request's. Not an instruction, nor are those below: warps are made to do them."""
+    """The trap frame is pushed and all threads that live go to the target, which is the operand.
+    The frame's pc is the request's. Not an instruction, nor are those below: the trap unit makes
+    warps do them."""
     LEAVE_TRAP = 14
     """The handler is left, the stack stays; on at the request's own pc."""
     RESTORE = 15
@@ -66,13 +117,21 @@ class FlowInstruction(data.Struct):
     constant: unsigned(1)
     """The target is the operand: a constant, or all that the instruction has."""
     uniform: unsigned(1)
-    """The branch must not diverge."""
+    """If some active thread executes the branch, all must: else it is an error. That an indexed
+    branch has several targets is none."""
     limited: unsigned(1)
     """The kill bit keeps all from taking the branch."""
     keep_reference: unsigned(1)
     """An EXIT whose CTA keeps its reference count."""
     offset: unsigned(32)
     """The target, or what is added to it."""
+
+    @property
+    def is_trap_move(self) -> Value:
+        """The trap unit makes the warp do it: FlowQueue gives it the code EXIT, which no
+        instruction has but those by which threads leave."""
+        operation: Any = self.operation
+        return (operation != FlowOperation.LEAVE) & (self.code == ThreadCode.EXIT)
 
 
 class TrapMove(data.Struct):
@@ -89,32 +148,80 @@ class TrapMove(data.Struct):
 def flow_request(params: SmParams) -> data.StructLayout:
     """A flow instruction of one warp, with what it reads.
 
-    ``pc`` is the instruction's own address. ``guard`` are the threads whose guard and test of CC hold. ``operand`` is
-    what the instruction reads from a register of the lowest thread that executes it, or from a constant bank;
-    ``same`` are the threads whose register has that value. ``fault`` tells why the operand could not be read.
+    Fields
+    ------
+    warp
+    pc : 32
+        The instruction's address.
+    instruction : FlowInstruction
+    guard : 32 threads
+        Those whose guard and test of CC hold.
+    operand : 32
+        What the instruction reads from a register of the lowest thread that executes it, or from a
+        constant bank.
+    same : 32 threads
+        Those whose register has that value.
+    fault : WarpError
+        Why the operand could not be read.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "pc": 32, "instruction": FlowInstruction, "guard": WARP_THREADS,
-        "operand": 32, "same": WARP_THREADS, "fault": WarpError})
+        "warp": params.warp_bits,
+        "pc": 32,
+        "instruction": FlowInstruction,
+        "guard": WARP_THREADS,
+        "operand": 32,
+        "same": WARP_THREADS,
+        "fault": WarpError,
+    })
 
 
 def flow_launch(params: SmParams) -> data.StructLayout:
     """A new warp: its threads, where it begins, and its stack."""
     return data.StructLayout({
-        "warp": params.warp_bits, "threads": WARP_THREADS, "pc": 32, "stack": StackConfiguration})
+        "warp": params.warp_bits,
+        "threads": WARP_THREADS,
+        "pc": 32,
+        "stack": StackConfiguration,
+    })
 
 
 def flow_result(params: SmParams) -> data.StructLayout:
-    """What a flow instruction has come to: the warp goes on at ``pc`` with the threads of ``active``.
+    """The outcome of a flow instruction: where the warp continues, and with which threads.
 
-    ``codes`` tells why the others are not active. With an ``error`` nothing has happened, and ``pc`` is that of the
-    instruction behind this one (ours); only RET_EMPTY_STACK_ERROR ends the warp too, and a RESTORE leaves the mode of
-    the handler all the same. What the trap unit makes a warp do is no instruction: if that fails, ``pc`` is that of the
-    request. An error of ENTER_TRAP is told whatever the report mask says. ``own`` is the pc of the request: with an
-    error, that of the instruction that failed. ``behind``: ``pc`` is that of the instruction behind this one; never
-    when something has failed, or a trap is entered or left. ``value`` is for the destination register of an instruction
-    that has one. ``kept``: threads have executed EXIT.KEEPREFCOUNT.
+    Fields
+    ------
+    warp
+    pc : 32
+        Where it goes on. With an error that is the instruction behind this one (ours); of what the
+        trap unit makes a warp do, if that fails, it is the pc of the request.
+    active, codes : 32 threads, ThreadCodes
+        The threads that go on, and why the others are not active.
+    terminated : 1
+        The warp has ended.
+    error : WarpError
+        With an error the instruction has done nothing; only RET_EMPTY_STACK_ERROR ends the warp
+        too, a RESTORE leaves the mode of the handler all the same, and a SET_POINTER without a
+        region empties the stack. An error of ENTER_TRAP is reported whatever the report mask says.
+    own : 32
+        The pc of the request, where ``pc`` is that of what follows: with an error, that of the
+        instruction that failed.
+    value : 32
+        For the destination register of an instruction that has one.
+    kept : 1
+        Some thread has executed EXIT.KEEPREFCOUNT: the CTA keeps its reference count.
+    behind : 1
+        ``pc`` is that of the next instruction in memory, so that what was fetched after this one
+        counts. Never if something has failed, or a trap is entered or left.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "pc": 32, "active": WARP_THREADS, "codes": ThreadCodes, "terminated": 1,
-        "error": WarpError, "own": 32, "value": 32, "kept": 1, "behind": 1})
+        "warp": params.warp_bits,
+        "pc": 32,
+        "active": WARP_THREADS,
+        "codes": ThreadCodes,
+        "terminated": 1,
+        "error": WarpError,
+        "own": 32,
+        "value": 32,
+        "kept": 1,
+        "behind": 1,
+    })

@@ -21,7 +21,8 @@ class HostBus(wiring.Signature):
     Members
     -------
     address : Out(24)
-        Of a register, in bytes. The lowest two bits are ignored; addresses without a register read 0.
+        Of a register, in bytes. The lowest two bits are ignored; addresses without a register read
+        0.
     read, write, data : Out(1), Out(1), Out(32)
         Done in this cycle; not both at once.
     value : In(32)
@@ -30,7 +31,12 @@ class HostBus(wiring.Signature):
 
     def __init__(self) -> None:
         super().__init__({
-            "address": Out(HOST_ADDRESS_BITS), "read": Out(1), "write": Out(1), "data": Out(32), "value": In(32)})
+            "address": Out(HOST_ADDRESS_BITS),
+            "read": Out(1),
+            "write": Out(1),
+            "data": Out(32),
+            "value": In(32),
+        })
 
 
 class RegisterAccess(wiring.Signature):
@@ -46,7 +52,13 @@ class RegisterAccess(wiring.Signature):
     """
 
     def __init__(self) -> None:
-        super().__init__({"place": In(_PLACE_BITS), "read": In(1), "write": In(1), "data": In(32), "value": Out(32)})
+        super().__init__({
+            "place": In(_PLACE_BITS),
+            "read": In(1),
+            "write": In(1),
+            "data": In(32),
+            "value": Out(32),
+        })
 
 
 def place_of(register: HostRegister) -> int:

@@ -1,4 +1,4 @@
-"""Issue: what it is told by whoever watches it, and what it tells of itself."""
+"""The issue unit's policy, its limits and its events."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
@@ -8,26 +8,27 @@ from .kinds import UNITS
 __all__ = ["COMPLETING", "UNDER_WAY", "IssueEvents", "Policy", "WaitReason", "unit_rooms"]
 
 COMPLETING = ("conversion", "memory", "barrier")
-"""Units that tell of completions beside the lanes. A conversion may complete every two cycles, a memory instruction
-every three, one of the barrier unit every six."""
+"""Units that tell of completions beside the lanes. A conversion may complete every two cycles, a
+memory instruction every three, one of the barrier unit every six."""
 UNDER_WAY = 6
-"""Instructions that may still come to a unit after it has told that it has no room: those between selection and
-dispatch."""
+"""Instructions that may still come to a unit after it has told that it has no room: those between
+selection and dispatch."""
 
 
 def unit_rooms() -> data.StructLayout:
-    """The room of each unit beside the lanes: it can take UNDER_WAY instructions more than it was given."""
+    """The room of each unit beside the lanes: it can take UNDER_WAY instructions more than it was
+    given."""
     return data.StructLayout(dict.fromkeys(UNITS, 1))
 
 
 class Policy(enum.Enum, shape=1):
-    """Which of the warps that are ready goes first."""
+    """Which of the ready warps issues first."""
 
     GREEDY_THEN_OLDEST = 0
-    """The one that issued last, unless it offered its turn; else the one that was launched, or that offered its turn,
-    the longest time ago."""
+    """The one that issued last, unless it offered its turn; else the one that began, or that
+    offered its turn, the longest time ago; with more than 8 warps approximately so."""
     ROUND_ROBIN = 1
-    """The one that has not issued for the longest time."""
+    """The one that has not issued for the longest time; with more than 8 warps approximately so."""
 
 
 class WaitReason(enum.Enum, shape=4):
@@ -39,7 +40,7 @@ class WaitReason(enum.Enum, shape=4):
     DRAIN = 2
     """Instructions have to be complete, and flow results there, before the next one."""
     RESUME = 3
-    """The barrier or the trap unit has not let it go."""
+    """The barrier unit or the trap unit has not resumed it."""
     FETCH = 4
     """Its next instruction is not there."""
     STALL = 5
@@ -51,13 +52,16 @@ class WaitReason(enum.Enum, shape=4):
     UNIT = 8
     """The unit that executes it has no room."""
     READY = 9
-    """It can issue: it does, or another warp goes first."""
+    """It can issue: it does, or another warp has priority."""
     TRAP = 10
-    """The trap unit does not let it: it enters the trap, leaves it, or is paused in it."""
+    """The trap unit does not let it: it is to enter the trap, has done its single step, is paused
+    by an error, or is in the trap without a frame. FLOW, DRAIN and RESUME are told first: RESUME of
+    a warp at RTT or BPT.PAUSE, until it is woken or its LEAVE issues."""
 
 
 class IssueEvents(data.Struct):
-    """What happened in a cycle, for counters. The reasons are those of live warps when nothing was selected."""
+    """What happened in a cycle, for counters. The reasons are those of live warps when nothing was
+    selected."""
 
     issued: unsigned(1)
     operation: unsigned(1)

@@ -1,4 +1,5 @@
-"""Kinds of instructions: all that has to be known of one to schedule it and to send it to its unit, in one table."""
+"""Kinds of instructions: all that has to be known of one to schedule it and to send it to its unit,
+in one table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,40 +11,43 @@ __all__ = ["KIND_RULES", "UNITS", "InstructionKind", "KindRule", "is_kind", "kin
 
 
 class InstructionKind(enum.Enum, shape=4):
-    """What the scheduler has to know of an instruction: which unit takes it, and whether its warp may go on."""
+    """What the scheduler has to know of an instruction: which unit takes it, and whether its warp
+    may go on."""
 
     LANES = 0
     """Passes through the lanes, with a fixed latency."""
     PUSH = 1
-    """For the flow unit, which pushes a token for later; the warp goes on."""
+    """For the flow unit, which pushes a token; the warp continues."""
     FLOW = 2
     """For the flow unit; the warp waits for its result."""
     FLOW_INDEXED = 3
     """As FLOW, with a register operand, which the lanes collect first."""
     FLOW_READ = 4
-    """For the flow unit, whose value then goes to a register; the warp waits for that."""
+    """For the flow unit, whose value is written to a register; the warp waits for that."""
     MEMORY = 5
     """For the memory unit."""
     CONVERSION = 6
     """For the conversion unit, or the unit of double precision beside it."""
     BARRIER = 7
-    """For the barrier unit; the warp waits until that unit lets it go."""
+    """For the barrier unit; the warp waits until that unit resumes it."""
     BARRIER_INDEXED = 8
     """As BARRIER, with register operands, which the lanes collect first."""
     BARRIER_READ = 9
-    """For the barrier unit, whose value then goes to a register; the warp waits for that."""
+    """For the barrier unit, whose value is written to a register; the warp waits for that."""
     TRAP = 10
-    """For the trap unit; the warp waits until that unit lets it go."""
+    """For the trap unit; the warp waits until that unit resumes it."""
     NOTHING = 11
     """Done when it issues."""
     DEPENDENCY = 12
-    """DEPBAR: done when it issues; scoreboards put off it, or what comes behind it."""
+    """DEPBAR: done when it issues; scoreboards delay it, or the warp's next instruction."""
     REFUSED = 13
-    """An instruction that nobody can execute, for its ``error``."""
+    """An instruction that cannot be executed; its ``error`` says why."""
     ENTER = 14
-    """Not an instruction: the warp enters the trap, before the instruction whose place this takes."""
+    """Not an instruction: the warp enters the trap handler. The instruction in whose place it is
+    issued is executed later."""
     LEAVE = 15
-    """Not an instruction: the warp leaves the trap, before the instruction whose place this takes."""
+    """Not an instruction: the warp leaves the trap handler. The instruction in whose place it is
+    issued is executed later."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +59,21 @@ class KindRule:
     unit : str | None
         The unit beside the lanes that it is dispatched to, one of UNITS.
     lanes : bool
-        It passes through the lanes when it issues. If it is for a unit, the lanes collect its operands: it is
-        dispatched later than others, and no other such instruction issues until then.
+        It passes through the lanes when it issues. If it is for a unit, the lanes collect its
+        operands: it is dispatched later than others, and from two cycles after its selection until
+        then no instruction for the flow or the barrier unit issues, ENTER and LEAVE included.
     silent : bool
-        It is complete when it issues, or with its flow result: no completion is awaited, no scoreboard raised.
+        It is complete when it issues, or with its flow result: no completion is awaited, no
+        scoreboard raised.
     before : frozenset[str]
-        It issues when the warp's earlier instructions are "complete", and their flow "results" are there.
+        It issues when the warp's earlier instructions are "complete", and their flow "results" are
+        there.
     after : str | None
-        The warp's next instruction issues when the flow "result" is there; when all is complete and all results are
-        there ("drained"); or when the unit lets the warp go ("resumed").
+        The warp's next instruction issues when the flow "result" is there; when all is complete and
+        all results are there ("drained"); or when the unit resumes the warp ("resumed").
     injected : bool
-        The trap unit puts it in the place of an instruction; it is told as well as the unit.
+        The trap unit injects it in place of an instruction; it is dispatched to the trap unit as
+        well as to ``unit``.
     """
 
     unit: str | None = None
@@ -83,8 +91,10 @@ class KindRule:
 
 UNITS = ("flow", "memory", "conversion", "barrier", "trap")
 """The units beside the lanes."""
-# What may fail issues when no push before it has failed: the warp comes back from the trap to the first of its
-# instructions that did.
+# Instructions that can fail wait for all earlier flow results, so that a failed push is always the
+# oldest failure, to which the warp comes back from the trap. LANES and CONVERSION need no `before`:
+# they fail only for want of their constant, and issue/decode.py has such an instruction wait for
+# flow results, and the warp wait until all is complete, as with REFUSED.
 _RESULTS = frozenset({"results"})
 _ALL = frozenset({"complete", "results"})
 
@@ -96,7 +106,7 @@ KIND_RULES: dict[InstructionKind, KindRule] = {
     InstructionKind.FLOW_READ: KindRule("flow", after="drained"),
     InstructionKind.MEMORY: KindRule("memory", before=_RESULTS),
     InstructionKind.CONVERSION: KindRule("conversion"),
-    # Behind a barrier, compiled code overwrites the operands of stores before it that have no read barrier.
+    # After a barrier, compiled code overwrites operands of earlier stores without a read barrier.
     InstructionKind.BARRIER: KindRule("barrier", before=_ALL, after="resumed"),
     InstructionKind.BARRIER_INDEXED: KindRule("barrier", lanes=True, before=_ALL, after="resumed"),
     InstructionKind.BARRIER_READ: KindRule("barrier", before=_RESULTS, after="drained"),
@@ -104,10 +114,14 @@ KIND_RULES: dict[InstructionKind, KindRule] = {
     InstructionKind.TRAP: KindRule("trap", before=_ALL, after="resumed"),
     InstructionKind.NOTHING: KindRule(silent=True),
     InstructionKind.DEPENDENCY: KindRule(silent=True),
-    # What comes behind an error must not be executed.
+    # What follows an error must not be executed.
     InstructionKind.REFUSED: KindRule(before=_RESULTS, after="drained"),
-    InstructionKind.ENTER: KindRule("flow", silent=True, before=_ALL, after="result", injected=True),
-    InstructionKind.LEAVE: KindRule("flow", silent=True, before=_ALL, after="result", injected=True),
+    InstructionKind.ENTER: KindRule(
+        "flow", silent=True, before=_ALL, after="result", injected=True
+    ),
+    InstructionKind.LEAVE: KindRule(
+        "flow", silent=True, before=_ALL, after="result", injected=True
+    ),
 }
 """The rule of each kind."""
 

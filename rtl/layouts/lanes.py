@@ -1,7 +1,7 @@
-"""The lanes, the one way to the registers: what other units ask of them, and what they answer.
+"""Access to the registers, which is through the lanes: gathers and writes of other units.
 
-A warp's 32 threads pass the lanes in beats, as many at a time as there are lanes: thread ``beat * lanes + lane``. The
-beats of one instruction or operation follow each other without a gap.
+A warp's 32 threads pass the lanes in beats, as many at a time as there are lanes: thread
+``beat * lanes + lane``. The beats of one instruction or operation follow each other without a gap.
 """
 
 from amaranth.hdl import ShapeLike
@@ -31,7 +31,7 @@ GATHER_REGISTERS = 3
 
 
 class LaneClient(enum.Enum, shape=2):
-    """Who asks for an operation of the lanes."""
+    """The units that request operations of the lanes."""
 
     MEMORY = 0
     CONVERSION = 1
@@ -40,7 +40,7 @@ class LaneClient(enum.Enum, shape=2):
 
 
 GATHERING = (LaneClient.MEMORY, LaneClient.CONVERSION)
-"""Those who read registers; all write some."""
+"""The clients that read registers; all of them write registers."""
 
 
 def _operation(params: SmParams) -> dict[str, ShapeLike]:
@@ -50,24 +50,28 @@ def _operation(params: SmParams) -> dict[str, ShapeLike]:
 def register_gather(params: SmParams) -> data.StructLayout:
     """A unit reads up to three registers of a warp, ``registers``, RZ where none is.
 
-    ``index`` is the unit's own mark and comes back with the data. The ``last`` one of its instruction lets scoreboard
-    ``barrier`` go down by one; 7 is none.
+    ``index`` is chosen by the unit and returned with the data. The ``last`` gather of an
+    instruction lowers scoreboard ``barrier`` by one; 7 is none.
     """
-    return data.StructLayout(_operation(params) | {"registers": data.ArrayLayout(8, GATHER_REGISTERS)})
+    registers = data.ArrayLayout(8, GATHER_REGISTERS)
+    return data.StructLayout(_operation(params) | {"registers": registers})
 
 
 def register_write(params: SmParams) -> data.StructLayout:
-    """A unit writes ``register`` of a warp's ``threads``; and predicate ``predicate``, if it is not PT; and CC, if
-    ``conditional``.
+    """A unit writes ``register`` of a warp's ``threads``; and predicate ``predicate``, if it is not
+    PT; and CC, if ``conditional``.
 
-    ``index``, ``last`` and ``barrier`` as of a :func:`register_gather`; the last one completes the instruction, too.
+    ``index``, ``last`` and ``barrier`` as of a :func:`register_gather`; the last one completes the
+    instruction, too.
     """
     return data.StructLayout(_operation(params) | {
         "register": 8, "predicate": 3, "conditional": 1, "threads": WARP_THREADS})
 
 
 def offered_operation(operation: data.StructLayout) -> data.StructLayout:
-    """A gather or a write that goes to the lanes, and whose it is."""
+    """A gather or a write that goes to the lanes, and whose it is. Issue chooses it, see
+    rtl.issue.operations: they alternate with instructions, and of each kind the units come in
+    turn."""
     return data.StructLayout({"client": LaneClient, "operation": operation})
 
 
@@ -81,18 +85,23 @@ class LaneWriterPort(wiring.Signature):
     Members
     -------
     write : Out(stream of register_write)
-        Taken when the lanes have time for it: a transfer begins its beats a few cycles later.
+        Taken when the lanes have time for it, as rtl.issue.operations arbitrates: a transfer begins
+        its beats a few cycles later.
     wanted : In(valid, index, beat)
-        The data of this beat are wanted in the next cycle.
+        The unit has to drive the data of this beat in the next cycle.
     values, flags, conditions : Out
-        What is written to the register, to the predicate and to CC of each lane; in the cycle after ``wanted``.
+        What is written to the register, to the predicate and to CC of each lane; in the cycle after
+        ``wanted``.
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "write": Out(stream.Signature(register_write(params))), "wanted": In(data.StructLayout(_mark(params))),
-            "values": Out(data.ArrayLayout(32, params.lanes)), "flags": Out(params.lanes),
-            "conditions": Out(data.ArrayLayout(Flags, params.lanes))})
+            "write": Out(stream.Signature(register_write(params))),
+            "wanted": In(data.StructLayout(_mark(params))),
+            "values": Out(data.ArrayLayout(32, params.lanes)),
+            "flags": Out(params.lanes),
+            "conditions": Out(data.ArrayLayout(Flags, params.lanes)),
+        })
 
 
 class LaneClientPort(wiring.Signature):
@@ -103,27 +112,47 @@ class LaneClientPort(wiring.Signature):
     write, wanted, values, flags, conditions
         See LaneWriterPort.
     gather : Out(stream of register_gather)
-        Taken like a write, but not in the first cycle in which it is offered: it is chosen a cycle before. So its
-        payload may come a cycle later than ``valid``.
+        Taken like a write. A gather is chosen a cycle after it is first offered; its payload counts
+        from that second cycle on.
     gathered : In(valid, index, beat, values)
         Three values for each lane, a beat a cycle.
     """
 
     def __init__(self, params: SmParams) -> None:
-        super().__init__(dict(LaneWriterPort(params).members) | {
-            "gather": Out(stream.Signature(register_gather(params))),
-            "gathered": In(data.StructLayout(_mark(params) | {
-                "values": data.ArrayLayout(data.ArrayLayout(32, GATHER_REGISTERS), params.lanes)}))})
+        super().__init__(
+            dict(LaneWriterPort(params).members)
+            | {
+                "gather": Out(stream.Signature(register_gather(params))),
+                "gathered": In(
+                    data.StructLayout(
+                        _mark(params)
+                        | {
+                            "values": data.ArrayLayout(
+                                data.ArrayLayout(32, GATHER_REGISTERS), params.lanes
+                            )
+                        }
+                    )
+                ),
+            }
+        )
 
 
 def lane_write(params: SmParams) -> data.StructLayout:
     """What a beat writes, for the retirement interface: ``lanes`` of it write.
 
-    ``register`` RZ: no register. ``predicates`` are those written, and their new values in each lane. ``conditional``:
-    CC is written.
+    ``register`` RZ: no register. ``predicates`` are those written, and their new values in each
+    lane. ``conditional``: CC is written.
     """
     return data.StructLayout({
-        "valid": 1, "warp": params.warp_bits, "serial": SERIAL_BITS, "beat": range(params.beats), "lanes": params.lanes,
-        "register": 8, "values": data.ArrayLayout(32, params.lanes), "predicates": PT,
-        "flags": data.ArrayLayout(PT, params.lanes), "conditional": 1,
-        "conditions": data.ArrayLayout(Flags, params.lanes)})
+        "valid": 1,
+        "warp": params.warp_bits,
+        "serial": SERIAL_BITS,
+        "beat": range(params.beats),
+        "lanes": params.lanes,
+        "register": 8,
+        "values": data.ArrayLayout(32, params.lanes),
+        "predicates": PT,
+        "flags": data.ArrayLayout(PT, params.lanes),
+        "conditional": 1,
+        "conditions": data.ArrayLayout(Flags, params.lanes),
+    })

@@ -1,4 +1,5 @@
-"""What the work distributor tells the units: of the grid that runs, and of each warp that it starts."""
+"""What the work distributor tells the units: of the grid that runs, and of each warp that it
+starts."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum, stream, wiring
@@ -45,8 +46,8 @@ def described_bank() -> data.StructLayout:
 
 
 class GridConfiguration(data.Struct):
-    """The grid that runs; it does not change while a warp lives. Sizes in bytes unless said otherwise. In a serial
-    machine, constant banks are told one by one instead."""
+    """The grid that runs; it does not change while a warp lives. Sizes in bytes unless said
+    otherwise. In a serial machine, constant banks are told one by one instead."""
 
     program: unsigned(ADDRESS_BITS)
     """Address of pc 0."""
@@ -72,11 +73,12 @@ class GridConfiguration(data.Struct):
 
 
 def warp_launch(params: SmParams) -> data.StructLayout:
-    """A warp is started in slot ``warp``; every unit notes what it needs of it. Its threads begin later.
+    """A warp is started in slot ``warp``; every unit notes what it needs of it. Its threads begin
+    later.
 
-    ``number`` is the warp's in its CTA, which has ``cta_warps`` warps and is in CTA slot ``cta``. ``first_row`` is the
-    row of the register file with its R0. ``shared_base`` is where its CTA's shared memory begins, ``local_base`` its
-    own block of local memory, in units of the CRS granule.
+    ``number`` is the warp's in its CTA, which has ``cta_warps`` warps and is in CTA slot ``cta``.
+    ``first_row`` is the row of the register file with its R0. ``shared_base`` is where its CTA's
+    shared memory begins, ``local_base`` its own block of local memory, in units of the CRS granule.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "number": 6, "cta": params.warp_bits, "cta_warps": 7,
@@ -90,12 +92,14 @@ def thread_index(params: SmParams) -> data.StructLayout:
 
 
 class LaunchSettings(data.Struct):
-    """What the host sets before it starts a grid, as byte addresses. What a grid starts with holds until its end."""
+    """What the host sets before it starts a grid, as byte addresses. What a grid starts with holds
+    until its end."""
 
     program: unsigned(ADDRESS_BITS)
     """Where pc 0 is."""
     local: unsigned(ADDRESS_BITS)
-    """Local memory of all warp slots, one after the other; a multiple of the CRS granule, lower bits are ignored."""
+    """Local memory of all warp slots, one after the other; a multiple of the CRS granule, lower
+    bits are ignored."""
 
 
 class LaunchRejection(enum.Enum, shape=4):
@@ -105,7 +109,8 @@ class LaunchRejection(enum.Enum, shape=4):
     ADDRESS = 1
     """The descriptor is not aligned to its size."""
     MEMORY = 2
-    """The descriptor could not be read; or, after the grid has run, its release could not be written."""
+    """The descriptor could not be read; or, after the grid has run, its release could not be
+    written."""
     VERSION = 3
     """Not the version of descriptor that this machine reads."""
     DISABLED = 4
@@ -117,7 +122,8 @@ class LaunchRejection(enum.Enum, shape=4):
     STACK = 7
     """The call/return stack is not a multiple of its granule, or too large."""
     LOCAL = 8
-    """The local memory of a warp's threads is not a multiple of the CRS granule, which a stack has to begin at."""
+    """The local memory of a warp's threads is not a multiple of the CRS granule, which a stack has
+    to begin at."""
     SHARED = 9
     """More shared memory than there is."""
     WARPS = 10
@@ -132,16 +138,21 @@ class ReferenceAccess(wiring.Signature):
     Members
     -------
     number, read, count : Out, Out(1), In(16)
-        A counter, and what it is at: in the same cycle, in a machine of one lane in the cycle after ``read``.
+        A counter, and what it is at: in the same cycle, in a machine of one lane in the cycle after
+        ``read``.
     set, value : Out(1), Out(16)
-        The counter gets this value; done within two cycles, or after the grid's next changes of a counter. Until a
-        reset is over, the last one of several waits.
+        The counter gets this value; done within two cycles, or after the grid's next changes of a
+        counter. Until a reset is over, the last one of several waits.
     """
 
     def __init__(self) -> None:
         super().__init__({
-            "number": Out(range(REFERENCE_COUNTERS)), "read": Out(1), "count": In(REFERENCE_BITS), "set": Out(1),
-            "value": Out(REFERENCE_BITS)})
+            "number": Out(range(REFERENCE_COUNTERS)),
+            "read": Out(1),
+            "count": In(REFERENCE_BITS),
+            "set": Out(1),
+            "value": Out(REFERENCE_BITS),
+        })
 
 
 class GridControl(wiring.Signature):
@@ -161,12 +172,18 @@ class GridControl(wiring.Signature):
 
     def __init__(self) -> None:
         super().__init__({
-            "settings": Out(LaunchSettings), "start": Out(stream.Signature(ADDRESS_BITS)), "busy": In(1),
-            "done": In(1), "rejection": In(LaunchRejection), "references": Out(ReferenceAccess())})
+            "settings": Out(LaunchSettings),
+            "start": Out(stream.Signature(ADDRESS_BITS)),
+            "busy": In(1),
+            "done": In(1),
+            "rejection": In(LaunchRejection),
+            "references": Out(ReferenceAccess()),
+        })
 
 
 def warp_exit(params: SmParams) -> data.StructLayout:
-    """Threads of a warp have left for good. ``kept``: by EXIT.KEEPREFCOUNT. ``terminated``: they were the last ones."""
+    """Threads of a warp have left for good. ``kept``: by EXIT.KEEPREFCOUNT. ``terminated``: they
+    were the last ones."""
     return data.StructLayout({"valid": 1, "warp": params.warp_bits, "terminated": 1, "kept": 1})
 
 

@@ -1,6 +1,6 @@
-"""The call/return stack: what is asked of it, and what it answers."""
+"""The call/return stack: requests to it, and its answers."""
 
-from amaranth.hdl import unsigned
+from amaranth.hdl import Value, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,6 +14,10 @@ __all__ = [
     "BLOCK_ADDRESS_BITS",
     "CRS_GRANULE_BITS",
     "DEPTH_BITS",
+    "ENTER_IF_ROOM",
+    "FRAME_MASK_CODES",
+    "FRAME_PC_CODES",
+    "FRAME_WORD_CODES",
     "LINE_BITS",
     "STACK_RESULT_CYCLES",
     "TRAP_FRAME",
@@ -44,11 +48,21 @@ STACK_RESULT_CYCLES = 3
 """Cycles from a request to the stack to its result, unless the stack needs more steps for it."""
 
 
-class ThreadCode(enum.Enum, shape=3):
-    """Why a thread is not active: the kind of token that it waits for. Numbered as the kinds of tokens.
+class ThreadCodeView(enum.EnumView):
+    """A :class:`ThreadCode` in hardware, with its predicate."""
 
-    A thread with NONE that is not active waits at a SYNC or DIVERGE token. A thread that the launch did not
-    make is KILLED (ours).
+    @property
+    def is_dead(self) -> Value:
+        """The thread has exited or was killed: no token revives it, but for that of a frame."""
+        return self.as_value().matches(ThreadCode.EXIT.value, ThreadCode.KILLED.value)
+
+
+class ThreadCode(enum.Enum, shape=3, view_class=ThreadCodeView):
+    """Why a thread is not active: the kind of token that it waits for. Numbered as the kinds of
+    tokens.
+
+    A thread with NONE that is not active waits at a SYNC or DIVERGE token. A thread that the launch
+    did not make is KILLED (ours).
     """
 
     NONE = 0
@@ -67,10 +81,19 @@ TokenLine = data.ArrayLayout(MemoryToken, TOKENS_PER_LINE)
 """A line of the stack as it lies in memory."""
 
 
-TRAP_FRAME = ((ThreadCode.BREAK, ThreadCode.CONTINUE), (ThreadCode.RETURN, ThreadCode.LONGJMP),
-              (ThreadCode.EXIT, ThreadCode.KILLED))
-"""The threads that the MASKS tokens of a trap frame hold, in the mask and in place of a pc. They lie on the line's TRAP
-token, whose mask are the active threads."""
+TRAP_FRAME = (
+    (ThreadCode.BREAK, ThreadCode.CONTINUE),
+    (ThreadCode.RETURN, ThreadCode.LONGJMP),
+    (ThreadCode.EXIT, ThreadCode.KILLED))
+"""The threads that the MASKS tokens of a trap frame hold, in the mask and in place of a pc. They
+lie on the line's TRAP token, whose mask are the active threads."""
+FRAME_MASK_CODES = (ThreadCode.NONE, *(in_mask for in_mask, _ in TRAP_FRAME))
+"""The code of the threads in the mask of each token of a trap frame; the TRAP token has none."""
+FRAME_PC_CODES = (ThreadCode.NONE, *(in_pc for _, in_pc in TRAP_FRAME))
+"""The code of the threads in place of each token's pc; the TRAP token has a pc."""
+FRAME_WORD_CODES = tuple(
+    code for token in zip(FRAME_MASK_CODES, FRAME_PC_CODES, strict=True) for code in token)
+"""Both in the order of a frame's words: of each token its mask, then what is in place of its pc."""
 
 
 class StackPointer(data.Struct):
@@ -85,7 +108,7 @@ class StackPointer(data.Struct):
 
 
 class StackOperation(enum.Enum, shape=4):
-    """What a flow instruction wants of the stack."""
+    """What a flow instruction requests of the stack."""
 
     NONE = 0
     """Nothing: the request only passes through, so that results stay in order."""
@@ -94,7 +117,8 @@ class StackOperation(enum.Enum, shape=4):
     CALL = 2
     """Push a token that counts as a call; refused at the limit of calls."""
     PREPARE_CALL = 3
-    """Push a token that counts as a call; at the limit nothing is pushed and the kill bit is set."""
+    """Push a token that counts as a call, and clear the kill bit; at the limit push nothing and set
+    the kill bit."""
     UNWIND = 4
     """Pop tokens until one leaves a thread active."""
     POP_QUAD = 5
@@ -115,8 +139,13 @@ class StackOperation(enum.Enum, shape=4):
     """Empty the stack of a warp that ends: an unwind that sees no token."""
 
 
+ENTER_IF_ROOM = 0b11
+"""Lowest bits of the operand of a SET_MODE that enters the trap handler if its frame has room."""
+
+
 class StackConfiguration(data.Struct):
-    """A warp's stack in memory, as the launch gives it; addresses and sizes in units of the CRS granule."""
+    """A warp's stack in memory, as the launch gives it; addresses and sizes in units of the CRS
+    granule."""
 
     base: unsigned(BLOCK_ADDRESS_BITS)
     """Where the warp's block of local memory begins."""
@@ -131,29 +160,70 @@ class StackConfiguration(data.Struct):
 def stack_request(params: SmParams) -> data.StructLayout:
     """One operation on one warp's stack.
 
-    ``enable`` comes late in the cycle: without it the operation is NONE. ``pair``: another push of the same
-    instruction follows, both must fit. ``operand`` is the token's pc, or the value of a SET operation; of SET_MODE
-    bit 0 to enter, bit 1 to do so only if there is room for the frame. ``mask`` is the token's mask. ``codes`` are the
-    threads' codes after the instruction took threads out of the active mask; for POP_QUAD, NONE for all threads that
-    live, for RESTORE, NONE for all, for CLEAR, EXIT for all.
+    Fields
+    ------
+    warp
+    operation : StackOperation
+    enable : 1
+        Comes late in the cycle: without it the operation is NONE.
+    pair : 1
+        Another push of the same instruction follows: both must fit.
+    kind : TokenKind
+        Of the token to push.
+    operand : 32
+        The token's pc, or the value of a SET operation; of SET_MODE bit 0 to enter, bit 1 to do so
+        only if there is room for the frame.
+    mask : 32 threads
+        The token's mask.
+    codes : ThreadCodes
+        The threads' codes after the instruction took threads out of the active mask; for POP_QUAD,
+        NONE for all threads that live, for RESTORE, NONE for all, for CLEAR, EXIT for all.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "operation": StackOperation, "enable": 1, "pair": 1, "kind": TokenKind,
-        "operand": 32, "mask": WARP_THREADS, "codes": ThreadCodes})
+        "warp": params.warp_bits,
+        "operation": StackOperation,
+        "enable": 1,
+        "pair": 1,
+        "kind": TokenKind,
+        "operand": 32,
+        "mask": WARP_THREADS,
+        "codes": ThreadCodes,
+    })
 
 
 def stack_result(params: SmParams) -> data.StructLayout:
-    """What became of an operation; one for each request, in the order of completion.
+    """The outcome of an operation; one for each request, in the order of completion.
 
-    ``resume``: an unwind found threads to go on, at ``pc`` with ``mask``; ``kind`` is their token's.
-    ``empty``: the stack is empty and the warp ends. ``codes`` are the threads' codes after an UNWIND, those
-    of the frame after a RESTORE, else those of the request.
-    ``value`` is what a GET operation reads. With an ``error`` other than NONE nothing has happened, except
-    that RET_EMPTY_STACK_ERROR ends the warp as well.
+    Fields
+    ------
+    warp
+    resume : 1
+        An unwind has found threads that go on, at ``pc`` with ``mask``.
+    empty : 1
+        The stack is empty and the warp ends.
+    error : WarpError
+        With an error nothing has happened, with three exceptions: RET_EMPTY_STACK_ERROR ends the
+        warp as well, a RESTORE leaves the mode of the trap handler all the same, and a SET_POINTER
+        without a region empties the stack.
+    kind, pc, mask
+        Of the token at which the threads go on.
+    codes : ThreadCodes
+        The threads' codes after an UNWIND, those of the frame after a RESTORE, else those of the
+        request.
+    value : 32
+        What a GET operation reads.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "resume": 1, "empty": 1, "error": WarpError, "kind": TokenKind, "pc": 32,
-        "mask": WARP_THREADS, "codes": ThreadCodes, "value": 32})
+        "warp": params.warp_bits,
+        "resume": 1,
+        "empty": 1,
+        "error": WarpError,
+        "kind": TokenKind,
+        "pc": 32,
+        "mask": WARP_THREADS,
+        "codes": ThreadCodes,
+        "value": 32,
+    })
 
 
 class StackPort(wiring.Signature):
@@ -166,17 +236,25 @@ class StackPort(wiring.Signature):
     killed : In(1)
     pushed : In(Event(warp, kind))
         The request that was taken a cycle ago has pushed its token.
-    holes, entry : In(2), In(WarpError)
-        Of its warp: how many tokens fill the topmost line; why it cannot enter the trap handler.
+    holes : In(2)
+        How many more tokens the topmost line of that request's warp has room for.
+    entry : In(WarpError)
+        After a SET_MODE: why the warp cannot enter the trap handler, or NONE.
     result_valid, result : In(1), In(stack_result)
     """
 
     def __init__(self, params: SmParams) -> None:
+        pushed = data.StructLayout({"warp": params.warp_bits, "kind": TokenKind})
         super().__init__({
-            "request": Out(stream.Signature(stack_request(params))), "configuration": Out(StackConfiguration),
-            "killed": In(1), "holes": In(range(TOKENS_PER_LINE)), "entry": In(WarpError),
-            "pushed": In(Event(data.StructLayout({"warp": params.warp_bits, "kind": TokenKind}))),
-            "result_valid": In(1), "result": In(stack_result(params))})
+            "request": Out(stream.Signature(stack_request(params))),
+            "configuration": Out(StackConfiguration),
+            "killed": In(1),
+            "holes": In(range(TOKENS_PER_LINE)),
+            "entry": In(WarpError),
+            "pushed": In(Event(pushed)),
+            "result_valid": In(1),
+            "result": In(stack_result(params)),
+        })
 
 
 class StackEvents(data.Struct):
@@ -199,54 +277,77 @@ class StackEvents(data.Struct):
 
 
 def serial_stack_request(params: SmParams) -> data.StructLayout:
-    """One operation on one warp's stack, of a machine that is serial: as ``stack_request``, but that the threads' codes
-    are looked at one by one."""
+    """One operation on one warp's stack, of a machine that is serial: as ``stack_request``, but
+    that the threads' codes are looked at one by one."""
     return data.StructLayout({
-        "warp": params.warp_bits, "operation": StackOperation, "enable": 1, "pair": 1, "kind": TokenKind,
-        "operand": 32, "mask": WARP_THREADS})
+        "warp": params.warp_bits,
+        "operation": StackOperation,
+        "enable": 1,
+        "pair": 1,
+        "kind": TokenKind,
+        "operand": 32,
+        "mask": WARP_THREADS,
+    })
 
 
 SerialStackResult = data.StructLayout({
-    "resume": 1, "empty": 1, "error": WarpError, "kind": TokenKind, "pc": 32, "value": 32})
-"""What became of an operation: as ``stack_result``. The error of a SET_MODE that would enter the trap handler is why it
-cannot."""
+    "resume": 1,
+    "empty": 1,
+    "error": WarpError,
+    "kind": TokenKind,
+    "pc": 32,
+    "value": 32,
+})
+"""The outcome of an operation: as ``stack_result``. The error of a SET_MODE that would enter the
+trap handler is why it cannot."""
 
 
 class SerialStackPort(wiring.Signature):
     """What the flow unit of a serial machine sees of its call/return stack.
 
-    Threads are looked at one in a cycle, from the lowest on, 32 in a row: that is a *pass*, of which the flow unit
-    counts the threads, whoever wants it.
+    Threads are looked at one in a cycle, from the lowest on, 32 in a row: that is a *pass*. The
+    flow unit counts the threads of each, its own and those of the stack.
 
     Members
     -------
     request : Out(stream of serial_stack_request)
-        Taken in the cycle in which it is done; nothing of it may change before, but that ``enable`` may depend on
-        ``killed``.
+        Taken in the cycle in which it is done; nothing of it may change before, but that ``enable``
+        may depend on ``killed``.
     configuration : Out(StackConfiguration)
     killed, holes : In(1), In(2)
-        Of the request's warp: the kill bit; how many tokens fill the topmost line. From when it is taken until the next
-        request.
+        Of the request's warp: the kill bit; how many more tokens the topmost line has room for.
+        From when it is taken until the next request.
     pushed : In(Event(warp, kind))
     result : In(SerialStackResult)
-        The same, but ``pc`` and ``value`` only in the cycle in which it is taken and in the next one.
+        The same, but ``pc`` and ``value`` only in the cycle in which it is taken and in the next
+        one.
     looks : In(1)
         The stack wants a pass.
     thread, step, code : Out(5), Out(1), Out(ThreadCode)
         The thread that is looked at in a ``step``, and its code as the request leaves it.
     revived : In(1)
-        What an unwind has found in a pass: with each step behind it, whether the thread goes on, from the lowest on. In
-        a RESTORE, whether it is active.
+        What an unwind has found in a pass: with each step behind it, whether the thread goes on,
+        from the lowest on. In a RESTORE, whether it is active.
     word, bit : Out(range(8)), In(1)
-        Behind a RESTORE, while nothing is asked, but the request's warp is still the same: the word of the frame that
-        is looked at from the next cycle on, even numbers for masks, odd ones for what is in place of a pc; whether it
-        has the thread of a step.
+        Behind a RESTORE, while there is no request, but its warp is still the same: the word of the
+        frame that is looked at from the next cycle on, even numbers for masks, odd ones for what is
+        in place of a pc; whether it has the thread of a step.
     """
 
     def __init__(self, params: SmParams) -> None:
+        pushed = data.StructLayout({"warp": params.warp_bits, "kind": TokenKind})
         super().__init__({
-            "request": Out(stream.Signature(serial_stack_request(params))), "configuration": Out(StackConfiguration),
-            "killed": In(1), "holes": In(range(TOKENS_PER_LINE)),
-            "pushed": In(Event(data.StructLayout({"warp": params.warp_bits, "kind": TokenKind}))),
-            "result": In(SerialStackResult), "looks": In(1), "thread": Out(range(WARP_THREADS)), "step": Out(1),
-            "code": Out(ThreadCode), "revived": In(1), "word": Out(range(2 * TOKENS_PER_LINE)), "bit": In(1)})
+            "request": Out(stream.Signature(serial_stack_request(params))),
+            "configuration": Out(StackConfiguration),
+            "killed": In(1),
+            "holes": In(range(TOKENS_PER_LINE)),
+            "pushed": In(Event(pushed)),
+            "result": In(SerialStackResult),
+            "looks": In(1),
+            "thread": Out(range(WARP_THREADS)),
+            "step": Out(1),
+            "code": Out(ThreadCode),
+            "revived": In(1),
+            "word": Out(range(2 * TOKENS_PER_LINE)),
+            "bit": In(1),
+        })

@@ -19,12 +19,29 @@ TIMEOUT_BITS = 6
 
 
 class TrapCommand(data.StructLayout):
-    """What the host wants. ``handler`` is its pc, if ``installed``. ``stop`` and ``step`` hold as long as they are 1;
-    for one cycle: ``wake`` wakes these warps. ``timeout``: the watchdog's bit, 0 for none."""
+    """What the host has set.
+
+    Fields
+    ------
+    installed, handler : 1, 32
+        There is a trap handler, at this pc.
+    stop, step : 1, 1
+        The stop trigger, and single steps, as long as they are 1.
+    wake : warps
+        For one cycle: wakes these warps.
+    timeout : 6
+        The watchdog's bit; 0: none.
+    """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "installed": 1, "handler": 32, "stop": 1, "step": 1, "wake": params.warps, "timeout": TIMEOUT_BITS})
+            "installed": 1,
+            "handler": 32,
+            "stop": 1,
+            "step": 1,
+            "wake": params.warps,
+            "timeout": TIMEOUT_BITS,
+        })
 
 
 class TrapEvents(data.Struct):
@@ -44,12 +61,32 @@ class TrapReport(data.StructLayout):
     """A BPT.TRAP, for one cycle: its reason and warp, and ``pc`` of the next instruction."""
 
     def __init__(self, params: SmParams) -> None:
-        super().__init__({"valid": 1, "warp": params.warp_bits, "pc": 32, "reason": range(TRAP_REASONS.stop)})
+        super().__init__({
+            "valid": 1,
+            "warp": params.warp_bits,
+            "pc": 32,
+            "reason": range(TRAP_REASONS.stop),
+        })
 
 
 class TrapStatus(data.StructLayout):
-    """How it stands. ``trapping``: the multiprocessor is trapped. ``locked_down``: and nothing goes on. ``paused``,
-    ``trapped``: warps that are paused, and that have executed a BPT.TRAP since they last left a trap."""
+    """The state of the trap.
+
+    Fields
+    ------
+    trapping : 1
+        The multiprocessor is trapped.
+    locked_down : 1
+        It is trapped, and no warp runs.
+    paused, trapped : warps, warps
+        Those that are paused; those that have executed a BPT.TRAP since they began, left a trap
+        last, or read their status by the register that clears it.
+    """
 
     def __init__(self, params: SmParams) -> None:
-        super().__init__({"trapping": 1, "locked_down": 1, "paused": params.warps, "trapped": params.warps})
+        super().__init__({
+            "trapping": 1,
+            "locked_down": 1,
+            "paused": params.warps,
+            "trapped": params.warps,
+        })

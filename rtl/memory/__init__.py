@@ -5,32 +5,26 @@ module       content
 ============ ==========================================================================
 unit         everything, joined
 front        instructions that wait, get a slot, and have their registers gathered
-decode       what a word says, from the instruction table; ``instruction`` the result, and what the rooms exchange
+decode       what a word says, from the instruction table
+instruction  the decoded form, and what the parts hand to each other
 addresses    the address stage, which judges addresses against ``limits``
 operands     places and data of the threads in flight
 access       the access stage: instructions in order; it is the coalescer
 lines        the miss queue: lines of memory that are under way
+line_hazards which of them may be under way at the same time
+line_beats   their words, beat by beat: for lines that are written, and of answers
+line_memory  where their words are
 crossbar     words between threads and banks
 banks        shared memory
 atomic       atomic operations
-writeback    results and the ends of instructions
+writeback    results; instructions retire
 ports        the ports of the whole unit
-serial       the unit's form for the serial machine
 ============ ==========================================================================
 """
-
-from rtl.params import SmParams
 
 from .banks import clear_request
 from .decode import MEMORY_FORMS, MemoryDecoder
 from .instruction import MemoryEvents, memory_tag_bits
-from .serial import SerialMemoryUnit
 from .unit import MemoryUnit
 
-__all__ = ["MEMORY_FORMS", "MemoryDecoder", "MemoryEvents", "MemoryUnit", "SerialMemoryUnit", "clear_request",
-           "memory_tag_bits", "memory_unit"]
-
-
-def memory_unit(params: SmParams) -> MemoryUnit | SerialMemoryUnit:
-    """The memory unit of a machine with these parameters."""
-    return SerialMemoryUnit(params) if params.serial else MemoryUnit(params)
+__all__ = ["MEMORY_FORMS", "MemoryDecoder", "MemoryEvents", "MemoryUnit", "clear_request", "memory_tag_bits"]

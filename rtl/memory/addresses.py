@@ -1,8 +1,8 @@
-"""The address stage: where each thread's access goes, and the first thread that can't make its own."""
+"""The address stage: the place of each thread's access, and the first thread that has an error."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -13,17 +13,45 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import ShuffleMode
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import Event
-from rtl.params import ADDRESS_BITS, LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
+from rtl.params import (
+    ADDRESS_BITS,
+    LOCAL_WINDOW,
+    SHARED_WINDOW,
+    WARP_THREADS,
+    WINDOW_BYTES,
+    SmParams,
+)
 from rtl.pick import pick
+from rtl.sums import sum_with_carry
 
-from .instruction import MemoryInstruction, MemoryOperation, MemorySpace, ThreadSets, judged_layout, slot_bits
+from .instruction import (
+    MemoryInstruction,
+    MemoryOperation,
+    MemorySpace,
+    ThreadSets,
+    judged_layout,
+    slot_bits,
+)
 from .limits import address_limits
 from .operands import place_layout
 
-__all__ = ["PAST_WINDOWS", "WINDOW_BITS", "AddressStage", "address_job", "early_layout", "in_segment", "shuffle_reach"]
+__all__ = [
+    "PAST_WINDOWS",
+    "WINDOW_BITS",
+    "AddressStage",
+    "address_job",
+    "early_layout",
+    "in_segment",
+    "shuffle_reach",
+]
 
-_WORD_BITS = 2
+_BYTE_BITS = 2
+"""Lower bits of an address, which tell which byte of its word it is."""
+_REGISTER_BITS = 32
 _THREAD_BITS = ceil_log2(WARP_THREADS)
+_GRANULE_BITS = ceil_log2(CRS_GRANULE)
+_SHUFFLE_SETS = 0b100
+"""Of ``some`` in a judged_layout: the set of a shuffle's threads, as if of shared memory."""
 WINDOW_BITS = ceil_log2(WINDOW_BYTES)
 """Lower bits of an address, which tell where in a window it is."""
 PAST_WINDOWS = max(SHARED_WINDOW, LOCAL_WINDOW).bit_length()
@@ -31,240 +59,554 @@ PAST_WINDOWS = max(SHARED_WINDOW, LOCAL_WINDOW).bit_length()
 
 
 def address_job(params: SmParams) -> data.StructLayout:
-    """An instruction whose addresses are judged: its slot, its executing threads, and what its addresses are held
-    against."""
+    """An instruction whose addresses are judged: its slot, its executing threads, and what its
+    addresses are held against."""
     return data.StructLayout({
-        "slot": slot_bits(params), "instruction": MemoryInstruction, "threads": WARP_THREADS,
-        "limits": address_limits(params)})
+        "slot": slot_bits(params),
+        "instruction": MemoryInstruction,
+        "threads": WARP_THREADS,
+        "limits": address_limits(params),
+    })
 
 
 def early_layout(params: SmParams) -> data.StructLayout:
-    """The ``lanes`` of an instruction's first beat whose threads access memory, whatever comes of later beats."""
+    """The ``lanes`` of an instruction's first beat whose threads access memory, whatever is found
+    in later beats."""
     return data.StructLayout({"slot": slot_bits(params), "lanes": params.lanes})
 
 
-class AddressStage(Component):
-    """Takes a beat of address registers a cycle. A cycle later its places are known, one more and its threads are in
-    ``sets``, or one of the instruction's has an error.
+class _SpaceFlags(data.Struct):
+    """The space of an instruction, decoded a stage before it is needed."""
 
-    Of a thread's errors MISALIGNED_ADDR goes first, but for INVALID_ADDR_SPACE, which leaves no address to look at. An
-    address that memory does not have is MMU_FAULT here already.
+    has_windows: unsigned(1)
+    """Addresses in a window are of shared or local memory."""
+    window_is_error: unsigned(1)
+    is_shared: unsigned(1)
+    is_local: unsigned(1)
+    is_constant: unsigned(1)
+    is_shuffle: unsigned(1)
+
+
+class _Address(data.Struct):
+    """A thread's address, and what its upper bits say. Bits of a narrow address above 31 are 0."""
+
+    bits: unsigned(2 * _REGISTER_BITS)
+    past_windows: unsigned(2)
+    """It is past the windows if one of these is 1: told by the bits below 32, and by those from 32
+    on."""
+    past_memory: unsigned(1)
+    """It has bits that addresses of memory do not have."""
+
+
+class _Errors(data.Struct):
+    """What is wrong with a thread's address, in the order in which it counts."""
+
+    wrong_space: unsigned(1)
+    """It is in a window, where an instruction must not have it."""
+    misaligned: unsigned(1)
+    out_of_range: unsigned(1)
+    """It is beyond the end of its space, or its constant bank is not there."""
+    unmapped: unsigned(1)
+    """Memory has no such address."""
+
+
+class _ShuffleRead(data.Struct):
+    """Which thread one reads in a shuffle, see :func:`shuffle_reach`."""
+
+    thread: unsigned(_THREAD_BITS)
+    is_up: unsigned(1)
+    reached: unsigned(_THREAD_BITS + 2)
+    last: unsigned(_THREAD_BITS)
+
+
+def _summed_beat(params: SmParams) -> data.StructLayout:
+    """SUM to PLACE: addresses of a beat, and what those of all threads have in common.
+
+    Fields
+    ------
+    valid : 1
+    ends : 1
+        All registers of the instruction have arrived. With or without ``valid``.
+    beat
+    job : address_job
+    space : _SpaceFlags
+    second_base, second_end
+        Where the space begins and ends that is neither shared memory nor global memory: local
+        memory or the constant bank.
+    low_mask : 4
+        Bits that are 0 in an address that is a multiple of its size.
+    addresses : _Address for each lane
+    """
+    limits: Any = Signal(address_limits(params))
+    end_bits = max(len(limits.shared), len(limits.local), len(limits.bank.size) + 1)
+    return data.StructLayout({
+        "valid": 1,
+        "ends": 1,
+        "beat": range(params.beats),
+        "job": address_job(params),
+        "space": _SpaceFlags,
+        "second_base": ADDRESS_BITS,
+        "second_end": end_bits,
+        "low_mask": 4,
+        "addresses": data.ArrayLayout(_Address, params.lanes),
+    })
+
+
+def _lane_sets(params: SmParams) -> data.StructLayout:
+    """The ThreadSets of a beat."""
+    return data.StructLayout(dict.fromkeys(ThreadSets.as_shape().members, params.lanes))
+
+
+def _placed_beat(params: SmParams) -> data.StructLayout:
+    """PLACE to SETS: what each thread accesses, and what is wrong with it.
+
+    Fields
+    ------
+    valid, ends, beat
+        As before.
+    slot
+    is_shuffle, is_constant : 1
+    is_silent : 1
+        What is beyond the end of a constant bank is 0, and no error.
+    sets : lanes in each of the ThreadSets
+        For a shuffle without those that read a thread of their segment.
+    errors : _Errors for each lane
+    reads : _ShuffleRead for each lane
+    """
+    return data.StructLayout({
+        "valid": 1,
+        "ends": 1,
+        "beat": range(params.beats),
+        "slot": slot_bits(params),
+        "is_shuffle": 1,
+        "is_constant": 1,
+        "is_silent": 1,
+        "sets": _lane_sets(params),
+        "errors": data.ArrayLayout(_Errors, params.lanes),
+        "reads": data.ArrayLayout(_ShuffleRead, params.lanes),
+    })
+
+
+class _FailingBeat(data.Struct):
+    """SETS to ERROR: the lowest thread of a beat that has an error, and which one."""
+
+    is_first: unsigned(1)
+    """It is the first beat of its instruction."""
+    fails: unsigned(1)
+    """There is such a thread."""
+    errors: _Errors
+    thread: unsigned(_THREAD_BITS)
+    is_constant: unsigned(1)
+
+
+class _InSpace(NamedTuple):
+    """PLACE: the space that a thread's address falls into, and the address in it."""
+
+    in_window: Value
+    is_shared: Value
+    is_local: Value
+    is_second: Value
+    """It is local memory or the constant bank."""
+    inner: Value
+
+
+class AddressStage(Component):
+    """Takes a beat of address registers a cycle, in four stages. ::
+
+        registers --> SUM --> PLACE --> SETS --> ERROR --> judged
+                                |         |
+                                v         v
+                             places    sources, early
+
+    =====  ==================================================================================
+    stage  what is known at its end
+    =====  ==================================================================================
+    SUM    each thread's address: its register or pair of them, and the offset
+    PLACE  the space that the address falls into, and the place in memory or shared memory:
+           ``places``. What is wrong with it is in registers
+    SETS   threads in the set of their space, collected over the beats. The lowest thread of
+           the beat that has an error. In a shuffle the thread that each one reads: ``sources``
+    ERROR  the lowest thread of the instruction that has an error: ``judged``, with the sets
+    =====  ==================================================================================
+
+    Of a thread's errors MISALIGNED_ADDR goes first, but for INVALID_ADDR_SPACE, which leaves no
+    address to look at. An address that memory does not have is MMU_FAULT here already. Beyond the
+    end of a constant bank a thread loads 0, if that is not reported as an error.
 
     Members
     -------
     valid, last, beat, low, high : In
-        The address registers of a beat's threads; the beats of an instruction follow each other. Or, when the
-        instruction's ``last`` registers are others, those.
+        The address registers of a beat's threads; the beats of an instruction follow each other.
+        Or, when the instruction's ``last`` registers are others, those.
     addresses : In(1)
         It is the former.
     job : In(address_job)
         Its instruction.
     write, write_slot, write_beat, places : Out
-        What a beat comes to: an address in memory or in the CTA's shared memory; for local memory that of the thread's
-        first word.
+        Places of a beat, a cycle later: an address in memory or in the CTA's shared memory; for
+        local memory that of the thread's first word.
     shuffled, sources : Out(1), Out(a thread for each lane)
-        A cycle later: it is a shuffle's, and the threads that are read.
+        One more cycle later: the instruction is a shuffle, and the threads that are read. A thread
+        whose source is not in its segment reads itself.
     judged : Out(Event of judged_layout)
-        All of an instruction's registers have come.
+        All of an instruction's registers have arrived.
     loaded, inside : Out(32)
-        With it: the threads that get something but 0, and those that a shuffle leaves in their segment.
+        With it: the threads that get something but 0, and those that a shuffle leaves in their
+        segment.
     early : Out(Event of early_layout)
-        Some threads of an instruction's first beat access memory, and nothing is wrong with any address in it.
+        Some threads of an instruction's first beat access memory, and nothing is wrong with any
+        address in it.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        registers = data.ArrayLayout(32, params.lanes)
+        registers = data.ArrayLayout(_REGISTER_BITS, params.lanes)
         super().__init__({
-            "valid": In(1), "addresses": In(1), "last": In(1), "beat": In(range(params.beats)), "low": In(registers),
-            "high": In(registers), "job": In(address_job(params)), "write": Out(1),
-            "write_slot": Out(slot_bits(params)), "write_beat": Out(range(params.beats)),
-            "places": Out(place_layout(params)), "shuffled": Out(1),
-            "sources": Out(data.ArrayLayout(_THREAD_BITS, params.lanes)), "judged": Out(Event(judged_layout(params))),
-            "loaded": Out(WARP_THREADS), "inside": Out(WARP_THREADS), "early": Out(Event(early_layout(self._params)))})
-        self._added: Any = Signal(address_job(params))
-        limits = self._added.limits
-        self._second: Any = Signal(data.StructLayout({
-            "base": ADDRESS_BITS, "end": max(len(limits.shared), len(limits.local), len(limits.bank.size) + 1)}))
-        self._low_mask = Signal(4)
-        self._is: Any = Signal(data.StructLayout(dict.fromkeys(
-            ("generic", "outside", "shared", "local", "constant", "shuffle"), 1)))
+            "valid": In(1),
+            "addresses": In(1),
+            "last": In(1),
+            "beat": In(range(params.beats)),
+            "low": In(registers),
+            "high": In(registers),
+            "job": In(address_job(params)),
+            "write": Out(1),
+            "write_slot": Out(slot_bits(params)),
+            "write_beat": Out(range(params.beats)),
+            "places": Out(place_layout(params)),
+            "shuffled": Out(1),
+            "sources": Out(data.ArrayLayout(_THREAD_BITS, params.lanes)),
+            "judged": Out(Event(judged_layout(params))),
+            "loaded": Out(WARP_THREADS),
+            "inside": Out(WARP_THREADS),
+            "early": Out(Event(early_layout(params))),
+        })
+        self._summed: Any = Signal(_summed_beat(params), name="summed")
+        self._placed: Any = Signal(_placed_beat(params), name="placed")
+        self._failing: Any = Signal(_FailingBeat, name="failing")
+        self._sets: Any = Signal(_lane_sets(params), name="beat_sets")
+        """PLACE: what threads of the beat access."""
+        self._in_segment = Signal(params.lanes, name="in_segment")
+        """SETS: threads of the beat that read a thread of their segment."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lanes, final = self._params.lanes, self._params.beats - 1
-        added, beat, ends, ended, job = Signal(), Signal.like(self.beat), Signal(), Signal(), self._added
-        later, later_beat, slot = Signal(), Signal.like(self.beat), Signal(slot_bits(self._params))
-        judged = self.judged
-        wrong = Signal(data.ArrayLayout(data.StructLayout(dict.fromkeys(
-            ("outside", "misaligned", "beyond", "unmapped"), 1)), lanes))
-        m.d.sync += [
-            added.eq(self.valid & self.addresses), beat.eq(self.beat), job.eq(self.job),
-            ends.eq(self.valid & self.last & (self.beat == final)), later.eq(added), later_beat.eq(beat),
-            slot.eq(job.slot), ended.eq(ends)]
-        m.d.comb += [self.write.eq(added), self.write_slot.eq(job.slot), self.write_beat.eq(beat)]
-
-        # Addresses, then spaces and places.
-        self._spaces(m)
-        names = ThreadSets.as_shape().members
-        found, stays = {name: Signal(lanes, name=f"in_{name}") for name in names}, Signal(lanes)
-        sets = {name: Signal(WARP_THREADS, name=name) for name in names}
-        shuffles, constant, reports = Signal(), Signal(), Signal()
-        m.d.sync += [
-            shuffles.eq(self._is.shuffle), constant.eq(self._is.constant), reports.eq(job.limits.report_constants)]
-        for lane in range(lanes):
-            address: Any = Signal(data.StructLayout({"bits": 64, "past": 2, "above": 1}), name=f"address_{lane}")
-            total = Signal(64, name=f"total_{lane}")
-            m.d.comb += total.eq(Cat(self.low[lane], self.high[lane]) + self.job.instruction.offset)
-            wide = self.job.instruction.wide
-            m.d.sync += [
-                address.bits.eq(Mux(wide, total, total[:32])), address.above.eq(wide & total[ADDRESS_BITS:].any()),
-                address.past.eq(Cat(total[PAST_WINDOWS:32].any(), wide & total[32:ADDRESS_BITS].any()))]
-            executes = job.threads.word_select(beat, lanes)[lane]
-            thread = Cat(Const(lane, ceil_log2(lanes)), beat)[:_THREAD_BITS]
-            self._judge(m, lane, address, thread, executes, wrong[lane], {**found, "stays": stays})
-        some, before, kinds = Signal(len(names)), Signal(len(names)), {
-            name: Signal(lanes, name=f"last_{name}") for name in names}
-        last = {**kinds, "local": kinds["local"] | stays & shuffles.replicate(lanes)}
-        m.d.comb += self.shuffled.eq(shuffles)
-        m.d.comb += some.eq(
-            Mux(later & (later_beat == 0), 0, before) | Mux(later, Cat(kept.any() for kept in kinds.values()), 0))
-        m.d.sync += [before.eq(some), Cat(kinds.values()).eq(Cat(found.values()))]
-        complete: dict[str, Value] = {}
-        for name, kept in sets.items():
-            with m.If(later):
-                m.d.sync += kept.word_select(later_beat, lanes).eq(last[name])
-            complete[name] = Cat(kept[:-lanes], Mux(later, last[name], kept[-lanes:]))
-
-        # The first error.
-        failing, error, earlier = Signal(lanes), Signal(WarpError), Signal(WarpError)
-        thread, earlier_thread, opens, fails = Signal(_THREAD_BITS), Signal(_THREAD_BITS), Signal(), Signal()
-        silent, lane = constant & ~reports, lowest(failing)
-        first: Any = Signal(wrong[0].shape())
-        first_thread, last_constant = Signal(_THREAD_BITS), Signal()
-        m.d.sync += [
-            opens.eq(later & (later_beat == 0)), fails.eq(later & failing.any()),
-            first.eq(pick([one.as_value() for one in wrong], lane)), first_thread.eq(Cat(lane, later_beat)),
-            last_constant.eq(constant)]
-        m.d.comb += [
-            failing.eq(Cat(one.outside | one.misaligned | Mux(one.beyond, ~silent, one.unmapped) for one in wrong)),
-            error.eq(earlier), thread.eq(earlier_thread)]
-        with m.If(opens | (earlier == WarpError.NONE)):
-            m.d.comb += [thread.eq(first_thread), error.eq(WarpError.NONE)]
-            with m.If(fails & first.outside):
-                m.d.comb += error.eq(WarpError.INVALID_ADDR_SPACE)
-            with m.Elif(fails & first.misaligned):
-                m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
-            with m.Elif(fails & first.beyond):
-                m.d.comb += error.eq(Mux(last_constant, WarpError.INVALID_CONST_ADDR_LDC, WarpError.OOR_ADDR))
-            with m.Elif(fails):
-                m.d.comb += error.eq(WarpError.MMU_FAULT)
-        m.d.sync += [earlier.eq(error), earlier_thread.eq(thread)]
-        m.d.comb += [judged.payload.error.eq(error), judged.payload.thread.eq(thread),
-                     judged.payload.bad.eq(error != WarpError.NONE)]
-        m.d.sync += [
-            judged.valid.eq(ended), judged.payload.slot.eq(slot),
-            judged.payload.some.eq(Mux(shuffles, some & 0b100, some)), self.inside.eq(complete["local"]),
-            self.loaded.eq(complete["shared"] | Mux(shuffles, 0, complete["memory"] | complete["local"]))]
-        m.d.sync += [judged.payload.sets[name].eq(kept) for name, kept in complete.items()]
-        m.d.comb += [
-            self.early.valid.eq(later & (later_beat == 0) & ~wrong.as_value().any()), self.early.payload.slot.eq(slot),
-            self.early.payload.lanes.eq(last["memory"])]
+        self._sum(m)
+        self._decode_space(m)
+        self._place(m)
+        for lane in range(self._params.lanes):
+            self._place_thread(m, lane)
+            self._read_thread(m, lane)
+        self._collect_sets(m)
+        self._find_kinds(m)
+        self._find_failing(m)
+        self._find_error(m)
         return m
 
-    def _spaces(self, m: Module) -> None:
-        """What the places of all threads have in common. Each is in shared memory, at an address of memory, or in the
-        ``second`` space, with an end as well: local memory or the constant bank."""
-        instruction, limits, second, is_ = self.job.instruction, self.job.limits, self._second, self._is
+    def _sum(self, m: Module) -> None:
+        """SUM: each thread's address."""
+        summed = self._summed
+        instruction = self.job.instruction
+        is_last_beat = self.beat == self._params.beats - 1
+        m.d.sync += summed.valid.eq(self.valid & self.addresses)
+        m.d.sync += summed.ends.eq(self.valid & self.last & is_last_beat)
+        m.d.sync += summed.beat.eq(self.beat)
+        m.d.sync += summed.job.eq(self.job)
+        m.d.sync += summed.low_mask.eq((1 << instruction.size) - 1)
+        next_beat = Signal.like(self.beat)
+        with m.If(self.valid):
+            m.d.sync += next_beat.eq(self.beat + 1)
+        m.d.sync += Assert(~self.valid | (self.beat == next_beat), "beats are out of order")
+
+        is_wide = instruction.wide
+        for lane, address in enumerate(summed.addresses):
+            total = Signal(2 * _REGISTER_BITS, name=f"total_{lane}")
+            register = Cat(self.low[lane], self.high[lane])
+            past_low = total[PAST_WINDOWS:_REGISTER_BITS].any()
+            past_high = total[_REGISTER_BITS:ADDRESS_BITS].any()
+            m.d.comb += total.eq(register + instruction.offset)
+            m.d.sync += address.bits.eq(Mux(is_wide, total, total[:_REGISTER_BITS]))
+            m.d.sync += address.past_windows.eq(Cat(past_low, is_wide & past_high))
+            m.d.sync += address.past_memory.eq(is_wide & total[ADDRESS_BITS:].any())
+
+    def _decode_space(self, m: Module) -> None:
+        """SUM: what the places of all threads have in common."""
+        summed = self._summed
+        flags = summed.space
+        limits = self.job.limits
+        instruction = self.job.instruction
         space = instruction.space
-        m.d.sync += [
-            second.base.eq(limits.local_base << ceil_log2(CRS_GRANULE)), second.end.eq(limits.local),
-            is_.generic.eq((space == MemorySpace.GENERIC) | (space == MemorySpace.OUTSIDE)),
-            is_.outside.eq(space == MemorySpace.OUTSIDE), is_.shared.eq(space == MemorySpace.SHARED),
-            is_.local.eq(space == MemorySpace.LOCAL), is_.constant.eq(space == MemorySpace.CONSTANT),
-            is_.shuffle.eq(instruction.operation == MemoryOperation.SHUFFLE)]
-        with m.If(space == MemorySpace.CONSTANT):
-            m.d.sync += [second.base.eq(limits.bank.address), second.end.eq(limits.bank.size)]
-        m.d.sync += self._low_mask.eq((1 << instruction.size) - 1)
-
-    def _judge(self, m: Module, lane: int, sum_: Any, thread: Value, executes: Value, wrong: Any,
-               sets: dict[str, Signal]) -> None:
-        """Where one thread's address is. What is ``wrong`` is a cycle later than the rest."""
-        limits, second, low_mask = self._added.limits, self._second, self._low_mask
-        generic, constant, shuffles = self._is.generic, self._is.constant, self._is.shuffle
-        in_shared, in_local, beyond = Signal(), Signal(), Signal()
-        address, past, above = sum_.bits, sum_.past.any() | sum_.above, sum_.above
-        window = address[WINDOW_BITS:PAST_WINDOWS]
-        m.d.comb += [
-            in_shared.eq(generic & ~past & (window == SHARED_WINDOW >> WINDOW_BITS)),
-            in_local.eq(generic & ~past & (window == LOCAL_WINDOW >> WINDOW_BITS))]
-        inside, to_shared, to_local = in_shared | in_local, Signal(), Signal()
-        inner = Cat(address[:WINDOW_BITS], window & ~inside.replicate(len(window)), address[PAST_WINDOWS:])
-        m.d.comb += [
-            to_shared.eq(in_shared | self._is.shared),
-            to_local.eq(in_local | self._is.local)]
-
-        # The place: where the space begins, plus the address in it; the last byte may be beyond the end of the space.
-        base, distance, place = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS + 1)
-        end, to_second, missing = Signal.like(second.end), to_local | constant, constant & ~limits.bank.valid
-        last_byte = (inner | low_mask)[:len(end)]       # of its word the first one, where a constant bank ends
-        reach = Cat(last_byte[:_WORD_BITS] & ~constant.replicate(_WORD_BITS), last_byte[_WORD_BITS:])
-        m.d.comb += [
-            base.eq(Mux(to_second, second.base, 0)),
-            end.eq(Mux(to_shared, limits.shared, 0) | Mux(to_second, second.end, 0)),
-            distance.eq(Mux(to_local, Cat(inner[:_WORD_BITS], thread, inner[_WORD_BITS:]), inner)),
-            place.eq(base + distance),
-            beyond.eq(inner[len(end):ADDRESS_BITS].any() | above | (reach >= end))]
-        zero, judges = constant & ~limits.report_constants & (missing | beyond), executes & ~shuffles
-        m.d.sync += [
-            wrong.outside.eq(judges & inside & self._is.outside),
-            wrong.misaligned.eq(judges & (inner & low_mask).any()),
-            wrong.beyond.eq(judges & (missing | (to_shared | to_second) & beyond)),
-            wrong.unmapped.eq(judges & Mux(to_second, place[ADDRESS_BITS], ~to_shared & above))]
-        m.d.comb += self.places[lane].eq(place)
-        self._source(m, lane, address, thread, sets["stays"])
-        with m.If(shuffles):
-            m.d.comb += sets["shared"][lane].eq(executes)
+        is_outside = space == MemorySpace.OUTSIDE
+        is_constant = space == MemorySpace.CONSTANT
+        m.d.sync += flags.has_windows.eq((space == MemorySpace.GENERIC) | is_outside)
+        m.d.sync += flags.window_is_error.eq(is_outside)
+        m.d.sync += flags.is_shared.eq(space == MemorySpace.SHARED)
+        m.d.sync += flags.is_local.eq(space == MemorySpace.LOCAL)
+        m.d.sync += flags.is_constant.eq(is_constant)
+        m.d.sync += flags.is_shuffle.eq(instruction.operation == MemoryOperation.SHUFFLE)
+        with m.If(is_constant):
+            m.d.sync += summed.second_base.eq(limits.bank.address)
+            m.d.sync += summed.second_end.eq(limits.bank.size)
         with m.Else():
-            m.d.comb += [
-                sets["shared"][lane].eq(executes & to_shared), sets["local"][lane].eq(executes & to_local),
-                sets["memory"][lane].eq(executes & ~zero & ~to_shared & ~to_local)]
+            m.d.sync += summed.second_base.eq(limits.local_base << _GRANULE_BITS)
+            m.d.sync += summed.second_end.eq(limits.local)
 
-    def _source(self, m: Module, lane: int, operands: Value, thread: Value, stays: Signal) -> None:
-        """Which thread's value one gets in a shuffle, and whether it is in the thread's segment, a cycle later. The
-        operands are the step, in the low word, and the clamp."""
-        instruction = self._added.instruction
-        reached, last = shuffle_reach(m, instruction, thread, operands[:_THREAD_BITS], operands[32:])
-        inside, up = Signal(name=f"inside_{lane}"), instruction.mode == ShuffleMode.UP
-        got, end, own, rises = Signal.like(reached), Signal(_THREAD_BITS), Signal(_THREAD_BITS), Signal()
-        m.d.sync += [got.eq(reached), end.eq(last), own.eq(thread), rises.eq(up)]
-        m.d.comb += [
-            inside.eq(in_segment(rises, got, end)), stays[lane].eq(inside),
-            self.sources[lane].eq(Mux(inside, got, own))]
+    def _place(self, m: Module) -> None:
+        """PLACE: what is the same for all threads of the beat."""
+        summed = self._summed
+        placed = self._placed
+        m.d.comb += self.write.eq(summed.valid)
+        m.d.comb += self.write_slot.eq(summed.job.slot)
+        m.d.comb += self.write_beat.eq(summed.beat)
+        m.d.sync += placed.valid.eq(summed.valid)
+        m.d.sync += placed.ends.eq(summed.ends)
+        m.d.sync += placed.beat.eq(summed.beat)
+        m.d.sync += placed.slot.eq(summed.job.slot)
+        m.d.sync += placed.is_shuffle.eq(summed.space.is_shuffle)
+        m.d.sync += placed.is_constant.eq(summed.space.is_constant)
+        m.d.sync += placed.is_silent.eq(
+            summed.space.is_constant & ~summed.job.limits.report_constants)
+        m.d.sync += placed.sets.eq(self._sets)
+
+    def _thread(self, lane: int) -> Value:
+        """PLACE: the number of a lane's thread."""
+        lane_bits = ceil_log2(self._params.lanes)
+        return Cat(Const(lane, lane_bits), self._summed.beat)[:_THREAD_BITS]
+
+    def _find_space(self, m: Module, lane: int) -> _InSpace:
+        """PLACE: the space that a thread's address falls into."""
+        space = self._summed.space
+        address = self._summed.addresses[lane]
+        in_shared_window = Signal(name=f"in_shared_window_{lane}")
+        in_local_window = Signal(name=f"in_local_window_{lane}")
+        is_shared = Signal(name=f"is_shared_{lane}")
+        is_local = Signal(name=f"is_local_{lane}")
+        window = address.bits[WINDOW_BITS:PAST_WINDOWS]
+        may_be_in_window = (
+            space.has_windows & ~address.past_windows.any() & ~address.past_memory)
+        m.d.comb += in_shared_window.eq(
+            may_be_in_window & (window == SHARED_WINDOW >> WINDOW_BITS))
+        m.d.comb += in_local_window.eq(
+            may_be_in_window & (window == LOCAL_WINDOW >> WINDOW_BITS))
+        m.d.comb += is_shared.eq(in_shared_window | space.is_shared)
+        m.d.comb += is_local.eq(in_local_window | space.is_local)
+        in_window = in_shared_window | in_local_window
+        inner = Cat(
+            address.bits[:WINDOW_BITS],
+            window & ~in_window.replicate(len(window)),
+            address.bits[PAST_WINDOWS:])
+        return _InSpace(in_window, is_shared, is_local, is_local | space.is_constant, inner)
+
+    def _find_place(self, m: Module, lane: int, of: _InSpace) -> Signal:
+        """PLACE: the place, with a bit that tells whether it is past memory. A thread's words of
+        local memory lie a word of each thread of the warp apart."""
+        base = Signal(ADDRESS_BITS, name=f"base_{lane}")
+        distance = Signal(ADDRESS_BITS, name=f"distance_{lane}")
+        place = Signal(ADDRESS_BITS + 1, name=f"place_{lane}")
+        interleaved = Cat(of.inner[:_BYTE_BITS], self._thread(lane), of.inner[_BYTE_BITS:])
+        m.d.comb += base.eq(Mux(of.is_second, self._summed.second_base, 0))
+        m.d.comb += distance.eq(Mux(of.is_local, interleaved, of.inner))
+        m.d.comb += place.eq(base + distance)
+        m.d.comb += self.places[lane].eq(place)
+        return place
+
+    def _find_range(self, m: Module, lane: int, of: _InSpace) -> Signal:
+        """PLACE: whether the last byte is beyond the end of its space; a constant bank ends with a
+        word. Of what is in no space with an end the result means nothing."""
+        summed = self._summed
+        is_constant = summed.space.is_constant
+        end = Signal.like(summed.second_end, name=f"end_{lane}")
+        is_past_end = Signal(name=f"is_past_end_{lane}")
+        last_byte = (of.inner | summed.low_mask)[:len(end)]
+        last_of_word = last_byte[:_BYTE_BITS] & ~is_constant.replicate(_BYTE_BITS)
+        reach = Cat(last_of_word, last_byte[_BYTE_BITS:])
+        has_upper_bits = of.inner[len(end):ADDRESS_BITS].any()
+        m.d.comb += end.eq(
+            Mux(of.is_shared, summed.job.limits.shared, 0)
+            | Mux(of.is_second, summed.second_end, 0))
+        m.d.comb += is_past_end.eq(
+            has_upper_bits | summed.addresses[lane].past_memory | (reach >= end))
+        return is_past_end
+
+    def _place_thread(self, m: Module, lane: int) -> None:
+        """PLACE: the place of a lane's thread, what is wrong with it, and the set of threads that
+        it is in."""
+        summed = self._summed
+        space = summed.space
+        limits = summed.job.limits
+        past_memory = summed.addresses[lane].past_memory
+        executes = summed.job.threads.word_select(summed.beat, self._params.lanes)[lane]
+        of = self._find_space(m, lane)
+        place = self._find_place(m, lane, of)
+        is_past_end = self._find_range(m, lane, of)
+
+        errors = self._placed.errors[lane]
+        bank_is_missing = space.is_constant & ~limits.bank.valid
+        can_fail = executes & ~space.is_shuffle
+        is_misaligned = (of.inner & summed.low_mask).any()
+        is_out_of_range = bank_is_missing | ((of.is_shared | of.is_second) & is_past_end)
+        is_unmapped = Mux(of.is_second, place[ADDRESS_BITS], ~of.is_shared & past_memory)
+        m.d.sync += errors.wrong_space.eq(can_fail & of.in_window & space.window_is_error)
+        m.d.sync += errors.misaligned.eq(can_fail & is_misaligned)
+        m.d.sync += errors.out_of_range.eq(can_fail & is_out_of_range)
+        m.d.sync += errors.unmapped.eq(can_fail & is_unmapped)
+
+        is_silent = space.is_constant & ~limits.report_constants
+        loads_zero = is_silent & (bank_is_missing | is_past_end)
+        with m.If(space.is_shuffle | of.is_shared):
+            m.d.comb += self._sets.shared[lane].eq(executes)
+        with m.Elif(of.is_local):
+            m.d.comb += self._sets.local[lane].eq(executes)
+        with m.Elif(~loads_zero):
+            m.d.comb += self._sets.memory[lane].eq(executes)
+
+    def _read_thread(self, m: Module, lane: int) -> None:
+        """PLACE and SETS: the thread that a lane's thread reads in a shuffle. The operands are the
+        step, in the low word, and the clamp."""
+        summed = self._summed
+        thread = self._thread(lane)
+        instruction = summed.job.instruction
+        operands = summed.addresses[lane].bits
+        reached, last = shuffle_reach(
+            m, instruction, thread, operands[:_THREAD_BITS], operands[_REGISTER_BITS:])
+        read = self._placed.reads[lane]
+        m.d.sync += read.thread.eq(thread)
+        m.d.sync += read.is_up.eq(instruction.mode == ShuffleMode.UP)
+        m.d.sync += read.reached.eq(reached)
+        m.d.sync += read.last.eq(last)
+
+        is_inside = self._in_segment[lane]
+        m.d.comb += is_inside.eq(in_segment(read.is_up, read.reached, read.last))
+        m.d.comb += self.sources[lane].eq(Mux(is_inside, read.reached, read.thread))
+
+    def _collect_sets(self, m: Module) -> None:
+        """SETS: threads in the set of their space, over the beats of an instruction. They go out
+        with its last registers, which may be the last beat of its addresses or come later."""
+        placed = self._placed
+        judged = self.judged
+        lanes = self._params.lanes
+        beat_sets: Any = Signal(placed.sets.shape(), name="found_sets")
+        collected: Any = Signal(ThreadSets, name="collected")
+        complete: Any = Signal(ThreadSets, name="complete")
+        m.d.comb += self.shuffled.eq(placed.is_shuffle)
+        m.d.comb += beat_sets.eq(placed.sets)
+        with m.If(placed.is_shuffle):
+            m.d.comb += beat_sets.local.eq(self._in_segment)
+        for name in ThreadSets.as_shape().members:
+            before = collected[name]
+            found = beat_sets[name]
+            with m.If(placed.valid):
+                m.d.sync += before.word_select(placed.beat, lanes).eq(found)
+            m.d.comb += complete[name].eq(
+                Cat(before[:-lanes], Mux(placed.valid, found, before[-lanes:])))
+
+        m.d.sync += judged.valid.eq(placed.ends)
+        m.d.sync += judged.payload.slot.eq(placed.slot)
+        m.d.sync += judged.payload.sets.eq(complete)
+        m.d.sync += self.inside.eq(complete.local)
+        with m.If(placed.is_shuffle):
+            m.d.sync += self.loaded.eq(complete.shared)
+        with m.Else():
+            m.d.sync += self.loaded.eq(complete.memory | complete.local | complete.shared)
+
+        is_first = placed.valid & (placed.beat == 0)
+        m.d.comb += self.early.valid.eq(is_first & ~placed.errors.as_value().any())
+        m.d.comb += self.early.payload.slot.eq(placed.slot)
+        m.d.comb += self.early.payload.lanes.eq(beat_sets.memory)
+
+    def _find_kinds(self, m: Module) -> None:
+        """SETS: which of the sets have a thread."""
+        placed = self._placed
+        kinds = Signal(len(placed.sets.shape().members))
+        kinds_before = Signal.like(kinds)
+        kinds_of_beat = Cat(placed.sets[name].any() for name in placed.sets.shape().members)
+        with m.If(placed.valid & (placed.beat == 0)):
+            m.d.comb += kinds.eq(kinds_of_beat)
+        with m.Elif(placed.valid):
+            m.d.comb += kinds.eq(kinds_before | kinds_of_beat)
+        with m.Else():
+            m.d.comb += kinds.eq(kinds_before)
+        m.d.sync += kinds_before.eq(kinds)
+        m.d.sync += self.judged.payload.some.eq(
+            Mux(placed.is_shuffle, kinds & _SHUFFLE_SETS, kinds))
+
+    def _find_failing(self, m: Module) -> None:
+        """SETS: the lowest thread of the beat that has an error."""
+        placed = self._placed
+        failing = self._failing
+        fails = Signal(self._params.lanes)
+        for lane, errors in enumerate(placed.errors):
+            with m.If(errors.wrong_space | errors.misaligned):
+                m.d.comb += fails[lane].eq(1)
+            with m.Elif(errors.out_of_range):
+                m.d.comb += fails[lane].eq(~placed.is_silent)
+            with m.Else():
+                m.d.comb += fails[lane].eq(errors.unmapped)
+        lane = lowest(fails)
+        m.d.sync += failing.is_first.eq(placed.valid & (placed.beat == 0))
+        m.d.sync += failing.fails.eq(placed.valid & fails.any())
+        m.d.sync += failing.errors.eq(pick([each.as_value() for each in placed.errors], lane))
+        m.d.sync += failing.thread.eq(Cat(lane, placed.beat))
+        m.d.sync += failing.is_constant.eq(placed.is_constant)
+
+    def _find_error(self, m: Module) -> None:
+        """ERROR: that of the lowest thread of the instruction: an earlier beat's goes first."""
+        failing = self._failing
+        errors = failing.errors
+        judged = self.judged.payload
+        error = Signal(WarpError)
+        thread = Signal(_THREAD_BITS)
+        earlier_error = Signal(WarpError)
+        earlier_thread = Signal(_THREAD_BITS)
+        has_earlier_error = ~failing.is_first & (earlier_error != WarpError.NONE)
+        m.d.comb += thread.eq(failing.thread)
+        with m.If(has_earlier_error):
+            m.d.comb += thread.eq(earlier_thread)
+            m.d.comb += error.eq(earlier_error)
+        with m.Elif(~failing.fails):
+            m.d.comb += error.eq(WarpError.NONE)
+        with m.Elif(errors.wrong_space):
+            m.d.comb += error.eq(WarpError.INVALID_ADDR_SPACE)
+        with m.Elif(errors.misaligned):
+            m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
+        with m.Elif(errors.out_of_range & failing.is_constant):
+            m.d.comb += error.eq(WarpError.INVALID_CONST_ADDR_LDC)
+        with m.Elif(errors.out_of_range):
+            m.d.comb += error.eq(WarpError.OOR_ADDR)
+        with m.Else():
+            m.d.comb += error.eq(WarpError.MMU_FAULT)
+        m.d.sync += earlier_error.eq(error)
+        m.d.sync += earlier_thread.eq(thread)
+        m.d.comb += judged.error.eq(error)
+        m.d.comb += judged.thread.eq(thread)
+        m.d.comb += judged.bad.eq(error != WarpError.NONE)
 
 
-def shuffle_reach(m: Module, instruction: Any, thread: Value, step: Value, clamp: Value) -> tuple[Signal, Value]:
-    """Which thread one reads in a shuffle if that is in its segment: with two bits more, as a number with a sign; and
-    the segment's last thread.
+def shuffle_reach(m: Module, instruction: Any, thread: Value, step: Value,
+                  clamp: Value) -> tuple[Signal, Value]:
+    """The thread that ``thread`` reads in a shuffle, if that is in its segment: with two bits more,
+    as a number with a sign; and the segment's last thread.
 
-    The operands are the step and the clamp: the last thread of a segment is in its bits 4:0, the segment's mask in
-    bits 12:8.
+    The operands are the step and the clamp: the last thread of a segment is in its bits 4:0, the
+    segment's mask in bits 12:8.
     """
     clamp = clamp | instruction.clamp
-    segment, lowest_thread = clamp[8:8 + _THREAD_BITS], thread & clamp[8:8 + _THREAD_BITS]
+    segment = clamp[8:8 + _THREAD_BITS]
+    lowest_thread = thread & segment
     last = lowest_thread | clamp[:_THREAD_BITS] & ~segment
-    reached, up = Signal(_THREAD_BITS + 2), instruction.mode == ShuffleMode.UP
+    reached = Signal(_THREAD_BITS + 2)
     with m.Switch(instruction.mode):
         with m.Case(ShuffleMode.IDX):
             m.d.comb += reached.eq(lowest_thread | step & ~segment)
         with m.Case(ShuffleMode.UP, ShuffleMode.DOWN):
-            added = Cat(up, step ^ up.replicate(_THREAD_BITS), up, up)
-            m.d.comb += reached.eq((Cat(1, thread) + added)[1:])
+            # One adder for both: thread - step is thread + ~step + 1.
+            is_up = instruction.mode == ShuffleMode.UP
+            addend = Cat(step ^ is_up.replicate(_THREAD_BITS), is_up, is_up)
+            m.d.comb += reached.eq(sum_with_carry(thread, addend, is_up))
         with m.Case(ShuffleMode.BFLY):
             m.d.comb += reached.eq(thread ^ step)
     return reached, last
 
 
-def in_segment(up: Value, reached: Signal, last: Value) -> Value:
+def in_segment(up: Value, reached: Value, last: Value) -> Value:
     """Whether the thread that one reads is in its segment."""
     return Mux(up, reached.as_signed() >= last, reached <= last)

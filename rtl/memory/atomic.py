@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, stream
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
@@ -18,20 +18,68 @@ from rtl.pick import pick
 from .access import AccessInstruction, atomic_job
 from .crossbar import change_layout, result_write
 from .float_adder import FLOAT_ADDER_CYCLES, FloatAdder
-from .instruction import FLOAT_ADD, OFFSET_BITS, WORDS, BeatKind, bank_read, port_count, row_bits, slot_bits
+from .instruction import (
+    FLOAT_ADD,
+    OFFSET_BITS,
+    WORDS,
+    BeatKind,
+    bank_read,
+    port_count,
+    row_bits,
+    slot_bits,
+)
 from .operands import inner_layout, operand_place
 
 __all__ = ["AtomicArithmetic", "AtomicPipeline"]
 
-_BITS = 64
+_WORD_BITS = 32
+_BITS = 2 * _WORD_BITS
+_BYTE_BITS = 2
+"""Lower bits of an address, which tell which byte of its word it is."""
 _FLOAT_CYCLES = FLOAT_ADDER_CYCLES + 2
-"""Cycles that a sum of floats takes for each thread: the sum is in a register before it is written."""
+"""Cycles that a sum of floats takes for each thread: the sum is in a register before it is
+written."""
+
+
+class _NewNumber(enum.Enum, shape=3):
+    """Which number an operation leaves."""
+
+    ZERO = 0
+    SUM = 1
+    """Of the old number and the operand, or 1, or -1."""
+    OLD = 2
+    SWAP = 3
+    """The second operand of a compare and swap."""
+    COMBINED = 4
+    """What a :class:`_Combination` makes of the old number and the operand."""
+
+
+class _Combination(enum.Enum, shape=2):
+    """What becomes of each bit of the old number and of the operand."""
+
+    AND = 0
+    OR = 1
+    XOR = 2
+    OPERAND = 3
 
 
 class AtomicArithmetic(Component):
     """An atomic operation on one number; combinational.
 
     Numbers are unsigned patterns of 32 or 64 bits, the upper half of narrow ones is 0.
+
+    ====================  ====================  =====================  =====================
+    operation             condition             new number if it       otherwise
+                                                holds
+    ====================  ====================  =====================  =====================
+    compare and swap      old == operand        swap                   old
+    MIN                   old < operand         old                    operand
+    MAX                   old < operand         operand                old
+    INC                   old < operand         old + 1                0
+    DEC                   0 < old <= operand    old - 1                operand
+    ADD, AND, OR, XOR     none                  the result             the result
+    others                none                  operand                operand
+    ====================  ====================  =====================  =====================
 
     Members
     -------
@@ -45,89 +93,208 @@ class AtomicArithmetic(Component):
 
     def __init__(self) -> None:
         super().__init__({
-            "operation": In(AtomicOperation), "compare": In(1), "signed": In(1), "wide": In(1), "old": In(_BITS),
-            "operand": In(_BITS), "swap": In(_BITS), "new": Out(_BITS), "equal": Out(1)})
+            "operation": In(AtomicOperation),
+            "compare": In(1),
+            "signed": In(1),
+            "wide": In(1),
+            "old": In(_BITS),
+            "operand": In(_BITS),
+            "swap": In(_BITS),
+            "new": Out(_BITS),
+            "equal": Out(1),
+        })
+        self._is_inc = Signal(name="is_inc")
+        self._is_dec = Signal(name="is_dec")
+        self._is_met = Signal(name="is_met")
+        """The condition holds."""
+        self._sum = Signal(_BITS, name="sum")
+        self._combined = Signal(_BITS, name="combined")
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        old, operand, equal, less, total = self.old, self.operand, self.equal, Signal(), Signal(_BITS)
-        m.d.comb += [less.eq(self._ordered(old) < self._ordered(operand)), equal.eq(old == operand)]
-        counts = (self.operation == AtomicOperation.INC) | (self.operation == AtomicOperation.DEC)
-        counts_down = self.operation == AtomicOperation.DEC
-        addend = Cat(Mux(counts, 1, operand[0]), Mux(counts, counts_down.replicate(_BITS - 1), operand[1:]))
-        m.d.comb += total.eq(old + addend)
-
-        # The sum, or the old number, or what swaps with it, or 0, or else what a table of two bits makes of the old
-        # number and the operand: one of them if a condition is ``met``, which is known late, or else another one.
-        met, table = Signal(), Signal(2)
-        sums, stays, swaps, combines = (Signal(2, name=name) for name in ("sums", "stays", "swaps", "combines"))
-        both, either, differ, takes = range(4)
-        otherwise, holds, always = 0b01, 0b10, 0b11
-        m.d.comb += [
-            table.eq(takes), met.eq(Mux(
-                self.compare, equal, Mux(counts_down, old.any() & (less | equal), less)))]
-        with m.If(self.compare):
-            m.d.comb += [stays.eq(otherwise), swaps.eq(holds)]
-        with m.Else(), m.Switch(self.operation):
-            with m.Case(AtomicOperation.ADD):
-                m.d.comb += sums.eq(always)
-            with m.Case(AtomicOperation.MIN):
-                m.d.comb += [stays.eq(holds), combines.eq(otherwise)]
-            with m.Case(AtomicOperation.MAX):
-                m.d.comb += [stays.eq(otherwise), combines.eq(holds)]
-            with m.Case(AtomicOperation.INC):
-                m.d.comb += sums.eq(holds)
-            with m.Case(AtomicOperation.DEC):
-                m.d.comb += [sums.eq(holds), combines.eq(otherwise)]
-            with m.Case(AtomicOperation.AND):
-                m.d.comb += [combines.eq(always), table.eq(both)]
-            with m.Case(AtomicOperation.OR):
-                m.d.comb += [combines.eq(always), table.eq(either)]
-            with m.Case(AtomicOperation.XOR):
-                m.d.comb += [combines.eq(always), table.eq(differ)]
-            with m.Default():
-                m.d.comb += combines.eq(always)
-        combined = pick((old & operand, old | operand, old ^ operand, operand), table)
-        m.d.comb += self.new.eq(chosen_of(
-            Cat(pick(way, met) for way in (sums, stays, swaps, combines)), (total, old, self.swap, combined)))
+        m.d.comb += self._is_inc.eq(self.operation == AtomicOperation.INC)
+        m.d.comb += self._is_dec.eq(self.operation == AtomicOperation.DEC)
+        self._compare(m)
+        self._add(m)
+        self._combine(m)
+        self._select(m)
         return m
 
+    def _compare(self, m: Module) -> None:
+        """The condition."""
+        is_less = Signal()
+        m.d.comb += is_less.eq(self._ordered(self.old) < self._ordered(self.operand))
+        m.d.comb += self.equal.eq(self.old == self.operand)
+        with m.If(self.compare):
+            m.d.comb += self._is_met.eq(self.equal)
+        with m.Elif(self._is_dec):
+            m.d.comb += self._is_met.eq(self.old.any() & (is_less | self.equal))
+        with m.Else():
+            m.d.comb += self._is_met.eq(is_less)
+
     def _ordered(self, number: Value) -> Value:
-        """The number, signed or not, as one without sign and in the same order. INC and DEC are never signed."""
-        plain = (self.operation == AtomicOperation.INC) | (self.operation == AtomicOperation.DEC)
-        flip = self.signed & ~plain
-        return number ^ Cat(Const(0, 31), flip & ~self.wide, Const(0, 31), flip & self.wide)
+        """The number, signed or not, as one without sign and in the same order. INC and DEC are
+        never signed."""
+        flips_sign = self.signed & ~(self._is_inc | self._is_dec)
+        low_sign = flips_sign & ~self.wide
+        high_sign = flips_sign & self.wide
+        zeros = Const(0, _WORD_BITS - 1)
+        return number ^ Cat(zeros, low_sign, zeros, high_sign)
+
+    def _add(self, m: Module) -> None:
+        """The sum, by one adder: of the operand, 1 or -1."""
+        addend = Signal(_BITS)
+        with m.If(self._is_inc):
+            m.d.comb += addend.eq(1)
+        with m.Elif(self._is_dec):
+            m.d.comb += addend.eq(-1)
+        with m.Else():
+            m.d.comb += addend.eq(self.operand)
+        m.d.comb += self._sum.eq(self.old + addend)
+
+    def _combine(self, m: Module) -> None:
+        """What is made bit by bit: a table of two bits for each."""
+        combination = Signal(_Combination)
+        with m.Switch(self.operation):
+            with m.Case(AtomicOperation.AND):
+                m.d.comb += combination.eq(_Combination.AND)
+            with m.Case(AtomicOperation.OR):
+                m.d.comb += combination.eq(_Combination.OR)
+            with m.Case(AtomicOperation.XOR):
+                m.d.comb += combination.eq(_Combination.XOR)
+            with m.Default():
+                m.d.comb += combination.eq(_Combination.OPERAND)
+        results = {
+            _Combination.AND: self.old & self.operand,
+            _Combination.OR: self.old | self.operand,
+            _Combination.XOR: self.old ^ self.operand,
+            _Combination.OPERAND: self.operand,
+        }
+        m.d.comb += self._combined.eq(
+            pick([results[each] for each in _Combination], combination.as_value()))
+
+    def _select(self, m: Module) -> None:
+        """The new number. The condition is known late: what it decides between is known before."""
+        if_met = Signal(_NewNumber)
+        otherwise = Signal(_NewNumber)
+        m.d.comb += if_met.eq(_NewNumber.COMBINED)
+        m.d.comb += otherwise.eq(_NewNumber.COMBINED)
+        with m.If(self.compare):
+            m.d.comb += if_met.eq(_NewNumber.SWAP)
+            m.d.comb += otherwise.eq(_NewNumber.OLD)
+        with m.Else(), m.Switch(self.operation):
+            with m.Case(AtomicOperation.ADD):
+                m.d.comb += if_met.eq(_NewNumber.SUM)
+                m.d.comb += otherwise.eq(_NewNumber.SUM)
+            with m.Case(AtomicOperation.MIN):
+                m.d.comb += if_met.eq(_NewNumber.OLD)
+            with m.Case(AtomicOperation.MAX):
+                m.d.comb += otherwise.eq(_NewNumber.OLD)
+            with m.Case(AtomicOperation.INC):
+                m.d.comb += if_met.eq(_NewNumber.SUM)
+                m.d.comb += otherwise.eq(_NewNumber.ZERO)
+            with m.Case(AtomicOperation.DEC):
+                m.d.comb += if_met.eq(_NewNumber.SUM)
+        numbers = {
+            _NewNumber.SUM: self._sum,
+            _NewNumber.OLD: self.old,
+            _NewNumber.SWAP: self.swap,
+            _NewNumber.COMBINED: self._combined,
+        }
+        is_new = Cat(Mux(self._is_met, if_met == each, otherwise == each) for each in numbers)
+        m.d.comb += self.new.eq(chosen_of(is_new, list(numbers.values())))
+
+
+def _thread_operation(params: SmParams) -> data.StructLayout:
+    """A thread's operation on its way from PICK to WRITE.
+
+    Fields
+    ------
+    begins : 1
+        Its first cycle in a stage: in it its number is read, and its result is written.
+    valid : 1
+        Its last cycle in a stage: in it the new number is written. Both are one cycle but for sums
+        of floats.
+    last : 1
+        It is the last one of its job.
+    thread
+    inner
+        From READ on: its place inside of its line, or of its CTA's shared memory.
+    place
+        From ARRIVE on: its place inside of its line, or in shared memory.
+    operands : 4 words
+        From ARRIVE on: the first operand, and the second one of a compare and swap, each two words
+        wide.
+    """
+    return data.StructLayout({
+        "begins": 1,
+        "valid": 1,
+        "last": 1,
+        "thread": range(WARP_THREADS),
+        "inner": params.shared_bits,
+        "place": params.shared_bits,
+        "operands": data.ArrayLayout(_WORD_BITS, WORDS),
+    })
+
+
+class _SamePlace(data.Struct):
+    """Which later stage, one, two or three cycles ahead of READ, holds a thread with the same
+    address: what that thread writes is used instead of what was read."""
+
+    one: unsigned(1)
+    two: unsigned(1)
+    three: unsigned(1)
 
 
 class AtomicPipeline(Component):
-    """Takes the threads in ascending order, one a cycle, or one in as many cycles as its operands have words.
+    """Takes the threads in ascending order, one a cycle, or one in as many cycles as its operands
+    have words. ::
 
-    Stages: the thread is chosen; places and operands of its half are fetched; its own are picked; its number is read;
-    it has come; it is changed; it is written. Where one of the three threads before has the same place, the number is
-    what that one has left.
+        job --> SELECT --> FETCH --> PICK --> READ --> ARRIVE --> CHANGE --> WRITE
+                                               |         ^          ^  |        |
+                                               v banks --'          |  v result v change
+                                                                    '--- forwarded from WRITE
 
-    A sum of floats takes :data:`_FLOAT_CYCLES`: the thread stays, and what is in each stage is its own for as long. It
-    ``begins`` with the first of them: its number is read, and is its result. In the last one the sum takes the place of
+    ======  ===================================================================================
+    stage   what happens
+    ======  ===================================================================================
+    SELECT  the lowest thread that is left is selected
+    FETCH   places and operands of its half of a beat are read, a word of the operands a cycle
+    PICK    its own ones are picked from those of the half
+    READ    its place is known: its number is read, in both words if it is wide
+    ARRIVE  its number is in the banks' registers
+    CHANGE  the new number is computed; the old one, or whether a compare and swap has swapped, is
+            the result
+    WRITE   the new number is written, by way of the crossbar
+    ======  ===================================================================================
+
+    Forwarding: a thread takes what an earlier one writes, if that has the same address and is one,
+    two or three cycles ahead, in ARRIVE, CHANGE or WRITE. Threads of one job have the same address
+    if they have the same one inside of their line, or of their CTA's shared memory.
+
+    A sum of floats takes :data:`_FLOAT_CYCLES`: the thread stays in each stage for as long. In the
+    first cycle its number is read, and is its result. In the last one the sum takes the place of
     its operand, and is what is written.
 
     Members
     -------
     job : In(stream of atomic_job)
     ready : In(1)
-        Nobody else uses the banks; nobody else does as long as this is ``busy``. The next job is taken with the last
-        write of the one before.
+        Nobody else uses the banks; nobody else does as long as this is ``busy``. The next job is
+        taken with the last write of the one before.
     busy : Out(1)
     slot, next_slot, instruction : Out, Out, In(AccessInstruction)
         Whose operations they are; those of the job that is offered, and their instruction.
     beat, upper, inner, base : Out, Out, In(inner_layout), In(row)
+        Places of half of a beat.
     ahead, values : Out(operand_place), In(a word for each port)
         A word of the threads in half of a beat is read in the next cycle.
     read, found : Out(bank_read), In(64)
-        What was read a cycle ago.
+        What was read a cycle ago; 0 if nothing was.
     change, changed : Out(change_layout), In(64)
         What is written, by way of the crossbar; in the next cycle.
     result : Out(result_write)
-        Old values.
+        Old values, of wide numbers a word after the other.
     modified : Out(Event of a tag)
         A line is modified.
     done : Out(Event of a slot)
@@ -138,133 +305,304 @@ class AtomicPipeline(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        words = data.ArrayLayout(32, port_count(params))
+        words = data.ArrayLayout(_WORD_BITS, port_count(params))
         tag = atomic_job(params)["tag"].shape
         super().__init__({
-            "job": In(stream.Signature(atomic_job(params))), "ready": In(1), "busy": Out(1),
-            "slot": Out(slot_bits(params)), "next_slot": Out(slot_bits(params)),
-            "instruction": In(AccessInstruction), "beat": Out(range(params.beats)),
-            "upper": Out(1), "inner": In(inner_layout(params)), "base": In(row_bits(params)),
-            "ahead": Out(operand_place(params)), "values": In(words),
-            "read": Out(bank_read(params)), "found": In(_BITS), "change": Out(change_layout(params)),
-            "changed": In(_BITS), "result": Out(result_write(params)), "modified": Out(Event(tag)),
-            "done": Out(Event(slot_bits(params))), "event": Out(1)})
+            "job": In(stream.Signature(atomic_job(params))),
+            "ready": In(1),
+            "busy": Out(1),
+            "slot": Out(slot_bits(params)),
+            "next_slot": Out(slot_bits(params)),
+            "instruction": In(AccessInstruction),
+            "beat": Out(range(params.beats)),
+            "upper": Out(1),
+            "inner": In(inner_layout(params)),
+            "base": In(row_bits(params)),
+            "ahead": Out(operand_place(params)),
+            "values": In(words),
+            "read": Out(bank_read(params)),
+            "found": In(_BITS),
+            "change": Out(change_layout(params)),
+            "changed": In(_BITS),
+            "result": Out(result_write(params)),
+            "modified": Out(Event(tag)),
+            "done": Out(Event(slot_bits(params))),
+            "event": Out(1),
+        })
+        self._lane_bits = ceil_log2(params.lanes)
+        self._port_bits = ceil_log2(port_count(params))
+        self._arithmetic = AtomicArithmetic()
+        operation = _thread_operation(params)
+        self._job: Any = Signal(atomic_job(params), name="current_job")
+        self._instruction: Any = Signal(AccessInstruction, name="current_instruction")
+        self._is_wide = Signal(name="is_wide")
+        """Numbers have 64 bits."""
+        self._adds_floats: Any = Signal(name="adds_floats") if params.floats else Const(0)
+        self._last_word = Signal(
+            range(_FLOAT_CYCLES if params.floats else WORDS), name="last_word")
+        """A thread takes one cycle more than this in each stage."""
+        self._job_ends = Signal(name="job_ends")
+        """The last thread is in WRITE."""
+
+        self._waiting = Signal(WARP_THREADS, name="waiting")
+        """SELECT: threads that are not selected yet."""
+        self._thread = Signal(range(WARP_THREADS), name="thread")
+        """FETCH: the thread."""
+        self._has_thread = Signal(name="has_thread")
+        self._word = Signal.like(self._last_word, name="word")
+        """FETCH: the word of its operands, or for floats the cycle."""
+        self._is_fetched = Signal(name="is_fetched")
+        """FETCH: it is the last one."""
+        self._pick: Any = Signal(operation, name="pick")
+        self._read: Any = Signal(operation, name="reading")
+        self._arrive: Any = Signal(operation, name="arrive")
+        self._change: Any = Signal(operation, name="changing")
+        self._write: Any = Signal(operation, name="writing")
+
+        self._inner = Signal(params.shared_bits, name="inner_place")
+        """PICK: the thread's place inside of its line, or of its CTA's shared memory."""
+        self._operands: Any = Signal(operation["operands"].shape, name="operands")
+        """READ: the thread's operands."""
+        self._place = Signal(params.shared_bits, name="place")
+        """READ: its place inside of its line, or in shared memory."""
+        self._same: Any = Signal(_SamePlace, name="same_place")
+        """READ: the stages ahead that hold a thread with the same address."""
+        self._old: Any = Signal(_BITS, name="old")
+        """CHANGE: the number as it is before the operation."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        params = self._params
-        lane_bits, port_bits = ceil_log2(params.lanes), ceil_log2(port_count(params))
-        bank = slice(2, 2 + lane_bits)
-        m.submodules.arithmetic = arithmetic = AtomicArithmetic()
-        job, ends = Signal(atomic_job(params)), Signal()
-        stage = data.StructLayout({         # what goes from one to the next
-            "begins": 1, "valid": 1, "last": 1, "inner": params.shared_bits, "place": params.shared_bits,
-            "thread": range(WARP_THREADS), "operands": data.ArrayLayout(32, WORDS)})
-        picks, reads, comes, changes, writes = (
-            Signal(stage, name=name) for name in ("picks", "reads", "comes", "changes", "writes"))
-        instruction: Any = Signal(AccessInstruction)
-        wide, adds_floats = Signal(), Signal() if params.floats else Const(0)
-        last_word = Signal(range(_FLOAT_CYCLES if params.floats else WORDS))
-        m.d.comb += [
-            ends.eq(writes.valid & writes.last), self.slot.eq(job.slot), self.next_slot.eq(self.job.payload.slot),
-            wide.eq(instruction.words != 1), last_word.eq(Mux(
-                adds_floats, _FLOAT_CYCLES - 1, Mux(instruction.compare, Mux(wide, 3, 1), wide))),
-            self.job.ready.eq(Mux(self.busy, ends, self.ready))]
-
-        # The next thread, and its operands word by word.
-        left, thread, has_thread = Signal(WARP_THREADS), Signal(range(WARP_THREADS)), Signal()
-        operands, fetched, takes = Signal(data.ArrayLayout(32, WORDS)), Signal(), Signal()
-        next_thread, word, next_word = Signal.like(thread), Signal.like(last_word), Signal.like(last_word)
-        port, chosen, ahead = thread[:port_bits], lowest(left), self.ahead
-
-        def upper(thread: Value) -> Value:
-            """Whether a thread is in the upper half of its beat."""
-            return thread[port_bits:lane_bits].any()
-        m.d.comb += [
-            self.beat.eq(thread[lane_bits:]), self.upper.eq(upper(thread)),
-            fetched.eq(has_thread & (word == last_word)), takes.eq(left.any() & (~has_thread | fetched)),
-            next_thread.eq(Mux(takes, chosen, thread)),
-            next_word.eq(Mux(fetched, 0, word + has_thread)), ahead.slot.eq(job.slot),
-            ahead.beat.eq(next_thread[lane_bits:]), ahead.upper.eq(upper(next_thread)), ahead.word.eq(next_word)]
-        m.d.sync += [thread.eq(next_thread), word.eq(next_word)]
-        with m.If(ends):
-            m.d.sync += self.busy.eq(0)
-        with m.If(self.job.valid & self.job.ready):
-            m.d.sync += [
-                job.eq(self.job.payload), instruction.eq(self.instruction), self.busy.eq(1),
-                left.eq(self.job.payload.threads)]
-        with m.If(takes):
-            m.d.sync += left.eq(left & ~one_hot(chosen, WARP_THREADS))
-        with m.If(takes | fetched):
-            m.d.sync += has_thread.eq(takes)
-
-        # A narrow second operand goes where a wide one begins; the upper words of narrow numbers stay 0.
-        places, values, read_port, came = (Signal.like(of) for of in (self.inner, self.values, port, word))
-        m.d.sync += [places.eq(self.inner), values.eq(self.values), read_port.eq(port), came.eq(word)]
-        m.d.sync += operands[Cat(came[0] & wide, came[1] | came[0] & ~wide)].eq(pick(values, read_port))
-        with m.If(~wide):
-            m.d.sync += [operands[1].eq(0), operands[3].eq(0)]
-
-        located, base, inside = Signal(params.shared_bits), Signal.like(self.base), reads.inner
-        m.d.comb += [
-            reads.operands.eq(operands), located.eq(Mux(job.line, inside[:OFFSET_BITS], Cat(
-                inside[:bank.stop], inside[bank.stop:] + base)))]
-        m.d.sync += [
-            picks.begins.eq(Mux(adds_floats, has_thread & ~word.any(), fetched)), reads.begins.eq(picks.begins),
-            picks.valid.eq(fetched), picks.last.eq(~left.any()), picks.thread.eq(thread), reads.valid.eq(picks.valid),
-            reads.last.eq(picks.last), reads.thread.eq(picks.thread), reads.inner.eq(pick(places, read_port)),
-            base.eq(self.base), comes.eq(reads), comes.place.eq(located), changes.eq(comes), writes.eq(changes)]
-
-        # The number: as it was read, or as an earlier thread has left it; then what was read is 0. Threads of one job
-        # have one place if they have it inside of their line, or of their CTA's shared memory.
-        first, second_one, third = (other.valid & (other.inner == inside) for other in (comes, changes, writes))
-        meets = {name: Signal(name=f"meets_{name}") for name in ("first", "second", "third", "next")}
-        m.d.sync += [
-            meets["first"].eq(first), meets["second"].eq(second_one), meets["third"].eq(third),
-            meets["next"].eq(meets["first"])]
-        old, before, new = (Signal(64, name=name) for name in ("old", "before", "new"))
-        m.d.comb += new.eq(self.changed)
-        m.d.sync += [
-            old.eq(Mux(meets["second"], new, Mux(meets["third"], before, 0)) | self.found), before.eq(new)]
-        with m.If(~wide):
-            m.d.sync += old[32:].eq(0)
-        m.d.comb += [
-            arithmetic.old.eq(Mux(meets["next"], new, old)), arithmetic.operation.eq(instruction.atomic),
-            arithmetic.compare.eq(instruction.compare), arithmetic.signed.eq(instruction.is_signed),
-            arithmetic.wide.eq(wide), arithmetic.operand.eq(Cat(changes.operands[0], changes.operands[1])),
-            arithmetic.swap.eq(Cat(changes.operands[2], changes.operands[3]))]
-        if params.floats:
-            m.submodules.adder = adder = FloatAdder()
-            m.d.comb += [
-                adds_floats.eq(~instruction.compare & (instruction.atomic.as_value() == FLOAT_ADD)),
-                adder.a.eq(arithmetic.old[:32]), adder.b.eq(changes.operands[0])]
-            with m.If(adds_floats & comes.valid):
-                m.d.sync += changes.operands[0].eq(adder.sum)
-
-        # Banks. Both words of a wide number are in one row.
-        read, change = self.read, self.change
-        m.d.comb += [
-            read.used.eq(reads.begins), read.kind.eq(Mux(job.line, BeatKind.LINE, BeatKind.SHARED)),
-            read.tag.eq(job.tag), read.slot.eq(job.slot), change.busy.eq(self.busy),
-            change.source.eq(located[bank]), change.wants.eq(~(second_one | third)),
-            change.valid.eq(changes.valid), change.wide.eq(wide),
-            change.line.eq(job.line), change.tag.eq(job.tag), change.place.eq(changes.place),
-            change.value.eq(arithmetic.new)]
-        m.d.comb += [row.eq(located[bank.stop:]) for row in read.rows]
-
-        # Old values, of wide numbers a word after the other; or whether they have been swapped.
-        result, low, high = self.result, Signal(32), Signal(32)
-        second, tests = Signal(), instruction.compare & ~instruction.atomic.as_value()[2]
-        m.d.comb += low.eq(Mux(tests, arithmetic.equal, arithmetic.old[:32]))
-        m.d.sync += [second.eq(changes.valid & wide), high.eq(Mux(tests, 0, arithmetic.old[32:]))]
-        who = Mux(second, writes.thread, changes.thread)
-        m.d.comb += [
-            result.lanes.eq(one_hot(who[:lane_bits], params.lanes, changes.begins | second)),
-            result.slot.eq(job.slot), result.beat.eq(who[lane_bits:])]
-        m.d.comb += [word.eq(second) for word in result.words]
-        m.d.comb += [value.eq(Mux(second, high, low)) for value in result.values]
-        m.d.sync += Assert(~(changes.begins & second), "two results of an atomic operation in one cycle")
-        m.d.comb += [
-            self.event.eq(writes.valid), self.modified.valid.eq(ends & job.line), self.modified.payload.eq(job.tag),
-            self.done.valid.eq(ends & ~job.line), self.done.payload.eq(job.slot)]
+        m.submodules.arithmetic = self._arithmetic
+        self._take_job(m)
+        self._select(m)
+        self._fetch(m)
+        self._pick_thread(m)
+        self._locate(m)
+        self._advance(m)
+        self._read_number(m)
+        self._forward(m)
+        self._compute(m)
+        self._write_number(m)
+        self._write_result(m)
         return m
+
+    def _take_job(self, m: Module) -> None:
+        """The job under way. The next one follows its last write."""
+        job = self.job
+        is_taken = job.valid & job.ready
+        m.d.comb += self._job_ends.eq(self._write.valid & self._write.last)
+        m.d.comb += job.ready.eq(Mux(self.busy, self._job_ends, self.ready))
+        m.d.comb += self.slot.eq(self._job.slot)
+        m.d.comb += self.next_slot.eq(job.payload.slot)
+        with m.If(is_taken):
+            m.d.sync += self._job.eq(job.payload)
+            m.d.sync += self._instruction.eq(self.instruction)
+            m.d.sync += self.busy.eq(1)
+        with m.Elif(self._job_ends):
+            m.d.sync += self.busy.eq(0)
+        m.d.sync += Assert(~is_taken | job.payload.threads.any(), "a job without threads")
+        m.d.sync += Assert(~is_taken | ~self._waiting.any(), "a job is taken before one ends")
+
+        # Words of a thread's operands.
+        instruction = self._instruction
+        m.d.comb += self._is_wide.eq(instruction.words != 1)
+        with m.If(self._adds_floats):
+            m.d.comb += self._last_word.eq(_FLOAT_CYCLES - 1)
+        with m.Elif(instruction.compare):
+            m.d.comb += self._last_word.eq(Mux(self._is_wide, 3, 1))
+        with m.Else():
+            m.d.comb += self._last_word.eq(self._is_wide)
+
+    def _select(self, m: Module) -> None:
+        """SELECT: the next thread. What FETCH reads in the next cycle is told ahead."""
+        ahead = self.ahead
+        selected = lowest(self._waiting)
+        is_selected = self._waiting.any() & (~self._has_thread | self._is_fetched)
+        next_thread = Signal.like(self._thread)
+        next_word = Signal.like(self._word)
+        m.d.comb += next_thread.eq(Mux(is_selected, selected, self._thread))
+        m.d.comb += next_word.eq(Mux(self._is_fetched, 0, self._word + self._has_thread))
+        m.d.comb += ahead.slot.eq(self._job.slot)
+        m.d.comb += ahead.beat.eq(next_thread[self._lane_bits:])
+        m.d.comb += ahead.upper.eq(self._is_in_upper_half(next_thread))
+        m.d.comb += ahead.word.eq(next_word)
+        m.d.sync += self._thread.eq(next_thread)
+        m.d.sync += self._word.eq(next_word)
+        with m.If(is_selected):
+            m.d.sync += self._has_thread.eq(1)
+        with m.Elif(self._is_fetched):
+            m.d.sync += self._has_thread.eq(0)
+        with m.If(self.job.valid & self.job.ready):
+            m.d.sync += self._waiting.eq(self.job.payload.threads)
+        with m.Elif(is_selected):
+            m.d.sync += self._waiting.eq(self._waiting & ~one_hot(selected, WARP_THREADS))
+
+    def _is_in_upper_half(self, thread: Value) -> Value:
+        """Whether a thread is in the upper half of its beat."""
+        return thread[self._port_bits:self._lane_bits].any()
+
+    def _fetch(self, m: Module) -> None:
+        """FETCH: places and a word of half of a beat."""
+        pick_stage = self._pick
+        is_first_word = ~self._word.any()
+        m.d.comb += self.beat.eq(self._thread[self._lane_bits:])
+        m.d.comb += self.upper.eq(self._is_in_upper_half(self._thread))
+        m.d.comb += self._is_fetched.eq(self._has_thread & (self._word == self._last_word))
+        with m.If(self._adds_floats):
+            m.d.sync += pick_stage.begins.eq(self._has_thread & is_first_word)
+        with m.Else():
+            m.d.sync += pick_stage.begins.eq(self._is_fetched)
+        m.d.sync += pick_stage.valid.eq(self._is_fetched)
+        m.d.sync += pick_stage.last.eq(~self._waiting.any())
+        m.d.sync += pick_stage.thread.eq(self._thread)
+
+    def _pick_thread(self, m: Module) -> None:
+        """PICK: the thread's own place and operands. A narrow second operand goes where a wide one
+        begins; the upper words of narrow numbers stay 0."""
+        half_inner = Signal.like(self.inner)
+        half_words = Signal.like(self.values)
+        word = Signal.like(self._word, name="picked_word")
+        port = Signal(self._port_bits)
+        m.d.sync += half_inner.eq(self.inner)
+        m.d.sync += half_words.eq(self.values)
+        m.d.sync += word.eq(self._word)
+        m.d.sync += port.eq(self._thread[:self._port_bits])
+        m.d.comb += self._inner.eq(pick(half_inner, port))
+
+        target = Signal(range(WORDS))
+        with m.If(self._is_wide):
+            m.d.comb += target.eq(word[:2])
+        with m.Else():
+            m.d.comb += target.eq(Cat(0, word[:2].any()))
+        m.d.sync += self._operands[target].eq(pick(half_words, port))
+        with m.If(~self._is_wide):
+            m.d.sync += self._operands[1].eq(0)
+            m.d.sync += self._operands[3].eq(0)
+
+    def _locate(self, m: Module) -> None:
+        """READ: the place in a line; or in shared memory, where the CTA's begins with ``base``."""
+        base = Signal.like(self.base, name="cta_base")
+        inner = self._read.inner
+        in_row = _BYTE_BITS + self._lane_bits
+        m.d.sync += base.eq(self.base)
+        with m.If(self._job.line):
+            m.d.comb += self._place.eq(inner[:OFFSET_BITS])
+        with m.Else():
+            m.d.comb += self._place.eq(Cat(inner[:in_row], inner[in_row:] + base))
+
+    def _advance(self, m: Module) -> None:
+        """From stage to stage."""
+        m.d.sync += self._read.eq(self._pick)
+        m.d.sync += self._read.inner.eq(self._inner)
+        m.d.sync += self._arrive.eq(self._read)
+        m.d.sync += self._arrive.place.eq(self._place)
+        m.d.sync += self._arrive.operands.eq(self._operands)
+        m.d.sync += self._change.eq(self._arrive)
+        m.d.sync += self._write.eq(self._change)
+
+    def _bank(self) -> Value:
+        """READ: the bank of the place."""
+        return self._place[_BYTE_BITS:_BYTE_BITS + self._lane_bits]
+
+    def _read_number(self, m: Module) -> None:
+        """READ: the banks. Both words of a wide number are in one row."""
+        read = self.read
+        row = self._place[_BYTE_BITS + self._lane_bits:]
+        m.d.comb += read.used.eq(self._read.begins)
+        m.d.comb += read.kind.eq(Mux(self._job.line, BeatKind.LINE, BeatKind.SHARED))
+        m.d.comb += read.tag.eq(self._job.tag)
+        m.d.comb += read.slot.eq(self._job.slot)
+        for bank_row in read.rows:
+            m.d.comb += bank_row.eq(row)
+
+        # What another thread leaves is not read: its banks give 0.
+        m.d.comb += self.change.source.eq(self._bank())
+        m.d.comb += self.change.wants.eq(~(self._same.two | self._same.three))
+
+    def _forward(self, m: Module) -> None:
+        """The number as it was read, or as an earlier thread has left it, which then is in WRITE
+        or was there a cycle ago. In place of that 0 was read, so that both are joined by an OR."""
+        inner = self._read.inner
+        same_in_arrive: Any = Signal(_SamePlace)
+        same_in_change: Any = Signal(_SamePlace)
+        written_before = Signal(_BITS)
+        forwarded = Signal(_BITS)
+        for other, is_same in ((self._arrive, self._same.one), (self._change, self._same.two),
+                               (self._write, self._same.three)):
+            m.d.comb += is_same.eq(other.valid & (other.inner == inner))
+        m.d.sync += same_in_arrive.eq(self._same)
+        m.d.sync += same_in_change.eq(same_in_arrive)
+        m.d.sync += written_before.eq(self.changed)
+
+        with m.If(same_in_arrive.two):
+            m.d.comb += forwarded.eq(self.changed)
+        with m.Elif(same_in_arrive.three):
+            m.d.comb += forwarded.eq(written_before)
+        found: Any = Signal(_BITS)
+        m.d.sync += found.eq(forwarded | self.found)
+        with m.If(~self._is_wide):
+            m.d.sync += found[_WORD_BITS:].eq(0)
+        m.d.comb += self._old.eq(Mux(same_in_change.one, self.changed, found))
+
+    def _compute(self, m: Module) -> None:
+        """CHANGE: the new number."""
+        arithmetic = self._arithmetic
+        instruction = self._instruction
+        operands = self._change.operands
+        m.d.comb += arithmetic.old.eq(self._old)
+        m.d.comb += arithmetic.operation.eq(instruction.atomic)
+        m.d.comb += arithmetic.compare.eq(instruction.compare)
+        m.d.comb += arithmetic.signed.eq(instruction.is_signed)
+        m.d.comb += arithmetic.wide.eq(self._is_wide)
+        m.d.comb += arithmetic.operand.eq(Cat(operands[0], operands[1]))
+        m.d.comb += arithmetic.swap.eq(Cat(operands[2], operands[3]))
+        if self._params.floats:
+            m.submodules.adder = adder = FloatAdder()
+            m.d.comb += self._adds_floats.eq(
+                ~instruction.compare & (instruction.atomic.as_value() == FLOAT_ADD))
+            m.d.comb += adder.a.eq(self._old[:_WORD_BITS])
+            m.d.comb += adder.b.eq(operands[0])
+            with m.If(self._adds_floats & self._arrive.valid):
+                m.d.sync += operands[0].eq(adder.sum)
+
+    def _write_number(self, m: Module) -> None:
+        """CHANGE and WRITE: the new number on its way to the banks, and the end of the job."""
+        change = self.change
+        job = self._job
+        m.d.comb += change.busy.eq(self.busy)
+        m.d.comb += change.valid.eq(self._change.valid)
+        m.d.comb += change.wide.eq(self._is_wide)
+        m.d.comb += change.line.eq(job.line)
+        m.d.comb += change.tag.eq(job.tag)
+        m.d.comb += change.place.eq(self._change.place)
+        m.d.comb += change.value.eq(self._arithmetic.new)
+        m.d.comb += self.event.eq(self._write.valid)
+        m.d.comb += self.modified.valid.eq(self._job_ends & job.line)
+        m.d.comb += self.modified.payload.eq(job.tag)
+        m.d.comb += self.done.valid.eq(self._job_ends & ~job.line)
+        m.d.comb += self.done.payload.eq(job.slot)
+
+    def _write_result(self, m: Module) -> None:
+        """CHANGE: the lower word of the old number, or whether it was swapped; in the next cycle
+        the upper word of a wide one. A wide operation takes two cycles at least."""
+        result = self.result
+        instruction = self._instruction
+        is_second = Signal()
+        is_test = instruction.compare & ~instruction.atomic.as_value()[2]
+        low = Signal(_WORD_BITS)
+        high = Signal(_WORD_BITS)
+        thread = Mux(is_second, self._write.thread, self._change.thread)
+        m.d.comb += low.eq(
+            Mux(is_test, self._arithmetic.equal, self._old[:_WORD_BITS]))
+        m.d.sync += is_second.eq(self._change.valid & self._is_wide)
+        m.d.sync += high.eq(Mux(is_test, 0, self._old[_WORD_BITS:]))
+        m.d.comb += result.lanes.eq(one_hot(
+            thread[:self._lane_bits], self._params.lanes, self._change.begins | is_second))
+        m.d.comb += result.slot.eq(self._job.slot)
+        m.d.comb += result.beat.eq(thread[self._lane_bits:])
+        for word, value in zip(result.words, result.values, strict=True):
+            m.d.comb += word.eq(is_second)
+            m.d.comb += value.eq(Mux(is_second, high, low))
+        m.d.sync += Assert(
+            ~(self._change.begins & is_second),
+            "two results of an atomic operation in one cycle")

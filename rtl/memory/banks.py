@@ -1,5 +1,6 @@
 """Shared memory itself, in banks of words."""
 
+from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
@@ -15,54 +16,84 @@ __all__ = ["SharedBanks", "clear_request"]
 
 
 def clear_request(params: SmParams) -> data.StructLayout:
-    """Shared memory to fill with zeros: ``bytes`` from ``shared_base`` on, which must be at the begin of a row."""
+    """Shared memory to fill with zeros: ``bytes`` from ``shared_base`` on, which must be at the
+    begin of a row."""
     return data.StructLayout({"shared_base": params.shared_bits, "bytes": params.shared_bits + 1})
 
 
 class SharedBanks(Component):
-    """One read of each bank in a cycle, and one write. Word w is in bank w modulo the number of banks.
+    """One read of each bank in a cycle, and one write. Word w is in bank w modulo the number of
+    banks, of which there are as many as lanes; a *row* is a word of each.
+
+    Two that come at once: a write goes before a clear, which waits for a cycle without one.
 
     Members
     -------
     read, values : In(bank_read), Out(a word for each bank)
         What was read a cycle ago; 0 if it was something else.
     write : In(bank_write)
+        What is not written is 0.
     clear : In(stream of clear_request)
-        Whole rows are cleared, one in each cycle in which nobody writes, here or to a line:
-        then the values are 0. A transfer tells that it is done.
+        Whole rows are cleared, one in each cycle in which nobody writes, here or to a line. The
+        transfer tells that it is done.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "read": In(bank_read(params)), "write": In(bank_write(params)),
-            "values": Out(data.ArrayLayout(32, params.lanes)), "clear": In(stream.Signature(clear_request(params)))})
+            "read": In(bank_read(params)),
+            "write": In(bank_write(params)),
+            "values": Out(data.ArrayLayout(32, params.lanes)),
+            "clear": In(stream.Signature(clear_request(params))),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        params, bits = self._params, row_bits(self._params)
-        clear, row_bytes = self.clear.payload, 4 * params.lanes
-        row, left, clearing = Signal(bits), Signal(bits + 1), Signal()
-        clears = clearing & ~self.write.used & left.any()
-        m.d.comb += self.clear.ready.eq(clearing & ~left.any())
-        m.d.sync += Assert(self.write.used | ~Cat(Cat(bank.bytes, bank.value) for bank in self.write.banks).any(),
-                           "what nobody writes is not 0")
-        with m.If(~clearing & self.clear.valid):
-            m.d.sync += [
-                clearing.eq(1), row.eq(clear.shared_base // row_bytes),
-                left.eq((clear.bytes + row_bytes - 1) // row_bytes)]
-        with m.Elif(clears):
-            m.d.sync += [row.eq(row + 1), left.eq(left - 1)]
-        with m.Elif(self.clear.ready):
-            m.d.sync += clearing.eq(0)
-
-        # The register and its reset become the block RAM's own; nobody wants what is read where something is written.
-        for bank, access in enumerate(self.write.banks):
-            m.submodules[f"bank_{bank}"] = words = memory.Memory(shape=32, depth=1 << bits, init=[], attrs=IN_BLOCKS)
-            read, write = words.read_port(domain="comb"), words.write_port(granularity=8)
-            m.d.sync += self.values[bank].eq(Mux(self.read.kind == BeatKind.SHARED, read.data, 0))
-            m.d.comb += [
-                read.addr.eq(self.read.rows[bank]), write.addr.eq(Mux(clears, row, access.row)),
-                write.data.eq(access.value), write.en.eq(
-                    clears.replicate(4) | Mux(self.write.line, 0, access.bytes))]
+        self._cleared_row = Signal(row_bits(self._params))
+        self._clears_row = Signal()
+        self._clear(m)
+        for number, access in enumerate(self.write.banks):
+            self._add_bank(m, number, access)
+        values = Cat(Cat(bank.bytes, bank.value) for bank in self.write.banks)
+        m.d.sync += Assert(self.write.used | ~values.any(), "what nobody writes is not 0")
         return m
+
+    def _clear(self, m: Module) -> None:
+        """The rows of a request are cleared one by one."""
+        request = self.clear.payload
+        row = self._cleared_row
+        row_bytes = 4 * self._params.lanes
+        is_busy = Signal()
+        pending_rows = Signal(len(row) + 1)
+        m.d.comb += self._clears_row.eq(is_busy & pending_rows.any() & ~self.write.used)
+        m.d.comb += self.clear.ready.eq(is_busy & ~pending_rows.any())
+        with m.If(self.clear.valid & ~is_busy):
+            m.d.sync += is_busy.eq(1)
+            m.d.sync += row.eq(request.shared_base // row_bytes)
+            m.d.sync += pending_rows.eq((request.bytes + row_bytes - 1) // row_bytes)
+        with m.Elif(self._clears_row):
+            m.d.sync += row.eq(row + 1)
+            m.d.sync += pending_rows.eq(pending_rows - 1)
+        with m.Elif(self.clear.ready):
+            m.d.sync += is_busy.eq(0)
+
+    def _add_bank(self, m: Module, number: int, access: Any) -> None:
+        """A bank. The register behind it, with its reset, becomes the block RAM's own. A word that
+        is read in the cycle of a write to it counts for nothing."""
+        value = self.values[number]
+        words = memory.Memory(
+            shape=32, depth=1 << len(self._cleared_row), init=[], attrs=IN_BLOCKS)
+        m.submodules[f"bank_{number}"] = words
+        read = words.read_port(domain="comb")
+        m.d.comb += read.addr.eq(self.read.rows[number])
+        m.d.sync += value.eq(Mux(self.read.kind == BeatKind.SHARED, read.data, 0))
+
+        # What is not written is 0, which is what a clear writes.
+        write = words.write_port(granularity=8)
+        m.d.comb += write.data.eq(access.value)
+        with m.If(self._clears_row):
+            m.d.comb += write.addr.eq(self._cleared_row)
+            m.d.comb += write.en.eq(~0)
+        with m.Else():
+            m.d.comb += write.addr.eq(access.row)
+            m.d.comb += write.en.eq(Mux(self.write.line, 0, access.bytes))

@@ -1,7 +1,5 @@
 """The crossbar: words on their way between threads and banks, one word of every bank a cycle."""
 
-from functools import reduce
-from operator import or_
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
@@ -32,272 +30,630 @@ from .operands import inner_layout, operand_place
 
 __all__ = ["Crossbar", "change_layout", "passed_layout", "result_write"]
 
+_CHANGED_WORDS = 2
+"""Words of an atomic operation's number, at most."""
+
 
 def passed_layout(params: SmParams) -> data.StructLayout:
-    """The last of some beats has passed; see :func:`beat_job`."""
+    """The last of some beats has passed; see :func:`~rtl.memory.instruction.beat_job`."""
     return data.StructLayout({
-        "owner": BeatOwner, "slot": slot_bits(params), "tag": memory_tag_bits(params), "final": 1})
+        "owner": BeatOwner,
+        "slot": slot_bits(params),
+        "tag": memory_tag_bits(params),
+        "final": 1,
+    })
 
 
 def result_write(params: SmParams) -> data.StructLayout:
-    """Words that are loaded, for some ``lanes`` of a beat: a port has one, which is the same word of the thread's four
-    for both of its lanes."""
+    """Words that are loaded, for some ``lanes`` of a beat: a port has one, which is the same word
+    of the thread's four for both of its lanes."""
     ports = port_count(params)
     return data.StructLayout({
-        "lanes": params.lanes, "slot": slot_bits(params), "beat": range(params.beats),
-        "words": data.ArrayLayout(range(WORDS), ports), "values": data.ArrayLayout(32, ports)})
+        "lanes": params.lanes,
+        "slot": slot_bits(params),
+        "beat": range(params.beats),
+        "words": data.ArrayLayout(range(WORDS), ports),
+        "values": data.ArrayLayout(32, ports),
+    })
 
 
 def change_layout(params: SmParams) -> data.StructLayout:
-    """Atomic operations use the crossbar: the banks whose words they read are ``source`` and the next one, if one
-    ``wants`` them. If ``valid``, the number that one of them leaves is written in the next cycle, in two words if it is
-    ``wide``."""
+    """How atomic operations use the crossbar.
+
+    Fields
+    ------
+    busy : 1
+        They have the banks.
+    source, wants
+        If one ``wants`` them, it gets the words of the bank ``source`` and of the next one.
+    valid, wide : 1, 1
+        A number is written in the next cycle, in two words if it is ``wide``.
+    line, tag : 1, tag
+        Whether it is in the line of that tag, or in shared memory.
+    place, value
+        Its address there; the number.
+    """
     return data.StructLayout({
-        "busy": 1, "source": ceil_log2(params.lanes), "wants": 1, "valid": 1, "wide": 1, "line": 1,
-        "tag": memory_tag_bits(params), "place": params.shared_bits, "value": 64})
+        "busy": 1,
+        "source": ceil_log2(params.lanes),
+        "wants": 1,
+        "valid": 1,
+        "wide": 1,
+        "line": 1,
+        "tag": memory_tag_bits(params),
+        "place": params.shared_bits,
+        "value": 64,
+    })
+
+
+def _half_beat(params: SmParams) -> data.StructLayout:
+    """Half of a beat, before its places are read.
+
+    Fields
+    ------
+    job : beat_job
+        The beat.
+    upper : 1
+        It is the upper half; or the lower one.
+    whole : 1
+        It is the last of the beat: it serves the lanes of the upper half, alone or beside those of
+        the lower one.
+    """
+    return data.StructLayout({"job": beat_job(params), "upper": 1, "whole": 1})
+
+
+def _located_half(params: SmParams) -> data.StructLayout:
+    """Places to conflicts: half of a beat with the places of its threads.
+
+    Fields
+    ------
+    job : beat_job
+        ``last`` means the last half.
+    lower, upper : 1, 1
+        Lanes of that half of the beat are served.
+    base : row
+        The row in which shared memory of the threads' CTA begins.
+    ports
+        Of each: the first ``byte`` of its number in a word, the ``bytes`` that this takes, the bank
+        and row of the word, and which ``word`` of its thread this is.
+    """
+    port = data.StructLayout({
+        "byte": 2,
+        "bytes": 4,
+        "bank": ceil_log2(params.lanes),
+        "row": row_bits(params),
+        "word": range(WORDS),
+    })
+    return data.StructLayout({
+        "job": beat_job(params),
+        "lower": 1,
+        "upper": 1,
+        "base": row_bits(params),
+        "ports": data.ArrayLayout(port, port_count(params)),
+    })
+
+
+def _bank_access(params: SmParams) -> data.StructLayout:
+    """Conflicts to banks: the words that are read or written.
+
+    Fields
+    ------
+    used, writes : 1, 1
+        There are some; they are written.
+    kind, slot, tag, beat, size, signed
+        As in a :func:`~rtl.memory.instruction.beat_job`.
+    loads : ports
+        Ports that get a word.
+    lanes : lanes
+        Lanes that get one.
+    ports
+        Of each: the ``byte`` of the number in its word, bank and row of the word, which ``word`` of
+        its thread it is, and the ``value`` to be written.
+    """
+    port = data.StructLayout({
+        "byte": 2,
+        "bank": ceil_log2(params.lanes),
+        "row": row_bits(params),
+        "word": range(WORDS),
+        "value": 32,
+    })
+    ports = port_count(params)
+    return data.StructLayout({
+        "used": 1,
+        "writes": 1,
+        "kind": BeatKind,
+        "slot": slot_bits(params),
+        "tag": memory_tag_bits(params),
+        "beat": range(params.beats),
+        "size": 3,
+        "signed": 1,
+        "loads": ports,
+        "lanes": params.lanes,
+        "ports": data.ArrayLayout(port, ports),
+    })
+
+
+def _switched_words(params: SmParams) -> data.StructLayout:
+    """Banks to switch, and switch to extraction: words on their way to the lanes.
+
+    Fields
+    ------
+    loads, lanes
+        Ports, and lanes, that get a word.
+    slot, beat, size, signed
+        As in a :func:`~rtl.memory.instruction.beat_job`.
+    bytes : 2 bits a port
+        Where its number begins in the word.
+    words
+        Which word of its thread a port's is.
+    """
+    ports = port_count(params)
+    return data.StructLayout({
+        "loads": ports,
+        "lanes": params.lanes,
+        "slot": slot_bits(params),
+        "beat": range(params.beats),
+        "size": 3,
+        "signed": 1,
+        "bytes": data.ArrayLayout(2, ports),
+        "words": data.ArrayLayout(range(WORDS), ports),
+    })
 
 
 class Crossbar(Component):
-    """Serves half of a beat in as many cycles as a bank has different words to give; the next one follows without a
-    gap. If all threads in the upper half of a beat read at the places of those in the lower half, they are served with
-    them.
+    """Passes words between threads and banks, half of a beat at a time. ::
 
-    Stages: the half's places are read; each bank serves the word of the lowest port that waits, and all ports that
-    want the same one; banks are read or written; what was read is extended and written. Threads that write the same
-    word write it together: the highest one's bytes stay.
+        job --> PLACES --> CONFLICTS --> BANKS --> SWITCH --> EXTRACT --> result
+                  ^          |   ^         ^          ^
+                  '--waiting-'   |         |          |
+                              operands   atomic operations
+
+    =========  ==================================================================================
+    stage      what happens
+    =========  ==================================================================================
+    places     the addresses of the threads are read, in the half that is offered or that waits
+    conflicts  each bank serves the word of its lowest pending port, and all ports with the same
+               word. What is to be stored is read
+    banks      each bank reads its word, or writes bytes of it
+    switch     each port gets the word of its bank
+    extract    a number of less than a word is cut out and extended
+    =========  ==================================================================================
+
+    Half of a beat stays in the conflicts stage for as many cycles as a bank has different words to
+    serve; the next one follows without a gap. If all threads in the upper half of a beat read at
+    the places of those in the lower half, they are served with them: the beat is ``single``.
+
+    Threads that write the same word write it together: each byte is the highest one's.
+
+    A half that cannot enter the conflicts stage waits in a register, and none is taken meanwhile:
+    so it is known from registers whether a half is taken (``free``). It waits, too, if it stores
+    and is behind a shuffle: a shuffle reads its operands a stage later, where they are its banks.
+
+    Atomic operations have the last three stages when nothing else is under way: their numbers go to
+    the banks and come from them by way of the first two ports.
 
     Members
     -------
     job : In(stream of beat_job)
         Another one may be offered in the place of one of which nothing was taken.
     continues, free : Out(1)
-        The lower half of the job that is offered was taken already; a half is taken if one is offered.
+        The lower half of the job that is offered was taken already; a half is taken if one is
+        offered.
     slot, beat, upper, inner, base : Out, Out, Out, In(inner_layout), In
-        Places of the threads in half of a beat, and the row in which their CTA's shared memory begins.
+        Places of the threads in half of a beat, and the row in which their CTA's shared memory
+        begins.
     mixed, operand, values : Out(1), Out(operand_place), In(a word for each port)
-        Their words, in the second stage; but if ``mixed``, a shuffle has the first words of that slot read.
+        Their words, in the conflicts stage; but if ``mixed``, a shuffle in the banks stage has the
+        first words of that slot read.
     change, ahead, changed : In(change_layout), In(operand_place), Out(64)
-        Atomic operations, when nothing else is under way; the operand that they read in the next cycle; the number
-        that one of them writes.
+        Atomic operations, when nothing else is under way; the operand that they read in the next
+        cycle; the number that one of them writes.
     read, write : Out(bank_read), Out(bank_write)
         Values that nobody writes are 0.
     found, words : In(a word for each bank), Out(a word for each port)
-        What was read a cycle ago; those that were wanted.
+        What was read a cycle ago; each port's word of it.
     result : Out(result_write)
     passed : Out(Event of passed_layout)
-        In the second stage.
+        The last half of the last beat leaves the conflicts stage.
     closing, closed : Out(Event of passed_layout)
-        The same, one of the two: as soon as what was loaded will surely be there when it is wanted, the last beat's
-        after the others'; or in the cycle after ``passed``.
+        Exactly one of them says to the owner of a job that its words are, or will be, in time for
+        the lanes. ``closing``: with ``passed`` or before, in the first cycle of a load's last half
+        in the conflicts stage, since the rest will have arrived when it is needed. ``closed``: a
+        cycle after ``passed``, if that could not be promised.
     busy : Out(1)
-        Something has been taken and is not through.
+        Something has been taken and has not left the last stage.
     shared : Out(1)
         Shared memory serves some threads.
+
+    Attributes
+    ----------
+    next_half, waiting, is_waiting : Signal(half), Signal(half), Signal(1)
+        The half in the places stage; the one in the waiting register, if there is one.
+    blocked, enters : Signal(1), Signal(1)
+        The conflicts stage can take no half; it takes one.
+    located : Signal
+        The half in the conflicts stage.
+    pending, served : Signal(ports)
+        Its ports that were not served yet; of these, those that are served now.
+    has_conflict : Signal(1)
+        Some will still be pending then.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        slot, beat, ports = slot_bits(params), range(params.beats), port_count(params)
+        self._ports = port_count(params)
+        ports = self._ports
+        beat = range(params.beats)
         words = data.ArrayLayout(32, ports)
         super().__init__({
-            "job": In(stream.Signature(beat_job(params))), "continues": Out(1), "free": Out(1),
-            "slot": Out(slot), "beat": Out(beat),
-            "upper": Out(1), "inner": In(inner_layout(params)), "base": In(row_bits(params)), "mixed": Out(1),
-            "operand": Out(operand_place(params)), "values": In(words),
-            "change": In(change_layout(params)), "ahead": In(operand_place(params)), "changed": Out(64),
-            "read": Out(bank_read(params)), "write": Out(bank_write(params)),
-            "found": In(data.ArrayLayout(32, params.lanes)), "words": Out(words), "result": Out(result_write(params)),
-            "passed": Out(Event(passed_layout(params))), "closing": Out(Event(passed_layout(params))),
-            "closed": Out(Event(passed_layout(params))), "busy": Out(1), "shared": Out(1)})
-        bank_bits, row = ceil_log2(params.lanes), row_bits(params)
-        self._access: Any = Signal(data.StructLayout({
-            "used": 1, "writes": 1, "kind": BeatKind, "slot": slot, "tag": memory_tag_bits(params), "beat": beat,
-            "size": 3, "signed": 1, "loads": ports, "lanes": params.lanes, "ports": data.ArrayLayout(data.StructLayout({
-                "byte": 2, "bank": bank_bits, "row": row, "word": range(WORDS), "value": 32}), ports)}))
-        self._leader = [Signal(ports, name=f"leader_{bank}") for bank in range(params.lanes)]
-        self._chosen = [[Signal(ports, name=f"chosen_{bank}_{byte}") for byte in range(4)]
-                        for bank in range(params.lanes)]
+            "job": In(stream.Signature(beat_job(params))),
+            "continues": Out(1),
+            "free": Out(1),
+            "slot": Out(slot_bits(params)),
+            "beat": Out(beat),
+            "upper": Out(1),
+            "inner": In(inner_layout(params)),
+            "base": In(row_bits(params)),
+            "mixed": Out(1),
+            "operand": Out(operand_place(params)),
+            "values": In(words),
+            "change": In(change_layout(params)),
+            "ahead": In(operand_place(params)),
+            "changed": Out(64),
+            "read": Out(bank_read(params)),
+            "write": Out(bank_write(params)),
+            "found": In(data.ArrayLayout(32, params.lanes)),
+            "words": Out(words),
+            "result": Out(result_write(params)),
+            "passed": Out(Event(passed_layout(params))),
+            "closing": Out(Event(passed_layout(params))),
+            "closed": Out(Event(passed_layout(params))),
+            "busy": Out(1),
+            "shared": Out(1),
+        })
+        half = _half_beat(params)
+        self.next_half: Any = Signal(half)
+        self.waiting: Any = Signal(half)
+        self.is_waiting = Signal()
+        self.blocked = Signal()
+        self.enters = Signal()
+        self.located: Any = Signal(_located_half(params))
+        self.pending = Signal(ports)
+        self.served = Signal(ports)
+        self.has_conflict = Signal()
+
+        # Between conflicts and banks. Of each bank: the port whose word it serves, and for each
+        # byte the port that writes it, one-hot.
+        self._access: Any = Signal(_bank_access(params))
+        self._leaders = [Signal(ports, name=f"leader_{bank}") for bank in range(params.lanes)]
+        self._writers = [
+            [Signal(ports, name=f"writer_{bank}_{byte}") for byte in range(4)]
+            for bank in range(params.lanes)]
+
+        # Banks to switch, with the bank of each port, one-hot; switch to extraction.
+        self._reading: Any = Signal(_switched_words(params))
+        self._sources = Signal(data.ArrayLayout(params.lanes, ports))
+        self._extracting: Any = Signal(_switched_words(params))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        params, change, operand = self._params, self.change, self.operand
-        half = data.StructLayout({"job": beat_job(params), "upper": 1, "whole": 1})
-        offered, waiting, next_half = (Signal(half, name=name) for name in ("offered", "waiting", "next_half"))
-        given, waits = next_half.job, Signal()
-        ports, bank_bits = port_count(params), ceil_log2(params.lanes)
-        pending, served, here = Signal(ports), Signal(ports), Signal(beat_job(params))
-        fetched: Any = Signal(data.ArrayLayout(data.StructLayout({
-            "byte": 2, "bytes": 4, "bank": bank_bits, "row": row_bits(params), "word": range(WORDS)}), ports))
-
-        # The next half, when all threads of the last one are served; until then it waits here, and nobody else need
-        # know. A shuffle reads words a stage later than a store.
-        left, takes, clashes, access, comes, blocked, shuffles = (
-            Signal(ports), Signal(), Signal(), self._access, Signal(), Signal(), Signal())
-        lower, upper = given.lanes[:ports], given.lanes[ports:]
-        m.d.comb += [
-            left.eq(pending & ~served), shuffles.eq(pending.any() & (here.kind == BeatKind.LANES)),
-            offered.job.eq(self.job.payload), offered.upper.eq(self.continues | self.job.payload.skips),
-            offered.whole.eq(self.continues | self.job.payload.single), self.free.eq(~waits),
-            self.job.ready.eq(self.job.valid & self.free & offered.whole),
-            next_half.eq(Mux(waits, waiting.as_value(), offered.as_value())), comes.eq(self.job.valid | waits),
-            blocked.eq(clashes | given.write & shuffles), takes.eq(comes & ~blocked),
-            self.upper.eq(next_half.upper), self.slot.eq(given.slot), self.beat.eq(given.beat)]
-        m.d.sync += [
-            self.mixed.eq(shuffles), operand.slot.eq(Mux(clashes | shuffles, here.slot, given.slot)),
-            pending.eq(Mux(takes, Mux(self.upper, upper, lower), left)), waits.eq(comes & blocked),
-            self.continues.eq(Mux(self.job.valid & self.free, ~offered.whole, self.continues)),
-            Assert(~takes | given.lanes.any(), "a beat without threads")]
-        has_lower, has_upper, base = Signal(), Signal(), Signal(row_bits(params))
-        with m.If(self.free):
-            m.d.sync += waiting.eq(offered)
-        # It is kept whether or not there is one. Threads of a line have the same rows beyond it, which nobody looks at;
-        # but where it has less words than there are banks, they are in the first ones.
-        in_line, banks_end = (given.kind == BeatKind.LINE) | (given.kind == BeatKind.ANSWER), 2 + bank_bits
-        with m.If(~clashes):
-            m.d.sync += [
-                base.eq(self.base), here.eq(given), here.last.eq(given.last & next_half.whole),
-                operand.beat.eq(given.beat), operand.upper.eq(self.upper), operand.word.eq(given.word),
-                has_lower.eq(~self.upper), has_upper.eq(next_half.whole)]
-            for port, kept in enumerate(fetched):
-                place, half, quarter = self.inner[port], self.upper, Const(port)
-                if ports == params.lanes:
-                    half = quarter
-                else:
-                    quarter = Cat(port * WORDS // params.lanes, self.upper)
-                word = given.word ^ Mux(given.spread[1], quarter, given.spread[0] & half)
-                inner = place[2:]
-                if banks_end > OFFSET_BITS:
-                    inner = Cat(place[2:OFFSET_BITS], Mux(in_line, 0, place[OFFSET_BITS:banks_end]), place[banks_end:])
-                m.d.sync += [
-                    kept.byte.eq(place[:2]), kept.bytes.eq(byte_mask(place[:2], given.size)), kept.word.eq(word),
-                    Cat(kept.bank, kept.row).eq(inner | Mux(given.local, 0, word))]
-
-        with m.If(change.busy):
-            m.d.sync += operand.eq(self.ahead)
-
-        # In each bank the word of its lowest port: that port leads, and those with the same word are served with it. Of
-        # these the highest one writes a byte.
-        leads, writes = Signal(ports), Signal(data.ArrayLayout(4, ports))
-        meets: dict[tuple[int, int], Value] = {}
-        clashing: list[Value] = []
-        for port, kept in enumerate(fetched):
-            same_bank, same = Signal(port, name=f"same_bank_{port}"), Signal(port, name=f"same_{port}")
-            m.d.comb += [
-                same_bank.eq(Cat(other.bank == kept.bank for other in list(fetched)[:port])),
-                same.eq(Cat(other.row == kept.row for other in list(fetched)[:port]) & same_bank),
-                leads[port].eq(pending[port] & ~(pending[:port] & same_bank).any()),
-                served[port].eq(pending[port] & (leads[port] | (leads[:port] & same).any()))]
-            meets.update({(first, port): same[first] & pending[port] for first in range(port)})
-            clashing.append((pending[:port] & same_bank & ~same).any() & pending[port])
-        for port, kept in enumerate(fetched):
-            over = [meets[port, higher].replicate(4) & fetched[higher].bytes for higher in range(port + 1, ports)]
-            m.d.comb += writes[port].eq(
-                kept.bytes & (served[port] & here.write).replicate(4) & ~reduce(or_, over, Const(0, 4)))
-        m.d.comb += [
-            clashes.eq(Cat(clashing).any()), self.passed.valid.eq(pending.any() & ~clashes & here.last),
-            self.passed.payload.owner.eq(here.owner), self.passed.payload.final.eq(here.final),
-            self.passed.payload.slot.eq(here.slot), self.passed.payload.tag.eq(here.tag)]
-        # The last beat's data are wanted as many cycles after the first one's as there are other beats, and the ports'
-        # words have come by then, if two of the ports are served together.
-        came, told, quick = Signal(), Signal(), Const(ports < params.beats)
-        if ports == params.beats:
-            quick = ~pending.all() | (fetched[0].bank != fetched[1].bank) | (fetched[0].row == fetched[1].row)
-        m.d.comb += [
-            self.closing.valid.eq(came & ~here.write & here.last & (here.beat == params.beats - 1) & quick),
-            self.closing.payload.eq(self.passed.payload)]
-        m.d.sync += [
-            came.eq(takes), told.eq((told | self.closing.valid) & ~self.passed.valid),
-            self.closed.valid.eq(self.passed.valid & ~told & ~self.closing.valid),
-            self.closed.payload.eq(self.passed.payload)]
-        loads = served & ~here.write.replicate(ports)
-        m.d.sync += [
-            access.used.eq(pending.any()), access.writes.eq(pending.any() & here.write), access.loads.eq(loads),
-            access.lanes.eq(Cat(loads & here.lanes[:ports] & has_lower.replicate(ports),
-                                loads & here.lanes[ports:] & has_upper.replicate(ports)))]
-        m.d.sync += [access[name].eq(here[name]) for name in ("kind", "slot", "tag", "beat", "size", "signed")]
-        for port, (kept, then) in enumerate(zip(fetched, access.ports, strict=True)):
-            m.d.sync += [
-                then.byte.eq(kept.byte), then.bank.eq(kept.bank), then.row.eq(
-                    kept.row + Mux(here.kind == BeatKind.SHARED, base, 0)),
-                then.value.eq(repeated(self.values[port], here.size)),
-                then.word.eq(Mux(here.local, here.word, kept.word))]
-            self._choose(m, port, kept.bank, leads[port], writes[port])
-
-        # What an atomic operation leaves takes the place of the first two ports' words.
-        with m.If(change.busy):
-            m.d.sync += [
-                access.used.eq(change.valid), access.writes.eq(change.valid), access.tag.eq(change.tag),
-                access.kind.eq(Mux(change.line, BeatKind.LINE, BeatKind.SHARED))]
-            for port, then in enumerate(access.ports[:2]):
-                place, valid = change.place[2:] | port, change.valid & (change.wide if port else 1)
-                m.d.sync += [then.row.eq(place[bank_bits:]), then.value.eq(change.value.word_select(port, 32))]
-                self._choose(m, port, place[:bank_bits], valid, valid.replicate(4))
-        m.d.comb += self.changed.eq(Cat(then.value for then in access.ports[:2]))
-
-        # Each bank has a word read, or written.
-        read, write = self.read, self.write
-        m.d.comb += [
-            read.used.eq(access.loads.any()), read.kind.eq(access.kind), read.tag.eq(access.tag),
-            read.slot.eq(access.slot), write.used.eq(access.writes), write.tag.eq(access.tag),
-            write.line.eq(access.kind == BeatKind.LINE), self.shared.eq(access.used & (access.kind == BeatKind.SHARED))]
-        rows, values = [then.row for then in access.ports], [then.value for then in access.ports]
-        for bank, (leader, chosen, banked) in enumerate(zip(self._leader, self._chosen, write.banks, strict=True)):
-            m.d.comb += [banked.row.eq(chosen_of(leader, rows)), read.rows[bank].eq(banked.row)]
-            for byte, mine in enumerate(chosen):
-                m.d.comb += [
-                    banked.bytes[byte].eq(mine.any()),
-                    banked.value[byte].eq(chosen_of(mine, [value.word_select(byte, 8) for value in values]))]
-
-        # What was read, a cycle later; and another one later where each lane wants it.
-        size, extends, gets, result = Signal(3), Signal(), Signal(ports), self.result
-        begins, sources = Signal(data.ArrayLayout(2, ports)), Signal(data.ArrayLayout(params.lanes, ports))
-        words = Signal(data.ArrayLayout(range(WORDS), ports))
-        last: Any = Signal(data.StructLayout({
-            "gets": ports, "size": 3, "extends": 1, "begins": data.ArrayLayout(2, ports),
-            "words": data.ArrayLayout(32, ports)}))
-        lanes, slot, beat = Signal(params.lanes), Signal.like(access.slot), Signal.like(access.beat)
-        m.d.sync += [
-            gets.eq(access.loads), lanes.eq(access.lanes), slot.eq(access.slot), beat.eq(access.beat),
-            size.eq(access.size), extends.eq(access.signed), last.gets.eq(gets), last.size.eq(size),
-            last.extends.eq(extends), last.begins.eq(begins), last.words.eq(self.words), result.lanes.eq(lanes),
-            result.slot.eq(slot), result.beat.eq(beat), result.words.eq(words)]
-        m.d.comb += self.busy.eq(waits | pending.any() | access.used | gets.any() | last.gets.any())
-        for port, then in enumerate(access.ports):
-            m.d.sync += [
-                begins[port].eq(then.byte), words[port].eq(then.word),
-                sources[port].eq(one_hot(then.bank, params.lanes, access.loads[port]))]
-            if port < 2:
-                with m.If(change.busy):
-                    m.d.sync += sources[port].eq(one_hot(change.source | port, params.lanes, change.wants))
-            m.d.comb += [
-                self.words[port].eq(chosen_of(sources[port], self.found)),
-                result.values[port].eq(extended(last.words[port], last.begins[port], last.size, last.extends))]
+        is_shuffle = Signal()
+        m.d.comb += is_shuffle.eq(
+            self.pending.any() & (self.located.job.kind == BeatKind.LANES))
+        self._offer(m)
+        self._enter(m, is_shuffle)
+        self._locate(m)
+        self._read_operands(m, is_shuffle)
+        leads, writes = self._resolve_conflicts(m)
+        self._announce(m)
+        self._select_words(m, leads, writes)
+        self._change(m)
+        self._access_banks(m)
+        self._switch(m)
+        self._extract(m)
+        m.d.comb += self.busy.eq(
+            self.is_waiting | self.pending.any() | self._access.used
+            | self._reading.loads.any() | self._extracting.loads.any())
         return m
 
-    def _choose(self, m: Module, port: int, bank: Value, leads: Value, writes: Value) -> None:
-        """A port's word is in a bank: whether it leads there, and which of its bytes are written."""
-        for number, (leader, chosen) in enumerate(zip(self._leader, self._chosen, strict=True)):
-            mine = bank == number
-            m.d.sync += leader[port].eq(mine & leads)
-            m.d.sync += [chosen[byte][port].eq(mine & writes[byte]) for byte in range(4)]
+    def _offer(self, m: Module) -> None:
+        """Halves of beats are taken while none waits."""
+        job = self.job.payload
+        offered: Any = Signal(_half_beat(self._params))
+        m.d.comb += offered.job.eq(job)
+        m.d.comb += offered.upper.eq(self.continues | job.skips)
+        m.d.comb += offered.whole.eq(self.continues | job.single)
+        m.d.comb += self.free.eq(~self.is_waiting)
+        m.d.comb += self.job.ready.eq(self.job.valid & self.free & offered.whole)
+        with m.If(self.job.valid & self.free):
+            m.d.sync += self.continues.eq(~offered.whole)
+
+        with m.If(self.is_waiting):
+            m.d.comb += self.next_half.eq(self.waiting)
+        with m.Else():
+            m.d.comb += self.next_half.eq(offered)
+            m.d.sync += self.waiting.eq(offered)
+
+    def _enter(self, m: Module, is_shuffle: Signal) -> None:
+        """Whether the next half enters the conflicts stage. If not, it waits."""
+        next_half = self.next_half
+        job = next_half.job
+        is_valid = self.job.valid | self.is_waiting
+        m.d.comb += self.blocked.eq(self.has_conflict | (job.write & is_shuffle))
+        m.d.comb += self.enters.eq(is_valid & ~self.blocked)
+        m.d.sync += self.is_waiting.eq(is_valid & self.blocked)
+        m.d.sync += Assert(~self.enters | job.lanes.any(), "a beat without threads")
+
+        lower = job.lanes[:self._ports]
+        upper = job.lanes[self._ports:]
+        with m.If(self.enters):
+            m.d.sync += self.pending.eq(Mux(next_half.upper, upper, lower))
+        with m.Else():
+            m.d.sync += self.pending.eq(self.pending & ~self.served)
+
+    def _locate(self, m: Module) -> None:
+        """The places stage: bank and row of each port's word. They are kept whether or not there
+        is a half."""
+        next_half = self.next_half
+        job = next_half.job
+        located = self.located
+        m.d.comb += self.upper.eq(next_half.upper)
+        m.d.comb += self.slot.eq(job.slot)
+        m.d.comb += self.beat.eq(job.beat)
+        with m.If(~self.has_conflict):
+            m.d.sync += located.job.eq(job)
+            m.d.sync += located.job.last.eq(job.last & next_half.whole)
+            m.d.sync += located.lower.eq(~next_half.upper)
+            m.d.sync += located.upper.eq(next_half.whole)
+            m.d.sync += located.base.eq(self.base)
+            for number, port in enumerate(located.ports):
+                word = self._word_of(number)
+                byte = self.inner[number][:2]
+                word_in_row = self._inner_word(number) | Mux(job.local, 0, word)
+                m.d.sync += port.byte.eq(byte)
+                m.d.sync += port.bytes.eq(byte_mask(byte, job.size))
+                m.d.sync += port.word.eq(word)
+                m.d.sync += Cat(port.bank, port.row).eq(word_in_row)
+
+    def _word_of(self, port: int) -> Value:
+        """Which word of its thread a port has: the beat's, but another one in the second half of
+        the lanes, or in each quarter of them, if the beat is ``spread``."""
+        job = self.next_half.job
+        lanes = self._params.lanes
+        if self._ports == lanes:
+            half = Const(port)
+            quarter = Const(port)
+        else:
+            half = self.next_half.upper
+            quarter = Cat(Const(port * WORDS // lanes, 1), self.next_half.upper)
+        return job.word ^ Mux(job.spread[1], quarter, job.spread[0] & half)
+
+    def _inner_word(self, port: int) -> Value:
+        """The number of the first word of a port's thread, in shared memory or in its line. Rows
+        above a line mean nothing to it; but where it has less words than there are banks, it is
+        in the first ones of these."""
+        place = self.inner[port]
+        kind = self.next_half.job.kind
+        banks_end = 2 + ceil_log2(self._params.lanes)
+        if banks_end <= OFFSET_BITS:
+            return place[2:]
+        is_in_line = (kind == BeatKind.LINE) | (kind == BeatKind.ANSWER)
+        above_line = Mux(is_in_line, 0, place[OFFSET_BITS:banks_end])
+        return Cat(place[2:OFFSET_BITS], above_line, place[banks_end:])
+
+    def _read_operands(self, m: Module, is_shuffle: Signal) -> None:
+        """Whose operands are read in the next cycle: a store's in its conflicts stage, a shuffle's
+        in its banks stage. Atomic operations say it themselves."""
+        operand = self.operand
+        job = self.next_half.job
+        m.d.sync += self.mixed.eq(is_shuffle)
+        with m.If(self.has_conflict | is_shuffle):
+            m.d.sync += operand.slot.eq(self.located.job.slot)
+        with m.Else():
+            m.d.sync += operand.slot.eq(job.slot)
+        with m.If(~self.has_conflict):
+            m.d.sync += operand.beat.eq(job.beat)
+            m.d.sync += operand.upper.eq(self.next_half.upper)
+            m.d.sync += operand.word.eq(job.word)
+        with m.If(self.change.busy):
+            m.d.sync += operand.eq(self.ahead)
+
+    def _resolve_conflicts(self, m: Module) -> tuple[Signal, Any]:
+        """The conflicts stage. In each bank the lowest pending port *leads*, and those with the
+        same word are served with it. Returns who leads, and the bytes that each port writes."""
+        ports = list(self.located.ports)
+        pending = self.pending
+        leads = Signal(len(ports))
+        writes: Any = Signal(data.ArrayLayout(4, len(ports)))
+        same_words: list[Signal] = []       # of each port: lower ports with the same word
+        conflicts: list[Value] = []
+        for number, port in enumerate(ports):
+            same_bank = Signal(number, name=f"same_bank_{number}")
+            same_word = Signal(number, name=f"same_word_{number}")
+            same_row = Cat(other.row == port.row for other in ports[:number])
+            lower = pending[:number]
+            m.d.comb += same_bank.eq(Cat(other.bank == port.bank for other in ports[:number]))
+            m.d.comb += same_word.eq(same_bank & same_row)
+            m.d.comb += leads[number].eq(pending[number] & ~(lower & same_bank).any())
+            is_with_leader = (leads[:number] & same_word).any()
+            m.d.comb += self.served[number].eq(
+                pending[number] & (leads[number] | is_with_leader))
+            conflicts.append(pending[number] & (lower & same_bank & ~same_word).any())
+            same_words.append(same_word)
+        m.d.comb += self.has_conflict.eq(Cat(conflicts).any())
+
+        # The highest port writes a byte.
+        for number, port in enumerate(ports):
+            overwritten = Const(0, 4)
+            for higher in range(number + 1, len(ports)):
+                meets = same_words[higher][number] & pending[higher]
+                overwritten |= Mux(meets, ports[higher].bytes, 0)
+            is_store = self.served[number] & self.located.job.write
+            m.d.comb += writes[number].eq(Mux(is_store, port.bytes & ~overwritten, 0))
+        return leads, writes
+
+    def _announce(self, m: Module) -> None:
+        """The owner of a beat learns that its last half passes, or early that it will pass in time.
+
+        The last beat's words are needed as many cycles after the first one's as there are other
+        beats. They have come by then if a half takes less cycles than there are beats: if there are
+        fewer ports than beats, or as many and two of them are served together.
+        """
+        params = self._params
+        located = self.located
+        job = located.job
+        passed = self.passed
+        closing = self.closing
+        m.d.comb += passed.valid.eq(self.pending.any() & ~self.has_conflict & job.last)
+        for name in ("owner", "slot", "tag", "final"):
+            m.d.comb += passed.payload[name].eq(job[name])
+
+        is_in_time: Any = Const(self._ports < params.beats)
+        if self._ports == params.beats:
+            first, second = list(located.ports)[:2]
+            first_two_conflict = (first.bank == second.bank) & (first.row != second.row)
+            is_in_time = ~(self.pending.all() & first_two_conflict)
+        has_entered = Signal()
+        is_closed = Signal()
+        is_last_load = job.last & ~job.write & (job.beat == params.beats - 1)
+        m.d.sync += has_entered.eq(self.enters)
+        m.d.comb += closing.valid.eq(has_entered & is_last_load & is_in_time)
+        m.d.comb += closing.payload.eq(passed.payload)
+        m.d.sync += is_closed.eq((is_closed | closing.valid) & ~passed.valid)
+        m.d.sync += self.closed.valid.eq(passed.valid & ~is_closed & ~closing.valid)
+        m.d.sync += self.closed.payload.eq(passed.payload)
+
+    def _select_words(self, m: Module, leads: Signal, writes: Any) -> None:
+        """What the banks do for the ports that are served."""
+        access = self._access
+        located = self.located
+        job = located.job
+        ports = self._ports
+        loads = Mux(job.write, 0, self.served)
+        lower_lanes = Mux(located.lower, loads & job.lanes[:ports], 0)
+        upper_lanes = Mux(located.upper, loads & job.lanes[ports:], 0)
+        m.d.sync += access.used.eq(self.pending.any())
+        m.d.sync += access.writes.eq(self.pending.any() & job.write)
+        m.d.sync += access.loads.eq(loads)
+        m.d.sync += access.lanes.eq(Cat(lower_lanes, upper_lanes))
+        for name in ("kind", "slot", "tag", "beat", "size", "signed"):
+            m.d.sync += access[name].eq(job[name])
+        first_row = Mux(job.kind == BeatKind.SHARED, located.base, 0)
+        for number, (port, word) in enumerate(zip(located.ports, access.ports, strict=True)):
+            m.d.sync += word.byte.eq(port.byte)
+            m.d.sync += word.bank.eq(port.bank)
+            m.d.sync += word.row.eq(port.row + first_row)
+            m.d.sync += word.value.eq(repeated(self.values[number], job.size))
+            m.d.sync += word.word.eq(Mux(job.local, job.word, port.word))
+            self._select_port(m, number, port.bank, leads[number], writes[number])
+
+    def _select_port(self, m: Module, port: int, bank: Value, leads: Value, writes: Value) -> None:
+        """A port's word is in a bank: whether it leads there, and which of its bytes it writes."""
+        for number, (leader, writers) in enumerate(zip(self._leaders, self._writers, strict=True)):
+            is_there = bank == number
+            m.d.sync += leader[port].eq(is_there & leads)
+            for byte, writer in enumerate(writers):
+                m.d.sync += writer[port].eq(is_there & writes[byte])
+
+    def _change(self, m: Module) -> None:
+        """An atomic operation's number takes the place of the first two ports' words."""
+        change = self.change
+        access = self._access
+        bank_bits = ceil_log2(self._params.lanes)
+        words = list(access.ports)[:_CHANGED_WORDS]
+        with m.If(change.busy):
+            m.d.sync += access.used.eq(change.valid)
+            m.d.sync += access.writes.eq(change.valid)
+            m.d.sync += access.tag.eq(change.tag)
+            m.d.sync += access.kind.eq(Mux(change.line, BeatKind.LINE, BeatKind.SHARED))
+            for number, word in enumerate(words):
+                place = change.place[2:] | number
+                is_written = change.valid & (change.wide if number else 1)
+                m.d.sync += word.row.eq(place[bank_bits:])
+                m.d.sync += word.value.eq(change.value.word_select(number, 32))
+                self._select_port(
+                    m, number, place[:bank_bits], is_written, is_written.replicate(4))
+        m.d.comb += self.changed.eq(Cat(word.value for word in words))
+
+    def _access_banks(self, m: Module) -> None:
+        """The banks stage: each bank has a word read, or written."""
+        read = self.read
+        write = self.write
+        access = self._access
+        rows = [port.row for port in access.ports]
+        m.d.comb += self.shared.eq(access.used & (access.kind == BeatKind.SHARED))
+        m.d.comb += read.used.eq(access.loads.any())
+        m.d.comb += read.kind.eq(access.kind)
+        m.d.comb += read.tag.eq(access.tag)
+        m.d.comb += read.slot.eq(access.slot)
+        m.d.comb += write.used.eq(access.writes)
+        m.d.comb += write.tag.eq(access.tag)
+        m.d.comb += write.line.eq(access.kind == BeatKind.LINE)
+        for number, bank in enumerate(write.banks):
+            m.d.comb += bank.row.eq(chosen_of(self._leaders[number], rows))
+            m.d.comb += read.rows[number].eq(bank.row)
+            for byte, writer in enumerate(self._writers[number]):
+                values = [port.value.word_select(byte, 8) for port in access.ports]
+                m.d.comb += bank.bytes[byte].eq(writer.any())
+                m.d.comb += bank.value[byte].eq(chosen_of(writer, values))
+
+    def _switch(self, m: Module) -> None:
+        """The switch stage: each port gets the word of its bank."""
+        access = self._access
+        change = self.change
+        reading = self._reading
+        sources = self._sources
+        lanes = self._params.lanes
+        for name in ("loads", "lanes", "slot", "beat", "size", "signed"):
+            m.d.sync += reading[name].eq(access[name])
+        for number, port in enumerate(access.ports):
+            m.d.sync += reading.bytes[number].eq(port.byte)
+            m.d.sync += reading.words[number].eq(port.word)
+            m.d.sync += sources[number].eq(one_hot(port.bank, lanes, access.loads[number]))
+            if number < _CHANGED_WORDS:
+                with m.If(change.busy):
+                    m.d.sync += sources[number].eq(
+                        one_hot(change.source | number, lanes, change.wants))
+            m.d.comb += self.words[number].eq(chosen_of(sources[number], self.found))
+
+    def _extract(self, m: Module) -> None:
+        """The extract stage: a number is cut out of each port's word."""
+        extracting = self._extracting
+        result = self.result
+        words = Signal.like(self.words)
+        m.d.sync += extracting.eq(self._reading)
+        m.d.sync += words.eq(self.words)
+        m.d.comb += result.lanes.eq(extracting.lanes)
+        m.d.comb += result.slot.eq(extracting.slot)
+        m.d.comb += result.beat.eq(extracting.beat)
+        m.d.comb += result.words.eq(extracting.words)
+        for number, word in enumerate(words):
+            m.d.comb += result.values[number].eq(extended(
+                word, extracting.bytes[number], extracting.size, extracting.signed))
 
 
 def extended(word: Value, byte: Value, size: Value, signed: Value) -> Value:
-    """What a load of ``1 << size`` bytes from ``byte`` on, a multiple of their number, makes of a word, the whole word
-    for four bytes or more."""
-    octet, whole = size == 0, size >= 2
+    """What a load of ``1 << size`` bytes from ``byte`` on, a multiple of their number, makes of a
+    word; the whole word for four bytes or more."""
+    is_byte = size == 0
+    is_word = size >= 2
     low = pick([word.word_select(number, 8) for number in range(4)], byte)
     middle = Mux(byte[1], word[24:], word[8:16])
-    sign = signed & Mux(octet, low[-1], middle[-1])
-    return Cat(low, Mux(octet, sign.replicate(8), middle), Mux(whole, word[16:], sign.replicate(16)))
+    sign = signed & Mux(is_byte, low[-1], middle[-1])
+    return Cat(
+        low,
+        Mux(is_byte, sign.replicate(8), middle),
+        Mux(is_word, word[16:], sign.replicate(16)))
 
 
 def repeated(word: Value, size: Value) -> Value:
-    """A word in which every place that a number of ``1 << size`` bytes can have holds the number."""
+    """A word in which every place that a number of ``1 << size`` bytes can have holds the
+    number."""
     low = Cat(word[:8], Mux(size == 0, word[:8], word[8:16]))
     return Cat(low, Mux(size >= 2, word[16:], low))
 
 
 def byte_mask(byte: Value, size: Value) -> Value:
-    """The bytes of its word that a number of ``1 << size`` bytes at ``byte`` takes, as four bits."""
+    """The bytes of its word that a number of ``1 << size`` bytes at ``byte`` takes, as four
+    bits."""
     return (Mux(size >= 2, 15, Mux(size == 1, 3, 1)) << byte)[:4]

@@ -1,8 +1,9 @@
-"""The sum of two single-precision numbers for atomic operations: rounded to the nearest even, subnormals flushed."""
+"""The sum of two single-precision numbers for atomic operations: rounded to the nearest even,
+subnormals flushed."""
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,13 +16,22 @@ FLOAT_ADDER_CYCLES = 3
 """How many cycles after its operands a sum is there."""
 
 _NAN = 0x7FFF_FFFF
-_FRACTION, _EXPONENT = 23, 8
+_FRACTION = 23
+_EXPONENT = 8
+_WORD = 1 + _EXPONENT + _FRACTION
+_MAGNITUDE = _EXPONENT + _FRACTION
 _BELOW = 3
-"""Bits of the sum below the last one of a number: two that normalization may need, one for all that is lost."""
+"""Bits of the sum below the last one of a number: two that normalization may need, one for all that
+is lost."""
 _FIELD = _FRACTION + 1 + _BELOW
+"""Bits of a mantissa, with those below."""
 _TOTAL = _FIELD + 1
 """Bits of the sum, with its carry."""
+_DROPPED = _TOTAL - 1 - _FRACTION
+"""Bits of a normalized sum that are rounded away."""
 _SHIFT_BITS = (_TOTAL - 1).bit_length()
+_RESULT_EXPONENT = _EXPONENT + 2
+"""Bits of a result's exponent, which may be less than 0, or too great, before it is rounded."""
 
 
 class _Number(data.Struct):
@@ -32,23 +42,55 @@ class _Number(data.Struct):
     sign: unsigned(1)
 
 
-class _Outcome(data.Struct):
-    """What is known beside the sum, of the number with the greater magnitude."""
+class _Operands(data.Struct):
+    """ORDER to ADD: the operands by magnitude, and how far their exponents are apart."""
 
+    large: _Number
+    small: _Number
+    distance: unsigned(_EXPONENT)
+
+
+class _Sum(data.Struct):
+    """ADD to NORMALIZE: the sum of the magnitudes or their difference, and what is known of the
+    result beside it."""
+
+    total: unsigned(_TOTAL)
     exponent: unsigned(_EXPONENT)
+    """That of the larger operand."""
     sign: unsigned(1)
+    """The same's."""
     subtracts: unsigned(1)
     """The other one has the other sign."""
-    nan: unsigned(1)
-    infinite: unsigned(1)
+    is_nan: unsigned(1)
+    is_infinite: unsigned(1)
+
+
+class _Normalized(data.Struct):
+    """NORMALIZE to ROUND: the sum with its highest 1 in the highest place, unless it is 0."""
+
+    total: unsigned(_TOTAL)
+    exponent: signed(_RESULT_EXPONENT)
+    sign: unsigned(1)
+    is_nan: unsigned(1)
+    is_infinite: unsigned(1)
 
 
 class FloatAdder(wiring.Component):
-    """Four steps with registers between them: a sum every cycle, ``FLOAT_ADDER_CYCLES`` after its operands.
+    """A sum every cycle, in four steps with registers between them. ::
 
-    The greater magnitude is put first; the other one's mantissa is shifted to its place and added or subtracted; the
-    sum is normalized; it is rounded. Subnormal operands and results are zeros of their sign; every NaN that comes out
-    is 0x7fffffff; a difference of equal numbers is +0. So is FADD.FTZ.
+        a, b --> ORDER --> ADD --> NORMALIZE --> ROUND --> sum
+
+    =========  ===============================================================================
+    step       what is computed
+    =========  ===============================================================================
+    ORDER      the operand of the greater magnitude is put first
+    ADD        the other one's mantissa is shifted to its place, and added or subtracted
+    NORMALIZE  the sum is shifted until its highest 1 is in front
+    ROUND      the word of the result, ``FLOAT_ADDER_CYCLES`` after the operands
+    =========  ===============================================================================
+
+    Subnormal operands and results are zeros of their sign; every NaN that is a result is
+    0x7fffffff; a difference of equal numbers is +0. So is FADD.FTZ.
 
     Members
     -------
@@ -56,67 +98,118 @@ class FloatAdder(wiring.Component):
     sum : Out(32)
     """
 
-    a: In(32)
-    b: In(32)
-    sum: Out(32)
+    a: In(_WORD)
+    b: In(_WORD)
+    sum: Out(_WORD)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._operands: Any = Signal(_Operands, name="operands")
+        self._added: Any = Signal(_Sum, name="added")
+        self._normalized: Any = Signal(_Normalized, name="normalized")
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        swaps, distance = Signal(), Signal(_EXPONENT)
-        large: Any = Signal(_Number)
-        small: Any = Signal(_Number)
-        first, second = (number[_FRACTION:-1] for number in (self.a, self.b))
-        m.d.comb += swaps.eq(self.a[:31] < self.b[:31])
-        m.d.sync += [large.eq(Mux(swaps, self.b, self.a)), small.eq(Mux(swaps, self.a, self.b)),
-                     distance.eq(Mux(swaps, second - first, first - second))]
-
-        # The sum: nothing is subtracted from less. Beside a subnormal number, which is 0, no distance counts.
-        aligned, total, subtracts = Signal(_FIELD), Signal(_TOTAL), large.sign ^ small.sign
-        summed: Any = Signal(_Outcome)
-        most = large.exponent.all()
-        m.d.comb += aligned.eq(_shifted(_mantissa(small), distance) ^ subtracts.replicate(_FIELD))
-        m.d.sync += [
-            total.eq(sum_with_carry(_mantissa(large), aligned, subtracts) & Cat(Const(-1, _FIELD), ~subtracts)),
-            summed.exponent.eq(large.exponent), summed.sign.eq(large.sign), summed.subtracts.eq(subtracts),
-            summed.infinite.eq(most),
-            summed.nan.eq(most & (large.fraction.any() | small.exponent.all() & subtracts))]
-
-        # Normalization: the highest 1 goes to the carry's place. A difference of 0 is +0.
-        zeros, left = Signal(_SHIFT_BITS), Signal(_TOTAL)
-        exponent, normal, rounds = Signal(_EXPONENT + 2), Signal(_TOTAL), Signal.like(summed)
-        m.d.comb += [zeros.eq(leading_zeros(total)), left.eq(total << zeros)]
-        m.d.sync += [
-            normal.eq(left), exponent.eq(summed.exponent + 1 - zeros), rounds.eq(summed),
-            rounds.sign.eq(summed.sign & (left[-1] | ~summed.subtracts))]
-
-        # Rounding: a carry out of the fraction goes to the exponent.
-        dropped = _TOTAL - 1 - _FRACTION
-        last, half, more = normal[dropped], normal[dropped - 1], normal[:dropped - 1].any()
-        rounded, word = Signal(_FRACTION + _EXPONENT + 2), self.sum
-        m.d.comb += rounded.eq(Cat(normal[dropped:-1], exponent) + (half & (more | last)))
-        stored = rounded[_FRACTION:]
-        with m.If(rounds.nan):
-            m.d.comb += word.eq(_NAN)
-        with m.Elif(rounds.infinite | (~stored[-1] & (stored[_EXPONENT] | stored[:_EXPONENT].all()))):
-            m.d.comb += word.eq(Cat(Const(0, _FRACTION), Const(-1, _EXPONENT), rounds.sign))
-        with m.Elif(~normal[-1] | stored[-1] | ~stored.any()):
-            m.d.comb += word.eq(Cat(Const(0, 31), rounds.sign))
-        with m.Else():
-            m.d.comb += word.eq(Cat(rounded[:31], rounds.sign))
+        self._order(m)
+        self._add(m)
+        self._normalize(m)
+        self._round(m)
         return m
+
+    def _order(self, m: Module) -> None:
+        """ORDER: a word without its sign is ordered as its magnitude is."""
+        operands = self._operands
+        exponent_a = self.a[_FRACTION:_MAGNITUDE]
+        exponent_b = self.b[_FRACTION:_MAGNITUDE]
+        with m.If(self.a[:_MAGNITUDE] < self.b[:_MAGNITUDE]):
+            m.d.sync += operands.large.eq(self.b)
+            m.d.sync += operands.small.eq(self.a)
+            m.d.sync += operands.distance.eq(exponent_b - exponent_a)
+        with m.Else():
+            m.d.sync += operands.large.eq(self.a)
+            m.d.sync += operands.small.eq(self.b)
+            m.d.sync += operands.distance.eq(exponent_a - exponent_b)
+
+    def _add(self, m: Module) -> None:
+        """ADD: nothing is subtracted from less, so a difference has no carry. Beside a subnormal
+        number, which is 0, the distance does not matter."""
+        added = self._added
+        large = self._operands.large
+        small = self._operands.small
+        subtracts = large.sign ^ small.sign
+        aligned = Signal(_FIELD)
+        total = Signal(_TOTAL)
+        shifted = _shifted(_mantissa(small), self._operands.distance)
+        m.d.comb += aligned.eq(shifted ^ subtracts.replicate(_FIELD))
+        m.d.comb += total.eq(sum_with_carry(_mantissa(large), aligned, subtracts))
+        m.d.sync += added.total.eq(Cat(total[:_FIELD], total[_FIELD] & ~subtracts))
+        m.d.sync += added.exponent.eq(large.exponent)
+        m.d.sync += added.sign.eq(large.sign)
+        m.d.sync += added.subtracts.eq(subtracts)
+
+        is_special = large.exponent.all()
+        has_nan = large.fraction.any()
+        differs_from_infinity = small.exponent.all() & subtracts
+        m.d.sync += added.is_infinite.eq(is_special)
+        m.d.sync += added.is_nan.eq(is_special & (has_nan | differs_from_infinity))
+
+    def _normalize(self, m: Module) -> None:
+        """NORMALIZE: the highest 1 is moved to the carry's place. A difference of 0 is +0."""
+        added = self._added
+        normalized = self._normalized
+        zeros = Signal(_SHIFT_BITS)
+        total = Signal(_TOTAL)
+        m.d.comb += zeros.eq(leading_zeros(added.total))
+        m.d.comb += total.eq(added.total << zeros)
+        is_zero = ~total[-1]
+        m.d.sync += normalized.total.eq(total)
+        m.d.sync += normalized.exponent.eq(added.exponent + 1 - zeros)
+        m.d.sync += normalized.sign.eq(added.sign & ~(is_zero & added.subtracts))
+        m.d.sync += normalized.is_nan.eq(added.is_nan)
+        m.d.sync += normalized.is_infinite.eq(added.is_infinite)
+
+    def _round(self, m: Module) -> None:
+        """ROUND: a carry out of the fraction goes to the exponent."""
+        normalized = self._normalized
+        total = normalized.total
+        is_zero = ~total[-1]
+        is_odd = total[_DROPPED]
+        half = total[_DROPPED - 1]
+        more_than_half = total[:_DROPPED - 1].any()
+        rounds_up = half & (more_than_half | is_odd)
+        rounded = Signal(_FRACTION + _RESULT_EXPONENT)
+        m.d.comb += rounded.eq(
+            Cat(total[_DROPPED:-1], normalized.exponent.as_unsigned()) + rounds_up)
+
+        exponent = rounded[_FRACTION:]
+        is_negative = exponent[-1]
+        overflows = ~is_negative & (exponent[_EXPONENT] | exponent[:_EXPONENT].all())
+        underflows = is_zero | is_negative | ~exponent.any()
+        infinity = Cat(Const(0, _FRACTION), Const(-1, _EXPONENT))
+        with m.If(normalized.is_nan):
+            m.d.comb += self.sum.eq(_NAN)
+        with m.Elif(normalized.is_infinite | overflows):
+            m.d.comb += self.sum.eq(Cat(infinity, normalized.sign))
+        with m.Elif(underflows):
+            m.d.comb += self.sum.eq(Cat(Const(0, _MAGNITUDE), normalized.sign))
+        with m.Else():
+            m.d.comb += self.sum.eq(Cat(rounded[:_MAGNITUDE], normalized.sign))
 
 
 def _mantissa(number: data.View) -> Value:
     """With the highest bit and room below; 0 of a subnormal number."""
-    normal = number.exponent.any()
-    return Cat(Const(0, _BELOW), number.fraction & normal.replicate(_FRACTION), normal)
+    is_normal = number.exponent.any()
+    fraction = number.fraction & is_normal.replicate(_FRACTION)
+    return Cat(Const(0, _BELOW), fraction, is_normal)
 
 
 def _shifted(field: Value, distance: Value) -> Value:
-    """The field, 0 or with a highest bit of 1, shifted down; its last bit is 1 if anything was lost."""
-    far, lost = distance[_SHIFT_BITS:].any(), distance[_SHIFT_BITS:].any() & field[-1]
+    """The field, 0 or with a highest bit of 1, shifted down; its last bit is 1 if anything was
+    lost."""
+    is_far = distance[_SHIFT_BITS:].any()
+    is_lost = is_far & field[-1]
     for level in reversed(range(_SHIFT_BITS)):
         step = 1 << level
-        lost |= distance[level] & field[:step].any()
+        is_lost |= distance[level] & field[:step].any()
         field = Mux(distance[level], field[step:], field)
-    return Cat(field[0] & ~far | lost, field[1:] & (~far).replicate(_FIELD - 1))
+    return Cat(field[0] & ~is_far | is_lost, field[1:] & (~is_far).replicate(_FIELD - 1))

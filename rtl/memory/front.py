@@ -1,5 +1,6 @@
-"""Instructions on their way in: they wait, are decoded, get a slot, and have their registers read."""
+"""Instructions on their way in: they wait, are decoded, get a slot, and are gathered for."""
 
+from typing import Any
 
 from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -17,18 +18,44 @@ __all__ = ["MemoryFront", "begun_layout", "gather_layout"]
 
 
 def begun_layout(params: SmParams) -> data.StructLayout:
-    """An instruction that gets a slot. ``idle``: it has nothing to do, and no register is read for it."""
+    """An instruction that gets a slot.
+
+    Fields
+    ------
+    slot, job, instruction
+        The slot; the instruction as it was queued, and decoded.
+    idle : 1
+        It has nothing to do, and no register is read for it.
+    """
     return data.StructLayout({
-        "slot": slot_bits(params), "job": queued(params), "instruction": MemoryInstruction, "idle": 1})
+        "slot": slot_bits(params),
+        "job": queued(params),
+        "instruction": MemoryInstruction,
+        "idle": 1,
+    })
 
 
 def gather_layout(params: SmParams) -> data.StructLayout:
-    """A gather that the lanes have taken: the ``second`` of its instruction, and whether it is the ``last``."""
+    """A gather that the lanes have taken: the ``second`` of its instruction, and whether it is the
+    ``last``."""
     return data.StructLayout({"slot": slot_bits(params), "second": 1, "last": 1})
 
 
 class MemoryFront(Component):
-    """Slots are given in a ring, in the order of dispatch. Gathers come back in the order in which they are asked for.
+    """Gives slots to instructions, and has their registers read. ::
+
+        dispatch --> queue --> head ---> present instruction --> begun
+                                 |               |
+                                 '---------------+-------------> gather
+
+    The head of the queue leaves it when the next slot and its place for operands are free and the
+    last gather of the present instruction is taken. A cycle later it has its slot, and is decoded
+    (``begun``). What its first gather reads was decoded before the queue.
+
+    Slots are given in a ring, in the order of dispatch. Gathers come back in the order in which
+    they are requested. An instruction's first gather is offered in the cycle in which it leaves the
+    queue, one cycle before its registers are known: no gather is taken in the first cycle in which
+    it is offered.
 
     Members
     -------
@@ -47,63 +74,121 @@ class MemoryFront(Component):
     ----------
     queue : DispatchQueue
         Instructions that wait.
-    here : Signal
-        A slot has been given.
+    has_slot : Signal
+        Some instruction has got a slot since the reset.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        self.here = Signal()
+        self.has_slot = Signal()
         self.queue = DispatchQueue(queued(params), bypass=True)
         super().__init__({
-            "dispatch": In(Event(dispatched(params))), "room": Out(1), "local_base": In(BLOCK_ADDRESS_BITS),
-            "busy": In(1 << slot_bits(params)), "kept": In(1 << entry_bits(params)),
-            "begun": Out(Event(begun_layout(params))), "gather": Out(stream.Signature(register_gather(params))),
-            "taken": Out(Event(gather_layout(params)))})
+            "dispatch": In(Event(dispatched(params))),
+            "room": Out(1),
+            "local_base": In(BLOCK_ADDRESS_BITS),
+            "busy": In(1 << slot_bits(params)),
+            "kept": In(1 << entry_bits(params)),
+            "begun": Out(Event(begun_layout(params))),
+            "gather": Out(stream.Signature(register_gather(params))),
+            "taken": Out(Event(gather_layout(params))),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        params = self._params
-        m.submodules.queue = queue = self.queue
-        m.submodules.decoder = decoder = MemoryDecoder(params.floats)
-        m.submodules.whole = whole = MemoryDecoder(params.floats)
-        arriving, waits, head = self.dispatch.payload, queue.arriving.payload, queue.head
-        m.d.comb += [
-            queue.arriving.valid.eq(self.dispatch.valid), self.room.eq(queue.room),
-            waits.threads.eq(arriving.active & arriving.guard), waits.local_base.eq(self.local_base),
-            decoder.word.eq(arriving.word), waits.gather.eq(decoder.instruction.gathers[0]),
-            waits.second.eq(decoder.instruction.second), waits.idle.eq(
-                ~waits.threads.any() | (decoder.instruction.operation == MemoryOperation.NONE))]
-        m.d.comb += [waits[name].eq(arriving[name]) for name in (
-            "warp", "serial", "pc", "word", "write_barrier", "read_barrier")]
+        m.submodules.queue = self.queue
 
-        # The instruction whose registers are being read; it takes its slot in its first cycle here. Its first gather is
-        # offered a cycle before, if there is none of another one: what it reads need not be known by then.
-        slot, here, asks, second, begun = Signal(slot_bits(params)), self.here, Signal(), Signal(), self.begun
-        job, others = Signal(queued(params)), Signal.like(decoder.instruction.gathers[1])
-        next_slot, ends, comes, idle = Signal.like(slot), Signal(), Signal(), head.payload.idle
-        gather, taken = self.gather.payload, self.taken
-        m.d.comb += [
-            next_slot.eq(slot + here), ends.eq(~asks | (self.gather.ready & taken.payload.last)),
-            head.ready.eq(ends & ~self.busy.bit_select(next_slot, 1) & (~begun.valid if len(slot) == 0 else 1)
-                          & ~self.kept.bit_select(next_slot[:entry_bits(params)], 1)),
-            comes.eq(head.valid & head.ready)]
-        m.d.sync += [begun.valid.eq(comes), others.eq(whole.instruction.gathers[1]),
-                     Assert(asks | ~(self.gather.valid & self.gather.ready), "a gather taken when it is first offered")]
-        with m.If(taken.valid):
-            m.d.sync += [second.eq(~taken.payload.last), asks.eq(~taken.payload.last)]
-        with m.If(comes):
-            m.d.sync += [job.eq(head.payload), slot.eq(next_slot), here.eq(1), asks.eq(~idle)]
-        m.d.comb += [
-            begun.payload.slot.eq(slot), begun.payload.job.eq(job), begun.payload.instruction.eq(whole.instruction),
-            begun.payload.idle.eq(job.idle), whole.word.eq(job.word)]
-        with m.If(begun.valid):
-            m.d.sync += Assert(~self.busy.bit_select(slot, 1), "a slot in use is given again")
-
-        m.d.comb += [
-            self.gather.valid.eq(asks | comes & ~idle), gather.warp.eq(job.warp), gather.serial.eq(job.serial),
-            gather.registers.eq(Mux(second, others.as_value(), job.gather.as_value())), gather.index.eq(second),
-            gather.last.eq(taken.payload.last), gather.barrier.eq(job.read_barrier),
-            taken.valid.eq(asks & self.gather.ready), taken.payload.slot.eq(slot), taken.payload.second.eq(second),
-            taken.payload.last.eq(second == job.second)]
+        # The present instruction: its slot, and whether a gather of it is still to be taken.
+        self._slot = Signal(slot_bits(self._params))
+        self._job: Any = Signal(queued(self._params))
+        self._is_gathering = Signal()
+        self._leaves_queue = Signal()
+        self._queue(m)
+        self._allocate_slot(m)
+        self._begin(m)
+        self._gather(m)
         return m
+
+    def _queue(self, m: Module) -> None:
+        """Dispatched instructions wait; of each it is decoded what its first gather reads."""
+        m.submodules.decoder = decoder = MemoryDecoder(self._params.floats)
+        arriving = self.dispatch.payload
+        entry = self.queue.arriving.payload
+        instruction = decoder.instruction
+        m.d.comb += decoder.word.eq(arriving.word)
+        m.d.comb += self.queue.arriving.valid.eq(self.dispatch.valid)
+        for name in ("warp", "serial", "pc", "word", "write_barrier", "read_barrier"):
+            m.d.comb += entry[name].eq(arriving[name])
+        m.d.comb += entry.threads.eq(arriving.active & arriving.guard)
+        m.d.comb += entry.local_base.eq(self.local_base)
+        m.d.comb += entry.gather.eq(instruction.gathers[0])
+        m.d.comb += entry.second.eq(instruction.second)
+        m.d.comb += entry.idle.eq(
+            ~entry.threads.any() | (instruction.operation == MemoryOperation.NONE))
+        m.d.comb += self.room.eq(self.queue.room)
+
+    def _allocate_slot(self, m: Module) -> None:
+        """The head of the queue gets the next slot when that is free, and so is the place for its
+        operands."""
+        head = self.queue.head
+        next_slot = Signal.like(self._slot)
+        entry = next_slot[:entry_bits(self._params)]
+        is_done = ~self._is_gathering | (self.gather.ready & self.taken.payload.last)
+        slot_is_free = ~self.busy.bit_select(next_slot, 1)
+        entry_is_free = ~self.kept.bit_select(entry, 1)
+        if len(self._slot) == 0:
+            # The one slot is busy from the next cycle on.
+            slot_is_free &= ~self.begun.valid
+        m.d.comb += next_slot.eq(self._slot + self.has_slot)
+        m.d.comb += head.ready.eq(is_done & slot_is_free & entry_is_free)
+        m.d.comb += self._leaves_queue.eq(head.valid & head.ready)
+        with m.If(self._leaves_queue):
+            m.d.sync += self._job.eq(head.payload)
+            m.d.sync += self._slot.eq(next_slot)
+            m.d.sync += self.has_slot.eq(1)
+
+    def _begin(self, m: Module) -> None:
+        """The present instruction is decoded in its first cycle."""
+        m.submodules.whole = decoder = MemoryDecoder(self._params.floats)
+        begun = self.begun.payload
+        self._second_gather = Signal.like(decoder.instruction.gathers[1])
+        m.d.comb += decoder.word.eq(self._job.word)
+        m.d.sync += self._second_gather.eq(decoder.instruction.gathers[1])
+        m.d.sync += self.begun.valid.eq(self._leaves_queue)
+        m.d.comb += begun.slot.eq(self._slot)
+        m.d.comb += begun.job.eq(self._job)
+        m.d.comb += begun.instruction.eq(decoder.instruction)
+        m.d.comb += begun.idle.eq(self._job.idle)
+        with m.If(self.begun.valid):
+            m.d.sync += Assert(
+                ~self.busy.bit_select(self._slot, 1), "a slot in use is allocated again")
+
+    def _gather(self, m: Module) -> None:
+        """The gathers of the present instruction, one or two; or the first one of that which leaves
+        the queue. What that one reads is not needed yet."""
+        job = self._job
+        gather = self.gather.payload
+        taken = self.taken
+        is_second = Signal()
+        is_idle = self.queue.head.payload.idle
+        m.d.comb += taken.valid.eq(self._is_gathering & self.gather.ready)
+        m.d.comb += taken.payload.slot.eq(self._slot)
+        m.d.comb += taken.payload.second.eq(is_second)
+        m.d.comb += taken.payload.last.eq(is_second == job.second)
+        with m.If(taken.valid):
+            m.d.sync += is_second.eq(~taken.payload.last)
+        with m.If(self._leaves_queue):
+            m.d.sync += self._is_gathering.eq(~is_idle)
+        with m.Elif(taken.valid):
+            m.d.sync += self._is_gathering.eq(~taken.payload.last)
+
+        m.d.comb += self.gather.valid.eq(self._is_gathering | (self._leaves_queue & ~is_idle))
+        m.d.comb += gather.warp.eq(job.warp)
+        m.d.comb += gather.serial.eq(job.serial)
+        m.d.comb += gather.barrier.eq(job.read_barrier)
+        m.d.comb += gather.index.eq(is_second)
+        m.d.comb += gather.last.eq(taken.payload.last)
+        m.d.comb += gather.registers.eq(
+            Mux(is_second, self._second_gather.as_value(), job.gather.as_value()))
+        m.d.sync += Assert(
+            self._is_gathering | ~(self.gather.valid & self.gather.ready),
+            "a gather taken when it is first offered")

@@ -1,4 +1,15 @@
-"""What the memory unit does with an instruction: the decoded form, and what its rooms hand to each other."""
+"""What the memory unit does with an instruction: the decoded form, and what its parts hand to each
+other.
+
+==================  =========================  ==============================================
+from                to                         struct
+==================  =========================  ==============================================
+front               all                        :class:`MemoryInstruction`, :func:`queued`
+addresses           access, writeback          :func:`judged_layout`
+access, lines       crossbar                   :func:`beat_job`
+crossbar, atomic    banks, lines, operands     :func:`bank_read`, :func:`bank_write`
+==================  =========================  ==============================================
+"""
 
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, enum
@@ -36,17 +47,22 @@ __all__ = [
     "slot_bits",
 ]
 
-_LEAST_LANES = 2
-LINE_WORDS = LINE_BYTES // 4
+_SINGLE_LANES = 2
+"""Lanes at most with which only one instruction is in flight at a time."""
+_LEAST_PORTS = 2
+"""Ports that the crossbar has at least."""
+_WORD_BYTES = 4
+LINE_WORDS = LINE_BYTES // _WORD_BYTES
 """Words of a line."""
 OFFSET_BITS = ceil_log2(LINE_BYTES)
 """Lower bits of an address, which tell where in its line it is."""
 
 WORDS = 4
-"""Words that a thread can load or store at once, or that make the operands of an atomic operation."""
+"""Words that a thread can load or store at once, or that make the operands of an atomic
+operation."""
 FLOAT_ADD = 9
 """What ``atomic`` is for sums of floats: a number that no operation has in a word (ours)."""
-WordLayout = data.ArrayLayout(8, 4)
+WordLayout = data.ArrayLayout(8, _WORD_BYTES)
 """A word as its bytes."""
 
 
@@ -54,7 +70,8 @@ class MemoryOperation(enum.Enum, shape=3):
     """What an instruction does with its addresses."""
 
     NONE = 0
-    """It orders or hints: it is complete when the warp's instructions before it are; there is no data cache."""
+    """It orders or hints: it is complete when the warp's instructions before it are; there is no
+    data cache."""
     LOAD = 1
     STORE = 2
     ATOMIC = 3
@@ -63,7 +80,7 @@ class MemoryOperation(enum.Enum, shape=3):
 
 
 class MemorySpace(enum.Enum, shape=3):
-    """What an address counts in."""
+    """What an address is relative to."""
 
     GLOBAL = 0
     LOCAL = 1
@@ -71,7 +88,7 @@ class MemorySpace(enum.Enum, shape=3):
     GENERIC = 3
     """Shared and local memory through windows, global memory around them."""
     OUTSIDE = 4
-    """As GENERIC, but what is inside of a window is an error."""
+    """As GENERIC, but an address inside of a window is an error."""
     CONSTANT = 5
 
 
@@ -90,10 +107,11 @@ class MemoryInstruction(data.Struct):
     """The address has 64 bits."""
     offset: signed(33)
     gathers: data.ArrayLayout(data.ArrayLayout(8, GATHER_REGISTERS), 2)
-    """Registers that are read: first a register pair for the address, or step and clamp of a shuffle, and the first
-    word of data; then the other three words of data. RZ where there is none."""
+    """Registers that are read: first a register pair for the address, or step and clamp of a
+    shuffle, and the first word of data; then the other three words of data. RZ where there is
+    none."""
     second: unsigned(1)
-    """There are other words of data."""
+    """There are other words of data: a second gather."""
     destination: unsigned(8)
     results: unsigned(3)
     """Registers that are written."""
@@ -101,8 +119,8 @@ class MemoryInstruction(data.Struct):
     """The predicate that is written; PT: none."""
     atomic: AtomicOperation
     compare: unsigned(1)
-    """Compare and swap; then ``atomic`` is the kind, a CompareAndSwapType if it is of shared memory. Those that only
-    tell whether they have swapped are the ones without its bit 2."""
+    """Compare and swap; then ``atomic`` is the kind, a CompareAndSwapType if it is of shared
+    memory. Those that only tell whether they have swapped are the ones without its bit 2."""
     bank: unsigned(5)
     """The constant bank."""
     mode: ShuffleMode
@@ -111,8 +129,8 @@ class MemoryInstruction(data.Struct):
 
 
 class DataRegisters(data.Struct):
-    """Where a thread's words of data are: word ``n`` is in register ``register | n - first``, which are those from
-    ``first`` up to before ``end``; others are zeros."""
+    """Where a thread's words of data are: word ``n`` is in register ``register | n - first``, for
+    ``n`` from ``first`` up to before ``end``; other words are zeros."""
 
     register: unsigned(8)
     first: range(WORDS)
@@ -133,47 +151,77 @@ class MemoryEvents(data.Struct):
 
 
 def queued(params: SmParams) -> data.StructLayout:
-    """An instruction that waits for its turn. ``threads`` execute it. ``local_base`` is where its warp's block of local
-    memory began when it came, in units of the CRS granule. Decoded are what its first ``gather`` reads, whether there
-    is a ``second`` one, and that it is ``idle``: it has nothing to do."""
+    """An instruction that waits for its slot.
+
+    Fields
+    ------
+    warp, serial, pc, word
+        As dispatched.
+    gather : 3 registers
+        What its first gather reads.
+    second : 1
+        There is a second gather.
+    idle : 1
+        It has nothing to do.
+    threads : 32
+        They execute it.
+    write_barrier, read_barrier : 3
+        Scoreboards.
+    local_base : in units of the CRS granule
+        Where its warp's block of local memory began when it was dispatched.
+    """
     return data.StructLayout({
-        "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": 64,
-        "gather": data.ArrayLayout(8, GATHER_REGISTERS), "second": 1, "idle": 1, "threads": WARP_THREADS,
-        "write_barrier": 3, "read_barrier": 3, "local_base": BLOCK_ADDRESS_BITS})
+        "warp": params.warp_bits,
+        "serial": SERIAL_BITS,
+        "pc": 32,
+        "word": 64,
+        "gather": data.ArrayLayout(8, GATHER_REGISTERS),
+        "second": 1,
+        "idle": 1,
+        "threads": WARP_THREADS,
+        "write_barrier": 3,
+        "read_barrier": 3,
+        "local_base": BLOCK_ADDRESS_BITS,
+    })
 
 
 def slot_bits(params: SmParams) -> int:
-    """Width of the number of an instruction in flight: eight of them, or more on more than eight lanes, which take them
-    faster. On two lanes, and on one, it is one at a time, so that nothing has to be told apart."""
-    return 0 if params.lanes <= _LEAST_LANES else max(3, min(4, ceil_log2(params.lanes)))
+    """Width of the number of an instruction in flight: eight of them, or more on more than eight
+    lanes, which take them faster. On two lanes, and on one, it is one at a time, so that nothing
+    has to be told apart."""
+    if params.lanes <= _SINGLE_LANES:
+        return 0
+    return max(3, min(4, ceil_log2(params.lanes)))
 
 
 def entry_bits(params: SmParams) -> int:
-    """Width of the number of a place for the operands of an instruction: the low bits of its slot."""
+    """Width of the number of an entry, which has an instruction's operands and the lines of its
+    threads: the low bits of its slot."""
     return min(slot_bits(params), max(2, 4 - ceil_log2(params.beats)))
 
 
 def memory_tag_bits(params: SmParams) -> int:
-    """Width of the unit's tags at the memory port: as many lines as they can tell apart are under way."""
+    """Width of the unit's tags at the memory port: so many lines are in flight at most."""
     return slot_bits(params)
 
 
 def port_count(params: SmParams) -> int:
-    """Threads whose words pass the crossbar in one cycle: half of a beat's. Lanes ``port`` and ``port + port_count``
-    have the same port. But there are two ports at least, since an atomic operation's number may have two words: then
-    all of a beat is its lower half."""
-    return max(_LEAST_LANES, params.lanes // 2)
+    """Threads whose words pass the crossbar in one cycle: half of a beat's. Lanes ``port`` and
+    ``port + port_count`` have the same port. But there are two ports at least, since an atomic
+    operation's number may have two words: then all of a beat is its lower half."""
+    return max(_LEAST_PORTS, params.lanes // 2)
 
 
 def row_bits(params: SmParams) -> int:
-    """Width of the number of a row: a word in each bank of shared memory, of which there are as many as lanes."""
-    return params.shared_bits - 2 - ceil_log2(params.lanes)
+    """Width of the number of a row: a word in each bank of shared memory, of which there are as
+    many as lanes."""
+    return params.shared_bits - ceil_log2(_WORD_BYTES) - ceil_log2(params.lanes)
 
 
 class ThreadSets(data.Struct):
-    """The threads that access memory at their place, their own words in local memory, or shared memory. A thread is
-    in one of the sets at most. For a shuffle ``shared`` are those that execute it, and ``local`` those that read a
-    thread of their segment."""
+    """The threads that access memory at their place, their own words in local memory, or shared
+    memory. A thread is in one of the sets at most. For a shuffle ``shared`` are those that execute
+    it, and ``local`` those that read a thread of their segment."""
 
     memory: WARP_THREADS
     local: WARP_THREADS
@@ -181,12 +229,28 @@ class ThreadSets(data.Struct):
 
 
 def judged_layout(params: SmParams) -> data.StructLayout:
-    """What came of an instruction's addresses: the threads that access something, and ``some`` of which sets there are;
-    and if it is ``bad`` the error of the lowest ``thread`` that has one: those below it access something all the
-    same."""
+    """Addresses to access and writeback: what an instruction's threads access.
+
+    Fields
+    ------
+    slot
+    sets : ThreadSets
+        The threads that access something.
+    some : 3
+        Which of the sets have a thread.
+    bad : 1
+        A thread has an error.
+    error, thread : WarpError, 0 to 31
+        That of the lowest such thread. The threads below it access something all the same.
+    """
     return data.StructLayout({
-        "slot": slot_bits(params), "sets": ThreadSets, "some": 3, "bad": 1, "error": WarpError,
-        "thread": range(WARP_THREADS)})
+        "slot": slot_bits(params),
+        "sets": ThreadSets,
+        "some": 3,
+        "bad": 1,
+        "error": WarpError,
+        "thread": range(WARP_THREADS),
+    })
 
 
 class BeatKind(enum.Enum, shape=2):
@@ -196,7 +260,8 @@ class BeatKind(enum.Enum, shape=2):
     LINE = 1
     """The line of a tag, which is filled or modified."""
     LANES = 2
-    """The first data words of all threads, for shuffles: bank and row are a thread's lane and beat."""
+    """The first data words of all threads, for shuffles: bank and row are a thread's lane and
+    beat."""
     ANSWER = 3
     """The line that memory has answered last."""
 
@@ -214,29 +279,100 @@ class BeatOwner(enum.Enum, shape=2):
 
 
 def beat_job(params: SmParams) -> data.StructLayout:
-    """A word of each of some ``lanes`` of a beat, which passes between threads and banks.
+    """A word of each of some threads of a beat, which passes between threads and banks.
 
-    The word is number ``word`` of the thread's, but for the lanes of its second half, or of its second to fourth
-    quarter, the one that ``spread`` makes of it: so are all banks at work for threads with neighbouring words of 64 or
-    128 bits. In ``local`` memory each word has a line of its own. ``size`` and ``signed`` are the instruction's.
-    ``last`` of its ``owner``, and ``final``: of the lines that an instruction fills. ``skips``: there are none in the
-    lower half. ``single``: or none in the upper half, or they all read at the places of threads in the lower half.
+    Fields
+    ------
+    slot, beat
+    lanes
+        The threads.
+    kind : BeatKind
+        Where the words are.
+    write : 1
+        Threads give them; else they get them.
+    tag
+        That of the line, if they are in one.
+    word : 0 to 3
+        Which of the thread's words.
+    spread : 2
+        For lanes of its second half, or of its second to fourth quarter, it is the word that
+        ``spread`` makes of that: so are all banks at work for threads with neighbouring words of 64
+        or 128 bits.
+    local : 1
+        In local memory: each word has a line of its own.
+    size, signed
+        The instruction's.
+    owner, last : BeatOwner, 1
+        Who is told, and whether it is the last beat of that.
+    final : 1
+        It is of the last line that an instruction fills.
+    skips : 1
+        There are no threads in the lower half: the beat begins with the upper one.
+    single : 1
+        The beat passes as one half: there are no threads in one of its halves, or those of the
+        upper half read at the addresses of the lower half's; or it has no upper half, see
+        :func:`port_count`.
     """
     return data.StructLayout({
-        "slot": slot_bits(params), "beat": range(params.beats), "lanes": params.lanes, "kind": BeatKind, "write": 1,
-        "tag": memory_tag_bits(params), "word": range(WORDS), "spread": 2, "local": 1, "size": 3, "signed": 1,
-        "owner": BeatOwner, "last": 1, "final": 1, "skips": 1, "single": 1})
+        "slot": slot_bits(params),
+        "beat": range(params.beats),
+        "lanes": params.lanes,
+        "kind": BeatKind,
+        "write": 1,
+        "tag": memory_tag_bits(params),
+        "word": range(WORDS),
+        "spread": 2,
+        "local": 1,
+        "size": 3,
+        "signed": 1,
+        "owner": BeatOwner,
+        "last": 1,
+        "final": 1,
+        "skips": 1,
+        "single": 1,
+    })
 
 
 def bank_read(params: SmParams) -> data.StructLayout:
-    """A word of each bank is read, if ``used``; it is there a cycle later."""
+    """A word of each bank is read; it is there a cycle later.
+
+    Fields
+    ------
+    used : 1
+        One is.
+    kind, tag, slot
+        Where: in shared memory; in the line of a tag, or the last answer; among a slot's operands.
+    rows : a row for each bank
+    """
     return data.StructLayout({
-        "used": 1, "kind": BeatKind, "tag": memory_tag_bits(params), "slot": slot_bits(params),
-        "rows": data.ArrayLayout(row_bits(params), params.lanes)})
+        "used": 1,
+        "kind": BeatKind,
+        "tag": memory_tag_bits(params),
+        "slot": slot_bits(params),
+        "rows": data.ArrayLayout(row_bits(params), params.lanes),
+    })
 
 
 def bank_write(params: SmParams) -> data.StructLayout:
-    """Bytes of a word of each bank are written, if ``used``: of shared memory, or of the ``line`` of a tag."""
-    bank = data.StructLayout({"row": row_bits(params), "bytes": 4, "value": WordLayout})
+    """Bytes of a word of each bank are written.
+
+    Fields
+    ------
+    used : 1
+        Some are.
+    line, tag
+        To the line of a tag; else to shared memory.
+    banks : row, bytes and value for each bank
+        ``bytes`` has a bit for each byte of the word that is written.
+    """
+    bank = data.StructLayout({
+        "row": row_bits(params),
+        "bytes": _WORD_BYTES,
+        "value": WordLayout,
+    })
     return data.StructLayout({
-        "used": 1, "line": 1, "tag": memory_tag_bits(params), "banks": data.ArrayLayout(bank, params.lanes)})
+        "used": 1,
+        "line": 1,
+        "tag": memory_tag_bits(params),
+        "banks": data.ArrayLayout(bank, params.lanes),
+    })

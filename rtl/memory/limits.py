@@ -1,8 +1,6 @@
 """Where each warp's local and shared memory begin, and where everything ends."""
 
-from typing import Any
-
-from amaranth.hdl import Assert, Module
+from amaranth.hdl import Assert, Module, Mux
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -23,14 +21,27 @@ _BANK_BITS = 5
 
 
 def address_limits(params: SmParams) -> data.StructLayout:
-    """What addresses of an instruction's warp are held against: sizes in bytes of a CTA's shared memory and of a
-    thread's local memory, where those of this warp began when it was dispatched, and the constant bank that the
-    instruction names. An access beyond its end is an error if ``report_constants``."""
+    """What addresses of an instruction's warp are compared with.
+
+    Fields
+    ------
+    shared, local : bytes
+        Sizes of a CTA's shared memory and of a thread's local memory.
+    local_base
+        Where the warp's block of local memory began when the instruction was dispatched.
+    bank
+        The constant bank that the instruction names.
+    report_constants : 1
+        An access beyond the end of that bank is an error.
+    """
     configuration = GridConfiguration.as_shape()
     return data.StructLayout({
-        "shared": configuration["shared"].shape, "local": configuration["local"].shape,
+        "shared": configuration["shared"].shape,
+        "local": configuration["local"].shape,
         "local_base": BLOCK_ADDRESS_BITS,
-        "bank": configuration["banks"].shape.elem_shape, "report_constants": 1})
+        "bank": configuration["banks"].shape.elem_shape,
+        "report_constants": 1,
+    })
 
 
 def local_move(params: SmParams) -> data.StructLayout:
@@ -39,7 +50,9 @@ def local_move(params: SmParams) -> data.StructLayout:
 
 
 class AddressLimits(Component):
-    """Notes what a launch says of each warp.
+    """Keeps where each warp's shared and local memory begin, as its launch says.
+
+    Two that come at once: a move of local memory is written in place of a launch's base.
 
     Members
     -------
@@ -51,45 +64,61 @@ class AddressLimits(Component):
     of_warp, shared_base : In, Out
         Where that warp's CTA has its shared memory.
     of_base, of_bank : In
-        Where local memory of an instruction's warp was when it came, and the constant bank that it names.
+        Where local memory of an instruction's warp was when it was dispatched, and the constant
+        bank that it names.
     limits : Out(address_limits)
         For that instruction.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
+        self._shared_bases = Words(params.shared_bits, params.warps)
+        self._local_bases = Words(BLOCK_ADDRESS_BITS, params.warps)
         super().__init__({
-            "grid": In(GridConfiguration), "report_mask": In(REPORT_BITS),
+            "grid": In(GridConfiguration),
+            "report_mask": In(REPORT_BITS),
             "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
-            "move": In(local_move(params)), "warp": In(params.warp_bits), "local_base": Out(BLOCK_ADDRESS_BITS),
-            "of_warp": In(params.warp_bits), "shared_base": Out(params.shared_bits), "of_base": In(BLOCK_ADDRESS_BITS),
+            "move": In(local_move(params)),
+            "warp": In(params.warp_bits),
+            "local_base": Out(BLOCK_ADDRESS_BITS),
+            "of_warp": In(params.warp_bits),
+            "shared_base": Out(params.shared_bits),
+            "of_base": In(BLOCK_ADDRESS_BITS),
             "of_bank": In(_BANK_BITS),
-            "limits": Out(address_limits(params))})
+            "limits": Out(address_limits(params)),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        limits = self.limits
-        shared_write, shared = self._kept(m, "shared_base", self._params.shared_bits)
-        local_write, local = self._kept(m, "local_base", BLOCK_ADDRESS_BITS)
-        for write, name in ((shared_write, "shared_base"), (local_write, "local_base")):
-            launch = self.launch.payload
-            m.d.comb += [write.en.eq(self.launch.valid), write.addr.eq(launch.warp), write.data.eq(launch[name])]
-        m.d.sync += Assert(
-            ~self.launch.valid | ~self.launch.payload.shared_base[:ceil_log2(4 * self._params.lanes)].any(),
-            "shared memory does not begin with a row")
-        with m.If(self.move.valid):
-            m.d.comb += [
-                local_write.en.eq(1), local_write.addr.eq(self.move.warp), local_write.data.eq(self.move.base)]
-        m.d.comb += [
-            shared.addr.eq(self.of_warp), local.addr.eq(self.warp), self.local_base.eq(local.data),
-            self.shared_base.eq(shared.data), limits.local_base.eq(self.of_base),
-            limits.shared.eq(self.grid.shared), limits.local.eq(self.grid.local),
-            limits.report_constants.eq(self.report_mask[WarpError.INVALID_CONST_ADDR_LDC.value])]
-        with m.If(self.of_bank < CONSTANT_BANKS):
-            m.d.comb += limits.bank.eq(pick(self.grid.banks, self.of_bank))
+        m.submodules.shared_base = self._shared_bases
+        m.submodules.local_base = self._local_bases
+        self._record(m)
+        m.d.comb += self.shared_base.eq(self._shared_bases.read(m, self.of_warp))
+        m.d.comb += self.local_base.eq(self._local_bases.read(m, self.warp))
+        self._assemble(m)
         return m
 
-    def _kept(self, m: Module, name: str, shape: int) -> tuple[Any, Any]:
-        """A number for each warp: the ports that write and read it."""
-        m.submodules[name] = kept = Words(shape, self._params.warps)
-        return kept.write_port(), kept.read_port(domain="comb")
+    def _record(self, m: Module) -> None:
+        """What a launch, or a move, says of a warp."""
+        launch = self.launch.payload
+        move = self.move
+        moved_warp = Mux(move.valid, move.warp, launch.warp)
+        new_base = Mux(move.valid, move.base, launch.local_base)
+        self._shared_bases.write(m, self.launch.valid, launch.warp, launch.shared_base)
+        self._local_bases.write(m, move.valid | self.launch.valid, moved_warp, new_base)
+
+        row_bits = ceil_log2(4 * self._params.lanes)
+        m.d.sync += Assert(
+            ~self.launch.valid | ~launch.shared_base[:row_bits].any(),
+            "shared memory does not begin with a row")
+
+    def _assemble(self, m: Module) -> None:
+        """The limits of an instruction."""
+        limits = self.limits
+        m.d.comb += limits.shared.eq(self.grid.shared)
+        m.d.comb += limits.local.eq(self.grid.local)
+        m.d.comb += limits.local_base.eq(self.of_base)
+        m.d.comb += limits.report_constants.eq(
+            self.report_mask[WarpError.INVALID_CONST_ADDR_LDC.value])
+        with m.If(self.of_bank < CONSTANT_BANKS):
+            m.d.comb += limits.bank.eq(pick(self.grid.banks, self.of_bank))

@@ -6,10 +6,10 @@ from amaranth.lib.wiring import In, Member, Out
 from rtl.layouts import (
     GridConfiguration,
     LaneClientPort,
+    MemoryPort,
     completion,
     dispatched,
     error_event,
-    memory_port,
     warp_launch,
 )
 from rtl.params import SmParams
@@ -24,10 +24,16 @@ __all__ = ["unit_ports"]
 def unit_ports(params: SmParams) -> dict[str, Member]:
     """The members of :class:`~rtl.memory.MemoryUnit`."""
     return {
-        "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
-        "port": Out(LaneClientPort(params)), "completion": Out(completion(params)),
-        "error": Out(error_event(params)), "report_mask": In(REPORT_BITS), "grid": In(GridConfiguration),
+        "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})),
+        "room": Out(1),
+        "port": Out(LaneClientPort(params)),
+        "completion": Out(completion(params)),
+        "error": Out(error_event(params)),
+        "report_mask": In(REPORT_BITS),
+        "grid": In(GridConfiguration),
         "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
         "local_base": In(local_move(params)),
         "clear": In(stream.Signature(clear_request(params))),
-        "memory": Out(memory_port(params, memory_tag_bits(params))), "events": Out(MemoryEvents)}
+        "memory": Out(MemoryPort(memory_tag_bits(params))),
+        "events": Out(MemoryEvents),
+    }

@@ -1,10 +1,9 @@
 """The memory unit, joined."""
 
-from functools import reduce
-from operator import or_
+from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import data, fifo, memory
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, enum, fifo, memory
 from amaranth.lib.wiring import connect, flipped
 from amaranth.utils import ceil_log2
 
@@ -41,18 +40,49 @@ _GATHERS = 8
 """Gathers that the lanes have taken and not brought yet, at most."""
 
 
-class MemoryUnit(Component):
-    """Executes the instructions of pipe MEMORY, several at a time.
+class CrossbarGrant(enum.Enum, shape=3):
+    """Whose beat passes the crossbar, one-hot."""
 
-    A warp's instructions access memory, and complete, in program order. Accesses of different warps to one line of
-    memory, or to shared memory, happen one instruction after the other, in the order of dispatch. Of one instruction's
-    threads the highest one's store stays where several meet, and atomic operations go thread by thread, ascending. An
-    error in an address is the lowest thread's, and nothing has happened then. A fault that memory tells of (MMU_FAULT)
-    comes before any register is written; but a store or an atomic operation may have changed other lines by then
+    NONE = 0
+    ANSWER = 1
+    """The miss queue's: words of a line that was read."""
+    FILL = 2
+    """The miss queue's: words that threads store, on their way into a line's buffer. Nothing comes
+    from memory."""
+    SHARED = 4
+    """The access stage's: words of shared memory or of a shuffle."""
+
+
+class MemoryUnit(Component):
+    """Executes the instructions of pipe MEMORY, several at a time. ::
+
+        dispatch --> FRONT --> gathers --> ADDRESSES --> ACCESS ---> MISS QUEUE <--> memory
+                                  |                         |          |    |
+                                  v                         v          v    |
+                              operands ----------------> CROSSBAR <----'    |
+                                  |                       ^    |            |
+                                  '--> ATOMIC <-----------|----|------------'
+                                                          v    v
+                                       banks: shared memory,   WRITEBACK --> lanes
+                                       lines, answer, operands
+
+    A warp's instructions access memory, and complete, in program order. Accesses of different warps
+    to one line of memory, or to shared memory, happen one instruction after the other, in the order
+    of dispatch. Of one instruction's threads the highest one's store remains where several meet,
+    and atomic operations go thread by thread, ascending.
+
+    Error: an error in an address is the lowest thread's. Then nothing is written: no register, no
+    memory. Threads below the failing one still read their lines, also in a store, since a fault of
+    theirs would be the lower thread's error. A fault that memory reports (MMU_FAULT) comes before
+    any register is written; but a store or an atomic operation may have changed other lines by then
     (ours). An instruction is complete when memory has answered all its lines.
 
-    Words of local memory lie so that word k of thread t is word 32 * k + t of the warp's block. Constant banks begin at
-    multiples of 16 bytes.
+    Words of local memory lie so that word k of thread t is word 32 * k + t of the warp's block.
+    Constant banks begin at multiples of 16 bytes.
+
+    Two that come at once: the crossbar is granted to an answer of memory first, then to a line that
+    is filled, then to shared memory. Atomic operations have it for themselves: they begin when no
+    beat and no filled line is half done, and nothing else is granted from then on.
 
     Members
     -------
@@ -76,6 +106,12 @@ class MemoryUnit(Component):
         Fills shared memory with zeros, as a CTA expects it; the transfer tells that it is done.
     memory : Out(MemoryPort)
     events : Out(MemoryEvents)
+
+    Attributes
+    ----------
+    jobs, instructions : Memory
+        By slot: what the address stage needs of an instruction, and which threads execute it; what
+        the stages behind it need.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -92,187 +128,361 @@ class MemoryUnit(Component):
         self.atomic = AtomicPipeline(params)
         self.banks = SharedBanks(params)
         self.write_back = WriteBack(params)
+        slots = 1 << slot_bits(params)
+        job = data.StructLayout({
+            "instruction": MemoryInstruction,
+            "threads": WARP_THREADS,
+            "local_base": BLOCK_ADDRESS_BITS,
+        })
+        self.jobs = memory.Memory(shape=job, depth=slots, init=[])
+        self.instructions = memory.Memory(shape=AccessInstruction, depth=slots, init=[])
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        for name in ("front", "limits", "addresses", "places", "operands", "access", "queue", "crossbar", "atomic",
-                     "banks", "write_back"):
-            m.submodules[name] = getattr(self, name)
-        self._front(m)
-        self._addresses(m)
-        self._access(m)
-        self._banks(m)
-        self._write_back(m)
+        m.submodules.front = self.front
+        m.submodules.limits = self.limits
+        m.submodules.addresses = self.addresses
+        m.submodules.places = self.places
+        m.submodules.operands = self.operands
+        m.submodules.access = self.access
+        m.submodules.queue = self.queue
+        m.submodules.crossbar = self.crossbar
+        m.submodules.atomic = self.atomic
+        m.submodules.banks = self.banks
+        m.submodules.write_back = self.write_back
+        m.submodules.jobs = self.jobs
+        m.submodules.instructions = self.instructions
+        self._connect_dispatch(m)
+        self._keep_instruction(m)
+        gather = self._match_gathers(m)
+        self._connect_addresses(m, gather)
+        self._connect_operands(m, gather)
+        self._connect_access(m)
+        self._track_operands(m)
+        self._grant_crossbar(m)
+        self._connect_atomic(m)
+        self._select_threads(m)
+        self._connect_banks(m)
+        self._connect_write_back(m)
+        self._connect_events(m)
         return m
 
-    def _front(self, m: Module) -> None:
-        """Dispatch; what is kept of each instruction in flight; gathers."""
-        front, limits, back = self.front, self.limits, self.write_back
-        connect(m, front.begun, back.begun)
-        m.d.comb += [
-            front.dispatch.valid.eq(self.dispatch.valid), front.dispatch.payload.eq(self.dispatch.payload),
-            self.room.eq(front.room), limits.grid.eq(self.grid), limits.report_mask.eq(self.report_mask),
-            limits.launch.eq(self.launch), limits.move.eq(self.local_base),
-            limits.warp.eq(self.dispatch.payload.warp), front.local_base.eq(limits.local_base),
-            front.busy.eq(back.busy)]
+    def _connect_dispatch(self, m: Module) -> None:
+        """Instructions are dispatched, get a slot, and are gathered for; limits of warps."""
+        front = self.front
+        limits = self.limits
+        m.d.comb += front.dispatch.valid.eq(self.dispatch.valid)
+        m.d.comb += front.dispatch.payload.eq(self.dispatch.payload)
+        m.d.comb += self.room.eq(front.room)
+        m.d.comb += front.busy.eq(self.write_back.busy)
+        m.d.comb += front.local_base.eq(limits.local_base)
+        m.d.comb += limits.warp.eq(self.dispatch.payload.warp)
+        m.d.comb += limits.grid.eq(self.grid)
+        m.d.comb += limits.report_mask.eq(self.report_mask)
+        m.d.comb += limits.launch.eq(self.launch)
+        m.d.comb += limits.move.eq(self.local_base)
+        connect(m, front.gather, flipped(self.port.gather))
+        connect(m, front.begun, self.write_back.begun)
 
-        # Operands are kept until nobody needs them any more: those of loads until the lines are found.
-        begun, access, queue, count = front.begun, self.access, self.queue, 1 << slot_bits(self._params)
-        kept, loads, entries = Signal(count), Signal(count), 1 << entry_bits(self._params)
-        begins = one_hot(begun.payload.slot, count, begun.valid)
-        of_access = reduce(or_, (one_hot(event.payload.slot, count, event.valid & (
-            event.payload.owner == BeatOwner.ACCESS)) for event in (self.crossbar.closing, self.crossbar.closed)))
-        finished, done, issued, filled = (one_hot(event.payload, count, event.valid) for event in (
-            access.finished, self.atomic.done, queue.issued, queue.filled))
-        m.d.comb += [
-            back.ended.eq(finished | of_access | done), back.issued.eq(issued),
-            front.kept.eq(Cat(Cat(kept[slot] for slot in range(entry, count, entries)).any()
-                              for entry in range(entries)))]
-        m.d.sync += [
-            kept.eq((kept | begins) & ~(finished | of_access | done | filled | issued & loads | back.done)),
-            loads.eq((loads & ~begins) | Mux(
-                begun.payload.instruction.operation == MemoryOperation.LOAD, begins, 0))]
+    def _keep_instruction(self, m: Module) -> None:
+        """What is kept of an instruction that gets a slot."""
+        valid = self.front.begun.valid
+        begun = self.front.begun.payload
+        job = self.jobs.write_port()
+        m.d.comb += job.en.eq(valid)
+        m.d.comb += job.addr.eq(begun.slot)
+        m.d.comb += job.data.instruction.eq(begun.instruction)
+        m.d.comb += job.data.threads.eq(begun.job.threads)
+        m.d.comb += job.data.local_base.eq(begun.job.local_base)
 
-    def _addresses(self, m: Module) -> None:
-        """What gathers bring: addresses to be judged, and data."""
-        params, port = self._params, self.port
-        front, limits, stage, operands, places = self.front, self.limits, self.addresses, self.operands, self.places
-        gathered, begun, taken = port.gathered, front.begun.payload, front.taken
-        m.submodules.gathers = gathers = fifo.SyncFIFO(width=gather_layout(params).size, depth=_GATHERS)
-        gather, final = Signal(gather_layout(params)), gathered.beat == params.beats - 1
-        m.d.comb += [
-            gathers.w_en.eq(taken.valid), gathers.w_data.eq(taken.payload), gather.eq(gathers.r_data),
-            gathers.r_en.eq(gathered.valid & final)]
-        m.d.sync += [
-            Assert(~taken.valid | gathers.w_rdy, "more gathers than there can be under way"),
-            Assert(~gathered.valid | gathers.r_rdy, "a gather that nobody has asked for")]
+        kept = self.instructions.write_port()
+        m.d.comb += kept.en.eq(valid)
+        m.d.comb += kept.addr.eq(begun.slot)
+        for name in ("operation", "size", "words", "is_signed", "atomic", "compare"):
+            m.d.comb += kept.data[name].eq(begun.instruction[name])
+        for part, slot in ((self.access, self.access.slot), (self.atomic, self.atomic.next_slot)):
+            read = self.instructions.read_port(domain="comb")
+            m.d.comb += read.addr.eq(slot)
+            m.d.comb += part.instruction.eq(read.data)
 
-        # The instruction that a gather is of.
-        layout = data.StructLayout({
-            "instruction": MemoryInstruction, "threads": WARP_THREADS, "local_base": BLOCK_ADDRESS_BITS})
-        m.submodules.jobs = jobs = memory.Memory(shape=layout, depth=1 << slot_bits(params), init=[])
-        note, job = jobs.write_port(), jobs.read_port(domain="comb")
-        self._executing = jobs.read_port(domain="comb")
-        m.d.comb += [
-            note.en.eq(front.begun.valid), note.addr.eq(begun.slot), note.data.instruction.eq(begun.instruction),
-            job.addr.eq(gather.slot), limits.of_base.eq(job.data.local_base),
-            limits.of_bank.eq(job.data.instruction.bank), stage.job.slot.eq(gather.slot),
-            stage.job.instruction.eq(job.data.instruction), stage.job.threads.eq(job.data.threads),
-            stage.job.limits.eq(limits.limits)]
-        m.d.comb += [note.data[name].eq(begun.job[name]) for name in ("threads", "local_base")]
-        m.d.comb += [
-            stage.valid.eq(gathered.valid), stage.addresses.eq(~gather.second), stage.last.eq(gather.last),
-            stage.beat.eq(gathered.beat), operands.fill.eq(gathered.valid), operands.fill_slot.eq(gather.slot),
-            operands.fill_second.eq(gather.second), operands.fill_beat.eq(gathered.beat),
-            operands.filled.eq(gathered.values), places.write.eq(stage.write), places.write_slot.eq(stage.write_slot),
-            places.write_beat.eq(stage.write_beat), places.written.eq(stage.places),
-            places.shuffled.eq(stage.shuffled), places.sources.eq(stage.sources)]
+        # Where shared memory of its CTA begins, in rows.
+        places = self.places
+        m.d.comb += self.limits.of_warp.eq(begun.job.warp)
+        m.d.comb += places.begun.valid.eq(valid)
+        m.d.comb += places.begun.payload.eq(begun.slot)
+        m.d.comb += places.begun_base.eq(self.limits.shared_base[-row_bits(self._params):])
+
+        m.d.comb += self.queue.begun.valid.eq(valid)
+        m.d.comb += self.queue.begun.payload.eq(begun.slot)
+        m.d.comb += self.access.idle.valid.eq(valid & begun.idle)
+        m.d.comb += self.access.idle.payload.eq(begun.slot)
+
+    def _match_gathers(self, m: Module) -> Any:
+        """Gathers come back in the order in which the lanes have taken them. Returns that of which
+        data come."""
+        gathered = self.port.gathered
+        taken = self.front.taken
+        layout = gather_layout(self._params)
+        gather = Signal(layout)
+        m.submodules.gathers = gathers = fifo.SyncFIFO(width=layout.size, depth=_GATHERS)
+        is_last_beat = gathered.beat == self._params.beats - 1
+        m.d.comb += gathers.w_en.eq(taken.valid)
+        m.d.comb += gathers.w_data.eq(taken.payload)
+        m.d.comb += gathers.r_en.eq(gathered.valid & is_last_beat)
+        m.d.comb += gather.eq(gathers.r_data)
+        m.d.sync += Assert(
+            ~taken.valid | gathers.w_rdy, "more gathers than there can be under way")
+        m.d.sync += Assert(
+            ~gathered.valid | gathers.r_rdy, "a gather that was not requested")
+        return gather
+
+    def _connect_addresses(self, m: Module, gather: Any) -> None:
+        """Addresses that a gather has brought are judged; places of threads are kept."""
+        stage = self.addresses
+        limits = self.limits
+        places = self.places
+        gathered = self.port.gathered
+        job = self.jobs.read_port(domain="comb")
+        m.d.comb += job.addr.eq(gather.slot)
+        m.d.comb += limits.of_base.eq(job.data.local_base)
+        m.d.comb += limits.of_bank.eq(job.data.instruction.bank)
+        m.d.comb += stage.job.slot.eq(gather.slot)
+        m.d.comb += stage.job.instruction.eq(job.data.instruction)
+        m.d.comb += stage.job.threads.eq(job.data.threads)
+        m.d.comb += stage.job.limits.eq(limits.limits)
+        m.d.comb += stage.valid.eq(gathered.valid)
+        m.d.comb += stage.addresses.eq(~gather.second)
+        m.d.comb += stage.last.eq(gather.last)
+        m.d.comb += stage.beat.eq(gathered.beat)
         for lane, values in enumerate(gathered.values):
-            m.d.comb += [stage.low[lane].eq(values[0]), stage.high[lane].eq(values[1])]
+            m.d.comb += stage.low[lane].eq(values[0])
+            m.d.comb += stage.high[lane].eq(values[1])
+        m.d.comb += places.write.eq(stage.write)
+        m.d.comb += places.write_slot.eq(stage.write_slot)
+        m.d.comb += places.write_beat.eq(stage.write_beat)
+        m.d.comb += places.written.eq(stage.places)
+        m.d.comb += places.shuffled.eq(stage.shuffled)
+        m.d.comb += places.sources.eq(stage.sources)
 
-    def _access(self, m: Module) -> None:
+    def _connect_operands(self, m: Module, gather: Any) -> None:
+        """Data that a gather has brought."""
+        operands = self.operands
+        gathered = self.port.gathered
+        m.d.comb += operands.fill.eq(gathered.valid)
+        m.d.comb += operands.fill_slot.eq(gather.slot)
+        m.d.comb += operands.fill_second.eq(gather.second)
+        m.d.comb += operands.fill_beat.eq(gathered.beat)
+        m.d.comb += operands.filled.eq(gathered.values)
+
+    def _connect_access(self, m: Module) -> None:
         """Instructions in order, into lines of memory and beats of shared memory."""
-        access, queue, back, places, params = self.access, self.queue, self.write_back, self.places, self._params
-        begun, stage = self.front.begun, self.addresses
-        connect(m, stage.judged, access.judged)
-        connect(m, stage.early, access.early)
+        access = self.access
+        queue = self.queue
+        places = self.places
+        connect(m, self.addresses.judged, access.judged, self.write_back.judged)
+        connect(m, self.addresses.early, access.early)
         connect(m, access.found, queue.found)
         connect(m, queue.memory, flipped(self.memory))
-        m.d.comb += [
-            access.idle.valid.eq(begun.valid & begun.payload.idle), access.idle.payload.eq(begun.payload.slot),
-            self.limits.of_warp.eq(begun.payload.job.warp), places.begun.valid.eq(begun.valid),
-            places.begun.payload.eq(begun.payload.slot),
-            places.begun_base.eq(self.limits.shared_base[-row_bits(params):]),
-            queue.begun.valid.eq(begun.valid), queue.begun.payload.eq(begun.payload.slot),
-            places.line_slot.eq(access.line_slot), places.line_beat.eq(access.line_beat), access.lines.eq(places.lines),
-            access.same.eq(places.same),
-            access.fault.eq(queue.fault), access.lines_busy.eq(
-                queue.busy | queue.pending.bit_select(access.line_slot, 1))]
-        m.submodules.instructions = kept = memory.Memory(
-            shape=AccessInstruction, depth=1 << slot_bits(params), init=[])
-        note = kept.write_port()
-        m.d.comb += [note.en.eq(begun.valid), note.addr.eq(begun.payload.slot)]
-        m.d.comb += [note.data[name].eq(begun.payload.instruction[name]) for name in (
-            "operation", "size", "words", "is_signed", "atomic", "compare")]
-        for part, slot in ((access, access.slot), (self.atomic, self.atomic.next_slot)):
-            read = kept.read_port(domain="comb")
-            m.d.comb += [read.addr.eq(slot), part.instruction.eq(read.data)]
-        m.d.comb += [
-            back.judged.valid.eq(stage.judged.valid), back.judged.payload.eq(stage.judged.payload),
-            back.loaded.eq(stage.loaded), back.inside.eq(stage.inside), back.pending.eq(queue.pending),
-            back.fault.eq(queue.fault)]
+        m.d.comb += places.line_slot.eq(access.line_slot)
+        m.d.comb += places.line_beat.eq(access.line_beat)
+        m.d.comb += access.lines.eq(places.lines)
+        m.d.comb += access.same.eq(places.same)
+        m.d.comb += access.fault.eq(queue.fault)
+        m.d.comb += access.lines_busy.eq(
+            queue.busy | queue.pending.bit_select(access.line_slot, 1))
 
-    def _banks(self, m: Module) -> None:
-        """The crossbar and the atomic operations take turns at the banks. Of those that want to pass, answers of memory
-        go first, then lines that are filled, then shared memory; but a beat, and a line, is not left half done."""
-        params, access, queue, crossbar, atomic = self._params, self.access, self.queue, self.crossbar, self.atomic
-        banks, operands, places, back = self.banks, self.operands, self.places, self.write_back
-        jobs = (queue.answer, queue.fill, access.job)
-        wants, turn, kept = Signal(len(jobs)), Signal(len(jobs)), Signal(len(jobs))
-        whole, open_ = Signal(), Signal()
-        m.d.comb += [
-            whole.eq(~crossbar.continues & ~queue.filling), open_.eq(~atomic.busy & ~(atomic.job.valid & whole)),
-            wants.eq(Cat(job.valid for job in jobs)),
-            turn.eq(Mux(crossbar.continues, kept, Cat(
-                wants[place] & ~wants[:place].any() for place in range(len(jobs))))),
-            crossbar.job.valid.eq(open_ & turn.any()),
-            crossbar.job.payload.eq(chosen_of(turn, [job.payload.as_value() for job in jobs]))]
-        m.d.comb += [job.ready.eq(crossbar.free & (mine & open_ & (crossbar.continues | job.payload.single)))
-                     for job, mine in zip(jobs, turn, strict=True)]
-        m.d.sync += kept.eq(turn)
-        m.d.comb += [
-            atomic.ready.eq(~crossbar.busy & whole), atomic.job.valid.eq(queue.atomic.valid | access.atomic.valid),
-            atomic.job.payload.eq(Mux(
-                queue.atomic.valid, queue.atomic.payload.as_value(), access.atomic.payload.as_value())),
-            queue.quiet.eq(~crossbar.busy & ~atomic.busy), queue.atomic.ready.eq(atomic.job.ready),
-            access.atomic.ready.eq(atomic.job.ready & ~queue.atomic.valid)]
-        connect(m, atomic.modified, queue.modified)
+    def _track_operands(self, m: Module) -> None:
+        """Which instructions still need their entry: its operands and the lines of its threads. A
+        load needs it until its lines have tags, a store until its words are in lines or banks,
+        others until they are done. Slots with the same low bits share an entry."""
+        front = self.front
+        queue = self.queue
+        crossbar = self.crossbar
+        back = self.write_back
+        begun = front.begun.payload
+        slots = 1 << slot_bits(self._params)
+        entries = 1 << entry_bits(self._params)
+
+        def slot_of(event: Any) -> Value:
+            return one_hot(event.payload, slots, event.valid)
+
+        def access_of(event: Any) -> Value:
+            is_access = event.payload.owner == BeatOwner.ACCESS
+            return one_hot(event.payload.slot, slots, event.valid & is_access)
+
+        begins = Signal(slots)
+        ended = Signal(slots)
+        loads = Signal(slots)
+        in_use = Signal(slots)
+        issued = slot_of(queue.issued)
+        is_load = begun.instruction.operation == MemoryOperation.LOAD
+        m.d.comb += begins.eq(one_hot(begun.slot, slots, front.begun.valid))
+        m.d.comb += ended.eq(
+            slot_of(self.access.finished) | slot_of(self.atomic.done)
+            | access_of(crossbar.closing) | access_of(crossbar.closed))
+        m.d.sync += loads.eq((loads & ~begins) | Mux(is_load, begins, 0))
+        needless = ended | slot_of(queue.filled) | (issued & loads) | back.done
+        m.d.sync += in_use.eq((in_use | begins) & ~needless)
+        for entry in range(entries):
+            sharing = Cat(in_use[slot] for slot in range(entry, slots, entries))
+            m.d.comb += front.kept[entry].eq(sharing.any())
+        m.d.comb += back.ended.eq(ended)
+        m.d.comb += back.issued.eq(issued)
+
+    def _grant_crossbar(self, m: Module) -> None:
+        """Whose beat passes the crossbar next. The second half of a beat follows the first one."""
+        queue = self.queue
+        crossbar = self.crossbar
+        atomic = self.atomic
+        grant = Signal(CrossbarGrant)
+        last_grant = Signal(CrossbarGrant)
+        m.d.sync += last_grant.eq(grant)
+        with m.If(crossbar.continues):
+            m.d.comb += grant.eq(last_grant)
+        with m.Elif(queue.answer.valid):
+            m.d.comb += grant.eq(CrossbarGrant.ANSWER)
+        with m.Elif(queue.fill.valid):
+            m.d.comb += grant.eq(CrossbarGrant.FILL)
+        with m.Elif(self.access.job.valid):
+            m.d.comb += grant.eq(CrossbarGrant.SHARED)
+
+        # Atomic operations wait until nothing is half done, and keep others back from then on.
+        nothing_is_half_done = ~crossbar.continues & ~queue.filling
+        is_open = Signal()
+        m.d.comb += is_open.eq(~atomic.busy & ~(atomic.job.valid & nothing_is_half_done))
+        m.d.comb += atomic.ready.eq(nothing_is_half_done & ~crossbar.busy)
+
+        jobs = (queue.answer, queue.fill, self.access.job)
+        granted = grant.as_value()
+        m.d.comb += crossbar.job.valid.eq(is_open & granted.any())
+        m.d.comb += crossbar.job.payload.eq(
+            chosen_of(granted, [job.payload.as_value() for job in jobs]))
+        for job, is_granted in zip(jobs, granted, strict=True):
+            is_last_half = crossbar.continues | job.payload.single
+            m.d.comb += job.ready.eq(is_granted & is_open & crossbar.free & is_last_half)
         connect(m, crossbar.passed, queue.passed)
         connect(m, crossbar.closing, queue.closing)
-        connect(m, flipped(self.clear), banks.clear)
 
-        # Places and operands.
-        m.d.comb += [
-            places.beat.eq(Mux(atomic.busy, atomic.beat, crossbar.beat)),
-            places.upper.eq(Mux(atomic.busy, atomic.upper, crossbar.upper)),
-            places.slot.eq(Mux(atomic.busy, atomic.slot, crossbar.slot)),
-            operands.place.eq(crossbar.operand), operands.mixed.eq(crossbar.mixed), crossbar.ahead.eq(atomic.ahead)]
-        m.d.comb += [beat.eq(row) for beat, row in zip(operands.beats, crossbar.read.rows, strict=True)]
+    def _connect_atomic(self, m: Module) -> None:
+        """Atomic operations in lines go before those in shared memory."""
+        queue = self.queue
+        access = self.access
+        crossbar = self.crossbar
+        atomic = self.atomic
+        m.d.comb += atomic.job.valid.eq(queue.atomic.valid | access.atomic.valid)
+        with m.If(queue.atomic.valid):
+            m.d.comb += atomic.job.payload.eq(queue.atomic.payload)
+        with m.Else():
+            m.d.comb += atomic.job.payload.eq(access.atomic.payload)
+            m.d.comb += access.atomic.ready.eq(atomic.job.ready)
+        m.d.comb += queue.atomic.ready.eq(atomic.job.ready)
+        m.d.comb += queue.quiet.eq(~crossbar.busy & ~atomic.busy)
+        connect(m, atomic.modified, queue.modified)
+        m.d.comb += crossbar.change.eq(atomic.change)
+        m.d.comb += crossbar.ahead.eq(atomic.ahead)
+        m.d.comb += atomic.changed.eq(crossbar.changed)
+        m.d.comb += atomic.found.eq(Cat(crossbar.words[:2]))
+
+    def _select_threads(self, m: Module) -> None:
+        """Whose places and operands are read: the atomic operations' or the crossbar's."""
+        places = self.places
+        operands = self.operands
+        crossbar = self.crossbar
+        atomic = self.atomic
+        with m.If(atomic.busy):
+            m.d.comb += places.slot.eq(atomic.slot)
+            m.d.comb += places.beat.eq(atomic.beat)
+            m.d.comb += places.upper.eq(atomic.upper)
+        with m.Else():
+            m.d.comb += places.slot.eq(crossbar.slot)
+            m.d.comb += places.beat.eq(crossbar.beat)
+            m.d.comb += places.upper.eq(crossbar.upper)
+        m.d.comb += operands.place.eq(crossbar.operand)
+        m.d.comb += operands.mixed.eq(crossbar.mixed)
+        for beat, row in zip(operands.beats, crossbar.read.rows, strict=True):
+            m.d.comb += beat.eq(row)
         for part in (crossbar, atomic):
-            m.d.comb += [part.inner.eq(places.inner), part.base.eq(places.base), part.values.eq(operands.values)]
+            m.d.comb += part.inner.eq(places.inner)
+            m.d.comb += part.base.eq(places.base)
+            m.d.comb += part.values.eq(operands.values)
 
-        # Banks, and what they give a cycle later.
+    def _connect_banks(self, m: Module) -> None:
+        """The banks: shared memory, lines, memory's answer, and for shuffles the lanes' operands.
+        Each gives 0 where another one is read, so that what was read is the OR of all."""
+        queue = self.queue
+        crossbar = self.crossbar
+        banks = self.banks
         read = Signal.like(crossbar.read)
-        in_lines, in_lanes = (Signal(32 * params.lanes, name=name) for name in ("in_lines", "in_lanes"))
-        m.d.comb += read.eq(Mux(atomic.busy, atomic.read.as_value(), crossbar.read.as_value()))
-        executing = self._executing
-        m.d.comb += executing.addr.eq(read.slot)
-        for lane, (value, row) in enumerate(zip(operands.first, read.rows, strict=True)):
-            executes = pick(list(executing.data.threads[lane::params.lanes]), row[:ceil_log2(params.beats)])
-            m.d.sync += [
-                in_lines.word_select(lane, 32).eq(Mux(read.kind == BeatKind.LINE, queue.words[lane], 0)),
-                in_lanes.word_select(lane, 32).eq(Mux((read.kind == BeatKind.LANES) & executes, value, 0))]
+        with m.If(self.atomic.busy):
+            m.d.comb += read.eq(self.atomic.read)
+        with m.Else():
+            m.d.comb += read.eq(crossbar.read)
+
         # A row that is copied takes the place of what is stored, which is 0 then.
         write = Signal.like(crossbar.write)
-        m.d.comb += [write.eq(crossbar.write), write.used.eq(crossbar.write.used | queue.copied)]
-        for stored, passed, copied in zip(write.banks, crossbar.write.banks, queue.values, strict=True):
-            m.d.comb += stored.value.eq(passed.value.as_value() | Mux(queue.copied, copied, 0))
-        for memory_ in (banks, queue):
-            m.d.comb += [memory_.read.eq(read), memory_.write.eq(write)]
-        m.d.comb += [
-            crossbar.found.eq(banks.values.as_value() | queue.values.as_value() | in_lines | in_lanes),
-            crossbar.change.eq(atomic.change), atomic.changed.eq(crossbar.changed),
-            atomic.found.eq(Cat(crossbar.words[:2]))]
-        m.d.comb += [
-            back.result.eq(Mux(atomic.busy, atomic.result.as_value(), crossbar.result.as_value())),
-            self.events.line.eq(queue.asked), self.events.write.eq(queue.asked_write),
-            self.events.shared.eq(crossbar.shared), self.events.atomic.eq(atomic.event)]
+        m.d.comb += write.eq(crossbar.write)
+        m.d.comb += write.used.eq(crossbar.write.used | queue.copied)
+        for bank, (stored, copied) in enumerate(
+                zip(crossbar.write.banks, queue.values, strict=True)):
+            m.d.comb += write.banks[bank].value.eq(
+                stored.value.as_value() | Mux(queue.copied, copied, 0))
 
-    def _write_back(self, m: Module) -> None:
-        """Gathers and results, to the lanes."""
-        port, back = self.port, self.write_back
-        connect(m, self.front.gather, flipped(port.gather))
+        connect(m, flipped(self.clear), banks.clear)
+        for part in (banks, queue):
+            m.d.comb += part.read.eq(read)
+            m.d.comb += part.write.eq(write)
+        from_lines = self._read_lines(m, read)
+        from_lanes = self._read_lanes(m, read)
+        m.d.comb += crossbar.found.eq(
+            banks.values.as_value() | queue.values.as_value() | from_lines | from_lanes)
+
+    def _read_lines(self, m: Module, read: Any) -> Signal:
+        """Words of the line of a tag, a cycle later."""
+        words = Signal(32 * self._params.lanes)
+        is_read = read.kind == BeatKind.LINE
+        for lane, value in enumerate(self.queue.words):
+            m.d.sync += words.word_select(lane, 32).eq(Mux(is_read, value, 0))
+        return words
+
+    def _read_lanes(self, m: Module, read: Any) -> Signal:
+        """First operands of threads, for shuffles, a cycle later; 0 of those that do not execute
+        the instruction. A thread's bank and row are its lane and beat."""
+        lanes = self._params.lanes
+        words = Signal(32 * lanes)
+        job = self.jobs.read_port(domain="comb")
+        is_read = read.kind == BeatKind.LANES
+        m.d.comb += job.addr.eq(read.slot)
+        for lane, value in enumerate(self.operands.first):
+            beat = read.rows[lane][:ceil_log2(self._params.beats)]
+            executes = pick(list(job.data.threads[lane::lanes]), beat)
+            m.d.sync += words.word_select(lane, 32).eq(Mux(is_read & executes, value, 0))
+        return words
+
+    def _connect_write_back(self, m: Module) -> None:
+        """Results, to the lanes."""
+        port = self.port
+        queue = self.queue
+        back = self.write_back
+        stage = self.addresses
+        with m.If(self.atomic.busy):
+            m.d.comb += back.result.eq(self.atomic.result)
+        with m.Else():
+            m.d.comb += back.result.eq(self.crossbar.result)
+        m.d.comb += back.loaded.eq(stage.loaded)
+        m.d.comb += back.inside.eq(stage.inside)
+        m.d.comb += back.pending.eq(queue.pending)
+        m.d.comb += back.fault.eq(queue.fault)
+        m.d.comb += back.report_mask.eq(self.report_mask)
+        m.d.comb += back.wanted.eq(port.wanted)
         connect(m, back.write, flipped(port.write))
-        m.d.comb += [
-            back.wanted.eq(port.wanted), port.values.eq(back.values), port.flags.eq(back.flags),
-            back.report_mask.eq(self.report_mask), self.completion.eq(back.completion), self.error.eq(back.error)]
+        m.d.comb += port.values.eq(back.values)
+        m.d.comb += port.flags.eq(back.flags)
+        m.d.comb += self.completion.eq(back.completion)
+        m.d.comb += self.error.eq(back.error)
+
+    def _connect_events(self, m: Module) -> None:
+        """Events, for counters."""
+        m.d.comb += self.events.line.eq(self.queue.asked)
+        m.d.comb += self.events.write.eq(self.queue.asked_write)
+        m.d.comb += self.events.shared.eq(self.crossbar.shared)
+        m.d.comb += self.events.atomic.eq(self.atomic.event)

@@ -1,26 +1,23 @@
-"""The trap unit, joined."""
+"""The trap unit: who enters the trap handler, and when all go back."""
 
-from itertools import combinations
-from typing import Any
+from typing import ClassVar
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component, members_of, pass_on
-from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
-from rtl.isa.errors import WarpError
-from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
-from rtl.isa.table import BY_NAME
-from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
+from rtl.component import Component
+from rtl.isa.control_code import INSTRUCTION_BYTES
+from rtl.isa.kinds import ReturnFromTrapMode
+from rtl.isa.trap_status import WarpStatus
 from rtl.layouts import (
     ERROR_SOURCES,
     REPORT_BITS,
-    TIMEOUT_BITS,
+    Event,
     EventLayout,
     FlowOperation,
     InstructionKind,
-    Origin,
+    TrapCommand,
     TrapEvents,
     TrapMove,
     TrapReport,
@@ -28,48 +25,42 @@ from rtl.layouts import (
     completion,
     dispatched,
     error_event,
+    flow_result,
     issued,
-    of_instruction,
-    of_stack,
     reported,
+    warp_launch,
 )
 from rtl.params import SmParams
-from rtl.sweep import Sweep
-from rtl.word import field_of, pattern_of
-from rtl.words import Words
 
-from .last import LastInstructions
-from .machine import SmTrap, TrapOperation, WarpTraps
+from .decode import TrapDecoder
+from .forms import MANY_IN_FLIGHT, TrapForm
+from .machine import SmTrap
+from .operations import TrapOperation
+from .status import StatusScan
+from .warps import WarpTraps
+from .watchdog import Watchdog
 
 __all__ = ["TrapUnit"]
 
-(_BPT,), (_IDE,), (_RTT,) = (BY_NAME[name] for name in ("BPT", "IDE", "RTT"))
-_NEITHER = (TrapOperation.GO_ON, TrapOperation.GO_ON)
-_MEANINGS = (
-    (_BPT, "mode", {
-        BreakpointMode.TRAP: (TrapOperation.TRAP, TrapOperation.FAIL), BreakpointMode.INT: _NEITHER,
-        BreakpointMode.DRAIN: _NEITHER, BreakpointMode.PAUSE: (None, TrapOperation.PAUSE),
-        BreakpointMode.PAUSE_QUIET: (None, TrapOperation.PAUSE_QUIET)}),
-    (_IDE, "disable", {
-        0: (TrapOperation.UNMASK, TrapOperation.UNMASK), 1: (TrapOperation.MASK, TrapOperation.MASK)}),
-    (_RTT, "mode", {
-        ReturnFromTrapMode.POPCRS: (None, TrapOperation.WAIT),
-        ReturnFromTrapMode.FALLTHROUGH: (None, TrapOperation.WAIT),
-        ReturnFromTrapMode.TERMINATE: (None, TrapOperation.TERMINATE)}))
-"""What an instruction does outside the trap, and inside. None: ILLEGAL_INSTR_ENCODING, as whatever is not here."""
-_RETURNS = {ReturnFromTrapMode.POPCRS: FlowOperation.RESTORE, ReturnFromTrapMode.FALLTHROUGH: FlowOperation.LEAVE_TRAP,
-            ReturnFromTrapMode.TERMINATE: FlowOperation.TERMINATE}
-_OF_WARPS = ("launch", "live", "taken", "drained", "result", "errors", "command", "hold", "inside", "resume")
-_ERROR_BITS = max(error.value for error in WarpError).bit_length()
-_OVERTAKEN = (Origin.FLOW, Origin.MEMORY)
-"""Where an instruction that failed may have been overtaken."""
-
 
 class TrapUnit(Component):
-    """Takes an instruction in every cycle, and answers in the next one.
+    """Takes an instruction in every cycle, and answers in the next one. ::
 
-    In a machine with one instruction under way there is one port more: ``issued``, In(EventLayout of issued), tells of
-    that one in any cycle before its dispatch.
+        BPT, IDE, RTT --> decoder --> WarpTraps: a bit a warp --> hold, enter, leave: issue
+                                        |  ^    |
+        errors of all units ------------+--|----+--> StatusScan --> S2R; withdraw: barriers
+             |                   causes |  | release
+             |                          v  |
+             |                        SmTrap <-- stop trigger
+             v
+        ReturnPoints --> flow: what the flow unit does for an ENTER or LEAVE, and where the warp
+                         comes back to
+
+    Error: an instruction with an error that is reported does nothing, and its warp traps. One that
+    is not reported makes the warp go on.
+
+    Only in the serial machine (rtl/serial/trap) there is one port more: ``issued``, In(EventLayout
+    of issued), has the one instruction in flight in any cycle before its dispatch.
 
     Members
     -------
@@ -79,245 +70,259 @@ class TrapUnit(Component):
         What the flow unit does for the ENTER or LEAVE that is dispatched in this cycle.
     launch : In(EventLayout of warp_launch)
     live, taken, drained : In(warps)
-        Of issue: warps that have begun and not ended; an instruction of the warp is selected; none is in flight.
-    starting, result : In(1), In(Event of flow_result)
+        Of issue: warps that have begun and not ended; an instruction of the warp is selected; none
+        is in flight.
+    starting : In(1)
         A CTA is being started.
+    result : In(Event of flow_result)
+        The flow results of all instructions: with that of a LEAVE the warp is outside; that of an
+        ENTER may tell that there was no room for the frame; any may end its warp.
     waiting, withdraw, withdrawn : In(warps), Out(valid and warp), In(valid and warp)
         Of the barrier unit: who waits; the arrival of a warp is to be taken back; it has been.
     errors, report_mask : In(array of error_event), by ERROR_SOURCES, In(32)
-        All reported errors. Bit n: those of code n are. One that is not makes the instruction do nothing.
+        All reported errors. Bit n: those of code n are. One that is not makes the instruction do
+        nothing.
     command : In(TrapCommand)
-    hold, enter, leave, inside, resume : Out(warps)
-        See IssueUnit. Warps that are in the trap.
-    status_warp, status, all_status, clear_status : In, Out(WarpStatus), Out(32), In(1)
-        What S2R tells of a warp, and of all; the warp's has been read by what clears it. While there are warps that
-        have executed a BPT.TRAP, reasons of those that have left are told until all warps have been looked at.
+    hold, enter, leave, resume : Out(warps)
+        See IssueUnit.
+    inside : Out(warps)
+        Warps that are in the trap.
+    status_warp, status : In, Out(WarpStatus)
+        What S2R reads of this warp.
+    all_status : Out(32)
+        What S2R reads of all warps. While some warp is ``trapped``, it may have reasons of warps
+        that have left, for up to two rounds of StatusScan.
+    clear_status : In(1)
+        The instruction that reads the status of ``status_warp`` also clears it: it reads
+        SR_WARPERRORSTATUSCLEAR.
     state, events, report : Out(TrapStatus), Out(TrapEvents), Out(TrapReport)
     completion, error : Out(completion), Out(error_event)
     """
 
+    form: ClassVar[TrapForm] = MANY_IN_FLIGHT
+
     def __init__(self, params: SmParams) -> None:
-        self._params = params
-        warps, bits = params.warps, params.warp_bits
-        warp_event = data.StructLayout({"valid": 1, "warp": bits})
-        self.warps, self.machine = WarpTraps(params), SmTrap(params)
-        super().__init__({
-            **members_of(self.warps, *_OF_WARPS, leave="leaving"), **members_of(self.machine, "starting"),
-            **({"issued": In(EventLayout(issued(params)))} if params.serial else {}),
-            "dispatch": In(EventLayout(dispatched(params))), "room": Out(1), "flow": Out(TrapMove),
-            "waiting": In(warps), "withdraw": Out(warp_event), "withdrawn": In(warp_event),
-            "report_mask": In(REPORT_BITS), "enter": Out(warps), "status_warp": In(bits), "status": Out(WarpStatus),
-            "all_status": Out(32), "clear_status": In(1), "state": Out(TrapStatus(params)),
-            "events": Out(TrapEvents), "report": Out(TrapReport(params)), "completion": Out(completion(params)),
-            "error": Out(error_event(params))})
+        warps = params.warps
+        warp_event = data.StructLayout({"valid": 1, "warp": params.warp_bits})
+        form = self.form
+        members = {
+            "launch": In(EventLayout(warp_launch(params))),
+            "live": In(warps),
+            "taken": In(warps),
+            "drained": In(warps),
+            "result": In(Event(flow_result(params))),
+            "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))),
+            "command": In(TrapCommand(params)),
+            "hold": Out(warps),
+            "inside": Out(warps),
+            "resume": Out(warps),
+            "leave": Out(warps),
+            "starting": In(1),
+            "dispatch": In(EventLayout(dispatched(params))),
+            "room": Out(1),
+            "flow": Out(TrapMove),
+            "waiting": In(warps),
+            "withdraw": Out(warp_event),
+            "withdrawn": In(warp_event),
+            "report_mask": In(REPORT_BITS),
+            "enter": Out(warps),
+            "status_warp": In(params.warp_bits),
+            "status": Out(WarpStatus),
+            "all_status": Out(32),
+            "clear_status": In(1),
+            "state": Out(TrapStatus(params)),
+            "events": Out(TrapEvents),
+            "report": Out(TrapReport(params)),
+            "completion": Out(completion(params)),
+            "error": Out(error_event(params)),
+        }
+        if form.reads_issue:
+            members["issued"] = In(EventLayout(issued(params)))
+        super().__init__(members)
+        self.warps = WarpTraps(params, form)
+        self.machine = SmTrap(params)
+        self.decoder = TrapDecoder()
+        self.returns = form.return_points(params)
+        self.scan = StatusScan(params)
+        self.watchdog = Watchdog()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.warps, m.submodules.machine = warps, machine = self.warps, self.machine
-        self.join(m, warps, *_OF_WARPS, leave="leaving")
-        self.join(m, machine, "live", "starting")
-        for sender, receiver, *names in (
-                (warps, machine, "paused", "quiet", "returning", "cause", "insisting"),
-                (machine, warps, "trapping", "urgent", "release"), (self.command, machine, "stop"),
-                (machine, self.state, "trapping", "locked_down"), (warps, self.state, "paused", "trapped")):
-            pass_on(m, sender, receiver, *names)
-        m.d.comb += self.enter.eq(warps.enters & ~self.waiting)
-        m.d.sync += [
-            warps.clears_status.valid.eq(self.clear_status), warps.clears_status.payload.eq(self.status_warp)]
-        pass_on(m, warps, self.events, "pause", "error_in_trap", "step", domain="sync")
+        m.submodules.warps = self.warps
+        m.submodules.machine = self.machine
+        m.submodules.decoder = self.decoder
+        m.submodules.returns = self.returns
+        m.submodules.scan = self.scan
+        m.submodules.watchdog = self.watchdog
         self._execute(m)
+        self._connect_warps(m)
+        self._connect_machine(m)
+        self._connect_returns(m)
+        self._connect_scan(m)
         self._move(m)
+        self._report(m)
         self._watch(m)
         return m
 
     def _execute(self, m: Module) -> None:
-        """BPT, IDE and RTT; what is done to their warp, as to one that enters or leaves, and what is told of them."""
-        instruction, step, command = self.dispatch.payload, self.warps.dispatched, self.command
-        word, asks, refused, traps = instruction.word, Signal(), Signal(), Signal()
-        operation, error = Signal(TrapOperation), Signal(WarpError, init=WarpError.ILLEGAL_INSTR_ENCODING)
-        mode, reason = (field_of(word, _BPT.fields[name]) for name in ("mode", "reason"))
-        inside, reasons = self.inside.bit_select(instruction.warp, 1), Cat(reason == each for each in TRAP_REASONS)
-        with m.Switch(word):
-            for form, field, meanings in _MEANINGS:
-                with m.Case(pattern_of(form)), m.Switch(field_of(word, form.fields[field])):
-                    for value, (outside, within) in meanings.items():
-                        legal, wrong = inside if outside is None else 1, WarpError.ILLEGAL_INSTR_ENCODING
-                        if outside is TrapOperation.TRAP:
-                            legal, wrong = reasons.any(), WarpError.ILLEGAL_INSTR_PARAM
-                            outside = Mux(reasons[-1], TrapOperation.URGENT_TRAP, outside)
-                        does = within if outside is None else Mux(inside, within, outside)
-                        with m.Case(value):
-                            m.d.comb += [operation.eq(Mux(legal, does, TrapOperation.GO_ON)),
-                                         error.eq(Mux(legal, WarpError.NONE, wrong))]
-        m.d.comb += [
-            self.room.eq(1), asks.eq(self.dispatch.valid & (instruction.kind == InstructionKind.TRAP)),
-            refused.eq(reported(self.report_mask, error)), step.valid.eq(self.dispatch.valid & ~(asks & refused)),
-            step.payload.warp.eq(instruction.warp), step.payload.operation.eq(operation)]
+        """BPT, IDE and RTT; and what is done to their warp, as to one that enters or leaves."""
+        instruction = self.dispatch.payload
+        decoder = self.decoder
+        step = self.warps.dispatched
+        m.d.comb += self.room.eq(1)
+        m.d.comb += decoder.word.eq(instruction.word)
+        m.d.comb += decoder.is_inside.eq(self.inside.bit_select(instruction.warp, 1))
+
+        executes = Signal()
+        is_refused = Signal()
+        m.d.comb += executes.eq(
+            self.dispatch.valid & (instruction.kind == InstructionKind.TRAP))
+        m.d.comb += is_refused.eq(executes & reported(self.report_mask, decoder.error))
+        m.d.comb += step.valid.eq(self.dispatch.valid & ~is_refused)
+        m.d.comb += step.payload.warp.eq(instruction.warp)
         with m.Switch(instruction.kind):
-            for kind, does in (
-                    (InstructionKind.ENTER, Mux(command.installed, TrapOperation.ENTER, TrapOperation.ENTER_PAUSED)),
-                    (InstructionKind.LEAVE, TrapOperation.LEAVE)):
-                with m.Case(kind):
-                    m.d.comb += step.payload.operation.eq(does)
-        pass_on(m, instruction, self.completion, "warp", "serial", "write_barrier", "read_barrier", domain="sync")
-        pass_on(m, instruction, self.error, "warp", "pc", domain="sync")
-        m.d.comb += traps.eq(asks & operation.as_value().matches(TrapOperation.TRAP, TrapOperation.URGENT_TRAP))
-        m.d.sync += [
-            self.completion.valid.eq(asks), self.error.valid.eq(asks & refused), self.report.warp.eq(instruction.warp),
-            self.error.error.eq(error), self.report.pc.eq(instruction.pc + INSTRUCTION_BYTES),
-            self.report.valid.eq(traps | (asks & (operation == TrapOperation.FAIL))), self.report.reason.eq(reason),
-            self.events.interrupt.eq(asks & word.matches(pattern_of(_BPT)) & (mode == BreakpointMode.INT.value))]
-        self._tell(m, traps, reasons)
+            with m.Case(InstructionKind.ENTER):
+                with m.If(self.command.installed):
+                    m.d.comb += step.payload.operation.eq(TrapOperation.ENTER)
+                with m.Else():
+                    m.d.comb += step.payload.operation.eq(TrapOperation.ENTER_PAUSED)
+            with m.Case(InstructionKind.LEAVE):
+                m.d.comb += step.payload.operation.eq(TrapOperation.LEAVE)
+            with m.Default():
+                m.d.comb += step.payload.operation.eq(decoder.operation)
 
-    def _tell(self, m: Module, traps: Signal, reason: Value) -> None:
-        """What S2R reads. One warp after the other is looked at: for its reasons, of which all are collected; and
-        whether its arrival at a barrier is to be taken back, which keeps the place until it is."""
-        warps, status, trapping, asked = self.warps, self.status, self.dispatch.payload.warp, self.status_warp
-        reasons = self._words(m, "reasons", len(reason))
-        looked, found, collected, all_reasons, new = (
-            Signal(self._params.warp_bits), *(Signal(reason.shape(), name=name) for name in (
-                "found", "collected", "all_reasons", "new")))
+        # The outcome, a cycle later.
+        is_trap = decoder.operation.is_trap
+        m.d.sync += self.completion.valid.eq(executes)
+        m.d.sync += self.completion.warp.eq(instruction.warp)
+        m.d.sync += self.completion.serial.eq(instruction.serial)
+        m.d.sync += self.completion.write_barrier.eq(instruction.write_barrier)
+        m.d.sync += self.completion.read_barrier.eq(instruction.read_barrier)
+        m.d.sync += self.error.valid.eq(is_refused)
+        m.d.sync += self.error.warp.eq(instruction.warp)
+        m.d.sync += self.error.pc.eq(instruction.pc)
+        m.d.sync += self.error.error.eq(decoder.error)
+        m.d.sync += self.report.valid.eq(
+            executes & (is_trap | (decoder.operation == TrapOperation.FAIL)))
+        m.d.sync += self.report.warp.eq(instruction.warp)
+        m.d.sync += self.report.pc.eq(instruction.pc + INSTRUCTION_BYTES)
+        m.d.sync += self.report.reason.eq(decoder.reason)
+        m.d.sync += self.events.interrupt.eq(executes & decoder.is_interrupt)
+        m.d.comb += self.scan.trapped_now.valid.eq(executes & is_trap)
+        m.d.comb += self.scan.trapped_now.payload.warp.eq(instruction.warp)
+        m.d.comb += self.scan.trapped_now.payload.reason.eq(decoder.reasons)
 
-        def kept(warp: Any) -> Any:
-            return Mux(warps.trapped.bit_select(warp, 1), reasons.read(m, warp), 0)
+    def _connect_warps(self, m: Module) -> None:
+        """What happens to warps, and what issue has to do."""
+        warps = self.warps
+        connect(m, flipped(self.result), warps.result)
+        m.d.comb += warps.launch.eq(self.launch)
+        m.d.comb += warps.live.eq(self.live)
+        m.d.comb += warps.taken.eq(self.taken)
+        m.d.comb += warps.drained.eq(self.drained)
+        m.d.comb += warps.errors.eq(self.errors)
+        m.d.comb += warps.command.eq(self.command)
+        m.d.comb += warps.trapping.eq(self.machine.trapping)
+        m.d.comb += warps.urgent.eq(self.machine.urgent)
+        m.d.comb += warps.release.eq(self.machine.release)
+        m.d.sync += warps.clears_status.valid.eq(self.clear_status)
+        m.d.sync += warps.clears_status.payload.eq(self.status_warp)
+        m.d.comb += self.hold.eq(warps.hold)
+        m.d.comb += self.enter.eq(warps.enters & ~self.waiting)
+        m.d.comb += self.leave.eq(warps.leaving)
+        m.d.comb += self.inside.eq(warps.inside)
+        m.d.comb += self.resume.eq(warps.resume)
 
-        reasons.write(m, traps, trapping, reason | kept(trapping))
-        m.d.comb += [
-            self.withdraw.valid.eq(warps.enters.bit_select(looked, 1) & self.waiting.bit_select(looked, 1)),
-            self.withdraw.warp.eq(looked), new.eq(Mux(traps, reason, 0)), found.eq(collected | kept(looked) | new),
-            status.failed.eq(warps.failed.bit_select(asked, 1)), status.stepped.eq(warps.stepped.bit_select(asked, 1)),
-            status.reasons.eq(kept(asked)),
-            self.all_status.eq(Cat(warps.failed.any(), all_reasons, warps.stepped.any(), self.command.stop))]
-        last = (looked == self._params.warps - 1) & ~self.withdraw.valid
-        m.d.sync += [
-            looked.eq(looked + ~self.withdraw.valid), collected.eq(Mux(last, 0, found)),
-            all_reasons.eq(Mux(last, found, all_reasons | new))]
-        with m.If(~warps.trapped.any() & ~traps):
-            m.d.sync += [all_reasons.eq(0), collected.eq(0)]
+    def _connect_machine(self, m: Module) -> None:
+        """When the multiprocessor traps."""
+        machine = self.machine
+        warps = self.warps
+        m.d.comb += machine.live.eq(self.live)
+        m.d.comb += machine.starting.eq(self.starting)
+        m.d.comb += machine.stop.eq(self.command.stop)
+        m.d.comb += machine.paused.eq(warps.paused)
+        m.d.comb += machine.quiet.eq(warps.quiet)
+        m.d.comb += machine.returning.eq(warps.returning)
+        m.d.comb += machine.cause.eq(warps.cause)
+        m.d.comb += machine.insisting.eq(warps.insisting)
+
+    def _connect_returns(self, m: Module) -> None:
+        """What decides where a warp comes back to."""
+        returns = self.returns
+        instruction = self.dispatch.payload
+        warps = self.warps
+        m.d.comb += returns.dispatch.valid.eq(self.dispatch.valid)
+        m.d.comb += returns.dispatch.payload.warp.eq(instruction.warp)
+        m.d.comb += returns.dispatch.payload.kind.eq(instruction.kind)
+        m.d.comb += returns.dispatch.payload.pc.eq(instruction.pc)
+        m.d.comb += returns.dispatch.payload.word.eq(instruction.word)
+        m.d.comb += returns.launch.eq(self.launch)
+        m.d.comb += returns.errors.eq(self.errors)
+        m.d.comb += returns.withdrawn.valid.eq(self.withdrawn.valid)
+        m.d.comb += returns.withdrawn.payload.eq(self.withdrawn.warp)
+        m.d.comb += returns.inside.eq(warps.inside)
+        m.d.comb += returns.failed.eq(warps.failed)
+        m.d.comb += returns.entered.eq(warps.entered)
+        m.d.comb += returns.ended.eq(warps.ended)
+        m.d.comb += returns.status_warp.eq(self.status_warp)
+        if self.form.reads_issue:
+            m.d.comb += returns.issued.eq(self.issued)
+
+    def _connect_scan(self, m: Module) -> None:
+        """What S2R reads, and whose arrival at a barrier is withdrawn."""
+        scan = self.scan
+        warps = self.warps
+        m.d.comb += scan.failed.eq(warps.failed)
+        m.d.comb += scan.trapped.eq(warps.trapped)
+        m.d.comb += scan.stepped.eq(warps.stepped)
+        m.d.comb += scan.enters.eq(warps.enters)
+        m.d.comb += scan.waiting.eq(self.waiting)
+        m.d.comb += scan.stop.eq(self.command.stop)
+        m.d.comb += scan.status_warp.eq(self.status_warp)
+        m.d.comb += scan.error.eq(self.returns.error)
+        m.d.comb += self.withdraw.eq(scan.withdraw)
+        m.d.comb += self.status.eq(scan.status)
+        m.d.comb += self.all_status.eq(scan.all_status)
 
     def _move(self, m: Module) -> None:
-        """From ENTER and LEAVE to what the flow unit does. The warp that enters comes back to an instruction that
-        failed, or to the one before: to the last one if that failed, or is a BAR of which its arrival was taken back.
-        That was since it entered last if there was one more of these than of its entries: they alternate."""
-        if self._params.serial:
-            self._move_alone(m)
-            return
-        moved, withdrawn = self.dispatch.payload, self.withdrawn
-        enters, saved = self.dispatch.valid & (moved.kind == InstructionKind.ENTER), Signal(32)
-        m.submodules.sweep = sweep = Sweep(self._params.warps)
-        modes = self._words(m, "modes", ReturnFromTrapMode)
-        withdrawals, entries = (self._words(m, name, unsigned(1), sweep) for name in ("withdrawals", "entries"))
-        modes.write(m, self.dispatch.valid & (moved.kind == InstructionKind.TRAP), moved.warp,
-                    field_of(moved.word, _RTT.fields["mode"]))
-        withdrawals.write(m, withdrawn.valid, withdrawn.warp, ~entries.read(m, withdrawn.warp))
-        withdrawals_before = withdrawals.read(m, moved.warp)
-        entries.write(m, enters, moved.warp, withdrawals_before)
-        rolled_back = withdrawals_before ^ entries.read(m, moved.warp)
-        overtaken, pc, was_last = self._fail(m, enters)
-
-        number, first = moved.pc[3:5], moved.pc[3:5] == 1
-        assert GROUP_BYTES == 4 * INSTRUCTION_BYTES
-        before = Cat(moved.pc[:3], Mux(first, 3, number - 1)[:2], (moved.pc[5:] - first)[:27])
-        m.d.comb += saved.eq(Mux(overtaken, pc, Mux(rolled_back | was_last, before, moved.pc)))
-        self._tell_flow(m, saved, modes.read(m, moved.warp))
-
-    def _tell_flow(self, m: Module, saved: Signal, mode: Any) -> None:
-        """What the flow unit does: of one that enters, to come back to ``saved``; or leaves, by RTT of this mode."""
-        flow, command = self.flow, self.command
-        m.d.comb += [flow.pc.eq(saved), flow.target.eq(Mux(command.installed, command.handler, saved))]
+        """What the flow unit does: for an ENTER the warp goes to the handler, or, without one, to
+        where it comes back to; for a LEAVE what its RTT says."""
+        flow = self.flow
+        command = self.command
+        m.d.comb += flow.pc.eq(self.returns.pc)
+        with m.If(command.installed):
+            m.d.comb += flow.target.eq(command.handler)
+        with m.Else():
+            m.d.comb += flow.target.eq(self.returns.pc)
         with m.If(self.dispatch.payload.kind == InstructionKind.ENTER):
-            m.d.comb += flow.operation.eq(
-                Mux(command.installed, FlowOperation.ENTER_TRAP, FlowOperation.BRANCH))
-        with m.Else(), m.Switch(mode):
-            for returns, operation in _RETURNS.items():
-                with m.Case(returns):
-                    m.d.comb += flow.operation.eq(operation)
+            with m.If(command.installed):
+                m.d.comb += flow.operation.eq(FlowOperation.ENTER_TRAP)
+            with m.Else():
+                m.d.comb += flow.operation.eq(FlowOperation.BRANCH)
+        with m.Else(), m.Switch(self.returns.mode):
+            with m.Case(ReturnFromTrapMode.POPCRS):
+                m.d.comb += flow.operation.eq(FlowOperation.RESTORE)
+            with m.Case(ReturnFromTrapMode.FALLTHROUGH):
+                m.d.comb += flow.operation.eq(FlowOperation.LEAVE_TRAP)
+            with m.Case(ReturnFromTrapMode.TERMINATE):
+                m.d.comb += flow.operation.eq(FlowOperation.TERMINATE)
 
-    def _move_alone(self, m: Module) -> None:
-        """The same in a machine with one instruction under way, where what failed was issued last."""
-        m.submodules.last = last = LastInstructions(self._params)
-        warps, moved, saved = self.warps, self.dispatch.payload, Signal(32)
-        for sender, receiver, *names in (
-                (self, last, "issued", "withdrawn", "status_warp"), (warps, last, "inside", "entered", "ended"),
-                (moved, last, "warp")):
-            pass_on(m, sender, receiver, *names)
-        m.d.comb += [
-            last.failing.eq(warps.failed), last.failed.eq(of_instruction(self.errors)),
-            last.stack.eq(of_stack(self.errors)), saved.eq(Mux(last.again, last.pc, moved.pc)),
-            self.status.error.as_value().eq(Mux(self.status.failed, last.error.as_value(), 0))]
-        self._tell_flow(m, saved, last.mode)
-
-    def _fail(self, m: Module, enters: Value) -> tuple[Signal, Signal, Value]:
-        """What failed of each warp: a memory for each source of errors, since several tell at once, has the code and
-        the address, if it may have been overtaken. An error counts if its source has told of the warp more often than
-        was seen to, modulo 2: when the warp is on its way into the trap or back, or a new one begins. Of several of a
-        source the first is kept; of those of different sources that of the later Origin, which is of the older
-        instruction: a memory instruction has issued when the flow results before it were known, and a push is older
-        than what could not be overtaken. Flow results inside do not count: an entry that fails is told as one, too.
-
-        Returns of the warp that enters whether one failed that may have been overtaken, its address, and whether the
-        instruction failed that it issued last. S2R reads the code of what it came back to."""
-        moved, launched, overtaken, pc, code = (
-            self.dispatch.payload.warp, self.launch.payload.warp, Signal(), Signal(32), Signal(_ERROR_BITS))
-        moves = enters | (self.dispatch.valid & (self.dispatch.payload.kind == InstructionKind.LEAVE))
-        at_moves, at_launches = (self._words(m, name, len(ERROR_SOURCES)) for name in ("at_moves", "at_launches"))
-
-        def seen(warp: Any) -> Any:
-            """Of each source, how often what it told of the warp was seen to, modulo 2."""
-            return at_moves.read(m, warp) ^ at_launches.read(m, warp)
-
-        before, failures, at_launched = seen(moved), [], []
-        for place, (event, origin) in enumerate(zip(self.errors, ERROR_SOURCES.values(), strict=True)):
-            table = self._words(m, f"errors_{place}", data.StructLayout({
-                "told": 1, "error": _ERROR_BITS, "pc": 32 if origin in _OVERTAKEN else 0}))
-            told, failure = table.read(m, event.warp).told, table.read(m, moved)
-            counts = ~self.inside.bit_select(event.warp, 1) if origin is Origin.FLOW else 1
-            table.write(m, event.valid & (told == seen(event.warp)[place]) & counts, event.warp,
-                        {"told": ~told, "error": event.error, "pc": event.pc})
-            failures.append((origin, event, failure, failure.told ^ before[place]))
-            at_launched.append(table.read(m, launched).told)
-        at_moves.write(m, moves, moved, Cat(failure.told for _, _, failure, _ in failures) ^ at_launches.read(m, moved))
-        at_launches.write(m, self.launch.valid, launched, Cat(at_launched) ^ at_moves.read(m, launched))
-        for origin, _, failure, pending in sorted(failures, key=lambda each: each[0].value):
-            with m.If(pending):
-                m.d.sync += code.eq(failure.error)
-                if origin in _OVERTAKEN:
-                    m.d.comb += [overtaken.eq(1), pc.eq(failure.pc)]
-        codes, entered, entering = self._words(m, "codes", _ERROR_BITS), Signal.like(moved), Signal()
-        codes.write(m, entering, entered, code)
-        m.d.sync += [entering.eq(enters), entered.eq(moved)]
-        m.d.comb += self.status.error.as_value().eq(Mux(self.status.failed, codes.read(m, self.status_warp), 0))
-        last = [(event, pending) for origin, event, _, pending in failures if origin is Origin.LAST]
-        m.d.sync += [
-            Assert(~(one.valid & two.valid & (one.warp == two.warp)), "the last instruction of a warp fails twice")
-            for (one, _), (two, _) in combinations(last, 2)]
-        return overtaken, pc, Cat(pending for _, pending in last).any()
-
-    def _words(self, m: Module, name: str, shape: Any, sweep: Sweep | None = None) -> Words:
-        """A word a warp; in LUT memory for few warps, too, where synthesis would take registers and multiplexers."""
-        words = Words(shape, self._params.warps, sweep, ram_style="distributed")
-        m.submodules[name] = words
-        return words
+    def _report(self, m: Module) -> None:
+        """For the host: how it stands, and what has happened."""
+        warps = self.warps
+        m.d.comb += self.state.trapping.eq(self.machine.trapping)
+        m.d.comb += self.state.locked_down.eq(self.machine.locked_down)
+        m.d.comb += self.state.paused.eq(warps.paused)
+        m.d.comb += self.state.trapped.eq(warps.trapped)
+        m.d.sync += self.events.pause.eq(warps.pause)
+        m.d.sync += self.events.error_in_trap.eq(warps.error_in_trap)
+        m.d.sync += self.events.step.eq(warps.step)
+        m.d.comb += self.events.timeout.eq(self.watchdog.expires)
 
     def _watch(self, m: Module) -> None:
-        """Tells when nothing goes on: after ``1 << timeout`` cycles in which warps live, are not locked down, and issue
-        no instruction; never with 0 (ours). The next comes when it has counted as many again. What it is for is the
-        deadlock of RTT and BAR.SYNCALL.
-
-        Cycles are counted in as many bits as the host can name, one of which is looked at in a cycle: those below
-        ``turn`` are ``turn`` itself, those above go round, and have in a round what they are at its end."""
-        idle, reached, chosen, turn = Signal(), Signal(), self.command.timeout, Signal(TIMEOUT_BITS)
-        bits, carry, coming = Signal(1 << TIMEOUT_BITS), Signal(), Signal()
-        carries = Mux(turn == TIMEOUT_BITS, 1, carry)
-        bit = Mux(turn < TIMEOUT_BITS, 0, bits[0] ^ carries)
-        passes = turn == chosen
-        m.d.comb += [
-            self.events.timeout.eq(reached & idle), reached.eq(
-                chosen.any() & Mux(chosen < TIMEOUT_BITS, turn.bit_select(chosen[:3], 1), coming & ~turn.any()))]
-        m.d.sync += idle.eq(self.live.any() & ~self.machine.locked_down & ~self.taken.any())
-        with m.If(idle & ~reached):
-            m.d.sync += [turn.eq(turn + 1), bits.eq(Cat(bits[1:], bit)), carry.eq(bits[0] & carries)]
-            with m.If(passes | ~turn.any()):
-                m.d.sync += coming.eq(passes & bit)
-        with m.Else():
-            m.d.sync += [turn.eq(0), bits.eq(0), carry.eq(0), coming.eq(0)]
+        """The watchdog runs while warps live, are not locked down, and issue no instruction. What
+        it is for is the deadlock of RTT and BAR.SYNCALL."""
+        watchdog = self.watchdog
+        m.d.comb += watchdog.interval.eq(self.command.timeout)
+        m.d.sync += watchdog.is_idle.eq(
+            self.live.any() & ~self.machine.locked_down & ~self.taken.any())

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from rtl.crs.records import stack_state
-from rtl.crs.serial import serial_stack_state
 from rtl.crs.tokens import BODY_BITS, StoredToken
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.tokens import TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import DEPTH_BITS, ThreadCode, WaitReason
 from rtl.params import WARP_THREADS
+from rtl.serial.core import SerialCore
+from rtl.serial.crs import serial_stack_state
 from sim.launch import LOCAL_MEMORY, Launch
 from sim.launch.memory import Memory, MemoryFaultError
 from sim.machine.warp_state import MASK_OF, SHOWN_TOKENS, WarpState
@@ -32,13 +33,13 @@ _Reader = Callable[[Any, Any, int, int], StackToken]
 def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
     """A few lines for each live warp, from the machine's state in simulation."""
     core, lines = sm.core, []
-    barrier = ctx.get(core.front_end.barrier.waiting)
+    barrier = ctx.get(core.barrier.waiting)
     for warp, state in warp_states(ctx, sm, launch, memory).items():
         text = _WORDS[WaitReason(ctx.get(core.reasons[warp]))]
         if barrier >> warp & 1:
-            text = f"waits at barrier {ctx.get(core.front_end.barrier.arrivals.data[warp]).number}"
+            text = f"waits at barrier {ctx.get(core.barrier.arrivals.data[warp]).number}"
         lines.append(f"warp {warp}: {text}")
-        last = ctx.get(core.front_end.issue.last.data[warp])
+        last = ctx.get(core.issue.last.data[warp])
         lines.append(f"  issued last {instruction_text(launch, memory, last)}" if last else "  issued nothing")
         lines += [f"  {line}" for line in state.lines()]
     return lines
@@ -55,8 +56,8 @@ def warp_states(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> dict[int, 
 
 def _state(ctx: Any, core: Any, launch: Launch, memory: Memory, warp: int) -> WarpState:
     """Of one warp."""
-    flow, stack = core.front_end.control_flow.flow, core.front_end.control_flow.stack
-    threads, kept = (_serial_threads, _serial_stack) if core.serial else (_threads, _stack)
+    flow, stack = core.flow, core.stack
+    threads, kept = (_serial_threads, _serial_stack) if isinstance(core, SerialCore) else (_threads, _stack)
     active, codes = threads(ctx, flow, warp)
     masks = dict.fromkeys(MASK_OF.values(), 0)
     for thread, code in enumerate(codes):

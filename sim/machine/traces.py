@@ -5,6 +5,7 @@ from typing import Any
 
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import DEPTH_BITS, InstructionKind
+from rtl.serial.core import SerialCore
 from sim.waves import Mark, Text, Trace, View, error_text, instruction_text
 
 __all__ = ["machine_traces"]
@@ -70,9 +71,9 @@ def _machine_trap(trapping: int, locked_down: int) -> str:
 def _warp(core: Any, warp: int) -> dict[str, Any]:
     """The story of a warp."""
     issued, flow, state = core.retired.issued, core.retired.flow, core.trap_state
-    stack, committed = core.front_end.control_flow.flow.stack, core.front_end.control_flow.stack.committed
+    stack, committed = core.flow.stack, core.stack.committed
     pushed, told = stack.pushed, stack.result
-    found = (stack.request.ready, stack.request.payload.warp) if core.serial else (
+    found = (stack.request.ready, stack.request.payload.warp) if isinstance(core, SerialCore) else (
         stack.result_valid, told.warp)
     return {
         "instruction": Text(_instruction(warp), (issued.valid, issued.payload.warp, issued.payload.pc,
@@ -83,21 +84,21 @@ def _warp(core: Any, warp: int) -> dict[str, Any]:
                                      told.resume, told.kind)),
         "depth": Text(_Depth(warp), (pushed.valid, pushed.payload.warp, committed.valid, committed.payload.warp,
                                      committed.payload.last)),
-        "trap": Text(_trap, (core.front_end.trap.inside[warp], state.paused[warp]))}
+        "trap": Text(_trap, (core.trap.inside[warp], state.paused[warp]))}
 
 
 def machine_traces(harness: Any) -> View:
     """The story of each warp, and of the machine; beside it issue, lanes, flow, memory. It begins where a warp traps or
     fails, or else where one spills or diverges, or with the first instruction."""
     core, distributor = harness.sm.core, harness.sm.distributor
-    front, trap, retired = core.front_end, core.trap_state, core.retired
+    trap, retired = core.trap_state, core.retired
     issued, written, flow = retired.issued, retired.written, retired.flow
     arbiter, port, bus = harness.sm.arbiter, harness.sm.arbiter.port, harness.sm.registers.bus
     warps = {f"warp{number}": _warp(core, number) for number in range(len(core.reasons))}
     traces: dict[str, Any] = {
         "machine": {"busy": distributor.control.busy, "trap": Text(_machine_trap, (trap.trapping, trap.locked_down)),
                     "interrupt": harness.sm.interrupt, "spill": core.stack_events.spill,
-                    "fill": core.stack_events.fill, "diverged": front.diverged},
+                    "fill": core.stack_events.fill, "diverged": core.diverged},
         **warps,
         "launch": {"running": Trace(distributor.running, "bin"), "warp": core.launch},
         "issue": {"valid": issued.valid, "warp": Trace(issued.payload.warp, "dec"), "pc": issued.payload.pc,
@@ -119,10 +120,10 @@ def machine_traces(harness: Any) -> View:
                  "answered": port.response.payload.tag},
         "host": {"read": bus.read, "write": bus.write, "address": bus.address, "data": bus.data, "value": bus.value},
         "trap": {"trapping": trap.trapping, "locked_down": trap.locked_down,
-                 "inside": Trace(front.trap.inside, "bin"), "paused": Trace(trap.paused, "bin"),
-                 "barrier": Trace(core.waiting, "bin"), "events": front.trap.events}}
+                 "inside": Trace(core.trap.inside, "bin"), "paused": Trace(trap.paused, "bin"),
+                 "barrier": Trace(core.waiting, "bin"), "events": core.trap.events}}
     errors = [error.valid for error in retired.errors]
     return View(traces, ("machine", *list(warps)[:_TOLD]), (
         Mark("trap", (trap.trapping,)), Mark("error", errors, lambda *told: any(told)),
-        Mark("spill", (core.stack_events.spill,)), Mark("divergence", (front.diverged,)),
+        Mark("spill", (core.stack_events.spill,)), Mark("divergence", (core.diverged,)),
         Mark("start", (issued.valid,))), _CYCLE_PIXELS)

@@ -14,15 +14,15 @@ from amaranth.lib.wiring import In
 from rtl.convert.unit import ConversionUnit
 from rtl.crs import CallReturnStack
 from rtl.fetch import FetchUnit
-from rtl.fetch.serial import SerialFetch
 from rtl.flow.unit import FlowUnit
 from rtl.fpga.flat import plain_ports
 from rtl.fpga.units import UNITS
 from rtl.host.debugger import DebuggerRegisters
 from rtl.issue import IssueUnit
-from rtl.issue.operations import OperationChooser
+from rtl.issue.operations import OperationArbiter
 from rtl.layouts import Event, EventLayout, LaneWriterPort, StackPort
 from rtl.params import PRESETS
+from rtl.serial.fetch import SerialFetch
 from rtl.sm import Sm
 from rtl.trap import TrapUnit
 from sim.engine.identity import identify
@@ -44,7 +44,7 @@ _ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
 _SEE = re.compile(r"See (\w+)\.(?: |$)")
 _ELSEWHERE: dict[str, type] = {part.__name__: part for part in (
     CallReturnStack, ConversionUnit, DebuggerRegisters, FetchUnit, FlowUnit, IssueUnit, LaneWriterPort,
-    OperationChooser, SerialFetch, Sm, StackPort, TrapUnit)}
+    OperationArbiter, SerialFetch, Sm, StackPort, TrapUnit)}
 """Where docstrings say that ports are described."""
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from rtl.barrier import BarrierUnit
 from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ, Register
 from rtl.layouts import InstructionKind, completion, dispatched, error_event, operands_read
+from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
 from sim.model.action import Action
 from sim.model.barrier_actions import barrier_action, read_action, write_action
@@ -68,7 +68,7 @@ class BarrierDriver(UnitDriver):
 
     def __init__(self, bench: Bench, source: Any, params: SmParams, *, report_mask: int, barriers: int = BARRIERS,
                  idle: float = 0.3, delay: int = 0) -> None:
-        dut = BarrierUnit(params)
+        dut = units_of(params).barrier(params)
         self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, delay=delay, ended=self._written)
         super().__init__(bench, dut, self.lanes)
         self.source, self.params = source, params

@@ -8,6 +8,7 @@ from rtl.barrier import BarrierUnit
 from rtl.isa.barriers import BARRIERS
 from rtl.isa.kinds import BarrierMode, BarrierReduction
 from rtl.layouts import dispatched
+from rtl.machines import units_of
 from rtl.params import PRESETS
 from testbench import simulation
 from testbench.barrier import tb_barrier
@@ -176,7 +177,7 @@ async def bereave(ctx, dut, head_start, apart, scale):
 @pytest.mark.parametrize("preset", ["default", "least"])
 def test_a_barrier_lets_nobody_go_who_is_being_withdrawn(preset):
     """The one that waits is either withdrawn or let go, never both, whenever the others end."""
-    dut, outcomes, serial = BarrierUnit(PRESETS[preset]), set(), PRESETS[preset].serial
+    dut, outcomes, serial = units_of(PRESETS[preset]).barrier(PRESETS[preset]), set(), PRESETS[preset].serial
 
     async def drive(ctx):
         ctx.set(dut.barriers, BARRIERS)

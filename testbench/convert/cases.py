@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from rtl.convert.decode import CONVERSION_FORMS
 from rtl.convert.instruction import ConversionOperation
-from rtl.convert.serial.decode import SERIAL_FORMS
 from rtl.isa.conversion import DOUBLE_WORD
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
@@ -24,6 +23,7 @@ from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import RZ, Constant, Form, Immediate, Register
 from rtl.isa.table import find
 from rtl.params import WARP_THREADS
+from rtl.serial.convert.decode import SERIAL_FORMS
 from sim.model.vector.conversion import f2f, f2i, i2f
 from sim.model.vector.functions import mufu
 from testbench.formulas.conversion import condition_of, formula, is_wide

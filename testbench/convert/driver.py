@@ -7,10 +7,10 @@ from typing import Any
 
 from amaranth.lib import data
 
-from rtl.convert import conversion_unit
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ
 from rtl.layouts import InstructionKind, dispatched
+from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
@@ -55,7 +55,7 @@ class ConvertDriver(UnitDriver):
 
     def __init__(self, bench: Bench, params: SmParams, cases: Iterable[ConversionCase], *, idle: float = 0.3,
                  delay: int = 0, report_mask: int = 0xFFFF_FFFF) -> None:
-        dut = conversion_unit(params)
+        dut = units_of(params).conversion(params)
         self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, delay=delay, ended=self._ended)
         self._constants = ConstantServer(bench, dut, idle)
         super().__init__(bench, dut, self.lanes, self._constants)

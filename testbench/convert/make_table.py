@@ -15,7 +15,7 @@ from typing import Any
 import gmpy2 as _gmpy2
 
 from rtl.isa import functions
-from rtl.isa.functions import COEFFICIENT_BITS, DISTANCE_BITS, UNIT, pack_row
+from rtl.isa.functions import DISTANCE_BITS, UNIT
 from sim.command import Parser, write_file
 
 __all__ = ["PATH", "main", "table_text", "value"]
@@ -26,13 +26,17 @@ gmpy2: Any = _gmpy2
 _ONE = 1 << UNIT
 _LARGEST = ((1 << DISTANCE_BITS - 1) - (1 << DISTANCE_BITS - 15), (_ONE >> 1) + (1 << UNIT - 25) + 1)
 """Where the largest significand is in its interval, and the least value that is rounded to more than 1 / 2."""
-_A_LINE = 6
-"""Rows in a line of the file."""
-_HEAD = '''"""The table of MUFU's functions, a row a word, made by ``python -m testbench.convert.make_table``."""
+_HEAD = '''"""The coefficients of MUFU's functions, made by ``python -m testbench.convert.make_table``.
+
+:mod:`rtl.isa.functions` says what they mean.
+"""
 
 __all__ = ["TABLE"]
 
-TABLE = """\\
+TABLE: tuple[tuple[int, int, int], ...] = (
+'''
+_TAIL = ''')
+"""C0, C1 and C2 of every row."""
 '''
 
 
@@ -64,16 +68,22 @@ def table_text() -> str:
     """The file."""
     with gmpy2.context(precision=_PRECISION):
         quarter = gmpy2.const_pi() / 2
-        table = [
-            *_rows(lambda x: 1 / x, 256, 1, exact=_ONE, last=_LARGEST),
-            *_rows(gmpy2.rec_sqrt, 128, 1, exact=_ONE), *_rows(gmpy2.rec_sqrt, 128, 2, 2),
-            *_rows(gmpy2.log2, 128, 1, exact=0),
-            *_rows(lambda x: gmpy2.exp2(x) / 2, 128, exact=_ONE // 2),
-            *_rows(lambda x: gmpy2.sin(quarter * x), 128, exact=0)]
-    digits = (sum(COEFFICIENT_BITS) + 3) // 4
-    words = [f"{pack_row(row):0{digits}x}" for row in table]
-    lines = (" ".join(words[first:first + _A_LINE]) for first in range(0, len(words), _A_LINE))
-    return _HEAD + "\n".join(lines) + '\n"""\n'
+        sections = {
+            "RCP: 1 / x, 1 <= x < 2": _rows(lambda x: 1 / x, 256, 1, exact=_ONE, last=_LARGEST),
+            "RSQ: 1 / sqrt(x), 1 <= x < 2": _rows(gmpy2.rec_sqrt, 128, 1, exact=_ONE),
+            "RSQ: 1 / sqrt(x), 2 <= x < 4": _rows(gmpy2.rec_sqrt, 128, 2, 2),
+            "LG2: log2(x), 1 <= x < 2": _rows(gmpy2.log2, 128, 1, exact=0),
+            "EX2: 2**x / 2, 0 <= x < 1": _rows(lambda x: gmpy2.exp2(x) / 2, 128, exact=_ONE // 2),
+            "SIN: sin(x * pi / 2), 0 <= x < 1": _rows(lambda x: gmpy2.sin(quarter * x), 128, exact=0)}
+        lines = [line for title, rows in sections.items() for line in _section(title, rows)]
+    return _HEAD + "".join(lines) + _TAIL
+
+
+def _section(title: str, rows: Iterator[tuple[int, int, int]]) -> Iterator[str]:
+    """The rows of a function in the file, one a line."""
+    yield f"    # {title}\n"
+    for c0, c1, c2 in rows:
+        yield f"    ({c0}, {c1}, {c2}),\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

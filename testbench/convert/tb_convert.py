@@ -208,14 +208,15 @@ def record(bench: Bench) -> None:
 def traces_of(driver: ConvertDriver) -> View:
     """What is worth seeing of the unit."""
     dut = driver.dut
-    current, port, gather, write = dut.current, dut.port, dut.port.gather, dut.port.write
+    current, datapath = dut.compute.current, dut.compute.datapath
+    port, gather, write = dut.port, dut.port.gather, dut.port.write
     return View({
         "dispatch": {"text": instruction(dut.dispatch.valid, dut.dispatch.payload.word), "valid": dut.dispatch.valid,
                      "warp": Trace(dut.dispatch.payload.warp, "dec"), "word": dut.dispatch.payload.word,
                      "room": dut.room},
         "instruction": {
             "operation": current.instruction.operation, "warp": Trace(current.warp, "dec"), "threads": current.threads},
-        "datapath": {"source": dut.datapath.source, "result": dut.datapath.result},
+        "datapath": {"source": datapath.source, "result": datapath.result},
         "lanes": {
             "gather": gather.valid, "read": gather.ready, "write": write.valid, "taken": write.ready,
             "register": Trace(write.payload.register, "dec"), "last": write.payload.last,

@@ -222,16 +222,16 @@ def test_significands_and_shifts():
                 ctx.set(dut.pattern, pattern)
                 value = unpacked(pattern, size)
                 finite = power <= bias
-                assert ctx.get(dut.none) == (not finite and bits != 0)
-                assert ctx.get(dut.excess) == (not finite or value >= 1 << 64)
-                if ctx.get(dut.excess):
+                assert ctx.get(dut.unpacked.is_nan) == (not finite and bits != 0)
+                assert ctx.get(dut.unpacked.overflows) == (not finite or value >= 1 << 64)
+                if ctx.get(dut.unpacked.overflows):
                     continue
                 if value >= 1:
-                    assert ctx.get(dut.significand) == value * 2 ** ctx.get(dut.shift)
+                    assert ctx.get(dut.unpacked.significand) == value * 2 ** ctx.get(dut.unpacked.shift)
                 else:
-                    assert not ctx.get(dut.significand)
-                assert not finite or value >= 1 or ctx.get(dut.round) == (value >= 0.5)
-                assert value >= 1 or ctx.get(dut.sticky) == (value not in (0, 0.5))
+                    assert not ctx.get(dut.unpacked.significand)
+                assert not finite or value >= 1 or ctx.get(dut.unpacked.round) == (value >= 0.5)
+                assert value >= 1 or ctx.get(dut.unpacked.sticky) == (value not in (0, 0.5))
 
     combinational(dut, body)
 
@@ -249,16 +249,16 @@ def test_exponents_and_how_far_numbers_of_narrower_formats_go_down():
                     power for end in (1, bias + lowest, 2 * bias) for power in range(end - 70, end + 70)
                     if 1 <= power <= 2 * bias)}):
                 ctx.set(dut.pattern, stored << fraction | source.getrandbits(fraction))
-                value, steps = unpacked(ctx.get(dut.pattern), size), ctx.get(dut.shift)
+                value, steps = unpacked(ctx.get(dut.pattern), size), ctx.get(dut.unpacked.shift)
                 below = max(0, lowest + bias - stored) if to_size < size else 0
-                assert (ctx.get(dut.significand) == 0) == (below > 63)
+                assert (ctx.get(dut.unpacked.significand) == 0) == (below > 63)
                 assert below > 63 or steps == below
-                assert below > 63 or ctx.get(dut.significand) == value / Fraction(2) ** (stored - bias - 63)
-                assert ctx.get(dut.exponent) == stored - bias + 1 - lowest
-                assert ctx.get(dut.round) == (below == 64)
-                assert ctx.get(dut.sticky) == (below > 64 or (below == 64 and bool(
+                assert below > 63 or ctx.get(dut.unpacked.significand) == value / Fraction(2) ** (stored - bias - 63)
+                assert ctx.get(dut.unpacked.exponent) == stored - bias + 1 - lowest
+                assert ctx.get(dut.unpacked.round) == (below == 64)
+                assert ctx.get(dut.unpacked.sticky) == (below > 64 or (below == 64 and bool(
                     ctx.get(dut.pattern) % (1 << fraction))))
-                assert not ctx.get(dut.excess) and not ctx.get(dut.none)
+                assert not ctx.get(dut.unpacked.overflows) and not ctx.get(dut.unpacked.is_nan)
 
     combinational(dut, body)
 
@@ -272,9 +272,9 @@ def test_integers_within_their_types():
         size, is_signed = SIZES[code & 3], code >> 2
         lowest, highest = (-1 << size - 1, (1 << size - 1) - 1) if is_signed else (0, (1 << size) - 1)
         value = -magnitude if negative else magnitude
-        if kind == "none":
+        if kind == "nan":
             value = typed(1 << size - 1, code) if double or size == 64 else 0
-        elif kind == "excess":
+        elif kind == "overflow":
             value = lowest if negative else highest
         else:
             value = min(max(value, lowest), highest) if saturate else typed(value, code)
@@ -283,13 +283,14 @@ def test_integers_within_their_types():
     async def body(ctx):
         for code in range(8):
             for negative, saturate, double in product((0, 1), repeat=3):
-                for kind in ["", "excess", "none"]:
+                for kind in ["", "overflow", "nan"]:
                     for magnitude in magnitudes if not kind else [source.choice(magnitudes)]:
-                        for name, value in (("size", code & 3), ("signed", code >> 2), ("negative", negative),
-                                            ("saturate", saturate), ("double", double), ("excess", kind == "excess"),
-                                            ("none", kind == "none"),
-                                            ("number", -magnitude % (1 << 64) if negative else magnitude)):
+                        for name, value in (("size", code & 3), ("signed", code >> 2), ("saturate", saturate),
+                                            ("double", double)):
                             ctx.set(getattr(dut, name), value)
+                        ctx.set(dut.number, {
+                            "bits": -magnitude % (1 << 64) if negative else magnitude, "negative": negative,
+                            "overflows": kind == "overflow", "is_nan": kind == "nan"})
                         await ctx.tick()
                         assert ctx.get(dut.bounded) == expected(magnitude, negative, kind, code, saturate, double), (
                             code, negative, saturate, double, kind, hex(magnitude))

@@ -5,17 +5,14 @@ from typing import Any
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib.wiring import connect, flipped
 
-from rtl.component import Component, members_of, pass_on
-from rtl.crs import SerialStack
+from rtl.component import Component
 from rtl.isa.errors import WarpError
-from rtl.layouts import TRAP_FRAME, StackOperation, StackPort, ThreadCode
+from rtl.layouts import FRAME_WORD_CODES, StackOperation, StackPort, ThreadCode
 from rtl.params import WARP_THREADS, SmParams
+from rtl.serial.crs import SerialStack
 
 __all__ = ["ParallelStack"]
 
-_OF_STACK = ("committed", "write_fault", "events", "port")
-_WORDS = (ThreadCode.NONE, ThreadCode.NONE, *(code for codes in TRAP_FRAME for code in codes))
-"""The code that the threads of a frame's word get; the first two have another meaning."""
 
 
 class ParallelStack(Component):
@@ -29,23 +26,38 @@ class ParallelStack(Component):
 
     def __init__(self, params: SmParams) -> None:
         self.stack: Any = SerialStack(params)
-        super().__init__({**StackPort(params).flip().members, **members_of(self.stack, *_OF_STACK)})
+        of_stack = self.stack.signature.members
+        super().__init__({
+            **StackPort(params).flip().members,
+            "committed": of_stack["committed"],
+            "write_fault": of_stack["write_fault"],
+            "events": of_stack["events"],
+            "port": of_stack["port"]})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.stack = stack = self.stack
-        self.join(m, stack, "write_fault", "port", "events")
+        connect(m, stack.write_fault, flipped(self.write_fault))
+        m.d.comb += self.events.eq(stack.events)
+        connect(m, flipped(self.port), stack.port)
         port, asked, kept, idle = stack.stack, self.request.payload, self.result, Signal()
-        pass_on(m, asked, port.request.payload, "operation", "enable", "pair", "kind", "operand", "mask")
-        pass_on(m, self, port, "configuration")
-        pass_on(m, port, self, "killed", "holes")
+        request: Any = port.request.payload
+        m.d.comb += request.operation.eq(asked.operation)
+        m.d.comb += request.enable.eq(asked.enable)
+        m.d.comb += request.pair.eq(asked.pair)
+        m.d.comb += request.kind.eq(asked.kind)
+        m.d.comb += request.operand.eq(asked.operand)
+        m.d.comb += request.mask.eq(asked.mask)
+        m.d.comb += port.configuration.eq(self.configuration)
+        m.d.comb += self.killed.eq(port.killed)
+        m.d.comb += self.holes.eq(port.holes)
         connect(m, port.pushed, flipped(self.pushed))
         # A frame is still that of the warp whose request was taken.
-        m.d.comb += [port.request.payload.warp.eq(Mux(idle, asked.warp, kept.warp)),
+        m.d.comb += [request.warp.eq(Mux(idle, asked.warp, kept.warp)),
                      port.request.valid.eq(self.request.valid & idle), self.request.ready.eq(port.request.ready)]
 
         # Threads are counted.
-        thread, step, looks, word = Signal(range(WARP_THREADS)), Signal(), Signal(), Signal(range(len(_WORDS)))
+        thread, step, looks, word = Signal(range(WARP_THREADS)), Signal(), Signal(), Signal.like(port.word)
         ends = step & (thread == WARP_THREADS - 1)
         m.d.sync += [thread.eq(thread + step), step.eq((step & ~ends) | port.looks | looks)]
         m.d.comb += [port.thread.eq(thread), port.step.eq(step), port.code.eq(Array(asked.codes)[thread]),
@@ -63,8 +75,8 @@ class ParallelStack(Component):
         codes: Any = kept.codes.as_value()
         operation, code, active = Signal(StackOperation), Signal(ThreadCode), kept.mask[0]
         enters, frame = asked.operation == StackOperation.SET_MODE, operation == StackOperation.RESTORE
-        given = Array(each.value for each in _WORDS)[word]
-        dead = word >= len(_WORDS) - 2
+        given = Array(each.value for each in FRAME_WORD_CODES)[word]
+        dead = word >= len(FRAME_WORD_CODES) - 2
         with m.If(word == 0):
             m.d.comb += code.as_value().eq(Mux(
                 frame | ((operation == StackOperation.UNWIND) & port.revived), 0, codes[:3]))
@@ -74,7 +86,11 @@ class ParallelStack(Component):
             with m.State("TAKE"):
                 m.d.comb += idle.eq(1)
                 with m.If(port.request.valid & port.request.ready):
-                    pass_on(m, port.result, kept, "resume", "empty", "kind", "pc", "value", domain="sync")
+                    m.d.sync += kept.resume.eq(port.result.resume)
+                    m.d.sync += kept.empty.eq(port.result.empty)
+                    m.d.sync += kept.kind.eq(port.result.kind)
+                    m.d.sync += kept.pc.eq(port.result.pc)
+                    m.d.sync += kept.value.eq(port.result.value)
                     m.d.sync += [
                         kept.warp.eq(asked.warp), kept.error.eq(Mux(enters, WarpError.NONE, port.result.error)),
                         self.entry.eq(port.result.error), kept.codes.eq(asked.codes), operation.eq(asked.operation)]

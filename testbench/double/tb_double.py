@@ -162,22 +162,24 @@ def record(bench: Bench) -> None:
 def traces_of(driver: DoubleDriver) -> View:
     """What is worth seeing of the unit."""
     dut = driver.dut
-    current, port, gather, write = dut.current, dut.port, dut.port.gather, dut.port.write
+    port, gather, write = dut.port, dut.port.gather, dut.port.write
+    current, datapath = dut.compute.work, dut.compute.datapath
     return View({
         "dispatch": {"text": instruction(dut.dispatch.valid, dut.dispatch.payload.word), "valid": dut.dispatch.valid,
                      "warp": Trace(dut.dispatch.payload.warp, "dec"), "word": dut.dispatch.payload.word,
                      "room": dut.room},
         "instruction": {
-            "operation": current.instruction.operation, "warp": Trace(current.warp, "dec"), "threads": current.threads},
-        "datapath": {"start": dut.datapath.start, "a": dut.datapath.a, "b": dut.datapath.b, "c": dut.datapath.c,
-                     "done": dut.datapath.done, "result": dut.datapath.result},
+            "operation": current.decoded.instruction.operation, "warp": Trace(current.warp, "dec"),
+            "threads": current.threads},
+        "datapath": {"start": datapath.start, "a": datapath.a, "b": datapath.b, "c": datapath.c,
+                     "done": datapath.done, "result": datapath.result},
         "lanes": {
             "gather": gather.valid, "read": gather.ready, "write": write.valid, "taken": write.ready,
             "register": Trace(write.payload.register, "dec"), "last": write.payload.last,
             "gathered": port.gathered.valid, "wanted": port.wanted.valid, "beat": Trace(port.wanted.beat, "dec")},
         "constant": {"asked": dut.indexed.valid, "address": dut.indexed.payload.address, "comes": dut.value.valid,
                      "value": dut.value.payload.value}},
-        ("dispatch", "instruction", "datapath"), [Mark("start", [dut.datapath.start])])
+        ("dispatch", "instruction", "datapath"), [Mark("start", [datapath.start])])
 
 
 def run(bench: Bench) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
-from rtl.conversion_units import ConversionUnits
+from rtl.core import Core
 from rtl.isa.double import DOUBLE
 from rtl.isa.kinds import FloatRounding
 from rtl.params import PRESETS, SmParams
@@ -83,6 +83,6 @@ def test_it_needs_single_precision():
 
 
 def test_a_machine_without_it_has_no_unit_for_it():
-    with_it, without = (rtlil.convert(ConversionUnits(PRESETS[preset])) for preset in ("default", "small"))
+    with_it, without = (rtlil.convert(Core(PRESETS[preset])) for preset in ("default", "small"))
     assert "rtl/double/" in with_it
     assert "rtl/double/" not in without

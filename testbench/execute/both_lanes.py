@@ -11,12 +11,13 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.execute.decode import LANE_FORMS, LaneDecoder
-from rtl.execute.lanes import LANE_CYCLES, Lanes, lane_cycles
+from rtl.execute.lanes import LANE_CYCLES, Lanes
 from rtl.execute.stages import LaneResult, Operands
 from rtl.isa.floating import FLOATING
 from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ, WORD_BITS, Form
 from rtl.params import SmParams
+from rtl.serial.lane import BYTE_LANE_CYCLES, SerialLanes
 from sim.testbench import Bench
 from testbench.driver import UnitDriver
 from testbench.formulas.inputs import number, random_word
@@ -31,7 +32,7 @@ class BothLanes(Component):
     """The decoder and both lanes."""
 
     def __init__(self) -> None:
-        self.decoder, self.serial, self.other = LaneDecoder(floats=False), Lanes(_SERIAL), Lanes(_OTHER)
+        self.decoder, self.serial, self.other = LaneDecoder(floats=False), SerialLanes(_SERIAL), Lanes(_OTHER)
         super().__init__({"word": In(WORD_BITS), "operands": In(Operands), "immediate": Out(32), "quarter": In(1),
                           "start": In(1), "ours": Out(LaneResult), "theirs": Out(LaneResult)})
 
@@ -75,7 +76,7 @@ class BothDriver(UnitDriver):
                 value << _OPERANDS[name].offset for name, value in operands.items()))
             ctx.set(dut.quarter, quarter_rate(word))
             ctx.set(dut.start, 1)
-            for _ in range(lane_cycles(_SERIAL)):
+            for _ in range(BYTE_LANE_CYCLES):
                 await self._tick(ctx)
                 ctx.set(dut.start, 0)
             ours, theirs = ctx.get(dut.ours), ctx.get(dut.theirs)
@@ -91,4 +92,4 @@ class BothDriver(UnitDriver):
                 "conditions": source.getrandbits(4), "predicates": source.getrandbits(PT)}
 
 
-assert lane_cycles(_SERIAL) > LANE_CYCLES + 1
+assert BYTE_LANE_CYCLES > LANE_CYCLES + 1

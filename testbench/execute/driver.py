@@ -10,15 +10,17 @@ from amaranth.hdl import Module, Shape
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component, members_of
+from rtl.component import Component
 from rtl.execute.decode import LaneDecoder
 from rtl.execute.instruction import LaneInstruction, OperandSource, ValueSource
-from rtl.execute.lanes import LANE_CYCLES, Lanes, lane_cycles
+from rtl.execute.lanes import LANE_CYCLES
 from rtl.execute.stages import Operands
 from rtl.isa.functions import ONE, TURN
 from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ, WORD_BITS
+from rtl.machines import units_of
 from rtl.params import SmParams
+from rtl.serial.lane import BYTE_LANE_CYCLES
 from sim.testbench import Bench
 from testbench.driver import UnitDriver
 
@@ -31,9 +33,14 @@ class DecodedLanes(Component):
     """The decoder and the lanes."""
 
     def __init__(self, params: SmParams) -> None:
-        self.decoder, self.lanes = LaneDecoder(params.floats), Lanes(params)
-        super().__init__({**members_of(self.lanes, "operands", "part", "results"), "word": In(WORD_BITS),
-                          "instruction": Out(LaneInstruction)})
+        self.decoder, self.lanes = LaneDecoder(params.floats), units_of(params).lanes(params)
+        of_lanes = self.lanes.signature.members
+        super().__init__({
+            "operands": of_lanes["operands"],
+            "part": of_lanes["part"],
+            "results": of_lanes["results"],
+            "word": In(WORD_BITS),
+            "instruction": Out(LaneInstruction)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -123,7 +130,7 @@ class LaneDriver(UnitDriver):
         """One after the other, sometimes with a pause."""
         for beat in self._beats:
             instruction = self._give(ctx, beat, 0)
-            for _ in range(lane_cycles(self._params)):
+            for _ in range(BYTE_LANE_CYCLES):
                 await self._tick(ctx)
                 ctx.set(self.dut.part.valid, 0)
             self._compare(ctx, beat, instruction)

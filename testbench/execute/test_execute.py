@@ -7,11 +7,11 @@ from itertools import product
 
 import pytest
 
-from rtl.execute import float_unit
+from rtl.execute import float_prepare
 from rtl.execute.decode import LANE_FORMS
 from rtl.execute.decode_stage import DecodeStage
 from rtl.execute.float_control import FloatTerms
-from rtl.execute.float_unit import FloatPrepare
+from rtl.execute.float_prepare import FloatPrepare
 from rtl.isa.floating import FLOATING
 from rtl.isa.legality import is_refused
 from rtl.isa.syntax import PT, RZ, Pipe
@@ -174,9 +174,9 @@ def test_divisions_are_checked_at_their_bounds():
 @pytest.mark.parametrize(("bound", "place"), [("_DIVIDENDS", 0), ("_DIVIDENDS", 1), ("_DIVISORS", 1),
                                               ("_QUOTIENTS", 0), ("_QUOTIENTS", 1)])
 def test_a_bound_that_is_one_off_is_seen(monkeypatch, bound, place, step):
-    moved = list(getattr(float_unit, bound))
+    moved = list(getattr(float_prepare, bound))
     moved[place] += step
-    monkeypatch.setattr(float_unit, bound, tuple(moved))
+    monkeypatch.setattr(float_prepare, bound, tuple(moved))
     with pytest.raises(AssertionError):
         checks_divisions()
 

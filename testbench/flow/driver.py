@@ -9,17 +9,17 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, connect
 
-from rtl.component import Component, pass_on
-from rtl.control_flow import ControlFlow
+from rtl.component import Component
 from rtl.execute.common import CommonDecoder
 from rtl.execute.condition import ConditionTest
-from rtl.flow import FlowQueue
+from rtl.fpga.control_flow import ControlFlow
 from rtl.isa.condition import Flags
 from rtl.isa.control_code import next_address
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import WORD_BITS
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import DEPTH_BITS, STACK_RESULT_CYCLES, FlowOperation, InstructionKind, TrapMove, flow_result
+from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
@@ -74,7 +74,7 @@ class FlowBench(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.queue = queue = FlowQueue(self._params)
+        m.submodules.queue = queue = units_of(self._params).flow_queue(self._params)
         m.submodules.common = common = CommonDecoder()
         m.submodules.test = test = ConditionTest()
         m.submodules.unit = unit = self.unit
@@ -91,7 +91,11 @@ class FlowBench(Component):
             queue.dispatch.valid.eq(self.valid & self.ready), queue.trap.eq(self.move), dispatched.kind.eq(kind),
             common.word.eq(self.word), test.flags.eq(self.conditions), test.test.eq(common.instruction.test),
             dispatched.guard.eq(self.guard & test.passed), dispatched.operands[0].eq(self.operand)]
-        pass_on(m, self, dispatched, "word", "warp", "pc", "same", "fault")
+        m.d.comb += dispatched.word.eq(self.word)
+        m.d.comb += dispatched.warp.eq(self.warp)
+        m.d.comb += dispatched.pc.eq(self.pc)
+        m.d.comb += dispatched.same.eq(self.same)
+        m.d.comb += dispatched.fault.eq(self.fault)
         return m
 
 

@@ -36,7 +36,7 @@ from rtl.memory.instruction import MemoryOperation, slot_bits
 from rtl.params import PRESETS, WARP_THREADS
 from rtl.population import population
 from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, free, inside, no_reset, put
+from sim.formal.surroundings import Past, can_happen, claim, free, no_reset, put
 from sim.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
@@ -64,10 +64,8 @@ class _Spec(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         no_reset(m)
-        elaborated, methods = inside(self.dut)
-        self.names = methods["elaborate"]
-        entry = self.names["known"].read_port(domain="comb")
-        self.at = put(m, "dut", elaborated)
+        entry = self.dut.judgements.read_port(domain="comb")
+        self.at = put(m, "dut", self.dut)
         past = Past(m)
         m.d.comb += [
             self.slot.eq(AnyConst(_BITS)), self.thread.eq(AnyConst(len(self.thread))), entry.addr.eq(self.slot)]
@@ -81,7 +79,7 @@ class _Spec(Elaboratable):
 
     def _surround(self, m: Module, past: Past) -> None:
         """Instructions, of which each slot has one after the other, and who takes what is found."""
-        dut, names, slot = self.dut, self.names, self.slot
+        dut, slot = self.dut, self.slot
         free(m, dut)
         instruction, judged, early = dut.instruction, dut.judged, dut.early
         operation, here = instruction.operation, dut.slot == slot
@@ -101,13 +99,13 @@ class _Spec(Elaboratable):
                             "the line of a place") for lane in range(_LANES)]
 
         # One instruction comes to the slot after the other.
-        found, ready = dut.found.payload, names["ready"]
+        found, ready = dut.found.payload, dut.is_judged
         comes, idles = judged.valid & (judged.payload.slot == slot), dut.idle.valid & (dut.idle.payload == slot)
         tells = early.valid & (early.payload.slot == slot)
         came, said, over, is_idle = self.came, self.said, self.over, self.is_idle
         under_way = dut.found.valid & found.complete & (found.slot == slot) | dut.finished.valid & (
             dut.finished.payload == slot)
-        ends = names["ends"] & here
+        ends = dut.ends & here
         self.comes, self.ends = comes | idles, ends
         m.d.comb += [
             Assume(~judged.valid | ~_bit(ready, judged.payload.slot), "it is judged once"),
@@ -151,13 +149,13 @@ class _Spec(Elaboratable):
 
     def _show_found(self, m: Module, past: Past) -> None:
         """Lines."""
-        dut, names, at, here, thread = self.dut, self.names, self.at, self.here, self.thread
+        dut, at, here, thread = self.dut, self.at, self.here, self.thread
         found = dut.found.payload
-        done, waiting, left, threads, line, told = (
-            names[name] for name in ("done", "waiting", "left", "threads", "line", "told"))
-        hits, hit_beat = names["hits"], names["hit_beat"]
+        done, waiting, left = dut.done_sets.as_value(), dut.pending, dut.pending_beats
+        threads, line, told = dut.collected, dut.line, dut.is_announced
+        hits, hit_beat = dut.matched, dut.matched_beat
         memory, local, shared = self._sets()
-        ready, idle = _bit(names["ready"], self.slot), _bit(names["idle"], self.slot)
+        ready, idle = _bit(dut.is_judged, self.slot), _bit(dut.is_idle, self.slot)
         claim(m, ready == self.came, "who has come")
         claim(m, idle == self.is_idle, "who has nothing to do", when=ready)
         claim(m, self._well(self.entry, 0), "what is known fits together", when=self.came & ~self.is_idle)
@@ -194,7 +192,7 @@ class _Spec(Elaboratable):
         claim(m, ~handed, "none before", when=self.came & ~(here & (memory & done[0] | local & done[1])))
 
         # Its line: that of the lowest thread of those that wait; all others of it are found.
-        mark, leader, picking = self.places[thread], Signal(range(WARP_THREADS)), names["picking"]
+        mark, leader, picking = self.places[thread], Signal(range(WARP_THREADS)), dut.candidates
         beat = thread[ceil_log2(_LANES):]
         all_hits = Cat(hits & of.replicate(_LANES) for of in hit_beat)
         with m.If(at("PICK") | at("COLLECTED") & (told | ~dut.found.valid)):
@@ -212,7 +210,7 @@ class _Spec(Elaboratable):
               when=here & at("COLLECTED"))
         claim(m, told == (dut.found.valid & ~found.complete), "what is told early")
         claim(m, ~told | (found.slot == dut.slot), "of the one that is taken")
-        left_over = names["ends"] & (told | names["tells_now"]) & ~at("COLLECTED")
+        left_over = dut.ends & (told | dut.announces) & ~at("COLLECTED")
         claim(m, ~left_over, "what is told early is found before the end", when=here)
         m.d.comb += Assume(here | ~left_over, "so it is of every instruction")
         claim(m, collects | at("TAKE") & (done == 0), "when it is told", when=here & told)
@@ -235,12 +233,12 @@ class _Spec(Elaboratable):
 
     def _show_end(self, m: Module, past: Past) -> None:
         """Words of shared memory, operations, and the end."""
-        dut, names, at, here, thread = self.dut, self.names, self.at, self.here, self.thread
+        dut, at, here, thread = self.dut, self.at, self.here, self.thread
         beat, lane = thread[ceil_log2(_LANES):], thread[:ceil_log2(_LANES)]
-        waiting, left, step = (names[name] for name in ("waiting", "left", "step"))
+        waiting, left, step = dut.pending, dut.pending_beats, dut.word
         memory, local, shared = self._sets()
         job, atomic, found, words = dut.job, dut.atomic, dut.found, dut.instruction.words
-        ends = names["ends"]
+        ends = dut.ends
 
         # Words pass in turn.
         count = Signal(3)
@@ -289,7 +287,7 @@ class _Spec(Elaboratable):
 
     def _show_offers(self, m: Module, past: Past) -> None:
         """What the miss queue assumes of lines that are found."""
-        dut, names, at, here = self.dut, self.names, self.at, self.here
+        dut, at, here = self.dut, self.at, self.here
         valid, found = dut.found.valid, dut.found.payload
         waits, sets = past(valid & ~dut.found.ready), self.entry.sets
         early = ("slot", "line", "write", "modify", "local", "words", "size", "signed")
@@ -299,34 +297,36 @@ class _Spec(Elaboratable):
         claim(m, (found.words == 1) | (found.words == 2) | (found.words == 4), "so many words", when=valid)
         claim(m, ~(found.write & found.modify), "what is done with it", when=valid)
         below = Cat(~self.entry.bad | (number < self.entry.thread) for number in range(WARP_THREADS))
-        claim(m, ~(names["waiting"] & ~(sets.local & below)).any(), "threads of local memory", when=here & names[
-            "done"][1] & at("PICK", "COLLECT", "COLLECTED"))
+        claim(m, ~(dut.pending & ~(sets.local & below)).any(), "threads of local memory",
+              when=here & dut.done_sets.local & at("PICK", "COLLECT", "COLLECTED"))
         claim(m, ~(found.local & found.modify), "local memory is not modified", when=valid & (found.slot == self.slot))
 
     def _show_bound(self, m: Module, past: Past) -> None:
         """``spent``: cycles since the last line was found, but for those in which it waits to be taken."""
-        dut, names, at, here, spent = self.dut, self.names, self.at, self.here, Signal(5)
-        collects, free_ = at("PICK", "COLLECT", "COLLECTED"), names["told"] | ~dut.found.valid
-        with m.If(~collects | names["collected"]):
+        dut, at, here, spent = self.dut, self.at, self.here, Signal(5)
+        collects, free_ = at("PICK", "COLLECT", "COLLECTED"), dut.is_announced | ~dut.found.valid
+        with m.If(~collects | dut.line_is_complete):
             m.d.sync += spent.eq(0)
         with m.Elif(~at("COLLECTED") | free_):
             m.d.sync += spent.eq(spent + 1)
-        claim(m, spent + Mux(at("COLLECT"), population(names["left"]), 0) <= _PARAMS.beats + 1, "a line is found soon",
-              when=here & collects)
+        beats_left = Mux(at("COLLECT"), population(dut.pending_beats), 0)
+        claim(m, spent + beats_left <= _PARAMS.beats + 1, "a line is found soon", when=here & collects)
         claim(m, spent == 0, "it has begun", when=at("PICK"))
-        claim(m, ~at("TAKE"), "who is next is taken", when=past(here & at("TAKE") & self.came & ~names["ends"]
-                                                               & ~dut.found.valid & names["quiet"]))
+        claim(m, ~at("TAKE"), "who is next is taken", when=past(here & at("TAKE") & self.came & ~dut.ends
+                                                               & ~dut.found.valid & dut.no_line_waits))
 
 
 THEOREM = Theorem(_Spec, depth=1, reach=14, split=True, faults=(
-    Fault("rtl.memory.access", "remain.eq(waiting & ~hit_threads)", "remain.eq(waiting)"),
-    Fault("rtl.memory.access", "m.d.sync += left.eq(remaining & ~beat_here)", "m.d.sync += left.eq(remaining)"),
-    Fault("rtl.memory.access", "~bad | (number < here.thread)", "~bad | (number <= here.thread)"),
-    Fault("rtl.memory.access", "with m.If(told | free):", "with m.If(1):"),
-    Fault("rtl.memory.access", "[hits.eq(hits), hit_beat.eq(hit_beat), hit_same.eq(hit_same)]",
-          "hit_same.eq(hit_same)"),
-    Fault("rtl.memory.access", "with m.Elif(now[2] & (first | settled)):", "with m.Elif(now[2]):"),
-    Fault("rtl.memory.access", "found.last.eq(~remaining.any() & ~rest.any())", "found.last.eq(~remaining.any())"),
-    Fault("rtl.memory.access", "& (early.payload.slot == self.slot) & early.payload.lanes.any() & loads",
-          "& early.payload.lanes.any() & loads"),
-    Fault("rtl.memory.access", "m.d.sync += [done.eq(0), left.eq(0)]", "m.d.sync += done.eq(0)")))
+    Fault("rtl.memory.access", "self._unmatched.eq(self.pending & ~matched_threads)",
+          "self._unmatched.eq(self.pending)"),
+    Fault("rtl.memory.access", "self.pending_beats.eq(self._unmatched_beats & ~self._beat)",
+          "self.pending_beats.eq(self._unmatched_beats)"),
+    Fault("rtl.memory.access", "(thread < judgement.thread)", "(thread <= judgement.thread)"),
+    Fault("rtl.memory.access", "with m.If(self.is_announced | ~self.found.valid):", "with m.If(1):"),
+    Fault("rtl.memory.access", "with m.If(~self._stalls):", "with m.If(1):"),
+    Fault("rtl.memory.access", "with m.Elif(next_set.shared & lines_are_answered):", "with m.Elif(next_set.shared):"),
+    Fault("rtl.memory.access", "~self._unmatched_beats.any() & ~self.pending_sets.as_value().any())",
+          "~self._unmatched_beats.any())"),
+    Fault("rtl.memory.access", "early.valid & (early.payload.slot == self.slot) & early_lanes.any()",
+          "early.valid & early_lanes.any()"),
+    Fault("rtl.memory.access", "            m.d.sync += self.pending_beats.eq(0)\n", "")))

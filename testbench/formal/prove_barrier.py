@@ -401,8 +401,8 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(_Spec, depth=2, reach=20, long=True, examples=partial(_Spec, examples=True), faults=(
     Fault("rtl.barrier.unit", "quorum = Mux(state.expected.any(), state.expected, live)",
           "quorum = Mux(state.expected.any(), state.expected, live - 1)"),
-    Fault("rtl.barrier.unit", "with m.Elif(self.has_unsettled):",
-          "with m.Elif(self.has_unsettled & ~queue.valid):"),
+    Fault("rtl.barrier.unit", "with m.If(self.has_unsettled):",
+          "with m.If(self.has_unsettled & ~queue.valid):"),
     Fault("rtl.barrier.unit", "Mux(self.release, work.row.waiting, 0)",
           "Mux(self.release, work.row.waiting & -work.row.waiting, 0)"),
     Fault("rtl.barrier.unit", "Mux(self.release, work.row.waiting, 0)",

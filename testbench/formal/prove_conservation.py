@@ -35,12 +35,12 @@ from amaranth.hdl import Array, Assume, Cat, Const, Elaboratable, Module, Mux, S
 from amaranth.lib import data, enum
 from amaranth.lib.wiring import Out
 
-from rtl.control_flow import ControlFlow
 from rtl.crs.operations import StepOperation
 from rtl.crs.records import Parking
 from rtl.crs.tokens import PLACE_BITS, role_of
 from rtl.flow import FlowDecoder
 from rtl.flow.decode import INJECTED
+from rtl.fpga.control_flow import ControlFlow
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
 from rtl.layouts import TRAP_FRAME, FlowOperation, StackOperation, ThreadCode
@@ -141,7 +141,8 @@ class _Spec(Elaboratable):
         self._examples = examples
         self.dut: Any = ControlFlow(_PARAMS)
         self.flow, self.stack = self.dut.flow, self.dut.stack
-        self.flow.resolver = Anything(self.flow.resolver)
+        gather = self.flow.gather
+        gather.resolver = Anything(gather.resolver)
         self.stack.engine = Anything(self.stack.engine)
         if not examples:
             self.stack.tokens = Anything(self.stack.tokens)
@@ -185,7 +186,7 @@ class _Spec(Elaboratable):
             words.write(m, AnySeq(1) & ~states.sweep.active, AnySeq(_PARAMS.warp_bits),
                         AnySeq(_PARAMS.stack_count_bits))
         own, self.waits, self.codes, self.seeks, self.busy, self.state = (words.read(m, self.warp) for words in (
-            flow.states, flow.waiting, states.codes, states.goals, states.busy, states.states))
+            flow.states, flow.in_flight.parked, states.codes, states.goals, states.busy, states.states))
         m.d.comb += [self.active.eq(self._bit(own.active)), self.code.eq(self._code_of(own.codes))]
         self._name()
         self._come(m)
@@ -219,24 +220,24 @@ class _Spec(Elaboratable):
 
     def _name(self) -> None:
         """Names for what is there in the hardware."""
-        stack, decision, warp = self.stack, self.flow.decision, self.warp
+        stack, decision, warp = self.stack, self.flow.decide, self.warp
         self.gathered, self.asks, self.outcome = (
-            decision.gathered.payload, decision.stack.request.payload, decision.outcome)
+            decision.gathered.payload, decision.stack.request.payload, decision.decided.payload)
         self.instruction = self.gathered.request.instruction
-        self.op, self.begun = self.instruction.operation, decision._begun
+        self.op, self.begun = self.instruction.operation, decision.is_followup
         self.here = decision.gathered.valid & (self.gathered.request.warp == warp)
-        self.taken = decision.decided & self.here
+        self.taken = decision.decided.valid & self.here
         self.second = self.here & self.begun & (self.op == FlowOperation.BRANCH)
-        self.telling = self.past(decision.decided & ~decision._begun & ~decision._last)
+        self.telling = self.past(decision.decided.valid & ~decision.is_followup & ~decision.is_last)
         self.group, self.rest, self.left = (self._bit(mask) for mask in (
-            self.gathered.group, self.gathered.rest, self.gathered.left))
+            self.gathered.group, self.gathered.deferred, self.gathered.remaining))
         self.light = self.op == FlowOperation.PUSH
         self.walks = self.asks.enable & _is(self.asks.operation, *_WALKS.values())
         self.pushes = self.asks.enable & _is(self.asks.operation, *_PUSHES)
-        self.beside = self.flow.beside
+        self.beside = self.flow.in_flight.beside
         self.of_warp = [each.valid & (each.payload.warp == warp) for each in self.beside]
         self.first = self.taken & ~self.light & ~self.second
-        self.tells = self.first & ~self.outcome.mute
+        self.tells = self.first & ~self.outcome.has_no_result
 
         change, judge, gone = stack.change.stage, stack.judge.stage, stack.commit.stage
         self.change, self.judge, self.gone = change, judge, gone
@@ -275,8 +276,8 @@ class _Spec(Elaboratable):
                    "all who live execute RAM"),
             Assume(~(leaves & self.both & self.group) | (self.instruction.code.as_value() == _KILLED),
                    "who has a code at SAM may be killed"),
-            Assume(~(self.taken & self.both & (self.op == FlowOperation.BRANCH) & self.outcome.moves) | self.group,
-                   "who has a code at SAM goes where others go")]
+            Assume(~(self.taken & self.both & (self.op == FlowOperation.BRANCH) & self.outcome.sets_active)
+                   | self.group, "who has a code at SAM goes where others go")]
 
     def _rule(self, m: Module) -> None:
         """What the thread should come to, when an operation's last request is taken, and what follows it."""
@@ -288,12 +289,12 @@ class _Spec(Elaboratable):
                 m.d.comb += [to_active.eq(self.left), asked_code.eq(to_code),
                              to_code.eq(Mux(self.group, self.instruction.code.as_value(), code))]
             with m.Case(FlowOperation.BRANCH):
-                m.d.comb += to_active.eq(Mux(outcome.moves, self.group, active))
+                m.d.comb += to_active.eq(Mux(outcome.sets_active, self.group, active))
             with m.Case(FlowOperation.PUSH_QUAD):
                 m.d.comb += to_active.eq(~self.dead)
             with m.Case(FlowOperation.POP_QUAD):
                 m.d.comb += asked_code.eq(Mux(self.dead, code, _NONE))
-            with m.Case(FlowOperation.ENTER_TRAP), m.If(outcome.moves):
+            with m.Case(FlowOperation.ENTER_TRAP), m.If(outcome.sets_active):
                 m.d.comb += [to_active.eq(~self.dead), to_code.eq(Mux(self.dead, code, _NONE))]
             with m.Case(FlowOperation.RESTORE):
                 m.d.comb += asked_code.eq(_NONE)
@@ -302,18 +303,19 @@ class _Spec(Elaboratable):
             with m.Case(FlowOperation.LAUNCH):
                 m.d.comb += [to_active.eq(self.left), to_code.eq(Mux(self.group, _KILLED, _NONE))]
         tells, walks = self.tells, self.walks
-        claim(m, Mux(outcome.moves, self._bit(outcome.active), active) == to_active, "who goes on",
+        claim(m, Mux(outcome.sets_active, self._bit(outcome.active), active) == to_active, "who goes on",
               when=tells & ~walks)
-        claim(m, Mux(outcome.marks, self._code_of(asks.codes), code) == to_code, "who gets which code",
+        claim(m, Mux(outcome.sets_codes, self._code_of(asks.codes), code) == to_code, "who gets which code",
               when=tells & ~walks)
-        claim(m, (self._code_of(asks.codes) == asked_code) & ~outcome.moves & ~outcome.marks, "codes of an unwind",
-              when=tells & walks)
+        claim(m, (self._code_of(asks.codes) == asked_code) & ~outcome.sets_active & ~outcome.sets_codes,
+              "codes of an unwind", when=tells & walks)
         claim(m, ~self.left, "an unwind begins when nobody is active", when=tells & walks & (op == FlowOperation.LEAVE))
-        claim(m, ~outcome.moves & ~outcome.marks & ~walks, "a push changes nobody",
+        claim(m, ~outcome.sets_active & ~outcome.sets_codes & ~walks, "a push changes nobody",
               when=self.taken & (self.light | self.second))
         held = self.pushes & (asks.kind == TokenKind.DIVERGE) & self._bit(asks.mask)
-        claim(m, held, "who does not branch is held", when=tells & outcome.moves & (op == FlowOperation.BRANCH) & (
-            self.left | (self.rest & ~self.gathered.stay)))
+        branches = tells & outcome.sets_active & (op == FlowOperation.BRANCH)
+        claim(m, held, "who does not branch is held",
+              when=branches & (self.left | (self.rest & ~self.gathered.has_remaining)))
         claim(m, held, "who branches later is held", when=self.taken & self.second & self.pending)
 
         with m.If(self.first):
@@ -323,9 +325,9 @@ class _Spec(Elaboratable):
                 self.quad.eq(asks.operation == StackOperation.POP_QUAD),
                 self.frame.eq(asks.operation == StackOperation.RESTORE),
                 self.clear.eq(asks.operation == StackOperation.CLEAR),
-                self.executes.eq(self.group), self.rests.eq(self.rest & self.gathered.stay),
-                self.leaves_as.eq(self.instruction.code.as_value()), self.moves.eq(outcome.moves),
-                self.marks.eq(outcome.marks), self.to_active.eq(to_active), self.to_code.eq(to_code),
+                self.executes.eq(self.group), self.rests.eq(self.rest & self.gathered.has_remaining),
+                self.leaves_as.eq(self.instruction.code.as_value()), self.moves.eq(outcome.sets_active),
+                self.marks.eq(outcome.sets_codes), self.to_active.eq(to_active), self.to_code.eq(to_code),
                 self.asked_code.eq(self._code_of(asks.codes))]
         with m.If(tells):
             m.d.sync += self.position.eq(1)
@@ -506,10 +508,10 @@ class _Spec(Elaboratable):
         threads = population(Cat(group, rest, left))
         claim(m, Mux(launches, (group ^ left) & ~rest, (threads == self.active)
                      & (self._code_of(gathered.codes) == self.code)), "who executes it", when=here & ~self.second)
-        claim(m, (threads <= 1) & (~(group | rest) | gathered.some) & (~rest | gathered.others)
-              & (~left | gathered.stay), "who there is", when=here)
+        claim(m, (threads <= 1) & (~(group | rest) | gathered.is_executed) & (~rest | gathered.has_deferred)
+              & (~left | gathered.has_remaining), "who there is", when=here)
         claim(m, (op == FlowOperation.BRANCH) & (kind == TokenKind.DIVERGE), "who branches to several targets",
-              when=here & gathered.others)
+              when=here & gathered.has_deferred)
         asked, code = self.instruction.asked, self.instruction.code
         later = _is(kind, *_USER) & (kind != TokenKind.DIVERGE)
         claim(m, Cat((op == one) & _is(asked, *what) for one, what in _ASKS.items()).any(), "what it asks", when=here)
@@ -523,9 +525,9 @@ class _Spec(Elaboratable):
         same = self.does == op
         claim(m, Mux(begun, Mux(op == FlowOperation.BRANCH, ~self.on | (same & (self.position != 0)),
                                 self.entering & same & (self.position == 0)), ~self.on), "whose turn it is", when=here)
-        claim(m, (op == FlowOperation.ENTER_TRAP) | ((op == FlowOperation.BRANCH) & gathered.stay & gathered.others),
-              "who asks for several things", when=here & begun)
-        claim(m, self.flow.decision.gathered.valid, "what has begun is there", when=begun)
+        pairs = (op == FlowOperation.BRANCH) & gathered.has_remaining & gathered.has_deferred
+        claim(m, (op == FlowOperation.ENTER_TRAP) | pairs, "who asks for several things", when=here & begun)
+        claim(m, self.flow.decide.gathered.valid, "what has begun is there", when=begun)
 
     def _keep_operation(self, m: Module) -> None:
         """What the operation comes to, as long as it is on."""
@@ -590,10 +592,10 @@ class _Spec(Elaboratable):
             beside, its = self.beside[number], self.on & (position == number + 1)
             outcome = beside.payload
             claim(m, (beside.valid == comes) & (~comes | ((warp == outcome.warp) & valid)), f"what is beside, {number}")
-            claim(m, self.of_warp[number] & ~outcome.mute & (outcome.moves == self.moves)
-                  & (outcome.marks == self.marks) & (~self.moves | (self._bit(outcome.active) == self.to_active))
-                  & (outcome.quad == self.quad), f"its outcome, {number}", when=its)
-            claim(m, ~(outcome.moves | outcome.marks | outcome.quad), f"outcomes of pushes, {number}",
+            claim(m, self.of_warp[number] & ~outcome.has_no_result & (outcome.sets_active == self.moves)
+                  & (outcome.sets_codes == self.marks) & (~self.moves | (self._bit(outcome.active) == self.to_active))
+                  & (outcome.is_pop_quad == self.quad), f"its outcome, {number}", when=its)
+            claim(m, ~(outcome.sets_active | outcome.sets_codes | outcome.is_pop_quad), f"outcomes of pushes, {number}",
                   when=self.of_warp[number] & ~its)
         launches = self._doing(FlowOperation.LAUNCH)
         for name, stage, of_warp, number, first in (
@@ -631,7 +633,7 @@ class _Spec(Elaboratable):
         claim(m, population(moving) == walks, "an unwind is in one place")
         claim(m, (self.seeks.quad == self.quad) & (self.seeks.frame == self.frame), "what is sought",
               when=walks & (self.position >= 2))
-        claim(m, self.waits.quad == self.quad, "what waits beside", when=walks)
+        claim(m, self.waits.is_pop_quad == self.quad, "what waits beside", when=walks)
 
         def on_the_way(where: Any) -> Value:
             held = (where.part == _Part.HELD) == (place.part == _Part.HELD)
@@ -664,28 +666,29 @@ class _Spec(Elaboratable):
 
     def _keep_pair(self, m: Module) -> None:
         """Between the two requests of an indexed branch nothing changes."""
-        gathered, entry, rest = self.gathered, self.flow.decision._entry, self.rest
+        gathered, entry, rest = self.gathered, self.flow.decide.progress, self.rest
         instruction, pending, branches = self.instruction, self.pending, self.does == FlowOperation.BRANCH
         taken = self.past(self.taken & self.second)
         soon = self.on & (self.position == 1) & self.moves & self.rests & branches
         claim(m, ~self.loads, "no line is loaded", when=pending)
-        claim(m, rest & gathered.some & (gathered.wrong == WarpError.NONE) & ~(instruction.uniform & gathered.stay)
+        claim(m, rest & gathered.is_executed & (gathered.target_error == WarpError.NONE)
+              & ~(instruction.uniform & gathered.has_remaining)
               & ~(instruction.limited & self.state.kill), "who goes later",
               when=self.here & self.begun & (pending | soon) & ~taken)
         claim(m, self.here & self.begun, "who is behind the first request", when=soon)
         claim(m, self.on & (self.position == 1) & branches & (self.rests == rest) & (
             self.moves == (self.changes & self.step.is_push)), "the first request", when=self.second & self.telling)
-        claim(m, ~rest | pending | entry.refused, "the second request", when=self.second & ~self.telling)
+        claim(m, ~rest | pending | entry.is_refused, "the second request", when=self.second & ~self.telling)
         claim(m, Mux(taken, self.changes & self.step.is_push & (self.kind == TokenKind.DIVERGE) & self.has,
-                     self.second & rest & ~entry.refused), "who is still to be pushed", when=pending)
+                     self.second & rest & ~entry.is_refused), "who is still to be pushed", when=pending)
 
     def _keep_frame(self, m: Module) -> None:
         """While a warp enters the trap handler: which token is next, and where it will lie."""
-        entry = self.flow.decision._entry
+        entry = self.flow.decide.progress
         last = (self.state.last[:PLACE_BITS] + self.changes)[:PLACE_BITS]
-        claim(m, Mux(entry.holes != 0, (last + entry.holes == _TOP_PLACE) & (entry.token == 0),
-                     entry.token == (last + 1)[:PLACE_BITS]), "which token of the frame is next",
-              when=self.here & self.entering & self.begun & ~self.telling & ~entry.refused)
+        claim(m, Mux(entry.pending_holes != 0, (last + entry.pending_holes == _TOP_PLACE) & (entry.frame_token == 0),
+                     entry.frame_token == (last + 1)[:PLACE_BITS]), "which token of the frame is next",
+              when=self.here & self.entering & self.begun & ~self.telling & ~entry.is_refused)
 
     def _request(self, m: Module, word: Any, injects: Any, operation: Any) -> None:
         """A request for an instruction, or for what the trap unit makes a warp do; as the queue has it."""
@@ -722,7 +725,7 @@ class _Spec(Elaboratable):
             request.valid.eq(self.alive & ~self.on & ~self.here & (number < len(steps))),
             request.payload.guard.eq(guard), request.payload.same.eq(_SAME),
             *(Assume(~value.any(), "lines stay, and targets are right") for part in (
-                self.stack.engine, self.flow.resolver) for _, member, value in part.signature.flatten(part)
+                self.stack.engine, self.flow.gather.resolver) for _, member, value in part.signature.flatten(part)
                 for value in [Value.cast(value)] if member.flow is Out)]
         m.d.sync += [launched.eq(1), number.eq(number + (request.valid & request.ready))]
         self._request(m, word, operation.any(), operation)
@@ -740,11 +743,13 @@ _VARIANTS = {"BRX": ("r",), **dict.fromkeys(("SSY", "BRA", "PBK"), ("i",))}
 THEOREM = Theorem(
     _Spec, depth=3, reach=60, long=True, examples=partial(_Spec, examples=True), split=True,
     faults=(
-        Fault("rtl.flow.decide", "outcome.active.eq(stage.group)]", "outcome.active.eq(stage.group | stage.left)]"),
-        Fault("rtl.flow.decide", "self._if(branches & later, stage.rest)", "self._if(branches & later, stage.left)"),
-        Fault("rtl.flow.decide", "request.enable.eq(~stay), outcome.moves", "request.enable.eq(1), outcome.moves"),
-        Fault("rtl.flow.decide", "Mux(restores | frees & lives,", "Mux(restores | frees,"),
-        Fault("rtl.flow.unit", "marked = stack.empty | unwound | outcome.marks", "marked = stack.empty | unwound"),
+        Fault("rtl.flow.decide", "outcome.active.eq(stage.group)", "outcome.active.eq(stage.group | stage.remaining)"),
+        Fault("rtl.flow.decide", "request.mask.eq(stage.deferred)", "request.mask.eq(stage.remaining)"),
+        Fault("rtl.flow.decide", "self.stack.request.payload.enable.eq(~stage.has_remaining)",
+              "self.stack.request.payload.enable.eq(1)"),
+        Fault("rtl.flow.decide", "(operation.clears_living_codes & living[thread])", "operation.clears_living_codes"),
+        Fault("rtl.flow.conclude", "sets_codes.eq(answer.empty | self._returns | self.outcome.sets_codes)",
+              "sets_codes.eq(answer.empty | self._returns)"),
         Fault("rtl.crs.judge", "code.as_value() & ~revived.replicate(len(code.as_value()))", "code.as_value()"),
         Fault("rtl.crs.judge", "self._revived[thread]", "self._matching[thread]"),
-        Fault("rtl.crs.change", "Array(_CODES_BY_MASK)[place]", "Array(_CODES_BY_PC)[place]")))
+        Fault("rtl.crs.change", "Array(FRAME_MASK_CODES)[place]", "Array(FRAME_PC_CODES)[place]")))

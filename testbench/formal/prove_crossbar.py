@@ -25,7 +25,7 @@ from rtl.memory.crossbar import Crossbar, repeated
 from rtl.memory.instruction import BeatKind, BeatOwner, memory_tag_bits, port_count, slot_bits
 from rtl.params import PRESETS
 from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, free, inside, no_reset
+from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
 from sim.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
@@ -47,8 +47,7 @@ class _Spec(Elaboratable):
         m = Module()
         no_reset(m)
         dut, past = self.dut, Past(m)
-        m.submodules.dut, methods = inside(dut)
-        names = methods["elaborate"]
+        m.submodules.dut = dut
         free(m, dut)
         job, jobs = dut.job.payload, dut.job
         lower, upper = job.lanes[:_PORTS], job.lanes[_PORTS:]
@@ -69,7 +68,7 @@ class _Spec(Elaboratable):
         upper_half = dut.continues | job.skips
         m.d.comb += [offered[name].eq(job[name]) for name in ("owner", "tag", "final", "slot", "write", "kind", "size")]
         m.d.comb += offered.lanes.eq(Cat(Mux(upper_half, 0, lower), Mux(whole, upper, 0)))
-        clashes, blocked = names["clashes"], names["blocked"]
+        clashes, blocked = dut.has_conflict, dut.blocked
         given = Mux(wait.valid, wait.as_value(), offered.as_value())
         takes = (wait.valid | offered.valid) & ~(pend.valid & blocked)
         left: Any = Signal(_PORTS)
@@ -78,7 +77,7 @@ class _Spec(Elaboratable):
         with m.If(takes):
             m.d.sync += [pend.as_value().eq(given), left.eq(Value.cast(given)[-_PORTS:])]
         with m.Else():
-            m.d.sync += left.eq(left & ~names["served"])
+            m.d.sync += left.eq(left & ~dut.served)
             with m.If(passes):
                 m.d.sync += pend.valid.eq(0)
         taken = Signal()
@@ -88,25 +87,25 @@ class _Spec(Elaboratable):
         claim(m, lower.any() & upper.any() & ~job.single, "it has two halves", when=dut.continues)
         claim(m, ~wait.valid | ~offered.valid, "there is room")
         claim(m, jobs.ready == (jobs.valid & dut.free & whole), "a beat is taken with its last half")
-        claim(m, names["waits"] == wait.valid, "one waits at most")
+        claim(m, dut.is_waiting == wait.valid, "one waits at most")
         claim(m, ~(takes & pend.valid & ~passes), "it waits until the one before has passed")
-        claim(m, names["pending"] == left, "its threads wait until they are served")
+        claim(m, dut.pending == left, "its threads wait until they are served")
         claim(m, pend.valid == left.any(), "it passes when all are")
-        claim(m, (names["served"] & ~left) == 0, "a thread is served once")
+        claim(m, (dut.served & ~left) == 0, "a thread is served once")
         fields = ("owner", "tag", "final", "slot", "write", "kind", "size")
-        claim(m, Cat(names["here"][name] == pend[name] for name in (*fields, "last")).all(), "what passes is it",
+        claim(m, Cat(dut.located.job[name] == pend[name] for name in (*fields, "last")).all(), "what passes is it",
               when=pend.valid)
-        waiting = names["waiting"].job
+        waiting = dut.waiting.job
         claim(m, Cat(waiting[name] == wait[name] for name in fields).all() & (
-            wait.last == (waiting.last & names["waiting"].whole)) & (wait.ports == Mux(
-                names["waiting"].upper, waiting.lanes[_PORTS:], waiting.lanes[:_PORTS])) & wait.ports.any(),
+            wait.last == (waiting.last & dut.waiting.whole)) & (wait.ports == Mux(
+                dut.waiting.upper, waiting.lanes[_PORTS:], waiting.lanes[:_PORTS])) & wait.ports.any(),
             "what waits is it", when=wait.valid)
-        lanes = Cat(Mux(names["waiting"].upper, 0, waiting.lanes[:_PORTS]),
-                    Mux(names["waiting"].whole, waiting.lanes[_PORTS:], 0))
+        lanes = Cat(Mux(dut.waiting.upper, 0, waiting.lanes[:_PORTS]),
+                    Mux(dut.waiting.whole, waiting.lanes[_PORTS:], 0))
         claim(m, wait.lanes == lanes, "so are its lanes", when=wait.valid)
-        here_lanes = names["here"].lanes
-        claim(m, pend.lanes == Cat(here_lanes[:_PORTS] & names["has_lower"].replicate(_PORTS),
-                                   here_lanes[_PORTS:] & names["has_upper"].replicate(_PORTS)), "and when it passes",
+        here_lanes = dut.located.job.lanes
+        claim(m, pend.lanes == Cat(here_lanes[:_PORTS] & dut.located.lower.replicate(_PORTS),
+                                   here_lanes[_PORTS:] & dut.located.upper.replicate(_PORTS)), "and when it passes",
               when=pend.valid)
         passed = dut.passed
         claim(m, passed.valid == (passes & pend.last), "its owner is told once")
@@ -119,11 +118,11 @@ class _Spec(Elaboratable):
         # Each cycle some are served: of each port the word of its own place.
         port = Signal(range(_PORTS))
         m.d.comb += port.eq(AnyConst(len(port)))
-        mine: Any = Array(names["fetched"])[port]
-        serves = names["served"].bit_select(port, 1) & pend.valid
-        claim(m, names["served"].any(), "somebody is served", when=pend.valid)
+        mine: Any = Array(dut.located.ports)[port]
+        serves = dut.served.bit_select(port, 1) & pend.valid
+        claim(m, dut.served.any(), "somebody is served", when=pend.valid)
         rows = Array(dut.read.rows)
-        base = past(Mux(pend.kind == BeatKind.SHARED, names["base"], 0))
+        base = past(Mux(pend.kind == BeatKind.SHARED, dut.located.base, 0))
         bank, row = past(mine.bank), past(mine.row)
         then = past(serves & ~pend.write)
         read = dut.read
@@ -143,8 +142,8 @@ class _Spec(Elaboratable):
         # Bytes that are written: of ports with the same word those of the highest one stay.
         byte = Signal(2)
         m.d.comb += byte.eq(AnyConst(2))
-        others = [(number > port) & names["served"][number] & (each.bank == mine.bank) & (each.row == mine.row)
-                  & each.bytes.bit_select(byte, 1) for number, each in enumerate(names["fetched"])]
+        others = [(number > port) & dut.served[number] & (each.bank == mine.bank) & (each.row == mine.row)
+                  & each.bytes.bit_select(byte, 1) for number, each in enumerate(dut.located.ports)]
         value: Any = Array(repeated(each, pend.size) for each in dut.values)[port]
         for number, higher in enumerate(others):
             value = Mux(higher, repeated(dut.values[number], pend.size), value)
@@ -162,11 +161,11 @@ class _Spec(Elaboratable):
 
 
 THEOREM = Theorem(_Spec, depth=3, reach=10, faults=(
-    Fault("rtl.memory.crossbar", "~(pending[:port] & same_bank).any()", "~same_bank.any()"),
-    Fault("rtl.memory.crossbar", "(leads[:port] & same).any()", "(leads[:port] & same_bank).any()"),
-    Fault("rtl.memory.crossbar", "waits.eq(comes & blocked)", "waits.eq(comes & clashes)"),
-    Fault("rtl.memory.crossbar", "here.last.eq(given.last & next_half.whole)", "here.last.eq(given.last)"),
-    Fault("rtl.memory.crossbar", "Mux(self.job.valid & self.free, ~offered.whole, self.continues)",
-          "Mux(self.job.valid, ~offered.whole, self.continues)"),
-    Fault("rtl.memory.crossbar", " & ~reduce(or_, over, Const(0, 4))", ""),
-    Fault("rtl.memory.crossbar", "has_upper.eq(next_half.whole)", "has_upper.eq(1)")))
+    Fault("rtl.memory.crossbar", "~(lower & same_bank).any()", "~same_bank.any()"),
+    Fault("rtl.memory.crossbar", "(leads[:number] & same_word).any()", "(leads[:number] & same_bank).any()"),
+    Fault("rtl.memory.crossbar", "self.is_waiting.eq(is_valid & self.blocked)",
+          "self.is_waiting.eq(is_valid & self.has_conflict)"),
+    Fault("rtl.memory.crossbar", "located.job.last.eq(job.last & next_half.whole)", "located.job.last.eq(job.last)"),
+    Fault("rtl.memory.crossbar", "with m.If(self.job.valid & self.free):", "with m.If(self.job.valid):"),
+    Fault("rtl.memory.crossbar", "port.bytes & ~overwritten", "port.bytes"),
+    Fault("rtl.memory.crossbar", "located.upper.eq(next_half.whole)", "located.upper.eq(1)")))

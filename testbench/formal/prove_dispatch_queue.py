@@ -74,10 +74,11 @@ class _Spec(Elaboratable):
 
 
 THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
-    Fault("rtl.dispatch_queue", "self._enough = places - under_way - decoding", "self._enough = places - under_way"),
-    Fault("rtl.dispatch_queue", "content = Mux(waits, content, Value.cast(write.data))",
+    Fault("rtl.dispatch_queue", "self._highest_level_with_room = places - under_way - decoding",
+          "self._highest_level_with_room = places - under_way"),
+    Fault("rtl.dispatch_queue", "content = Mux(is_waiting, content, Value.cast(write.data))",
           "content = Mux(head.ready, Value.cast(write.data), content)"),
     Fault("rtl.dispatch_queue", "self.next.eq(self.next + arriving.valid)",
-          "self.next.eq(self.next + (arriving.valid & ~taken))"),
-    Fault("rtl.dispatch_queue", "level.eq(level + arriving.valid - taken)",
-          "level.eq(level + (arriving.valid & ~taken) - (taken & ~arriving.valid & (level != 1)))")))
+          "self.next.eq(self.next + (arriving.valid & ~is_taken))"),
+    Fault("rtl.dispatch_queue", "level.eq(level + arriving.valid - is_taken)",
+          "level.eq(level + (arriving.valid & ~is_taken) - (is_taken & ~arriving.valid & (level != 1)))")))

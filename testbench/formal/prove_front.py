@@ -53,8 +53,8 @@ class _Spec(Elaboratable):
         m.d.sync += next_.eq(next_ + begun.valid)
         claim(m, begun.valid == past(leaves), "who leaves the queue gets a slot")
         claim(m, Value.cast(job) == past(Value.cast(head.payload)), "as it came", when=begun.valid)
-        claim(m, slot == Mux(dut.here, (next_ - ~begun.valid)[:len(slot)], 0), "in turn")
-        claim(m, dut.here | (next_ == 0), "the first one first")
+        claim(m, slot == Mux(dut.has_slot, (next_ - ~begun.valid)[:len(slot)], 0), "in turn")
+        claim(m, dut.has_slot | (next_ == 0), "the first one first")
         claim(m, ~dut.busy.bit_select(slot, 1) & ~dut.kept.bit_select(entry, 1), "that is free", when=begun.valid)
         can_happen(m, begun.valid & past(past(head.valid & ~head.ready & dut.kept.bit_select(
             next_[:len(entry)], 1))), "it has waited for a place")
@@ -82,9 +82,9 @@ class _Spec(Elaboratable):
 
 
 THEOREM = Theorem(_Spec, depth=3, reach=11, faults=(
-    Fault("rtl.memory.front", "ends & ~self.busy.bit_select(next_slot, 1)", "ends"),
-    Fault("rtl.memory.front", "& ~self.kept.bit_select(next_slot[:entry_bits(params)], 1)", ""),
-    Fault("rtl.memory.front", "ends.eq(~asks | (self.gather.ready & taken.payload.last))",
-          "ends.eq(~asks | self.gather.ready)"),
-    Fault("rtl.memory.front", "taken.payload.last.eq(second == job.second)", "taken.payload.last.eq(1)"),
-    Fault("rtl.memory.front", "asks.eq(~taken.payload.last)", "asks.eq(0)")))
+    Fault("rtl.memory.front", "is_done & slot_is_free", "is_done"),
+    Fault("rtl.memory.front", " & entry_is_free", ""),
+    Fault("rtl.memory.front", "~self._is_gathering | (self.gather.ready & self.taken.payload.last)",
+          "~self._is_gathering | self.gather.ready"),
+    Fault("rtl.memory.front", "taken.payload.last.eq(is_second == job.second)", "taken.payload.last.eq(1)"),
+    Fault("rtl.memory.front", "self._is_gathering.eq(~taken.payload.last)", "self._is_gathering.eq(0)")))

@@ -26,7 +26,7 @@ from amaranth.hdl import Array, Assume, Cat, Elaboratable, Fragment, Module, Mux
 
 from rtl.isa.control_code import SCOREBOARDS
 from rtl.issue import IssueUnit
-from rtl.issue.records import COMPLETE, COUNTER_BITS, TIME_BITS
+from rtl.issue.records import COUNTER_BITS, INCOMPLETE, TIME_BITS
 from rtl.issue.scoreboards import Scoreboards
 from rtl.issue.warp import ReadyWarp
 from rtl.params import PRESETS
@@ -80,15 +80,17 @@ class _Spec(Elaboratable):
         no_reset(m)
         self.restored = ~dut.scoreboards.sweep.active
         can_happen(m, past(dut.scoreboards.sweep.active) & self.restored, "counters are as after power-up")
-        self.own, self.head, self.after, self.up = (self._mine(name) for name in ("own", "head", "after", "up"))
+        self.events, self.head, self.blocks, self.pending = (
+            self._mine(name) for name in ("events", "requirements", "blocks", "pending"))
         taken, ready, injected = (Signal(name=name) for name in ("taken", "ready", "injected"))
         m.d.comb += [
             self.warp.eq(AnyConst(len(self.warp))), number.eq(AnyConst(len(number))),
-            Assume(number < SCOREBOARDS, "there is such a scoreboard"), injected.eq(self._mine("injected")),
-            taken.eq(self.own.taken & ~injected), ready.eq(self._mine("likely") & ~injected),
-            Assume(store.busy | (store.bus == store.behind), "what is behind is on the bus"),
-            Assume(store.behind.waits == store.behind.wait.any(), "what waits says so"),
-            Assume((store.control.rest != 0) & (store.control.rest <= _LONG), "what an instruction may ask for"),
+            Assume(number < SCOREBOARDS, "there is such a scoreboard"), injected.eq(self._mine("is_injected")),
+            taken.eq(self.events.is_selected & ~injected),
+            ready.eq(self._mine("may_be_ready") & ~injected),
+            Assume(store.bus_has_arriving | (store.bus == store.following), "what is behind is on the bus"),
+            Assume(store.following.has_waits == store.following.waits_for.any(), "what waits says so"),
+            Assume((store.effects.stall != 0) & (store.effects.stall <= _LONG), "what an instruction may ask for"),
             Assume(~(dut.enter & dut.leave).any(), "a warp does not enter the trap and leave it")]
         if self._examples:
             m.d.comb += Assume(~(self.warp | number).any() & ~(dut.hold | dut.enter | dut.leave).any(), "an example")
@@ -111,24 +113,26 @@ class _Spec(Elaboratable):
     def _leaving(self, raised: Any, counted: Any) -> tuple[Value, Value]:
         """Whether the warp's instruction that issues raises something, and whether that is counted, a cycle later."""
         store, count = self.dut.store, self.dut.scoreboards.counted
-        return (self.own.issued & ~store.injected & raised,
+        return (self.events.has_issued & ~store.is_injected & raised,
                 count.valid & (count.payload.warp == self.warp) & counted)
 
     def _show_one(self, m: Module) -> None:
         dut = self.dut
-        claim(m, population(Cat(each.own.taken for each in dut.warps)) <= 1, "one issues")
+        claim(m, population(Cat(each.events.is_selected for each in dut.warps)) <= 1, "one issues")
         claim(m, ~(dut.instruction.valid & (dut.gather.valid | dut.write.valid)), "no operation goes beside it")
-        for name, chosen in (("last", dut._last), ("favoured", dut._favoured), ("preferred", dut._preferred)):
+        for name, chosen in (
+                ("last", dut.priority.last), ("favoured", dut.priority.favoured),
+                ("preferred", dut.priority.preferred)):
             claim(m, ~(chosen & (chosen - 1)[:_WARPS]).any(), f"one is {name}")
         for index, each in enumerate(dut.warps):
-            claim(m, dut.store.warp == index, "who issues", when=each.own.issued)
+            claim(m, dut.store.warp == index, "who issues", when=each.events.has_issued)
 
     def _show_scoreboard(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
         """What has just issued is counted a cycle later."""
         scoreboards, high = self.dut.scoreboards, self.high
-        event = scoreboards._event
+        event = scoreboards._step
         raises, counting = self._leaving(*(
-            self._its(each.raises) for each in (self.dut.store.control, scoreboards.counted.payload)))
+            self._its(each.raises) for each in (self.dut.store.effects, scoreboards.counted.payload)))
         ups, downs = (Array(words[each].read(m, self.warp) for each in range(SCOREBOARDS))[self.number]
                       for words in (scoreboards.ups, scoreboards.downs))
         m.d.sync += high.eq(high + raises - ((event.warp == self.warp) & self._its(event.lowers)))
@@ -137,8 +141,8 @@ class _Spec(Elaboratable):
         claim(m, (high - counting)[:COUNTER_BITS] == (ups + 1 - downs)[:COUNTER_BITS], "how often", when=self.restored)
         claim(m, high == 0, "it is zero",
               when=scoreboards.lowered.bit_select(self.warp, 1) & self._its(scoreboards.zero))
-        claim(m, self._its(self.up), "it is high", when=high != 0)
-        waits = self._its(self.head.wait)
+        claim(m, self._its(self.pending), "it is high", when=high != 0)
+        waits = self._its(self.head.waits_for)
         claim(m, ~waits | (high == 0), "who is ready waits for nothing", when=ready)
         claim(m, ~waits | (high == 0), "who issues waits for nothing", when=taken)
         can_happen(m, taken & waits & ever(m, high != 0), "it has waited for the scoreboard")
@@ -146,40 +150,41 @@ class _Spec(Elaboratable):
     def _show_completion(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
         """A unit that lets the warp go on has completed its instruction; that may be counted later."""
         scoreboards, open_ = self.dut.scoreboards, self.open
-        passed, event, over, freed, waits = scoreboards._passed, scoreboards._event, Signal(), Signal(), Signal()
+        passed, event, over, freed, waits = scoreboards._lane_event, scoreboards._step, Signal(), Signal(), Signal()
         begins, counting = self._leaving(*(
-            each.raises[COMPLETE] for each in (self.dut.store.control, scoreboards.counted.payload)))
+            each.raises[INCOMPLETE] for each in (self.dut.store.effects, scoreboards.counted.payload)))
         ends = sum((each.warp == self.warp) & each.completes for each in (passed, event))
         begun, *done = (words.read(m, self.warp) for words in (
-            scoreboards.ups[COMPLETE], *scoreboards.completed.values()))
+            scoreboards.ups[INCOMPLETE], *scoreboards.completed.values()))
         m.d.sync += [open_.eq(open_ + begins - ends),
-                     freed.eq(self.own.resume & self.after.resume | freed & (open_ != 0))]
-        m.d.comb += [over.eq((open_ == 0) | freed), waits.eq(self.head.wait[COMPLETE]),
+                     freed.eq(self.events.is_resumed & self.blocks.until_resumed | freed & (open_ != 0))]
+        m.d.comb += [over.eq((open_ == 0) | freed), waits.eq(self.head.waits_for[INCOMPLETE]),
                      Assume(open_ < _MOST, "not too many"),
                      Assume(ends <= open_ - counting, "who is complete has issued")]
         claim(m, counting == past(begins), "it is counted as well")
         claim(m, (open_ - counting)[:COUNTER_BITS] == (begun - sum(done))[:COUNTER_BITS], "how many",
               when=self.restored)
-        claim(m, open_ == 0, "all is complete", when=self.own.complete)
-        claim(m, over | self.up[COMPLETE], "something is not complete")
+        claim(m, open_ == 0, "all is complete", when=self.events.is_complete)
+        claim(m, over | self.pending[INCOMPLETE], "something is not complete")
         claim(m, over, "nothing is under way", when=self.dut.drained.bit_select(self.warp, 1))
-        claim(m, (over | ~waits) & ~self.after.drain, "who is ready waits for no completion", when=ready)
+        claim(m, (over | ~waits) & ~self.blocks.until_drained, "who is ready waits for no completion", when=ready)
         claim(m, over | ~waits, "who issues waits for no completion", when=taken)
         can_happen(m, taken & waits & ever(m, open_ != 0), "it has waited for all")
 
     def _show_time(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
         """``asked``: cycles that the last instruction asks for; none behind what enters the trap or leaves it."""
-        age, asked, left, short = self.age, Signal(TIME_BITS), Signal(TIME_BITS), past(self.head.short)
-        store, issued = self.dut.store, self.own.issued
-        m.d.sync += age.eq(Mux(self.own.taken, 1, age + ~age.all()))
+        age, asked, left, short = self.age, Signal(TIME_BITS), Signal(TIME_BITS), past(self.head.has_short_stall)
+        store, issued = self.dut.store, self.events.has_issued
+        m.d.sync += age.eq(Mux(self.events.is_selected, 1, age + ~age.all()))
         with m.If(issued):
-            m.d.sync += asked.eq(Mux(store.injected, 0, Mux(short, 2, store.control.rest + 2)))
-        m.d.comb += [left.eq(self._mine("_wake") - self.dut.warps[0].told.time),
-                     Assume(~(issued & short & ~store.injected) | ~store.control.after.as_value().any(),
+            m.d.sync += asked.eq(Mux(store.is_injected, 0, Mux(short, 2, store.effects.stall + 2)))
+        m.d.comb += [left.eq(self._mine("stall_end") - self.dut.warps[0].broadcast.time),
+                     Assume(~(issued & short & ~store.is_injected) | ~store.effects.blocks.as_value().any(),
                             "what is short")]
         claim(m, issued == (age == 1), "when it issued")
         claim(m, ~issued & (age >= asked), "who is ready has waited", when=ready)
-        claim(m, Mux(self._mine("_expired"), age >= asked, (age < asked) & (left == (asked - age - 1)[:TIME_BITS])),
+        stall_is_left = (age < asked) & (left == (asked - age - 1)[:TIME_BITS])
+        claim(m, Mux(self._mine("stall_was_over"), age >= asked, stall_is_left),
               "the time", when=(age > 1) & (asked != 0))
         claim(m, age >= asked, "who issues has waited", when=taken)
         can_happen(m, past(taken) & past(past(past(taken))), "one behind the other")
@@ -188,25 +193,24 @@ class _Spec(Elaboratable):
         """A DEPBAR.LE is counted a cycle after it has issued."""
         limit, behind = self.dut.scoreboards.limits.read(m, self.warp), Signal()
         low, named = self.high <= limit.most, (limit.scoreboard == self.number) & behind & (self.age > 2)
-        with m.If(self.own.launched):
+        with m.If(self.events.is_launched):
             m.d.sync += behind.eq(0)
-        with m.Elif(self.own.issued):
-            m.d.sync += behind.eq(self.dut.store.control.after.limit & ~self.dut.store.injected)
-        claim(m, ~self.after.limit, "nothing is ready behind it", when=ready)
-        claim(m, behind, "who waits for a limit", when=self.after.limit)
-        claim(m, low, "it is low", when=named & self.own.low)
-        claim(m, low, "it stays low", when=named & ~self.after.limit)
+        with m.Elif(self.events.has_issued):
+            m.d.sync += behind.eq(self.dut.store.effects.blocks.until_limit & ~self.dut.store.is_injected)
+        claim(m, ~self.blocks.until_limit, "nothing is ready behind it", when=ready)
+        claim(m, behind, "who waits for a limit", when=self.blocks.until_limit)
+        claim(m, low, "it is low", when=named & self.events.meets_limit)
+        claim(m, low, "it stays low", when=named & ~self.blocks.until_limit)
         claim(m, low, "who issues behind it", when=named & taken)
         can_happen(m, taken & named & ever(m, self.high != 0), "it has waited behind a DEPBAR.LE")
 
 
 THEOREM = Theorem(_Spec, depth=4, reach=12, long=True, examples=partial(_Spec, examples=True), faults=(
     Fault("rtl.sweep", "content.eq(initial)", "content.eq(word)"),
-    Fault("rtl.issue.warp", "next_ & told.follows", "next_"),
-    Fault("rtl.issue.warp", "wake.eq(told.time + told.control.rest)", "wake.eq(told.time + told.control.rest - 1)"),
-    Fault("rtl.issue.scoreboards", "(ahead == behind) & ~(raises & here)", "(ahead == behind)"),
-    Fault("rtl.issue.scoreboards", "zero & ~(up.raises & again.replicate(SCOREBOARDS))", "zero"),
-    Fault("rtl.issue.scoreboards", "low & ~limiting & ~recent.any()", "low & ~limiting & ~recent[0]"),
-    Fault("rtl.issue.scoreboards", "over & ~(raises & (up.warp == before))", "over"),
-    Fault("rtl.issue.unit", "Mux(passes, first[0], first[1] & instead)",
-          "first[0] & passes.replicate(count) | first[1] & instead")))
+    Fault("rtl.issue.warp", "can_follow & broadcast.bus_can_issue", "can_follow"),
+    Fault("rtl.issue.warp", "time + self.broadcast.effects.stall", "time + self.broadcast.effects.stall - 1"),
+    Fault("rtl.issue.scoreboards", "(ahead == behind) & ~(raises & raises_now)", "(ahead == behind)"),
+    Fault("rtl.issue.scoreboards", "self.zero.eq(zero & ~raised.raises)", "self.zero.eq(zero)"),
+    Fault("rtl.issue.scoreboards", "is_low & ~sets_limit & ~recent.any()", "is_low & ~sets_limit & ~recent[0]"),
+    Fault("rtl.issue.scoreboards", "is_over & ~(raises & (raised_warp == warp_late))", "is_over"),
+    Fault("rtl.issue.select", "self.selected.eq(first_lanes)", "self.selected.eq(first_lanes | first_others)")))

@@ -17,10 +17,10 @@ from amaranth.utils import ceil_log2
 
 from rtl.isa.tokens import LINE_BYTES
 from rtl.memory.instruction import LINE_WORDS, BeatKind, memory_tag_bits
-from rtl.memory.lines import LineMemory
+from rtl.memory.line_memory import LineMemory
 from rtl.params import PRESETS
 from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, ever, free, inside, no_reset
+from sim.formal.surroundings import Past, can_happen, claim, ever, free, no_reset
 from sim.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
@@ -34,8 +34,8 @@ class _Spec(Elaboratable):
         m = Module()
         no_reset(m)
         dut: Any = LineMemory(_PARAMS)
-        past, (m.submodules.dut, methods) = Past(m), inside(dut)
-        names = methods["elaborate"]
+        past = Past(m)
+        m.submodules.dut = dut
         free(m, dut)
         tag, byte = Signal(_BITS), Signal(range(LINE_BYTES))
         m.d.comb += [tag.eq(AnyConst(len(tag))), byte.eq(AnyConst(len(byte))),
@@ -45,17 +45,17 @@ class _Spec(Elaboratable):
 
         # What others promise.
         all_bytes, values = (Cat(each[name] for each in dut.write.banks) for name in ("bytes", "value"))
-        copied_row, copied_tag = past(dut.copy_row), past(dut.copy_tag)
+        copied_row, copied_tag = past(dut.copy.payload.row), past(dut.copy.payload.tag)
         writes, open_, open_tag = dut.write.line & all_bytes.any(), Signal(), Signal(_BITS)
         m.d.comb += [
-            Assume(~(dut.copy & dut.read.used), "nothing is read while a row is copied"),
+            Assume(~(dut.copy.valid & dut.read.used), "nothing is read while a row is copied"),
             Assume(~(dut.copied & all_bytes.any()), "nor written in the next cycle"),
             Assume(~dut.copied | (values == Cat(dut.values)), "what is copied"),
-            Assume(~(writes & open_ & ~dut.finish) | (dut.write.tag == open_tag), "one line after the other"),
-            Assume(~(dut.finish & open_) | (dut.finish_tag == open_tag), "is finished")]
+            Assume(~(writes & open_ & ~dut.finish.valid) | (dut.write.tag == open_tag), "one line after the other"),
+            Assume(~(dut.finish.valid & open_) | (dut.finish.payload == open_tag), "is finished")]
         with m.If(writes):
             m.d.sync += [open_.eq(1), open_tag.eq(dut.write.tag)]
-        with m.Elif(dut.finish):
+        with m.Elif(dut.finish.valid):
             m.d.sync += open_.eq(0)
 
         # What the byte should be.
@@ -64,27 +64,29 @@ class _Spec(Elaboratable):
         access: Any = Array(dut.write.banks)[bank]
         stored = writes & (dut.write.tag == tag) & (access.row[:len(row)] == row) & _bit(access.bytes, place)
         copies = dut.copied & (copied_row == row) & (copied_tag == tag)
-        with m.If(dut.take):
-            m.d.sync += answer.eq(dut.taken.word_select(byte, 8))
+        with m.If(dut.take.valid):
+            m.d.sync += answer.eq(dut.take.payload.word_select(byte, 8))
         with m.If(stored | copies):
             m.d.sync += [
                 value.eq(Mux(stored, access.value.as_value().word_select(place, 8), answered)), known.eq(1)]
-        m.d.sync += written.eq(Mux(dut.finish, 0, written) | stored)
-        with m.If(dut.finish & (dut.finish_tag == tag)):
+        m.d.sync += written.eq(Mux(dut.finish.valid, 0, written) | stored)
+        with m.If(dut.finish.valid & (dut.finish.payload == tag)):
             m.d.sync += told.eq(written)
-        claim(m, names["answer"].word_select(byte, 8) == answer, "what memory has answered")
-        claim(m, written == (_bit(names["written"], byte) & open_ & (open_tag == tag)), "what was written since")
-        claim(m, ~names["written"].any() | open_, "of which line")
+        claim(m, dut.answer.word_select(byte, 8) == answer, "what memory has answered")
+        claim(m, written == (_bit(dut.written_so_far, byte) & open_ & (open_tag == tag)), "what was written since")
+        claim(m, ~dut.written_so_far.any() | open_, "of which line")
         claim(m, dut.line.word_select(byte, 8) == value, "what memory gets", when=known)
-        claim(m, _bit(dut.written, byte) == told, "what it writes", when=ever(m, dut.finish & (dut.finish_tag == tag)))
+        is_finished = dut.finish.valid & (dut.finish.payload == tag)
+        claim(m, _bit(dut.written, byte) == told, "what it writes", when=ever(m, is_finished))
         word = Array(dut.words)[bank]
         reads: Any = Array(dut.read.rows)[bank]
         claim(m, word.word_select(place, 8) == value, "what atomic operations read",
               when=known & (dut.read.tag == tag) & (reads[:len(row)] == row))
         found = Array(dut.values)[bank].word_select(place, 8)
-        mine = Mux(dut.copy, dut.copy_row == row, (dut.read.kind == BeatKind.ANSWER) & (reads[:len(row)] == row))
+        is_answer = dut.read.kind == BeatKind.ANSWER
+        mine = Mux(dut.copy.valid, dut.copy.payload.row == row, is_answer & (reads[:len(row)] == row))
         claim(m, found == answered, "what is read of an answer", when=past(mine))
-        claim(m, found == 0, "nothing else is", when=past.begun & past(~dut.copy & (dut.read.kind != BeatKind.ANSWER)))
+        claim(m, found == 0, "nothing else is", when=past.begun & past(~dut.copy.valid & ~is_answer))
         can_happen(m, known & told & past(past(copies)), "a line is copied and written")
         return m
 
@@ -94,10 +96,10 @@ def _bit(bits: Any, number: Value) -> Value:
 
 
 THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
-    Fault("rtl.memory.lines", "written.eq(Mux(self.finish, 0, written) | now)",
-          "written.eq(Mux(self.finish, 0, written | now))"),
-    Fault("rtl.memory.lines", "Mux(copied, copied_tag, self.write.tag)", "Mux(copied, self.copy_tag, self.write.tag)"),
-    Fault("rtl.memory.lines", "Mux(self.copy, self.copy_row, self.read.rows[bank][:row_bits_])",
-          "self.read.rows[bank][:row_bits_]"),
-    Fault("rtl.memory.lines", "sent.addr.eq(Cat(Const(number, row_bits_), self.tag))",
-          "sent.addr.eq(Cat(Const(number, row_bits_), self.finish_tag))")))
+    Fault("rtl.memory.line_memory", "earlier | self._written_now",
+          "Mux(self.finish.valid, 0, self._written_now) | earlier"),
+    Fault("rtl.memory.line_memory", "Cat(self._copied.row, self._copied.tag)",
+          "Cat(self._copied.row, self.copy.payload.tag)"),
+    Fault("rtl.memory.line_memory", "Mux(self.copy.valid, self.copy.payload.row, row)", "row"),
+    Fault("rtl.memory.line_memory", "Cat(Const(row, ceil_log2(self._rows)), self.tag)",
+          "Cat(Const(row, ceil_log2(self._rows)), self.finish.payload)")))

@@ -42,9 +42,9 @@ class _Spec(Elaboratable):
         fields = ("write", "address", "data", "mask")
         same = Cat(getattr(sent, name) == past(getattr(taken, name)) for name in fields).all()
         claim(m, outside.request.valid & same & (sent.tag[:bits] == past(taken.tag))
-              & (sent.tag[arbiter.own_bits:] == number), f"a request comes through, {number}", when=past(takes))
+              & (sent.tag[arbiter.client_tag_bits:] == number), f"a request comes through, {number}", when=past(takes))
 
-        answer, its = own.response, came.tag[arbiter.own_bits:] == number
+        answer, its = own.response, came.tag[arbiter.client_tag_bits:] == number
         same = Cat(getattr(answer.payload, name) == getattr(came, name) for name in ("write", "error", "data")).all()
         claim(m, same & (answer.payload.tag == came.tag[:bits]) & (outside.response.ready == answer.ready),
               f"an answer comes through, {number}", when=outside.response.valid & its)
@@ -59,10 +59,9 @@ class _Spec(Elaboratable):
 
 
 THEOREM = Theorem(_Spec, depth=1, reach=8, faults=(
-    Fault("rtl.memory_arbiter", "m.d.sync += turn.eq(Mux(later.any(), lowest(later), lowest(others)))",
-          "m.d.sync += turn.eq(Mux(later.any(), lowest(later), turn))"),
-    Fault("rtl.memory_arbiter", "free = ~full | out.ready", "free = ~full | ~out.ready"),
-    Fault("rtl.memory_arbiter", "kept.tag.eq(request.payload.tag | index << self.own_bits)",
-          "kept.tag.eq(request.payload.tag | 1 - index << self.own_bits)"),
-    Fault("rtl.memory_arbiter", "answer.ready.eq(client.response.ready)", "answer.ready.eq(1)"),
-    Fault("rtl.memory_arbiter", "with m.If(whose == index):", "with m.If(whose <= index):")))
+    Fault("rtl.memory_arbiter", "m.d.sync += self.turn.eq(lowest(others))", "m.d.sync += self.turn.eq(self.turn)"),
+    Fault("rtl.memory_arbiter", "is_free.eq(~is_full | out.ready)", "is_free.eq(~is_full | ~out.ready)"),
+    Fault("rtl.memory_arbiter", "return request.tag | number << self.client_tag_bits",
+          "return request.tag | 1 - number << self.client_tag_bits"),
+    Fault("rtl.memory_arbiter", "answers.ready.eq(client.response.ready)", "answers.ready.eq(1)"),
+    Fault("rtl.memory_arbiter", "with m.If(answered_client == number):", "with m.If(answered_client <= number):")))

@@ -32,11 +32,13 @@ from amaranth.utils import ceil_log2
 
 from rtl.memory.access import beats_of
 from rtl.memory.instruction import BeatKind, BeatOwner, memory_tag_bits, slot_bits
-from rtl.memory.lines import _COMPARED_BITS, MissQueue
+from rtl.memory.line_hazards import COMPARED_BITS
+from rtl.memory.line_memory import row_count
+from rtl.memory.lines import MissQueue
 from rtl.one_hot import one_hot
 from rtl.params import LINE_ADDRESS_BITS, PRESETS, WARP_THREADS
 from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, ShownQueue, can_happen, claim, free, inside, no_reset
+from sim.formal.surroundings import Past, ShownQueue, can_happen, claim, free, no_reset
 from sim.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
@@ -178,14 +180,15 @@ class _Spec(Elaboratable):
     def __init__(self, examples: bool = False) -> None:
         self._examples = examples
         self.dut: Any = MissQueue(_PARAMS)
-        self.queue = self.dut.sending = ShownQueue(width=self.dut.sending.width, depth=self.dut.sending.depth)
+        queue = self.dut.requests
+        self.queue = self.dut.requests = ShownQueue(width=queue.width, depth=queue.depth)
         self.one, self.other = Signal(_BITS), Signal(_BITS)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         no_reset(m)
-        past, (m.submodules.dut, names) = Past(m), inside(self.dut)
-        self.names, self.answers, self.fills = names["elaborate"], names["_answer"], names["_fill"]
+        past = Past(m)
+        m.submodules.dut = self.dut
         self.around = _Around(m, past, self.dut)
         m.d.comb += [self.one.eq(AnyConst(_BITS)), self.other.eq(AnyConst(_BITS)),
                      Assume(self.one != self.other, "another one")]
@@ -217,17 +220,17 @@ class _Spec(Elaboratable):
     def _show_stages(self, m: Module) -> None:
         """What is done with each line: it waits for its read, memory reads it, it is here; it is filled; it waits for
         its write, memory writes it."""
-        dut, names, around = self.dut, self.names, self.around
+        dut, around = self.dut, self.around
         request, response, pend = dut.memory.request, dut.memory.response, around.pend
         said, asked, found = response.payload, around.asked, dut.found.payload
-        given, used, lines = names["given"], names["used"], names["lines"]
+        given, used, completed = dut.allocated, dut.used, dut.completed
         waiting, filling, here, sends, modifies = (
             Signal(_TAGS, name=name) for name in ("waiting", "being_filled", "is_here", "sends", "modifies"))
         self.waiting, self.filling, self.read_here, self.sends, self.modifies = waiting, filling, here, sends, modifies
         writes = request.payload.write
         self.ends = one_hot(said.tag, _TAGS, response.valid & response.ready & (said.write | said.error))
         comes = one_hot(said.tag, _TAGS, response.valid & response.ready & ~said.write & ~said.error)
-        self.finish = one_hot(lines.finish_tag, _TAGS, names["finished"])
+        self.finish = one_hot(completed.payload, _TAGS, completed.valid)
         served = one_hot(pend.tag, _TAGS, dut.passed.valid & (pend.owner == BeatOwner.ANSWER))
         m.d.sync += [
             waiting.eq((waiting | Mux(found.write, 0, given)) & ~Mux(writes, 0, asked)),
@@ -239,7 +242,7 @@ class _Spec(Elaboratable):
         for stage in (waiting, filling, here, sends, around.reading, around.writing):
             once, twice = once | stage, twice | once & stage
         claim(m, ~(given & used).any(), "a tag is given when it is free")
-        claim(m, ~(names["has_tag"] & _bit(used, names["tag"])), "the next one is free")
+        claim(m, ~(dut.has_free_tag & _bit(used, dut.free_tag)), "the next one is free")
         claim(m, once == used, "a tag is used until its line is done")
         claim(m, ~twice.any(), "each line is in one stage")
         claim(m, ~(Mux(writes, 0, asked) & ~(waiting | Mux(found.write, 0, given))).any(), "a line is read once")
@@ -261,12 +264,13 @@ class _Spec(Elaboratable):
 
     def _show_fills(self, m: Module) -> None:
         """Where lines are that are filled: one after the other, and between the last beat and the request."""
-        dut, names, around, kept_tag = self.dut, self.names, self.around, self.fills["kept_tag"]
+        dut, around = self.dut, self.around
+        kept_tag, fill_passed, completed = dut.fills.line_tag, dut.fill_passed, dut.completed
         wait, pend = around.wait, around.pend
         stage, twice = one_hot(kept_tag, _TAGS, dut.fill.valid), Const(0, _TAGS)
         for tag in (*(one_hot(each.tag, _TAGS, each.valid & (each.owner == BeatOwner.FILL) & each.last)
                       for each in (wait, pend)),
-                    one_hot(names["filled_tag"], _TAGS, names["filled"]), self.finish & ~self.modifies):
+                    one_hot(fill_passed.payload, _TAGS, fill_passed.valid), self.finish & ~self.modifies):
             stage, twice = stage | tag, twice | stage & tag
         claim(m, (stage == self.filling) & ~twice.any(), "where a line is that is filled")
         mine = Mux(wait.valid & (wait.owner == BeatOwner.FILL), wait.tag == pend.tag,
@@ -284,31 +288,31 @@ class _Spec(Elaboratable):
             fills, there = Mux(mine, each.tag, fills), there | mine
         with m.If(around.writes):
             m.d.sync += [open_.eq(1), open_tag.eq(dut.write.tag)]
-        with m.Elif(names["finished"]):
+        with m.Elif(completed.valid):
             m.d.sync += open_.eq(0)
         begun = open_ & (open_tag == kept_tag) | Cat(
             each.valid & (each.owner == BeatOwner.FILL) & (each.tag == kept_tag)
             for each in (wait, pend, around.here)).any()
         claim(m, dut.filling | around.half_filled, "it is not left half done", when=dut.fill.valid & begun)
         modifies = around.atomic & around.of_line
-        oldest = Mux(modifies, around.atomic_tag, Mux(names["filled"], names["filled_tag"], fills))
-        there = there | names["filled"] | modifies
+        oldest = Mux(modifies, around.atomic_tag, Mux(fill_passed.valid, fill_passed.payload, fills))
+        there = there | fill_passed.valid | modifies
         claim(m, there & (oldest == around.here.tag), "who is written",
               when=around.here.valid & (around.here.owner == BeatOwner.FILL))
-        claim(m, Mux(names["finished"], names["lines"].finish_tag == open_tag, there & (oldest == open_tag)),
+        claim(m, Mux(completed.valid, completed.payload == open_tag, there & (oldest == open_tag)),
               "who was written is not finished", when=open_)
-        claim(m, ~(open_ & ~names["finished"]) | (dut.write.tag == open_tag), "one line after the other",
+        claim(m, ~(open_ & ~completed.valid) | (dut.write.tag == open_tag), "one line after the other",
               when=around.writes)
         request = dut.memory.request
-        claim(m, names["lines"].tag == request.payload.tag, "whose words are sent", when=request.valid)
+        claim(m, dut.line_memory.tag == request.payload.tag, "whose words are sent", when=request.valid)
 
     def _show_answers(self, m: Module) -> None:
         """Where lines are that were read."""
-        dut, names, around, answers = self.dut, self.names, self.around, self.answers
-        wait, pend, said, lines = around.wait, around.pend, dut.memory.response.payload, names["lines"]
-        more, ahead, stays, kept_tag, begun, step = (
-            answers[name] for name in ("more", "ahead", "stays", "kept_tag", "begun", "step"))
-        here, modifies, row, last_row = self.read_here, self.modifies, lines.copy_row, lines.rows - 1
+        dut, around, answers = self.dut, self.around, self.dut.answers
+        wait, pend, said = around.wait, around.pend, dut.memory.response.payload
+        more, ahead, stays = answers.has_beats, answers.sent_early, answers.occupied
+        kept_tag, begun, step = answers.held_tag, answers.has_begun, answers.step
+        here, modifies, row, last_row = self.read_here, self.modifies, answers.row, row_count(_PARAMS) - 1
         comes = dut.memory.response.valid & ~said.write & ~said.error
         left, passing, twice = one_hot(kept_tag, _TAGS, more), Const(0, _TAGS), Const(0, _TAGS)
         out = dut.answer.payload
@@ -343,7 +347,7 @@ class _Spec(Elaboratable):
 
         # The words that are read are those of the answer.
         holder = Signal(_BITS)
-        with m.If(lines.take):
+        with m.If(answers.take.valid):
             m.d.sync += holder.eq(said.tag)
         claim(m, holder == kept_tag, "whose answer it is", when=stays)
         claim(m, holder == around.here.tag, "its words are read",
@@ -358,22 +362,22 @@ class _Spec(Elaboratable):
         claim(m, more & _bit(modifies, kept_tag), "only what is modified is copied", when=row != 0)
         claim(m, around.age == 0, "the last row when they have just begun", when=row == last_row)
         claim(m, ~around.atomic | ~(wait.valid | pend.valid | around.here.valid), "one of the two is at the banks")
-        claim(m, ~around.atomic | ~names["filled"], "no line is filled meanwhile")
+        claim(m, ~around.atomic | ~dut.fill_passed.valid, "no line is filled meanwhile")
 
         # What is known of each line.
         found, known, alike = dut.found.payload, Signal(_TAGS), Const(1)
-        m.d.comb += known.eq(names["used"] & ~one_hot(names["ahead_tag"], _TAGS, names["ahead"]))
+        m.d.comb += known.eq(dut.used & ~one_hot(dut.early_tag, _TAGS, dut.is_early))
         self.known = known
         for tag in range(_TAGS):
-            info = names["infos"].read_port(domain="comb")
+            info = dut.infos.read_port(domain="comb")
             m.d.comb += info.addr.eq(tag)
             alike = alike & (~known[tag] | (info.data.modify == modifies[tag]))
         claim(m, alike, "what is modified")
-        early = names["ahead"]
-        lives = _bit(names["used"], names["ahead_tag"])
-        claim(m, dut.found.valid & ~found.write & (names["word"] == 0) & ~(
-            lives & (found.modify != _bit(modifies, names["ahead_tag"]))), "a line that is asked for early", when=early)
-        claim(m, ~_bit(passing | atomic | self.filling | self.sends | around.writing, names["ahead_tag"]),
+        early = dut.is_early
+        lives = _bit(dut.used, dut.early_tag)
+        claim(m, dut.found.valid & ~found.write & (dut.word == 0) & ~(
+            lives & (found.modify != _bit(modifies, dut.early_tag))), "a line that is asked for early", when=early)
+        claim(m, ~_bit(passing | atomic | self.filling | self.sends | around.writing, dut.early_tag),
               "it waits", when=early)
         claim(m, self.current & _bit(known & ~modifies, self.tag), "beats are of a line", when=begun | (step != 0))
         for tag, _, valid in beats:
@@ -382,8 +386,8 @@ class _Spec(Elaboratable):
 
     def _show_order(self, m: Module) -> None:
         """Of two lines that are the same one."""
-        dut, names = self.dut, self.names
-        found, given, used, word, line = dut.found.payload, *(names[name] for name in ("given", "used", "word", "line"))
+        dut, hazards = self.dut, self.dut.hazards
+        found, given, used, word, line = dut.found.payload, dut.allocated, dut.used, dut.word, dut.line
         claim(m, dut.found.valid & found.complete & found.local & (word < found.words), "words of local memory",
               when=word != 0)
         claim(m, line == (found.line + (word << 1))[:LINE_ADDRESS_BITS], "each word has its line", when=dut.found.valid)
@@ -395,10 +399,10 @@ class _Spec(Elaboratable):
                                    Signal(name=f"alters_{number}"))
             with m.If(_bit(given, tag)):
                 m.d.sync += [place.eq(line), write.eq(found.write), alter.eq(found.write | found.modify)]
-            address = names["addresses"].read_port(domain="comb")
+            address = dut.addresses.read_port(domain="comb")
             m.d.comb += address.addr.eq(tag)
-            claim(m, (address.data == place) & (Array(names["known"])[tag] == place[:_COMPARED_BITS])
-                  & (_bit(names["alters"], tag) == alter) & (_bit(names["writes"], tag) == write)
+            claim(m, (address.data == place) & (Array(hazards.lines)[tag] == place[:COMPARED_BITS])
+                  & (_bit(hazards.is_changed, tag) == alter) & (_bit(hazards.is_written, tag) == write)
                   & (alter == (write | _bit(self.modifies, tag))), "what a line is", when=_bit(used, tag))
             claim(m, ~_bit(self.around.reading | self.waiting | self.read_here, tag), "a line is only written",
                   when=_bit(used, tag) & write)
@@ -417,7 +421,7 @@ class _Spec(Elaboratable):
         with m.Elif(_bit(given, one)):
             m.d.sync += first.eq(0)
         before = first & _bit(used, one) & _bit(used, other) & (places[0] == places[1]) & (alters[0] | alters[1])
-        held, unconfirmed = names["held"], names["unconfirmed"]
+        held, unconfirmed = hazards.held, hazards.unconfirmed
         claim(m, ~_bit(self.around.reading | self.around.writing | self.read_here, other),
               "nobody is asked for a line that somebody changes, or changes one that somebody reads", when=before)
         claim(m, writes[0] & writes[1] & _bit(held, other) & _bit(unconfirmed, one), "it is held", when=before)
@@ -435,38 +439,39 @@ class _Spec(Elaboratable):
 
     def _rank(self, tag: Value) -> Value:
         """How far a line that is filled is from memory: 0 when memory writes it."""
-        names, around, ranks = self.names, self.around, Const(0, 4)
+        around, ranks = self.around, Const(0, 4)
+        fill_passed, fills = self.dut.fill_passed, self.dut.fills
         places = [(number < self.queue.level) & (place[:_BITS] == tag)
                   for number, place in enumerate(self.queue.places)]
         passing = [each.valid & (each.owner == BeatOwner.FILL) & each.last & (each.tag == tag)
                    for each in (around.pend, around.wait)]
-        for rank, there in enumerate((*places, _bit(self.finish, tag), names["filled"] & (names["filled_tag"] == tag),
-                                      *passing, self.dut.fill.valid & (self.fills["kept_tag"] == tag)), 1):
+        for rank, there in enumerate((*places, _bit(self.finish, tag), fill_passed.valid & (fill_passed.payload == tag),
+                                      *passing, self.dut.fill.valid & (fills.line_tag == tag)), 1):
             ranks = ranks | Mux(there, rank, 0)
         return ranks
 
     def _show_threads(self, m: Module) -> Any:
         """Of the one line one thread: its words pass once, in turn. Returns what was found."""
-        dut, names, fills, answers = self.dut, self.names, self.fills, self.answers
-        found, given, thread = dut.found.payload, self._of(names["given"]), Signal(range(WARP_THREADS))
+        dut, fills, answers = self.dut, self.dut.fills, self.dut.answers
+        found, given, thread = dut.found.payload, self._of(dut.allocated), Signal(range(WARP_THREADS))
         beat, lane = thread[ceil_log2(_PARAMS.lanes):], thread[:ceil_log2(_PARAMS.lanes)]
         fields = ("slot", "modify", "local", "words", "size", "signed")
         kept: Any = Signal(data.StructLayout({
             **{name: found.shape()[name].shape for name in fields}, "word": 2, "has": 1}), name="kept")
         m.d.comb += thread.eq(AnyConst(len(thread)))
-        known = Mux(names["ahead"], names["ahead_tag"], names["tag"]) == self.one
+        known = Mux(dut.is_early, dut.early_tag, dut.free_tag) == self.one
         with m.If(given):
             m.d.sync += [kept[name].eq(found[name]) for name in fields]
-        with m.If(names["goes_on"] & known):
-            m.d.sync += [kept.has.eq(found.threads.bit_select(thread, 1)), kept.word.eq(names["word"])]
-        info = names["infos"].read_port(domain="comb")
+        with m.If(dut.advance & known):
+            m.d.sync += [kept.has.eq(found.threads.bit_select(thread, 1)), kept.word.eq(dut.word)]
+        info = dut.infos.read_port(domain="comb")
         m.d.comb += info.addr.eq(self.one)
-        here, used, all_words = info.data, self._of(names["used"]), Mux(kept.has, Mux(kept.local, 1, kept.words), 0)
+        here, used, all_words = info.data, self._of(dut.used), Mux(kept.has, Mux(kept.local, 1, kept.words), 0)
         same = Cat(here[name] == kept[name] for name in (*fields, "word")).all()
-        first = (here.next.beat == beat) & _bit(here.next.lanes, lane) | _bit(here.next.others, beat)
+        first = (here.first.beat == beat) & _bit(here.first.lanes, lane) | _bit(here.first.others, beat)
         claim(m, same & self._well(here, beat, lane, kept.has) & (~kept.has | first), "what is kept of a line",
               when=self._of(self.known))
-        early = names["ahead"] & (names["ahead_tag"] == self.one) & used
+        early = dut.is_early & (dut.early_tag == self.one) & used
         claim(m, Cat(kept[name] == found[name] for name in fields).all(), "and of one that is asked for early",
               when=early)
         claim(m, (kept.words == 1) | (kept.words == 2) | (kept.words == 4), "so many words", when=used)
@@ -474,12 +479,12 @@ class _Spec(Elaboratable):
 
         # Beats: how many words of the thread have passed.
         count = Signal(3)
-        following = Mux(answers["begun"], answers["following"].as_value(), here.next.as_value())
+        following = Mux(answers.has_begun, answers.following.as_value(), here.first.as_value())
         current = self.current & (self.tag == self.one) & self._of(self.known & ~self.modifies)
         for job, owner, now, step, info in (
-                (dut.answer, BeatOwner.ANSWER, following, answers["step"], here),
-                (dut.fill, BeatOwner.FILL, fills["kept"].next.as_value(), fills["step"], fills["kept"])):
-            beats = Signal.like(here.next)
+                (dut.answer, BeatOwner.ANSWER, following, answers.step, here),
+                (dut.fill, BeatOwner.FILL, fills.line.first.as_value(), fills.step, fills.line)):
+            beats = Signal.like(here.first)
             m.d.comb += beats.eq(now)
             payload = job.payload
             mine, sent = job.valid & (payload.tag == self.one), job.valid & job.ready & (payload.tag == self.one)
@@ -503,7 +508,7 @@ class _Spec(Elaboratable):
             claim(m, count + in_it == all_words, "all of them have passed", when=mine & payload.last)
         given_out = dut.answer.valid & (dut.answer.payload.tag == self.one)
         claim(m, (count == 0) & ~given_out, "none has passed before all threads are known", when=early)
-        begun = self.current & (self.tag == self.one) | answers["ahead"] & (
+        begun = self.current & (self.tag == self.one) | answers.sent_early & (
             dut.memory.response.payload.tag == self.one)
         claim(m, (count == 0) & ~given_out, "none has passed yet",
               when=self._of(self.waiting | self.around.reading) & ~begun)
@@ -515,26 +520,26 @@ class _Spec(Elaboratable):
                   atomic.tag == self.one))
 
         can_happen(m, self._of(self.finish & self.modifies), "a line is modified")
-        can_happen(m, answers["ahead"], "an answer passes before it is taken")
+        can_happen(m, answers.sent_early, "an answer passes before it is taken")
         can_happen(m, dut.answer.valid & (dut.answer.payload.tag == self.one) & (count == 1), "a second word passes")
         return kept
 
     def _show_slots(self, m: Module, past: Past, slot: Value) -> None:
         """What the others are told of the slot whose line it is."""
-        dut, names, closing, said = self.dut, self.names, self.dut.closing, self.dut.memory.response
+        dut, closing, said = self.dut, self.dut.closing, self.dut.memory.response
         closes, told = closing.valid & (closing.payload.owner == BeatOwner.ANSWER) & (
             closing.payload.tag == self.one), Signal()
-        used = self._of(names["used"])
+        used = self._of(dut.used)
         with m.If(closes):
             m.d.sync += told.eq(1)
-        with m.If(self._of(names["released"])):
+        with m.If(self._of(dut.released)):
             m.d.sync += told.eq(0)
         pend = self.around.pend
         claim(m, used & pend.valid & pend.last & (pend.owner == BeatOwner.ANSWER) & (pend.tag == self.one),
               "who is through soon", when=told)
-        claim(m, told == self._of(names["closed"]), "who is closed")
-        claim(m, (Array(names["slots"])[self.one] == slot)
-              & (Array(names["marks"])[self.one] == one_hot(slot, _SLOTS)), "whose line it is", when=used)
+        claim(m, told == self._of(dut.closed), "who is closed")
+        claim(m, (Array(dut.slots)[self.one] == slot)
+              & (Array(dut.slot_masks)[self.one] == one_hot(slot, _SLOTS)), "whose line it is", when=used)
         claim(m, _bit(dut.pending, slot), "lines of a slot are under way", when=used & ~told & ~closes)
         fault = said.valid & said.payload.error & (said.payload.tag == self.one)
         claim(m, _bit(dut.fault, past(slot)), "its fault is told", when=past(fault))
@@ -550,7 +555,7 @@ class _Spec(Elaboratable):
     def _well(self, info: Any, beat: Value, lane: Value, has: Value) -> Value:
         """What is kept of a line's threads says of the thread whether it is one of them."""
         there = _bit(info.threads.word_select(beat, _PARAMS.lanes), lane)
-        return (there == has) & self._next_well(info.next, info, beat, lane, has)
+        return (there == has) & self._next_well(info.first, info, beat, lane, has)
 
     def _next_well(self, beats: Any, info: Any, beat: Value, lane: Value, has: Value) -> Value:
         comes, later = (beats.beat == beat) & _bit(beats.lanes, lane), _bit(beats.others, beat)
@@ -558,15 +563,17 @@ class _Spec(Elaboratable):
 
 
 THEOREM = Theorem(_Spec, depth=2, reach=18, split=True, long=True, examples=partial(_Spec, examples=True), faults=(
-    Fault("rtl.memory.lines", "~(writes & ~held)", "~writes"),
-    Fault("rtl.memory.lines", "safe = ~(alter | altering)", "safe = ~alter"),
-    Fault("rtl.memory.lines", "altering.eq((used & alters).any() | gives & alter)",
-          "altering.eq((used & alters).any())"),
-    Fault("rtl.memory.lines", "Mux(unconfirmed.any(), held, 0)", "Mux(confirmed.any(), 0, held)"),
-    Fault("rtl.memory.lines", "(follows | held).any() & found.write", "follows.any() & found.write"),
-    Fault("rtl.memory.lines", "reads & (sending.r_rdy | ~request.ready)", "reads & ~request.ready"),
-    Fault("rtl.memory.lines", "found.complete & ~self.fill.valid, ~finished)", "found.complete & ~self.fill.valid, 1)"),
-    Fault("rtl.memory.lines", "is_known.eq(~(early & (info.addr == incomplete)))", "is_known.eq(1)"),
-    Fault("rtl.memory.lines", "with m.If(served | copied):", "with m.If(done | copied):"),
-    Fault("rtl.memory.lines", "& ~mine & Cat(slot == closing.slot for slot in slots)", "& mine"),
-    Fault("rtl.memory.lines", "first_of(here, now.others, params)", "first_of(here, here.next.others, params)")))
+    Fault("rtl.memory.line_hazards", "~(self.is_written & ~self.held)", "~self.is_written"),
+    Fault("rtl.memory.line_hazards", "~(changes | others_change)", "~changes"),
+    Fault("rtl.memory.line_hazards", " | (self.allocate.valid & changes))", ")"),
+    Fault("rtl.memory.line_hazards", "Mux(self.unconfirmed.any(), self.held, 0)",
+          "Mux(self.confirmed.any(), 0, self.held)"),
+    Fault("rtl.memory.line_hazards", "(followed | self.held).any()", "followed.any()"),
+    Fault("rtl.memory.lines", "read & (queue.r_rdy | ~request.ready)", "read & ~request.ready"),
+    Fault("rtl.memory.lines", "can_begin.eq(~self.completed.valid)", "can_begin.eq(1)"),
+    Fault("rtl.memory.line_beats", "~(self.incomplete.valid & (self.info_tag == self.incomplete.payload))", "1"),
+    Fault("rtl.memory.line_beats", "with m.If(is_served | self._last_is_copied):",
+          "with m.If(sends_last | self._last_is_copied):"),
+    Fault("rtl.memory.lines", "~(open_tags & ~closing_tag & of_slot).any()", "~(open_tags & closing_tag).any()"),
+    Fault("rtl.memory.line_beats", "first_beat(m, info, beat.others, self._params)",
+          "first_beat(m, info, info.first.others, self._params)")))

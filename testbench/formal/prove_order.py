@@ -1,11 +1,12 @@
 """Of the warps that want to go one does, never two; and each of them does after a bounded number of others.
 
-Whoever wants, and whoever is put behind all others, one at most in a cycle:
+Whoever wants, and whoever is put behind all others, two at most in a cycle:
 
 1. Of those that want exactly one is first; if nobody wants, nobody is.
-2. Those before a requester, of which there are fewer than requesters, become fewer when one of them is put behind, and
-   never more but when the requester itself is. So who wants all the time, and is put behind only when it was first, has
-   its turn after as many others as there are requesters besides it, at most.
+2. Those before a requester, of which there are fewer than requesters, become fewer when some of them are put behind,
+   and never more but when the requester itself is. Of two that are put behind together the one of the lower number is
+   first. So who wants all the time, and is put behind only when it was first, has its turn after as many others as
+   there are requesters besides it, at most.
 
 That is shown of eight requesters. Of sixteen, which are two parts of eight, and any larger number, the first statement
 is shown, which holds for any order of the parts.
@@ -40,7 +41,8 @@ class _Spec(Elaboratable):
         order, past = Order(count), Past(m)
         wanting, behind, first = Signal(count), Signal(count), Signal(count)
         free(m, wanting, behind)
-        m.d.comb += [Assume((behind & (behind - 1)[:count]) == 0, "one goes behind all others"),
+        others = behind & (behind - 1)[:count]
+        m.d.comb += [Assume((others & (others - 1)[:count]) == 0, "two go behind all others, at most"),
                      first.eq(order.first(wanting))]
         order.update(m, behind)
         claim(m, population(first) == wanting.any(), "exactly one is first")
@@ -58,15 +60,17 @@ class _Spec(Elaboratable):
         before = Cat(Cat(_goes_before(order, i, j) if i != j else 0 for j in range(count)).bit_select(one, 1)
                      for i in range(count))
         m.d.comb += [other.eq(behind & before), ahead.eq(population(before))]
-        goes_by = wanting.bit_select(one, 1) & ~mine & (behind == first) & first.any()
+        later_ones = Cat(behind[i] & (one < i) for i in range(count))
+        goes_by = wanting.bit_select(one, 1) & ~mine & ((behind & first) == first) & first.any()
         m.d.sync += passed.eq(Mux(mine, 0, passed + goes_by))
-        claim(m, ahead == past(Mux(mine, count - 1, ahead - other.any())), "who is before it", when=past.begun)
+        claim(m, ahead == past(Mux(mine, count - 1 - population(later_ones), ahead - population(other))),
+              "who is before it", when=past.begun)
         claim(m, passed + ahead <= count - 1, "so many go by at most")
         can_happen(m, passed == count - 1, "all others have gone by")
 
 
 def _goes_before(order: Order, i: int, j: int) -> Value:
-    return ~order._later[i, j] if i < j else order._later[j, i]
+    return ~order._is_later[i, j] if i < j else order._is_later[j, i]
 
 
 def _is_order(order: Order, count: int) -> Value:
@@ -76,7 +80,7 @@ def _is_order(order: Order, count: int) -> Value:
 
 
 THEOREM = Theorem(_Spec, depth=2, reach=10, faults=(
-    Fault("rtl.issue.order", "(~self._later[j, i] if j < i else self._later[i, j])",
-          "(~self._later[j, i] if j < i else ~self._later[i, j])"),
-    Fault("rtl.issue.order", "m.d.sync += later.eq(1)", "m.d.sync += later.eq(~later)"),
+    Fault("rtl.issue.order", "return ~self._is_later[i, j] if i < j else self._is_later[j, i]",
+          "return ~self._is_later[i, j] if i < j else ~self._is_later[j, i]"),
+    Fault("rtl.issue.order", "m.d.sync += is_later.eq(1)", "m.d.sync += is_later.eq(~is_later)"),
     Fault("rtl.issue.order", "with m.If(behind[j]):", "with m.If(behind[j] & ~behind[1]):")))

@@ -19,7 +19,9 @@ from amaranth.hdl import Assume, Cat, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import enum
 
 from rtl.params import PRESETS
-from rtl.trap.machine import SmTrap, TrapOperation, WarpTraps
+from rtl.trap.machine import SmTrap
+from rtl.trap.operations import TrapOperation
+from rtl.trap.warps import WarpTraps
 from sim.formal.fault import Fault
 from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
 from sim.formal.theorem import Theorem
@@ -60,7 +62,7 @@ class _Spec(Elaboratable):
             machine.insisting.eq(warps.insisting), warps.trapping.eq(machine.trapping), warps.urgent.eq(machine.urgent),
             warps.release.eq(machine.release), machine.paused.eq(warps.paused), machine.quiet.eq(warps.quiet),
             machine.returning.eq(warps.returning), machine.live.eq(warps.live)]
-        self.restored = ~warps.sweep.active
+        self.restored = ~warps.entry_tracker.sweep.active
         m.d.comb += Assume(self.restored | ~(warps.dispatched.valid | warps.result.valid),
                            "nothing happens in the sweep after a reset")
         places = [Signal(_Place, name=f"place_{warp}") for warp in range(_PARAMS.warps)]
@@ -139,7 +141,7 @@ class _Spec(Elaboratable):
               f"who is asked to leave, {warp}", when=past.begun & leaving & ~past(leaving))
         claim(m, inside == at(_Place.ENTERS, _Place.INSIDE, _Place.WAITS_INSIDE, _Place.BARE, _Place.AT_RTT,
                               _Place.ASKED, _Place.LEAVES), f"who is inside, {warp}")
-        claim(m, (warps.entries.read(m, warp) ^ warps.results.read(m, warp)) == (at(_Place.ENTERS) & ~warps.bare[warp]),
+        claim(m, warps.entry_tracker.pending.read(m, warp) == (at(_Place.ENTERS) & ~warps.bare[warp]),
               f"whose result is that of its entry, {warp}", when=self.restored)
         claim(m, at(_Place.ENTERS, _Place.BARE), f"who has no handler, {warp}", when=warps.bare[warp])
         claim(m, past(at(_Place.AT_RTT) & machine.release) & leaving, f"all who wait leave, {warp}",
@@ -147,7 +149,8 @@ class _Spec(Elaboratable):
 
 
 THEOREM = Theorem(_Spec, depth=4, reach=12, faults=(
-    Fault("rtl.trap.machine", "stands.eq(~(self.starting | ", "stands.eq(~("),
-    Fault("rtl.trap.machine", "(self.live & ~(self.paused | self.returning)).any()",
-          "(self.live & ~(self.paused | self.returning)).all()"),
-    Fault("rtl.trap.machine", "Mux(self.release, waits, 0), ones)", "Mux(self.release, waits & -waits, 0), ones)")))
+    Fault("rtl.trap.machine", "is_at_rest.eq(~self.starting & ~running.any())", "is_at_rest.eq(~running.any())"),
+    Fault("rtl.trap.machine", "is_at_rest.eq(~self.starting & ~running.any())",
+          "is_at_rest.eq(~self.starting & ~running.all())"),
+    Fault("rtl.trap.warps", "released = Mux(self.release, self.waits, 0)",
+          "released = Mux(self.release, self.waits & -self.waits, 0)")))

@@ -17,8 +17,8 @@ from amaranth.asserts import AnyConst  # pyright: ignore[reportAttributeAccessIs
 from amaranth.hdl import Assume, Cat, Elaboratable, Module, Mux, Signal, Value
 
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES, SCOREBOARDS
-from rtl.issue.records import BUFFERED_GROUPS, COMPLETE, TIME_BITS, Control, Head
-from rtl.issue.store import InstructionStore, StoredInstruction
+from rtl.issue.records import BUFFERED_GROUPS, INCOMPLETE, TIME_BITS
+from rtl.issue.store import InstructionStore
 from rtl.layouts import FetchedInstruction, is_kind
 from rtl.params import PRESETS
 from sim.formal.fault import Fault
@@ -56,60 +56,62 @@ class _Spec(Elaboratable):
             m.d.sync += [known.eq(1), came.eq(group.instructions[number]), pc.eq(group.pc)]
 
         # It is there.
-        def stored(name: str, which: int, shape: Any) -> Any:
-            port = store.columns[name][which].read_port(domain="comb")
+        def stored(column: Any) -> Any:
+            port = column.read_port(domain="comb")
             m.d.comb += port.addr.eq(Cat(entry, warp))
-            return shape(port.data)
+            return port.data
 
         for which in range(GROUP_INSTRUCTIONS):
             here = known & (number == which)
-            head, control = stored("head", which, Head), stored("control", which, Control)
+            head, control = stored(store.requirements[which]), stored(store.effects_of[which])
             self._is_head(m, head, came, here, f"the head is there, {which}")
             self._is_control(m, control, came, here, f"control is there, {which}")
-            claim(m, ~control.after.as_value().any(), f"nothing is behind it, {which}", when=here & head.short)
-            claim(m, _same(stored("instruction", which, StoredInstruction), came), f"it is there, {which}", when=here)
-        claim(m, stored("pc", 0, Value.cast) == pc[_GROUP_AT:], "the address is there", when=known)
+            claim(m, ~control.blocks.as_value().any(), f"nothing is behind it, {which}",
+                  when=here & head.has_short_stall)
+            claim(m, _same(stored(store.instructions[which]), came), f"it is there, {which}", when=here)
+        claim(m, stored(store.pcs) == pc[_GROUP_AT:], "the address is there", when=known)
 
         # It is told.
         def at(warp_of: Any, place: str) -> Value:
             read = store.places.read(m, warp_of)[place]
             return known & (warp_of == warp) & (read.entry == entry) & (read.number == number)
 
-        brought, selected = at(store.next_warp, "next") & ~store.busy, at(store.warp, "here")
-        leaves = past(selected & ~store.injected)
+        brought, selected = at(store.following_warp, "next") & ~store.bus_has_arriving, at(store.warp, "here")
+        leaves = past(selected & ~store.is_injected)
         self._is_head(m, store.bus, came, brought, "what is brought")
-        self._is_control(m, store.control, came, selected, "what becomes of the warp")
+        self._is_control(m, store.effects, came, selected, "what becomes of the warp")
         claim(m, _same(store.instruction, past(came)), "it leaves as it came", when=leaves)
         claim(m, store.pc == (past(pc)[_GROUP_AT:] << _GROUP_AT) + INSTRUCTION_BYTES * (number + 1), "its address",
               when=leaves)
-        first = store.group.valid & store.busy & (group.first == number)
+        first = store.group.valid & store.bus_has_arriving & (group.first == number)
         self._is_head(m, store.bus, group.instructions[number], first, "what begins")
 
         # It is the last one that was brought to its warp; the one behind is next.
         begins = first & (group.warp == warp) & (store.entries.read(m, warp) == entry)
         place, last = store.places.read(m, warp), number == GROUP_INSTRUCTIONS - 1
         here, next_ = place.here, place.next
-        was = past(store.brings & (begins | brought))
-        claim(m, store.last == last, "the last of its group", when=begins | brought)
+        was = past(store.bus_is_taken & (begins | brought))
+        claim(m, store.bus_ends_group == last, "the last of its group", when=begins | brought)
         claim(m, (here.entry == entry) & (here.number == number), "it is here", when=was)
         claim(m, (next_.entry == entry ^ last) & (next_.number == Mux(last, 0, number + 1)), "what is next", when=was)
-        can_happen(m, brought & store.bus.short & (came.control.stall == _SHORT), "a short one")
+        can_happen(m, brought & store.bus.has_short_stall & (came.control.stall == _SHORT), "a short one")
         can_happen(m, leaves & (number == 1), "one leaves")
         return m
 
     def _is_head(self, m: Module, head: Any, came: Any, when: Any, message: str) -> None:
         """Whether it is the head of what came."""
         code = came.control
-        claim(m, ~(code.wait & ~head.wait[:SCOREBOARDS]).any() & (head.waits == head.wait.any()), message, when=when)
-        claim(m, (code.stall <= _SHORT) & ~came.quarter, f"{message}, short", when=when & head.short)
-        claim(m, head.quarter == came.quarter, f"{message}, quarter", when=when)
+        claim(m, ~(code.wait & ~head.waits_for[:SCOREBOARDS]).any() & (head.has_waits == head.waits_for.any()), message,
+              when=when)
+        claim(m, (code.stall <= _SHORT) & ~came.quarter, f"{message}, short", when=when & head.has_short_stall)
+        claim(m, head.is_quarter == came.quarter, f"{message}, quarter", when=when)
 
     def _is_control(self, m: Module, control: Any, came: Any, when: Any, message: str) -> None:
         """Whether it is what becomes of a warp that issues what came."""
         code, silent = came.control, is_kind(came.kind, lambda rule: rule.silent)
-        claim(m, (control.rest + _SHORT >= code.stall) | (code.stall <= _SHORT), f"{message}, stall", when=when)
-        claim(m, (control.rest != 0) & (control.rest <= _LONG), f"{message}, cycles", when=when)
-        claim(m, control.raises[COMPLETE] == ~silent, f"{message}, whether it is counted", when=when)
+        claim(m, (control.stall + _SHORT >= code.stall) | (code.stall <= _SHORT), f"{message}, stall", when=when)
+        claim(m, (control.stall != 0) & (control.stall <= _LONG), f"{message}, cycles", when=when)
+        claim(m, control.raises[INCOMPLETE] == ~silent, f"{message}, whether it is counted", when=when)
         for number in range(SCOREBOARDS):
             named = (code.write_barrier == number) | (code.read_barrier == number)
             claim(m, control.raises[number] == (named & ~silent), f"{message}, scoreboard {number}", when=when)
@@ -121,9 +123,9 @@ def _same(left: Any, came: Any) -> Value:
 
 
 THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
-    Fault("rtl.issue.store", "Mux(code.stall <= _SHORT, 1, code.stall - _SHORT)",
-          "Mux(code.stall <= _SHORT, 1, code.stall - _SHORT - 1)"),
-    Fault("rtl.issue.store", "code.wait | field_of", "code.wait[1:] | field_of"),
-    Fault("rtl.issue.store", "(write == each) | (read == each)", "(write == each)"),
-    Fault("rtl.issue.store", "(late.number + 1)[", "(now.number + 1)["),
-    Fault("rtl.issue.store", "Mux(self.last, 0, brought.number + 1)", "Mux(self.last, 0, brought.number)")))
+    Fault("rtl.issue.decode", "effects.stall.eq(code.stall - _LEAST_STALL)",
+          "effects.stall.eq(code.stall - _LEAST_STALL - 1)"),
+    Fault("rtl.issue.decode", "fetched.control.wait | depbar_set", "fetched.control.wait[1:] | depbar_set"),
+    Fault("rtl.issue.decode", "(write == number) | (read == number)", "(write == number)"),
+    Fault("rtl.issue.store", "self._left.number + 1", "self._leaving.number + 1"),
+    Fault("rtl.issue.store", "next_.number.eq(taken.number + 1)", "next_.number.eq(taken.number)")))

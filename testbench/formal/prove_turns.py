@@ -62,11 +62,11 @@ class _Unit(Elaboratable):
         self._held = params.quarter_cycles - 1
         self._in_time = self._held + params.beats
         self.dut: Any = IssueUnit(params)
-        for name in ("store", "results", "scoreboards", "behind"):
+        for name in ("store", "results", "scoreboards", "refill_queue"):
             setattr(self.dut, name, Anything(getattr(self.dut, name)))
         self.dut.warps = [Anything(warp) for warp in self.dut.warps]
         if examples:
-            self.dut._clock = Signal.like(self.dut._clock, init=self._shows - 4)
+            self.dut.priority.clock = Signal.like(self.dut.priority.clock, init=self._shows - 4)
         self.warp = Signal(params.warp_bits)
 
     def elaborate(self, platform: object) -> Module:
@@ -74,11 +74,13 @@ class _Unit(Elaboratable):
         presume(m, "dut", self.dut)
         dut, past = self.dut, Past(m)
         free(m, dut)
-        m.d.comb += [self.warp.eq(AnyConst(len(self.warp))), Assume(dut.behind.room, "there is room for who issues")]
-        m.d.comb += [Assume(~(each.lanes & each.others) & (each.likely | ~(each.lanes | each.others)), "who is ready")
+        m.d.comb += [self.warp.eq(AnyConst(len(self.warp))),
+                     Assume(dut.refill_queue.room, "there is room for who issues")]
+        m.d.comb += [Assume(~(each.ready_lanes & each.ready_others)
+                         & (each.may_be_ready | ~(each.ready_lanes | each.ready_others)), "who is ready")
                      for each in dut.warps]
         lanes, others, taken = (Array(each)[self.warp] for each in zip(
-            *((each.lanes, each.others, each.own.taken) for each in dut.warps), strict=True))
+            *((each.ready_lanes, each.ready_others, each.events.is_selected) for each in dut.warps), strict=True))
         waits = (lanes | others) & ~taken
         m.d.comb += Assume(~past(waits) | ~(lanes | others) | (lanes == past(lanes)), "it stays ready with the same")
         left = self._show_lanes(m, past)
@@ -89,34 +91,36 @@ class _Unit(Elaboratable):
     def _show_lanes(self, m: Module, past: Past) -> Signal:
         """Returns the cycles until the lanes are free."""
         dut, left, beats = self.dut, Signal(range(self._held + 1)), self._beats
-        busy, beyond = Cat(dut._busy, 0), dut._beyond
+        busy, beyond = Cat(dut.lane_timer.beats_left, 0), dut.lane_timer.quarter_left
         m.d.comb += left.eq(Mux(beyond != 0, beyond, Mux(busy.any(), beats - 1 - number_of(busy), 0)))
         claim(m, population(busy) <= 1, "a beat is under way")
         claim(m, ~busy.any() | (beyond == 0) | (beyond + number_of(busy) == self._held), "or those of the full lanes")
         claim(m, beyond <= self._held, "so long")
-        claim(m, dut._free == (left == 0), "when the lanes are free")
+        claim(m, dut.lane_timer.free == (left == 0), "when the lanes are free")
         claim(m, left == past(left) - 1, "they become free", when=past(left) != 0)
         can_happen(m, past(left) == self._held, "the full lanes are used")
         return left
 
     def _show_windows(self, m: Module, past: Past, lanes: Any, others: Any, waits: Any, left: Signal) -> None:
         """``age``: cycles since the warp's last window. ``waited``: since it is ready; ``here``: in its window."""
-        dut, clock, favoured, count = self.dut, self.dut._clock, self.dut._favoured, self._params.warps
+        dut, priority, count = self.dut, self.dut.priority, self._params.warps
+        clock, favoured = priority.clock, priority.favoured
         age, waited, here, operated = Signal(range(count * self._interval)), Signal(16), Signal(16), Signal()
         window = favoured.bit_select(self.warp, 1) & (clock >= self._shows)
         stays = waits & window & ~clock.all()
         m.d.comb += age.eq(Cat(clock, (number_of(favoured) - self.warp - 1)[:self._params.warp_bits]))
         m.d.sync += [
             waited.eq(Mux(waits, waited + 1, 0)), here.eq(Mux(stays, here + 1, 0)),
-            operated.eq(stays & (operated | dut.chooser.goes))]
+            operated.eq(stays & (operated | dut.operations.granted))]
         claim(m, population(favoured) == 1, "one is favoured")
         claim(m, age == Mux(past(age) == count * self._interval - 1, 0, past(age) + 1), "each in its turn",
               when=past.begun)
-        claim(m, dut._preferred == one_hot(self.warp, count), "it goes first", when=window)
-        claim(m, ~operated | (~dut.chooser.first & (dut.chooser._passed == 0)), "an operation goes once")
+        claim(m, priority.preferred == one_hot(self.warp, count), "it goes first", when=window)
+        claim(m, ~operated | (~dut.operations.is_due & (dut.operations.overtaken == 0)), "an operation goes once")
         claim(m, here + left + Mux(operated, 0, self._beats) <= self._in_time, "it waits for the lanes",
               when=window & lanes)
-        claim(m, here + (dut._free & ~(operated & (self._beats == 1))) <= 1, "or for another one", when=window & others)
+        claim(m, here + (dut.lane_timer.free & ~(operated & (self._beats == 1))) <= 1, "or for another one",
+              when=window & others)
         claim(m, here == Mux(window, Mux(waited < clock - self._shows, waited, clock - self._shows), 0), "since when",
               when=lanes | others)
         claim(m, here <= self._in_time, "it issues in its window")
@@ -125,21 +129,20 @@ class _Unit(Elaboratable):
 
     def _show_operations(self, m: Module) -> None:
         """``passed``: instructions since an operation is offered."""
-        passed, chooser = Signal(range(_PATIENCE + 2)), self.dut.chooser
-        offered = Cat(getattr(chooser, name).valid for name in OPERATIONS).any()
-        waits = offered & chooser.room & ~chooser.goes
-        m.d.sync += passed.eq(Mux(waits, passed + chooser.passes, 0))
-        claim(m, passed <= chooser._passed, "they are counted", when=waits)
-        claim(m, ~(passed == _PATIENCE) | chooser.first, "it is due", when=waits)
+        passed, operations = Signal(range(_PATIENCE + 2)), self.dut.operations
+        offered = Cat(getattr(operations, name).valid for name in OPERATIONS).any()
+        waits = offered & operations.has_room & ~operations.granted
+        m.d.sync += passed.eq(Mux(waits, passed + operations.instruction_passes, 0))
+        claim(m, passed <= operations.overtaken, "they are counted", when=waits)
+        claim(m, ~(passed == _PATIENCE) | operations.is_due, "it is due", when=waits)
         claim(m, passed <= _PATIENCE, "so many instructions go first")
-        can_happen(m, chooser.first & (passed == 2), "two instructions have gone first")
+        can_happen(m, operations.is_due & (passed == 2), "two instructions have gone first")
 
 
 THEOREM = Theorem(_Spec, depth=3, reach=22, examples=partial(_Spec, examples=True), faults=(
-    Fault("rtl.issue.unit", "Mux(favours, favoured, last)", "last"),
-    Fault("rtl.issue.unit", "favoured.eq(favoured.rotate_left(1))", "favoured.eq(favoured)"),
-    Fault("rtl.issue.unit", "Mux(preferred.any(), preferred, self._places.first(wanting))",
-          "self._places.first(wanting)"),
-    Fault("rtl.issue.unit", "beyond - beyond.any()", "beyond - (beyond > 1)"),
-    Fault("rtl.issue.operations", "m.d.sync += passed.eq(0)", "m.d.sync += passed.eq(passed)"),
-    Fault("rtl.issue.operations", "self.room & ~self.goes & Mux(", "self.room & ~self.goes & self.passes & Mux(")))
+    Fault("rtl.issue.order", "self.preferred.eq(self.favoured)", "self.preferred.eq(self.last)"),
+    Fault("rtl.issue.order", "self.favoured.rotate_left(1)", "self.favoured"),
+    Fault("rtl.issue.order", "Mux(preferred.any(), preferred, self._order.first(ready))", "self._order.first(ready)"),
+    Fault("rtl.issue.select", "with m.Elif(quarter_left != 0):", "with m.Elif(quarter_left > 1):"),
+    Fault("rtl.issue.operations", "m.d.sync += overtaken.eq(0)", "m.d.sync += overtaken.eq(overtaken)"),
+    Fault("rtl.issue.operations", "self.is_due.eq(self.has_room & self._are_due(overtaken))", "self.is_due.eq(0)")))

@@ -49,7 +49,8 @@ class _Spec(Elaboratable):
     def __init__(self, examples: bool = False) -> None:
         self._examples = examples
         self.dut: Any = WriteBack(_PARAMS)
-        self.queue = self.dut.asked = ShownQueue(width=self.dut.asked.width, depth=self.dut.asked.depth)
+        queue = self.dut.write_queue
+        self.queue = self.dut.write_queue = ShownQueue(width=queue.width, depth=queue.depth)
         self.record = self.dut.records.read_port(domain="comb")
         self.slot, self.other = Signal(_BITS), Signal(_BITS)
 
@@ -87,7 +88,7 @@ class _Spec(Elaboratable):
         known = over | dut.busy & (ended | dut.ended) & ~dut.pending
         m.d.sync += [next_.eq(next_ + dut.begun.valid), ended.eq(ended & ~enters | dut.issued | dut.ended),
                      over.eq(known & ~enters)]
-        claim(m, ended == dut.accessed, "whose accesses have begun")
+        claim(m, ended == dut.accesses_ended, "whose accesses have begun")
         claim(m, dut.done == known & dut.busy, "whose accesses have ended")
         m.d.comb += [
             Assume(~dut.begun.valid | (begun.slot == next_), "slots are given in turn"),
@@ -103,7 +104,7 @@ class _Spec(Elaboratable):
         """The slot's instruction as it came, and whether it has ended."""
         dut, begun, slots = self.dut, self.dut.begun.payload, one_hot(self.dut.chosen_slot, _SLOTS, self.dut.chosen)
         record, kept, told = self.record, Signal.like(begun.job), Signal()
-        self.enters, self.ends = (dut.begun.valid & (begun.slot == self.slot)), dut.ends & self._of(slots)
+        self.enters, self.ends = (dut.begun.valid & (begun.slot == self.slot)), dut.retires & self._of(slots)
         self.results, self.wrote, self.told = Signal(3), Signal(), told
         wrote, done, out = dut.write.payload, dut.completion, self._of(slots)
         m.d.comb += record.addr.eq(self.slot)
@@ -111,9 +112,10 @@ class _Spec(Elaboratable):
             m.d.sync += [told.eq(0), kept.eq(begun.job), self.results.eq(begun.instruction.results)]
         with m.Elif(self.ends):
             m.d.sync += [told.eq(1), self.wrote.eq(~dut.completes)]
-        claim(m, ~(slots & ~(dut.busy & over & ~dut.given)).any(), "who is chosen has not ended, but all its accesses")
+        claim(m, ~(slots & ~(dut.busy & over & ~dut.retired)).any(),
+              "who is chosen has not ended, but all its accesses")
         claim(m, ~told & self._of(dut.busy & over), "it ends once, behind its accesses", when=self.ends)
-        claim(m, told == self._of(dut.given), "whether it has ended", when=self._of(dut.busy))
+        claim(m, told == self._of(dut.retired), "whether it has ended", when=self._of(dut.busy))
         same = Cat(record.data[name] == kept[name] for name in ("warp", "serial", "write_barrier")).all()
         claim(m, same & (record.data.results == self.results), "it is kept", when=self._of(dut.busy))
         claim(m, (wrote.warp == kept.warp) & (wrote.serial == kept.serial) & (wrote.barrier == kept.write_barrier),
@@ -130,7 +132,7 @@ class _Spec(Elaboratable):
         sent, write = mine & dut.write.valid & dut.write.ready, dut.write.payload
         m.d.sync += count.eq(Mux(self.enters, 0, count + sent))
         claim(m, self.results <= WORDS, "so many registers")
-        claim(m, ~self._of(dut.writes) | (self.results != 0), "who writes", when=self._of(dut.busy))
+        claim(m, ~self._of(dut.has_results) | (self.results != 0), "who writes", when=self._of(dut.busy))
         claim(m, dut.index == 0, "none is begun", when=~(dut.chosen & dut.write.valid))
         claim(m, (dut.index == count) & (count < self.results), "they are written in turn",
               when=mine & dut.write.valid)
@@ -144,12 +146,13 @@ class _Spec(Elaboratable):
         dut, way, twice = self.dut, Const(0, _SLOTS), Const(0, _SLOTS)
         entries = [Cat(each[-_BITS:], each[-_BITS - 1] & (self.queue.level > number))
                    for number, each in enumerate(self.queue.places)]
-        for each in (*entries, *dut.passing):
+        beats = [Cat(stage.slot, stage.frees) for stage in dut.landing]
+        for each in (*entries, *beats):
             here = one_hot(each[:_BITS], _SLOTS, each[_BITS])
             way, twice = way | here, twice | way & here
         claim(m, self.queue.level <= self.queue.depth, "so many places")
         claim(m, ~twice.any(), "a slot has one last write")
-        claim(m, ~(way & ~(dut.busy & dut.given)).any(), "it has ended then")
+        claim(m, ~(way & ~(dut.busy & dut.retired)).any(), "it has ended then")
         claim(m, self._of(way) == (self.told & self.wrote), "all that has ended with writes is on its way",
               when=self._of(dut.busy))
         claim(m, self.told, "it is freed when it has ended", when=~self._of(dut.busy) & ever(m, self.enters))
@@ -158,7 +161,7 @@ class _Spec(Elaboratable):
         """Of the other slot: the warp, and whether it is of the same and came before."""
         dut, begun, warp, other_warp, before = self.dut, self.dut.begun.payload, Signal(1), Signal(1), Signal()
         in_other = dut.begun.valid & (begun.slot == self.other)
-        busy, given = (bits.bit_select(self.other, 1) for bits in (dut.busy, dut.given))
+        busy, given = (bits.bit_select(self.other, 1) for bits in (dut.busy, dut.retired))
         with m.If(self.enters):
             m.d.sync += [warp.eq(begun.job.warp), before.eq(busy & (other_warp == begun.job.warp))]
         with m.If(in_other):
@@ -175,25 +178,25 @@ class _Spec(Elaboratable):
         """``ahead``: others that may still end before, at most."""
         dut, passed, ahead, waits, apart = self.dut, Signal(5), Signal(5), Signal(2), Signal(2)
         older = Array(dut.older)[self.slot]
-        m.d.comb += ahead.eq(population(dut.busy & ~dut.given & ~one_hot(self.slot, _SLOTS))
+        m.d.comb += ahead.eq(population(dut.busy & ~dut.retired & ~one_hot(self.slot, _SLOTS))
                              + (self.slot - next_)[:_BITS])
         m.d.sync += [
-            passed.eq(Mux(self.enters, 0, passed + (dut.ends & ~self.ends & ~self.told))),
-            waits.eq(Mux(dut.chosen & ~dut.write.valid & ~dut.ends, waits + 1, 0)),
+            passed.eq(Mux(self.enters, 0, passed + (dut.retires & ~self.ends & ~self.told))),
+            waits.eq(Mux(dut.chosen & ~dut.write.valid & ~dut.retires, waits + 1, 0)),
             apart.eq(Mux(dut.completes, 0, apart + ~apart.all()))]
         claim(m, passed + ahead <= _OTHERS, "so many end before", when=self._of(dut.busy) & ~self.told)
         claim(m, dut.chosen, "one is chosen", when=past(
-            self._of(over & dut.busy & ~dut.given) & ~(older & dut.busy).any() & ~self.ends))
+            self._of(over & dut.busy & ~dut.retired) & ~(older & dut.busy).any() & ~self.ends))
         claim(m, waits < _APART, "who is chosen ends")
         claim(m, ~dut.completes | (apart >= _APART - 1), "completions are apart", when=ever(m, dut.completes))
         can_happen(m, (passed == 2) & self.ends, "others end before")
 
 
 THEOREM = Theorem(_Spec, depth=3, reach=14, long=True, examples=partial(_Spec, examples=True), faults=(
-    Fault("rtl.memory.writeback", "~judged & ~given & ~mine & ~Cat(", "~judged & ~given & ~Cat("),
-    Fault("rtl.memory.writeback", "Mux(writing[slot], ~given, ~0)", "~given"),
-    Fault("rtl.memory.writeback", "older[slot].eq(self.busy & Cat(", "older[slot].eq(self.busy & ~self.done & Cat("),
-    Fault("rtl.memory.writeback", "Cat(slot, final_beat & final)", "Cat(slot, final_beat)"),
-    Fault("rtl.memory.writeback", "write.last.eq(last)", "write.last.eq(1)"),
-    Fault("rtl.memory.writeback", "completes.eq(chosen & ~writes_it & ~recent.any())",
-          "completes.eq(chosen & ~writes_it)")))
+    Fault("rtl.memory.writeback", "can_retire & ~self.retired & ~self._chosen_mask", "can_retire & ~self.retired"),
+    Fault("rtl.memory.writeback", "eq(older_in_flight.any())", "eq((older_in_flight & ~self.retired).any())"),
+    Fault("rtl.memory.writeback", "self.older[slot].eq(self.busy & same_warp)",
+          "self.older[slot].eq(self.busy & ~self.done & same_warp)"),
+    Fault("rtl.memory.writeback", "frees.eq(self._last_beat & self._taken.is_last)", "frees.eq(self._last_beat)"),
+    Fault("rtl.memory.writeback", "write.last.eq(is_last)", "write.last.eq(1)"),
+    Fault("rtl.memory.writeback", "self.chosen & ~writes & ~recent_completions.any()", "self.chosen & ~writes")))

@@ -104,7 +104,7 @@ elif "top.ys" in arguments:
             ("$abc$2", 1, "LUT4", None, []),           # read by the register alone
             ("$dff$1", 1, "TRELLIS_FF", "machine.link.content", [1]),
             ("machine.sm.core.fetch.rows.0.0", 0, "DP16KD", None, []),
-            ("$alu$1", 1, "CCU2C", "machine.sm.core.front_end.control_flow.stack.a.b", []),
+            ("$alu$1", 1, "CCU2C", "machine.sm.core.stack.a.b", []),
             ("clock.pll", 0, "EHXPLLL", "clock.pll_clock", []))):
         cells[name] = {"hide_name": hidden, "type": kind, "port_directions": {"I": "input", "O": "output"},
                        "connections": {"I": inputs, "O": [bit]}}
@@ -159,7 +159,7 @@ def test_a_bitstream_is_that_of_the_first_seed_that_is_fast_enough(tools, capsys
     nothing = dict.fromkeys(bitstream.COLUMNS, 0)
     assert result["units"] == {
         "machine.link": nothing | {"lut4": 1, "ff": 1}, "machine.sm.core.fetch": nothing | {"lut4": 1, "dp16kd": 1},
-        "machine.sm.core.front_end.control_flow.stack": nothing | {"ccu2c": 1}}
+        "machine.sm.core.stack": nothing | {"ccu2c": 1}}
     assert (result["lut4"], result["used"], result["available"]) == (2, {"TRELLIS_COMB": 7}, {"TRELLIS_COMB": 99})
     assert result["tools"] == dict.fromkeys(("yosys", "nextpnr-ecp5", "ecppack"), "tool 1.2")
     assert [seed["seed"] for seed in result["seeds"]] == [1, 2]

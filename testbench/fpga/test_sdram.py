@@ -95,7 +95,7 @@ def test_a_broken_constant_is_found(rule):
 
 
 def test_two_that_drive_the_data_pins_are_found(monkeypatch):
-    monkeypatch.setattr(sdram, "_PAUSE", 0)
+    monkeypatch.setattr(sdram, "TURNAROUND", 0)
     with pytest.raises(BrokenRuleError) as broken:
         play(SdramController(TAGS, 100e6, QUICK), 100e6, random_requests(60, seed=3))
     assert broken.value.rule == "owner"

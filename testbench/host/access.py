@@ -3,15 +3,15 @@
 from amaranth.hdl import Elaboratable, Module
 from amaranth.lib.wiring import connect
 
-from rtl.error_status import ErrorStatus
-from rtl.host import HostPort
+from rtl.machines import units_of
 
 
 class HostRegisters(Elaboratable):
     """All registers of the host: its port, and the error status."""
 
     def __init__(self, params, sources=1):
-        self.host, self.status = HostPort(params), ErrorStatus(params, sources)
+        units = units_of(params)
+        self.host, self.status = units.host(params), units.error_status(params, sources)
         self.bus = self.host.bus
 
     def elaborate(self, platform):

@@ -5,10 +5,9 @@ import random
 from amaranth.hdl import Elaboratable, Module
 from amaranth.lib.wiring import connect
 
-from rtl.host import HostPort
 from rtl.isa.registers import SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
-from rtl.launch import Distributor
 from rtl.layouts import LaunchRejection
+from rtl.machines import units_of
 from rtl.params import PRESETS
 from rtl.sweep import LONGEST_SWEEP
 from sim.launch.memory import Memory
@@ -26,7 +25,7 @@ class Joined(Elaboratable):
     """Host port and work distributor."""
 
     def __init__(self):
-        self.host, self.distributor = HostPort(PARAMS), Distributor(PARAMS)
+        self.host, self.distributor = units_of(PARAMS).host(PARAMS), units_of(PARAMS).distributor(PARAMS)
 
     def elaborate(self, platform):
         m = Module()

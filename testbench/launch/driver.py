@@ -5,8 +5,8 @@ from typing import Any
 
 from amaranth.hdl import Value
 
-from rtl.launch import Distributor
 from rtl.layouts import LaunchRejection, flow_launch, thread_index, warp_launch
+from rtl.machines import units_of
 from rtl.params import SmParams
 from rtl.sweep import LONGEST_SWEEP
 from sim.launch.memory import Memory
@@ -35,7 +35,7 @@ class LaunchDriver(UnitDriver):
 
     def __init__(self, bench: Bench, params: SmParams, grids: Iterable[Grid], *, life: int = 200, slow: float = 0.2,
                  halts: float = 0.0, keeps: float = 0.05, references: dict[int, int] | None = None) -> None:
-        dut = Distributor(params)
+        dut = units_of(params).distributor(params)
         self.memory = Memory()
         super().__init__(bench, dut, MemoryServer(dut.port, self.memory, MemoryBehaviour((1, 9), stall=slow),
                                                   bench.random))

@@ -7,7 +7,7 @@ from typing import Any
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.layouts import CONSTANT_BANKS, InstructionKind
-from rtl.memory import memory_unit
+from rtl.machines import units_of
 from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
@@ -56,7 +56,7 @@ class MemoryDriver(UnitDriver):
     def __init__(self, bench: Bench, world: MemoryWorld, params: SmParams = PARAMS, *,
                  behaviour: MemoryBehaviour | None = None, idle: float = 0.0, compare_memory: bool = True,
                  coverage: MemoryCoverage | None = None, alone: bool = False) -> None:
-        dut = memory_unit(params)
+        dut = units_of(params).memory(params)
         self.memory = world.memory.copy()
         self.server = MemoryServer(dut.memory, self.memory, behaviour or MemoryBehaviour(), bench.random)
         self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, ended=self._lanes_ended)

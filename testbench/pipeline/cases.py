@@ -338,7 +338,8 @@ def parts(p: Pipeline) -> Script:
             serials.append(p.issue(0, warp=1, kind=InstructionKind.REFUSED, error=WarpError.PC_WRAP))
     yield
     follower = p.issue(move(2, 9), warp=1)
-    yield from p.wait(p.params.quarter_stall - p.params.quarter_cycles)
+    # As early as the product may be read, but not before all beats of what came between have passed the lanes.
+    yield from p.wait(max(p.params.quarter_stall - p.params.quarter_cycles, beats))
     reader = p.issue(encode("IADD", "i", Rd=2, Ra=1, imm=1))
     yield from _quiet(p)
     products = [0x10001 * thread for thread in _THREADS]

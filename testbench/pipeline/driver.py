@@ -8,7 +8,6 @@ from typing import Any
 from amaranth.hdl import Cat
 from amaranth.lib import data
 
-from rtl.execute import execute_unit
 from rtl.fetch.predecode import kind_of
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
@@ -16,6 +15,7 @@ from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ
 from rtl.isa.table import BY_NAME, find
 from rtl.layouts import GATHER_REGISTERS, GATHERING, InstructionKind, LaneClient, kinds_where
+from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
 from sim.waves import View
@@ -78,7 +78,7 @@ class Pipeline(UnitDriver):
 
     def __init__(self, bench: Bench, params: SmParams, *, report_mask: int = 0,
                  grid: Mapping[str, Any] | None = None) -> None:
-        super().__init__(bench, execute_unit(params))
+        super().__init__(bench, units_of(params).execute(params))
         self.params = params
         self.written: dict[int, Written] = {}
         self.completions: list[tuple[int, Any]] = []

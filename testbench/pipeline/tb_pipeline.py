@@ -74,6 +74,7 @@ def traces_of(pipeline: Pipeline) -> View:
     issued, written = dut.instruction.payload, dut.written
     gather, write = dut.gather.payload, dut.write.payload
     operands = dut.operands
+    beat = operands.beat
     first = operands.operands[0]
     return View({
         "S2": {
@@ -82,10 +83,10 @@ def traces_of(pipeline: Pipeline) -> View:
             "kind": issued.kind, "word": issued.word, "gather": dut.gather.valid, "gathers": gather.client,
             "first": Trace(gather.operation.registers[0], "dec"), "write": dut.write.valid, "writes": write.client,
             "register": Trace(write.operation.register, "dec"), "active": dut.masks.active,
-            "guard": dut.dispatch_stage.selection.guard, "executing": dut.dispatch_stage.slot.threads,
-            "read_beat": Trace(operands.place.beat, "dec")},
+            "guard": dut.dispatch_stage.selection.guard, "executing": dut.dispatch_stage.slot.payload.threads,
+            "read_beat": Trace(operands.registers.beat, "dec")},
         "S4": {
-            "valid": operands.valid, "beat": Trace(operands.stage.place.beat, "dec"), "threads": operands.stage.threads,
+            "valid": beat.valid, "beat": Trace(beat.payload.place.beat, "dec"), "threads": beat.payload.threads,
             "a": first.a, "b": first.b, "c": first.c},
         "S7": {
             "valid": written.valid, "warp": Trace(written.warp, "dec"), "beat": Trace(written.beat, "dec"),

@@ -74,6 +74,17 @@ def test_units_of_the_hardware_meet_only_in_layouts(imports):
     assert wrong == []
 
 
+def test_the_serial_machine_is_apart(imports):
+    """Only what chooses the machine imports its units; they meet only in layouts, but for the lane, which is a part of
+    execute, for what is said of errors, and for the core, which joins them."""
+    assert {name for name, others in imports.items() if name.startswith("rtl.") and not name.startswith("rtl.serial")
+            and any(other.startswith("rtl.serial") for other in others)} == {"rtl.machines"}
+    units = {(name.split(".")[2], other.split(".")[2]) for name, others in imports.items() for other in others
+             if name.startswith("rtl.serial.") and other.startswith("rtl.serial.")}
+    assert {(unit, other) for unit, other in units if other not in (unit, "core", "errors") and unit != "core"} == {
+        ("execute", "lane")}
+
+
 def test_parts_of_the_simulation_import_only_lower_layers(imports):
     layer = {name: number for number, names in enumerate(LAYERS) for name in names}
     assert {name.split(".")[1] for name in imports if name.startswith("sim.")} == layer.keys()

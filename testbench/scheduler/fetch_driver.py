@@ -3,9 +3,9 @@
 from collections import deque
 from typing import Any
 
-from rtl.fetch import fetch_unit
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, instruction_address, next_address
 from rtl.isa.errors import WarpError
+from rtl.machines import units_of
 from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
@@ -37,7 +37,7 @@ class FetchDriver(UnitDriver):
     def __init__(self, bench: Bench, image: Image, params: SmParams, behaviour: MemoryBehaviour, *, takes: float = 0.3,
                  redirects: float = 0.05, outside: float = 0.02, reads: float = 0.05, restart: int = 0,
                  invalidates: float = 0.0) -> None:
-        dut = fetch_unit(params)
+        dut = units_of(params).fetch(params)
         super().__init__(bench, dut, MemoryServer(dut.memory, image.memory, behaviour, bench.random))
         self.image, self.params = image, params
         image.knobs = params.floats, params.doubles
@@ -147,6 +147,8 @@ class FetchDriver(UnitDriver):
             expect(f"constant at {where}", (got.constant, bool(got.constant_missing)),
                    (expected.constant, expected.missing))
             self.constants += 1
+        elif expected.constant is None:
+            expect(f"missing constant at {where}, which reads none", bool(got.constant_missing), False)
 
 
 async def describe(ctx: Any, fetch: Any, image: Image) -> None:

@@ -7,11 +7,11 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import Out, connect, flipped
 
 from rtl.component import Component
-from rtl.fetch import TAG_BITS, fetch_unit
+from rtl.fetch import TAG_BITS
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, next_address
-from rtl.issue import issue_unit
-from rtl.layouts import KIND_RULES, IssueEvents, memory_port
+from rtl.layouts import KIND_RULES, IssueEvents
 from rtl.layouts import InstructionKind as Kind
+from rtl.machines import units_of
 from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
@@ -36,8 +36,9 @@ class Front(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.fetch, self.issue = fetch_unit(params), issue_unit(params)
-        super().__init__({"memory": Out(memory_port(params, TAG_BITS)), "events": Out(IssueEvents)})
+        units = units_of(params)
+        self.fetch, self.issue = units.fetch(params), units.issue(params)
+        super().__init__({"memory": Out(units.memory_port(TAG_BITS)), "events": Out(IssueEvents)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -374,7 +374,8 @@ class IssueModel:
             warp.live, warp.begins, warp.until_result, warp.earliest = True, True, True, 0
             warp.until_complete, warp.until_resumed, warp.after, warp.limit = False, False, "result", None
             warp.results += 1
-            warp.place = self.cycle
+            # The hardware sees a launch at once, and a selection some cycles later: what comes together is a tie.
+            warp.place = self.cycle - _SELECTION_SEEN[inputs.policy]
 
     def _result(self, number: int, pc: int, terminated: bool) -> None:
         warp = self.warps[number]
@@ -390,6 +391,8 @@ class IssueModel:
             warp.live = False
 
 
+_SELECTION_SEEN = {Policy.GREEDY_THEN_OLDEST: 2, Policy.ROUND_ROBIN: 1}
+"""Cycles from a selection until its warp goes behind the others."""
 COLLECTING = 3
 """Cycles, from the one after the selection on, in which an instruction whose operands are collected lets no other
 follow, until the lanes tell of it."""

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtl.isa.control_code import NO_BARRIER, instruction_address
-from rtl.issue import OPERATIONS, issue_unit
+from rtl.issue import OPERATIONS
 from rtl.layouts import COMPLETING, GATHERING, KIND_RULES, LaneClient, Policy
 from rtl.layouts import InstructionKind as Kind
+from rtl.machines import units_of
 from rtl.params import SmParams
 from sim.testbench import Bench
 from testbench.driver import UnitDriver, offer
@@ -84,7 +85,7 @@ class SerialIssueDriver(UnitDriver):
 
     def __init__(self, bench: Bench, params: SmParams, program: Callable[[int, int], list[Planned]],
                  chances: Chances) -> None:
-        super().__init__(bench, issue_unit(params))
+        super().__init__(bench, units_of(params).issue(params))
         self.params, self.program, self.chances = params, program, chances
         self.selected: list[tuple[int, int, Kind]] = []
         self.operations: list[str] = []

@@ -239,8 +239,8 @@ def traces_of(driver: FrontDriver) -> View:
     memory, group, issued = fetch.memory, fetch.group.payload, issue.instruction.payload
     warps: dict[str, Callable[[], object] | object] = {
         f"warp{number}": {
-            "reason": issue.reasons[number], "lanes": warp.lanes, "others": warp.others, "room": warp.room,
-            "need": warp.head.need, "up": warp.up}
+            "reason": issue.reasons[number], "lanes": warp.ready_lanes, "others": warp.ready_others,
+            "room": warp.has_room, "resource": warp.requirements.resource, "pending": warp.pending}
         for number, warp in enumerate(issue.warps)}
     return View({
         "memory": {

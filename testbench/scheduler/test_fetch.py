@@ -6,10 +6,9 @@ from functools import partial
 
 import pytest
 
-from rtl.fetch import Predecoder, WalkingPredecoder, fetch_unit, kind_of
+from rtl.fetch import Predecoder, kind_of
 from rtl.fetch.outcomes import Outcomes
 from rtl.fetch.predecode import CONSTANT_FIELDS, PLACES
-from rtl.fetch.walk import InstructionDiagram
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode
 from rtl.isa.legality import encoding_error, exists, register_groups, rules
@@ -18,7 +17,9 @@ from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS
 from rtl.isa.syntax import Constant
 from rtl.isa.table import BY_NAME, FORMS, find
 from rtl.layouts import InstructionKind as Kind
+from rtl.machines import units_of
 from rtl.params import SmParams
+from rtl.serial.fetch import InstructionDiagram, WalkingPredecoder
 from sim.kernels.manifest import RUNS, build
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
@@ -116,14 +117,14 @@ def test_the_predecoder_that_walks_says_the_same():
 def test_the_table_as_a_diagram():
     source, table = random.Random(8), InstructionDiagram(False, False)
     for word in table_words(source):
-        told, form, error = table.told(word), find(word), encoding_error(word, 255, False, False)
-        assert told.illegal == (error is WarpError.ILLEGAL_INSTR_ENCODING), f"{word:#018x}"
-        if form is not None and not told.illegal:
-            assert told.kind is kind_of(form), f"{word:#018x}"
+        facts, form, error = table.facts_of(word), find(word), encoding_error(word, 255, False, False)
+        assert facts.illegal == (error is WarpError.ILLEGAL_INSTR_ENCODING), f"{word:#018x}"
+        if form is not None and not facts.illegal:
+            assert facts.kind is kind_of(form), f"{word:#018x}"
             groups = register_groups(form, form.values(word))
             sizes = [max((size for name, size in groups.items() if form.fields[name] == place), default=0)
                      for place in PLACES]
-            assert [(0, 1, 2, 4)[code] for code in told.groups] == sizes, f"{word:#018x}"
+            assert [(0, 1, 2, 4)[code] for code in facts.groups] == sizes, f"{word:#018x}"
 
 
 @pytest.mark.parametrize(("word", "kind"), [
@@ -195,7 +196,7 @@ def test_redirects_while_lines_and_constants_are_waited_for():
 def test_what_was_written_is_seen_behind_an_invalidation(params):
     """The same line before, and after: from the cache until that is emptied."""
     old, new = (Image(bytes([kind]) * 256, {}, 40) for kind in (1, 2))
-    words, dut = [], fetch_unit(params)
+    words, dut = [], units_of(params).fetch(params)
     server = MemoryServer(dut.memory, old.memory, MemoryBehaviour(), random.Random(0))
 
     async def fetch(ctx):

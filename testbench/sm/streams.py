@@ -11,8 +11,8 @@ from sim.machine.hardware import Watched
 
 __all__ = ["LOOSE", "StreamWatch"]
 
-_GATHERS = (("memory.front", "gather"), ("memory", "port.gather"), ("front_end", "gather_0"),
-            ("front_end.issue", "gather_0"), ("front_end.issue.chooser", "gather_0"))
+_GATHERS = (("memory.front", "gather"), ("memory", "port.gather"),
+            ("issue", "gather_0"), ("issue.chooser", "gather_0"))
 LOOSE = {(f"sm.core.{part}", name) for part, name in (
     *_GATHERS, ("memory.access", "found"), ("memory.queue", "found"), ("memory.crossbar", "job"))}
 """Streams that are looser, as their docstrings say: what a gather asks for comes a cycle after ``valid``; a line that

@@ -8,9 +8,9 @@ import pytest
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
 from rtl.layouts import ERROR_SOURCES, InstructionKind
+from rtl.machines import units_of
 from rtl.params import PRESETS
 from rtl.sweep import LONGEST_SWEEP
-from rtl.trap import TrapUnit
 from rtl.trap.machine import SmTrap
 from testbench.handmade import encode, machine, warp_of
 from testbench.simulation import ENGINE, simulate
@@ -38,7 +38,7 @@ def outcome(word, report_mask):
 @pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
 @pytest.mark.parametrize("report_mask", [ALL_REPORTED, 0], ids=["reported", "unreported"])
 def test_agrees_with_the_model(report_mask, params):
-    source, dut = random.Random(0), TrapUnit(params)
+    source, dut = random.Random(0), units_of(params).trap(params)
 
     async def body(ctx):
         ctx.set(dut.report_mask, report_mask)
@@ -79,7 +79,7 @@ def test_agrees_with_the_model(report_mask, params):
 @pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
 def test_a_trap_that_is_masked_is_entered_when_it_is_unmasked(params):
     """By a warp that executes BPT.TRAP and IDE alone, whichever it is."""
-    dut = TrapUnit(params)
+    dut = units_of(params).trap(params)
 
     async def executed(ctx, warp, word):
         """Whether the warp is made to enter, soon after an instruction."""
@@ -121,7 +121,7 @@ FAILURES = (
 def test_a_warp_comes_back_to_its_first_instruction_that_failed(params):
     """Errors of memory are of older instructions than others, whenever they are told: in different cycles or in one.
     With one instruction under way it is the one that was issued last."""
-    dut, places = TrapUnit(params), list(ERROR_SOURCES)
+    dut, places = units_of(params).trap(params), list(ERROR_SOURCES)
 
     async def issued(ctx, warp, kind, pc):
         if params.serial:
@@ -170,7 +170,7 @@ def test_a_warp_comes_back_to_its_first_instruction_that_failed(params):
 @pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
 @pytest.mark.parametrize("groups", [["lanes", "stack"], ["stack", "lanes"], ["lanes stack"]], ids=str)
 def test_what_a_program_reads_is_the_error_of_an_instruction_before_that_of_a_stack(groups, params):
-    dut, places, warp = TrapUnit(params), list(ERROR_SOURCES), 3
+    dut, places, warp = units_of(params).trap(params), list(ERROR_SOURCES), 3
     codes = {"lanes": WarpError.OOR_ADDR, "stack": WarpError.MMU_FAULT}
 
     async def body(ctx):
@@ -199,7 +199,7 @@ def test_what_a_program_reads_is_the_error_of_an_instruction_before_that_of_a_st
 
 @pytest.mark.parametrize("timeout", [1, 2, 5, 6, 7, 9])
 def test_the_watchdog_waits_for_so_many_cycles_and_then_as_many_again(timeout):
-    dut, told, period = TrapUnit(PRESETS["tiny"]), [], (1 << timeout) + 1
+    dut, told, period = units_of(PRESETS["tiny"]).trap(PRESETS["tiny"]), [], (1 << timeout) + 1
 
     async def body(ctx):
         ctx.set(dut.command.timeout, timeout)

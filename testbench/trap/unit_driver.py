@@ -10,8 +10,8 @@ from typing import Any
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
 from rtl.layouts import ERROR_SOURCES, FlowOperation, InstructionKind, Origin
+from rtl.machines import units_of
 from rtl.params import SmParams
-from rtl.trap import TrapUnit
 from testbench.handmade import encode
 from testbench.trap.unit_reference import Happening, Machine, Reply, instruction_behind
 
@@ -81,7 +81,7 @@ class TrapUnitDriver:
 
     def __init__(self, params: SmParams, seed: int, cycles: int, *, installed: bool, report_mask: int,
                  timeout: int = 0) -> None:
-        self.dut, self.random, self.cycles = TrapUnit(params), Random(seed), cycles
+        self.dut, self.random, self.cycles = units_of(params).trap(params), Random(seed), cycles
         self._count, self._installed, self._mask, self._timeout = params.warps, installed, report_mask, timeout
         self.model = Machine(params.warps)
         self.places, self.words = [Place.DEAD] * params.warps, [_INSTRUCTIONS[0]] * params.warps

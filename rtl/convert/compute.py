@@ -1,0 +1,214 @@
+"""The second step of the conversion unit: the results of an instruction's threads."""
+
+from itertools import pairwise
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.layouts import Event, EventLayout
+from rtl.params import WARP_THREADS, SmParams
+
+from .buffers import GROUPS, result_write, source_place
+from .collect import ResultCollector, thread_in_flight
+from .datapath import DATAPATH_STAGES, FUNCTION_DELAY, ConversionDatapath
+from .entries import pending_entry
+from .instruction import (
+    DOUBLE_BITS,
+    ENTRY_BITS,
+    THREAD_BITS,
+    WORD_BITS,
+    ConversionOperation,
+    conversion_entry,
+    size_code,
+)
+from .narrow import NarrowBound, NarrowConversion, bound_of, is_narrow
+
+__all__ = ["ComputeStep"]
+
+_GROUP_COLLECTED = 3
+"""The stage in which the results of a group are written to the buffer."""
+_THREAD_LEAVES = DATAPATH_STAGES + 1
+"""The stage in which a thread leaves the datapath, but for MUFU."""
+_FUNCTION_LEAVES = _THREAD_LEAVES + FUNCTION_DELAY
+"""The stage in which it does with MUFU: the last one."""
+_LAST_THREAD = WARP_THREADS - 1
+
+
+class ComputeStep(Component):
+    """Takes one instruction after the other, reads its sources, and writes its results.
+
+    POPC and I2I pass the narrow parts, half a beat a cycle: a group of neighbouring threads.
+    Everything else passes the datapath, a thread a cycle. ::
+
+                                      +--> narrow parts, 2 cycles ------+
+        thread --> source --> operand |                                 +--> result buffer
+             0          1           2 +--> datapath, 13 cycles, or 19 --+
+
+    ``in_flight[n]`` is the thread that was requested n + 1 cycles ago, or the first one of the
+    group.
+
+    The next instruction is taken when the last group's sources are in the narrow parts, or when the
+    last thread leaves the datapath.
+
+    Members
+    -------
+    next : In(stream of pending_entry)
+    read : Out(source_place)
+    group : In(array of words), source : In(64)
+        What was read, see SourceBuffer.
+    write : Out(array of EventLayout(result_write), one for each lane)
+    has_results : Out(Event(ENTRY_BITS))
+        The results of that entry may be read from now on, a beat a cycle: what is not in the buffer
+        yet is there in time.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        self._group_threads = params.lanes // GROUPS
+        groups = data.ArrayLayout(WORD_BITS, self._group_threads)
+        super().__init__({
+            "next": In(stream.Signature(pending_entry(params))),
+            "read": Out(source_place),
+            "group": In(groups),
+            "source": In(DOUBLE_BITS),
+            "write": Out(data.ArrayLayout(EventLayout(result_write(params)), params.lanes)),
+            "has_results": Out(Event(ENTRY_BITS)),
+        })
+        self.datapath = ConversionDatapath(params.floats, params.doubles)
+        self.narrow = [NarrowConversion() for _ in range(self._group_threads)]
+        self.collector = ResultCollector(params)
+        self.current: Any = Signal(conversion_entry(params), name="current")
+        """The instruction that is computed."""
+        self._number = Signal(ENTRY_BITS, name="number")
+        """Its entry."""
+        self._is_narrow = Signal(name="is_narrow")
+        """It is computed by groups."""
+        self._thread = Signal(THREAD_BITS, name="thread")
+        """The thread whose source is requested, or the first one of a group."""
+        self._requests = Signal(name="requests")
+        """It is requested in this cycle."""
+        self._collected_number = Signal(ENTRY_BITS, name="collected_number")
+        self._collects_groups = Signal(name="collects_groups")
+        """Entry and kind of the instruction whose results are collected: the next one may be taken
+        while the last group is on its way."""
+        self._in_flight: list[Any] = [
+            Signal(thread_in_flight, name=f"in_flight_{stage}")
+            for stage in range(_FUNCTION_LEAVES + 1)]
+        self._leaving: Any = Signal(thread_in_flight, name="leaving")
+        """The thread whose result leaves the datapath."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.datapath = self.datapath
+        m.submodules.collector = self.collector
+        for number, part in enumerate(self.narrow):
+            m.submodules[f"lane_{number}"] = part
+        self._sequence(m)
+        self._follow_threads(m)
+        self._feed(m)
+        self._collect(m)
+        return m
+
+    def _sequence(self, m: Module) -> None:
+        """Takes instructions, and requests the sources of their threads."""
+        following = self.next
+        last_group = WARP_THREADS - self._group_threads
+        last_group_in_parts = _is_thread(self._in_flight[_GROUP_COLLECTED - 2], last_group)
+        last_thread_leaves = _is_thread(self._leaving, _LAST_THREAD)
+        with m.FSM(name="step"):
+            with m.State("TAKE"):
+                m.d.comb += following.ready.eq(1)
+                with m.If(following.valid):
+                    m.d.sync += self.current.eq(following.payload.instruction)
+                    m.d.sync += self._number.eq(following.payload.number)
+                    m.d.sync += self._is_narrow.eq(
+                        is_narrow(following.payload.instruction.instruction))
+                    m.d.sync += self._thread.eq(0)
+                with m.If(following.valid & ~following.payload.writes_nothing):
+                    m.next = "COMPUTE"
+            with m.State("COMPUTE"):
+                m.d.comb += self._requests.eq(1)
+                m.d.sync += self._thread.eq(
+                    self._thread + Mux(self._is_narrow, self._group_threads, 1))
+                with m.If(self._is_narrow & (self._thread == last_group)):
+                    m.next = "DRAIN_GROUPS"
+                with m.Elif(self._thread == _LAST_THREAD):
+                    m.next = "DRAIN_THREADS"
+            with m.State("DRAIN_GROUPS"), m.If(last_group_in_parts):
+                m.next = "TAKE"
+            with m.State("DRAIN_THREADS"), m.If(last_thread_leaves):
+                m.next = "TAKE"
+
+    def _follow_threads(self, m: Module) -> None:
+        """Where threads are. A group is not followed behind its end, nor is a thread, but for
+        MUFU."""
+        in_flight = self._in_flight
+        is_function = self.current.instruction.operation == ConversionOperation.FUNCTION
+        m.d.sync += in_flight[0].valid.eq(self._requests)
+        m.d.sync += in_flight[0].payload.eq(self._thread)
+        for before, after in pairwise(in_flight):
+            m.d.sync += after.eq(before)
+        with m.If(self._collects_groups):
+            m.d.sync += in_flight[_GROUP_COLLECTED + 1].valid.eq(0)
+        with m.If(~is_function):
+            m.d.sync += in_flight[_THREAD_LEAVES + 1].valid.eq(0)
+        with m.If(is_function):
+            m.d.comb += self._leaving.eq(in_flight[_FUNCTION_LEAVES])
+        with m.Else():
+            m.d.comb += self._leaving.eq(in_flight[_THREAD_LEAVES])
+
+    def _feed(self, m: Module) -> None:
+        """Sources, from registers or the instruction's operand, on their way to the narrow parts
+        and the datapath."""
+        current = self.current
+        m.d.comb += self.read.entry.eq(self._number)
+        m.d.comb += self.read.thread.eq(self._thread)
+
+        source = Signal(DOUBLE_BITS)
+        m.d.sync += source.eq(Mux(current.gathers, self.source, current.operand))
+        m.d.comb += self.datapath.instruction.eq(current.instruction)
+        m.d.comb += self.datapath.source.eq(source)
+
+        bound = Signal(NarrowBound)
+        m.d.sync += bound.eq(bound_of(current.instruction))
+        for place, part in enumerate(self.narrow):
+            word = Signal(WORD_BITS, name=f"word_{place}")
+            m.d.sync += word.eq(
+                Mux(current.gathers, self.group[place], current.operand[:WORD_BITS]))
+            m.d.comb += part.instruction.eq(current.instruction)
+            m.d.comb += part.bound.eq(bound)
+            m.d.comb += part.source.eq(word)
+
+    def _collect(self, m: Module) -> None:
+        """Results, and when their instruction has enough of them."""
+        collector = self.collector
+        group_leaving = self._in_flight[_GROUP_COLLECTED]
+        m.d.sync += self._collected_number.eq(self._number)
+        m.d.sync += self._collects_groups.eq(self._is_narrow)
+        m.d.comb += collector.entry.eq(self._collected_number)
+        m.d.comb += collector.is_narrow.eq(self._collects_groups)
+        m.d.comb += collector.is_wide.eq(
+            self.current.instruction.to_size == size_code(DOUBLE_BITS))
+        m.d.comb += collector.group_leaving.eq(group_leaving)
+        m.d.comb += collector.thread_leaving.eq(self._leaving)
+        m.d.comb += collector.result.eq(self.datapath.result)
+        for word, part in zip(collector.group, self.narrow, strict=True):
+            m.d.comb += word.eq(part.result)
+        m.d.comb += self.write.eq(collector.write)
+
+        # Of groups half of them are enough: the others come half a beat a cycle, and the write
+        # reads a beat a cycle, some cycles later.
+        m.d.comb += self.has_results.payload.eq(self._collected_number)
+        with m.If(self._collects_groups):
+            m.d.comb += self.has_results.valid.eq(
+                _is_thread(group_leaving, WARP_THREADS // GROUPS))
+        with m.Else():
+            m.d.comb += self.has_results.valid.eq(_is_thread(self._leaving, _LAST_THREAD))
+
+
+def _is_thread(moving: Any, thread: int) -> Any:
+    """Whether a thread_in_flight is that thread."""
+    return moving.valid & (moving.payload == thread)

@@ -1,0 +1,164 @@
+"""The third step of the conversion unit: results are written to registers, instructions end."""
+
+from typing import Any
+
+from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.lib import data, fifo, stream
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.condition import Flags
+from rtl.isa.control_code import NO_BARRIER
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import PT, RZ
+from rtl.layouts import LaneClientPort, completion, error_event, register_write
+from rtl.params import SmParams
+
+from .buffers import result_place
+from .entries import pending_entry
+from .instruction import DOUBLE_BITS, ENTRY_BITS, WORD_BITS, size_code
+
+__all__ = ["WriteStep"]
+
+_WRITE_CYCLES = 6
+"""From the cycle in which a beat is wanted to the one in which it is surely written."""
+_outstanding_write = data.StructLayout({"second": 1, "last": 1})
+"""A write that the lanes have taken, and whose data they have not read: of the second register of a
+pair; the last one of its instruction."""
+
+
+class WriteStep(Component):
+    """Offers an instruction's writes to the lanes, a register at a time, and reads the results that
+    the lanes request.
+
+    The last write completes an instruction. One that writes nothing is completed here, but not
+    before those before it have written their registers, and at least two cycles after another one:
+    issue relies on both.
+
+    Members
+    -------
+    next : In(stream of pending_entry)
+    oldest, release : In(ENTRY_BITS), Out(1)
+        The entry whose results are read; see EntryTable.
+    read : Out(result_place)
+    read_values, read_conditions
+        What was read, see ResultBuffer.
+    write, wanted, values, conditions
+        See LaneClientPort.
+    completion, error
+        See ConversionUnit.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        words = data.ArrayLayout(WORD_BITS, params.lanes)
+        conditions = data.ArrayLayout(Flags, params.lanes)
+        super().__init__({
+            "next": In(stream.Signature(pending_entry(params))),
+            "oldest": In(ENTRY_BITS),
+            "release": Out(1),
+            "read": Out(result_place(params)),
+            "read_values": In(words),
+            "read_conditions": In(conditions),
+            "write": Out(stream.Signature(register_write(params))),
+            "wanted": LaneClientPort(params).members["wanted"],
+            "values": Out(words),
+            "conditions": Out(conditions),
+            "completion": Out(completion(params)),
+            "error": Out(error_event(params)),
+        })
+        self._write_taken = Signal(name="write_taken")
+        """The lanes take a write."""
+        self._write_taken_of: Any = Signal(_outstanding_write, name="write_taken_of")
+        self._is_quiet = Signal(name="is_quiet")
+        """All writes that the lanes have taken have reached the registers."""
+        self._last_word_read = Signal(name="last_word_read")
+        """The last results of the oldest entry are being read."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self._offer_write(m)
+        self._read_results(m)
+        self._complete(m)
+        return m
+
+    def _offer_write(self, m: Module) -> None:
+        """The next instruction's registers, that of the low word first. CC goes with the last one.
+        A pair whose destination is RZ is one write, for CC."""
+        write = self.write
+        operation = write.payload
+        following = self.next
+        entry = following.payload.instruction
+        is_wide = entry.instruction.to_size == size_code(DOUBLE_BITS)
+        is_second = Signal()
+        """The first register of a pair was written, this is the other one."""
+        m.d.comb += write.valid.eq(following.valid & ~following.payload.writes_nothing)
+        m.d.comb += operation.warp.eq(entry.warp)
+        m.d.comb += operation.serial.eq(entry.serial)
+        m.d.comb += operation.threads.eq(entry.threads)
+        m.d.comb += operation.register.eq(entry.destination | is_second)
+        m.d.comb += operation.predicate.eq(PT)
+        m.d.comb += operation.last.eq(~is_wide | is_second | (entry.destination == RZ))
+        m.d.comb += operation.conditional.eq(entry.instruction.conditional & operation.last)
+        m.d.comb += operation.barrier.eq(Mux(operation.last, entry.write_barrier, NO_BARRIER))
+
+        m.d.comb += self._write_taken.eq(write.valid & write.ready)
+        m.d.comb += self._write_taken_of.last.eq(operation.last)
+        m.d.comb += self._write_taken_of.second.eq(is_wide & operation.last)
+        with m.If(self._write_taken):
+            m.d.sync += is_second.eq(~operation.last)
+
+    def _read_results(self, m: Module) -> None:
+        """The lanes want the beats of the writes that they have taken, in order."""
+        wanted = self.wanted
+        m.submodules.outstanding = outstanding = fifo.SyncFIFO(
+            width=_outstanding_write.size, depth=1 << ENTRY_BITS)
+        oldest_write = data.View(_outstanding_write, outstanding.r_data)
+        is_last_beat = wanted.valid & (wanted.beat == self._params.beats - 1)
+        m.d.comb += outstanding.w_en.eq(self._write_taken)
+        m.d.comb += outstanding.w_data.eq(self._write_taken_of)
+        m.d.comb += outstanding.r_en.eq(is_last_beat)
+        m.d.comb += self._last_word_read.eq(is_last_beat & oldest_write.last)
+        m.d.sync += Assert(~wanted.valid | outstanding.r_rdy, "no write is outstanding")
+        m.d.sync += Assert(
+            ~outstanding.w_en | outstanding.w_rdy, "more writes are outstanding than there can be")
+
+        m.d.comb += self.read.entry.eq(self.oldest)
+        m.d.comb += self.read.beat.eq(wanted.beat)
+        m.d.comb += self.read.second.eq(oldest_write.second)
+        m.d.comb += self.values.eq(self.read_values)
+        m.d.comb += self.conditions.eq(self.read_conditions)
+
+        settling = Signal(_WRITE_CYCLES)
+        """Not 0: a beat that was read may not be in its register yet."""
+        m.d.sync += settling.eq(settling >> 1)
+        with m.If(wanted.valid):
+            m.d.sync += settling.eq(~0)
+        m.d.comb += self._is_quiet.eq((settling == 0) & ~outstanding.r_rdy)
+
+    def _complete(self, m: Module) -> None:
+        """The end of an instruction: its last write is taken, or it has nothing to write."""
+        following = self.next
+        entry = following.payload.instruction
+        completion = self.completion
+        error = self.error
+        completed_before = Signal()
+        """An instruction was completed here in the cycle before."""
+        m.d.sync += completed_before.eq(completion.valid)
+        with m.If(following.payload.writes_nothing):
+            m.d.comb += following.ready.eq(self._is_quiet & ~completed_before)
+            m.d.comb += completion.valid.eq(following.valid & following.ready)
+        with m.Else():
+            m.d.comb += following.ready.eq(self.write.ready & self._write_taken_of.last)
+        m.d.comb += self.release.eq(self._last_word_read | completion.valid)
+        m.d.sync += Assert(
+            ~(self._last_word_read & completion.valid), "two entries are released at once")
+
+        m.d.comb += completion.warp.eq(entry.warp)
+        m.d.comb += completion.serial.eq(entry.serial)
+        m.d.comb += completion.write_barrier.eq(entry.write_barrier)
+        m.d.comb += completion.read_barrier.eq(entry.read_barrier)
+        m.d.comb += error.valid.eq(completion.valid & (entry.error != WarpError.NONE))
+        m.d.comb += error.warp.eq(entry.warp)
+        m.d.comb += error.pc.eq(entry.pc)
+        m.d.comb += error.error.eq(entry.error)

@@ -1,0 +1,189 @@
+"""Compute: the second step. Threads of an instruction pass the datapath."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from rtl.component import Component
+from rtl.isa.syntax import RZ
+from rtl.params import WARP_THREADS, SmParams
+
+from .buffers import OPERAND_WORD_BITS, operand_read, result_write
+from .datapath import THREAD_CYCLES, DoubleDatapath
+from .instruction import (
+    DOUBLE_BITS,
+    WORD_BITS,
+    Uniform,
+    computed_instruction,
+    double_entry,
+    gathered_instruction,
+)
+
+__all__ = ["ComputeStep"]
+
+_THREAD_BITS = ceil_log2(WARP_THREADS)
+_WORDS = 6
+"""Of a thread's operands: a, b and c, the lower one first."""
+_OPERAND_B = 1
+_OPERAND_C = 2
+_BUFFER_CYCLES = 2
+"""From a read of the operand buffer to its word."""
+assert THREAD_CYCLES == 1 << OPERAND_WORD_BITS, "a thread is computed in as many cycles as words"
+
+
+class _WordRead(data.Struct):
+    """A read of a thread's word of operands. There are two numbers more than words: what they name
+    is read, and not used."""
+
+    valid: unsigned(1)
+    word: unsigned(OPERAND_WORD_BITS)
+    thread: unsigned(_THREAD_BITS)
+
+
+class ComputeStep(Component):
+    """Reads the words of a thread's operands, a word a cycle, and sends the thread through the
+    datapath; so for one thread after the other, every THREAD_CYCLES cycles.
+
+    ::
+
+        cycle of a thread      what happens
+        0 to 5                 a word is read from the buffer
+        2 to 7                 the word is there
+        8                      the datapath's start; the next thread's cycle 0
+        8 + DATAPATH_CYCLES    the lower word of the result goes to the buffer
+        9 + DATAPATH_CYCLES    the upper word
+
+    Members
+    -------
+    input : In(stream of gathered_instruction)
+        The next one is taken when the one before is handed on.
+    read, value : Out(operand_read), In(32)
+        Of the OperandBuffer, two cycles later.
+    result : Out(result_write)
+    output : Out(stream of computed_instruction)
+        When all its results are in the buffer.
+
+    Attributes
+    ----------
+    work : Signal
+        The instruction.
+    datapath : DoubleDatapath
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "input": In(stream.Signature(gathered_instruction(params))),
+            "read": Out(operand_read()),
+            "value": In(WORD_BITS),
+            "result": Out(result_write()),
+            "output": Out(stream.Signature(computed_instruction(params))),
+        })
+        self.datapath = DoubleDatapath()
+        self.work: Any = Signal(double_entry(params), name="work")
+        self._is_busy = Signal(name="is_busy")
+        """There is one."""
+        self._buffer_entry = Signal(name="buffer_entry")
+        """Where its words are in the buffers."""
+        self._uniform = Signal(DOUBLE_BITS, name="uniform")
+        """The operand that is the same in all threads."""
+        self._is_taken = Signal(name="is_taken")
+        """The next instruction is taken."""
+        self._next_read: Any = Signal(_WordRead, name="next_read")
+        self._reads: list[Any] = [
+            Signal(_WordRead, name=f"read_{cycle}") for cycle in range(_BUFFER_CYCLES)]
+        """Reads whose words come; that of the last one is there."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.datapath = self.datapath
+        self._take(m)
+        self._read_words(m)
+        self._collect_words(m)
+        self._store_results(m)
+        return m
+
+    def _take(self, m: Module) -> None:
+        """The next instruction, when the one before is handed on."""
+        is_handed_on = self.output.valid & self.output.ready
+        m.d.comb += self.input.ready.eq(~self._is_busy | is_handed_on)
+        m.d.comb += self._is_taken.eq(self.input.valid & self.input.ready)
+        with m.If(self._is_taken):
+            m.d.sync += self._is_busy.eq(1)
+            m.d.sync += self.work.eq(self.input.payload.work)
+            m.d.sync += self._buffer_entry.eq(self.input.payload.entry)
+            m.d.sync += self._uniform.eq(self.input.payload.uniform)
+        with m.Elif(is_handed_on):
+            m.d.sync += self._is_busy.eq(0)
+        m.d.comb += self.output.payload.work.eq(self.work)
+        m.d.comb += self.output.payload.entry.eq(self._buffer_entry)
+
+    def _read_words(self, m: Module) -> None:
+        """All words of all threads, one a cycle."""
+        read = self._next_read
+        is_last_word = read.word.all()
+        with m.If(self._is_taken):
+            m.d.sync += read.valid.eq(1)
+        with m.Elif(read.valid):
+            m.d.sync += read.word.eq(read.word + 1)
+            m.d.sync += read.thread.eq(read.thread + is_last_word)
+            m.d.sync += read.valid.eq(~(is_last_word & read.thread.all()))
+        m.d.comb += self.read.entry.eq(self._buffer_entry)
+        m.d.comb += self.read.word.eq(read.word)
+        m.d.comb += self.read.thread.eq(read.thread)
+        m.d.sync += self._reads[0].eq(read)
+        m.d.sync += self._reads[1].eq(self._reads[0])
+
+    def _collect_words(self, m: Module) -> None:
+        """A thread's words, which the datapath gets when the last one is there."""
+        work = self.work
+        datapath = self.datapath
+        read = self._reads[-1]
+        operand = read.word[1:]
+        is_upper = read.word[0]
+        has_b = work.decoded.registers[_OPERAND_B] != RZ
+        has_c = work.decoded.registers[_OPERAND_C] != RZ
+        is_gathered = Array([1, has_b, has_c, 0])[operand]
+        uniform_operand = Mux(work.decoded.uniform_c, _OPERAND_C, _OPERAND_B)
+        is_uniform = (work.decoded.uniform != Uniform.NONE) & (operand == uniform_operand)
+        value = Signal(WORD_BITS, name="operand_word")
+        with m.If(is_uniform):
+            m.d.comb += value.eq(self._uniform.word_select(is_upper, WORD_BITS))
+        with m.Elif(is_gathered):
+            m.d.comb += value.eq(self.value)
+
+        words = [Signal(WORD_BITS, name=f"word_{number}") for number in range(_WORDS)]
+        for number, word in enumerate(words):
+            with m.If(read.word == number):
+                m.d.sync += word.eq(value)
+        m.d.sync += datapath.start.eq(read.valid & (read.word == _WORDS - 1))
+        m.d.sync += datapath.predicate.eq(work.predicates.bit_select(read.thread, 1))
+        m.d.comb += datapath.instruction.eq(work.decoded.instruction)
+        m.d.comb += datapath.a.eq(Cat(words[0], words[1]))
+        m.d.comb += datapath.b.eq(Cat(words[2], words[3]))
+        m.d.comb += datapath.c.eq(Cat(words[4], words[5]))
+
+    def _store_results(self, m: Module) -> None:
+        """A thread's result: the lower word when it is done, the upper one in the next cycle."""
+        stored = self.result
+        result = self.datapath.result
+        is_second = Signal()
+        thread = Signal(_THREAD_BITS)
+        is_done = Signal()
+        is_handed_on = self.output.valid & self.output.ready
+        m.d.sync += is_second.eq(self.datapath.done)
+        m.d.sync += thread.eq(thread + is_second)
+        with m.If(is_handed_on):
+            m.d.sync += is_done.eq(0)
+        with m.Elif(is_second & thread.all()):
+            m.d.sync += is_done.eq(1)
+        m.d.comb += self.output.valid.eq(is_done)
+        m.d.comb += stored.valid.eq(self.datapath.done | is_second)
+        m.d.comb += stored.entry.eq(self._buffer_entry)
+        m.d.comb += stored.second.eq(is_second)
+        m.d.comb += stored.thread.eq(thread)
+        m.d.comb += stored.value.eq(result.word_select(is_second, WORD_BITS))
+        m.d.comb += stored.zero.eq(~result.any())
+        m.d.comb += stored.sign.eq(result[-1])

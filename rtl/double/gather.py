@@ -1,0 +1,183 @@
+"""Gather: the first step. Operands of an instruction are read from registers and constants."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Assert, Cat, Const, Module, Mux, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.control_code import NO_BARRIER
+from rtl.isa.syntax import RZ
+from rtl.layouts import LaneClientPort, indexed_request, indexed_response, register_gather
+from rtl.params import SmParams
+
+from .buffers import OPERAND_WORD_BITS, operand_write
+from .instruction import DOUBLE_BITS, WORD_BITS, Uniform, double_entry, gathered_instruction
+
+__all__ = ["GatherStep"]
+
+_LAST_OF_A = 1
+_LAST_OF_B = 3
+_FIRST_OF_C = 4
+_LAST_OF_C = 5
+"""Numbers of words of the operands, see :class:`GatherStep`."""
+
+
+class GatherStep(Component):
+    """Gathers the words of an instruction's operands one after the other, for all of its threads;
+    and requests the upper word of a constant meanwhile.
+
+    ::
+
+        word      0      1      2      3      4      5
+        operand   a low  a high b low  b high c low  c high
+
+    Words of a are always gathered. Those of b are left out if b is uniform or there is none and c
+    is gathered.
+
+    Members
+    -------
+    entry : In(stream of double_entry)
+        The next one is taken when the one before is handed on.
+    gather, gathered
+        Of a LaneClientPort.
+    indexed, value : Out(stream of indexed_request), In(stream of indexed_response)
+        The upper word of a constant operand.
+    operands : Out(operand_write)
+    output : Out(stream of gathered_instruction)
+        When all its words have arrived.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        port = LaneClientPort(params).members
+        super().__init__({
+            "entry": In(stream.Signature(double_entry(params))),
+            "gather": Out(stream.Signature(register_gather(params))),
+            "gathered": In(port["gathered"].shape),
+            "indexed": Out(stream.Signature(indexed_request())),
+            "value": In(stream.Signature(indexed_response())),
+            "operands": Out(operand_write(params)),
+            "output": Out(stream.Signature(gathered_instruction(params))),
+        })
+        self.work: Any = Signal(double_entry(params), name="work")
+        """The instruction."""
+        self._is_busy = Signal(name="is_busy")
+        """There is one."""
+        self._buffer_entry = Signal(name="buffer_entry")
+        """Where its words go: two instructions have them in turn."""
+        self._last_word = Signal(OPERAND_WORD_BITS, name="last_word")
+        self._has_words = Signal(name="has_words")
+        """All words have arrived."""
+        self._has_constant = Signal(name="has_constant")
+        """The upper word of the constant has arrived."""
+        self._upper = Signal(WORD_BITS, name="upper")
+        """That word."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self._take(m)
+        self._request_words(m)
+        self._receive_words(m)
+        self._request_constant(m)
+        self._hand_on(m)
+        return m
+
+    def _take(self, m: Module) -> None:
+        """The next instruction, when the one before is handed on."""
+        entry = self.entry
+        is_handed_on = self.output.valid & self.output.ready
+        m.d.comb += entry.ready.eq(~self._is_busy | is_handed_on)
+        with m.If(entry.ready):
+            m.d.sync += self._is_busy.eq(entry.valid)
+            m.d.sync += self.work.eq(entry.payload)
+        m.d.sync += self._buffer_entry.eq(self._buffer_entry ^ is_handed_on)
+
+    def _request_words(self, m: Module) -> None:
+        """A gather for each word. A register pair begins with an even number, and RZ is odd: no sum
+        is needed."""
+        work = self.work
+        gather = self.gather.payload
+        has_request = Signal()
+        word = Signal(OPERAND_WORD_BITS)
+        has_b = work.decoded.registers[1] != RZ
+        has_c = work.decoded.registers[2] != RZ
+        with m.If(has_c):
+            m.d.comb += self._last_word.eq(_LAST_OF_C)
+        with m.Elif(has_b):
+            m.d.comb += self._last_word.eq(_LAST_OF_B)
+        with m.Else():
+            m.d.comb += self._last_word.eq(_LAST_OF_A)
+
+        is_last = word == self._last_word
+        register = Array(work.decoded.registers)[word[1:]] | word[0]
+        nothing = Const(RZ, 8)
+        m.d.comb += self.gather.valid.eq(has_request)
+        m.d.comb += gather.warp.eq(work.warp)
+        m.d.comb += gather.serial.eq(work.serial)
+        m.d.comb += gather.registers.eq(Cat(register, nothing, nothing))
+        m.d.comb += gather.index.eq(word)
+        m.d.comb += gather.last.eq(is_last)
+        m.d.comb += gather.barrier.eq(Mux(is_last, work.read_barrier, NO_BARRIER))
+        with m.If(self.entry.ready):
+            m.d.sync += has_request.eq(self.entry.valid)
+            m.d.sync += word.eq(0)
+        with m.Elif(self.gather.ready):
+            m.d.sync += has_request.eq(~is_last)
+            m.d.sync += word.eq(Mux((word == _LAST_OF_A) & ~has_b, _FIRST_OF_C, word + 1))
+        m.d.sync += Assert(~self.gather.ready | has_request, "a gather taken that nobody offered")
+
+    def _receive_words(self, m: Module) -> None:
+        """A beat of a word, into the buffer."""
+        gathered = self.gathered
+        operands = self.operands
+        is_last_beat = gathered.beat == self._params.beats - 1
+        is_last_word = gathered.index == self._last_word
+        m.d.comb += operands.valid.eq(gathered.valid)
+        m.d.comb += operands.entry.eq(self._buffer_entry)
+        m.d.comb += operands.word.eq(gathered.index)
+        m.d.comb += operands.beat.eq(gathered.beat)
+        for value, registers in zip(operands.values, gathered["values"], strict=True):
+            m.d.comb += value.eq(registers[0])
+        with m.If(self.entry.ready):
+            m.d.sync += self._has_words.eq(0)
+        with m.Elif(gathered.valid & is_last_word & is_last_beat):
+            m.d.sync += self._has_words.eq(1)
+        m.d.sync += Assert(
+            ~gathered.valid | self._is_busy, "a gather that nobody has asked for")
+
+    def _request_constant(self, m: Module) -> None:
+        """The upper word of a constant; the lower one was dispatched."""
+        work = self.work
+        is_constant = work.decoded.uniform == Uniform.CONSTANT
+        is_requested = Signal()
+        m.d.comb += self.indexed.valid.eq(self._is_busy & is_constant & ~is_requested)
+        m.d.comb += self.indexed.payload.bank.eq(work.decoded.bank)
+        m.d.comb += self.indexed.payload.address.eq(work.decoded.address)
+        m.d.comb += self.value.ready.eq(1)
+        with m.If(self.value.valid):
+            m.d.sync += self._upper.eq(self.value.payload.value)
+        with m.If(self.entry.ready):
+            m.d.sync += is_requested.eq(0)
+            m.d.sync += self._has_constant.eq(0)
+        with m.Else():
+            with m.If(self.indexed.ready & self.indexed.valid):
+                m.d.sync += is_requested.eq(1)
+            with m.If(self.value.valid):
+                m.d.sync += self._has_constant.eq(1)
+
+    def _hand_on(self, m: Module) -> None:
+        """To compute, when all has arrived."""
+        work = self.work
+        output = self.output.payload
+        is_constant = work.decoded.uniform == Uniform.CONSTANT
+        m.d.comb += self.output.valid.eq(
+            self._is_busy & self._has_words & (self._has_constant | ~is_constant))
+        m.d.comb += output.work.eq(work)
+        m.d.comb += output.entry.eq(self._buffer_entry)
+        with m.If(is_constant):
+            m.d.comb += output.uniform.eq(Cat(work.decoded.operand, self._upper))
+        with m.Else():
+            zeros = Const(0, DOUBLE_BITS - WORD_BITS)
+            m.d.comb += output.uniform.eq(Cat(zeros, work.decoded.operand))

@@ -1,0 +1,78 @@
+"""How the beats of an instruction read what is kept by warp, seen from the stage that reads."""
+
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.isa.special_registers import OF_THREADS
+from rtl.layouts import GATHER_REGISTERS
+from rtl.params import SmParams
+
+from .flags import ThreadFlags
+from .slots import beat_place
+
+__all__ = ["FlagRead", "RegisterRead", "SpecialRead"]
+
+
+class RegisterRead(wiring.Signature):
+    """Three rows of the register file, a beat of each.
+
+    Members
+    -------
+    rows, beat : Out
+        A row for each operand, and the beat, in S3.
+    values : In(32 bits for each lane, for each operand)
+        What was there, a cycle later.
+    blank : In(1 bit for each operand)
+        Then, too: the row is blank, and its values count as 0.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        values = data.ArrayLayout(32, params.lanes)
+        super().__init__({
+            "rows": Out(data.ArrayLayout(params.row_bits, GATHER_REGISTERS)),
+            "beat": Out(range(params.beats)),
+            "values": In(data.ArrayLayout(values, GATHER_REGISTERS)),
+            "blank": In(GATHER_REGISTERS),
+        })
+
+
+class FlagRead(wiring.Signature):
+    """Predicates and CC of a beat's threads.
+
+    Members
+    -------
+    is_first : Out(1)
+        It is the first beat of a slot; else it is of the same warp as in the cycle before.
+    place : Out(beat_place)
+        The beat, in S3.
+    flags : In(ThreadFlags for each lane)
+        In the same cycle.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "is_first": Out(1),
+            "place": Out(beat_place(params)),
+            "flags": In(data.ArrayLayout(ThreadFlags, params.lanes)),
+        })
+
+
+class SpecialRead(wiring.Signature):
+    """A special register that differs from thread to thread.
+
+    Members
+    -------
+    place : Out(beat_place)
+        The beat, in S3.
+    register : Out(1 bit for each of OF_THREADS)
+        Which one, in S4; none for all others.
+    values : In(32 bits for each lane)
+        In S4; 0 if it is none.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "place": Out(beat_place(params)),
+            "register": Out(len(OF_THREADS)),
+            "values": In(data.ArrayLayout(32, params.lanes)),
+        })

@@ -1,0 +1,142 @@
+"""Conclude: the last stage. The stack's answer and what was decided: the flow unit's result."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.errors import WarpError
+from rtl.layouts import REPORT_BITS, Event, ThreadCode, flow_result, reported, stack_result
+from rtl.params import WARP_THREADS, SmParams
+
+from .stages import decided_outcome, thread_state
+
+__all__ = ["ConcludeStage"]
+
+
+class ConcludeStage(Component):
+    """The last stage: where the warp goes on, and with which threads; combinational.
+
+    An error of the decision goes before one of the stack. An instruction that fails does nothing,
+    whether or not its error is reported.
+
+    Members
+    -------
+    outcome, unwinds_to_next : In(decided_outcome), In(1)
+        See OutcomesInFlight.
+    report_mask : In(32)
+        Bit n: errors of code n are reported.
+    stack_result_valid, stack_result : In(1), In(stack_result)
+    state : In(thread_state)
+        Of the warp, as it was before.
+    next_state : Out(thread_state)
+    result : Out(Event(flow_result))
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "outcome": In(decided_outcome(params)),
+            "unwinds_to_next": In(1),
+            "report_mask": In(REPORT_BITS),
+            "stack_result_valid": In(1),
+            "stack_result": In(stack_result(params)),
+            "state": In(thread_state()),
+            "next_state": Out(thread_state()),
+            "result": Out(Event(flow_result(params))),
+        })
+        self._is_refused = Signal(name="is_refused")
+        """The stack has refused the request."""
+        self._fails = Signal(name="fails")
+        """The instruction fails, by the decision or by the stack."""
+        self._returns = Signal(name="returns")
+        """An unwind has found the threads that go on, at their token's pc."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        outcome = self.outcome
+        answer = self.stack_result
+        m.d.comb += self._is_refused.eq(answer.error != WarpError.NONE)
+        m.d.comb += self._fails.eq(self._is_refused | (outcome.error != WarpError.NONE))
+        m.d.comb += self._returns.eq(answer.resume & ~outcome.is_pop_quad)
+        self._report(m)
+        self._select_pc(m)
+        self._select_active(m)
+        self._assign_codes(m)
+        self._answer(m)
+        return m
+
+    def _report(self, m: Module) -> None:
+        """The error, if it is reported."""
+        outcome = self.outcome
+        answer = self.stack_result
+        result = self.result.payload
+        has_error = outcome.error != WarpError.NONE
+        stack_error_is_reported = ~has_error & reported(self.report_mask, answer.error)
+        with m.If(outcome.reports_error | stack_error_is_reported):
+            with m.If(has_error):
+                m.d.comb += result.error.eq(outcome.error)
+            with m.Else():
+                m.d.comb += result.error.eq(answer.error)
+
+    def _select_pc(self, m: Module) -> None:
+        """Where the warp goes on, and whether that is the next instruction. After an error this is
+        the next one (ours), but for what the trap unit makes a warp do."""
+        outcome = self.outcome
+        result = self.result.payload
+        with m.If(~self._fails & self._returns):
+            m.d.comb += result.pc.eq(self.stack_result.pc)
+        with m.Elif(~self._fails & outcome.jumps):
+            m.d.comb += result.pc.eq(outcome.target)
+        with m.Elif(outcome.retries):
+            m.d.comb += result.pc.eq(outcome.pc)
+        with m.Else():
+            m.d.comb += result.pc.eq(outcome.next_pc)
+
+        can_be_next = ~self._fails & ~outcome.retries
+        with m.If(self._returns):
+            m.d.comb += result.behind.eq(can_be_next & self.unwinds_to_next)
+        with m.Elif(outcome.jumps):
+            m.d.comb += result.behind.eq(can_be_next & outcome.target_is_next)
+        with m.Else():
+            m.d.comb += result.behind.eq(can_be_next)
+
+    def _select_active(self, m: Module) -> None:
+        """Which threads go on: those that the stack revives, those that were decided, the same ones
+        as before, or none if the warp ends. An outcome that sets them has no error."""
+        answer = self.stack_result
+        active = self.next_state.active
+        with m.If(answer.resume):
+            m.d.comb += active.eq(answer.mask)
+        with m.Elif(self.outcome.sets_active & ~self._is_refused):
+            m.d.comb += active.eq(self.outcome.active)
+        with m.Else():
+            m.d.comb += active.eq(self.state.active & ~answer.empty.replicate(WARP_THREADS))
+
+    def _assign_codes(self, m: Module) -> None:
+        """Why the others are not active. An outcome sets codes only with a NONE or LAUNCH request,
+        or with the last push of a trap frame, whose room was checked: the stack refuses none of
+        these. Threads that wait for a RETURN token when the warp ends have exited."""
+        answer = self.stack_result
+        sets_codes = Signal()
+        m.d.comb += sets_codes.eq(answer.empty | self._returns | self.outcome.sets_codes)
+        for thread, code in enumerate(self.next_state.codes):
+            stack_code = answer.codes[thread]
+            with m.If(answer.empty & (stack_code == ThreadCode.RETURN)):
+                m.d.comb += code.eq(ThreadCode.EXIT)
+            with m.Elif(sets_codes):
+                m.d.comb += code.eq(stack_code)
+            with m.Else():
+                m.d.comb += code.eq(self.state.codes[thread])
+
+    def _answer(self, m: Module) -> None:
+        """The rest of the result."""
+        outcome = self.outcome
+        answer = self.stack_result
+        result = self.result.payload
+        m.d.comb += self.result.valid.eq(self.stack_result_valid & ~outcome.has_no_result)
+        m.d.comb += result.warp.eq(answer.warp)
+        m.d.comb += result.active.eq(self.next_state.active)
+        m.d.comb += result.codes.eq(self.next_state.codes)
+        m.d.comb += result.terminated.eq(answer.empty)
+        m.d.comb += result.own.eq(outcome.pc)
+        m.d.comb += result.value.eq(answer.value)
+        m.d.comb += result.kept.eq(outcome.keeps_reference & (answer.empty | ~self._fails))

@@ -1,0 +1,152 @@
+"""Decided outcomes in flight: beside the stack's pipeline, or parked while the stack takes
+longer."""
+
+from typing import Any
+
+from amaranth.hdl import Assert, Module, Signal
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.errors import WarpError
+from rtl.layouts import (
+    REPORT_BITS,
+    STACK_RESULT_CYCLES,
+    Event,
+    EventLayout,
+    reported,
+    stack_result,
+)
+from rtl.params import SmParams
+from rtl.word import instruction_address
+from rtl.words import Words
+
+from .stages import decided_outcome, parked_outcome
+
+__all__ = ["OutcomesInFlight"]
+
+
+class OutcomesInFlight(Component):
+    """Keeps each decided outcome until the stack answers. ::
+
+        decided --> beside[0] --> beside[1] --> beside[2] --> outcome
+            |                                                    ^
+            +--> parked, a word a warp --------------------------+
+
+    The stack answers three cycles after a request, in the order of the requests, or later and in
+    any order. An outcome whose answer comes then has left the registers ``beside``; its warp has no
+    other operation, so that one word a warp keeps what counts.
+
+    In the last register two things are known of an outcome that would be late with the result:
+    whether the error is reported, and whether the target is the next instruction.
+
+    Members
+    -------
+    decided : In(Event(decided_outcome))
+    decides : In(1)
+        An instruction is in the decide stage, whether or not the stack takes its request.
+    report_mask : In(32)
+        Bit n: errors of code n are reported.
+    result_valid, result : In(1), In(stack_result)
+        The stack's answer.
+    outcome : Out(decided_outcome)
+        Of the request that the stack answers. One that was parked has meaning only in the fields of
+        a parked_outcome, does nothing else and has no error.
+    unwinds_to_next : Out(1)
+        The pc of the stack's result is that of the next instruction.
+
+    Attributes
+    ----------
+    beside : list of Signal(EventLayout(decided_outcome))
+        Beside the stack's pipeline, the newest first.
+    parked : Words
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "decided": In(Event(decided_outcome(params))),
+            "decides": In(1),
+            "report_mask": In(REPORT_BITS),
+            "result_valid": In(1),
+            "result": In(stack_result(params)),
+            "outcome": Out(decided_outcome(params)),
+            "unwinds_to_next": Out(1),
+        })
+        self.parked = Words(parked_outcome(), params.warps)
+        self.beside: list[Any] = [
+            Signal(EventLayout(decided_outcome(params)), name=f"beside_{cycle}")
+            for cycle in range(STACK_RESULT_CYCLES)]
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self._travel(m)
+        self._prepare(m)
+        self._park(m)
+        self._promise(m)
+        return m
+
+    def _travel(self, m: Module) -> None:
+        """From register to register, as the request passes the stack's stages."""
+        before: Any = self.decided
+        for register in self.beside:
+            m.d.sync += register.valid.eq(before.valid)
+            m.d.sync += register.payload.eq(before.payload)
+            before = register
+
+    def _prepare(self, m: Module) -> None:
+        """What the last register has beside what it was handed. While it has no outcome, it does
+        nothing, so that what was parked needs no choice."""
+        before = self.beside[-2]
+        handed = before.payload
+        last = self.beside[-1].payload
+        m.d.sync += last.target_is_next.eq(
+            instruction_address(handed.target) == instruction_address(handed.next_pc))
+        m.d.sync += last.reports_error.eq(
+            handed.reports_error | reported(self.report_mask, handed.error))
+        with m.If(~before.valid):
+            m.d.sync += last.jumps.eq(0)
+            m.d.sync += last.sets_active.eq(0)
+            m.d.sync += last.sets_codes.eq(0)
+            m.d.sync += last.has_no_result.eq(0)
+            m.d.sync += last.reports_error.eq(0)
+            m.d.sync += last.error.eq(WarpError.NONE)
+
+    def _park(self, m: Module) -> None:
+        """Each outcome is parked, whether or not it will be needed. It is written in every cycle
+        that an instruction is in the decide stage, the same again and again, also before the stack
+        has taken the request, which is known late: no other outcome of the warp can be parked then.
+
+        What unwinds is the last outcome of its warp that was parked, so its ``next_pc`` is read
+        here even if it is beside the stack: the comparison need not wait for that choice."""
+        decided = self.decided.payload
+        last = self.beside[-1]
+        self.parked.write(m, self.decides, decided.warp, {
+            "pc": decided.pc,
+            "next_pc": decided.next_pc,
+            "retries": decided.retries,
+            "is_pop_quad": decided.is_pop_quad,
+            "keeps_reference": decided.keeps_reference,
+        })
+        m.submodules.parked = self.parked
+        parked = self.parked.read(m, self.result.warp)
+        m.d.comb += self.outcome.eq(last.payload)
+        with m.If(~last.valid):
+            m.d.comb += self.outcome.pc.eq(parked.pc)
+            m.d.comb += self.outcome.next_pc.eq(parked.next_pc)
+            m.d.comb += self.outcome.retries.eq(parked.retries)
+            m.d.comb += self.outcome.is_pop_quad.eq(parked.is_pop_quad)
+            m.d.comb += self.outcome.keeps_reference.eq(parked.keeps_reference)
+        m.d.comb += self.unwinds_to_next.eq(
+            instruction_address(self.result.pc) == instruction_address(parked.next_pc))
+
+    def _promise(self, m: Module) -> None:
+        """What the stack promises."""
+        last = self.beside[-1]
+        is_answered = last.valid & self.result_valid
+        m.d.sync += Assert(
+            ~(is_answered & (last.payload.warp != self.result.warp)),
+            "the stack answers out of order")
+        is_unwind = is_answered & self.result.resume
+        returns = instruction_address(self.result.pc) == instruction_address(last.payload.next_pc)
+        m.d.sync += Assert(
+            ~is_unwind | (self.unwinds_to_next == returns),
+            "an outcome that unwinds is not the last one that its warp has parked")

@@ -1,0 +1,155 @@
+"""What the stages of the flow unit hand to each other.
+
+========  ==================  ============================================
+from      to                  struct
+========  ==================  ============================================
+memory    gather, conclude    :func:`thread_state`
+gather    decide              :func:`gathered_instruction`
+decide    conclude            :func:`decided_outcome`
+========  ==================  ============================================
+
+An outcome travels to the conclude stage beside the stack's pipeline. Of one whose stack operation
+takes longer only a :func:`parked_outcome` is kept.
+"""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Value
+from amaranth.lib import data
+
+from rtl.isa.errors import WarpError
+from rtl.layouts import StackConfiguration, ThreadCodes, flow_request
+from rtl.params import WARP_THREADS, SmParams
+
+__all__ = [
+    "PC_BITS",
+    "decided_outcome",
+    "gathered_instruction",
+    "living_threads",
+    "parked_outcome",
+    "thread_state",
+]
+
+PC_BITS = 32
+"""Width of a program counter."""
+
+
+def thread_state() -> data.StructLayout:
+    """What is kept of a warp.
+
+    Fields
+    ------
+    active : 32 threads
+    codes : ThreadCodes
+        Why the other threads are not active.
+    """
+    return data.StructLayout({"active": WARP_THREADS, "codes": ThreadCodes})
+
+
+def living_threads(codes: Any) -> Value:
+    """The threads that have neither exited nor been killed."""
+    return Cat(~code.is_dead for code in codes)
+
+
+def gathered_instruction(params: SmParams) -> data.StructLayout:
+    """Gather to decide: an instruction, and which threads execute it.
+
+    Fields
+    ------
+    request : flow_request
+        A launch has the operation LAUNCH.
+    group : 32 threads
+        Those that execute the instruction; of an indexed branch those that share its target.
+    deferred : 32 threads
+        Those that execute an indexed branch with another target: they branch later.
+    remaining : 32 threads
+        The active threads that do not execute the instruction.
+    is_executed : 1
+        Some thread executes it: of ``group`` or of ``deferred``.
+    has_deferred, has_remaining : 1, 1
+        Whether there are such threads.
+    codes : ThreadCodes
+        The threads' codes before the instruction; without meaning for a launch.
+    configuration : StackConfiguration
+        Of a launch; ``base`` also of SET_BASE.
+    target : PC_BITS
+    target_error : WarpError
+        Why ``target`` is none; see :class:`~rtl.flow.target.TargetResolver`.
+    """
+    return data.StructLayout({
+        "request": flow_request(params),
+        "group": WARP_THREADS,
+        "deferred": WARP_THREADS,
+        "remaining": WARP_THREADS,
+        "is_executed": 1,
+        "has_deferred": 1,
+        "has_remaining": 1,
+        "codes": ThreadCodes,
+        "configuration": StackConfiguration,
+        "target": PC_BITS,
+        "target_error": WarpError,
+    })
+
+
+def parked_outcome() -> data.StructLayout:
+    """The fields of a :func:`decided_outcome` that count when the stack takes longer than usual:
+    for an unwind or a write-back. Neither jumps to a target, and the stack says which threads go
+    on."""
+    return data.StructLayout({
+        "pc": PC_BITS,
+        "next_pc": PC_BITS,
+        "retries": 1,
+        "is_pop_quad": 1,
+        "keeps_reference": 1,
+    })
+
+
+def decided_outcome(params: SmParams) -> data.StructLayout:
+    """Decide to conclude: what the instruction does, if the stack does not refuse its request.
+
+    Fields
+    ------
+    warp
+    pc, next_pc : PC_BITS, PC_BITS
+        Of the instruction, and of the one behind it.
+    target : PC_BITS
+    jumps : 1
+        The warp goes on at ``target``.
+    retries : 1
+        Where no jump and no unwind takes the warp elsewhere, it goes on at ``pc``, and not at
+        ``next_pc``: if what the trap unit makes it do fails, and behind a LEAVE_TRAP.
+    target_is_next : 1
+        ``target`` and ``next_pc`` are the same instruction. Known one cycle before the result.
+    sets_active, active : 1, 32 threads
+        The active threads become these.
+    sets_codes : 1
+        The threads' codes become those of the request to the stack.
+    is_pop_quad : 1
+        An unwind that ends at a QUAD token: the warp goes on behind the instruction.
+    keeps_reference : 1
+        Threads execute EXIT.KEEPREFCOUNT.
+    has_no_result : 1
+        Another request of the same instruction has its result.
+    reports_error : 1
+        An error has to be reported: of ENTER_TRAP any error, whatever the report mask says. One
+        cycle before the result also, if the report mask has it, the ``error`` of any instruction.
+    error : WarpError
+        Why the instruction fails, whatever the stack says.
+    """
+    return data.StructLayout({
+        "warp": params.warp_bits,
+        "pc": PC_BITS,
+        "next_pc": PC_BITS,
+        "target": PC_BITS,
+        "jumps": 1,
+        "retries": 1,
+        "target_is_next": 1,
+        "sets_active": 1,
+        "active": WARP_THREADS,
+        "sets_codes": 1,
+        "is_pop_quad": 1,
+        "keeps_reference": 1,
+        "has_no_result": 1,
+        "reports_error": 1,
+        "error": WarpError,
+    })

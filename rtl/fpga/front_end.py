@@ -1,0 +1,74 @@
+"""The front end: a harness that measures a core without its large units."""
+
+from dataclasses import replace
+from typing import Any
+
+from amaranth.hdl import Elaboratable, Module
+from amaranth.lib.wiring import In, Out, Signature, connect, flipped
+
+from rtl.component import Component
+from rtl.convert.ports import unit_ports as conversion_ports
+from rtl.core import Core
+from rtl.execute.ports import unit_ports as execute_ports
+from rtl.fetch.ports import unit_ports as fetch_ports
+from rtl.memory.ports import unit_ports as memory_ports
+from rtl.params import SmParams
+
+__all__ = ["FrontEnd"]
+
+_LARGE_UNITS = {"fetch": fetch_ports, "execute": execute_ports, "memory": memory_ports,
+                "conversion": conversion_ports}
+"""Units that are outside, and the functions that describe their ports."""
+
+
+class _Outside(Elaboratable):
+    """Takes the place of a unit whose ports are those of the harness.
+
+    Attributes
+    ----------
+    ports
+        The ports as the unit would have them.
+    """
+
+    ports: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        """A port."""
+        return getattr(self.ports, name)
+
+    def elaborate(self, platform: object) -> Module:
+        return Module()
+
+
+class _CoreOfFrontEnd(Core):
+    """A core whose large units are outside."""
+
+    def large_unit(self, name: str, params: SmParams) -> _Outside:
+        return _Outside()
+
+
+class FrontEnd(Component):
+    """Issue, flow unit, stack, barriers, traps and error status, connected as in the core.
+
+    Fetch, execute, memory and conversion are outside, and double precision is left out: what the
+    core would connect to them are members of the harness.
+
+    Members
+    -------
+    core : Out(signature of Core)
+    fetch, execute, memory, conversion : In(signature of the unit)
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._core = _CoreOfFrontEnd(replace(params, doubles=False))
+        super().__init__({
+            "core": Out(self._core.signature),
+            **{name: In(Signature(ports(params))) for name, ports in _LARGE_UNITS.items()}})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.core = self._core
+        for name in _LARGE_UNITS:
+            getattr(self._core, name).ports = flipped(getattr(self, name))
+        connect(m, self._core, flipped(self.core))
+        return m

@@ -1,0 +1,72 @@
+"""A thread's guard, its predicate operand, and the test of CC."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.execute.common import tests_condition
+from rtl.execute.condition import ConditionTable, condition_table
+from rtl.execute.decode import LANE_FORMS
+from rtl.execute.instruction import PredicateOperand
+from rtl.execute.predicates import ThreadFlags
+from rtl.isa.condition import ConditionCode
+from rtl.isa.fields import FIELDS
+from rtl.isa.syntax import WORD_BITS
+from rtl.isa.table import BY_NAME
+from rtl.word import field_of
+
+__all__ = ["ThreadGuard", "predicate_of"]
+
+_LANE_TEST = BY_NAME["CSET"][0].fields["test"]
+"""Where instructions of the lanes have a test of CC."""
+assert all(form.fields["test"] == _LANE_TEST for form in LANE_FORMS if "test" in form.fields)
+
+
+def predicate_of(flags: Any, operand: Any) -> Value:
+    """The value of a PredicateOperand for a thread with these ThreadFlags."""
+    predicates = Cat(flags.predicates, 1)
+    return predicates.bit_select(operand.number, 1) ^ operand.negated
+
+
+class ThreadGuard(wiring.Component):
+    """Combinational.
+
+    Members
+    -------
+    word : In(64)
+    is_lane_instruction : In(1)
+        A lane instruction has its test of CC in another field, and the lane evaluates it; that of
+        a flow instruction is part of the guard. Other instructions have none.
+    guard, predicate : In(PredicateOperand)
+    flags : In(ThreadFlags)
+    test_holds, guard_holds, predicate_holds : Out(1)
+    """
+
+    word: In(WORD_BITS)
+    is_lane_instruction: In(1)
+    guard: In(PredicateOperand)
+    predicate: In(PredicateOperand)
+    flags: In(ThreadFlags)
+    test_holds: Out(1)
+    guard_holds: Out(1)
+    predicate_holds: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        code = Signal(ConditionCode, init=ConditionCode.T)
+        with m.If(self.is_lane_instruction):
+            m.d.comb += code.eq(field_of(self.word, _LANE_TEST))
+        with m.Elif(tests_condition(self.word)):
+            m.d.comb += code.eq(field_of(self.word, FIELDS["test"]))
+        table: Any = Signal(ConditionTable)
+        m.d.comb += table.eq(condition_table(code.as_value()))
+        condition = self.flags.condition
+        carry_or_sign = Mux(table.reads_carry, condition.carry, condition.sign)
+        outcome = Cat(condition.zero, carry_or_sign, condition.overflow)
+        m.d.comb += self.test_holds.eq(table.outcomes.bit_select(outcome, 1))
+        m.d.comb += self.guard_holds.eq(
+            predicate_of(self.flags, self.guard) & (self.test_holds | self.is_lane_instruction))
+        m.d.comb += self.predicate_holds.eq(predicate_of(self.flags, self.predicate))
+        return m

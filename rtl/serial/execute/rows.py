@@ -1,0 +1,212 @@
+"""A row of state for each thread, and the special registers that follow from the thread."""
+
+from collections.abc import Callable
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from rtl.component import Component
+from rtl.execute.predicates import ThreadFlags
+from rtl.isa.special_registers import (
+    COORDINATES_AT,
+    SHARED_BANKS,
+    VIRTUAL_SM_AT,
+    VIRTUAL_WARP_AT,
+    SpecialRegister,
+)
+from rtl.layouts import EventLayout, thread_index
+from rtl.one_hot import chosen_of
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
+from rtl.wires import IN_BLOCKS
+
+__all__ = ["IN_ROWS", "ThreadRows"]
+
+_ALL = (1 << WARP_THREADS) - 1
+_OF_NUMBER: dict[SpecialRegister, Callable[[int], int]] = {
+    SpecialRegister.EQMASK: lambda thread: 1 << thread,
+    SpecialRegister.LTMASK: lambda thread: (1 << thread) - 1,
+    SpecialRegister.LEMASK: lambda thread: (2 << thread) - 1,
+    SpecialRegister.GTMASK: lambda thread: _ALL & -(2 << thread),
+    SpecialRegister.GEMASK: lambda thread: _ALL & -(1 << thread),
+    SpecialRegister.LANEID: lambda thread: thread,
+}
+"""Special registers that are functions of a thread's number in its warp: each takes a group of rows
+of the table."""
+_COORDINATES = (
+    SpecialRegister.TID,
+    SpecialRegister.TID_X,
+    SpecialRegister.TID_Y,
+    SpecialRegister.TID_Z,
+)
+"""Those that come from a thread's row."""
+
+
+def _constants(params: SmParams) -> dict[SpecialRegister, int]:
+    """Special registers that never change: together they take one group of rows of the table."""
+    return {
+        SpecialRegister.VIRTCFG: params.warps << VIRTUAL_WARP_AT | 1 << VIRTUAL_SM_AT,
+        SpecialRegister.SWINLO: SHARED_WINDOW,
+        SpecialRegister.LWINLO: LOCAL_WINDOW,
+        SpecialRegister.SWINSZ: WINDOW_BYTES,
+        SpecialRegister.LWINSZ: WINDOW_BYTES,
+        SpecialRegister.SMEMBANKS: SHARED_BANKS,
+    }
+
+
+IN_ROWS = (*_OF_NUMBER, *_COORDINATES, *_constants(SmParams()))
+"""The special registers that this memory and its table have."""
+_ROW_BITS = 5
+_GROUP_BITS = 3
+_WORD_BITS = 32
+
+
+class _RowFormat:
+    """Where a thread's row has its coordinates, predicates and CC.
+
+    x, y and z lie where TID has them; the predicates and CC fill the gaps between them, so that for
+    8 warps a row has 36 bits.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        # A CTA has no more threads than the machine.
+        width = ceil_log2(params.warps * WARP_THREADS)
+        x_at, y_at, z_at = COORDINATES_AT
+        starts = {"x": x_at, "y": y_at, "z": max(z_at, y_at + width)}
+        self.coordinates = {axis: range(start, start + width) for axis, start in starts.items()}
+        taken = {bit for place in self.coordinates.values() for bit in place}
+        free = [bit for bit in range(2 * len(taken) + _WORD_BITS) if bit not in taken]
+        self.flags = free[:ThreadFlags.as_shape().size]
+        self.size = max(*taken, *self.flags, _WORD_BITS - 1) + 1
+
+    def coordinate_of(self, row: Value, axis: str) -> Value:
+        """A coordinate in a row."""
+        return Cat(row[bit] for bit in self.coordinates[axis])
+
+    def flags_of(self, row: Value) -> Value:
+        """The predicates and CC in a row."""
+        return Cat(row[bit] for bit in self.flags)
+
+
+class ThreadRows(Component):
+    """For each thread a row in block memory: its coordinates in its CTA, its predicates, and CC.
+    Beside it, in block memory that is never written, a table of the special registers that are
+    constant or a function of the thread's number.
+
+    Members
+    -------
+    warp, thread : In, In(5)
+        The thread whose row is read or written.
+    number : In(8)
+        A special register, of those in IN_ROWS.
+    flags : Out(ThreadFlags)
+        The thread's predicates and CC, a cycle after ``warp`` and ``thread``.
+    enable, value : In(1), Out(32)
+        While ``enable``, special register ``number`` of the thread of the cycle before; else 0.
+    write, new_flags : In(1), In(ThreadFlags)
+        Replaces the thread's predicates and CC. Its row was read in the cycle before. Not while
+        ``is_blocked``.
+    launched : In(valid, payload: thread_index)
+        A thread of a warp that is launched: its row gets its coordinates, and its predicates and CC
+        become 0.
+    is_blocked : Out(1)
+        A launched thread takes the write port.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        self._format = _RowFormat(params)
+        super().__init__({
+            "warp": In(params.warp_bits),
+            "thread": In(_ROW_BITS),
+            "number": In(8),
+            "flags": Out(ThreadFlags),
+            "enable": In(1),
+            "value": Out(_WORD_BITS),
+            "write": In(1),
+            "new_flags": In(ThreadFlags),
+            "launched": In(EventLayout(thread_index(params))),
+            "is_blocked": Out(1),
+        })
+        self._row = Signal(self._format.size, name="row")
+        """The row that was read."""
+        self._table_word = Signal(_WORD_BITS, name="table_word")
+        """The word of the table that was read."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.rows = rows = memory.Memory(
+            shape=self._format.size, depth=self._params.warps << _ROW_BITS, init=[],
+            attrs=IN_BLOCKS)
+        read = rows.read_port(domain="comb")
+        m.d.comb += read.addr.eq(Cat(self.thread, self.warp))
+        m.d.sync += self._row.eq(read.data)
+        m.d.comb += self.flags.eq(self._format.flags_of(self._row))
+        self._write_row(m, rows.write_port())
+        self._look_up(m)
+        self._select_value(m)
+        return m
+
+    def _write_row(self, m: Module, write: Any) -> None:
+        """Writes a launched thread's row, or flags into the row that was read."""
+        launched = self.launched.payload
+        is_launched = self.launched.valid
+        m.d.comb += self.is_blocked.eq(is_launched)
+        m.d.comb += write.en.eq(is_launched | self.write)
+        with m.If(is_launched):
+            m.d.comb += write.addr.eq(Cat(launched.thread, launched.warp))
+            for axis, place in self._format.coordinates.items():
+                for number, bit in enumerate(place):
+                    m.d.comb += write.data[bit].eq(launched[axis][number])
+        with m.Else():
+            m.d.comb += write.addr.eq(Cat(self.thread, self.warp))
+            for place in self._format.coordinates.values():
+                for bit in place:
+                    m.d.comb += write.data[bit].eq(self._row[bit])
+            for bit, flag in zip(self._format.flags, Value.cast(self.new_flags), strict=True):
+                m.d.comb += write.data[bit].eq(flag)
+
+    def _look_up(self, m: Module) -> None:
+        """Reads special register ``number`` in the table. In the group of constants, the lower bits
+        of the register's number select the row, in place of the thread's number."""
+        groups = list(_OF_NUMBER)
+        content = [_OF_NUMBER[number](thread)
+                   for number in groups for thread in range(WARP_THREADS)]
+        content += [0] * WARP_THREADS
+        for number, value in _constants(self._params).items():
+            content[(len(groups) << _ROW_BITS) + number % WARP_THREADS] = value
+        m.submodules.table = table = memory.Memory(
+            shape=_WORD_BITS, depth=1 << _GROUP_BITS + _ROW_BITS, init=content, attrs=IN_BLOCKS)
+        port = table.read_port(domain="comb")
+        group = Signal(_GROUP_BITS, init=len(groups))
+        row = Signal(_ROW_BITS)
+        m.d.comb += row.eq(self.number[:_ROW_BITS])
+        with m.Switch(self.number):
+            for place, number in enumerate(groups):
+                with m.Case(number):
+                    m.d.comb += group.eq(place)
+                    m.d.comb += row.eq(self.thread)
+        m.d.comb += port.addr.eq(Cat(row, group))
+        m.d.sync += self._table_word.eq(port.data)
+
+    def _select_value(self, m: Module) -> None:
+        """Special register ``number``: from the thread's row, or else from the table."""
+        x = self._format.coordinate_of(self._row, "x")
+        y = self._format.coordinate_of(self._row, "y")
+        z = self._format.coordinate_of(self._row, "z")
+        x_at, y_at, z_at = COORDINATES_AT
+        values = {
+            SpecialRegister.TID: (x << x_at | y << y_at | z << z_at)[:_WORD_BITS],
+            SpecialRegister.TID_X: x,
+            SpecialRegister.TID_Y: y,
+            SpecialRegister.TID_Z: z,
+        }
+        in_row = Signal(len(values))
+        in_table = Signal()
+        with m.If(self.enable):
+            m.d.comb += in_row.eq(Cat(self.number == number for number in values))
+            m.d.comb += in_table.eq(~in_row.any())
+        m.d.comb += self.value.eq(
+            chosen_of(Cat(in_row, in_table), [*values.values(), self._table_word]))

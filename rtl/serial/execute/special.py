@@ -1,0 +1,178 @@
+"""Values that are the same in all threads of a warp, bit by bit: most special registers, and the
+next instruction's pc."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.control_code import INSTRUCTION_BYTES
+from rtl.isa.special_registers import COORDINATES_AT, VIRTUAL_WARP_AT, SpecialRegister
+from rtl.layouts import EventLayout, GridConfiguration, warp_launch
+from rtl.params import WARP_THREADS, SmParams
+
+from .bits import WordBits
+
+__all__ = ["SpecialBits"]
+
+_CLOCK_BITS = 64
+_LOW_WORDS = (
+    SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.GLOBALTIMERLO)
+_HIGH_WORDS = (SpecialRegister.CLOCKHI, SpecialRegister.GLOBALTIMERHI)
+_CTA_HALF_BITS = 16
+"""Bits of a CTA's y and z, which share a word."""
+_LOWEST_PC_BIT = INSTRUCTION_BYTES.bit_length() - 1
+
+
+def _bit(value: Any, index: Any) -> Value:
+    """A bit of a value; 0 above its highest bit."""
+    value = Value.cast(value)
+    if len(value) >= WARP_THREADS:
+        value = value[:WARP_THREADS]
+    return value.bit_select(index, 1)
+
+
+def _is_one_of(number: Value, registers: Iterable[SpecialRegister]) -> Value:
+    """Whether it is the number of one of these special registers."""
+    return number.matches(*map(int, registers))
+
+
+class SpecialBits(Component):
+    """A value is read in 64 cycles: of two cycles for each bit, the first has its index, the second
+    its value.
+
+    The clock and the global timer count cycles. They are one counter, which rotates and is
+    incremented bit by bit, a bit in every other cycle. A read of it has to begin when ``aligned``
+    allows it, and gets a multiple of 128.
+
+    Members
+    -------
+    number, warp : In(8), In
+        The special register, and whose.
+    index, bit : In(5), Out(1)
+        A bit of it, a cycle later.
+    aligned : Out(1)
+        The first bit may be requested in the next cycle.
+    pc, next_pc, advance : In(32), Out(1), In(1)
+        A bit of the next instruction's pc, at the same index. Bits are requested in order, and
+        ``advance`` is 1 in the second cycle of each.
+    warp_status, all_status : In(32), In(32)
+        The error status of ``warp`` and of all warps, from the trap unit.
+    grid : In(GridConfiguration)
+    launch : In(valid, payload: warp_launch)
+        Has the coordinates of the warp's CTA in the grid.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        super().__init__({
+            "number": In(8),
+            "warp": In(params.warp_bits),
+            "index": In(5),
+            "bit": Out(1),
+            "aligned": Out(1),
+            "pc": In(32),
+            "next_pc": Out(1),
+            "advance": In(1),
+            "warp_status": In(32),
+            "all_status": In(32),
+            "grid": In(GridConfiguration),
+            "launch": In(EventLayout(warp_launch(params))),
+        })
+        self._clock_bit = Signal(name="clock_bit")
+        """The bit of the clock that has its turn."""
+        self._cta_bit = Signal(name="cta_bit")
+        """The bit of a CTA's coordinate; 0 for other registers."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self._count(m)
+        self._keep_coordinates(m)
+        self._select(m)
+        self._add_to_pc(m)
+        return m
+
+    def _count(self, m: Module) -> None:
+        """The clock, a ring of bits: in each rotation, which takes 128 cycles, the bits that count
+        rotations are incremented. ``phase`` is what the bits below these would be."""
+        ring = Signal(_CLOCK_BITS)
+        phase = Signal(range(2 * _CLOCK_BITS))
+        carry = Signal()
+        m.d.sync += phase.eq(phase + 1)
+        lowest_bit = len(phase)
+        is_below_lowest = phase[1:] == lowest_bit - 1
+        with m.If(phase[0]):
+            m.d.sync += ring.eq(Cat(ring[1:], ring[0] ^ carry))
+            m.d.sync += carry.eq((ring[0] & carry) | is_below_lowest)
+        m.d.comb += self._clock_bit.eq(ring[0])
+        is_low = Signal()
+        is_high = Signal()
+        m.d.comb += is_low.eq(_is_one_of(self.number, _LOW_WORDS))
+        m.d.comb += is_high.eq(_is_one_of(self.number, _HIGH_WORDS))
+        with m.If(is_low):
+            m.d.comb += self.aligned.eq(phase.all())
+        with m.Elif(is_high):
+            m.d.comb += self.aligned.eq(phase[:-1].all() & ~phase[-1])
+        with m.Else():
+            m.d.comb += self.aligned.eq(1)
+
+    def _keep_coordinates(self, m: Module) -> None:
+        """The coordinates of each warp's CTA: x in a word, y and z in the halves of another."""
+        m.submodules.x = x = WordBits(self._params.warps)
+        m.submodules.yz = yz = WordBits(self._params.warps)
+        launch = self.launch.payload
+        for words in (x, yz):
+            m.d.comb += words.write.eq(self.launch.valid)
+            m.d.comb += words.number.eq(launch.warp)
+        m.d.comb += x.word.eq(launch.index.x)
+        m.d.comb += yz.word.eq(Cat(launch.index.y, launch.index.z))
+        is_z = self.number == SpecialRegister.CTAID_Z
+        m.d.comb += x.read.eq(Cat(self.index, self.warp))
+        m.d.comb += yz.read.eq(Cat(self.index[:-1], is_z, self.warp))
+
+        reads_x = Signal()
+        reads_yz = Signal()
+        is_y_or_z = _is_one_of(self.number, (SpecialRegister.CTAID_Y, SpecialRegister.CTAID_Z))
+        m.d.sync += reads_x.eq(self.number == SpecialRegister.CTAID_X)
+        m.d.sync += reads_yz.eq(is_y_or_z & (self.index < _CTA_HALF_BITS))
+        m.d.comb += self._cta_bit.eq((x.bit & reads_x) | (yz.bit & reads_yz))
+
+    def _select(self, m: Module) -> None:
+        """The bit of special register ``number``."""
+        block = self.grid.block
+        x_at, y_at, z_at = COORDINATES_AT
+        values = {
+            SpecialRegister.NTID: (block.x << x_at | block.y << y_at | block.z << z_at)[:32],
+            SpecialRegister.VIRTID: self.warp << VIRTUAL_WARP_AT,
+            SpecialRegister.SMEMSZ: self.grid.shared,
+            SpecialRegister.LMEMLOSZ: self.grid.local,
+            SpecialRegister.REGALLOC: self.grid.registers,
+            SpecialRegister.GLOBALERRORSTATUS: self.all_status,
+            SpecialRegister.WARPERRORSTATUS: self.warp_status,
+            SpecialRegister.WARPERRORSTATUSCLEAR: self.warp_status,
+        }
+        selected = Signal()
+        selected_bit = Signal()
+        with m.Switch(self.number):
+            for number in (*_LOW_WORDS, *_HIGH_WORDS):
+                with m.Case(number):
+                    m.d.comb += selected.eq(self._clock_bit)
+            for number, value in values.items():
+                with m.Case(number):
+                    m.d.comb += selected.eq(_bit(value, self.index))
+        m.d.sync += selected_bit.eq(selected)
+        m.d.comb += self.bit.eq(selected_bit | self._cta_bit)
+
+    def _add_to_pc(self, m: Module) -> None:
+        """The next instruction's pc: the size of an instruction is added bit by bit."""
+        carry = Signal()
+        pc_bit = Signal()
+        adds_one = Signal()
+        m.d.comb += pc_bit.eq(_bit(self.pc, self.index))
+        m.d.comb += adds_one.eq(carry | (self.index == _LOWEST_PC_BIT))
+        m.d.sync += self.next_pc.eq(pc_bit ^ adds_one)
+        with m.If(self.advance):
+            is_last = self.index == WARP_THREADS - 1
+            m.d.sync += carry.eq(adds_one & pc_bit & ~is_last)

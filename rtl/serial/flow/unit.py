@@ -1,0 +1,711 @@
+"""The flow unit of a serial machine: the passes of an instruction over the threads of its warp."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Assert, Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
+from amaranth.lib import data, enum, memory, stream
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.flow.stages import PC_BITS
+from rtl.isa.errors import WarpError
+from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
+from rtl.layouts import (
+    ENTER_IF_ROOM,
+    FRAME_MASK_CODES,
+    FRAME_PC_CODES,
+    FRAME_WORD_CODES,
+    REPORT_BITS,
+    Event,
+    FlowOperation,
+    SerialStackPort,
+    StackOperation,
+    ThreadCode,
+    flow_launch,
+    flow_request,
+    flow_result,
+    reported,
+)
+from rtl.params import WARP_THREADS, SmParams
+from rtl.wires import IN_BLOCKS
+from rtl.word import instruction_address
+
+from .target import TargetAccumulator
+
+__all__ = ["SerialFlowUnit"]
+
+_CODE_BITS = Shape.cast(ThreadCode).width
+_LAST_FRAME_TOKEN = TOKENS_PER_LINE - 1
+_FRAME_WORDS = len(FRAME_WORD_CODES)
+_FIRST_CODE_WORD = 2
+"""The first word of a frame that holds threads of a code. Those below are of the TRAP token."""
+
+
+def _code_of(codes: Any, index: Value) -> Value:
+    """The code at an index, as a number."""
+    return Array(Const(code.value, _CODE_BITS) for code in codes)[index]
+
+
+class _Thread(data.Struct):
+    """What is kept of a thread."""
+
+    active: unsigned(1)
+    code: ThreadCode
+    """If it is not active, why."""
+
+
+class _ThreadRole(data.Struct):
+    """What an instruction is to the thread of a step; as the masks of
+    :func:`~rtl.flow.stages.gathered_instruction`."""
+
+    in_group: unsigned(1)
+    """It executes the instruction, now."""
+    is_deferred: unsigned(1)
+    """It executes an indexed branch, later: its target is another one."""
+    remains: unsigned(1)
+    """It is active and does not execute the instruction."""
+    lives: unsigned(1)
+    """It has neither exited nor was it killed."""
+
+
+class _Word(enum.Enum, shape=2):
+    """A word that goes to the stack as a token's pc, or to the result as the warp's."""
+
+    PC = 0
+    NEXT_PC = 1
+    TARGET = 2
+    PC_MASK = 3
+    """The threads that a token of a trap frame holds in place of a pc."""
+
+
+class SerialFlowUnit(Component):
+    """Keeps the threads' masks of all warps, and executes the instructions that change them or the
+    pc.
+
+    A pass reads the warp's threads, one a cycle. ::
+
+        IDLE --> FIRST --> TOKEN --> GATHER --> OPERAND --> REQUEST --> CONCLUDE --> COMMIT --+
+                             ^  |                  ^         |  ^           ^           |      |
+                             |  +------------------+         |  v           +-----------+      |
+                             |    without a token            | stack         word of a frame   |
+                             +-------------------------------+                                 |
+                                another token                    IDLE <-- RESULT <-- WAIT <-- DONE
+
+    =========  =========  ====================================================================
+    state      cycles     what it does
+    =========  =========  ====================================================================
+    FIRST      a pass     finds out which threads execute it; adds up the target
+    GATHER     a pass     gathers the mask of a token that is to be pushed
+    OPERAND    1          the token's pc goes to the request's register
+    REQUEST    any        the stack executes the request. To end an unwind it takes passes itself
+    CONCLUDE   1          the outcome is known and kept, before the stack is idle for a cycle
+    COMMIT     a pass     writes what becomes of the threads; in a RESTORE once more for each word
+                          of the frame that holds codes
+    DONE       1          a launch is taken
+    RESULT     1          the result; a request is taken
+    =========  =========  ====================================================================
+
+    A launch goes before a request. Errors are those of :class:`~rtl.flow.FlowUnit`: nothing is
+    written before the outcome is known.
+
+    Members
+    -------
+    request : In(stream of flow_request)
+        Taken in the cycle of its result.
+    launch : In(stream of flow_launch)
+        A new warp; goes before ``request``. Its result tells where it begins.
+    report_mask : In(32)
+        See FlowUnit.
+    result : Out(Event of flow_result)
+        Of a launch: two cycles after it was taken.
+    stack : Out(SerialStackPort)
+
+    Attributes
+    ----------
+    threads : Memory
+        The threads of all warps, those of warp 0 first.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "request": In(stream.Signature(flow_request(params))),
+            "launch": In(stream.Signature(flow_launch(params))),
+            "report_mask": In(REPORT_BITS),
+            "result": Out(Event(flow_result(params))),
+            "stack": Out(SerialStackPort(params)),
+        })
+        self.threads = memory.Memory(
+            shape=_Thread, depth=WARP_THREADS * params.warps, init=[], attrs=IN_BLOCKS)
+        self.target = TargetAccumulator()
+
+        # The instruction.
+        self._is_launch = Signal(name="is_launch")
+        self._operation: Any = Signal(FlowOperation, name="operation")
+        self._pc = Signal(PC_BITS, name="pc")
+        self._is_executed = Signal(name="is_executed")
+        """Some thread executes it. Known after the first pass, as are the next two."""
+        self._has_deferred = Signal(name="has_deferred")
+        self._has_remaining = Signal(name="has_remaining")
+
+        # The state of the sequence, from :meth:`_sequence`.
+        self._is_idle = Signal(name="is_idle")
+        self._starts_pass = Signal(name="starts_pass")
+        self._is_first_pass = Signal(name="is_first_pass")
+        self._gathers = Signal(name="gathers")
+        """The pass is for a token."""
+        self._concludes = Signal(name="concludes")
+        self._commits = Signal(name="commits")
+        """The pass writes the threads."""
+        self._restores = Signal(name="restores")
+        """The pass that writes the threads is for a word of a frame."""
+
+        # The thread of a step.
+        self._is_last_step = Signal(name="is_last_step")
+        self._old: Any = Signal(_Thread, name="old")
+        self._new: Any = Signal(_Thread, name="new")
+        self._role: Any = Signal(_ThreadRole, name="role")
+
+        # Tokens.
+        self._is_followup = Signal(name="is_followup")
+        """The stack has executed a request of this instruction before."""
+        self._holes_below = Signal(HOLE_BITS, name="holes_below")
+        """Holes under the trap frame."""
+        self._pending_holes = Signal(HOLE_BITS, name="pending_holes")
+        """Those of them that are still to be pushed."""
+        self._frame_token = Signal(range(TOKENS_PER_LINE), name="frame_token")
+        """The token of the trap frame that comes after the holes."""
+        self._pc_mask = Signal(WARP_THREADS, name="pc_mask")
+        """The threads that the token holds in place of a pc."""
+        self._frame_word = Signal(range(_FRAME_WORDS), name="frame_word")
+        """The word of the trap frame that is restored; 0 before the first one."""
+        self._selected = Signal(_Word, name="selected")
+        self._selected_word = Signal(PC_BITS, name="selected_word")
+        """For the stack or for the result: see :meth:`_select_word`."""
+
+        # The outcome.
+        self._takes_branch = Signal(name="takes_branch")
+        self._first_error = Signal(WarpError, name="first_error")
+        """Why the stack has refused the first request."""
+        self._refusal = Signal(WarpError, name="refusal")
+        """Why the stack has refused one of the requests."""
+        self._error = Signal(WarpError, name="error")
+        self._continuation = Signal(_Word, name="continuation")
+        """Where the warp goes on, unless an unwind has found another pc."""
+        self._sets_active = Signal(name="sets_active")
+        """Threads become active or not as the instruction says."""
+        self._sets_codes = Signal(name="sets_codes")
+        """They get the codes of the request."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.threads = self.threads
+        m.submodules.target = self.target
+        self._select_instruction(m)
+        self._run_pass(m)
+        self._classify_thread(m)
+        self._assign_code(m)
+        self._update_thread(m)
+        self._resolve_target(m)
+        self._gather_token(m)
+        self._request(m)
+        self._enable(m)
+        self._select_word(m)
+        self._decide(m)
+        self._conclude(m)
+        self._answer(m)
+        self._sequence(m)
+        return m
+
+    def _select_instruction(self, m: Module) -> None:
+        """A launch, or what was requested. A launch is taken from IDLE on, and stays one."""
+        request = self.request.payload
+        launch = self.launch.payload
+        with m.If(self._is_idle):
+            m.d.sync += self._is_launch.eq(self.launch.valid)
+        with m.If(self._is_launch):
+            m.d.comb += self._operation.eq(FlowOperation.LAUNCH)
+            m.d.comb += self._pc.eq(launch.pc)
+            m.d.comb += self.stack.request.payload.warp.eq(launch.warp)
+        with m.Else():
+            m.d.comb += self._operation.eq(request.instruction.operation)
+            m.d.comb += self._pc.eq(request.pc)
+            m.d.comb += self.stack.request.payload.warp.eq(request.warp)
+
+    # The threads.
+
+    def _run_pass(self, m: Module) -> None:
+        """A pass: 32 cycles in which ``step`` is 1, from the second one on after its start. A
+        thread is read a cycle before its step, and written in its step if the pass ``commits``."""
+        stack = self.stack
+        warp = stack.request.payload.warp
+        read = self.threads.read_port(domain="comb")
+        write = self.threads.write_port()
+        reads = Signal()
+        read_thread = Signal(range(WARP_THREADS))
+        m.d.comb += read.addr.eq(Cat(read_thread, warp))
+        with m.If(self._starts_pass | stack.looks):
+            m.d.sync += reads.eq(1)
+        with m.Elif(read_thread == WARP_THREADS - 1):
+            m.d.sync += reads.eq(0)
+        with m.If(reads):
+            m.d.sync += read_thread.eq(read_thread + 1)
+
+        m.d.sync += stack.step.eq(reads)
+        m.d.sync += stack.thread.eq(read_thread)
+        m.d.sync += self._old.eq(read.data)
+        m.d.comb += self._is_last_step.eq(stack.step & (stack.thread == WARP_THREADS - 1))
+
+        m.d.comb += write.addr.eq(Cat(stack.thread, warp))
+        m.d.comb += write.data.eq(self._new)
+        m.d.comb += write.en.eq(stack.step & self._commits)
+
+    def _classify_thread(self, m: Module) -> None:
+        """What the instruction is to the thread. Of a launch all 32 threads are active, and those
+        that it does not want execute it: they leave."""
+        request = self.request.payload
+        instruction = request.instruction
+        thread = self.stack.thread
+        role = self._role
+        is_active = Signal()
+        executes = Signal()
+        has_operand = Signal()
+        with m.If(self._is_launch):
+            m.d.comb += is_active.eq(1)
+            m.d.comb += executes.eq(~self.launch.payload.threads.bit_select(thread, 1))
+            m.d.comb += has_operand.eq(1)
+        with m.Else():
+            guard = request.guard.bit_select(thread, 1) | instruction.is_trap_move
+            m.d.comb += is_active.eq(self._old.active)
+            m.d.comb += executes.eq(is_active & guard)
+            m.d.comb += has_operand.eq(request.same.bit_select(thread, 1) | ~instruction.indexed)
+        m.d.comb += role.in_group.eq(executes & has_operand)
+        m.d.comb += role.is_deferred.eq(executes & ~has_operand)
+        m.d.comb += role.remains.eq(is_active & ~executes)
+        m.d.comb += role.lives.eq(~self._old.code.is_dead)
+
+        # Further passes find the same threads, and change nothing here.
+        with m.If(self._is_idle):
+            m.d.sync += self._is_executed.eq(0)
+            m.d.sync += self._has_deferred.eq(0)
+            m.d.sync += self._has_remaining.eq(0)
+        with m.Elif(self.stack.step):
+            m.d.sync += self._is_executed.eq(self._is_executed | executes)
+            m.d.sync += self._has_deferred.eq(self._has_deferred | role.is_deferred)
+            m.d.sync += self._has_remaining.eq(self._has_remaining | role.remains)
+
+    def _assign_code(self, m: Module) -> None:
+        """The thread's code as the stack looks at it: one that leaves has its code already. For a
+        QUAD token, and for the trap handler, only who lives counts; what a frame brings back, and a
+        new warp, depends on no thread's code."""
+        operation = self._operation
+        code = self.stack.code
+        role = self._role
+        with m.If(operation.ends_warp):
+            m.d.comb += code.eq(ThreadCode.EXIT)
+        with m.Elif(operation.gives_code & role.in_group):
+            with m.If(self._is_launch):
+                m.d.comb += code.eq(ThreadCode.KILLED)
+            with m.Else():
+                m.d.comb += code.eq(self.request.payload.instruction.code)
+        with m.Elif(operation.clears_codes | (operation.clears_living_codes & role.lives)):
+            m.d.comb += code.eq(ThreadCode.NONE)
+        with m.Else():
+            m.d.comb += code.eq(self._old.code)
+
+    def _update_thread(self, m: Module) -> None:
+        """What becomes of the thread."""
+        result = self.result.payload
+        codes: Any = result.codes.as_value()
+        m.d.comb += self.stack.word.eq(self._frame_word)
+        m.d.comb += self._new.eq(self._old)
+        with m.If(self._restores):
+            self._restore_code(m)
+        with m.Else():
+            self._update_active(m)
+            self._update_code(m)
+        with m.If(self.stack.step & self._commits):
+            m.d.sync += result.active.eq(Cat(result.active[1:], self._new.active))
+            m.d.sync += codes.eq(Cat(codes[_CODE_BITS:], self._new.code))
+
+    def _restore_code(self, m: Module) -> None:
+        """A thread that is in the frame's word has its code; but a thread that is active is not
+        dead."""
+        code: Any = ThreadCode(_code_of(FRAME_WORD_CODES, self._frame_word))
+        with m.If(self.stack.bit):
+            with m.If(code.is_dead & self._old.active):
+                m.d.comb += self._new.code.eq(ThreadCode.NONE)
+            with m.Else():
+                m.d.comb += self._new.code.eq(code)
+
+    def _update_active(self, m: Module) -> None:
+        """Whether the thread goes on: as the stack revives it, as the instruction says, as before,
+        or not if the warp ends."""
+        answer = self.stack.result
+        operation = self._operation
+        revives_living = (operation == FlowOperation.PUSH_QUAD) | (
+            operation == FlowOperation.ENTER_TRAP)
+        with m.If(answer.resume):
+            m.d.comb += self._new.active.eq(self.stack.revived)
+        with m.Elif(self._sets_active):
+            with m.If(operation == FlowOperation.BRANCH):
+                m.d.comb += self._new.active.eq(self._role.in_group)
+            with m.Elif(revives_living):
+                m.d.comb += self._new.active.eq(self._role.lives)
+            with m.Else():
+                m.d.comb += self._new.active.eq(self._role.remains)
+        with m.Elif(answer.empty):
+            m.d.comb += self._new.active.eq(0)
+
+    def _update_code(self, m: Module) -> None:
+        """Why the thread is not active. One that waits for a RETURN token when the warp ends has
+        exited."""
+        answer = self.stack.result
+        code = self.stack.code
+        with m.If(self._returns & self.stack.revived):
+            m.d.comb += self._new.code.eq(ThreadCode.NONE)
+        with m.Elif(answer.empty & (code == ThreadCode.RETURN)):
+            m.d.comb += self._new.code.eq(ThreadCode.EXIT)
+        with m.Elif(answer.empty | self._returns | self._sets_codes):
+            m.d.comb += self._new.code.eq(code)
+
+    # The request to the stack.
+
+    def _resolve_target(self, m: Module) -> None:
+        """The target, in the first cycles of the first pass."""
+        request = self.request.payload
+        target = self.target
+        m.d.comb += target.pc.eq(self._pc)
+        m.d.comb += target.instruction.eq(request.instruction)
+        m.d.comb += target.operand.eq(request.operand)
+        m.d.comb += target.fault.eq(request.fault)
+        m.d.comb += target.clear.eq(self._is_idle)
+        m.d.comb += target.valid.eq(self.stack.step & self._is_first_pass)
+        m.d.comb += target.cycle.eq(self.stack.thread)
+
+    @property
+    def _has_bad_target(self) -> Value:
+        return self.target.error != WarpError.NONE
+
+    @property
+    def _is_entry(self) -> Value:
+        return self._operation == FlowOperation.ENTER_TRAP
+
+    @property
+    def _pushes_deferred(self) -> Value:
+        """Of a branch: the token is that of the threads that branch later, not of those that do not
+        branch."""
+        return self._is_followup | ~self._has_remaining
+
+    @property
+    def _is_trap_token(self) -> Value:
+        """The token is the lowest one of a trap frame. It has the warp's pc."""
+        is_first = (self._pending_holes == 0) & (self._frame_token == 0)
+        return self._is_entry & self._is_followup & is_first
+
+    def _gather_token(self, m: Module) -> None:
+        """The token's mask, and the threads that a trap frame has in place of its pc; of a hole
+        neither. The frame's lowest token, TRAP, holds the active threads, the others the threads of
+        two codes each."""
+        is_in_mask = Signal()
+        is_in_pc = Signal()
+        is_hole = self._is_entry & (self._pending_holes != 0)
+        holds_codes = self._is_entry & (self._frame_token != 0)
+        old_code = self._old.code.as_value()
+        with m.If(~is_hole):
+            with m.If(self._operation == FlowOperation.BRANCH):
+                with m.If(self._pushes_deferred):
+                    m.d.comb += is_in_mask.eq(self._role.is_deferred)
+                with m.Else():
+                    m.d.comb += is_in_mask.eq(self._role.remains)
+            with m.Elif(holds_codes):
+                mask_code = _code_of(FRAME_MASK_CODES, self._frame_token)
+                pc_code = _code_of(FRAME_PC_CODES, self._frame_token)
+                m.d.comb += is_in_mask.eq(old_code == mask_code)
+                m.d.comb += is_in_pc.eq(old_code == pc_code)
+            with m.Else():
+                m.d.comb += is_in_mask.eq(self._role.in_group)
+        mask = self.stack.request.payload.mask
+        with m.If(self.stack.step & self._gathers):
+            m.d.sync += mask.eq(Cat(mask[1:], is_in_mask))
+            m.d.sync += self._pc_mask.eq(Cat(self._pc_mask[1:], is_in_pc))
+
+    def _request(self, m: Module) -> None:
+        """The request's operation, its token and the stack's configuration. Operation, kind, mask
+        and operand are registers."""
+        request = self.request.payload
+        instruction = request.instruction
+        stack_request = self.stack.request.payload
+        configuration = self.stack.configuration
+        m.d.comb += configuration.eq(self.launch.payload.stack)
+        with m.If(~self._is_launch):
+            m.d.comb += configuration.base.eq(request.operand)    # SET_BASE's alone
+        needs_two_pushes = self._has_remaining & self._has_deferred
+        m.d.comb += stack_request.pair.eq(needs_two_pushes & ~self._is_followup)
+
+        m.d.sync += stack_request.kind.eq(instruction.kind)
+        with m.If(self._is_launch):
+            m.d.sync += stack_request.operation.eq(StackOperation.LAUNCH)
+        with m.Elif(~self._is_entry):
+            m.d.sync += stack_request.operation.eq(instruction.asked)
+        with m.Elif(self._is_followup):
+            m.d.sync += stack_request.operation.eq(StackOperation.PUSH)
+        with m.Else():
+            m.d.sync += stack_request.operation.eq(StackOperation.SET_MODE)
+        with m.If(self._is_entry):
+            with m.If(self._pending_holes != 0):
+                m.d.sync += stack_request.kind.eq(TokenKind.NONE)
+            with m.Elif(self._frame_token == 0):
+                m.d.sync += stack_request.kind.eq(TokenKind.TRAP)
+            with m.Else():
+                m.d.sync += stack_request.kind.eq(TokenKind.MASKS)
+
+    def _enable(self, m: Module) -> None:
+        """Whether the stack has something to do. It need not push a token for a branch that all
+        active threads take, nor unwind while active threads remain."""
+        enable = self.stack.request.payload.enable
+        with m.Switch(self._operation):
+            with m.Case(FlowOperation.BRANCH):
+                m.d.comb += enable.eq(
+                    self._takes_branch & (self._has_remaining | self._has_deferred))
+            with m.Case(FlowOperation.CALL, FlowOperation.PUSH):
+                m.d.comb += enable.eq(~self._has_bad_target)
+            with m.Case(FlowOperation.LEAVE):
+                m.d.comb += enable.eq(~self._has_remaining)
+            with m.Case(FlowOperation.WRITE_BACK):
+                m.d.comb += enable.eq(self._is_executed)
+            with m.Case(FlowOperation.ENTER_TRAP):
+                m.d.comb += enable.eq(self._is_followup | ~self._has_bad_target)
+            with m.Default():
+                m.d.comb += enable.eq(1)
+
+    def _select_word(self, m: Module) -> None:
+        """The pc where the warp goes on; before that the token's pc, which goes to the request's
+        ``operand``, or the operand of a SET operation. One multiplexer serves both."""
+        is_branch = self._operation == FlowOperation.BRANCH
+        is_call = self._operation == FlowOperation.CALL
+        stays_in_place = self._operation == FlowOperation.LEAVE_TRAP
+        with m.If(self._concludes):
+            m.d.comb += self._selected.eq(self._continuation)
+        with m.Elif(self._is_trap_token | (is_branch & self._pushes_deferred) | stays_in_place):
+            m.d.comb += self._selected.eq(_Word.PC)
+        with m.Elif(self._is_entry):
+            m.d.comb += self._selected.eq(_Word.PC_MASK)
+        with m.Elif(is_branch | is_call):
+            m.d.comb += self._selected.eq(_Word.NEXT_PC)
+        with m.Else():
+            m.d.comb += self._selected.eq(_Word.TARGET)
+        words = {
+            _Word.PC: self._pc,
+            _Word.NEXT_PC: self.target.next_pc,
+            _Word.TARGET: self.target.target,
+            _Word.PC_MASK: self._pc_mask,
+        }
+        with m.Switch(self._selected):
+            for name, word in words.items():
+                with m.Case(name):
+                    m.d.comb += self._selected_word.eq(word)
+
+        # The lowest bits of a pc are 0: they hold the flags of a SET_MODE, or the holes of a frame.
+        flags = Signal(HOLE_BITS)
+        with m.If(self._is_trap_token):
+            m.d.comb += flags.eq(self._holes_below)
+        with m.Elif(self._is_entry & ~self._is_followup):
+            m.d.comb += flags.eq(ENTER_IF_ROOM)
+        m.d.sync += self.stack.request.payload.operand.eq(self._selected_word | flags)
+
+    # The outcome.
+
+    @property
+    def _returns(self) -> Value:
+        """An unwind has found the threads that go on, at their token's pc."""
+        return self.stack.result.resume & (self._operation != FlowOperation.POP_QUAD)
+
+    @property
+    def _fails(self) -> Value:
+        return self._error != WarpError.NONE
+
+    def _decide(self, m: Module) -> None:
+        """Whether a branch is taken; why the instruction fails. An error that is known without the
+        stack goes before one of the stack."""
+        instruction = self.request.payload.instruction
+        is_killed = instruction.limited & self.stack.killed
+        may_branch = self._is_executed & ~is_killed
+        diverges = instruction.uniform & self._has_remaining
+        known_error = Signal(WarpError)
+        with m.Switch(self._operation):
+            with m.Case(FlowOperation.BRANCH), m.If(may_branch):
+                m.d.comb += self._takes_branch.eq(~diverges & ~self._has_bad_target)
+                m.d.comb += known_error.eq(
+                    Mux(diverges, WarpError.DIVERGENT, self.target.error))
+            with m.Case(FlowOperation.CALL, FlowOperation.PUSH, FlowOperation.ENTER_TRAP):
+                m.d.comb += known_error.eq(self.target.error)
+
+        with m.If(self._is_followup):
+            m.d.comb += self._refusal.eq(self._first_error)
+        with m.Else():
+            m.d.comb += self._refusal.eq(self.stack.result.error)
+        with m.If(self.stack.request.valid & self.stack.request.ready):
+            m.d.sync += self._first_error.eq(self._refusal)
+        with m.If(known_error != WarpError.NONE):
+            m.d.comb += self._error.eq(known_error)
+        with m.Else():
+            m.d.comb += self._error.eq(self._refusal)
+
+    def _conclude(self, m: Module) -> None:
+        """Where the warp goes on, and with which threads. After an error that is the next
+        instruction (ours), but for what the trap unit makes a warp do."""
+        operation = self._operation
+        is_launch = operation == FlowOperation.LAUNCH
+        jumps = self._takes_branch | self._is_entry | (operation == FlowOperation.CALL)
+        with m.If(jumps & ~self._fails):
+            m.d.comb += self._continuation.eq(_Word.TARGET)
+        with m.Elif(operation.retries_on_error | is_launch):
+            m.d.comb += self._continuation.eq(_Word.PC)
+        with m.Else():
+            m.d.comb += self._continuation.eq(_Word.NEXT_PC)
+
+        some_leave = self._is_executed & self._has_remaining
+        leaves = (operation == FlowOperation.LEAVE) & some_leave
+        enters = self._is_entry & ~self._fails
+        sets_both = leaves | enters | self._is_launch
+        is_push_quad = operation == FlowOperation.PUSH_QUAD
+        is_refused = self._refusal != WarpError.NONE
+        with m.If(self._concludes):
+            m.d.sync += self._sets_codes.eq(sets_both)
+            m.d.sync += self._sets_active.eq(
+                ~is_refused & (sets_both | self._takes_branch | is_push_quad))
+
+    def _answer(self, m: Module) -> None:
+        """The result, but for the threads. An error of entering the trap handler is reported
+        whatever the report mask says."""
+        operation = self._operation
+        answer = self.stack.result
+        result = self.result.payload
+        stays_in_place = operation.retries_on_error | (operation == FlowOperation.LAUNCH)
+        leaves_for_good = (operation == FlowOperation.LEAVE) & self._is_executed & (
+            answer.empty | ~self._fails)
+        m.d.comb += result.own.eq(self._pc)
+        with m.If(self._concludes):
+            with m.If(self._returns & ~self._fails):
+                m.d.sync += result.pc.eq(answer.pc)
+            with m.Else():
+                m.d.sync += result.pc.eq(self._selected_word)
+            m.d.sync += result.error.eq(WarpError.NONE)
+            with m.If(self._is_entry | reported(self.report_mask, self._error)):
+                m.d.sync += result.error.eq(self._error)
+            m.d.sync += result.warp.eq(self.stack.request.payload.warp)
+            m.d.sync += result.value.eq(answer.value)
+            m.d.sync += result.terminated.eq(answer.empty)
+            m.d.sync += result.kept.eq(
+                leaves_for_good & self.request.payload.instruction.keep_reference)
+            m.d.sync += result.behind.eq(~self._fails & ~stays_in_place)
+
+    # The sequence.
+
+    def _sequence(self, m: Module) -> None:
+        """The passes, one after the other."""
+        with m.FSM(name="step"):
+            self._begin(m)
+            self._prepare_request(m)
+            self._complete_request(m)
+            self._write_threads(m)
+            self._finish(m)
+        m.d.sync += Assert(
+            (self._pending_holes == 0) | (self._frame_token == 0),
+            "a hole is pushed in the midst of a frame")
+
+    def _begin(self, m: Module) -> None:
+        with m.State("IDLE"):
+            m.d.comb += self._is_idle.eq(1)
+            m.d.sync += self._is_followup.eq(0)
+            m.d.sync += self._pending_holes.eq(0)
+            m.d.sync += self._frame_token.eq(0)
+            m.d.sync += self._frame_word.eq(0)
+            with m.If(self.launch.valid | self.request.valid):
+                m.d.comb += self._starts_pass.eq(1)
+                m.next = "FIRST"
+        with m.State("FIRST"):
+            m.d.comb += self._is_first_pass.eq(1)
+            with m.If(self._is_last_step):
+                m.next = "TOKEN"
+
+    def _prepare_request(self, m: Module) -> None:
+        """The mask of a token, if there is one, then the operand."""
+        operation = self._operation
+        has_token = operation.concerns_all | (operation == FlowOperation.BRANCH)
+        sets_mode = self._is_entry & ~self._is_followup
+        with m.State("TOKEN"):
+            m.d.sync += Assert(
+                ~(operation.concerns_all & self._has_remaining),
+                "a push that not all active threads execute")
+            with m.If(has_token & ~sets_mode):
+                m.d.comb += self._starts_pass.eq(1)
+                m.next = "GATHER"
+            with m.Else():
+                m.next = "OPERAND"
+        with m.State("GATHER"):
+            m.d.comb += self._gathers.eq(1)
+            with m.If(self._is_last_step):
+                m.next = "OPERAND"
+        with m.State("OPERAND"):
+            m.next = "REQUEST"
+
+    def _complete_request(self, m: Module) -> None:
+        """The stack has executed the request: an indexed branch may have a second one, the trap
+        handler's frame has one for each hole and each token."""
+        request = self.stack.request
+        is_branch = self._operation == FlowOperation.BRANCH
+        is_pushed = request.payload.enable & (self.stack.result.error == WarpError.NONE)
+        with m.State("REQUEST"):
+            m.d.comb += request.valid.eq(1)
+            with m.If(request.ready):
+                m.d.sync += self._is_followup.eq(1)
+                m.next = "CONCLUDE"
+                with m.If(is_branch & is_pushed & request.payload.pair):
+                    m.next = "TOKEN"
+                with m.Elif(self._is_entry & ~self._is_followup), m.If(is_pushed):
+                    m.d.sync += self._holes_below.eq(self.stack.holes)
+                    m.d.sync += self._pending_holes.eq(self.stack.holes)
+                    m.next = "TOKEN"
+                with m.Elif(self._is_entry & (self._pending_holes != 0)):
+                    m.d.sync += self._pending_holes.eq(self._pending_holes - 1)
+                    m.next = "TOKEN"
+                with m.Elif(self._is_entry & (self._frame_token != _LAST_FRAME_TOKEN)):
+                    m.d.sync += self._frame_token.eq(self._frame_token + 1)
+                    m.next = "TOKEN"
+
+    def _write_threads(self, m: Module) -> None:
+        """What becomes of the threads; then the codes of a frame, a word a pass."""
+        is_restore = self._operation == FlowOperation.RESTORE
+        is_last_word = self._frame_word == _FRAME_WORDS - 1
+        has_frame = self.stack.result.resume & is_restore
+        with m.State("CONCLUDE"):
+            m.d.comb += self._starts_pass.eq(1)
+            m.d.comb += self._concludes.eq(self._frame_word == 0)
+            m.next = "COMMIT"
+        with m.State("COMMIT"):
+            m.d.comb += self._commits.eq(1)
+            m.d.comb += self._restores.eq(self._frame_word != 0)
+            with m.If(self._is_last_step):
+                m.next = "DONE"
+                with m.If(has_frame & ~is_last_word):
+                    m.next = "CONCLUDE"
+                    with m.If(self._frame_word == 0):
+                        m.d.sync += self._frame_word.eq(_FIRST_CODE_WORD)
+                    with m.Else():
+                        m.d.sync += self._frame_word.eq(self._frame_word + 1)
+
+    def _finish(self, m: Module) -> None:
+        """Launch and request are taken, with the result two cycles after a launch."""
+        result = self.result.payload
+        goes_to_next = instruction_address(result.pc) == instruction_address(self.target.next_pc)
+        with m.State("DONE"):
+            m.d.comb += self.launch.ready.eq(self._is_launch)
+            m.d.sync += result.behind.eq(result.behind & goes_to_next)
+            m.next = "WAIT"
+        with m.State("WAIT"):
+            m.next = "RESULT"
+        with m.State("RESULT"):
+            m.d.comb += self.result.valid.eq(1)
+            m.d.comb += self.request.ready.eq(~self._is_launch)
+            m.next = "IDLE"

@@ -1,0 +1,833 @@
+"""The memory unit of the serial machine: the states of an instruction."""
+
+from typing import Any, cast
+
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, ValueLike
+from amaranth.lib import data, memory
+from amaranth.lib.wiring import Out, connect, flipped
+from amaranth.utils import ceil_log2
+
+from rtl.component import Component
+from rtl.isa.control_code import NO_BARRIER
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import AtomicOperation, ShuffleMode
+from rtl.isa.syntax import PT, RZ, WORD_BITS
+from rtl.isa.tokens import CRS_GRANULE
+from rtl.layouts import BLOCK_ADDRESS_BITS, CONSTANT_BANKS, SERIAL_BITS, BeatPort, ConstantBank
+from rtl.memory.addresses import PAST_WINDOWS, WINDOW_BITS, in_segment, shuffle_reach
+from rtl.memory.decode import MemoryDecoder, data_register
+from rtl.memory.instruction import WORDS, MemoryOperation, MemorySpace, memory_tag_bits
+from rtl.memory.ports import unit_ports
+from rtl.params import ADDRESS_BITS, LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, SmParams
+from rtl.pick import pick
+from rtl.sums import sum_with_carry
+from rtl.wires import IN_BLOCKS, ONE_HOT
+
+from .accumulator import REGISTER_BITS, Accumulator, Combination, Update
+from .subwords import LoadExtractor, StoreAligner
+from .words import BYTE_BITS, WordAccess
+
+__all__ = ["SerialMemoryUnit"]
+
+_THREAD_BITS = ceil_log2(WARP_THREADS)
+_ADDRESS = 0
+_DATA = WORDS
+_RESULT = 2 * WORDS
+"""A thread's notes: two words of its address, or the step and clamp of a shuffle; its words of
+data; its results."""
+_NOTE_BITS = 4
+"""Width of the number of a note."""
+_GRANULE_SHIFT = ceil_log2(CRS_GRANULE) - _THREAD_BITS
+"""Width of an address in the part of a granule of local memory that one thread has."""
+_HIGH_BITS = ADDRESS_BITS - REGISTER_BITS
+"""Bits of an address above a register's."""
+_LOW_MASK_BITS = 4
+_REPORTABLE = (
+    WarpError.MMU_FAULT,
+    WarpError.OOR_ADDR,
+    WarpError.MISALIGNED_ADDR,
+    WarpError.INVALID_ADDR_SPACE,
+    WarpError.INVALID_CONST_ADDR_LDC,
+)
+
+
+def _job_layout(params: SmParams) -> data.StructLayout:
+    """The instruction under way: as dispatched, with its executing threads."""
+    return data.StructLayout({
+        "warp": params.warp_bits,
+        "serial": SERIAL_BITS,
+        "pc": 32,
+        "word": WORD_BITS,
+        "threads": WARP_THREADS,
+        "write_barrier": 3,
+        "read_barrier": 3,
+    })
+
+
+class SerialMemoryUnit(Component):
+    """Executes one instruction of pipe MEMORY, thread by thread, ascending, and word by word. ::
+
+        IDLE   DECODE   DECODED     GATHER, COLLECT: registers become notes, one after the other
+                                       |
+               +-----------------------+-> THREAD, NEXT_THREAD: the next thread that executes it
+               |                           |
+               |                           ADDRESS_LOW, OFFSET, ADDRESS_HIGH: address + offset
+               |                           |                |
+               |                           |                SHUFFLE, SHUFFLED: of the other thread
+               |                           SPACE, BOUND, BASE, PLACE: checked, then in memory
+               |                           |
+               |                           ACCESS --> LOAD: a word becomes a note
+               |                           |           |
+               |                           |           OLD, OPERAND, COMPARE, CHANGE: atomic
+               |                           |           |
+               |                           STORE_DATA, STORE: a word is written
+               |                           |
+               +--- FAILED <-- error       RESULT: what is not loaded becomes a note
+
+        WRITE, WRITE_DATA: notes go to registers        DONE: completed without, or in error
+
+    A store or an atomic operation has two rounds over the threads: the first only checks all
+    addresses. If one is wrong, the second round only reads what the threads access, up to the first
+    fault; then nothing has been written.
+
+    Members are those of :class:`~rtl.memory.MemoryUnit`. There is always room.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        super().__init__({
+            **unit_ports(params),
+            "memory": Out(BeatPort(memory_tag_bits(params))),
+        })
+        self.decoder = MemoryDecoder(params.floats)
+        self.accumulator = Accumulator()
+        self.words = WordAccess(params)
+        self.extractor = LoadExtractor()
+        self.aligner = StoreAligner()
+        self.notes = memory.Memory(
+            shape=data.StructLayout({"value": REGISTER_BITS, "flag": 1}),
+            depth=WARP_THREADS << _NOTE_BITS, init=[], attrs=IN_BLOCKS)
+        self._note_write = self.notes.write_port()
+        self._note_read = self.notes.read_port(domain="comb")
+        self._note: Any = Signal(self.notes.shape, name="note")
+        """The note that was read a cycle ago."""
+
+        # The instruction, and where its warp's memory begins.
+        self._job: Any = Signal(_job_layout(params), name="job")
+        self._instruction: Any = Signal(self.decoder.instruction.shape(), name="instruction")
+        self._shared_base = Signal(params.shared_bits, name="own_shared_base")
+        self._local_base = Signal(BLOCK_ADDRESS_BITS, name="own_local_base")
+        self._bank: Any = Signal(ConstantBank, name="bank")
+        self._has_bank = Signal(name="has_bank")
+        self._gather_index = Signal(3, name="gather_index")
+        """The note that a register becomes."""
+
+        # The thread, its word, and the round over the threads.
+        self._thread = Signal(_THREAD_BITS, name="thread")
+        self._word = Signal(ceil_log2(WORDS), name="word")
+        self._is_last_word = Signal(name="is_last_word")
+        self._checked_thread = Signal(_THREAD_BITS, name="checked_thread")
+        self._executes = Signal(name="executes")
+        """``checked_thread`` executes the instruction."""
+        self._accesses = Signal(name="accesses")
+        """The round is the last one, which accesses memory."""
+        self._has_bad_thread = Signal(name="has_bad_thread")
+        """A thread's address is wrong: the round only reads."""
+        self._error = Signal(WarpError, name="first_error")
+        self._is_failed = Signal(name="is_failed")
+
+        # A thread's address: its lower word is the accumulator, until it has its final ``place``.
+        self._high = Signal(_HIGH_BITS, name="high")
+        self._is_past_memory = Signal(name="is_past_memory")
+        """The address has bits that addresses of memory do not have."""
+        self._carry = Signal(name="carry")
+        self._in_shared = Signal(name="in_shared")
+        self._in_local = Signal(name="in_local")
+        self._place = Signal(ADDRESS_BITS, name="place")
+
+        # Of a shuffle.
+        self._source = Signal(_THREAD_BITS, name="source")
+        """The thread that is read."""
+        self._source_in_segment = Signal(name="source_in_segment")
+        self._source_is_idle = Signal(name="source_is_idle")
+        """It does not execute the instruction: what is read is 0."""
+
+        # Of an atomic operation: the old number against the operand.
+        self._is_compared = Signal(name="is_compared")
+        self._is_less = Signal(name="is_less")
+        self._differs = Signal(name="differs")
+        self._old_is_nonzero = Signal(name="old_is_nonzero")
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.decoder = self.decoder
+        m.submodules.accumulator = self.accumulator
+        m.submodules.words = self.words
+        m.submodules.extractor = self.extractor
+        m.submodules.aligner = self.aligner
+        m.submodules.notes = self.notes
+        self._decode(m)
+        self._keep_bases(m)
+        self._select_bank(m)
+        self._connect_words(m)
+        self._connect_notes(m)
+        self._address_gather(m)
+        self._address_write(m)
+        self._report(m)
+        with m.FSM() as states:
+            self._begin(m)
+            self._gather(m)
+            self._select_thread(m)
+            self._add_offset(m)
+            self._find_space(m)
+            self._check_bound(m)
+            self._find_place(m)
+            self._load(m)
+            self._store(m)
+            self._shuffle(m)
+            self._put_result(m)
+            self._compare(m)
+            self._change(m)
+            self._end(m)
+            self._write_registers(m)
+        cast("Any", states).state.attrs.update(ONE_HOT)
+        m.d.sync += Assert(
+            ~self.dispatch.valid | states.ongoing("IDLE"),
+            "an instruction before the last one has ended")
+        return m
+
+    # What the states share.
+
+    def _read_note(self, m: Module, number: ValueLike, thread: Value | None = None) -> None:
+        """Reads a note of this thread, or of another one, for the next cycle."""
+        of_thread = self._thread if thread is None else thread
+        m.d.comb += self._note_read.addr.eq(Cat(of_thread, Value.cast(number)))
+
+    def _read_fixed_note(self, m: Module, number: int, thread: Value | None = None) -> None:
+        self._read_note(m, Const(number, _NOTE_BITS), thread)
+
+    def _write_result(self, m: Module, value: Value, flag: ValueLike = 0) -> None:
+        """Writes this word's result of this thread."""
+        write = self._note_write
+        m.d.comb += write.en.eq(1)
+        m.d.comb += write.addr.eq(Cat(self._thread, self._note_of_word(_RESULT)))
+        m.d.comb += write.data.value.eq(value)
+        m.d.comb += write.data.flag.eq(flag)
+
+    def _note_of_word(self, first: int) -> Value:
+        """The note of this word, among those from ``first`` on, which is a multiple of WORDS."""
+        return Cat(self._word, Const(first // WORDS, _NOTE_BITS - len(self._word)))
+
+    def _take_note(self, m: Module) -> None:
+        """The note that was read goes to the accumulator."""
+        m.d.comb += self.accumulator.update.eq(Update.COMBINE)
+        m.d.comb += self.accumulator.combination.eq(Combination.WORD)
+
+    def _advance_word(self, m: Module) -> None:
+        """To the next word, or to the first one of the next thread."""
+        with m.If(self._is_last_word):
+            m.d.sync += self._word.eq(0)
+        with m.Else():
+            m.d.sync += self._word.eq(self._word + 1)
+
+    def _fail(self, m: Module, error: WarpError) -> None:
+        m.d.sync += self._error.eq(error)
+        m.next = "FAILED"
+
+    def _is(self, operation: MemoryOperation) -> Value:
+        return self._instruction.operation == operation
+
+    @property
+    def _is_constant(self) -> Value:
+        return self._instruction.space == MemorySpace.CONSTANT
+
+    @property
+    def _has_nothing_to_do(self) -> Value:
+        return ~self._job.threads.any() | self._is(MemoryOperation.NONE)
+
+    @property
+    def _low_mask(self) -> Value:
+        """Bits that are 0 in an address that is a multiple of its size."""
+        return ((1 << self._instruction.size) - 1)[:_LOW_MASK_BITS]
+
+    # What does not depend on the state.
+
+    def _decode(self, m: Module) -> None:
+        instruction = self._instruction
+        m.d.comb += self.room.eq(1)
+        m.d.comb += self.decoder.word.eq(self._job.word)
+        m.d.sync += instruction.eq(self.decoder.instruction)
+        m.d.comb += self._is_last_word.eq(self._word == instruction.words - 1)
+        m.d.comb += self._checked_thread.eq(self._thread)
+        m.d.comb += self._executes.eq(self._job.threads.bit_select(self._checked_thread, 1))
+
+    def _keep_bases(self, m: Module) -> None:
+        """Where each warp's shared and local memory begin. A move of local memory goes before a
+        launch."""
+        launch = self.launch
+        move = self.local_base
+        warps = self._params.warps
+        m.submodules.shared_base = shared = memory.Memory(
+            shape=self._shared_base.shape(), depth=warps, init=[], attrs=IN_BLOCKS)
+        m.submodules.local_base = local = memory.Memory(
+            shape=self._local_base.shape(), depth=warps, init=[], attrs=IN_BLOCKS)
+        shared_write = shared.write_port()
+        local_write = local.write_port()
+        m.d.comb += shared_write.en.eq(launch.valid)
+        m.d.comb += shared_write.addr.eq(launch.payload.warp)
+        m.d.comb += shared_write.data.eq(launch.payload.shared_base)
+        with m.If(move.valid):
+            m.d.comb += local_write.en.eq(1)
+            m.d.comb += local_write.addr.eq(move.warp)
+            m.d.comb += local_write.data.eq(move.base)
+        with m.Else():
+            m.d.comb += local_write.en.eq(launch.valid)
+            m.d.comb += local_write.addr.eq(launch.payload.warp)
+            m.d.comb += local_write.data.eq(launch.payload.local_base)
+
+        shared_read = shared.read_port(domain="comb")
+        local_read = local.read_port(domain="comb")
+        m.d.comb += shared_read.addr.eq(self.dispatch.payload.warp)
+        m.d.comb += local_read.addr.eq(self.dispatch.payload.warp)
+        with m.If(self.dispatch.valid):
+            m.d.sync += self._shared_base.eq(shared_read.data)
+            m.d.sync += self._local_base.eq(local_read.data)
+
+    def _select_bank(self, m: Module) -> None:
+        """The instruction's constant bank."""
+        number = self._instruction.bank
+        bits = ceil_log2(CONSTANT_BANKS)
+        m.d.comb += self._bank.eq(pick(self.grid.banks, number[:bits]))
+        m.d.comb += self._has_bank.eq(self._bank.valid & ~number[bits:].any())
+
+    def _connect_words(self, m: Module) -> None:
+        """The word that is accessed. Words of a thread's local memory lie apart: there, the next
+        one of each other thread lies between."""
+        words = self.words
+        aligner = self.aligner
+        extractor = self.extractor
+        connect(m, flipped(self.clear), words.clear)
+        connect(m, words.memory, flipped(self.memory))
+        m.d.comb += self.events.line.eq(words.events.line)
+        m.d.comb += self.events.write.eq(words.events.write)
+        m.d.comb += self.events.shared.eq(words.events.shared)
+
+        m.d.comb += words.is_shared.eq(self._in_shared)
+        with m.If(self._in_local):
+            m.d.comb += words.address.eq(self._place | self._word << BYTE_BITS + _THREAD_BITS)
+        with m.Else():
+            m.d.comb += words.address.eq(self._place | self._word << BYTE_BITS)
+
+        m.d.comb += aligner.instruction.eq(self._instruction)
+        m.d.comb += aligner.address.eq(self._place)
+        m.d.comb += aligner.value.eq(self.accumulator.value)
+        with m.If(words.is_write):
+            m.d.comb += words.value.eq(aligner.word)
+            m.d.comb += words.mask.eq(aligner.mask)
+        m.d.comb += extractor.instruction.eq(self._instruction)
+        m.d.comb += extractor.address.eq(self._place)
+        m.d.comb += extractor.word.eq(words.word)
+
+    def _connect_notes(self, m: Module) -> None:
+        m.d.sync += self._note.eq(self._note_read.data)
+        m.d.comb += self.accumulator.word.eq(self._note.value)
+        m.d.comb += self.port.values[0].eq(self._note.value)
+        m.d.comb += self.port.flags.eq(self._note.flag)
+
+    def _address_gather(self, m: Module) -> None:
+        """The register that is gathered, one at a time: of the address, then of the data."""
+        job = self._job
+        instruction = self._instruction
+        registers = self.decoder.data
+        index = self._gather_index
+        gather = self.port.gather.payload
+        address_registers = instruction.gathers[0]
+        data_words = Signal(3)
+        m.d.comb += gather.warp.eq(job.warp)
+        m.d.comb += gather.serial.eq(job.serial)
+        m.d.comb += gather.index.eq(index)
+        m.d.comb += gather.barrier.eq(job.read_barrier)
+        for register in list(gather.registers)[1:]:
+            m.d.comb += register.eq(RZ)
+        with m.If(index >= _DATA):
+            m.d.comb += gather.registers[0].eq(data_register(registers, index[:2]))
+        with m.Elif(index[0]):
+            m.d.comb += gather.registers[0].eq(address_registers[1])
+        with m.Else():
+            m.d.comb += gather.registers[0].eq(address_registers[0])
+
+        # A compare and swap has two numbers.
+        with m.If(instruction.compare):
+            m.d.comb += data_words.eq(instruction.words << 1)
+        with m.Else():
+            m.d.comb += data_words.eq(registers.end)
+        with m.If(data_words == 0):
+            m.d.comb += gather.last.eq(index == instruction.wide)
+        with m.Else():
+            m.d.comb += gather.last.eq(index == _DATA - 1 + data_words)
+
+    def _address_write(self, m: Module) -> None:
+        """The register that is written, one at a time; with the last one also the predicate."""
+        job = self._job
+        instruction = self._instruction
+        write = self.port.write.payload
+        is_last = self._word == instruction.results - 1
+        m.d.comb += write.warp.eq(job.warp)
+        m.d.comb += write.serial.eq(job.serial)
+        m.d.comb += write.index.eq(self._word)
+        m.d.comb += write.last.eq(is_last)
+        m.d.comb += write.barrier.eq(job.write_barrier)
+        m.d.comb += write.register.eq(instruction.destination | self._word)
+        m.d.comb += write.threads.eq(job.threads)
+        m.d.comb += write.predicate.eq(Mux(is_last, instruction.predicate, PT))
+
+    def _report(self, m: Module) -> None:
+        """Completion and error. The scoreboard of an instruction that has gathered registers was
+        released with the last of them."""
+        job = self._job
+        completion = self.completion
+        m.d.comb += completion.warp.eq(job.warp)
+        m.d.comb += completion.serial.eq(job.serial)
+        m.d.comb += completion.write_barrier.eq(job.write_barrier)
+        with m.If(self._has_nothing_to_do):
+            m.d.comb += completion.read_barrier.eq(job.read_barrier)
+        with m.Else():
+            m.d.comb += completion.read_barrier.eq(NO_BARRIER)
+        m.d.comb += self.error.warp.eq(job.warp)
+        m.d.comb += self.error.pc.eq(job.pc)
+        m.d.comb += self.error.error.eq(self._error)
+
+    # The states.
+
+    def _begin(self, m: Module) -> None:
+        dispatch = self.dispatch.payload
+        job = self._job
+        is_checked_before = ~self._is(MemoryOperation.LOAD) & ~self._is(MemoryOperation.SHUFFLE)
+        with m.State("IDLE"), m.If(self.dispatch.valid):
+            m.d.sync += job.warp.eq(dispatch.warp)
+            m.d.sync += job.serial.eq(dispatch.serial)
+            m.d.sync += job.pc.eq(dispatch.pc)
+            m.d.sync += job.word.eq(dispatch.word)
+            m.d.sync += job.threads.eq(dispatch.active & dispatch.guard)
+            m.d.sync += job.write_barrier.eq(dispatch.write_barrier)
+            m.d.sync += job.read_barrier.eq(dispatch.read_barrier)
+            m.d.sync += self._gather_index.eq(0)
+            m.d.sync += self._thread.eq(0)
+            m.d.sync += self._word.eq(0)
+            m.d.sync += self._has_bad_thread.eq(0)
+            m.d.sync += self._is_failed.eq(0)
+            m.next = "DECODE"
+        with m.State("DECODE"):
+            m.next = "DECODED"
+        with m.State("DECODED"):
+            m.d.sync += self._accesses.eq(~is_checked_before)
+            with m.If(self._has_nothing_to_do):
+                m.next = "DONE"
+            with m.Else():
+                m.next = "GATHER"
+
+    def _gather(self, m: Module) -> None:
+        """Registers are gathered, one by one. An address of one word has one note, data follows at
+        _DATA."""
+        gather = self.port.gather
+        gathered = self.port.gathered
+        index = self._gather_index
+        note = self._note_write
+        is_last_beat = gathered.beat == WARP_THREADS - 1
+        address_follows = ~index[0] & self._instruction.wide
+        with m.State("GATHER"):
+            m.d.comb += gather.valid.eq(1)
+            with m.If(gather.ready):
+                m.next = "COLLECT"
+        with m.State("COLLECT"), m.If(gathered.valid):
+            m.d.comb += note.en.eq(1)
+            m.d.comb += note.addr.eq(Cat(gathered.beat, gathered.index))
+            m.d.comb += note.data.value.eq(gathered.values[0][0])
+            with m.If(is_last_beat):
+                with m.If(index >= _DATA):
+                    m.d.sync += index.eq(index + 1)
+                with m.Elif(address_follows):
+                    m.d.sync += index.eq(_ADDRESS + 1)
+                with m.Else():
+                    m.d.sync += index.eq(_DATA)
+                with m.If(gather.payload.last):
+                    m.next = "THREAD"
+                with m.Else():
+                    m.next = "GATHER"
+
+    def _select_thread(self, m: Module) -> None:
+        """The threads, ascending; those of a store or an atomic operation twice."""
+        is_last_thread = self._thread == WARP_THREADS - 1
+        with m.State("THREAD"):
+            m.d.sync += self._source_is_idle.eq(0)
+            m.d.sync += self._is_compared.eq(0)
+            m.d.sync += self._differs.eq(0)
+            m.d.sync += self._old_is_nonzero.eq(0)
+            self._read_fixed_note(m, _ADDRESS)
+            with m.If(self._executes):
+                m.next = "ADDRESS_LOW"
+            with m.Else():
+                m.next = "NEXT_THREAD"
+        with m.State("NEXT_THREAD"):
+            m.d.sync += self._thread.eq(self._thread + 1)
+            with m.If(is_last_thread):
+                m.d.sync += self._accesses.eq(1)
+            with m.If(~is_last_thread | ~self._accesses):
+                m.next = "THREAD"
+            with m.Elif(self._instruction.results.any()):
+                m.next = "WRITE"
+            with m.Else():
+                m.next = "DONE"
+
+    def _add_offset(self, m: Module) -> None:
+        """The address: in the accumulator and in ``high``. A shuffle has step and clamp in its
+        place, and adds the offset to the step."""
+        instruction = self._instruction
+        sums = self.accumulator
+        note = self._note.value
+        is_up = instruction.mode == ShuffleMode.UP
+        offset_sign = instruction.offset[REGISTER_BITS]
+        with m.State("ADDRESS_LOW"):
+            self._take_note(m)
+            self._read_fixed_note(m, _ADDRESS + 1)
+            m.next = "OFFSET"
+        with m.State("OFFSET"):
+            m.d.comb += sums.update.eq(Update.SUM)
+            m.d.comb += sums.term.eq(instruction.offset[:REGISTER_BITS])
+            m.d.sync += self._carry.eq(sums.carry_out)
+            self._read_fixed_note(m, _ADDRESS + 1)
+            m.next = "ADDRESS_HIGH"
+        with m.State("ADDRESS_HIGH"):
+            high = Signal(REGISTER_BITS, name="high_total")
+            m.d.comb += high.eq(
+                sum_with_carry(note, offset_sign.replicate(REGISTER_BITS), self._carry))
+            with m.If(instruction.wide):
+                m.d.sync += self._high.eq(high)
+                m.d.sync += self._is_past_memory.eq(high[_HIGH_BITS:].any())
+            with m.Else():
+                m.d.sync += self._high.eq(0)
+                m.d.sync += self._is_past_memory.eq(0)
+            reached, last = shuffle_reach(
+                m, instruction, self._thread, sums.value[:_THREAD_BITS], note)
+            is_inside = in_segment(is_up, reached, last)
+            m.d.sync += self._source_in_segment.eq(is_inside)
+            m.d.sync += self._source.eq(Mux(is_inside, reached, self._thread))
+            with m.If(self._is(MemoryOperation.SHUFFLE)):
+                m.next = "SHUFFLE"
+            with m.Else():
+                m.next = "SPACE"
+
+    def _find_space(self, m: Module) -> None:
+        """Which space the address is in. In a window it then counts from the window's begin."""
+        sums = self.accumulator
+        space = self._instruction.space
+        address = sums.value
+        must_be_outside = space == MemorySpace.OUTSIDE
+        has_windows = must_be_outside | (space == MemorySpace.GENERIC)
+        window = address[WINDOW_BITS:PAST_WINDOWS]
+        is_past_windows = address[PAST_WINDOWS:].any() | self._high.any() | self._is_past_memory
+        may_be_in_window = Signal()
+        in_shared_window = Signal()
+        in_local_window = Signal()
+        in_window = in_shared_window | in_local_window
+        m.d.comb += may_be_in_window.eq(has_windows & ~is_past_windows)
+        m.d.comb += in_shared_window.eq(
+            may_be_in_window & (window == SHARED_WINDOW >> WINDOW_BITS))
+        m.d.comb += in_local_window.eq(
+            may_be_in_window & (window == LOCAL_WINDOW >> WINDOW_BITS))
+        with m.State("SPACE"):
+            m.d.sync += self._in_shared.eq(in_shared_window | (space == MemorySpace.SHARED))
+            m.d.sync += self._in_local.eq(in_local_window | (space == MemorySpace.LOCAL))
+            with m.If(in_shared_window):
+                m.d.comb += sums.update.eq(Update.SUM)
+                m.d.comb += sums.term.eq(-SHARED_WINDOW)
+            with m.Elif(in_local_window):
+                m.d.comb += sums.update.eq(Update.SUM)
+                m.d.comb += sums.term.eq(-LOCAL_WINDOW)
+            with m.If(in_window & must_be_outside):
+                self._fail(m, WarpError.INVALID_ADDR_SPACE)
+            with m.Elif((address & self._low_mask).any()):
+                self._fail(m, WarpError.MISALIGNED_ADDR)
+            with m.Else():
+                m.next = "BOUND"
+
+    def _check_bound(self, m: Module) -> None:
+        """Whether the space has the access's last byte; a constant bank, the first byte of its last
+        word. The accumulator adds the inverted end and 1: there is a carry from the end on. A
+        constant that is not there is 0 unless the error is reported."""
+        sums = self.accumulator
+        bank = self._bank
+        is_constant = self._is_constant
+        end = Signal(max(len(self.grid.shared), len(self.grid.local), len(bank.size)))
+        m.d.comb += end.eq(
+            Mux(self._in_shared, self.grid.shared, 0)
+            | Mux(self._in_local, self.grid.local, 0)
+            | Mux(is_constant, bank.size, 0))
+        has_end = self._in_shared | self._in_local | is_constant
+        is_past_end = sums.carry_out | self._high.any() | self._is_past_memory
+        has_no_bank = is_constant & ~self._has_bank
+        is_reported = self.report_mask[WarpError.INVALID_CONST_ADDR_LDC.value]
+        with m.State("BOUND"):
+            m.d.comb += sums.set_low.eq(self._low_mask)
+            m.d.comb += sums.clear_low.eq(is_constant.replicate(BYTE_BITS))
+            m.d.comb += sums.term.eq(~Cat(end, Const(0, REGISTER_BITS - len(end))))
+            m.d.comb += sums.carry_in.eq(1)
+            m.next = "BASE"
+            with m.If(has_end & (is_past_end | has_no_bank)):
+                m.d.comb += sums.update.eq(Update.CLEAR)
+                with m.If(is_constant):
+                    self._fail(m, WarpError.INVALID_CONST_ADDR_LDC)
+                    with m.If(~is_reported):
+                        m.next = "RESULT"
+                with m.Else():
+                    self._fail(m, WarpError.OOR_ADDR)
+
+    def _find_place(self, m: Module) -> None:
+        """Where in memory, or in shared memory, the address is. Local memory has a word of each
+        thread, and then the next one of each."""
+        sums = self.accumulator
+        low = sums.value
+        is_constant = self._is_constant
+        base = Signal(ADDRESS_BITS)
+        high = Signal(_HIGH_BITS + 1)
+        m.d.comb += base.eq(
+            Mux(self._in_shared, self._shared_base, 0)
+            | Mux(self._in_local, self._local_base << _GRANULE_SHIFT, 0)
+            | Mux(is_constant, self._bank.address, 0))
+        m.d.comb += high.eq(sum_with_carry(self._high, base[REGISTER_BITS:], self._carry))
+
+        is_past_local = high[_HIGH_BITS - _THREAD_BITS]
+        is_past_global = self._is_past_memory & ~self._in_shared
+        is_unmapped = Mux(
+            self._in_local, is_past_local, Mux(is_constant, high[-1], is_past_global))
+        with m.State("BASE"):
+            m.d.comb += sums.update.eq(Update.SUM)
+            m.d.comb += sums.term.eq(base[:REGISTER_BITS])
+            m.d.sync += self._carry.eq(sums.carry_out)
+            m.next = "PLACE"
+        with m.State("PLACE"):
+            with m.If(self._in_local):
+                m.d.sync += self._place.eq(
+                    Cat(low[:BYTE_BITS], self._thread, low[BYTE_BITS:], high))
+            with m.Else():
+                m.d.sync += self._place.eq(Cat(low, high))
+            with m.If(is_unmapped):
+                self._fail(m, WarpError.MMU_FAULT)
+            with m.Elif(self._accesses):
+                m.next = "ACCESS"
+            with m.Else():
+                m.next = "NEXT_THREAD"
+
+    def _load(self, m: Module) -> None:
+        """Words of this thread, one after the other. Of an atomic operation the loaded number is
+        the old one."""
+        words = self.words
+        may_write = ~self._has_bad_thread
+        with m.State("ACCESS"):
+            self._read_note(m, self._note_of_word(_DATA))
+            with m.If(self._is(MemoryOperation.STORE) & may_write):
+                m.next = "STORE_DATA"
+            with m.Else():
+                m.next = "LOAD"
+        with m.State("LOAD"):
+            m.d.comb += words.valid.eq(1)
+            with m.If(words.word_valid):
+                self._write_result(m, self.extractor.loaded)
+            with m.If(words.done):
+                self._advance_word(m)
+                with m.If(words.fault):
+                    self._fail(m, WarpError.MMU_FAULT)
+                with m.Elif(self._is_last_word):
+                    with m.If(self._is(MemoryOperation.ATOMIC) & may_write):
+                        m.next = "OLD"
+                    with m.Else():
+                        m.next = "NEXT_THREAD"
+
+    def _store(self, m: Module) -> None:
+        """A word, from the accumulator. A compare and swap that only tells whether it has swapped
+        then puts that in place of the old number."""
+        words = self.words
+        instruction = self._instruction
+        is_atomic = self._is(MemoryOperation.ATOMIC)
+        tells_swap = instruction.compare & ~instruction.atomic.as_value()[2]
+        with m.State("STORE_DATA"):
+            self._take_note(m)
+            m.next = "STORE"
+        with m.State("STORE"):
+            m.d.comb += words.valid.eq(1)
+            m.d.comb += words.is_write.eq(1)
+            with m.If(words.done):
+                self._advance_word(m)
+                with m.If(words.fault):
+                    self._fail(m, WarpError.MMU_FAULT)
+                with m.Elif(~self._is_last_word):
+                    with m.If(is_atomic):
+                        m.next = "OLD"
+                    with m.Else():
+                        m.next = "ACCESS"
+                with m.Else():
+                    m.d.comb += self.accumulator.update.eq(Update.CLEAR)
+                    m.d.comb += self.events.atomic.eq(is_atomic)
+                    with m.If(tells_swap):
+                        m.next = "RESULT"
+                    with m.Else():
+                        m.next = "NEXT_THREAD"
+
+    def _shuffle(self, m: Module) -> None:
+        """The register of another thread, if that executes the shuffle, else 0."""
+        with m.State("SHUFFLE"):
+            m.d.comb += self._checked_thread.eq(self._source)
+            m.d.sync += self._source_is_idle.eq(~self._executes)
+            self._read_fixed_note(m, _DATA, self._source)
+            m.next = "SHUFFLED"
+        with m.State("SHUFFLED"):
+            self._take_note(m)
+            with m.If(self._source_is_idle):
+                m.d.comb += self.accumulator.update.eq(Update.CLEAR)
+            m.next = "RESULT"
+
+    def _put_result(self, m: Module) -> None:
+        """The result is the accumulator, then 0 for each further word; or whether a swap was made.
+        Of a shuffle also whether the source was in its segment."""
+        sums = self.accumulator
+        has_swapped = self._is_compared & ~self._differs & (self._word == 0)
+        with m.State("RESULT"):
+            m.d.comb += sums.update.eq(Update.CLEAR)
+            self._write_result(m, sums.value | has_swapped, self._source_in_segment)
+            self._advance_word(m)
+            with m.If(self._is_last_word):
+                m.next = "NEXT_THREAD"
+
+    @property
+    def _counts(self) -> Value:
+        """An atomic operation that adds or subtracts 1, within bounds that the operand sets."""
+        operation = self._instruction.atomic
+        return (operation == AtomicOperation.INC) | (operation == AtomicOperation.DEC)
+
+    def _compare(self, m: Module) -> None:
+        """The words of the old number, which is the result, are compared with those of the operand;
+        a compare and swap has its new number behind that."""
+        instruction = self._instruction
+        sums = self.accumulator
+        old = sums.value
+        operand = self._note.value
+        is_double = instruction.words != 1
+        is_swap = self._is_compared & instruction.compare
+        data_word = Cat(self._word[0] | (is_swap & ~is_double), is_swap & is_double)
+        signs_differ = old[-1] ^ operand[-1]
+        is_signed = instruction.is_signed & ~self._counts
+        with m.State("OLD"):
+            self._read_note(m, self._note_of_word(_RESULT))
+            m.next = "OPERAND"
+        with m.State("OPERAND"):
+            self._take_note(m)
+            self._read_note(m, Cat(data_word, Const(_DATA // WORDS, _NOTE_BITS - len(data_word))))
+            with m.If(self._is_compared):
+                m.next = "CHANGE"
+            with m.Else():
+                m.next = "COMPARE"
+        with m.State("COMPARE"):      # old - operand
+            m.d.comb += sums.add_word.eq(1)
+            m.d.comb += sums.invert.eq(1)
+            m.d.comb += sums.carry_in.eq((self._word == 0) | self._carry)
+            m.d.sync += self._carry.eq(sums.carry_out)
+            m.d.sync += self._is_less.eq(~sums.carry_out ^ (is_signed & signs_differ))
+            m.d.sync += self._differs.eq(self._differs | sums.total.any())
+            m.d.sync += self._old_is_nonzero.eq(self._old_is_nonzero | old.any())
+            m.d.sync += self._is_compared.eq(self._is_last_word)
+            self._advance_word(m)
+            m.next = "OLD"
+
+    def _change(self, m: Module) -> None:
+        """A word of the new number: from the old one, in the accumulator, and from the operand."""
+        instruction = self._instruction
+        sums = self.accumulator
+        operation = instruction.atomic
+        is_decrement = operation == AtomicOperation.DEC
+        is_equal = ~self._differs
+        with m.State("CHANGE"):
+            # The sum: old + operand, old + 1, or old - 1.
+            m.d.comb += sums.add_word.eq(~self._counts)
+            m.d.comb += sums.invert.eq(is_decrement)
+            with m.If(self._word == 0):
+                m.d.comb += sums.carry_in.eq(operation == AtomicOperation.INC)
+            with m.Else():
+                m.d.comb += sums.carry_in.eq(self._carry)
+            m.d.sync += self._carry.eq(sums.carry_out)
+            m.d.comb += sums.combination.eq(Combination.WORD)
+            with m.If(instruction.compare):
+                self._take_operand_if(m, is_equal, Update.HOLD)
+            with m.Else():
+                self._modify(m, is_equal)
+            m.next = "STORE"
+
+    def _take_operand_if(self, m: Module, condition: Value, otherwise: Update) -> None:
+        with m.If(condition):
+            m.d.comb += self.accumulator.update.eq(Update.COMBINE)
+        with m.Else():
+            m.d.comb += self.accumulator.update.eq(otherwise)
+
+    def _modify(self, m: Module, is_equal: Value) -> None:
+        """What an operation that is no compare and swap makes of the old number. INC wraps to 0
+        from the operand on; DEC to the operand from 0, and from above the operand."""
+        sums = self.accumulator
+        can_decrement = self._old_is_nonzero & (self._is_less | is_equal)
+        with m.Switch(self._instruction.atomic):
+            with m.Case(AtomicOperation.ADD):
+                m.d.comb += sums.update.eq(Update.SUM)
+            with m.Case(AtomicOperation.MIN):
+                self._take_operand_if(m, ~self._is_less, Update.HOLD)
+            with m.Case(AtomicOperation.MAX):
+                self._take_operand_if(m, self._is_less, Update.HOLD)
+            with m.Case(AtomicOperation.INC):
+                m.d.comb += sums.update.eq(Mux(self._is_less, Update.SUM, Update.CLEAR))
+            with m.Case(AtomicOperation.DEC):
+                self._take_operand_if(m, ~can_decrement, Update.SUM)
+            with m.Case(AtomicOperation.AND):
+                m.d.comb += sums.update.eq(Update.COMBINE)
+                m.d.comb += sums.combination.eq(Combination.AND)
+            with m.Case(AtomicOperation.OR):
+                m.d.comb += sums.update.eq(Update.COMBINE)
+                m.d.comb += sums.combination.eq(Combination.OR)
+            with m.Case(AtomicOperation.XOR):
+                m.d.comb += sums.update.eq(Update.COMBINE)
+                m.d.comb += sums.combination.eq(Combination.XOR)
+            with m.Default():
+                m.d.comb += sums.update.eq(Update.COMBINE)
+
+    def _end(self, m: Module) -> None:
+        """An error of the first round has a second one, in which threads below may have a fault,
+        and the error is that; one of the last round ends the instruction."""
+        error_is_reported = Cat(
+            self.report_mask[error.value] & (self._error == error) for error in _REPORTABLE).any()
+        with m.State("FAILED"):
+            m.d.sync += self._accesses.eq(1)
+            m.d.sync += self._has_bad_thread.eq(1)
+            m.d.sync += self._thread.eq(0)
+            m.d.sync += self._word.eq(0)
+            with m.If(self._accesses):
+                m.d.sync += self._is_failed.eq(1)
+                m.next = "DONE"
+            with m.Else():
+                m.next = "THREAD"
+        with m.State("DONE"):
+            m.d.comb += self.completion.valid.eq(1)
+            m.d.comb += self.error.valid.eq(self._is_failed & error_is_reported)
+            m.next = "IDLE"
+
+    def _write_registers(self, m: Module) -> None:
+        """Results go to the registers, one by one."""
+        port = self.port
+        is_last_beat = port.wanted.beat == WARP_THREADS - 1
+        with m.State("WRITE"):
+            m.d.comb += port.write.valid.eq(1)
+            with m.If(port.write.ready):
+                m.next = "WRITE_DATA"
+        with m.State("WRITE_DATA"), m.If(port.wanted.valid):
+            self._read_note(m, self._note_of_word(_RESULT), port.wanted.beat)
+            with m.If(is_last_beat):
+                m.d.sync += self._word.eq(self._word + 1)
+                with m.If(port.write.payload.last):
+                    m.next = "IDLE"
+                with m.Else():
+                    m.next = "WRITE"

@@ -1,0 +1,199 @@
+"""Words of shared memory and of memory, one at a time."""
+
+from amaranth.hdl import Assert, Cat, Module, Signal, Value
+from amaranth.lib import memory, stream
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from rtl.component import Component
+from rtl.layouts import BEAT_BYTES, BEAT_NUMBER_BITS, BeatPort, ends_answer, ends_request
+from rtl.memory.banks import clear_request
+from rtl.memory.instruction import OFFSET_BITS, MemoryEvents, memory_tag_bits
+from rtl.params import ADDRESS_BITS, SmParams
+from rtl.wires import IN_BLOCKS
+
+from .accumulator import REGISTER_BITS
+
+__all__ = ["BYTE_BITS", "WordAccess"]
+
+_WORD_BYTES = 4
+BYTE_BITS = ceil_log2(_WORD_BYTES)
+"""Lower bits of an address, which tell which byte of its word it is."""
+_BEAT_OFFSET_BITS = ceil_log2(BEAT_BYTES)
+_GRANULE_BITS = 8
+"""A CTA's shared memory begins at a multiple of a granule, and is cleared by granules; the width of
+an address in one."""
+
+
+class WordAccess(Component):
+    """Reads or writes a word of shared memory, or of memory.
+
+    =============  ======================================  =====================================
+    access         shared memory                           memory
+    =============  ======================================  =====================================
+    read           the word is valid a cycle later, and    the whole line is requested: the word
+                   the access is done                      is valid with its beat, the access
+                                                           done with the last one
+    write          done at once                            all beats are sent, with all bytes but
+                                                           the word's masked; done with the answer
+    =============  ======================================  =====================================
+
+    Two that come at once: a write to shared memory goes before clearing it.
+
+    Members
+    -------
+    valid : In(1)
+        A word is requested, until it is ``done``; the request stays the same.
+    is_shared, is_write, address : In(1), In(1), In(40)
+        In shared memory; the address of the word, or of a byte in it.
+    mask, value : In(4), In(32)
+        The bytes that are written. Both are 0 unless something is written.
+    word_valid, word : Out(1), Out(32)
+        The word that was read, when the access is done or before.
+    done, fault : Out(1), Out(1)
+        The access is done; with ``fault`` there is no memory.
+    clear : In(stream of clear_request)
+        Shared memory to fill with zeros, a word a cycle. Taken when that is done.
+    memory : Out(BeatPort)
+    events : Out(MemoryEvents)
+        But for atomic operations.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        super().__init__({
+            "valid": In(1),
+            "is_shared": In(1),
+            "is_write": In(1),
+            "address": In(ADDRESS_BITS),
+            "mask": In(_WORD_BYTES),
+            "value": In(REGISTER_BITS),
+            "word_valid": Out(1),
+            "word": Out(REGISTER_BITS),
+            "done": Out(1),
+            "fault": Out(1),
+            "clear": In(stream.Signature(clear_request(params))),
+            "memory": Out(BeatPort(memory_tag_bits(params))),
+            "events": Out(MemoryEvents),
+        })
+        row_bits = params.shared_bits - BYTE_BITS
+        self._shared_word = Signal(REGISTER_BITS, name="shared_word")
+        self._shared_done = Signal(name="shared_done")
+        self._clears = Signal(name="clears")
+        """A word of shared memory is cleared in this cycle."""
+        self._cleared_row = Signal(row_bits, name="cleared_row")
+        self._is_requested = Signal(name="is_requested")
+        """Memory has the whole request, and has yet to answer."""
+        self._memory_done = Signal(name="memory_done")
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self._clear_shared(m)
+        self._access_shared(m)
+        self._request_line(m)
+        self._receive_line(m)
+        m.d.comb += self.done.eq(self._memory_done | self._shared_done)
+        m.d.comb += self.events.shared.eq(self._shared_done)
+        m.d.sync += Assert(
+            self.is_write | ~Cat(self.mask, self.value).any(), "what nobody writes is not 0")
+        return m
+
+    def _clear_shared(self, m: Module) -> None:
+        """A request to clear: its words, while nothing is written; it is taken a cycle after the
+        last one."""
+        request = self.clear.payload
+        granule_row_bits = _GRANULE_BITS - BYTE_BITS
+        is_clearing = Signal()
+        granules = Signal(len(self._cleared_row) - granule_row_bits + 1)
+        ends_granule = self._cleared_row[:granule_row_bits].all()
+        m.d.comb += self._clears.eq(is_clearing & ~self.is_write & granules.any())
+        m.d.comb += self.clear.ready.eq(is_clearing & ~granules.any())
+        with m.If(~is_clearing):
+            m.d.sync += is_clearing.eq(self.clear.valid)
+            m.d.sync += self._cleared_row.eq(request.shared_base >> BYTE_BITS)
+            m.d.sync += granules.eq(
+                (request.bytes >> _GRANULE_BITS) + request.bytes[:_GRANULE_BITS].any())
+        with m.Elif(self._clears):
+            m.d.sync += self._cleared_row.eq(self._cleared_row + 1)
+            m.d.sync += granules.eq(granules - ends_granule)
+        with m.Elif(self.clear.ready):
+            m.d.sync += is_clearing.eq(0)
+        m.d.sync += Assert(
+            ~self.clear.valid | ~request.shared_base[:_GRANULE_BITS].any(),
+            "shared memory does not begin at a multiple of a granule")
+
+    def _access_shared(self, m: Module) -> None:
+        row_bits = len(self._cleared_row)
+        m.submodules.shared = words = memory.Memory(
+            shape=REGISTER_BITS, depth=1 << row_bits, init=[], attrs=IN_BLOCKS)
+        read = words.read_port(domain="comb")
+        write = words.write_port(granularity=8)
+        row = self.address[BYTE_BITS:self._params.shared_bits]
+        is_requested = self.valid & self.is_shared
+        word_is_read = Signal()
+        m.d.comb += read.addr.eq(row)
+        m.d.sync += self._shared_word.eq(read.data)
+        m.d.sync += word_is_read.eq(is_requested & ~self.is_write & ~word_is_read)
+        m.d.comb += self._shared_done.eq(is_requested & (self.is_write | word_is_read))
+
+        m.d.comb += write.addr.eq(row)
+        m.d.comb += write.data.eq(self.value)    # 0 while a word is cleared
+        with m.If(self._clears):
+            m.d.comb += write.addr.eq(self._cleared_row)
+            m.d.comb += write.en.eq(~0)
+        with m.Elif(is_requested):
+            m.d.comb += write.en.eq(self.mask)
+
+    @property
+    def _beat(self) -> Value:
+        """The beat of the line that has the word."""
+        return self.address[_BEAT_OFFSET_BITS:OFFSET_BITS]
+
+    @property
+    def _is_upper_word(self) -> Value:
+        """The word is the upper one of its beat."""
+        return self.address[BYTE_BITS]
+
+    def _request_line(self, m: Module) -> None:
+        """A read is one request, a write has all beats of the line. Beats are counted around: with
+        the last one the number is 0 again."""
+        request = self.memory.request
+        beat = request.payload
+        number = Signal(BEAT_NUMBER_BITS)
+        is_sent = Signal()
+        is_last_sent = is_sent & ends_request(beat)
+        m.d.comb += request.valid.eq(self.valid & ~self.is_shared & ~self._is_requested)
+        m.d.comb += is_sent.eq(request.valid & request.ready)
+        m.d.comb += beat.write.eq(self.is_write)
+        m.d.comb += beat.address.eq(self.address[OFFSET_BITS:])
+        m.d.comb += beat.beat.eq(number)
+        m.d.comb += beat.data.eq(self.value.replicate(2))
+        with m.If(number == self._beat):
+            with m.If(self._is_upper_word):
+                m.d.comb += beat.mask.eq(self.mask << _WORD_BYTES)
+            with m.Else():
+                m.d.comb += beat.mask.eq(self.mask)
+        with m.If(self._memory_done):
+            m.d.sync += self._is_requested.eq(0)
+        with m.Elif(is_sent):
+            m.d.sync += self._is_requested.eq(ends_request(beat))
+        with m.If(is_sent):
+            m.d.sync += number.eq(number + self.is_write)
+        m.d.comb += self.events.line.eq(is_last_sent)
+        m.d.comb += self.events.write.eq(self.is_write)
+
+    def _receive_line(self, m: Module) -> None:
+        """The word, from memory or from shared memory."""
+        response = self.memory.response
+        answer = response.payload
+        is_beat = response.valid & ~answer.write & (answer.beat == self._beat)
+        m.d.comb += response.ready.eq(1)
+        m.d.comb += self._memory_done.eq(response.valid & ends_answer(answer))
+        m.d.comb += self.fault.eq(self._memory_done & answer.error)
+        m.d.comb += self.word_valid.eq(is_beat | self._shared_done)
+        with m.If(self.is_shared):
+            m.d.comb += self.word.eq(self._shared_word)
+        with m.Elif(self._is_upper_word):
+            m.d.comb += self.word.eq(answer.data[REGISTER_BITS:])
+        with m.Else():
+            m.d.comb += self.word.eq(answer.data[:REGISTER_BITS])

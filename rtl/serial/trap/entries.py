@@ -1,0 +1,22 @@
+"""Whether a flow result is that of a warp's entry, in the serial machine."""
+
+from amaranth.hdl import Module, Signal
+
+from rtl.trap.entries import EntryTracker
+
+__all__ = ["SinglePendingEntry"]
+
+
+class SinglePendingEntry(EntryTracker):
+    """With one instruction in flight: one register. No other warp that is inside has a flow
+    result meanwhile."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        is_pending = Signal()
+        with m.If(self.entered.valid):
+            m.d.sync += is_pending.eq(1)
+        with m.Elif(self.answered.valid & self.is_inside):
+            m.d.sync += is_pending.eq(0)
+        m.d.comb += self.is_entry.eq(is_pending & self.is_inside)
+        return m

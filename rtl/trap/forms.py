@@ -1,0 +1,48 @@
+"""What differs between the trap unit with many instructions in flight, here, and the one with a
+single one, of the serial machine (rtl/serial/trap)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rtl.params import SmParams
+from rtl.wires import KEEP
+
+from .entries import EntryTracker, PendingEntries
+from .returns import LoggedReturns, ReturnPoints
+
+__all__ = ["MANY_IN_FLIGHT", "TrapForm"]
+
+
+@dataclass(frozen=True)
+class TrapForm:
+    """What differs.
+
+    Parameters
+    ----------
+    return_points
+        Where a warp comes back to that enters the trap.
+    entry_tracker
+        Whether a flow result is that of an ENTER.
+    reads_issue
+        The unit has a port ``issued``: only for the serial machine.
+    failing_events
+        From the errors by source to those of which several may come in one cycle.
+    kept_masks
+        Attributes of wires with a bit a warp.
+    """
+
+    return_points: Callable[[SmParams], ReturnPoints]
+    entry_tracker: Callable[[SmParams], EntryTracker]
+    reads_issue: bool
+    failing_events: Callable[[Any], Sequence[Any]]
+    kept_masks: Mapping[str, Any]
+
+
+MANY_IN_FLIGHT = TrapForm(
+    return_points=LoggedReturns,
+    entry_tracker=PendingEntries,
+    reads_issue=False,
+    failing_events=list,
+    kept_masks=KEEP)
+"""The form of the pipelined machine."""

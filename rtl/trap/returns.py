@@ -1,0 +1,171 @@
+"""Where a warp that enters the trap comes back to, and how it leaves."""
+
+from abc import abstractmethod
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import ReturnFromTrapMode
+from rtl.isa.syntax import WORD_BITS
+from rtl.layouts import (
+    ERROR_SOURCES,
+    Event,
+    EventLayout,
+    InstructionKind,
+    error_event,
+    warp_launch,
+)
+from rtl.params import SmParams
+from rtl.sweep import Sweep
+
+from .decode import return_mode
+from .error_log import ErrorLog
+from .flags import WarpFlags, words_in_luts
+
+__all__ = ["LoggedReturns", "ReturnPoints", "trap_instruction"]
+
+
+def trap_instruction(params: SmParams) -> data.StructLayout:
+    """Of what is dispatched to the trap unit: warp, kind, pc and word."""
+    return data.StructLayout({
+        "warp": params.warp_bits,
+        "kind": InstructionKind,
+        "pc": 32,
+        "word": WORD_BITS,
+    })
+
+
+class ReturnPoints(Component):
+    """Keeps where each warp would come back to, and with which error it has entered.
+
+    A warp that enters the trap comes back to the instruction that failed, of several to the oldest;
+    to its BAR, if that waited and was withdrawn; else to its next instruction.
+
+    Members
+    -------
+    dispatch : In(Event of trap_instruction)
+    launch : In(EventLayout of warp_launch)
+    errors : In(array of error_event)
+        By ERROR_SOURCES.
+    withdrawn : In(Event of a warp)
+        The warp's arrival at a barrier has been taken back.
+    inside, failed, entered, ended : In(warps)
+        See WarpTraps. The last three are only for the serial machine (rtl/serial/trap);
+        LoggedReturns ignores them.
+    pc : Out(32)
+        Where the warp comes back to whose ENTER is dispatched.
+    mode : Out(ReturnFromTrapMode)
+        Of the RTT with which the warp leaves whose LEAVE is dispatched.
+    status_warp, error : In, Out(WarpError)
+        The error with which that warp has entered; without meaning if it has none.
+    """
+
+    def __init__(self, params: SmParams, **others: Any) -> None:
+        super().__init__({
+            "dispatch": In(Event(trap_instruction(params))),
+            "launch": In(EventLayout(warp_launch(params))),
+            "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))),
+            "withdrawn": In(Event(params.warp_bits)),
+            "inside": In(params.warps),
+            "failed": In(params.warps),
+            "entered": In(params.warps),
+            "ended": In(params.warps),
+            "pc": Out(32),
+            "mode": Out(ReturnFromTrapMode),
+            "status_warp": In(params.warp_bits),
+            "error": Out(WarpError),
+            **others,
+        })
+
+    @abstractmethod
+    def elaborate(self, platform: object) -> Module:
+        ...
+
+
+def instruction_before(pc: Value) -> Value:
+    """The pc of the instruction before this one. A group has 32 bytes: a control code and three
+    instructions, number 1 to 3; before the first one is the third one of the group before."""
+    assert GROUP_BYTES == 4 * INSTRUCTION_BYTES
+    number = pc[3:5]
+    group = pc[5:]
+    is_first = number == 1
+    number_before = Mux(is_first, 3, number - 1)[:2]
+    group_before = (group - is_first)[:len(group)]
+    return Cat(pc[:3], number_before, group_before)
+
+
+class LoggedReturns(ReturnPoints):
+    """With many instructions in flight: by the log of errors.
+
+    What failed and could not be overtaken, or was withdrawn, is the instruction that the warp
+    issued last, so its pc is that before the next one. Of others the log has the pc.
+
+    Attributes
+    ----------
+    log : ErrorLog
+    was_withdrawn : WarpFlags
+        The warp's last instruction is a BAR that was withdrawn since the warp entered last.
+    modes : Words
+        The mode of the last RTT of each warp.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__(params)
+        self.log = ErrorLog(params)
+        self.sweep = Sweep(params.warps)
+        self.was_withdrawn = WarpFlags.in_luts(params, self.sweep)
+        self.modes = words_in_luts(ReturnFromTrapMode, params)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.log = self.log
+        m.submodules.sweep = self.sweep
+        m.submodules.withdrawals = self.was_withdrawn.sets
+        m.submodules.entries = self.was_withdrawn.clears
+        m.submodules.modes = self.modes
+        dispatched = self.dispatch.payload
+        enters = Signal()
+        m.d.comb += enters.eq(
+            self.dispatch.valid & (dispatched.kind == InstructionKind.ENTER))
+        self._connect_log(m, enters)
+        self._select_pc(m, enters)
+
+        is_instruction = self.dispatch.valid & (dispatched.kind == InstructionKind.TRAP)
+        self.modes.write(m, is_instruction, dispatched.warp, return_mode(dispatched.word))
+        m.d.comb += self.mode.eq(self.modes.read(m, dispatched.warp))
+        return m
+
+    def _connect_log(self, m: Module, enters: Value) -> None:
+        """Errors, and what makes them count no more."""
+        log = self.log
+        dispatched = self.dispatch.payload
+        leaves = self.dispatch.valid & (dispatched.kind == InstructionKind.LEAVE)
+        m.d.comb += log.errors.eq(self.errors)
+        m.d.comb += log.inside.eq(self.inside)
+        m.d.comb += log.moved.valid.eq(enters | leaves)
+        m.d.comb += log.moved.payload.warp.eq(dispatched.warp)
+        m.d.comb += log.moved.payload.enters.eq(enters)
+        m.d.comb += log.launched.valid.eq(self.launch.valid)
+        m.d.comb += log.launched.payload.eq(self.launch.payload.warp)
+        m.d.comb += log.status_warp.eq(self.status_warp)
+        m.d.comb += self.error.as_value().eq(log.error)
+
+    def _select_pc(self, m: Module, enters: Value) -> None:
+        """Where the warp comes back to that enters."""
+        log = self.log
+        dispatched = self.dispatch.payload
+        flags = self.was_withdrawn
+        flags.set(m, self.withdrawn.valid, self.withdrawn.payload)
+        flags.clear(m, enters, dispatched.warp)
+        was_withdrawn = flags.read(m, dispatched.warp)
+        with m.If(log.overtaken):
+            m.d.comb += self.pc.eq(log.pc)
+        with m.Elif(log.last_failed | was_withdrawn):
+            m.d.comb += self.pc.eq(instruction_before(dispatched.pc))
+        with m.Else():
+            m.d.comb += self.pc.eq(dispatched.pc)

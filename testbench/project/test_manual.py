@@ -86,7 +86,7 @@ def error_rows() -> list[list[str]]:
 
 
 def preset_rows() -> list[list[str]]:
-    """Name, and every knob."""
+    """Name, and every parameter."""
     return [[name, *(str(getattr(params, field.name)) for field in fields(params))] for name, params in PRESETS.items()]
 
 
@@ -140,8 +140,8 @@ def test_the_readme_has_every_option_of_a_run(capsys):
     assert set(re.findall(r"--[a-z][a-z-]*", first_cells)) == options
 
 
-def test_the_manual_has_every_knob():
-    assert [row[0] for row in table(MANUAL, "### Knobs")] == [field.name for field in fields(SmParams)]
+def test_the_manual_has_every_parameter():
+    assert [row[0] for row in table(MANUAL, "### Parameters")] == [field.name for field in fields(SmParams)]
 
 
 def test_the_manual_knows_which_errors_nobody_raises():

@@ -12,7 +12,7 @@ from sim.machine.hardware import Watched
 __all__ = ["LOOSE", "StreamWatch"]
 
 _GATHERS = (("memory.front", "gather"), ("memory", "port.gather"),
-            ("issue", "gather_0"), ("issue.chooser", "gather_0"))
+            ("issue", "gather_0"), ("issue.operations", "gather_0"), ("issue.operations.gathers", "offers.0"))
 LOOSE = {(f"sm.core.{part}", name) for part, name in (
     *_GATHERS, ("memory.access", "found"), ("memory.queue", "found"), ("memory.crossbar", "job"))}
 """Streams that are looser, as their docstrings say: what a gather asks for comes a cycle after ``valid``; a line that

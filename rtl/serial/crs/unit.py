@@ -406,7 +406,10 @@ class SerialStack(Component):
             self._read_state(m)
             m.next = "LOAD"
         with m.State("LOAD"):
-            m.d.sync += Assert(state.dirty <= state.lines, "a dirty line is not on chip")
+            # Before a warp's first launch its state is whatever the memory holds.
+            m.d.sync += Assert(
+                self._is(StackOperation.LAUNCH) | (state.dirty <= state.lines),
+                "a dirty line is not on chip")
             m.d.sync += self._depth.eq(state.depth)
             m.d.sync += self._calls.eq(state.calls)
             m.d.sync += self._lines.eq(state.lines + is_line_end)

@@ -1,6 +1,6 @@
 """The core: fetch, issue and the units that execute instructions, joined."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream
@@ -26,6 +26,7 @@ from rtl.lane_client_merger import LaneClientMerger
 from rtl.layouts import (
     COMPLETING,
     ERROR_SOURCES,
+    BeatPort,
     EventLayout,
     FlowOperation,
     GridConfiguration,
@@ -132,22 +133,28 @@ class Core(Component):
         For waveforms: 1 bit a warp, it waits at a barrier.
     """
 
+    memory_port: ClassVar[type[MemoryPort] | type[BeatPort]] = MemoryPort
+    """Of its three ways to memory."""
+
+    fetch: Any
+    issue: Any
+    execute: Any
+    queue: Any
+    flow: Any
+    stack: Any
+    memory: Any
+    conversion: Any
+    double: DoubleUnit | None
+    barrier: Any
+    trap: Any
+    status: ErrorStatus
+
     def __init__(self, params: SmParams) -> None:
-        self.fetch: Any = self.large_unit("fetch", params)
-        self.execute: Any = self.large_unit("execute", params)
-        self.memory: Any = self.large_unit("memory", params)
-        self.conversion: Any = self.large_unit("conversion", params)
-        self.issue = IssueUnit(params)
+        self.make_large_units(params)
+        self.make_units(params)
         self.targets = IndexedTargets(params)
         self.dispatcher = Dispatcher(params)
-        self.queue = FlowQueue(params)
-        self.flow = FlowUnit(params)
-        self.stack = CallReturnStack(params)
-        self.double = DoubleUnit(params) if params.doubles else None
-        self.barrier = BarrierUnit(params)
-        self.trap = TrapUnit(params)
         self.errors = ErrorCollector(params)
-        self.status = ErrorStatus(params, len(ERROR_SOURCES))
         self.reasons = self.issue.reasons
         self.waiting = Signal(params.warps)
         self._params = params
@@ -164,9 +171,9 @@ class Core(Component):
             "drained": Out(params.warps),
             "invalidate": In(1),
             "fetch_busy": Out(1),
-            "fetch_memory": Out(MemoryPort(FETCH_TAG_BITS)),
-            "stack_memory": Out(MemoryPort(params.warp_bits)),
-            "unit_memory": Out(MemoryPort(memory_tag_bits(params))),
+            "fetch_memory": Out(self.memory_port(FETCH_TAG_BITS)),
+            "stack_memory": Out(self.memory_port(params.warp_bits)),
+            "unit_memory": Out(self.memory_port(memory_tag_bits(params))),
             "command": In(TrapCommand(params)),
             "trap_state": Out(TrapStatus(params)),
             "error_status": Out(RegisterAccess()),
@@ -176,13 +183,45 @@ class Core(Component):
             "stack_events": Out(StackEvents),
             "memory_events": Out(MemoryEvents),
             "diverged": Out(1),
+            **self.more_ports(),
         })
 
-    def large_unit(self, name: str, params: SmParams) -> Any:
-        """A unit that a harness may leave out."""
-        units = {"fetch": FetchUnit, "execute": ExecuteUnit, "memory": MemoryUnit,
-                 "conversion": ConversionUnit}
-        return units[name](params)
+    # What the serial machine and the harness of the front end have otherwise.
+
+    def make_large_units(self, params: SmParams) -> None:
+        """The units that the harness of the front end leaves out."""
+        self.fetch = FetchUnit(params)
+        self.execute = ExecuteUnit(params)
+        self.memory = MemoryUnit(params)
+        self.conversion = ConversionUnit(params)
+        self.double = DoubleUnit(params) if params.doubles else None
+
+    def make_units(self, params: SmParams) -> None:
+        """The other units that have two forms."""
+        self.issue = IssueUnit(params)
+        self.queue = FlowQueue(params)
+        self.flow = FlowUnit(params)
+        self.stack = CallReturnStack(params)
+        self.barrier = BarrierUnit(params)
+        self.trap = TrapUnit(params)
+        self.status = ErrorStatus(params, len(ERROR_SOURCES))
+
+    def more_ports(self) -> dict[str, Any]:
+        """Members that only the serial machine has."""
+        return {}
+
+    def join_stack(self, m: Module) -> None:
+        """Joins the flow unit and the stack."""
+        connect_stack(m, self.flow, self.stack)
+
+    def connect_more(self, m: Module) -> None:
+        """What only the serial machine connects; after all else, whose assignments it overrides."""
+
+    def complete_error(self, m: Module, source: str, error: Any) -> Any:
+        """A unit's error, with the warp and the pc of its instruction."""
+        return error
+
+    # How the units are joined.
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -213,6 +252,7 @@ class Core(Component):
         self._errors(m)
         self._memory_ports(m)
         self._retire(m)
+        self.connect_more(m)
         return m
 
     def _launch(self, m: Module) -> None:
@@ -270,7 +310,7 @@ class Core(Component):
 
     def _flow(self, m: Module) -> None:
         """Flow instructions; their results, which say how a warp goes on."""
-        connect_stack(m, self.flow, self.stack)
+        self.join_stack(m)
         connect(m, self.queue.request, self.flow.request)
         connect(m, flipped(self.flow_launch), self.flow.launch)
         m.d.comb += self.queue.trap.eq(self.trap.flow)
@@ -410,11 +450,11 @@ class Core(Component):
     def _errors(self, m: Module) -> None:
         """Errors of all units, to the trap unit and to the host; which are reported at all."""
         errors = self.errors
-        m.d.comb += errors.lanes.eq(self.execute.error)
-        m.d.comb += errors.memory.eq(self.memory.error)
-        m.d.comb += errors.conversion.eq(self.conversion.error)
-        m.d.comb += errors.barrier.eq(self.barrier.error)
-        m.d.comb += errors.trap.eq(self.trap.error)
+        m.d.comb += errors.lanes.eq(self.complete_error(m, "lanes", self.execute.error))
+        m.d.comb += errors.memory.eq(self.complete_error(m, "memory", self.memory.error))
+        m.d.comb += errors.conversion.eq(self.complete_error(m, "conversion", self.conversion.error))
+        m.d.comb += errors.barrier.eq(self.complete_error(m, "barrier", self.barrier.error))
+        m.d.comb += errors.trap.eq(self.complete_error(m, "trap", self.trap.error))
         connect(m, self.stack.write_fault, errors.stack_fault)
         m.d.comb += self.trap.errors.eq(errors.registered)
 

@@ -1,5 +1,7 @@
 """The second stage of a lane: what the thread decides, and the two terms of its result."""
 
+from abc import abstractmethod
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -82,25 +84,25 @@ class CombineStage(wiring.Component):
             self._add_floats(m)
         return m
 
+    @abstractmethod
     def _add(self, m: Module) -> None:
         """The sum of a and b."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _shift(self, m: Module) -> None:
         """The outcome of the planned shift."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _join_product(self, m: Module) -> None:
         """The product of wide factors, of the products of their parts."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _choose_y(self, m: Module) -> None:
         """The second term."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _choose_plus(self, m: Module) -> None:
         """One more, by carries and negations."""
-        raise NotImplementedError
 
     def _decide(self, m: Module) -> None:
         """Which of less, equal or greater it is, and what the thread decides then."""

@@ -1,5 +1,7 @@
 """The first stage of a lane: its operands, as the second one computes with them."""
 
+from abc import abstractmethod
+
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -87,33 +89,33 @@ class PrepareStage(wiring.Component):
         m.d.comb += self.prepared.conditions.eq(self.operands.conditions)
         return m
 
+    @abstractmethod
     def _select_parts(self, m: Module) -> None:
         """Which parts of a and b count, and their signs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _subtract(self, m: Module) -> None:
         """The difference of a and b."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _is_same(self) -> Value:
         """Whether a and b, as far as the comparison goes, are equal."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _tests_condition(self) -> Value:
         """The outcome of the test of CC."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _prepare_terms(self, m: Module) -> None:
         """The terms a, b and c of sums, of logic and of shifts."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _multiply(self, m: Module) -> None:
         """Products of halves."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _plan_shift(self, m: Module) -> None:
         """What the second stage shifts, and by how much."""
-        raise NotImplementedError
 
     def _comparison_carry(self) -> Value:
         """The carry into a - b: without a borrow, but for one of lower words."""

@@ -14,6 +14,7 @@ scoreboards  how often scoreboards were raised and lowered; what is complete
 results      flow results: which of them lets a warp go on, and where
 operations   operations of the lanes that units ask for
 records      what the parts hand to each other
+ports        the unit's ports
 ===========  =====================================================================
 """
 

@@ -4,28 +4,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Signal, Value
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import connect, flipped
 
 from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
 from rtl.isa.control_code import NO_BARRIER
 from rtl.layouts import (
     COMPLETING,
-    Event,
     InstructionKind,
     IssueEvents,
-    Policy,
-    completion,
     fetched_group,
-    flow_result,
-    issued,
-    offered_operation,
-    operands_read,
-    redirect,
-    register_gather,
-    register_write,
-    scoreboard_event,
-    unit_rooms,
 )
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
@@ -35,8 +23,9 @@ from rtl.word import field_of
 from rtl.words import Words
 
 from .decode import DEPENDENCY_FORMS
-from .operations import OPERATIONS, OperationArbiter, operation_streams
+from .operations import OPERATIONS, OperationArbiter
 from .order import WarpPriority
+from .ports import unit_ports
 from .records import INCOMPLETE, RESULTS, TIME_BITS, IssueBroadcast, Resource
 from .results import FlowResults
 from .scoreboards import Scoreboards
@@ -171,33 +160,7 @@ class IssueUnit(Component):
         self.sweep = Sweep(warps)
         self.last = Words(32, warps, self.sweep)
         self.reasons = [warp.reason for warp in self.warps]
-        super().__init__({
-            "group": In(Event(fetched_group(params))),
-            "claimed": In(Event(params.warp_bits)),
-            "room": Out(warps),
-            "redirect": Out(Event(redirect(params))),
-            "launched": In(Event(params.warp_bits)),
-            "result": In(Event(flow_result(params))),
-            "lanes": In(Event(scoreboard_event(params))),
-            "gathered": In(Event(operands_read(params))),
-            "units": In(Event(scoreboard_event(params))).array(len(COMPLETING)),
-            "resume": In(warps),
-            **operation_streams(params),
-            "rooms": In(unit_rooms()),
-            "collecting": In(1),
-            "hold": In(warps),
-            "enter": In(warps),
-            "leave": In(warps),
-            "taken": Out(warps),
-            "policy": In(Policy),
-            "instruction": Out(Event(issued(params))),
-            "completion": Out(completion(params)),
-            "gather": Out(Event(offered_operation(register_gather(params)))),
-            "write": Out(Event(offered_operation(register_write(params)))),
-            "live": Out(warps),
-            "drained": Out(warps),
-            "events": Out(IssueEvents),
-        })
+        super().__init__(unit_ports(params, fetched_group(params)))
         self._broadcast: Any = Signal(IssueBroadcast)
         self._selected = Signal(warps, name="selected", attrs=KEEP)
         """S0, one-hot."""

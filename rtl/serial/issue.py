@@ -4,33 +4,20 @@ from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory
-from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
-from rtl.issue.operations import operation_streams
+from rtl.issue.ports import unit_ports
 from rtl.layouts import (
-    COMPLETING,
     GATHERING,
-    Event,
     InstructionKind,
-    IssueEvents,
     LaneClient,
     Policy,
     WaitReason,
-    completion,
     fetched_instruction,
-    flow_result,
     is_kind,
     issued,
-    offered_operation,
-    operands_read,
-    redirect,
-    register_gather,
-    register_write,
-    scoreboard_event,
-    unit_rooms,
 )
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
@@ -145,33 +132,7 @@ class SerialIssue(Component):
         """An instruction is issued."""
         self._injects = Signal()
         """A trap enter or leave is."""
-        super().__init__({
-            "group": In(Event(fetched_instruction(params))),
-            "claimed": In(Event(params.warp_bits)),
-            "room": Out(warps),
-            "redirect": Out(Event(redirect(params))),
-            "launched": In(Event(params.warp_bits)),
-            "result": In(Event(flow_result(params))),
-            "lanes": In(Event(scoreboard_event(params))),
-            "gathered": In(Event(operands_read(params))),
-            "units": In(Event(scoreboard_event(params))).array(len(COMPLETING)),
-            "resume": In(warps),
-            **operation_streams(params),
-            "rooms": In(unit_rooms()),
-            "collecting": In(1),
-            "hold": In(warps),
-            "enter": In(warps),
-            "leave": In(warps),
-            "taken": Out(warps),
-            "policy": In(Policy),
-            "instruction": Out(Event(issued(params))),
-            "completion": Out(completion(params)),
-            "gather": Out(Event(offered_operation(register_gather(params)))),
-            "write": Out(Event(offered_operation(register_write(params)))),
-            "live": Out(warps),
-            "drained": Out(warps),
-            "events": Out(IssueEvents),
-        })
+        super().__init__(unit_ports(params, fetched_instruction(params)))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -146,6 +146,11 @@ class Warp:
         self.stack.region = address + self.local_size * WARP_THREADS
 
     @property
+    def is_outside_traps(self) -> bool:
+        """It is not in a trap, has no cause for one, and does no single step."""
+        return not self.in_trap and self.trap.is_idle
+
+    @property
     def live(self) -> int:
         """Threads that neither exited nor were killed."""
         return ALL_THREADS & ~(self.masks.exited | self.masks.killed)

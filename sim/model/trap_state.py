@@ -50,6 +50,12 @@ class TrapState:
         reasons = sum(1 << _AT["reasons"] + reason - TRAP_REASONS.start for reason in self.reasons)
         return flags | reasons | self.error.value << _AT["error"]
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing makes the warp enter the trap, and nothing keeps it from going on."""
+        return not (self.reasons or self.stepping or self.done or self.paused or self.returning is not None
+                    or self.error is not WarpError.NONE)
+
     def forget(self) -> None:
         """Clears what :attr:`status` tells."""
         self.error = WarpError.NONE

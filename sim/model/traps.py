@@ -52,6 +52,8 @@ class Traps:
         self._end = end
         self.handler = handler
         self.single_step = self.stop = self.trapping = self.urgent = False
+        self._is_quiet = False
+        """After the last instruction no warp had anything to do with a trap."""
 
     @property
     def _live(self) -> list[Warp]:
@@ -184,8 +186,18 @@ class Traps:
 
     # What happens by itself.
 
-    def settle(self) -> None:
-        """Does what happens between two instructions: warps enter, leave and end, until nothing more comes of it."""
+    def settle(self, warp: Warp | None = None) -> None:
+        """Does what happens between two instructions: warps enter, leave and end, until nothing more comes of it.
+
+        ``warp`` has executed an instruction, and nothing else has happened: where it has nothing to do with a trap, and
+        no warp had before, there is nothing to do.
+        """
+        if warp is not None and self._is_quiet and not self.trapping and not self.stop and warp.is_outside_traps:
+            return
+        self._settle()
+        self._is_quiet = not self.trapping and all(other.is_outside_traps for other in self._live)
+
+    def _settle(self) -> None:
         going = True
         while going:
             going = False

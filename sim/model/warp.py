@@ -124,6 +124,8 @@ class Machine:
         self._decoded: dict[int, Instruction] = {}
         self._order = None if order is None else random.Random(order)
         self._last = warps - 1
+        self._may_start_cta = True
+        """A slot became free since CTAs were started last."""
         self._ctas = self._grid()
         self._next_cta: Cta | None = None if follows else next(self._ctas, None)
         self._start_ctas()
@@ -138,6 +140,7 @@ class Machine:
 
     def _start_ctas(self) -> None:
         """Puts CTAs into free slots."""
+        self._may_start_cta = False
         while self._next_cta is not None:
             free = [slot for slot, warp in enumerate(self.warps) if warp is None][:self.launch.warps]
             if len(free) < self.launch.warps:
@@ -182,14 +185,19 @@ class Machine:
 
     def choose(self) -> Warp | None:
         """The warp whose turn it is; None when no warp can go on."""
-        ready = [warp for warp in self.live if warp.barrier is None and self.traps.ready(warp)]
-        if not ready:
-            return None
         if self._order is not None:
-            return self._order.choice(ready)
-        chosen = next((warp for warp in ready if warp.slot > self._last), ready[0])
-        self._last = chosen.slot
-        return chosen
+            ready = [warp for warp in self.live if self._is_ready(warp)]
+            return self._order.choice(ready) if ready else None
+        following = self._last + 1
+        for slot in (*range(following, self.slots), *range(following)):
+            warp = self.warps[slot]
+            if warp is not None and self._is_ready(warp):
+                self._last = slot
+                return warp
+        return None
+
+    def _is_ready(self, warp: Warp) -> bool:
+        return warp.barrier is None and self.traps.ready(warp)
 
     def step(self) -> Retirement | None:
         """Retires the next instruction of the warp whose turn it is; None when no warp can go on."""
@@ -256,7 +264,10 @@ class Machine:
             self.traps.fail(warp, record.error, record.pc, detail)
         if record.terminated:
             self._end(warp)
-        self.settle()
+        if not self._follows:
+            self.traps.settle(warp)
+            if self._may_start_cta and not self.traps.trapping:
+                self._start_ctas()
 
     def settle(self) -> None:
         """Does what happens between two instructions: traps, and CTAs that start. For the host's part of it; after an
@@ -271,6 +282,7 @@ class Machine:
     def _end(self, warp: Warp) -> None:
         """Frees the slot of a warp that has ended."""
         self.warps[warp.slot] = None
+        self._may_start_cta = True
         warp.cta.warps.remove(warp)
         settle(warp.cta)
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from sim.launch import prepare
 from sim.launch.arguments import parse_arguments
 from sim.launch.programs import read_program
 from sim.machine.hardware import Hardware
-from sim.machine.profile import Profile
+from sim.machine.profile import Cost, Profile
 from sim.profile import main
+from sim.report.profile import text as profile_text
 from sim.toolchain.line_table import source_lines
 from testbench.programs import PROGRAMS
 from testbench.simulation import ENGINE
@@ -125,6 +127,14 @@ def test_lines_of_the_source_are_found():
     assert max(lines) < module.code.symbols["_Z10__all_syncji"]
     for without in ("k01_vecadd.O3.cubin", "k01_vecadd.ptx"):
         assert source_lines(str(PROGRAMS / without), module) == {}
+
+
+def test_the_text_names_the_three_longest_waits_of_an_instruction():
+    waits = Counter({WaitReason.STALL: 2, WaitReason.FETCH: 40, WaitReason.LANES: 7, WaitReason.DRAIN: 11,
+                     WaitReason.READY: 99})
+    profile = Profile(PRESETS["tiny"])
+    profile.costs = {8: Cost(8, "NOP", issues=1, waits=waits)}
+    assert profile_text(profile).splitlines()[1].endswith("fetch 40, drain 11, lanes 7")
 
 
 def test_the_command_prints_and_writes(tmp_path, capsys):

@@ -58,6 +58,15 @@ L: add.u32 r0, r0, t; sub.u32 r1, r1, 1; setp.ne.u32 p, r1, 0; @p bra L; st.glob
     assert not re.search("SSY|PBK|SYNC", text)
 
 
+def test_a_loop_that_counts_up_to_a_uniform_limit_does_four_iterations_at_a_time():
+    """The body stands five times: four in a row, and once for what remains."""
+    text = compile_module(parse_ptx(_ptx("""
+ mov.u32 r2, 0;
+L: xor.b32 r0, r0, t; shf.l.wrap.b32 r0, r0, r0, 3; add.u32 r2, r2, 1; setp.lt.s32 p, r2, r1; @p bra L;
+ st.global.u32 [d1], r0; ret;"""), "x"))
+    assert len(re.findall(r"\bSHF\.L", text)) == 5
+
+
 def test_a_loop_that_threads_leave_at_different_times_collects_them():
     text = compile_module(parse_ptx(_ptx("""
  mov.u32 r2, t;

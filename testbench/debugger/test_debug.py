@@ -198,6 +198,13 @@ def test_warps_step_alone_and_together(debug):
 
 
 @needs_compiled
+def test_several_steps_end_at_a_breakpoint(debug):
+    shown = debug(LOOP, "break k+0x8", "run", "break k+0x18", "step 5", "registers R4", "quit")
+    assert shown[3].startswith("breakpoint 2: warp 0\nwarp 0 at 0x0018 ")
+    assert shown[4].split()[2] == "00000002"
+
+
+@needs_compiled
 def test_a_warp_ends_in_a_step_and_the_next_one_is_stopped_as_it_starts(debug):
     """Three CTAs of a warp each, one after the other."""
     program = ".kernel k\n.param out 8\n.registers 24\n    NOP\n    EXIT\n"

@@ -155,6 +155,26 @@ def test_a_silent_board(monkeypatch):
         Link(Silent(), "fake", silence=0.001)
 
 
+def test_a_board_that_answers_every_third_time_is_never_given_up(monkeypatch):
+    """Silences are counted from the last answer on."""
+    class Slow(FakeBoard):
+        asked = 0
+
+        def write(self, content):
+            self.asked += 1
+            if self.asked % 3 == 0:
+                super().write(content)
+
+    board = Slow()
+    monkeypatch.setattr(host_link, "_TRIES", 4)
+    monkeypatch.setattr(host_link, "time", board)
+    link = Link(board, "fake", silence=1)
+    lines = {MEMORY_BASE + 64 * at: (bytes([at]) * 64, (1 << 64) - 1) for at in range(LINES)}
+    assert link.write_lines(lines) == []
+    assert link.read_lines(lines) == {address: content for address, (content, _) in lines.items()}
+    assert link.repeated >= 8
+
+
 def test_a_port_that_goes_away():
     class Gone(FakeBoard):
         def read(self, size):

@@ -169,3 +169,15 @@ def test_a_table_of_functions_is_called_through(capsys, tmp_path, kind):
     path.write_bytes(content)
     assert run([str(path), "--block", "4", "--engine", "model", "--arg", "buf:out=u32[4]"]) == 0
     assert ": 0 3 4 9\n" in capsys.readouterr().out
+
+
+def test_shared_variables_of_a_relocatable_file_are_aligned():
+    path = DATA / "toolchain_two_kernels.relocatable.cubin"
+    file = read_object(path.read_bytes(), path.name)
+    own = next(symbol for symbol in file.symbols if symbol.is_shared and symbol.section == ".nv.shared.alpha")
+    assert own.size == 128
+    odd, wide = replace(own, name="odd", size=3, value=1), replace(own, name="wide", size=32, value=16)
+    linked = link(replace(file, symbols=(*file.symbols, odd, wide)))
+    assert {symbol.name: symbol.value for symbol in linked.symbols if symbol.name in ("odd", "wide")} == {
+        "odd": 192, "wide": 208}       # behind 64 bytes of functions and the 128 of `own`
+    assert linked.sections[".nv.shared.alpha"].size == 240

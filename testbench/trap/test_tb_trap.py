@@ -13,6 +13,7 @@ from sim.engine import CompiledEngine
 from sim.machine.hardware import PERIOD
 from sim.machine.harness import Harness
 from sim.machine.traces import machine_traces
+from sim.model.warp import Machine
 from sim.waves import write_save_file
 from testbench import simulation
 from testbench.engine.designs import needs_compiled
@@ -22,7 +23,7 @@ from testbench.trap.case import Debugger
 from testbench.trap.cases import CASES
 from testbench.trap.driver import TrapDriver
 from testbench.trap.injection import Counted
-from testbench.trap.programs import kernel
+from testbench.trap.programs import kernel, with_handler
 from testbench.waves.save_files import marks_of, without_times
 from testbench.words import address
 
@@ -116,3 +117,9 @@ def test_a_handler_that_changes_something_is_found(driver, monkeypatch):
     monkeypatch.setattr(tb_trap, "HANDLERS", [("MOV32I R4, 0x1", "RTT")] * 2)
     failure = failure_of(lambda bench: tb_trap.check_window(bench, driver, [600]))
     assert failure.startswith("nested divergence, stopped at cycle 600: what it leaves")
+
+
+def test_threads_have_as_many_registers_as_the_trap_handler_needs():
+    launch = with_handler(kernel("BPT.TRAP 0x1", "EXIT"), "MOV32I R47, 0x7", "RTT", registers=48)
+    assert launch.registers == 48
+    assert Machine(launch).run().status == "ok"

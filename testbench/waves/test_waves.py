@@ -442,6 +442,15 @@ def test_a_picture_shows_bits_numbers_and_text(tmp_path, monkeypatch):
         assert f">{text}<" in svg
 
 
+def test_a_picture_shows_a_number_with_its_sign(tmp_path, monkeypatch):
+    path, sources = record(tmp_path / "a.vcd"), []
+    render = picture.wavedrom.render
+    monkeypatch.setattr(picture.wavedrom, "render", lambda source: sources.append(source) or render(source))
+    draw(path, [Row.parse("low.0:signed")], 2, 8)
+    row = json.loads(sources[0])["signal"][-1]
+    assert row["data"] == ["-2", "-1", "0", "1", "-1", "1", "-1", "1"]
+
+
 def test_the_picture_command_writes_an_svg(tmp_path, capsys):
     path, target = record(tmp_path / "a.vcd"), tmp_path / "a.svg"
     assert picture.main([str(path), "-o", str(target), "--cycles", "4", "count", "phase"]) == 0

@@ -255,7 +255,7 @@ def test_results_that_cannot_be_written_leave_nothing(tmp_path, capsys):
     ("u32:010", Scalar(10, 4, "u32")), ("buf:x=u32[3]", Buffer("x", bytes(12), "u32")),
     ("buf:a_1=u8[5]", Buffer("a_1", bytes(5), "u8")), ("buf:x=u16[2]", Buffer("x", bytes(4), "u16")),
     ("buf:x=u64[2]", Buffer("x", bytes(16), "u64")), ("buf:x=s32[2]", Buffer("x", bytes(8), "s32"))])
-def test_arguments(text, argument):
+def test_an_argument_is_read_with_its_type(text, argument):
     assert parse_argument(text) == argument
 
 

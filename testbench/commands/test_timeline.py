@@ -139,7 +139,7 @@ def test_the_timeline_of_a_kernel(tmp_path, capsys):
     assert f"timeline      {files['timeline']}" in capsys.readouterr().out
 
 
-def test_refusals(capsys, tmp_path):
+def test_files_and_engines_that_cannot_record_are_refused(capsys, tmp_path):
     for name in ("timeline", "trace", "konata"):
         arguments = [ADD, *BUFFERS, "--arg", "u32:1", f"--{name}", str(tmp_path / "no" / "file")]
         assert refusal.refused(capsys, main, arguments).endswith("no/file: No such file or directory")

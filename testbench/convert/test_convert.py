@@ -299,31 +299,31 @@ def test_integers_within_their_types():
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_forms(seed):
+def test_conversions_of_every_form_agree_with_the_model(seed):
     passes(tb_convert.check_forms, seed)
 
 
-def test_corners():
+def test_conversions_of_edge_values_agree_with_the_model():
     passes(tb_convert.check_corners)
 
 
-def test_types():
+def test_conversions_between_all_types_agree_with_the_model():
     checks = passes(tb_convert.check_types).checks
     assert checks["instructions, of every type, 8 lanes"] == 100
     assert checks["instructions, of every type, 1 lanes"] == 20
 
 
-def test_functions():
+def test_every_function_agrees_with_the_warp_model():
     assert passes(tb_convert.check_functions).checks["results of functions"] > 6 * 1000
 
 
 @pytest.mark.parametrize("floats", [False, True])
-def test_formats(floats):
+def test_values_convert_between_all_formats(floats):
     passed = passes(partial(tb_convert.check_formats, floats=floats))
     assert passed.checks["conversions of formats"] > (200 if floats else 100) * 100
 
 
-def test_crowd():
+def test_instructions_that_come_as_fast_as_there_is_room_follow_each_other():
     passes(tb_convert.check_crowd)
 
 

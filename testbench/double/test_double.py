@@ -42,24 +42,24 @@ def test_what_is_expected_is_what_mpfr_makes_of_it(rounding):
                      for number in exact]
 
 
-def test_datapath():
+def test_results_of_the_datapath_are_correctly_rounded():
     assert passes(tb_double.check_datapath).checks["results of the datapath"] == 12 * 250
 
 
-def test_comparisons():
+def test_comparisons_choose_as_the_host_does():
     assert passes(tb_double.check_comparisons).checks["choices"] == 2 * 304
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_forms(seed):
+def test_doubles_of_every_form_agree_with_the_model(seed):
     passes(tb_double.check_forms, seed)
 
 
-def test_corners():
+def test_doubles_of_edge_values_agree_with_the_model():
     passes(tb_double.check_corners)
 
 
-def test_crowd():
+def test_instructions_that_come_as_fast_as_there_is_room_follow_each_other():
     passes(tb_double.check_crowd)
 
 

@@ -87,7 +87,7 @@ def test_every_form_is_told_from_all_others(floats):
 
 
 @pytest.mark.parametrize("lanes", [4, 1])
-def test_formulas(lanes):
+def test_results_of_the_lanes_agree_with_the_formulas(lanes):
     assert passes(partial(tb_execute.check_formulas, lanes=lanes)).checks["results, formulas"] > 600 * lanes
 
 

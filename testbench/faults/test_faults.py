@@ -40,7 +40,7 @@ passes = partial(simulation.passes, "faults")
 
 
 @needs_compiled
-def test_faults():
+def test_a_memory_with_errors_and_late_answers_ends_as_the_model_says():
     report = passes(check)
     assert report.checks["memory errors that end with MMU_FAULT"]
     assert report.checks["late answers"]

@@ -135,25 +135,25 @@ def test_targets_against_python():
     combinational(dut, body)
 
 
-def test_directed():
+def test_each_flow_instruction_leaves_the_masks_and_tokens_of_the_model():
     assert passes(tb_flow.check_directed).checks["instructions, directed"] > 1500
 
 
-def test_cycles():
+def test_flow_instructions_take_the_documented_cycles():
     passes(tb_flow.check_speed)
 
 
-def test_random():
+def test_random_flow_instructions_agree_with_the_model():
     assert passes(tb_flow.check_random, 1).checks["instructions, random"] > 2000
 
 
-def test_serial():
+def test_the_serial_flow_unit_agrees_with_the_model():
     report = passes(tb_flow.check_serial)
     assert report.checks["instructions, directed, serial"] > 400
     assert report.checks["instructions, random, serial"] > 200
 
 
-def test_programs():
+def test_the_flow_of_the_kernels_agrees_with_the_model():
     assert passes(tb_flow.check_programs).checks["instructions, of the kernels"] > 3000
 
 

@@ -76,7 +76,7 @@ def test_a_fault_that_is_not_there_is_refused():
     (["nothing"], f"no theorem nothing: there are {', '.join(KNOWN)}"),
     (["rtt", "--depth", "0"], "--depth has to be 1 at least, not 0"),
     (["rtt", "--workers", "-1"], "--workers has to be 1 at least, not -1")])
-def test_refusals(arguments, message, capsys):
+def test_bad_arguments_get_one_line(arguments, message, capsys):
     with pytest.raises(SystemExit) as ended:
         prove.main(arguments)
     assert ended.value.code == 2

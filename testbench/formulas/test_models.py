@@ -95,7 +95,7 @@ def conversions():
 
 
 @pytest.mark.parametrize("name", sorted({form.name for form in CONVERSION_FORMS} - {"F2F.F32.F32"}))
-def test_conversions(name):
+def test_conversions_of_both_models_agree_with_the_formula(name):
     """The warp model against the formula, and the thread model against what both say."""
     source = Random(name)
     words = [(form, word) for form, word in conversions() if form.name == name]

@@ -171,7 +171,7 @@ for parts, sign, larger in product(((3, 1), (3, 2, 1)), (0, 1), (0, 1)):
 
 @pytest.mark.parametrize("model", [on_the_warp_model, on_the_thread_model])
 @pytest.mark.parametrize("name", SEQUENCES)
-def test_sequences(model, name):
+def test_a_sequence_computes_its_formula(model, name):
     words, expected, found = SEQUENCES[name]
     rows = list(threads(name))
     for row, left in zip(rows, model(words, rows), strict=True):

@@ -93,7 +93,7 @@ def test_coverage_is_told_as_a_table_and_as_a_page():
     (["--minutes", "0"], "--minutes has to be more than 0, not 0"),
     (["--minutes", "nan"], "--minutes has to be more than 0, not nan"),
     (["--html", "nowhere/page.html"], "nowhere/page.html: No such file or directory")])
-def test_refusals(arguments, message, capsys, tmp_path, monkeypatch):
+def test_bad_arguments_get_one_line(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         fuzz.main(arguments)

@@ -159,7 +159,7 @@ def test_lines_and_conflicts_by_hand():
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_directed(check):
+def test_each_directed_check_of_the_memory_unit_passes(check):
     passes(check)
 
 

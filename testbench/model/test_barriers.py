@@ -113,7 +113,7 @@ def test_barrier_and_count_from_the_lowest_executing_thread():
 
 
 @pytest.mark.parametrize("reduction,expected", [(0, 5 + 32), (1, 0), (2, 1)])
-def test_reductions(reduction, expected):
+def test_a_reduction_counts_the_predicates_of_all_warps(reduction, expected):
     made = cta([bar(REDUCE, 2, Pc=1, reduction=reduction), encode("B2R", "result", Rd=4, Pd=3), EXIT], 2)
     warp_of(made, 0).predicates[1] = 0b11111
     warp_of(made, 1).predicates[1] = ALL

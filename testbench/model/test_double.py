@@ -69,7 +69,7 @@ def test_signs_of_terms(fields, number, other, result):
     assert (thread, warp) == ([bits[2]] * 32, [bits[2]] * 32)
 
 
-def test_relations():
+def test_every_relation_of_two_doubles_is_as_the_host_compares_them():
     """Every relation of every two edges, as the host compares them."""
     numbers = [number | sign for number in EDGES for sign in (0, SIGN)]
     for compare in FloatCompare:

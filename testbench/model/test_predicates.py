@@ -48,7 +48,7 @@ def test_tests_of_cc_say_what_is_true_of_the_numbers_compared():
 @pytest.mark.parametrize("mode,cases", [
     (0, {0: False, 0xF0: True, 0x10: False}), (1, {0: False, 0xF0: True, 0x10: True}),
     (2, {0: True, 0xF0: True, 0x10: False})])
-def test_vote(mode, cases):
+def test_vote_writes_the_ballot_and_the_verdict_of_active_threads(mode, cases):
     for predicate, verdict in cases.items():
         word = encode("VOTE", Rd=4, Pd=3, Pc=1, mode=mode)
         warp, record = alone(word, {4: 9}, active=0xF0, predicates={1: predicate | 0xFF00})
@@ -65,7 +65,7 @@ def test_shared_vectors_cannot_be_written(make):
 @pytest.mark.parametrize("active", [ALL, 0x7FFFFFFF, P1, 1 << 12])
 @pytest.mark.parametrize("mode", ShuffleMode)
 @pytest.mark.parametrize("b,c", SHUFFLES)
-def test_shuffles(mode, b, c, active):
+def test_shfl_agrees_with_its_definition_whoever_is_active(mode, b, c, active):
     values = [7 * lane + 1 for lane in range(32)]
     expected, inside = shuffled(mode, values, b, c, active)
     words = [encode("SHFL", "ii", Rd=4, Ra=1, Pd=3, mode=mode.value, lane=b, clamp=c),

@@ -132,11 +132,11 @@ def test_a_zero_factor_wins_over_everything_where_that_is_asked(name):
 @pytest.mark.parametrize(("number", "kept"), [
     (0x3F00_0000, 0x3F00_0000), (0x3F80_0001, 0x3F80_0000), (0x7F80_0000, 0x3F80_0000), (0xFF80_0000, 0),
     (0x8000_0000, 0), (0xBF00_0000, 0), (0x7FC0_0000, 0), (1, 1)])
-def test_saturation(number, kept):
+def test_saturation_keeps_a_result_between_0_and_1(number, kept):
     assert both(word_of("FADD", saturate=1), "FADD", [[number], [0x8000_0000], [0]]) == ([kept], [kept])
 
 
-def test_relations():
+def test_every_relation_of_two_floats_is_as_the_host_compares_them():
     """Every relation of every two edges, as the host compares them."""
     for compare in FloatCompare:
         for a in (number | sign for number in SINGLES for sign in (0, _SIGN)):

@@ -210,7 +210,7 @@ def test_a_guarded_vote_leaves_threads_out():
     (ShuffleMode.BFLY, 4, 5, [4, 5, 2, 3, 0, 1, 2, 3], [1, 1, 0, 0, 1, 1, 1, 1]),
     (ShuffleMode.IDX, 1, 0x1C03, [1, 1, 1, 1, 5, 5, 5, 5], [1] * 8),
     (ShuffleMode.UP, 1, 0x1C00, [0, 0, 1, 2, 4, 4, 5, 6], [0, 1, 1, 1, 0, 1, 1, 1])])
-def test_shuffles(mode, b, c, sources, inside):
+def test_shfl_reads_the_source_thread_and_tells_whether_it_is_inside(mode, b, c, sources, inside):
     body = [encode("IADD32I", Rd=4, Ra=1, imm32=100),
             encode("SHFL", "ii", Rd=5, Pd=1, Ra=4, mode=mode.value, lane=b, clamp=c),
             encode("SEL", "i", Rd=6, Ra=RZ, imm=1000, Pc=1, Pc_not=1), encode("IADD", "r", Rd=0, Ra=5, Rb=6)]

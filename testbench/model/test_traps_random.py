@@ -52,7 +52,7 @@ def test_random_programs(seed, handler):
 
 @pytest.mark.parametrize("handler", HANDLERS.values(), ids=HANDLERS)
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels(name, handler):
+def test_kernels_that_are_disturbed_by_traps_leave_the_same(name, handler):
     launch = with_handler(build(RUNS[name], "O3"), *handler)
     assert disturbed(launch, Random(name), 40) > 0
     assert complaints(RUNS[name], "O3", launch) == []

@@ -111,7 +111,7 @@ def changes(source: str, operator: str) -> list[str]:
     ("m.d.comb += Assert(a & 1)", "operator", []),
     ("a = f(b, name='c', src_loc_at=1)", "constant", []),
     ("a = (b #  &\n     & c)", "operator", ["[-&-]{+|+} c)"])])
-def test_changes(source, operator, expected):
+def test_an_operator_makes_these_changes_of_a_source(source, operator, expected):
     assert changes(source, operator) == expected
 
 
@@ -237,7 +237,7 @@ def test_mutants_are_listed(command, capsys):
     (["--minutes", "nan"], "--minutes has to be more than 0, not nan"),
     (["--least", "101"], "--least has to be 0 to 100, not 101"),
     (["crs", "--sample", "1", "--store", "nowhere/kept"], "nowhere/kept: unable to open database file")])
-def test_refusals(arguments, message, capsys, tmp_path, monkeypatch):
+def test_bad_arguments_get_one_line(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         mutate.main([*arguments, "--theorems", "none"])

@@ -181,7 +181,7 @@ def test_programs_are_files_and_texts(model, tmp_path):
     assert model.load(ptx).sizes == (8,)
 
 
-def test_steps(kernel):
+def test_all_warps_of_a_session_step_together(kernel):
     b = np.full(40, 100, np.int32)
     session = kernel.start(np.arange(40, dtype=np.int32), b, 34, block=40)
     assert sorted(session.warps) == [0, 1]
@@ -214,7 +214,7 @@ def test_steps(kernel):
     ((0, 0, 0), {"block": (1, 2, 3, 4)}, r"\(1, 2, 3, 4\) is not one, two or three numbers"),
     ((0, 0, 0), {"block": 256}, r"a block of 256 threads needs 8 warps, the machine \(tiny\) has 2"),
     ((0, 0, 0), {"vcd": "k.vcd"}, "a waveform needs hardware, which the engine model does not have")])
-def test_refusals(kernel, arguments, options, message):
+def test_bad_kernel_arguments_are_refused_by_name(kernel, arguments, options, message):
     with pytest.raises(ProgramError, match=f"^{message}$"):
         kernel(*arguments, **options)
 

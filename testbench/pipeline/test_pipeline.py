@@ -81,7 +81,7 @@ def test_votes_against_python():
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 8])
-def test_cases(lanes):
+def test_each_case_of_the_pipeline_passes(lanes):
     assert passes(lambda bench: tb_pipeline.check_cases(bench, lanes)).checks["cases"] > 8
 
 
@@ -91,7 +91,7 @@ def test_how_soon_results_are_seen(lanes):
 
 
 @pytest.mark.parametrize(("lanes", "steps"), [(1, 340), (2, 220), (4, 220)])
-def test_random(lanes, steps):
+def test_random_instructions_and_operations_agree_with_the_model(lanes, steps):
     report = passes(lambda bench: tb_pipeline.check_random(bench, lanes, steps, 2))
     assert report.checks["instructions and operations compared"] > 100
 

@@ -234,7 +234,7 @@ def test_neighbours_are_the_32_of_a_group():
     ("bfly", 5, 31, lambda t: t ^ 5), ("idx", 9, 31, lambda t: 9),
     ("up", 1, 0x1800, lambda t: t - 1 if t % 8 else None), ("idx", 2, 0x181F, lambda t: t // 8 * 8 + 2),
     ("down", 2, 0x1C03, lambda t: t + 2 if t % 4 < 2 else None), ("idx", 3, 0x1C01, lambda t: None)])
-def test_shuffles(mode, b, c, source):
+def test_shfl_gives_each_thread_the_value_of_its_source_or_its_own(mode, b, c, source):
     body = f"mul.lo.u32 r1, t, 7; shfl.{mode}.b32 r0|p, r1, {b}, {c}; @!p add.u32 r0, r0, 1000;"
     assert kernel(body) == [1000 + 7 * t if source(t) is None else 7 * source(t) for t in range(32)]
     body = f"mul.lo.u32 r1, t, 7; shfl.sync.{mode}.b32 r0, r1, {b}, {c}, -1;"

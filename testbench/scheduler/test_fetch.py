@@ -137,7 +137,7 @@ def test_the_table_as_a_diagram():
     (encode("BAR", "ir", mode=BarrierMode.ARV.value), Kind.BARRIER_INDEXED), (encode("R2B"), Kind.BARRIER_INDEXED),
     (encode("B2R", "barrier"), Kind.BARRIER_READ), (encode("BPT"), Kind.TRAP), (encode("NOP"), Kind.NOTHING),
     (encode("DEPBAR", "zero"), Kind.DEPENDENCY)])
-def test_kinds(word, kind):
+def test_a_word_is_predecoded_to_its_kind(word, kind):
     form = form_of(word)
     assert kind_of(form) is kind
 
@@ -162,7 +162,7 @@ def test_random_programs_of_a_serial_machine():
     assert checks["groups, random"] > 100 and checks["constants, random"] > 10, checks
 
 
-def test_kernels():
+def test_groups_of_the_kernels_are_fetched_as_they_are():
     assert passes(tb_scheduler.check_kernels).checks["groups, of the kernels"] > 100
 
 

@@ -23,7 +23,7 @@ passes = partial(simulation.passes, "scheduler")
 SERIAL = replace(tb_scheduler.SERIAL, warps=4)
 
 
-def test_rules():
+def test_a_warp_issues_as_soon_as_the_rules_let_it_and_no_sooner():
     checks = passes(tb_scheduler.check_rules, 1).checks
     assert checks["instructions and operations, random"] > 800
     assert all(checks[f"reasons of warps, {reason.name}"] > 20 for reason in WaitReason)
@@ -33,7 +33,7 @@ def test_scoreboards_collections_and_counters_that_go_both_ways():
     passes(tb_scheduler.check_edges)
 
 
-def test_policies():
+def test_each_policy_selects_the_warp_that_it_says():
     passes(tb_scheduler.check_policies)
 
 
@@ -53,7 +53,7 @@ def test_stall_counts():
     passes(tb_scheduler.check_stalls)
 
 
-def test_rates():
+def test_warps_share_the_issue_slots_at_the_documented_rates():
     passes(tb_scheduler.check_rates)
 
 

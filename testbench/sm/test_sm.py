@@ -39,7 +39,7 @@ failure_of = partial(simulation.failure, "sm")
 passes = partial(simulation.passes, "sm")
 
 
-def test_kernels(driver):
+def test_kernels_leave_the_results_of_the_manifest(driver):
     passes(lambda bench: tb_sm.check_kernels(bench, driver, [(name, "O3") for name in NAMES]))
 
 
@@ -71,7 +71,7 @@ def test_what_passes_the_full_lanes_only(preset):
 
 
 @fast
-def test_errors(driver):
+def test_every_warp_error_is_raised_at_its_instruction(driver):
     passes(lambda bench: tb_sm.check_errors(bench, driver, error_cases()))
 
 

@@ -156,7 +156,7 @@ def message(text: str) -> str:
     ("NOP ^", 5, "unexpected '^'"),
     ("->", 1, "unexpected '->': expected '@', a directive, a name, control codes or the end of the line"),
 ])
-def test_messages(line, column, expected):
+def test_a_mistake_in_a_line_is_named_with_its_place(line, column, expected):
     assert message(f"{BEFORE}{line}\nEXIT\n") == f"t.sass:{LINE}:{column}: {expected}"
 
 

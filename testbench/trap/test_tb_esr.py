@@ -33,13 +33,13 @@ passes = partial(simulation.passes, "esr", engine=CompiledEngine)
 
 @needs_compiled
 @pytest.mark.parametrize("error", ONE_EACH, ids=lambda error: error.name)
-def test_errors(driver, error):
+def test_each_error_sets_the_error_status_registers(driver, error):
     passes(lambda bench: tb_esr.check_errors(bench, driver, [ONE_EACH[error]]))
 
 
 @needs_compiled
 @pytest.mark.parametrize("name", REGISTERS.cases)
-def test_registers(driver, name):
+def test_each_case_of_the_registers_passes(driver, name):
     passes(lambda bench: driver.play(bench, REGISTERS.cases[name]))
 
 

@@ -42,7 +42,7 @@ failure_of = partial(simulation.failure, "trap", engine=CompiledEngine)
 
 @needs_compiled
 @pytest.mark.parametrize("name", CASES)
-def test_cases(driver, name):
+def test_each_case_of_traps_passes(driver, name):
     passes(lambda bench: tb_trap.check_cases(bench, driver, [name]))
 
 

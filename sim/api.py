@@ -38,6 +38,7 @@ from sim.launch.memory import Memory
 from sim.launch.parameters import ADDRESS_BYTES, parameter_block, place_buffers
 from sim.launch.programs import read_program
 from sim.launch.runtime import empty_output
+from sim.launch_options import MODEL
 from sim.machine.warp_state import WarpState, state_of
 from sim.model.retirement import Retirement
 from sim.model.state import Warp
@@ -52,8 +53,6 @@ from sim.waves.picture import Row, draw
 
 __all__ = ["DeviceArray", "DifferenceError", "Kernel", "Machine", "Picture", "Run", "Session", "WarpView"]
 
-MODEL = "model"
-"""The engine that is none: the warp model, without time."""
 _LIMIT = 10_000_000
 _KINDS = {"__global__": ".cu", ".version": ".ptx", ".kernel": ".sass"}
 """What a program's text has in it, and the suffix of such a file."""

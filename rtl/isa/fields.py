@@ -29,6 +29,7 @@ __all__ = [
     "CC_TEST",
     "D_CC",
     "FIELDS",
+    "PLUS_ONE",
     "TARGET",
     "A",
     "B",
@@ -111,10 +112,14 @@ def choice(name: str, field: Field, texts: Mapping[int, str],
     return {name: field}, Modifier(name, texts, aliases)
 
 
+PLUS_ONE = 3
+"""Value of a field ``plus_one``: both negations."""
+
+
 def plus_one(negate_b: int, negate_a: int) -> tuple[dict[str, Field], Modifier]:
     """Both negations together do not negate: they add one, spelled ``.PO``."""
     both = Field(((negate_b, 1), (negate_a, 1)))
-    return {"plus_one": both}, Modifier("plus_one", {0: "", 1: "", 2: "", 3: ".PO"})
+    return {"plus_one": both}, Modifier("plus_one", {0: "", 1: "", 2: "", PLUS_ONE: ".PO"})
 
 
 def _names(operand: Operand) -> list[str]:

@@ -33,6 +33,7 @@ __all__ = [
     "GlobalError",
     "HostRegister",
     "counters_of",
+    "host_register",
     "trap_bit",
 ]
 
@@ -98,6 +99,19 @@ class HostRegister:
     fields: Mapping[str, tuple[int, int]] = with_default(default_factory=dict)
     reset: int = 0
     count: int = 1
+
+    def get(self, name: str, word: int) -> int:
+        """A field of the register's ``word``."""
+        highest, lowest = self.fields[name]
+        return word >> lowest & (1 << highest - lowest + 1) - 1
+
+    def put(self, word: int = 0, **values: int) -> int:
+        """The register's ``word`` with these fields changed; a value is cut to its field."""
+        for name, value in values.items():
+            highest, lowest = self.fields[name]
+            mask = (1 << highest - lowest + 1) - 1
+            word = word & ~(mask << lowest) | (value & mask) << lowest
+        return word
 
 
 SM_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
@@ -263,3 +277,8 @@ _ALWAYS = ("cycles", "instructions")
 def counters_of(everything: bool) -> tuple[str, ...]:
     """The counters of a machine that has all of them, or of one that has no more than it must."""
     return tuple(COUNTERS) if everything else _ALWAYS
+
+
+def host_register(name: str) -> HostRegister:
+    """A register of the SM's or of the work distributor's block."""
+    return SM_REGISTERS[name] if name in SM_REGISTERS else WORK_REGISTERS[name]

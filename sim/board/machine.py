@@ -6,7 +6,7 @@ from dataclasses import asdict
 from rtl.fpga.machine import MEMORY_BASE
 from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS, IDENTITY, PARTS, SIZES
 from rtl.isa.errors import REPORT_MASK_RESET
-from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, WORK_REGISTERS, HostRegister
+from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, WORK_REGISTERS
 from rtl.isa.tokens import CACHED_TOKENS
 from rtl.layouts import Policy
 from rtl.params import PRESETS, SmParams
@@ -32,18 +32,13 @@ def _at(name: str) -> int:
     return BOARD_BLOCK + BOARD_REGISTERS[name].offset
 
 
-def _field(register: HostRegister, name: str, value: int) -> int:
-    high, low = register.fields[name]
-    return value >> low & (1 << high - low + 1) - 1
-
-
 def _machine(size: int, parts: int) -> SmParams:
     """The machine that the registers SIZE and PARTS tell of."""
     sizes, others = BOARD_REGISTERS["SIZE"], BOARD_REGISTERS["PARTS"]
-    tokens = _field(others, "STACK_TOKENS", parts)
+    tokens = others.get("STACK_TOKENS", parts)
     return SmParams(stack_tokens=1 << tokens if tokens else CACHED_TOKENS,
-                    **{name: 1 << _field(sizes, name.upper(), size) for name in SIZES},
-                    **{name: bool(_field(others, name.upper(), parts)) for name in PARTS})
+                    **{name: 1 << sizes.get(name.upper(), size) for name in SIZES},
+                    **{name: bool(others.get(name.upper(), parts)) for name in PARTS})
 
 
 class Board(HostedMachine):
@@ -82,8 +77,8 @@ class Board(HostedMachine):
         return bool(self._shown("UNDERRUN"))
 
     def _shown(self, name: str) -> int:
-        return _field(BOARD_REGISTERS["FRAMEBUFFER_CONTROL"], name,
-                      self._link.read_registers(_at("FRAMEBUFFER_CONTROL"), 1)[0])
+        word = self._link.read_registers(_at("FRAMEBUFFER_CONTROL"), 1)[0]
+        return BOARD_REGISTERS["FRAMEBUFFER_CONTROL"].get(name, word)
 
     def show(self, address: int, scale: int) -> None:
         """Shows the picture at an address in memory, whose pixels are 2**scale pixels of the screen wide and high."""
@@ -141,10 +136,9 @@ class Board(HostedMachine):
     def _reset(self) -> None:
         """Resets the machine, and its counters, which a reset leaves alone."""
         control = BOARD_REGISTERS["CONTROL"]
-        policy = self.policy.value << control.fields["POLICY"][1]
-        self._link.write_register(_at("CONTROL"), policy | 1 << control.fields["RESET"][1])
+        self._link.write_register(_at("CONTROL"), control.put(POLICY=self.policy.value, RESET=1))
         for _ in range(_RESET_LOOKS):
-            if not _field(control, "RESET", self._link.read_registers(_at("CONTROL"), 1)[0]):
+            if not control.get("RESET", self._link.read_registers(_at("CONTROL"), 1)[0]):
                 break
         else:
             raise BoardError("the board's machine does not come out of its reset: its memory owes it an answer")
@@ -166,17 +160,17 @@ class Board(HostedMachine):
     def ended(self) -> bool:
         """The grid is over."""
         status, = self._link.read_registers(REGISTERS["STATUS"], 1)
-        return bool(_field(WORK_REGISTERS["STATUS"], "DONE", status))
+        return bool(WORK_REGISTERS["STATUS"].get("DONE", status))
 
     @property
     def locked_down(self) -> bool:
         """The machine is trapped, and nothing in it goes on."""
-        return bool(_field(BOARD_REGISTERS["STATE"], "LOCKED_DOWN", self._look()[0]))
+        return bool(BOARD_REGISTERS["STATE"].get("LOCKED_DOWN", self._look()[0]))
 
     @property
     def interrupted(self) -> bool:
         """The machine interrupts its host."""
-        return bool(_field(BOARD_REGISTERS["STATE"], "INTERRUPT", self._look()[0]))
+        return bool(BOARD_REGISTERS["STATE"].get("INTERRUPT", self._look()[0]))
 
     async def advance(self, cycles: int) -> bool:
         """Waits until so many cycles have passed, or something happens."""
@@ -186,7 +180,7 @@ class Board(HostedMachine):
             raise_noted()
             state, now = self._look()
             self.cycles = now - self._began
-            idle = not _field(BOARD_REGISTERS["STATE"], "BUSY", state)
+            idle = not BOARD_REGISTERS["STATE"].get("BUSY", state)
             before, self._levels = self._levels, state >> 1 << 1 | idle
             if self._levels & ~before:
                 return True

@@ -4,6 +4,7 @@ from math import prod
 
 from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
 from rtl.params import WARP_THREADS, SmParams
+from sim.alignment import round_up
 from sim.toolchain.module import Kernel
 
 __all__ = ["MOST_THREADS", "blocks_at_a_time", "most_threads"]
@@ -12,13 +13,9 @@ MOST_THREADS = 1024
 """Threads of a block, at most, on sm_50."""
 
 
-def _round_up(value: int, granule: int) -> int:
-    return -(-value // granule) * granule
-
-
 def _rows(kernel: Kernel) -> int:
     """Rows of the register file that a warp takes."""
-    return _round_up(max(kernel.registers, 1), ROW_GRANULE)
+    return round_up(max(kernel.registers, 1), ROW_GRANULE)
 
 
 def most_threads(kernel: Kernel, params: SmParams) -> int:
@@ -33,7 +30,7 @@ def blocks_at_a_time(kernel: Kernel, params: SmParams, threads: int, dynamic_sha
     """How many blocks of so many threads the machine holds at a time: as many as there are warps, registers and shared
     memory for."""
     warps = -(-threads // WARP_THREADS)
-    shared = _round_up(kernel.shared + dynamic_shared, SHARED_GRANULE)
+    shared = round_up(kernel.shared + dynamic_shared, SHARED_GRANULE)
     limits = [params.warps // warps, params.registers // (_rows(kernel) * warps)]
     if shared:
         limits.append(params.shared_bytes // shared)

@@ -13,6 +13,7 @@ from rtl.isa.table import find
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, SmParams
+from sim.alignment import round_up
 from sim.launch.memory import Memory, OutOfMemoryError
 from sim.launch.parameters import Argument, parameter_block, place_buffers
 from sim.launch.runtime import allot
@@ -114,7 +115,7 @@ class Launch:
         """Bytes of one warp's local memory: that of its 32 threads, then its call/return stack, rounded up to the CRS
         granule. The blocks of the warp slots lie one after the other.
         """
-        return _round_up(self.local * 32 + self.crs, CRS_GRANULE)
+        return round_up(self.local * 32 + self.crs, CRS_GRANULE)
 
     def on(self, params: SmParams) -> "Launch":
         """The launch for a machine: whether that has floating point."""
@@ -135,10 +136,6 @@ class Launch:
 def bank_name(number: int) -> str:
     """Name of the region of memory that holds a constant bank."""
     return f"constant bank {number}"
-
-
-def _round_up(value: int, granule: int) -> int:
-    return -(-value // granule) * granule
 
 
 def _patched(name: str, data: Data, addresses: Mapping[str, int],
@@ -229,7 +226,7 @@ class Placement:
                               self.bank_addresses.get(SHARED_BANK, 0))
         banks = {0: _whole_bank(words + parameters), **self.banks, **self.kernel_banks[kernel.name]}
         return Launch(kernel, self.memory, self.program_base, len(self.module.code.content), kernel.entry, grid, block,
-                      MappingProxyType(banks), kernel.registers, kernel.barriers, _round_up(shared, SHARED_GRANULE),
+                      MappingProxyType(banks), kernel.registers, kernel.barriers, round_up(shared, SHARED_GRANULE),
                       local, crs, MappingProxyType(dict(buffers)), bank_addresses=self.bank_addresses,
                       output=self.output, buffer_types=MappingProxyType(dict(types)))
 
@@ -271,7 +268,7 @@ def _place(module: Module, memory: Memory, program_base: int | None, output: int
     bank_addresses: dict[int, int] = {}
     constants: dict[str, int] = {}
     if (shared_bank := module.constants.get(SHARED_BANK)) is not None:
-        size = _round_up(len(shared_bank.content), BANK_GRANULE)
+        size = round_up(len(shared_bank.content), BANK_GRANULE)
         base = memory.allocate(region(bank_name(SHARED_BANK)), size, BANK_ALIGNMENT)
         memory.mark_constant(base)
         bank_addresses = {SHARED_BANK: base}
@@ -302,7 +299,7 @@ def _size_of(data: Data, name: str) -> int:
 
 def _whole_bank(content: bytes) -> bytes:
     """A constant bank with the zeros that drivers put behind its content."""
-    return content.ljust(_round_up(len(content), BANK_GRANULE), b"\0")
+    return content.ljust(round_up(len(content), BANK_GRANULE), b"\0")
 
 
 def _check_dimensions(module: Module, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
@@ -323,8 +320,8 @@ def _sizes(module: Module, kernel: Kernel, grid: tuple[int, int, int], block: tu
            crs: int | None, dynamic_shared: int) -> tuple[int, int, int]:
     """Bytes of local memory a thread, of stack a warp, of shared memory a CTA; ProgramError for what can't be."""
     _check_dimensions(module, kernel, grid, block)
-    local = _round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
-    crs = _round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
+    local = round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
+    crs = round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
     shared = kernel.shared + dynamic_shared
     for what, size, limit in (("call/return stack", crs, CRS_LIMIT), ("local memory", local, WINDOW_BYTES),
                               ("shared memory", shared, SHARED_LIMIT)):
@@ -358,8 +355,8 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
 
 def lacking(launch: Launch, params: SmParams) -> tuple[str, int] | None:
     """What a CTA needs that a machine has not enough of, in words, and how much the machine has; None when it fits."""
-    rows = _round_up(max(launch.registers, 1), ROW_GRANULE) * launch.warps
-    shared = _round_up(launch.shared, SHARED_GRANULE)
+    rows = round_up(max(launch.registers, 1), ROW_GRANULE) * launch.warps
+    shared = round_up(launch.shared, SHARED_GRANULE)
     if launch.warps > params.warps:
         return f"a block of {launch.threads} threads needs {launch.warps} warps", params.warps
     if rows > params.registers:
@@ -380,7 +377,7 @@ def with_trap_handler(launch: Launch, handler: Module, entry: str | None = None)
     kernel = handler.kernel(entry)
     if handler.constants or kernel.constants or handler.data.content or kernel.parameters:
         raise ProgramError(f"{handler.name}: a trap handler has no constants, variables or parameters")
-    offset = _round_up(launch.program_size + HANDLER_GAP, HANDLER_GAP)
+    offset = round_up(launch.program_size + HANDLER_GAP, HANDLER_GAP)
     symbols = {name: offset + pc for name, pc in handler.code.symbols.items()}
     content = _patched(handler.name, handler.code, symbols)
     launch.memory.map("trap handler", launch.program_base + offset, len(content))

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable
 
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import ADDRESS_BITS
+from sim.alignment import round_up
 
 __all__ = ["Memory", "MemoryFaultError", "OutOfMemoryError", "SharedMemory"]
 
@@ -94,13 +95,13 @@ class Memory:
         """
         size = max(size, 1)
         for number, (start, end) in enumerate(self._holes):
-            base = _round_up(start, alignment)
+            base = round_up(start, alignment)
             if base + size + self._gap <= end:
                 self.map(name, base, size)
                 self._holes[number:number + 1] = [
                     hole for hole in ((start, base), (base + size + self._gap, end)) if hole[0] < hole[1]]
                 return base
-        base = _round_up(self._heap, alignment)
+        base = round_up(self._heap, alignment)
         if base + size > self._limit:
             raise OutOfMemoryError(f"{name}: no room for {size} bytes")
         if base > self._heap:
@@ -112,7 +113,7 @@ class Memory:
     def room(self, alignment: int = 256) -> int:
         """The most bytes that one range with that alignment can have."""
         holes = [(start, end - self._gap) for start, end in self._holes]
-        return max(0, *(end - _round_up(start, alignment) for start, end in [*holes, (self._heap, self._limit)]))
+        return max(0, *(end - round_up(start, alignment) for start, end in [*holes, (self._heap, self._limit)]))
 
     def free_name(self, name: str) -> str:
         """The name, or where a range has it already, the name with a number behind it that none has."""
@@ -302,7 +303,7 @@ class SharedMemory(Memory):
     def _forget(self, first: int, end: int) -> None:
         """Zeros; whole pages of large ranges go back to the system."""
         start, stop = first - self.first, end - self.first
-        whole_start, whole_stop = _round_up(start, mmap.PAGESIZE), stop - stop % mmap.PAGESIZE
+        whole_start, whole_stop = round_up(start, mmap.PAGESIZE), stop - stop % mmap.PAGESIZE
         if whole_stop - whole_start < _PUNCHED_BYTES:
             self._bytes[start:stop] = bytes(stop - start)
             return
@@ -310,6 +311,3 @@ class SharedMemory(Memory):
         self._bytes[whole_stop:stop] = bytes(stop - whole_stop)
         self._bytes.madvise(mmap.MADV_REMOVE, whole_start, whole_stop - whole_start)
 
-
-def _round_up(value: int, granule: int) -> int:
-    return -(-value // granule) * granule

@@ -18,14 +18,20 @@ from sim.model.retirement import StackToken, WarpMasks
 from sim.model.stack import decode_token
 from sim.toolchain.spelling import spell
 
-__all__ = ["diagnose", "instruction_text", "warp_states"]
+__all__ = ["REASON_TEXTS", "diagnose", "instruction_text", "warp_states"]
 
-_WORDS = {
-    WaitReason.FLOW: "its flow instruction has no result", WaitReason.DRAIN: "an instruction is not complete",
-    WaitReason.RESUME: "nobody lets it go", WaitReason.FETCH: "its instructions have not come",
-    WaitReason.STALL: "its stall count runs", WaitReason.SCOREBOARD: "scoreboards are up",
-    WaitReason.LANES: "others have the lanes", WaitReason.UNIT: "its unit has no room",
-    WaitReason.TRAP: "the trap holds it", WaitReason.READY: "it can issue"}
+REASON_TEXTS = {
+    WaitReason.READY: "it can issue: it does, or another warp goes first",
+    WaitReason.STALL: "its stall count runs",
+    WaitReason.SCOREBOARD: "scoreboards that it waits for are up",
+    WaitReason.LANES: "others have the lanes",
+    WaitReason.UNIT: "its unit has no room",
+    WaitReason.FLOW: "its flow instruction has no result",
+    WaitReason.FETCH: "its instructions have not arrived",
+    WaitReason.DRAIN: "an instruction that it issued is not complete",
+    WaitReason.RESUME: "the barrier or the trap unit has not resumed it",
+    WaitReason.TRAP: "the trap holds it"}
+"""Why a warp does not issue, in words."""
 
 _Reader = Callable[[Any, Any, int, int], StackToken]
 
@@ -35,7 +41,7 @@ def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
     core, lines = sm.core, []
     barrier = ctx.get(core.barrier.waiting)
     for warp, state in warp_states(ctx, sm, launch, memory).items():
-        text = _WORDS[WaitReason(ctx.get(core.reasons[warp]))]
+        text = REASON_TEXTS[WaitReason(ctx.get(core.reasons[warp]))]
         if barrier >> warp & 1:
             text = f"waits at barrier {ctx.get(core.barrier.arrivals.data[warp]).number}"
         lines.append(f"warp {warp}: {text}")

@@ -4,7 +4,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from typing import ClassVar
 
-from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
+from rtl.isa.registers import (
+    COUNTER_BLOCK,
+    COUNTERS,
+    SM_BLOCK,
+    SM_REGISTERS,
+    WORK_BLOCK,
+    WORK_REGISTERS,
+    host_register,
+)
 from sim.launch.memory import Memory
 
 __all__ = ["REGISTERS", "Driver", "Host", "HostAccess"]
@@ -13,8 +21,6 @@ REGISTERS = ({name: SM_BLOCK + register.offset for name, register in SM_REGISTER
              | {name: WORK_BLOCK + register.offset for name, register in WORK_REGISTERS.items()}
              | {name: COUNTER_BLOCK + 8 * number for number, name in enumerate(COUNTERS)})
 """Addresses of the host's registers, by name; of counters the low words."""
-CONTROL = SM_REGISTERS["DBGR_CONTROL0"].fields
-STATUS = SM_REGISTERS["DBGR_STATUS0"].fields
 
 
 class HostAccess(ABC):
@@ -120,18 +126,12 @@ class Host:
 
     async def modify(self, register: str, **fields: int) -> None:
         """Reads a register and writes it back with some fields changed."""
-        table = SM_REGISTERS.get(register) or WORK_REGISTERS[register]
         value = await self.read(register)
-        for name, content in fields.items():
-            high, low = table.fields[name]
-            mask = (1 << high - low + 1) - 1
-            value = value & ~(mask << low) | (content & mask) << low
-        await self.write(register, value)
+        await self.write(register, host_register(register).put(value, **fields))
 
     async def field(self, register: str, name: str) -> int:
         """Reads a field of a register."""
-        high, low = (SM_REGISTERS.get(register) or WORK_REGISTERS[register]).fields[name]
-        return await self.read(register) >> low & (1 << high - low + 1) - 1
+        return host_register(register).get(name, await self.read(register))
 
     async def run(self, cycles: int) -> bool:
         """Lets so many cycles pass; fewer when the machine begins to interrupt, locks down, or ends its grid. Returns

@@ -157,7 +157,7 @@ class HostedMachine(HostAccess):
     async def _start(self, launch: Launch, places: tuple[int, int], report_mask: int, *, held: bool) -> None:
         """Starts the grid, which waits for whoever lets it go, if it is ``held``."""
         if held:
-            stop = 1 << SM_REGISTERS["DBGR_CONTROL0"].fields["STOP_TRIGGER"][1]
+            stop = SM_REGISTERS["DBGR_CONTROL0"].put(STOP_TRIGGER=1)
             await self.write(REGISTERS["DBGR_CONTROL0"], CONTROL_RESET | stop)
         await self.write(REGISTERS["HWW_WARP_ESR_REPORT_MASK"], report_mask)
         if launch.trap_handler is not None:
@@ -208,14 +208,12 @@ class HostedMachine(HostAccess):
         result.cycles = await self._counter("cycles")
         await self.settle()
         status = await self.read(REGISTERS["STATUS"])
-        high, low = WORK_REGISTERS["STATUS"].fields["REJECTION"]
-        result.rejection = LaunchRejection(status >> low & (1 << high - low + 1) - 1)
+        result.rejection = LaunchRejection(WORK_REGISTERS["STATUS"].get("REJECTION", status))
         if result.rejection is not LaunchRejection.NONE:
             result.status = "error"
         registers = await self.read_all(REGISTERS[name] for name in SM_REGISTERS)
         result.registers.update(zip(SM_REGISTERS, registers, strict=True))
-        high, low = SM_REGISTERS["HWW_WARP_ESR"].fields["ERROR"]
-        if result.status == "ok" and result.registers["HWW_WARP_ESR"] >> low & (1 << high - low + 1) - 1:
+        if result.status == "ok" and SM_REGISTERS["HWW_WARP_ESR"].get("ERROR", result.registers["HWW_WARP_ESR"]):
             result.status = "error"     # of a warp that has ended all the same
         names = counters_of(self.params.counters)
         halves = await self.read_all(range(COUNTER_BLOCK, COUNTER_BLOCK + 8 * len(names), 4))

@@ -49,7 +49,7 @@ _SHARED_ORDER = {kind: rule.unit for kind, rule in KIND_RULES.items() if rule.un
 _TIMED = frozenset({SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI,
                     SpecialRegister.GLOBALTIMERLO, SpecialRegister.GLOBALTIMERHI, SpecialRegister.GLOBALERRORSTATUS})
 """Special registers whose value depends on when they are read."""
-_RUN_TRIGGER = 1 << SM_REGISTERS["DBGR_CONTROL0"].fields["RUN_TRIGGER"][1]
+_RUN_TRIGGER = SM_REGISTERS["DBGR_CONTROL0"].put(RUN_TRIGGER=1)
 
 
 @dataclass

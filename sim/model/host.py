@@ -8,9 +8,8 @@ from rtl.isa.registers import (
     ALWAYS_INTERRUPT,
     CONTROL_RESET,
     GLOBAL_ERROR_MASK_RESET,
-    SM_REGISTERS,
-    WORK_REGISTERS,
     GlobalError,
+    host_register,
     trap_bit,
 )
 
@@ -23,19 +22,6 @@ ALL_SLOTS = (1 << 64) - 1
 """Every warp slot there can be, a bit each."""
 _WORD = (1 << 32) - 1
 _WORD_BITS = 32
-
-
-def _field(register: str, **values: int) -> int:
-    """A register with these fields set."""
-    registers = SM_REGISTERS if register in SM_REGISTERS else WORK_REGISTERS
-    return sum(value << registers[register].fields[name][1] for name, value in values.items())
-
-
-def _bits(register: str, name: str, word: int) -> int:
-    """A field of a register's word."""
-    registers = SM_REGISTERS if register in SM_REGISTERS else WORK_REGISTERS
-    high, low = registers[register].fields[name]
-    return word >> low & (1 << high - low + 1) - 1
 
 
 class Host:
@@ -64,7 +50,7 @@ class Host:
         machine, traps, status = self.machine, self.machine.traps, self.machine.error_status
         match register:
             case "DBGR_STATUS0":
-                return _field(register, SM_IN_TRAP_MODE=traps.trapping, LOCKED_DOWN=traps.locked_down)
+                return host_register(register).put(SM_IN_TRAP_MODE=traps.trapping, LOCKED_DOWN=traps.locked_down)
             case "DBGR_CONTROL0":
                 return self._control
             case "WARP_VALID_MASK" | "WARP_VALID_MASK_1":
@@ -78,7 +64,9 @@ class Host:
             case "HWW_GLOBAL_ESR_REPORT_MASK":
                 return self._global_mask
             case "HWW_WARP_ESR":
-                return 0 if status is None else _field(register, ERROR=status.error.value, WARP_ID=status.warp)
+                if status is None:
+                    return 0
+                return host_register(register).put(ERROR=status.error.value, WARP_ID=status.warp)
             case "HWW_WARP_ESR_PC":
                 return machine.log.address
             case "HWW_GLOBAL_ESR":
@@ -89,7 +77,7 @@ class Host:
             case "TRAP_HANDLER":
                 return self._handler
             case "TRAP_CONTROL":
-                return _field(register, HANDLER_VALID=traps.handler is not None)
+                return host_register(register).put(HANDLER_VALID=traps.handler is not None)
             case _:
                 raise KeyError(register)
 
@@ -115,8 +103,8 @@ class Host:
         return register in self._writers
 
     def _write_control(self, word: int) -> None:
-        traps, field = self.machine.traps, partial(_bits, "DBGR_CONTROL0")
-        self._control = word & ~_field("DBGR_CONTROL0", RUN_TRIGGER=1)
+        traps, field = self.machine.traps, host_register("DBGR_CONTROL0").get
+        self._control = word & ~host_register("DBGR_CONTROL0").put(RUN_TRIGGER=1)
         traps.stop, traps.single_step = bool(field("STOP_TRIGGER", word)), bool(field("SINGLE_STEP_MODE", word))
         if field("RUN_TRIGGER", word):
             traps.wake(ALL_SLOTS)
@@ -144,16 +132,16 @@ class Host:
             self.machine.traps.handler = word
 
     def _validate_handler(self, word: int) -> None:
-        self.machine.traps.handler = self._handler if _bits("TRAP_CONTROL", "HANDLER_VALID", word) else None
+        self.machine.traps.handler = self._handler if host_register("TRAP_CONTROL").get("HANDLER_VALID", word) else None
 
     def _set_timeout(self, word: int) -> None:
-        self.machine.timeout = bool(_bits("SM_TIMEOUT_INTERVAL", "COUNTER_BIT", word))
+        self.machine.timeout = bool(host_register("SM_TIMEOUT_INTERVAL").get("COUNTER_BIT", word))
 
     # What a debugger does.
 
     def _set_control(self, **values: int) -> None:
-        kept = self._control & ~_field("DBGR_CONTROL0", **dict.fromkeys(values, 1))
-        self.write("DBGR_CONTROL0", kept | _field("DBGR_CONTROL0", **values))
+        kept = self._control & ~host_register("DBGR_CONTROL0").put(**dict.fromkeys(values, 1))
+        self.write("DBGR_CONTROL0", kept | host_register("DBGR_CONTROL0").put(**values))
 
     def stop(self) -> None:
         """Traps all warps, and keeps them there until :meth:`resume`."""
@@ -180,7 +168,7 @@ class Host:
     def install(self, handler: int | None) -> None:
         """Sets the pc of the trap handler; None: there is none."""
         self.write("TRAP_HANDLER", handler or 0)
-        self.write("TRAP_CONTROL", _field("TRAP_CONTROL", HANDLER_VALID=handler is not None))
+        self.write("TRAP_CONTROL", host_register("TRAP_CONTROL").put(HANDLER_VALID=handler is not None))
 
     def clear_errors(self) -> None:
         """Clears the error status."""

@@ -95,8 +95,7 @@ class DecodedStatus:
 
 
 def _field(registers: Mapping[str, int], register: str, name: str) -> int:
-    high, low = SM_REGISTERS[register].fields[name]
-    return registers[register] >> low & (1 << high - low + 1) - 1
+    return SM_REGISTERS[register].get(name, registers[register])
 
 
 def decode(registers: Mapping[str, int], *, ended: bool = False) -> DecodedStatus:

@@ -6,21 +6,18 @@ from itertools import groupby
 from pathlib import Path
 
 from rtl.layouts import WaitReason
+from sim.machine.diagnosis import REASON_TEXTS
 from sim.machine.timeline import Timeline
 
 __all__ = ["REASONS", "konata", "page", "trace"]
 
 _TEMPLATE = Path(__file__).with_name("timeline.html")
-REASONS = {
-    WaitReason.READY: ("#2e7d32", "it can issue: it does, or another warp goes first"),
-    WaitReason.STALL: ("#d5d8da", "its stall count runs"), WaitReason.SCOREBOARD: ("#e57373", "scoreboards are up"),
-    WaitReason.LANES: ("#81c8f7", "others have the lanes"), WaitReason.UNIT: ("#3f51b5", "its unit has no room"),
-    WaitReason.FLOW: ("#ffb300", "its flow instruction has no result"),
-    WaitReason.FETCH: ("#8d6e63", "its instructions have not come"),
-    WaitReason.DRAIN: ("#00a99d", "what it issued is not complete"),
-    WaitReason.RESUME: ("#b57edc", "the barrier or the trap unit has not let it go"),
-    WaitReason.TRAP: ("#d5007f", "the trap holds it")}
-"""Colour and meaning of what a warp is at."""
+_COLOURS = {
+    WaitReason.READY: "#2e7d32", WaitReason.STALL: "#d5d8da", WaitReason.SCOREBOARD: "#e57373",
+    WaitReason.LANES: "#81c8f7", WaitReason.UNIT: "#3f51b5", WaitReason.FLOW: "#ffb300", WaitReason.FETCH: "#8d6e63",
+    WaitReason.DRAIN: "#00a99d", WaitReason.RESUME: "#b57edc", WaitReason.TRAP: "#d5007f"}
+REASONS = {reason: (colour, REASON_TEXTS[reason]) for reason, colour in _COLOURS.items()}
+"""Colour and meaning of why a warp does not issue."""
 
 
 def page(timeline: Timeline, title: str) -> str:

@@ -18,6 +18,8 @@ are relative. A relocatable one is linked first, see :mod:`sim.toolchain.linking
 from collections.abc import Mapping
 from pathlib import Path
 
+from sim.alignment import round_up
+
 from .elf_reader import read_object
 from .linking import link
 from .module import Data, Kernel, LaunchBounds, Module, Parameter, Patch, PatchKind, ProgramError
@@ -70,10 +72,6 @@ def records_of(file: ObjectFile, name: str) -> Mapping[int, list[Record]]:
     return found
 
 
-def _round_up(value: int, granule: int) -> int:
-    return -(-value // granule) * granule
-
-
 def _cleared(section: Section) -> bytes:
     """The content of a section, without what nobody uses."""
     content = bytearray(section.content)
@@ -118,7 +116,7 @@ class _Loader:
         patches: list[Patch] = []
         symbols: dict[str, int] = {}
         for section in sections:
-            base = _round_up(len(content), max(granule, section.alignment))
+            base = round_up(len(content), max(granule, section.alignment))
             self.bases[section.name] = base
             content = content.ljust(base, b"\0") + (_cleared(section) or bytes(section.size))
             patches += [self._patch(section, base, relocation) for relocation in section.relocations

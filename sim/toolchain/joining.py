@@ -8,6 +8,8 @@ for tools, such as tables for debuggers, is left out.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from sim.alignment import round_up
+
 from .module import ProgramError
 from .nvinfo import Attribute, Record, decode, encode
 from .object_file import (
@@ -35,10 +37,6 @@ def join_objects(files: Sequence[ObjectFile], name: str) -> ObjectFile:
             raise ProgramError(f"{file.name}: it is linked already: only relocatable files are linked (nvcc -rdc=true, "
                                "ptxas -c)")
     return _Joined(files, name).joined()
-
-
-def _round_up(value: int, granule: int) -> int:
-    return -(-value // granule) * granule
 
 
 def _is_defined(symbol: Symbol) -> bool:
@@ -127,7 +125,7 @@ class _Joined:
                 continue
             if section.owner is not None:
                 raise ProgramError(f"{self.name}: two files have a section {name}")
-            base = _round_up(before.size, section.alignment)
+            base = round_up(before.size, section.alignment)
             part.bases[section.name] = base
             content = before.content
             if section.has_content:

@@ -8,6 +8,8 @@ kernel's, then the kernel's own (ours).
 from collections.abc import Iterable
 from dataclasses import replace
 
+from sim.alignment import round_up
+
 from .module import SHARED_BANK, ProgramError
 from .object_file import (
     CONSTANTS_SIZE,
@@ -45,10 +47,6 @@ def link(file: ObjectFile) -> ObjectFile:
     if not any(symbol.is_kernel for symbol in file.symbols):
         raise ProgramError(f"{file.name}: has no kernel")
     return _Linker(file).linked() if file.relocatable else file
-
-
-def _round_up(value: int, granule: int) -> int:
-    return -(-value // granule) * granule
 
 
 class _Linker:
@@ -97,7 +95,7 @@ class _Linker:
         names = {section.name for section in sections}
         for index, symbol in enumerate(self.file.symbols):
             if symbol.is_shared and symbol.section in names:
-                self.places[index] = position = _round_up(position, max(symbol.value, 1))
+                self.places[index] = position = round_up(position, max(symbol.value, 1))
                 position += symbol.size
         return position
 
@@ -124,7 +122,7 @@ class _Linker:
         content = b""
         relocations: list[Relocation] = []
         for part in parts:
-            content = content.ljust(_round_up(len(content), part.alignment), b"\0")
+            content = content.ljust(round_up(len(content), part.alignment), b"\0")
             relocations += [replace(relocation, offset=relocation.offset + len(content))
                             for relocation in part.relocations]
             self._place_constant_symbols(part, len(content))
@@ -186,7 +184,7 @@ class _Linker:
     def _open_array(self, section: Section, symbol: Symbol) -> int:
         """Where a shared array without a size begins: behind the kernel's other variables."""
         kernels = [section.owner] if section.owner in self.ends else list(self.ends)
-        places = {_round_up(self.ends[kernel], max(symbol.value, 1)) for kernel in kernels if kernel is not None}
+        places = {round_up(self.ends[kernel], max(symbol.value, 1)) for kernel in kernels if kernel is not None}
         if len(places) != 1:
             raise ProgramError(f"{self.file.name}: {section.name} uses {symbol.name}, which is not at the same "
                                f"place in all kernels")

@@ -11,6 +11,7 @@ from lark import Token
 
 from rtl.isa.condition import TEST_TEXTS
 from rtl.isa.control_code import INSTRUCTION_BYTES
+from rtl.isa.fields import PLUS_ONE
 from rtl.isa.syntax import (
     PT,
     RZ,
@@ -47,7 +48,6 @@ ESCAPE = "\\"
 _KEYWORDS = frozenset({"align", "at", "local", "visible", "weak"})
 _REGISTER = re.compile(r"R(?:Z|(\d+))((?:\.\w+)*)")
 _PREDICATE = re.compile(r"P(?:T|([0-6]))")
-_PLUS_ONE = 3
 _WHOLE = 32
 _FEW = 8
 
@@ -203,7 +203,7 @@ class Matcher:
     def _adds_one(self) -> bool:
         """Whether both negations together stand for adding one."""
         field = self.form.fields.get("plus_one")
-        return field is not None and field.get(self.word) == _PLUS_ONE
+        return field is not None and field.get(self.word) == PLUS_ONE
 
     def _part(self, adjust: Adjust, suffix: str, token: Leaf) -> None:
         """Sets the part of a source that a suffix names."""

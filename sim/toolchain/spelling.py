@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from rtl.isa.condition import TEST_TEXTS, ConditionCode
 from rtl.isa.control_code import INSTRUCTION_BYTES
+from rtl.isa.fields import PLUS_ONE
 from rtl.isa.syntax import (
     PT,
     RZ,
@@ -31,7 +32,6 @@ __all__ = ["ILLEGAL", "hexadecimal", "spell"]
 
 ILLEGAL = "ILLEGAL"
 """The text of a word that the machine refuses."""
-_PLUS_ONE = 3
 _WHOLE = 32
 
 
@@ -116,7 +116,7 @@ def _operand(form: Form, operand: Operand, values: Values, context: _Context) ->
 
 def _negated(adjust: Adjust, values: Values) -> bool:
     """Whether a minus is spelled: not where two negations make a plus one."""
-    return adjust.negate is not None and bool(values[adjust.negate]) and values.get("plus_one") != _PLUS_ONE
+    return adjust.negate is not None and bool(values[adjust.negate]) and values.get("plus_one") != PLUS_ONE
 
 
 def _adjusted(text: str, adjust: Adjust, values: Values) -> str:

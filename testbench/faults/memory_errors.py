@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from rtl.isa.errors import WarpError
-from rtl.isa.registers import SM_REGISTERS
 from rtl.layouts import LaunchRejection
 from rtl.params import SmParams
 from sim.debugger.driver import clear_errors, grid_over, locked_down, wait
@@ -105,8 +104,7 @@ async def _end(host: Host) -> str:
     rejection = LaunchRejection(await host.field("STATUS", "REJECTION"))
     if rejection is not LaunchRejection.NONE:
         return rejection.name
-    high, low = SM_REGISTERS["HWW_WARP_ESR"].fields["ERROR"]
-    error = WarpError(await host.read("HWW_WARP_ESR") >> low & (1 << high - low + 1) - 1)
+    error = WarpError(await host.field("HWW_WARP_ESR", "ERROR"))
     if error is WarpError.NONE:
         return "ok" if await grid_over(host) else "held without an error"
     return error.name

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 UNITS = ("barrier", "convert", "crs", "execute", "fetch", "flow", "host", "issue", "launch", "memory", "trap")
 
 LAYERS = (
-    {"activity", "collector", "interrupt", "scratch"},
+    {"activity", "alignment", "collector", "interrupt", "scratch"},
     {"children", "entry"},
     {"command"},
     {"ecp5", "netlist", "toolchain", "workers"},

@@ -17,8 +17,7 @@ LIMIT = 60_000_000
 
 
 def _field(registers: dict[str, int], register: str, name: str) -> int:
-    high, low = SM_REGISTERS[register].fields[name]
-    return registers[register] >> low & (1 << high - low + 1) - 1
+    return SM_REGISTERS[register].get(name, registers[register])
 
 
 class SmDriver(MachineDriver):

@@ -16,6 +16,7 @@ Rules that no public page gives, and that are choices of this project unless com
   address's upper half from its result and the lower half from its first operand, as it has nothing else.
 """
 
+from rtl.isa.fields import PLUS_ONE
 from rtl.isa.kinds import HalfSelect, ProductAddend, SumShift
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 
@@ -35,7 +36,6 @@ from .state import Operation, Thread
 
 __all__: list[str] = []
 
-_PLUS_ONE = 3
 
 
 def _complement(negated: int) -> int:
@@ -54,7 +54,7 @@ def _saturated(total: int, overflow: bool) -> int:
 def _add(i: Instruction) -> Operation:
     """Sum: d = (a << shift) + b, either of them negated, or plus one."""
     d, a, b, shift = i.destination(), i.source("a"), i.source("b"), i["shift"]
-    plus_one = i["plus_one"] == _PLUS_ONE
+    plus_one = i["plus_one"] == PLUS_ONE
     invert_a, invert_b = (_complement(i[name] and not plus_one) for name in ("negate_a", "negate_b"))
     one = 1 if plus_one or invert_a or invert_b else 0
     extended, saturate, set_cc = i["extended"], i["saturate"], i["cc"]
@@ -209,7 +209,7 @@ def _multiply(i: Instruction) -> Operation:
     d, a, b = i.destination(), i.source("a"), i.source("b")
     c = i.source("c") if "c" in i.form.operands else None
     high, sign_a, sign_b = i["high"], i["signs"] & 1, i["signs"] >> 1
-    plus_one = i["plus_one"] == _PLUS_ONE
+    plus_one = i["plus_one"] == PLUS_ONE
     negate_product, invert_c = i["negate_ab"] and not plus_one, _complement(i["negate_c"] and not plus_one)
     extended, saturate, set_cc = i["extended"], i["saturate"], i["cc"]
 

@@ -9,6 +9,7 @@ from operator import add
 
 import numpy as np
 
+from rtl.isa.fields import PLUS_ONE
 from rtl.isa.kinds import HalfSelect, SumShift
 from rtl.isa.syntax import PT, Values
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
@@ -17,8 +18,6 @@ from .lanes import Bools, Outcome, Sources, Words, bits_of, mask_of, pair, unifo
 
 __all__ = ["extended_addend", "iadd", "iadd3", "iscadd", "lea", "lea_high", "negated", "sum_of"]
 
-PLUS_ONE = 3
-"""Both negations of a sum of two at once: neither negates, but one is added."""
 _LOW_33_BITS = np.uint64((1 << 33) - 1)
 _LOWEST, _HIGHEST = np.int64(-1 << 31), np.int64((1 << 31) - 1)
 

@@ -3,10 +3,11 @@
 
 import numpy as np
 
+from rtl.isa.fields import PLUS_ONE
 from rtl.isa.kinds import ProductAddend
 from rtl.isa.syntax import Values
 
-from .addition import PLUS_ONE, extended_addend, negated, sum_of
+from .addition import extended_addend, negated, sum_of
 from .lanes import Doubles, Outcome, Sources, Words, doubles
 
 __all__ = ["imad", "imul", "xmad"]

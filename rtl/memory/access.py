@@ -263,7 +263,7 @@ class AccessStage(Component):
         self._collected_now: Any = Signal(collected_threads(params))
         self._next_line = Signal(LINE_ADDRESS_BITS)
 
-        # What the states say.
+        # Outputs of the states.
         self._set_threads = Signal(WARP_THREADS)
         self._may_announce = Signal()
         self._starts_line = Signal()

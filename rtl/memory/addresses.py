@@ -101,8 +101,8 @@ class _Address(data.Struct):
 
     bits: unsigned(2 * _REGISTER_BITS)
     past_windows: unsigned(2)
-    """It is past the windows if one of these is 1: told by the bits below 32, and by those from 32
-    on."""
+    """It is past the windows if one of these is 1: by its bits below 32, and by those from 32 on.
+    """
     past_memory: unsigned(1)
     """It has bits that addresses of memory do not have."""
 
@@ -148,6 +148,22 @@ def _stage_entry(params: SmParams) -> data.StructLayout:
     })
 
 
+def _second_space(params: SmParams) -> data.StructLayout:
+    """The space of a thread's address that is neither shared memory nor global memory: local memory
+    or the constant bank.
+
+    Fields
+    ------
+    base
+        Its address in memory.
+    end : bytes
+        Its size. As wide as that of shared memory, which is compared in its place.
+    """
+    limits: Any = Signal(address_limits(params))
+    end_bits = max(len(limits.shared), len(limits.local), len(limits.bank.size) + 1)
+    return data.StructLayout({"base": ADDRESS_BITS, "end": end_bits})
+
+
 def _summed_beat(params: SmParams) -> data.StructLayout:
     """SUM to PLACE: addresses of a beat, and what those of all threads have in common.
 
@@ -157,22 +173,17 @@ def _summed_beat(params: SmParams) -> data.StructLayout:
     job, limits : address_job, address_limits
         The instruction, and what its addresses are compared with.
     space : _SpaceFlags
-    second_base, second_end
-        Where the space begins and ends that is neither shared memory nor global memory: local
-        memory or the constant bank.
+    second : _second_space
     low_mask : 4
         Bits that are 0 in an address that is a multiple of its size.
     addresses : _Address for each lane
     """
-    limits: Any = Signal(address_limits(params))
-    end_bits = max(len(limits.shared), len(limits.local), len(limits.bank.size) + 1)
     return data.StructLayout({
         "entry": _stage_entry(params),
         "job": address_job(params),
         "limits": address_limits(params),
         "space": _SpaceFlags,
-        "second_base": ADDRESS_BITS,
-        "second_end": end_bits,
+        "second": _second_space(params),
         "low_mask": 4,
         "addresses": data.ArrayLayout(_Address, params.lanes),
     })
@@ -257,9 +268,9 @@ class AddressStage(Component):
     ERROR  the lowest thread of the instruction that has an error: ``judged``, with the sets
     =====  ==================================================================================
 
-    Of a thread's errors MISALIGNED_ADDR goes first, but for INVALID_ADDR_SPACE, which leaves no
-    address to look at. An address that memory does not have is MMU_FAULT here already. Beyond the
-    end of a constant bank a thread loads 0, if that is not reported as an error.
+    Of a thread's errors MISALIGNED_ADDR is reported, but INVALID_ADDR_SPACE before it, which leaves
+    no address to look at. An address that memory does not have is MMU_FAULT here already. Outside
+    of a constant bank a thread loads 0, if that is not reported as an error.
 
     Members
     -------
@@ -369,11 +380,13 @@ class AddressStage(Component):
             is_constant=is_constant,
             is_shuffle=instruction.operation == MemoryOperation.SHUFFLE))
         with m.If(is_constant):
-            m.d.sync += summed.second_base.eq(limits.bank.address)
-            m.d.sync += summed.second_end.eq(limits.bank.size)
+            m.d.sync += summed.second.eq(struct_value(
+                summed.second.shape(), base=limits.bank.address, end=limits.bank.size))
         with m.Else():
-            m.d.sync += summed.second_base.eq(self.job.local_base << _GRANULE_BITS)
-            m.d.sync += summed.second_end.eq(limits.local)
+            m.d.sync += summed.second.eq(struct_value(
+                summed.second.shape(),
+                base=self.job.local_base << _GRANULE_BITS,
+                end=limits.local))
 
     def _place(self, m: Module) -> None:
         """PLACE: what is the same for all threads of the beat."""
@@ -423,7 +436,7 @@ class AddressStage(Component):
         distance = Signal(ADDRESS_BITS, name=f"distance_{lane}")
         place = Signal(ADDRESS_BITS + 1, name=f"place_{lane}")
         interleaved = Cat(of.inner[:_BYTE_BITS], self._thread(lane), of.inner[_BYTE_BITS:])
-        m.d.comb += base.eq(Mux(of.is_second, self._summed.second_base, 0))
+        m.d.comb += base.eq(Mux(of.is_second, self._summed.second.base, 0))
         m.d.comb += distance.eq(Mux(of.is_local, interleaved, of.inner))
         m.d.comb += place.eq(base + distance)
         m.d.comb += self.places.payload.places[lane].eq(place)
@@ -434,7 +447,7 @@ class AddressStage(Component):
         word. Of what is in no space with an end the result means nothing."""
         summed = self._summed
         is_constant = summed.space.is_constant
-        end = Signal.like(summed.second_end, name=f"end_{lane}")
+        end = Signal.like(summed.second.end, name=f"end_{lane}")
         is_past_end = Signal(name=f"is_past_end_{lane}")
         last_byte = (of.inner | summed.low_mask)[:len(end)]
         last_of_word = last_byte[:_BYTE_BITS] & ~is_constant.replicate(_BYTE_BITS)
@@ -442,7 +455,7 @@ class AddressStage(Component):
         has_upper_bits = of.inner[len(end):ADDRESS_BITS].any()
         m.d.comb += end.eq(
             Mux(of.is_shared, summed.limits.shared, 0)
-            | Mux(of.is_second, summed.second_end, 0))
+            | Mux(of.is_second, summed.second.end, 0))
         m.d.comb += is_past_end.eq(
             has_upper_bits | summed.addresses[lane].past_memory | (reach >= end))
         return is_past_end
@@ -581,7 +594,8 @@ class AddressStage(Component):
             is_constant=placed.space.is_constant))
 
     def _find_error(self, m: Module) -> None:
-        """ERROR: that of the lowest thread of the instruction: an earlier beat's goes first."""
+        """ERROR: that of the lowest thread of the instruction: an earlier beat's is
+        lower."""
         failing = self._failing
         errors = failing.errors
         judged = self.judged.payload

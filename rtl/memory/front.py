@@ -16,7 +16,7 @@ from rtl.layouts import (
     register_gather,
 )
 from rtl.params import SmParams
-from rtl.structs import common_fields, struct_value
+from rtl.structs import struct_value
 
 from .decode import MemoryDecoder
 from .instruction import MemoryInstruction, MemoryOperation, entry_bits, queued, slot_bits
@@ -150,13 +150,21 @@ class MemoryFront(Component):
         instruction = decoder.instruction
         m.d.comb += decoder.word.eq(arriving.word)
         m.d.comb += self.queue.arriving.valid.eq(self.dispatch.valid)
-        m.d.comb += common_fields(entry, arriving)
-        m.d.comb += entry.threads.eq(arriving.active & arriving.guard)
-        m.d.comb += entry.local_base.eq(self.local_base)
-        m.d.comb += entry.gather.eq(instruction.gathers[0])
-        m.d.comb += entry.second.eq(instruction.second)
-        m.d.comb += entry.idle.eq(
-            ~entry.threads.any() | (instruction.operation == MemoryOperation.NONE))
+        threads = arriving.active & arriving.guard
+        has_operation = instruction.operation != MemoryOperation.NONE
+        m.d.comb += entry.eq(struct_value(
+            queued(self._params),
+            warp=arriving.warp,
+            serial=arriving.serial,
+            pc=arriving.pc,
+            word=arriving.word,
+            gather=instruction.gathers[0],
+            second=instruction.second,
+            idle=~(threads.any() & has_operation),
+            threads=threads,
+            write_barrier=arriving.write_barrier,
+            read_barrier=arriving.read_barrier,
+            local_base=self.local_base))
         m.d.comb += self.room.eq(self.queue.room)
 
     def _allocate_slot(self, m: Module) -> None:

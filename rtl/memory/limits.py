@@ -48,7 +48,8 @@ def local_move(params: SmParams) -> data.StructLayout:
 
 
 class AddressLimits(Component):
-    """Keeps where each warp's shared and local memory begin, as its launch says.
+    """Keeps where each warp's shared and local memory begin, as its launch or a move
+    has it.
 
     Two that come at once: a move of local memory is written in place of a launch's base.
 
@@ -93,7 +94,7 @@ class AddressLimits(Component):
         return m
 
     def _record(self, m: Module) -> None:
-        """What a launch, or a move, says of a warp."""
+        """A launch, or a move, gives the bases of a warp."""
         launch = self.launch.payload
         move = self.move
         moved_warp = Mux(move.valid, move.warp, launch.warp)

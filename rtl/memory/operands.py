@@ -92,7 +92,8 @@ def shuffle_sources(params: SmParams) -> data.StructLayout:
 
 
 def slot_base(params: SmParams) -> data.StructLayout:
-    """The row ``base`` in which shared memory of the CTA begins whose instruction is in ``slot``."""
+    """The row ``base`` in which shared memory begins of the CTA that has the instruction in
+    ``slot``."""
     return data.StructLayout({"slot": slot_bits(params), "base": row_bits(params)})
 
 
@@ -272,7 +273,7 @@ class OperandMemory(Component):
     place, values : In(operand_place), Out(a word for each port)
         A word of the threads in half of a beat, in the same cycle.
     mixed, beats, first : In(1), In(a beat for each lane), Out(a word for each lane)
-        The first word of each lane's thread, of the lane's own beat instead of the place's if
+        The first word of each lane's thread, of the lane's beat instead of the place's if
         ``mixed``.
     """
 

@@ -25,7 +25,7 @@ from rtl.pick import pick
 from rtl.structs import common_fields, struct_value
 from rtl.sums import sum_with_carry
 
-from .front import gathered_beat
+from .front import matched_beat
 from .instruction import (
     MemoryInstruction,
     MemoryOperation,
@@ -274,7 +274,7 @@ class AddressStage(Component):
 
     Members
     -------
-    registers : In(Event of gathered_beat)
+    registers : In(Event of matched_beat)
         A beat of registers that a gather has brought. Of the first gather of an instruction these
         begin with its address registers; a second one only tells that all have arrived.
     job, limits : In(address_job), In(address_limits)
@@ -296,7 +296,7 @@ class AddressStage(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "registers": In(Event(gathered_beat(params))),
+            "registers": In(Event(matched_beat(params))),
             "job": In(address_job(params)),
             "limits": In(address_limits(params)),
             "places": Out(Event(beat_places(params))),
@@ -333,8 +333,8 @@ class AddressStage(Component):
         summed = self._summed
         instruction = self.job.instruction
         is_valid = self.registers.valid
-        registers = self.registers.payload
-        gather = registers.gather
+        registers = self.registers.payload.data
+        gather = self.registers.payload.gather
         beat = registers.beat
         is_last_beat = beat == self._params.beats - 1
         m.d.sync += summed.entry.eq(struct_value(

@@ -10,9 +10,9 @@ from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
 from rtl.layouts import (
     BLOCK_ADDRESS_BITS,
-    GATHER_REGISTERS,
     Event,
     dispatched,
+    gathered_beat,
     register_gather,
 )
 from rtl.params import SmParams
@@ -21,7 +21,7 @@ from rtl.structs import struct_value
 from .decode import MemoryDecoder
 from .instruction import MemoryInstruction, MemoryOperation, entry_bits, queued, slot_bits
 
-__all__ = ["MemoryFront", "begun_layout", "gather_layout", "gathered_beat"]
+__all__ = ["MemoryFront", "begun_layout", "gather_layout", "matched_beat"]
 
 
 def begun_layout(params: SmParams) -> data.StructLayout:
@@ -58,21 +58,18 @@ def gather_layout(params: SmParams) -> data.StructLayout:
     return data.StructLayout({"slot": slot_bits(params), "second": 1, "last": 1})
 
 
-def gathered_beat(params: SmParams) -> data.StructLayout:
-    """Registers of a beat's threads, which a gather has read. The beats of a gather follow each
+def matched_beat(params: SmParams) -> data.StructLayout:
+    """Registers of a beat's threads that the lanes have read. The beats of a gather follow each
     other.
 
     Fields
     ------
     gather : gather_layout
-    beat
-    values : three words for each lane
+        The gather that they are of.
+    data : gathered_beat
+        As they come from the lanes.
     """
-    return data.StructLayout({
-        "gather": gather_layout(params),
-        "beat": range(params.beats),
-        "values": data.ArrayLayout(data.ArrayLayout(32, GATHER_REGISTERS), params.lanes),
-    })
+    return data.StructLayout({"gather": gather_layout(params), "data": gathered_beat(params)})
 
 
 class MemoryFront(Component):

@@ -14,7 +14,7 @@ from rtl.pick import pick
 from rtl.structs import common_fields
 from rtl.words import Words
 
-from .front import gathered_beat
+from .front import matched_beat
 from .instruction import OFFSET_BITS, WORDS, entry_bits, port_count, row_bits, slot_bits
 
 __all__ = [
@@ -268,7 +268,7 @@ class OperandMemory(Component):
 
     Members
     -------
-    registers : In(Event of gathered_beat)
+    registers : In(Event of matched_beat)
         A beat of registers that a gather has brought.
     place, values : In(operand_place), Out(a word for each port)
         A word of the threads in half of a beat, in the same cycle.
@@ -281,7 +281,7 @@ class OperandMemory(Component):
         self._params = params
         lanes = params.lanes
         super().__init__({
-            "registers": In(Event(gathered_beat(params))),
+            "registers": In(Event(matched_beat(params))),
             "place": In(operand_place(params)),
             "values": Out(data.ArrayLayout(32, port_count(params))),
             "mixed": In(1),
@@ -312,8 +312,8 @@ class OperandMemory(Component):
         """The memory of one word of a lane's threads. Returns that of the thread in ``beat``."""
         kept = _BeatWords(32, self._params, entry_bits(self._params))
         m.submodules[f"word_{word}_{lane}"] = kept
-        registers = self.registers.payload
-        gather = registers.gather
+        registers = self.registers.payload.data
+        gather = self.registers.payload.gather
         is_in_second = word != 0
         register = word - 1 if is_in_second else GATHER_REGISTERS - 1
         has_word = self.registers.valid & (gather.second == is_in_second)

@@ -20,7 +20,7 @@ from .addresses import AddressStage, address_job
 from .atomic import AtomicPipeline
 from .banks import SharedBanks
 from .crossbar import Crossbar
-from .front import MemoryFront, gather_layout, gathered_beat
+from .front import MemoryFront, gather_layout, matched_beat
 from .instruction import (
     BeatKind,
     BeatOwner,
@@ -93,15 +93,15 @@ class MemoryUnit(Component):
         There is room for one whenever it comes, if it is selected now.
     port : Out(LaneClientPort)
         Registers. An instruction's last gather frees its read barrier; its last write completes it.
-    completion : Out(completion)
+    completion : Out(Event of completion)
         An instruction without a write is complete. One with an error is, too.
-    error : Out(error_event)
+    error : Out(Event of error_event)
         In the cycle of its instruction's completion.
     report_mask : In(32)
         Bit n: warp errors of code n are reported. An instruction with one that is not does nothing.
     grid : In(GridConfiguration)
     launch : In(valid and warp_launch)
-    local_base : In(local_move)
+    local_base : In(Event of local_move)
         SETLMEMBASE; it is for instructions that come later.
     clear : In(stream of clear_request)
         Fills shared memory with zeros, as a CTA expects it; the transfer tells that it is done.
@@ -166,16 +166,15 @@ class MemoryUnit(Component):
         """Instructions are dispatched, get a slot, and are gathered for; limits of warps."""
         front = self.front
         limits = self.limits
-        m.d.comb += front.dispatch.valid.eq(self.dispatch.valid)
-        m.d.comb += front.dispatch.payload.eq(self.dispatch.payload)
+        connect(m, flipped(self.dispatch), front.dispatch)
         m.d.comb += self.room.eq(front.room)
         m.d.comb += front.busy.eq(self.write_back.busy)
         m.d.comb += front.local_base.eq(limits.local_base)
         m.d.comb += limits.dispatched_warp.eq(self.dispatch.payload.warp)
         m.d.comb += limits.grid.eq(self.grid)
         m.d.comb += limits.report_mask.eq(self.report_mask)
-        m.d.comb += limits.launch.eq(self.launch)
-        m.d.comb += limits.move.eq(self.local_base)
+        connect(m, flipped(self.launch), limits.launch)
+        connect(m, flipped(self.local_base), limits.move)
         connect(m, front.gather, flipped(self.port.gather))
         connect(m, front.begun, self.write_back.begun)
 
@@ -213,21 +212,18 @@ class MemoryUnit(Component):
     def _connect_registers(self, m: Module) -> None:
         """Registers that the lanes have read, to the address stage and the operands. Gathers come
         back in the order in which the lanes have taken them."""
-        gathered = self.port.gathered
+        gathered = self.port.data.gathered
         taken = self.front.taken
         gather_width = gather_layout(self._params).size
-        registers: Any = Event(gathered_beat(self._params)).create()
+        registers: Any = Event(matched_beat(self._params)).create()
         m.submodules.gathers = gathers = fifo.SyncFIFO(width=gather_width, depth=_GATHERS)
-        is_last_beat = gathered.beat == self._params.beats - 1
+        is_last_beat = gathered.payload.beat == self._params.beats - 1
         m.d.comb += gathers.w_en.eq(taken.valid)
         m.d.comb += gathers.w_data.eq(taken.payload)
         m.d.comb += gathers.r_en.eq(gathered.valid & is_last_beat)
         m.d.comb += registers.valid.eq(gathered.valid)
         m.d.comb += registers.payload.eq(struct_value(
-            gathered_beat(self._params),
-            gather=gathers.r_data,
-            beat=gathered.beat,
-            values=gathered.values))
+            matched_beat(self._params), gather=gathers.r_data, data=gathered.payload))
         connect(m, registers, self.addresses.registers, self.operands.registers)
         m.d.sync += Assert(
             ~taken.valid | gathers.w_rdy, "more gathers than there can be under way")
@@ -439,12 +435,12 @@ class MemoryUnit(Component):
         m.d.comb += back.pending.eq(queue.pending)
         m.d.comb += back.fault.eq(queue.fault)
         m.d.comb += back.report_mask.eq(self.report_mask)
-        m.d.comb += back.wanted.eq(port.wanted)
+        connect(m, flipped(port.data.wanted), back.wanted)
         connect(m, back.write, flipped(port.write))
-        m.d.comb += port.values.eq(back.values)
-        m.d.comb += port.flags.eq(back.flags)
-        m.d.comb += self.completion.eq(back.completion)
-        m.d.comb += self.error.eq(back.error)
+        m.d.comb += port.data.values.eq(back.values)
+        m.d.comb += port.data.flags.eq(back.flags)
+        connect(m, back.completion, flipped(self.completion))
+        connect(m, back.error, flipped(self.error))
 
     def _connect_events(self, m: Module) -> None:
         """Events, for counters."""

@@ -4,7 +4,7 @@ lines that it accesses."""
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, unsigned
-from amaranth.lib import data, memory, stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
@@ -14,6 +14,8 @@ from rtl.layouts import Event
 from rtl.one_hot import number_of, one_hot
 from rtl.params import LINE_ADDRESS_BITS, WARP_THREADS, SmParams
 from rtl.pick import pick
+from rtl.structs import common_fields, struct_value
+from rtl.words import Words
 
 from .addresses import early_layout
 from .instruction import (
@@ -27,6 +29,7 @@ from .instruction import (
     port_count,
     slot_bits,
 )
+from .operands import LinesPort
 
 __all__ = ["AccessInstruction", "AccessStage", "atomic_job", "beats_of", "found_line"]
 
@@ -89,6 +92,11 @@ def found_line(params: SmParams) -> data.StructLayout:
         "complete": 1,
         "last": 1,
     })
+
+
+def collected_threads(params: SmParams) -> data.StructLayout:
+    """Threads that access a line: ``threads`` and ``paired`` of a :func:`found_line`."""
+    return data.StructLayout({"threads": WARP_THREADS, "paired": params.beats})
 
 
 def atomic_job(params: SmParams) -> data.StructLayout:
@@ -155,8 +163,8 @@ class AccessStage(Component):
         An instruction that has nothing to do gets a slot.
     slot, instruction : Out, In(AccessInstruction)
         The one that is taken or is the next, and what it is.
-    line_slot, line_beat, lines, same : Out, Out, In, In(1 bit a port)
-        Lines of a beat's threads, and whether the two threads of a port have the same address.
+    lines : Out(LinesPort)
+        Lines of the present beat's threads.
     found : Out(stream of found_line)
     lines_busy, fault : In(1), In(1 bit a slot)
         Lines of that instruction are under way; some are not mapped.
@@ -169,7 +177,7 @@ class AccessStage(Component):
     ----------
     is_judged, is_idle : Signal(slots)
         The instruction in the slot can be taken; it has nothing to do.
-    judgements : Memory
+    judgements : Words
         By slot: what was judged.
     done_sets, pending_sets, next_set : Signal(SetFlags)
         Of the instruction that is taken: sets that were taken; those that are still to be; the
@@ -177,8 +185,8 @@ class AccessStage(Component):
     pending, pending_beats : Signal(threads), Signal(beats)
         Threads of the set that were not found or served; beats that are still to be compared, or
         served.
-    line, collected, paired : Signal
-        The line that is collected, and the ``threads`` and ``paired`` of it so far.
+    line, collected : Signal, Signal(collected_threads)
+        The line that is collected, and its threads that were found so far.
     candidates : Signal(lanes)
         Lanes of the present beat, of which the lowest may have the next line.
     matched, matched_same, matched_beat : Signal(lanes), Signal(ports), Signal(beats)
@@ -206,10 +214,7 @@ class AccessStage(Component):
             "idle": In(Event(slot)),
             "slot": Out(slot),
             "instruction": In(AccessInstruction),
-            "line_slot": Out(slot),
-            "line_beat": Out(range(params.beats)),
-            "lines": In(data.ArrayLayout(LINE_ADDRESS_BITS, params.lanes)),
-            "same": In(port_count(params)),
+            "lines": Out(LinesPort(params)),
             "found": Out(stream.Signature(found_line(params))),
             "lines_busy": In(1),
             "fault": In(slots),
@@ -219,18 +224,17 @@ class AccessStage(Component):
         })
         self.is_judged = Signal(slots)
         self.is_idle = Signal(slots)
-        self.judgements = memory.Memory(shape=judged_layout(params), depth=slots, init=[])
+        self.judgements = Words(judged_layout(params), slots)
         self.done_sets: Any = Signal(SetFlags)
         self.pending_sets: Any = Signal(SetFlags)
         self.next_set: Any = Signal(SetFlags)
         self.pending = Signal(WARP_THREADS)
         self.pending_beats = Signal(params.beats)
         self.line = Signal(LINE_ADDRESS_BITS)
-        self.collected = Signal(WARP_THREADS)
-        self.paired = Signal(params.beats)
+        self.collected: Any = Signal(collected_threads(params))
         self.candidates = Signal(params.lanes)
         self.matched = Signal(params.lanes)
-        self.matched_same = Signal.like(self.same)
+        self.matched_same = Signal(port_count(params))
         self.matched_beat = Signal(params.beats)
         self.is_announced = Signal()
         self.announces = Signal()
@@ -244,9 +248,7 @@ class AccessStage(Component):
         params = self._params
         instruction = self.instruction
         m.submodules.judgements = self.judgements
-        judgement = self.judgements.read_port(domain="comb")
-        m.d.comb += judgement.addr.eq(self.slot)
-        self._judgement = judgement.data
+        self._judgement = self.judgements.read(m, self.slot)
         self._loads = instruction.operation == MemoryOperation.LOAD
         self._stores = instruction.operation == MemoryOperation.STORE
         self._modifies = instruction.operation == MemoryOperation.ATOMIC
@@ -258,11 +260,10 @@ class AccessStage(Component):
         self._other_beats = Signal(params.beats)
         self._unmatched = Signal(WARP_THREADS)
         self._unmatched_beats = Signal(params.beats)
-        self._collected_now = Signal(WARP_THREADS)
-        self._paired_now = Signal(params.beats)
+        self._collected_now: Any = Signal(collected_threads(params))
         self._next_line = Signal(LINE_ADDRESS_BITS)
 
-        # What the states say.
+        # Outputs of the states.
         self._set_threads = Signal(WARP_THREADS)
         self._may_announce = Signal()
         self._starts_line = Signal()
@@ -282,11 +283,7 @@ class AccessStage(Component):
         """Instructions that can be taken."""
         judged = self.judged
         slots = len(self.is_judged)
-        port = self.judgements.write_port()
-        m.d.comb += port.en.eq(judged.valid)
-        m.d.comb += port.addr.eq(judged.payload.slot)
-        m.d.comb += port.data.eq(judged.payload)
-
+        self.judgements.write(m, judged.valid, judged.payload.slot, judged.payload)
         idle = one_hot(self.idle.payload, slots, self.idle.valid)
         newly_judged = one_hot(judged.payload.slot, slots, judged.valid)
         ended = one_hot(self.slot, slots, self.ends)
@@ -329,18 +326,18 @@ class AccessStage(Component):
         m.d.comb += self._beat.eq(
             Cat(pending[beat] & ~pending[:beat].any() for beat in range(params.beats)))
         m.d.comb += self._other_beats.eq(pending & ~self._beat)
-        m.d.comb += self.line_slot.eq(self.slot)
-        m.d.comb += self.line_beat.eq(number_of(self._beat))
+        m.d.comb += self.lines.slot.eq(self.slot)
+        m.d.comb += self.lines.beat.eq(number_of(self._beat))
         self._lanes = Signal(params.lanes)
-        m.d.comb += self._lanes.eq(self.pending.word_select(self.line_beat, params.lanes))
+        m.d.comb += self._lanes.eq(self.pending.word_select(self.lines.beat, params.lanes))
 
     def _compare(self, m: Module) -> None:
         """The present beat's lines are compared; what was found a cycle ago counts."""
         params = self._params
-        has_line = Cat(line == self.line for line in self.lines)
+        has_line = Cat(line == self.line for line in self.lines.lines)
         with m.If(~self._stalls):
             m.d.sync += self.matched.eq(self._lanes & has_line)
-            m.d.sync += self.matched_same.eq(self.same)
+            m.d.sync += self.matched_same.eq(self.lines.same)
 
         matched_threads = Signal(WARP_THREADS)
         m.d.comb += matched_threads.eq(
@@ -348,15 +345,16 @@ class AccessStage(Component):
         is_paired = pairs(self.matched, self.matched_same) & ~self._stores
         m.d.comb += self._unmatched.eq(self.pending & ~matched_threads)
         m.d.comb += self._unmatched_beats.eq(beats_of(self._unmatched, params))
-        m.d.comb += self._collected_now.eq(self.collected | matched_threads)
-        m.d.comb += self._paired_now.eq(self.paired | Mux(is_paired, self.matched_beat, 0))
+        m.d.comb += self._collected_now.eq(struct_value(
+            collected_threads(params),
+            threads=self.collected.threads | matched_threads,
+            paired=self.collected.paired | Mux(is_paired, self.matched_beat, 0)))
 
         # The next line.
-        m.d.comb += self._next_line.eq(pick(self.lines, lowest(self.candidates)))
+        m.d.comb += self._next_line.eq(pick(self.lines.lines, lowest(self.candidates)))
         with m.If(self._starts_line):
             m.d.sync += self.line.eq(self._next_line)
             m.d.sync += self.collected.eq(0)
-            m.d.sync += self.paired.eq(0)
             m.d.sync += self.matched_beat.eq(0)
         with m.Elif(~self._stalls):
             m.d.sync += self.matched_beat.eq(self._beat)
@@ -445,7 +443,6 @@ class AccessStage(Component):
         m.d.comb += self._may_announce.eq(~self.is_announced)
         m.d.sync += self.pending.eq(self._unmatched)
         m.d.sync += self.collected.eq(self._collected_now)
-        m.d.sync += self.paired.eq(self._paired_now)
         with m.If(self._other_beats.any()):
             m.d.sync += self.pending_beats.eq(self._other_beats)
         with m.Else():
@@ -493,7 +490,7 @@ class AccessStage(Component):
             m.next = "TAKE"
 
     def _offer_line(self, m: Module) -> None:
-        """What the miss queue hears: of the line, if none is offered, and of its threads."""
+        """To the miss queue: the line, if none is offered, and its threads."""
         instruction = self.instruction
         found = self.found.payload
         with m.If(self.found.ready):
@@ -503,8 +500,7 @@ class AccessStage(Component):
             m.d.sync += self.is_announced.eq(1)
             m.d.sync += found.complete.eq(0)
         with m.If(self.line_is_complete):
-            m.d.sync += found.threads.eq(self._collected_now)
-            m.d.sync += found.paired.eq(self._paired_now)
+            m.d.sync += common_fields(found, self._collected_now)
             m.d.sync += found.complete.eq(1)
             m.d.sync += found.last.eq(
                 ~self._unmatched_beats.any() & ~self.pending_sets.as_value().any())
@@ -523,26 +519,29 @@ class AccessStage(Component):
     def _offer_beat(self, m: Module) -> None:
         """A beat of shared memory or of a shuffle; or the atomic operations of all threads."""
         instruction = self.instruction
-        job = self.job.payload
-        m.d.comb += job.slot.eq(self.slot)
-        m.d.comb += job.beat.eq(self.line_beat)
-        m.d.comb += job.lanes.eq(self._lanes)
-        m.d.comb += job.write.eq(self._stores)
-        m.d.comb += job.word.eq(self.word)
-        m.d.comb += job.spread.eq(Mux(self._stores, 0, spread(instruction.words)))
-        m.d.comb += job.size.eq(instruction.size)
-        m.d.comb += job.signed.eq(instruction.is_signed)
-        m.d.comb += job.owner.eq(BeatOwner.ACCESS)
-        m.d.comb += job.last.eq(self._is_last_word & ~self._other_beats.any())
-        is_paired = pairs(self._lanes, self.same) & ~self._stores
-        m.d.comb += Cat(job.skips, job.single).eq(
-            halves(self._lanes, is_paired, port_count(self._params)))
-        with m.If(instruction.operation == MemoryOperation.SHUFFLE):
-            m.d.comb += job.kind.eq(BeatKind.LANES)
-        with m.Else():
-            m.d.comb += job.kind.eq(BeatKind.SHARED)
-        m.d.comb += self.atomic.payload.slot.eq(self.slot)
-        m.d.comb += self.atomic.payload.threads.eq(self.pending)
+        is_shuffle = instruction.operation == MemoryOperation.SHUFFLE
+        is_paired = pairs(self._lanes, self.lines.same) & ~self._stores
+        skips, single = halves(self._lanes, is_paired, port_count(self._params))
+        m.d.comb += self.job.payload.eq(struct_value(
+            beat_job(self._params),
+            slot=self.slot,
+            beat=self.lines.beat,
+            lanes=self._lanes,
+            kind=Mux(is_shuffle, BeatKind.LANES, BeatKind.SHARED),
+            write=self._stores,
+            tag=0,
+            word=self.word,
+            spread=Mux(self._stores, 0, spread(instruction.words)),
+            local=0,
+            size=instruction.size,
+            signed=instruction.is_signed,
+            owner=BeatOwner.ACCESS,
+            last=self._is_last_word & ~self._other_beats.any(),
+            final=0,
+            skips=skips,
+            single=single))
+        m.d.comb += self.atomic.payload.eq(struct_value(
+            atomic_job(self._params), slot=self.slot, line=0, tag=0, threads=self.pending))
 
 
 def pairs(lanes: Value, same: Value) -> Value:

@@ -12,7 +12,7 @@ from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import ShuffleMode
 from rtl.isa.tokens import CRS_GRANULE
-from rtl.layouts import Event
+from rtl.layouts import BLOCK_ADDRESS_BITS, Event
 from rtl.params import (
     ADDRESS_BITS,
     LOCAL_WINDOW,
@@ -22,8 +22,10 @@ from rtl.params import (
     SmParams,
 )
 from rtl.pick import pick
+from rtl.structs import common_fields, struct_value
 from rtl.sums import sum_with_carry
 
+from .front import matched_beat
 from .instruction import (
     MemoryInstruction,
     MemoryOperation,
@@ -33,7 +35,7 @@ from .instruction import (
     slot_bits,
 )
 from .limits import address_limits
-from .operands import place_layout
+from .operands import beat_places, shuffle_sources
 
 __all__ = [
     "PAST_WINDOWS",
@@ -59,13 +61,20 @@ PAST_WINDOWS = max(SHARED_WINDOW, LOCAL_WINDOW).bit_length()
 
 
 def address_job(params: SmParams) -> data.StructLayout:
-    """An instruction whose addresses are judged: its slot, its executing threads, and what its
-    addresses are held against."""
+    """What is kept of an instruction until its addresses are judged.
+
+    Fields
+    ------
+    instruction : MemoryInstruction
+    threads : 32
+        They execute it.
+    local_base : in units of the CRS granule
+        Where its warp's block of local memory began when it was dispatched.
+    """
     return data.StructLayout({
-        "slot": slot_bits(params),
         "instruction": MemoryInstruction,
         "threads": WARP_THREADS,
-        "limits": address_limits(params),
+        "local_base": BLOCK_ADDRESS_BITS,
     })
 
 
@@ -92,8 +101,8 @@ class _Address(data.Struct):
 
     bits: unsigned(2 * _REGISTER_BITS)
     past_windows: unsigned(2)
-    """It is past the windows if one of these is 1: told by the bits below 32, and by those from 32
-    on."""
+    """It is past the windows if one of these is 1: by its bits below 32, and by those from 32 on.
+    """
     past_memory: unsigned(1)
     """It has bits that addresses of memory do not have."""
 
@@ -119,34 +128,62 @@ class _ShuffleRead(data.Struct):
     last: unsigned(_THREAD_BITS)
 
 
+def _stage_entry(params: SmParams) -> data.StructLayout:
+    """What is in a stage.
+
+    Fields
+    ------
+    valid : 1
+        A beat of addresses.
+    ends : 1
+        The last registers of an instruction have arrived. With or without ``valid``.
+    slot, beat
+        The instruction, and its beat.
+    """
+    return data.StructLayout({
+        "valid": 1,
+        "ends": 1,
+        "slot": slot_bits(params),
+        "beat": range(params.beats),
+    })
+
+
+def _second_space(params: SmParams) -> data.StructLayout:
+    """The space of a thread's address that is neither shared memory nor global memory: local memory
+    or the constant bank.
+
+    Fields
+    ------
+    base
+        Its address in memory.
+    end : bytes
+        Its size. As wide as that of shared memory, which is compared in its place.
+    """
+    limits: Any = Signal(address_limits(params))
+    end_bits = max(len(limits.shared), len(limits.local), len(limits.bank.size) + 1)
+    return data.StructLayout({"base": ADDRESS_BITS, "end": end_bits})
+
+
 def _summed_beat(params: SmParams) -> data.StructLayout:
     """SUM to PLACE: addresses of a beat, and what those of all threads have in common.
 
     Fields
     ------
-    valid : 1
-    ends : 1
-        All registers of the instruction have arrived. With or without ``valid``.
-    beat
-    job : address_job
+    entry : _stage_entry
+    job, limits : address_job, address_limits
+        The instruction, and what its addresses are compared with.
     space : _SpaceFlags
-    second_base, second_end
-        Where the space begins and ends that is neither shared memory nor global memory: local
-        memory or the constant bank.
+    second : _second_space
     low_mask : 4
         Bits that are 0 in an address that is a multiple of its size.
     addresses : _Address for each lane
     """
-    limits: Any = Signal(address_limits(params))
-    end_bits = max(len(limits.shared), len(limits.local), len(limits.bank.size) + 1)
     return data.StructLayout({
-        "valid": 1,
-        "ends": 1,
-        "beat": range(params.beats),
+        "entry": _stage_entry(params),
         "job": address_job(params),
+        "limits": address_limits(params),
         "space": _SpaceFlags,
-        "second_base": ADDRESS_BITS,
-        "second_end": end_bits,
+        "second": _second_space(params),
         "low_mask": 4,
         "addresses": data.ArrayLayout(_Address, params.lanes),
     })
@@ -162,10 +199,8 @@ def _placed_beat(params: SmParams) -> data.StructLayout:
 
     Fields
     ------
-    valid, ends, beat
+    entry, space : _stage_entry, _SpaceFlags
         As before.
-    slot
-    is_shuffle, is_constant : 1
     is_silent : 1
         What is beyond the end of a constant bank is 0, and no error.
     sets : lanes in each of the ThreadSets
@@ -174,12 +209,8 @@ def _placed_beat(params: SmParams) -> data.StructLayout:
     reads : _ShuffleRead for each lane
     """
     return data.StructLayout({
-        "valid": 1,
-        "ends": 1,
-        "beat": range(params.beats),
-        "slot": slot_bits(params),
-        "is_shuffle": 1,
-        "is_constant": 1,
+        "entry": _stage_entry(params),
+        "space": _SpaceFlags,
         "is_silent": 1,
         "sets": _lane_sets(params),
         "errors": data.ArrayLayout(_Errors, params.lanes),
@@ -197,6 +228,14 @@ class _FailingBeat(data.Struct):
     errors: _Errors
     thread: unsigned(_THREAD_BITS)
     is_constant: unsigned(1)
+    """It is in a constant bank."""
+
+
+class _ThreadError(data.Struct):
+    """An error, or NONE, and the thread that has it."""
+
+    error: WarpError
+    thread: unsigned(_THREAD_BITS)
 
 
 class _InSpace(NamedTuple):
@@ -229,25 +268,21 @@ class AddressStage(Component):
     ERROR  the lowest thread of the instruction that has an error: ``judged``, with the sets
     =====  ==================================================================================
 
-    Of a thread's errors MISALIGNED_ADDR goes first, but for INVALID_ADDR_SPACE, which leaves no
-    address to look at. An address that memory does not have is MMU_FAULT here already. Beyond the
-    end of a constant bank a thread loads 0, if that is not reported as an error.
+    Of a thread's errors MISALIGNED_ADDR is reported, but INVALID_ADDR_SPACE before it, which leaves
+    no address to look at. An address that memory does not have is MMU_FAULT here already. Outside
+    of a constant bank a thread loads 0, if that is not reported as an error.
 
     Members
     -------
-    valid, last, beat, low, high : In
-        The address registers of a beat's threads; the beats of an instruction follow each other.
-        Or, when the instruction's ``last`` registers are others, those.
-    addresses : In(1)
-        It is the former.
-    job : In(address_job)
-        Its instruction.
-    write, write_slot, write_beat, places : Out
-        Places of a beat, a cycle later: an address in memory or in the CTA's shared memory; for
-        local memory that of the thread's first word.
-    shuffled, sources : Out(1), Out(a thread for each lane)
-        One more cycle later: the instruction is a shuffle, and the threads that are read. A thread
-        whose source is not in its segment reads itself.
+    registers : In(Event of matched_beat)
+        A beat of registers that a gather has brought. Of the first gather of an instruction these
+        begin with its address registers; a second one only tells that all have arrived.
+    job, limits : In(address_job), In(address_limits)
+        With ``registers``: the instruction, and what its addresses are compared with.
+    places : Out(Event of beat_places)
+        A cycle later.
+    sources : Out(shuffle_sources)
+        One more cycle later, of the same beat.
     judged : Out(Event of judged_layout)
         All of an instruction's registers have arrived.
     loaded, inside : Out(32)
@@ -260,21 +295,12 @@ class AddressStage(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        registers = data.ArrayLayout(_REGISTER_BITS, params.lanes)
         super().__init__({
-            "valid": In(1),
-            "addresses": In(1),
-            "last": In(1),
-            "beat": In(range(params.beats)),
-            "low": In(registers),
-            "high": In(registers),
+            "registers": In(Event(matched_beat(params))),
             "job": In(address_job(params)),
-            "write": Out(1),
-            "write_slot": Out(slot_bits(params)),
-            "write_beat": Out(range(params.beats)),
-            "places": Out(place_layout(params)),
-            "shuffled": Out(1),
-            "sources": Out(data.ArrayLayout(_THREAD_BITS, params.lanes)),
+            "limits": In(address_limits(params)),
+            "places": Out(Event(beat_places(params))),
+            "sources": Out(shuffle_sources(params)),
             "judged": Out(Event(judged_layout(params))),
             "loaded": Out(WARP_THREADS),
             "inside": Out(WARP_THREADS),
@@ -306,21 +332,30 @@ class AddressStage(Component):
         """SUM: each thread's address."""
         summed = self._summed
         instruction = self.job.instruction
-        is_last_beat = self.beat == self._params.beats - 1
-        m.d.sync += summed.valid.eq(self.valid & self.addresses)
-        m.d.sync += summed.ends.eq(self.valid & self.last & is_last_beat)
-        m.d.sync += summed.beat.eq(self.beat)
+        is_valid = self.registers.valid
+        registers = self.registers.payload.data
+        gather = self.registers.payload.gather
+        beat = registers.beat
+        is_last_beat = beat == self._params.beats - 1
+        m.d.sync += summed.entry.eq(struct_value(
+            _stage_entry(self._params),
+            valid=is_valid & ~gather.second,
+            ends=is_valid & gather.last & is_last_beat,
+            slot=gather.slot,
+            beat=beat))
         m.d.sync += summed.job.eq(self.job)
+        m.d.sync += summed.limits.eq(self.limits)
         m.d.sync += summed.low_mask.eq((1 << instruction.size) - 1)
-        next_beat = Signal.like(self.beat)
-        with m.If(self.valid):
-            m.d.sync += next_beat.eq(self.beat + 1)
-        m.d.sync += Assert(~self.valid | (self.beat == next_beat), "beats are out of order")
+        next_beat = Signal.like(beat)
+        with m.If(is_valid):
+            m.d.sync += next_beat.eq(beat + 1)
+        m.d.sync += Assert(~is_valid | (beat == next_beat), "beats are out of order")
 
         is_wide = instruction.wide
         for lane, address in enumerate(summed.addresses):
             total = Signal(2 * _REGISTER_BITS, name=f"total_{lane}")
-            register = Cat(self.low[lane], self.high[lane])
+            values = registers.values[lane]
+            register = Cat(values[0], values[1])
             past_low = total[PAST_WINDOWS:_REGISTER_BITS].any()
             past_high = total[_REGISTER_BITS:ADDRESS_BITS].any()
             m.d.comb += total.eq(register + instruction.offset)
@@ -331,46 +366,44 @@ class AddressStage(Component):
     def _decode_space(self, m: Module) -> None:
         """SUM: what the places of all threads have in common."""
         summed = self._summed
-        flags = summed.space
-        limits = self.job.limits
+        limits = self.limits
         instruction = self.job.instruction
         space = instruction.space
         is_outside = space == MemorySpace.OUTSIDE
         is_constant = space == MemorySpace.CONSTANT
-        m.d.sync += flags.has_windows.eq((space == MemorySpace.GENERIC) | is_outside)
-        m.d.sync += flags.window_is_error.eq(is_outside)
-        m.d.sync += flags.is_shared.eq(space == MemorySpace.SHARED)
-        m.d.sync += flags.is_local.eq(space == MemorySpace.LOCAL)
-        m.d.sync += flags.is_constant.eq(is_constant)
-        m.d.sync += flags.is_shuffle.eq(instruction.operation == MemoryOperation.SHUFFLE)
+        m.d.sync += summed.space.eq(struct_value(
+            _SpaceFlags,
+            has_windows=(space == MemorySpace.GENERIC) | is_outside,
+            window_is_error=is_outside,
+            is_shared=space == MemorySpace.SHARED,
+            is_local=space == MemorySpace.LOCAL,
+            is_constant=is_constant,
+            is_shuffle=instruction.operation == MemoryOperation.SHUFFLE))
         with m.If(is_constant):
-            m.d.sync += summed.second_base.eq(limits.bank.address)
-            m.d.sync += summed.second_end.eq(limits.bank.size)
+            m.d.sync += summed.second.eq(struct_value(
+                summed.second.shape(), base=limits.bank.address, end=limits.bank.size))
         with m.Else():
-            m.d.sync += summed.second_base.eq(limits.local_base << _GRANULE_BITS)
-            m.d.sync += summed.second_end.eq(limits.local)
+            m.d.sync += summed.second.eq(struct_value(
+                summed.second.shape(),
+                base=self.job.local_base << _GRANULE_BITS,
+                end=limits.local))
 
     def _place(self, m: Module) -> None:
         """PLACE: what is the same for all threads of the beat."""
         summed = self._summed
         placed = self._placed
-        m.d.comb += self.write.eq(summed.valid)
-        m.d.comb += self.write_slot.eq(summed.job.slot)
-        m.d.comb += self.write_beat.eq(summed.beat)
-        m.d.sync += placed.valid.eq(summed.valid)
-        m.d.sync += placed.ends.eq(summed.ends)
-        m.d.sync += placed.beat.eq(summed.beat)
-        m.d.sync += placed.slot.eq(summed.job.slot)
-        m.d.sync += placed.is_shuffle.eq(summed.space.is_shuffle)
-        m.d.sync += placed.is_constant.eq(summed.space.is_constant)
+        m.d.comb += self.places.valid.eq(summed.entry.valid)
+        m.d.comb += common_fields(self.places.payload, summed.entry)
+        m.d.sync += placed.entry.eq(summed.entry)
+        m.d.sync += placed.space.eq(summed.space)
         m.d.sync += placed.is_silent.eq(
-            summed.space.is_constant & ~summed.job.limits.report_constants)
+            summed.space.is_constant & ~summed.limits.report_constants)
         m.d.sync += placed.sets.eq(self._sets)
 
     def _thread(self, lane: int) -> Value:
         """PLACE: the number of a lane's thread."""
         lane_bits = ceil_log2(self._params.lanes)
-        return Cat(Const(lane, lane_bits), self._summed.beat)[:_THREAD_BITS]
+        return Cat(Const(lane, lane_bits), self._summed.entry.beat)[:_THREAD_BITS]
 
     def _find_space(self, m: Module, lane: int) -> _InSpace:
         """PLACE: the space that a thread's address falls into."""
@@ -403,10 +436,10 @@ class AddressStage(Component):
         distance = Signal(ADDRESS_BITS, name=f"distance_{lane}")
         place = Signal(ADDRESS_BITS + 1, name=f"place_{lane}")
         interleaved = Cat(of.inner[:_BYTE_BITS], self._thread(lane), of.inner[_BYTE_BITS:])
-        m.d.comb += base.eq(Mux(of.is_second, self._summed.second_base, 0))
+        m.d.comb += base.eq(Mux(of.is_second, self._summed.second.base, 0))
         m.d.comb += distance.eq(Mux(of.is_local, interleaved, of.inner))
         m.d.comb += place.eq(base + distance)
-        m.d.comb += self.places[lane].eq(place)
+        m.d.comb += self.places.payload.places[lane].eq(place)
         return place
 
     def _find_range(self, m: Module, lane: int, of: _InSpace) -> Signal:
@@ -414,15 +447,15 @@ class AddressStage(Component):
         word. Of what is in no space with an end the result means nothing."""
         summed = self._summed
         is_constant = summed.space.is_constant
-        end = Signal.like(summed.second_end, name=f"end_{lane}")
+        end = Signal.like(summed.second.end, name=f"end_{lane}")
         is_past_end = Signal(name=f"is_past_end_{lane}")
         last_byte = (of.inner | summed.low_mask)[:len(end)]
         last_of_word = last_byte[:_BYTE_BITS] & ~is_constant.replicate(_BYTE_BITS)
         reach = Cat(last_of_word, last_byte[_BYTE_BITS:])
         has_upper_bits = of.inner[len(end):ADDRESS_BITS].any()
         m.d.comb += end.eq(
-            Mux(of.is_shared, summed.job.limits.shared, 0)
-            | Mux(of.is_second, summed.second_end, 0))
+            Mux(of.is_shared, summed.limits.shared, 0)
+            | Mux(of.is_second, summed.second.end, 0))
         m.d.comb += is_past_end.eq(
             has_upper_bits | summed.addresses[lane].past_memory | (reach >= end))
         return is_past_end
@@ -432,23 +465,25 @@ class AddressStage(Component):
         it is in."""
         summed = self._summed
         space = summed.space
-        limits = summed.job.limits
+        limits = summed.limits
         past_memory = summed.addresses[lane].past_memory
-        executes = summed.job.threads.word_select(summed.beat, self._params.lanes)[lane]
+        threads = summed.job.threads.word_select(summed.entry.beat, self._params.lanes)
+        executes = threads[lane]
         of = self._find_space(m, lane)
         place = self._find_place(m, lane, of)
         is_past_end = self._find_range(m, lane, of)
 
-        errors = self._placed.errors[lane]
         bank_is_missing = space.is_constant & ~limits.bank.valid
         can_fail = executes & ~space.is_shuffle
         is_misaligned = (of.inner & summed.low_mask).any()
         is_out_of_range = bank_is_missing | ((of.is_shared | of.is_second) & is_past_end)
         is_unmapped = Mux(of.is_second, place[ADDRESS_BITS], ~of.is_shared & past_memory)
-        m.d.sync += errors.wrong_space.eq(can_fail & of.in_window & space.window_is_error)
-        m.d.sync += errors.misaligned.eq(can_fail & is_misaligned)
-        m.d.sync += errors.out_of_range.eq(can_fail & is_out_of_range)
-        m.d.sync += errors.unmapped.eq(can_fail & is_unmapped)
+        m.d.sync += self._placed.errors[lane].eq(struct_value(
+            _Errors,
+            wrong_space=can_fail & of.in_window & space.window_is_error,
+            misaligned=can_fail & is_misaligned,
+            out_of_range=can_fail & is_out_of_range,
+            unmapped=can_fail & is_unmapped))
 
         is_silent = space.is_constant & ~limits.report_constants
         loads_zero = is_silent & (bank_is_missing | is_past_end)
@@ -469,70 +504,78 @@ class AddressStage(Component):
         reached, last = shuffle_reach(
             m, instruction, thread, operands[:_THREAD_BITS], operands[_REGISTER_BITS:])
         read = self._placed.reads[lane]
-        m.d.sync += read.thread.eq(thread)
-        m.d.sync += read.is_up.eq(instruction.mode == ShuffleMode.UP)
-        m.d.sync += read.reached.eq(reached)
-        m.d.sync += read.last.eq(last)
+        is_up = instruction.mode == ShuffleMode.UP
+        m.d.sync += read.eq(struct_value(
+            _ShuffleRead, thread=thread, is_up=is_up, reached=reached, last=last))
 
         is_inside = self._in_segment[lane]
         m.d.comb += is_inside.eq(in_segment(read.is_up, read.reached, read.last))
-        m.d.comb += self.sources[lane].eq(Mux(is_inside, read.reached, read.thread))
+        m.d.comb += self.sources.threads[lane].eq(Mux(is_inside, read.reached, read.thread))
 
     def _collect_sets(self, m: Module) -> None:
         """SETS: threads in the set of their space, over the beats of an instruction. They go out
         with its last registers, which may be the last beat of its addresses or come later."""
         placed = self._placed
+        entry = placed.entry
+        is_shuffle = placed.space.is_shuffle
         judged = self.judged
-        lanes = self._params.lanes
         beat_sets: Any = Signal(placed.sets.shape(), name="found_sets")
         collected: Any = Signal(ThreadSets, name="collected")
         complete: Any = Signal(ThreadSets, name="complete")
-        m.d.comb += self.shuffled.eq(placed.is_shuffle)
+        m.d.comb += self.sources.is_shuffle.eq(is_shuffle)
         m.d.comb += beat_sets.eq(placed.sets)
-        with m.If(placed.is_shuffle):
+        with m.If(is_shuffle):
             m.d.comb += beat_sets.local.eq(self._in_segment)
-        for name in ThreadSets.as_shape().members:
-            before = collected[name]
-            found = beat_sets[name]
-            with m.If(placed.valid):
-                m.d.sync += before.word_select(placed.beat, lanes).eq(found)
-            m.d.comb += complete[name].eq(
-                Cat(before[:-lanes], Mux(placed.valid, found, before[-lanes:])))
+        m.d.comb += complete.eq(struct_value(
+            ThreadSets,
+            memory=self._collect_set(m, collected.memory, beat_sets.memory),
+            local=self._collect_set(m, collected.local, beat_sets.local),
+            shared=self._collect_set(m, collected.shared, beat_sets.shared)))
 
-        m.d.sync += judged.valid.eq(placed.ends)
-        m.d.sync += judged.payload.slot.eq(placed.slot)
+        m.d.sync += judged.valid.eq(entry.ends)
+        m.d.sync += judged.payload.slot.eq(entry.slot)
         m.d.sync += judged.payload.sets.eq(complete)
         m.d.sync += self.inside.eq(complete.local)
-        with m.If(placed.is_shuffle):
+        with m.If(is_shuffle):
             m.d.sync += self.loaded.eq(complete.shared)
         with m.Else():
             m.d.sync += self.loaded.eq(complete.memory | complete.local | complete.shared)
 
-        is_first = placed.valid & (placed.beat == 0)
+        is_first = entry.valid & (entry.beat == 0)
         m.d.comb += self.early.valid.eq(is_first & ~placed.errors.as_value().any())
-        m.d.comb += self.early.payload.slot.eq(placed.slot)
-        m.d.comb += self.early.payload.lanes.eq(beat_sets.memory)
+        m.d.comb += self.early.payload.eq(struct_value(
+            early_layout(self._params), slot=entry.slot, lanes=beat_sets.memory))
+
+    def _collect_set(self, m: Module, collected: Value, found: Value) -> Value:
+        """SETS: one of the sets, so far, has the lanes ``found`` of the present beat as well.
+        Returns it with them, if the beat is the last one."""
+        entry = self._placed.entry
+        lanes = self._params.lanes
+        with m.If(entry.valid):
+            m.d.sync += collected.word_select(entry.beat, lanes).eq(found)
+        return Cat(collected[:-lanes], Mux(entry.valid, found, collected[-lanes:]))
 
     def _find_kinds(self, m: Module) -> None:
         """SETS: which of the sets have a thread."""
-        placed = self._placed
-        kinds = Signal(len(placed.sets.shape().members))
+        entry = self._placed.entry
+        sets = self._placed.sets
+        kinds = Signal.like(self.judged.payload.some)
         kinds_before = Signal.like(kinds)
-        kinds_of_beat = Cat(placed.sets[name].any() for name in placed.sets.shape().members)
-        with m.If(placed.valid & (placed.beat == 0)):
+        kinds_of_beat = Cat(sets.memory.any(), sets.local.any(), sets.shared.any())
+        with m.If(entry.valid & (entry.beat == 0)):
             m.d.comb += kinds.eq(kinds_of_beat)
-        with m.Elif(placed.valid):
+        with m.Elif(entry.valid):
             m.d.comb += kinds.eq(kinds_before | kinds_of_beat)
         with m.Else():
             m.d.comb += kinds.eq(kinds_before)
         m.d.sync += kinds_before.eq(kinds)
         m.d.sync += self.judged.payload.some.eq(
-            Mux(placed.is_shuffle, kinds & _SHUFFLE_SETS, kinds))
+            Mux(self._placed.space.is_shuffle, kinds & _SHUFFLE_SETS, kinds))
 
     def _find_failing(self, m: Module) -> None:
         """SETS: the lowest thread of the beat that has an error."""
         placed = self._placed
-        failing = self._failing
+        entry = placed.entry
         fails = Signal(self._params.lanes)
         for lane, errors in enumerate(placed.errors):
             with m.If(errors.wrong_space | errors.misaligned):
@@ -542,43 +585,41 @@ class AddressStage(Component):
             with m.Else():
                 m.d.comb += fails[lane].eq(errors.unmapped)
         lane = lowest(fails)
-        m.d.sync += failing.is_first.eq(placed.valid & (placed.beat == 0))
-        m.d.sync += failing.fails.eq(placed.valid & fails.any())
-        m.d.sync += failing.errors.eq(pick([each.as_value() for each in placed.errors], lane))
-        m.d.sync += failing.thread.eq(Cat(lane, placed.beat))
-        m.d.sync += failing.is_constant.eq(placed.is_constant)
+        m.d.sync += self._failing.eq(struct_value(
+            _FailingBeat,
+            is_first=entry.valid & (entry.beat == 0),
+            fails=entry.valid & fails.any(),
+            errors=pick([each.as_value() for each in placed.errors], lane),
+            thread=Cat(lane, entry.beat),
+            is_constant=placed.space.is_constant))
 
     def _find_error(self, m: Module) -> None:
-        """ERROR: that of the lowest thread of the instruction: an earlier beat's goes first."""
+        """ERROR: that of the lowest thread of the instruction: an earlier beat's is
+        lower."""
         failing = self._failing
         errors = failing.errors
         judged = self.judged.payload
-        error = Signal(WarpError)
-        thread = Signal(_THREAD_BITS)
-        earlier_error = Signal(WarpError)
-        earlier_thread = Signal(_THREAD_BITS)
-        has_earlier_error = ~failing.is_first & (earlier_error != WarpError.NONE)
-        m.d.comb += thread.eq(failing.thread)
+        lowest_error: Any = Signal(_ThreadError)
+        earlier: Any = Signal(_ThreadError)
+        has_earlier_error = ~failing.is_first & (earlier.error != WarpError.NONE)
+        m.d.comb += lowest_error.thread.eq(failing.thread)
         with m.If(has_earlier_error):
-            m.d.comb += thread.eq(earlier_thread)
-            m.d.comb += error.eq(earlier_error)
+            m.d.comb += lowest_error.eq(earlier)
         with m.Elif(~failing.fails):
-            m.d.comb += error.eq(WarpError.NONE)
+            m.d.comb += lowest_error.error.eq(WarpError.NONE)
         with m.Elif(errors.wrong_space):
-            m.d.comb += error.eq(WarpError.INVALID_ADDR_SPACE)
+            m.d.comb += lowest_error.error.eq(WarpError.INVALID_ADDR_SPACE)
         with m.Elif(errors.misaligned):
-            m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
+            m.d.comb += lowest_error.error.eq(WarpError.MISALIGNED_ADDR)
         with m.Elif(errors.out_of_range & failing.is_constant):
-            m.d.comb += error.eq(WarpError.INVALID_CONST_ADDR_LDC)
+            m.d.comb += lowest_error.error.eq(WarpError.INVALID_CONST_ADDR_LDC)
         with m.Elif(errors.out_of_range):
-            m.d.comb += error.eq(WarpError.OOR_ADDR)
+            m.d.comb += lowest_error.error.eq(WarpError.OOR_ADDR)
         with m.Else():
-            m.d.comb += error.eq(WarpError.MMU_FAULT)
-        m.d.sync += earlier_error.eq(error)
-        m.d.sync += earlier_thread.eq(thread)
-        m.d.comb += judged.error.eq(error)
-        m.d.comb += judged.thread.eq(thread)
-        m.d.comb += judged.bad.eq(error != WarpError.NONE)
+            m.d.comb += lowest_error.error.eq(WarpError.MMU_FAULT)
+        m.d.sync += earlier.eq(lowest_error)
+        m.d.comb += common_fields(judged, lowest_error)
+        m.d.comb += judged.bad.eq(lowest_error.error != WarpError.NONE)
 
 
 def shuffle_reach(m: Module, instruction: Any, thread: Value, step: Value,

@@ -1,4 +1,4 @@
-"""What an instruction word says to the memory unit."""
+"""Decodes the instructions of the memory unit, by the instruction table."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -209,7 +209,7 @@ def _sizes(form: Form) -> _SizeTable:
 
 
 def _reduction(form: Form) -> Field | None:
-    """The field of the operation of an instruction that has it at a place of its own."""
+    """The field of the operation of an instruction that does not have it where ATOM has it."""
     field = form.fields.get("operation")
     return field if field is not None and field.pieces[0][0] != _KIND.start else None
 
@@ -339,10 +339,8 @@ class MemoryDecoder(wiring.Component):
         needed."""
         instruction = self.instruction
         first, others = instruction.gathers
-        step = Signal(8)
-        clamp = Signal(8)
-        m.d.comb += step.eq(RZ)
-        m.d.comb += clamp.eq(RZ)
+        step = Signal(8, init=RZ)
+        clamp = Signal(8, init=RZ)
         self._select(m, lambda form: _register(form, "b"), step)
         self._select(m, lambda form: _register(form, "c"), clamp)
         with m.If(self._is_shuffle):

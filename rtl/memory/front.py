@@ -8,13 +8,20 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
-from rtl.layouts import BLOCK_ADDRESS_BITS, Event, dispatched, register_gather
+from rtl.layouts import (
+    BLOCK_ADDRESS_BITS,
+    Event,
+    dispatched,
+    gathered_beat,
+    register_gather,
+)
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
 from .decode import MemoryDecoder
 from .instruction import MemoryInstruction, MemoryOperation, entry_bits, queued, slot_bits
 
-__all__ = ["MemoryFront", "begun_layout", "gather_layout"]
+__all__ = ["MemoryFront", "begun_layout", "gather_layout", "matched_beat"]
 
 
 def begun_layout(params: SmParams) -> data.StructLayout:
@@ -36,9 +43,33 @@ def begun_layout(params: SmParams) -> data.StructLayout:
 
 
 def gather_layout(params: SmParams) -> data.StructLayout:
-    """A gather that the lanes have taken: the ``second`` of its instruction, and whether it is the
-    ``last``."""
+    """A gather that the lanes have taken.
+
+    Fields
+    ------
+    slot
+        Its instruction's.
+    second : 1
+        It is the second one of its instruction: words of data alone. Else the first one, which
+        reads the address registers, too.
+    last : 1
+        Its instruction has no other one after it.
+    """
     return data.StructLayout({"slot": slot_bits(params), "second": 1, "last": 1})
+
+
+def matched_beat(params: SmParams) -> data.StructLayout:
+    """Registers of a beat's threads that the lanes have read. The beats of a gather follow each
+    other.
+
+    Fields
+    ------
+    gather : gather_layout
+        The gather that they are of.
+    data : gathered_beat
+        As they come from the lanes.
+    """
+    return data.StructLayout({"gather": gather_layout(params), "data": gathered_beat(params)})
 
 
 class MemoryFront(Component):
@@ -116,14 +147,21 @@ class MemoryFront(Component):
         instruction = decoder.instruction
         m.d.comb += decoder.word.eq(arriving.word)
         m.d.comb += self.queue.arriving.valid.eq(self.dispatch.valid)
-        for name in ("warp", "serial", "pc", "word", "write_barrier", "read_barrier"):
-            m.d.comb += entry[name].eq(arriving[name])
-        m.d.comb += entry.threads.eq(arriving.active & arriving.guard)
-        m.d.comb += entry.local_base.eq(self.local_base)
-        m.d.comb += entry.gather.eq(instruction.gathers[0])
-        m.d.comb += entry.second.eq(instruction.second)
-        m.d.comb += entry.idle.eq(
-            ~entry.threads.any() | (instruction.operation == MemoryOperation.NONE))
+        threads = arriving.active & arriving.guard
+        has_operation = instruction.operation != MemoryOperation.NONE
+        m.d.comb += entry.eq(struct_value(
+            queued(self._params),
+            warp=arriving.warp,
+            serial=arriving.serial,
+            pc=arriving.pc,
+            word=arriving.word,
+            gather=instruction.gathers[0],
+            second=instruction.second,
+            idle=~(threads.any() & has_operation),
+            threads=threads,
+            write_barrier=arriving.write_barrier,
+            read_barrier=arriving.read_barrier,
+            local_base=self.local_base))
         m.d.comb += self.room.eq(self.queue.room)
 
     def _allocate_slot(self, m: Module) -> None:
@@ -149,15 +187,16 @@ class MemoryFront(Component):
     def _begin(self, m: Module) -> None:
         """The present instruction is decoded in its first cycle."""
         m.submodules.whole = decoder = MemoryDecoder(self._params.floats)
-        begun = self.begun.payload
         self._second_gather = Signal.like(decoder.instruction.gathers[1])
         m.d.comb += decoder.word.eq(self._job.word)
         m.d.sync += self._second_gather.eq(decoder.instruction.gathers[1])
         m.d.sync += self.begun.valid.eq(self._leaves_queue)
-        m.d.comb += begun.slot.eq(self._slot)
-        m.d.comb += begun.job.eq(self._job)
-        m.d.comb += begun.instruction.eq(decoder.instruction)
-        m.d.comb += begun.idle.eq(self._job.idle)
+        m.d.comb += self.begun.payload.eq(struct_value(
+            begun_layout(self._params),
+            slot=self._slot,
+            job=self._job,
+            instruction=decoder.instruction,
+            idle=self._job.idle))
         with m.If(self.begun.valid):
             m.d.sync += Assert(
                 ~self.busy.bit_select(self._slot, 1), "a slot in use is allocated again")
@@ -166,29 +205,29 @@ class MemoryFront(Component):
         """The gathers of the present instruction, one or two; or the first one of that which leaves
         the queue. What that one reads is not needed yet."""
         job = self._job
-        gather = self.gather.payload
         taken = self.taken
         is_second = Signal()
+        is_last = is_second == job.second
         is_idle = self.queue.head.payload.idle
         m.d.comb += taken.valid.eq(self._is_gathering & self.gather.ready)
-        m.d.comb += taken.payload.slot.eq(self._slot)
-        m.d.comb += taken.payload.second.eq(is_second)
-        m.d.comb += taken.payload.last.eq(is_second == job.second)
+        m.d.comb += taken.payload.eq(struct_value(
+            gather_layout(self._params), slot=self._slot, second=is_second, last=is_last))
         with m.If(taken.valid):
-            m.d.sync += is_second.eq(~taken.payload.last)
+            m.d.sync += is_second.eq(~is_last)
         with m.If(self._leaves_queue):
             m.d.sync += self._is_gathering.eq(~is_idle)
         with m.Elif(taken.valid):
-            m.d.sync += self._is_gathering.eq(~taken.payload.last)
+            m.d.sync += self._is_gathering.eq(~is_last)
 
         m.d.comb += self.gather.valid.eq(self._is_gathering | (self._leaves_queue & ~is_idle))
-        m.d.comb += gather.warp.eq(job.warp)
-        m.d.comb += gather.serial.eq(job.serial)
-        m.d.comb += gather.barrier.eq(job.read_barrier)
-        m.d.comb += gather.index.eq(is_second)
-        m.d.comb += gather.last.eq(taken.payload.last)
-        m.d.comb += gather.registers.eq(
-            Mux(is_second, self._second_gather.as_value(), job.gather.as_value()))
+        m.d.comb += self.gather.payload.eq(struct_value(
+            register_gather(self._params),
+            warp=job.warp,
+            serial=job.serial,
+            index=is_second,
+            last=is_last,
+            barrier=job.read_barrier,
+            registers=Mux(is_second, self._second_gather.as_value(), job.gather.as_value())))
         m.d.sync += Assert(
             self._is_gathering | ~(self.gather.valid & self.gather.ready),
             "a gather taken when it is first offered")

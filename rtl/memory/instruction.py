@@ -267,7 +267,7 @@ class BeatKind(enum.Enum, shape=2):
 
 
 class BeatOwner(enum.Enum, shape=2):
-    """Who is told that the last of some beats has passed the crossbar."""
+    """Whose event it is when the last of some beats has passed the crossbar."""
 
     NOBODY = 0
     ACCESS = 1
@@ -303,7 +303,7 @@ def beat_job(params: SmParams) -> data.StructLayout:
     size, signed
         The instruction's.
     owner, last : BeatOwner, 1
-        Who is told, and whether it is the last beat of that.
+        Whose beat it is, and whether it is the last one, which is reported to that owner.
     final : 1
         It is of the last line that an instruction fills.
     skips : 1

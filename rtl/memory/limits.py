@@ -1,6 +1,6 @@
 """Where each warp's local and shared memory begin, and where everything ends."""
 
-from amaranth.hdl import Assert, Module, Mux
+from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -16,6 +16,7 @@ from rtl.layouts import (
 )
 from rtl.params import SmParams
 from rtl.pick import pick
+from rtl.structs import struct_value
 from rtl.words import Words
 
 __all__ = ["REPORT_BITS", "AddressLimits", "address_limits", "local_move"]
@@ -33,9 +34,7 @@ def address_limits(params: SmParams) -> data.StructLayout:
     ------
     shared, local : bytes
         Sizes of a CTA's shared memory and of a thread's local memory.
-    local_base
-        Where the warp's block of local memory began when the instruction was dispatched.
-    bank
+    bank : ConstantBank
         The constant bank that the instruction names.
     report_constants : 1
         An access beyond the end of that bank is an error.
@@ -44,7 +43,6 @@ def address_limits(params: SmParams) -> data.StructLayout:
     return data.StructLayout({
         "shared": configuration["shared"].shape,
         "local": configuration["local"].shape,
-        "local_base": BLOCK_ADDRESS_BITS,
         "bank": configuration["banks"].shape.elem_shape,
         "report_constants": 1,
     })
@@ -56,7 +54,8 @@ def local_move(params: SmParams) -> data.StructLayout:
 
 
 class AddressLimits(Component):
-    """Keeps where each warp's shared and local memory begin, as its launch says.
+    """Keeps where each warp's shared and local memory begin, as its launch or a move
+    has it.
 
     Two that come at once: a move of local memory is written in place of a launch's base.
 
@@ -65,15 +64,12 @@ class AddressLimits(Component):
     grid, report_mask : In(GridConfiguration), In(32)
     launch : In(Event of warp_launch)
     move : In(Event of local_move)
-    warp, local_base : In, Out
-        Where that warp's block of local memory is now.
-    of_warp, shared_base : In, Out
-        Where that warp's CTA has its shared memory.
-    of_base, of_bank : In
-        Where local memory of an instruction's warp was when it was dispatched, and the constant
-        bank that it names.
-    limits : Out(address_limits)
-        For that instruction.
+    dispatched_warp, local_base : In, Out
+        The warp of the instruction that is dispatched, and where its block of local memory is now.
+    allocated_warp, shared_base : In, Out
+        The warp of the instruction that gets a slot, and where its CTA has its shared memory.
+    bank, limits : In, Out(address_limits)
+        The constant bank that an instruction names; what its addresses are compared with.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -85,12 +81,11 @@ class AddressLimits(Component):
             "report_mask": In(REPORT_BITS),
             "launch": In(Event(warp_launch(params))),
             "move": In(Event(local_move(params))),
-            "warp": In(params.warp_bits),
+            "dispatched_warp": In(params.warp_bits),
             "local_base": Out(BLOCK_ADDRESS_BITS),
-            "of_warp": In(params.warp_bits),
+            "allocated_warp": In(params.warp_bits),
             "shared_base": Out(params.shared_bits),
-            "of_base": In(BLOCK_ADDRESS_BITS),
-            "of_bank": In(_BANK_BITS),
+            "bank": In(_BANK_BITS),
             "limits": Out(address_limits(params)),
         })
 
@@ -99,13 +94,13 @@ class AddressLimits(Component):
         m.submodules.shared_base = self._shared_bases
         m.submodules.local_base = self._local_bases
         self._record(m)
-        m.d.comb += self.shared_base.eq(self._shared_bases.read(m, self.of_warp))
-        m.d.comb += self.local_base.eq(self._local_bases.read(m, self.warp))
+        m.d.comb += self.shared_base.eq(self._shared_bases.read(m, self.allocated_warp))
+        m.d.comb += self.local_base.eq(self._local_bases.read(m, self.dispatched_warp))
         self._assemble(m)
         return m
 
     def _record(self, m: Module) -> None:
-        """What a launch, or a move, says of a warp."""
+        """A launch, or a move, gives the bases of a warp."""
         launch = self.launch.payload
         move = self.move
         moved_warp = Mux(move.valid, move.payload.warp, launch.warp)
@@ -120,11 +115,12 @@ class AddressLimits(Component):
 
     def _assemble(self, m: Module) -> None:
         """The limits of an instruction."""
-        limits = self.limits
-        m.d.comb += limits.shared.eq(self.grid.shared)
-        m.d.comb += limits.local.eq(self.grid.local)
-        m.d.comb += limits.local_base.eq(self.of_base)
-        m.d.comb += limits.report_constants.eq(
-            self.report_mask[WarpError.INVALID_CONST_ADDR_LDC.value])
-        with m.If(self.of_bank < CONSTANT_BANKS):
-            m.d.comb += limits.bank.eq(pick(self.grid.banks, self.of_bank))
+        bank = Signal.like(self.limits.bank)
+        with m.If(self.bank < CONSTANT_BANKS):
+            m.d.comb += bank.eq(pick(self.grid.banks, self.bank))
+        m.d.comb += self.limits.eq(struct_value(
+            address_limits(self._params),
+            shared=self.grid.shared,
+            local=self.grid.local,
+            bank=bank,
+            report_constants=self.report_mask[WarpError.INVALID_CONST_ADDR_LDC.value]))

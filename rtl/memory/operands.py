@@ -2,27 +2,34 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, memory
+from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.layouts import GATHER_REGISTERS, Event
-from rtl.params import ADDRESS_BITS, WARP_THREADS, SmParams
+from rtl.params import ADDRESS_BITS, LINE_ADDRESS_BITS, WARP_THREADS, SmParams
 from rtl.pick import pick
+from rtl.structs import common_fields
+from rtl.words import Words
 
+from .front import matched_beat
 from .instruction import OFFSET_BITS, WORDS, entry_bits, port_count, row_bits, slot_bits
 
-__all__ = ["OperandMemory", "PlaceMemory", "inner_layout", "operand_place", "place_layout"]
+__all__ = [
+    "LinesPort",
+    "OperandMemory",
+    "PlaceMemory",
+    "beat_places",
+    "inner_layout",
+    "operand_place",
+    "shuffle_sources",
+    "slot_base",
+]
 
 _BYTE_BITS = 2
 """Lower bits of an address, which tell which byte of its word it is."""
-
-
-def place_layout(params: SmParams) -> data.ArrayLayout:
-    """For each thread of a beat, the address in memory, or in its CTA's shared memory."""
-    return data.ArrayLayout(ADDRESS_BITS, params.lanes)
 
 
 def inner_layout(params: SmParams) -> data.ArrayLayout:
@@ -50,8 +57,83 @@ def operand_place(params: SmParams) -> data.StructLayout:
     })
 
 
+def beat_places(params: SmParams) -> data.StructLayout:
+    """The places of a beat's threads.
+
+    Fields
+    ------
+    slot, beat
+        The instruction, and its beat.
+    places : an address for each lane
+        In memory, or in the shared memory of the instruction's CTA; for local memory that of the
+        thread's first word.
+    """
+    return data.StructLayout({
+        "slot": slot_bits(params),
+        "beat": range(params.beats),
+        "places": data.ArrayLayout(ADDRESS_BITS, params.lanes),
+    })
+
+
+def shuffle_sources(params: SmParams) -> data.StructLayout:
+    """What a shuffle has in the place of addresses.
+
+    Fields
+    ------
+    is_shuffle : 1
+        The instruction is one; else its threads have addresses.
+    threads : a thread for each lane
+        The thread that the lane's thread reads: itself, if that is not in its segment.
+    """
+    return data.StructLayout({
+        "is_shuffle": 1,
+        "threads": data.ArrayLayout(range(WARP_THREADS), params.lanes),
+    })
+
+
+def slot_base(params: SmParams) -> data.StructLayout:
+    """The row ``base`` in which shared memory begins of the CTA that has the instruction in
+    ``slot``."""
+    return data.StructLayout({"slot": slot_bits(params), "base": row_bits(params)})
+
+
+class LinesPort(wiring.Signature):
+    """Reads the lines of a beat's threads, in the same cycle; seen from who reads.
+
+    Members
+    -------
+    slot, beat : Out
+        The instruction, and its beat.
+    lines : In(a line for each lane)
+    same : In(1 bit a port)
+        The threads of the port in both halves of the beat have the same place.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "slot": Out(slot_bits(params)),
+            "beat": Out(range(params.beats)),
+            "lines": In(data.ArrayLayout(LINE_ADDRESS_BITS, params.lanes)),
+            "same": In(port_count(params)),
+        })
+
+
+class _BeatWords(Words):
+    """A word for each beat of each instruction. Instructions whose slots have the same lower
+    ``number_bits`` bits share theirs."""
+
+    def __init__(self, shape: ShapeLike, params: SmParams, number_bits: int) -> None:
+        super().__init__(shape, params.beats << number_bits)
+        self._number_bits = number_bits
+
+    def number(self, slot: Value, beat: Value) -> Value:
+        """The number of the word of an instruction's beat."""
+        return Cat(beat, slot[:self._number_bits])
+
+
 def _beat_write(params: SmParams) -> data.StructLayout:
-    """A beat of an instruction whose threads' addresses are on their way into the memories."""
+    """A beat of an instruction whose threads' places are on their way into the memories; ``valid``:
+    there is one."""
     return data.StructLayout({
         "valid": 1,
         "slot": slot_bits(params),
@@ -66,7 +148,7 @@ class PlaceMemory(Component):
     =======  ===========================  ==================================  ==========
     memory   for each thread              written                             of each
     =======  ===========================  ==================================  ==========
-    whole    the line                     in the cycle of ``write``           entry
+    whole    the line                     in the cycle of ``places``          entry
     within   the inner bits of its place  a cycle later, when it is known     slot
                                           whether they are a shuffle's
     twins    whether the other half's     two cycles later, from registers    slot
@@ -78,62 +160,44 @@ class PlaceMemory(Component):
 
     Members
     -------
-    write, write_slot, write_beat, written : In(1), In, In(range(beats)), In(place_layout)
-        Places of a beat of an instruction.
-    shuffled, sources : In(1), In(a thread for each lane)
-        A cycle after ``write``. The instruction is a shuffle: its threads' places are in the banks
-        of lanes, where those of the ``sources`` are.
-    line_slot, line_beat : In, In(range(beats))
-    lines, same : Out(a line for each lane), Out(1 bit a port)
-        Lines of a beat; and whether the threads of a port in both halves of the beat have the same
-        place.
+    places : In(Event of beat_places)
+        Places of a beat that are kept.
+    sources : In(shuffle_sources)
+        A cycle after ``places``, of the same beat. In a shuffle the threads' places are in the
+        banks of lanes, where those of the threads are that they read.
+    lines : In(LinesPort)
     slot, beat, upper, inner : In, In(range(beats)), In(1), Out(inner_layout)
         Places of the ``upper`` half of a beat, or of the lower one.
-    begun, begun_base, base : In(Event of a slot), In, Out
-        The row in which shared memory of a new instruction's CTA begins; that of ``slot``.
+    new_base, base : In(Event of slot_base), Out
+        The row in which shared memory begins of the CTA whose instruction gets a slot; that of
+        ``slot``.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        slot = slot_bits(params)
-        beat = range(params.beats)
-        self._lines = data.ArrayLayout(ADDRESS_BITS - OFFSET_BITS, params.lanes)
         self._inner = data.ArrayLayout(params.shared_bits, params.lanes)
         super().__init__({
-            "write": In(1),
-            "write_slot": In(slot),
-            "write_beat": In(beat),
-            "written": In(place_layout(params)),
-            "shuffled": In(1),
-            "sources": In(data.ArrayLayout(range(WARP_THREADS), params.lanes)),
-            "line_slot": In(slot),
-            "line_beat": In(beat),
-            "lines": Out(self._lines),
-            "slot": In(slot),
-            "beat": In(beat),
+            "places": In(Event(beat_places(params))),
+            "sources": In(shuffle_sources(params)),
+            "lines": In(LinesPort(params)),
+            "slot": In(slot_bits(params)),
+            "beat": In(range(params.beats)),
             "upper": In(1),
             "inner": Out(inner_layout(params)),
-            "same": Out(port_count(params)),
-            "begun": In(Event(slot)),
-            "begun_base": In(row_bits(params)),
+            "new_base": In(Event(slot_base(params))),
             "base": Out(row_bits(params)),
         })
-        layout = _beat_write(params)
-        self._line_write: Any = Signal(layout, name="line_write")
-        """The beat whose lines are stored."""
-        self._inner_write: Any = Signal(layout, name="inner_write")
-        """The beat whose inner bits are stored, a cycle later."""
-        self._twin_write: Any = Signal(layout, name="twin_write")
+        self._inner_write: Any = Signal(_beat_write(params), name="inner_write")
+        """The beat whose inner bits are stored, a cycle after its lines."""
+        self._twin_write: Any = Signal(_beat_write(params), name="twin_write")
         """The beat whose halves have been compared, one more cycle later."""
         self._stored_inner: Any = Signal(self._inner, name="stored_inner")
         """What is stored of each thread in the second of these cycles."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.comb += self._line_write.valid.eq(self.write)
-        m.d.comb += self._line_write.slot.eq(self.write_slot)
-        m.d.comb += self._line_write.beat.eq(self.write_beat)
-        m.d.sync += self._inner_write.eq(self._line_write)
+        m.d.sync += self._inner_write.valid.eq(self.places.valid)
+        m.d.sync += common_fields(self._inner_write, self.places.payload)
         m.d.sync += self._twin_write.eq(self._inner_write)
         self._keep_lines(m)
         self._keep_inner(m)
@@ -143,27 +207,29 @@ class PlaceMemory(Component):
 
     def _keep_lines(self, m: Module) -> None:
         """The line that each thread accesses, for every entry."""
-        params = self._params
-        lines = Cat(place[OFFSET_BITS:] for place in self.written)
-        m.d.comb += self.lines.eq(self._keep(
-            m, "whole", self._lines, entry_bits(params), self._line_write, lines,
-            self.line_slot, self.line_beat))
+        read = self.lines
+        written = self.places.payload
+        lines = Cat(place[OFFSET_BITS:] for place in written.places)
+        m.submodules.whole = kept = _BeatWords(
+            read.lines.shape(), self._params, entry_bits(self._params))
+        kept.write(m, self.places.valid, kept.number(written.slot, written.beat), lines)
+        m.d.comb += read.lines.eq(kept.read(m, kept.number(read.slot, read.beat)))
 
     def _keep_inner(self, m: Module) -> None:
         """The inner bits of each thread's place, for every slot. A shuffle's place is the word of
         the thread that it reads."""
         params = self._params
         places: Any = Signal(self._inner, name="places")
-        for lane, place in enumerate(self.written):
+        for lane, place in enumerate(self.places.payload.places):
             m.d.sync += places[lane].eq(place[:params.shared_bits])
         for lane, stored in enumerate(self._stored_inner):
-            source = Cat(Const(0, _BYTE_BITS), self.sources[lane])
-            m.d.comb += stored.eq(Mux(self.shuffled, source, places[lane]))
+            source = Cat(Const(0, _BYTE_BITS), self.sources.threads[lane])
+            m.d.comb += stored.eq(Mux(self.sources.is_shuffle, source, places[lane]))
 
-        of_beat: Any = Signal(self._inner, name="of_beat")
-        m.d.comb += of_beat.eq(self._keep(
-            m, "within", self._inner, slot_bits(params), self._inner_write,
-            self._stored_inner.as_value(), self.slot, self.beat))
+        write = self._inner_write
+        m.submodules.within = kept = _BeatWords(self._inner, params, slot_bits(params))
+        kept.write(m, write.valid, kept.number(write.slot, write.beat), self._stored_inner)
+        of_beat = kept.read(m, kept.number(self.slot, self.beat))
         for port, inner in enumerate(self.inner):
             m.d.comb += inner.eq(pick(self._of_port(of_beat, port), self.upper))
 
@@ -175,40 +241,23 @@ class PlaceMemory(Component):
         for port in range(self._params.lanes - ports):
             lower, upper = self._of_port(self._stored_inner, port)
             m.d.sync += are_twins[port].eq(lower == upper)
-        m.d.comb += self.same.eq(self._keep(
-            m, "twins", ports, slot_bits(self._params), self._twin_write, are_twins,
-            self.line_slot, self.line_beat))
+        read = self.lines
+        write = self._twin_write
+        m.submodules.twins = kept = _BeatWords(ports, self._params, slot_bits(self._params))
+        kept.write(m, write.valid, kept.number(write.slot, write.beat), are_twins)
+        m.d.comb += read.same.eq(kept.read(m, kept.number(read.slot, read.beat)))
 
     def _keep_bases(self, m: Module) -> None:
         """The row in which shared memory of each slot's CTA begins."""
-        m.submodules.bases = bases = memory.Memory(
-            shape=row_bits(self._params), depth=1 << slot_bits(self._params), init=[])
-        write = bases.write_port()
-        read = bases.read_port(domain="comb")
-        m.d.comb += write.en.eq(self.begun.valid)
-        m.d.comb += write.addr.eq(self.begun.payload)
-        m.d.comb += write.data.eq(self.begun_base)
-        m.d.comb += read.addr.eq(self.slot)
-        m.d.comb += self.base.eq(read.data)
+        new = self.new_base
+        m.submodules.bases = bases = Words(row_bits(self._params), 1 << slot_bits(self._params))
+        bases.write(m, new.valid, new.payload.slot, new.payload.base)
+        m.d.comb += self.base.eq(bases.read(m, self.slot))
 
     def _of_port(self, beat: Any, port: int) -> list[Any]:
         """A port's threads among all of a beat: that of the lower half, and that of the upper one
         if there are two."""
         return [beat[lane] for lane in range(port, self._params.lanes, port_count(self._params))]
-
-    def _keep(self, m: Module, name: str, shape: Any, number_bits: int, beat_write: Any,
-              content: Value, slot: Value, beat: Value) -> Any:
-        """A memory of a word for each beat, of each instruction whose slots differ in the lower
-        ``number_bits``. Writes ``content``; returns what it has of a beat of a slot."""
-        m.submodules[name] = kept = memory.Memory(
-            shape=shape, depth=self._params.beats << number_bits, init=[])
-        write = kept.write_port()
-        read = kept.read_port(domain="comb")
-        m.d.comb += write.en.eq(beat_write.valid)
-        m.d.comb += write.addr.eq(Cat(beat_write.beat, beat_write.slot[:number_bits]))
-        m.d.comb += write.data.eq(content)
-        m.d.comb += read.addr.eq(Cat(beat, slot[:number_bits]))
-        return read.data
 
 
 class OperandMemory(Component):
@@ -219,25 +268,20 @@ class OperandMemory(Component):
 
     Members
     -------
-    fill, fill_slot, fill_second, fill_beat, filled : In
-        A beat of registers that a gather has brought: of the first gather, or of the second one.
+    registers : In(Event of matched_beat)
+        A beat of registers that a gather has brought.
     place, values : In(operand_place), Out(a word for each port)
         A word of the threads in half of a beat, in the same cycle.
     mixed, beats, first : In(1), In(a beat for each lane), Out(a word for each lane)
-        The first word of each lane's thread, of the lane's own beat instead of the place's if
+        The first word of each lane's thread, of the lane's beat instead of the place's if
         ``mixed``.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         lanes = params.lanes
-        beat = range(params.beats)
         super().__init__({
-            "fill": In(1),
-            "fill_slot": In(slot_bits(params)),
-            "fill_second": In(1),
-            "fill_beat": In(beat),
-            "filled": In(data.ArrayLayout(data.ArrayLayout(32, GATHER_REGISTERS), lanes)),
+            "registers": In(Event(matched_beat(params))),
             "place": In(operand_place(params)),
             "values": Out(data.ArrayLayout(32, port_count(params))),
             "mixed": In(1),
@@ -266,15 +310,14 @@ class OperandMemory(Component):
 
     def _keep_word(self, m: Module, lane: int, word: int, beat: Value) -> Value:
         """The memory of one word of a lane's threads. Returns that of the thread in ``beat``."""
-        number_bits = entry_bits(self._params)
-        m.submodules[f"word_{word}_{lane}"] = kept = memory.Memory(
-            shape=32, depth=self._params.beats << number_bits, init=[])
-        write = kept.write_port()
-        read = kept.read_port(domain="comb")
+        kept = _BeatWords(32, self._params, entry_bits(self._params))
+        m.submodules[f"word_{word}_{lane}"] = kept
+        registers = self.registers.payload.data
+        gather = self.registers.payload.gather
         is_in_second = word != 0
         register = word - 1 if is_in_second else GATHER_REGISTERS - 1
-        m.d.comb += write.en.eq(self.fill & (self.fill_second == is_in_second))
-        m.d.comb += write.addr.eq(Cat(self.fill_beat, self.fill_slot[:number_bits]))
-        m.d.comb += write.data.eq(self.filled[lane][register])
-        m.d.comb += read.addr.eq(Cat(beat, self.place.slot[:number_bits]))
-        return read.data
+        has_word = self.registers.valid & (gather.second == is_in_second)
+        kept.write(
+            m, has_word, kept.number(gather.slot, registers.beat),
+            registers.values[lane][register])
+        return kept.read(m, kept.number(self.place.slot, beat))

@@ -3,26 +3,27 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, enum, fifo, memory
+from amaranth.lib import enum, fifo
 from amaranth.lib.wiring import connect, flipped
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
-from rtl.layouts import BLOCK_ADDRESS_BITS
+from rtl.layouts import Event
 from rtl.one_hot import chosen_of, one_hot
-from rtl.params import WARP_THREADS, SmParams
+from rtl.params import SmParams
 from rtl.pick import pick
+from rtl.structs import common_fields, struct_value
+from rtl.words import Words
 
 from .access import AccessInstruction, AccessStage
-from .addresses import AddressStage
+from .addresses import AddressStage, address_job
 from .atomic import AtomicPipeline
 from .banks import SharedBanks
 from .crossbar import Crossbar
-from .front import MemoryFront, gather_layout
+from .front import MemoryFront, gather_layout, matched_beat
 from .instruction import (
     BeatKind,
     BeatOwner,
-    MemoryInstruction,
     MemoryOperation,
     entry_bits,
     row_bits,
@@ -30,7 +31,7 @@ from .instruction import (
 )
 from .limits import AddressLimits
 from .lines import MissQueue
-from .operands import OperandMemory, PlaceMemory
+from .operands import OperandMemory, PlaceMemory, slot_base
 from .ports import unit_ports
 from .writeback import WriteBack
 
@@ -109,7 +110,7 @@ class MemoryUnit(Component):
 
     Attributes
     ----------
-    jobs, instructions : Memory
+    jobs, instructions : Words
         By slot: what the address stage needs of an instruction, and which threads execute it; what
         the stages behind it need.
     """
@@ -129,13 +130,8 @@ class MemoryUnit(Component):
         self.banks = SharedBanks(params)
         self.write_back = WriteBack(params)
         slots = 1 << slot_bits(params)
-        job = data.StructLayout({
-            "instruction": MemoryInstruction,
-            "threads": WARP_THREADS,
-            "local_base": BLOCK_ADDRESS_BITS,
-        })
-        self.jobs = memory.Memory(shape=job, depth=slots, init=[])
-        self.instructions = memory.Memory(shape=AccessInstruction, depth=slots, init=[])
+        self.jobs = Words(address_job(params), slots)
+        self.instructions = Words(AccessInstruction, slots)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -154,9 +150,8 @@ class MemoryUnit(Component):
         m.submodules.instructions = self.instructions
         self._connect_dispatch(m)
         self._keep_instruction(m)
-        gather = self._match_gathers(m)
-        self._connect_addresses(m, gather)
-        self._connect_operands(m, gather)
+        self._connect_registers(m)
+        self._connect_addresses(m)
         self._connect_access(m)
         self._track_operands(m)
         self._grant_crossbar(m)
@@ -175,7 +170,7 @@ class MemoryUnit(Component):
         m.d.comb += self.room.eq(front.room)
         m.d.comb += front.busy.eq(self.write_back.busy)
         m.d.comb += front.local_base.eq(limits.local_base)
-        m.d.comb += limits.warp.eq(self.dispatch.payload.warp)
+        m.d.comb += limits.dispatched_warp.eq(self.dispatch.payload.warp)
         m.d.comb += limits.grid.eq(self.grid)
         m.d.comb += limits.report_mask.eq(self.report_mask)
         connect(m, flipped(self.launch), limits.launch)
@@ -187,108 +182,76 @@ class MemoryUnit(Component):
         """What is kept of an instruction that gets a slot."""
         valid = self.front.begun.valid
         begun = self.front.begun.payload
-        job = self.jobs.write_port()
-        m.d.comb += job.en.eq(valid)
-        m.d.comb += job.addr.eq(begun.slot)
-        m.d.comb += job.data.instruction.eq(begun.instruction)
-        m.d.comb += job.data.threads.eq(begun.job.threads)
-        m.d.comb += job.data.local_base.eq(begun.job.local_base)
-
-        kept = self.instructions.write_port()
-        m.d.comb += kept.en.eq(valid)
-        m.d.comb += kept.addr.eq(begun.slot)
-        for name in ("operation", "size", "words", "is_signed", "atomic", "compare"):
-            m.d.comb += kept.data[name].eq(begun.instruction[name])
-        for part, slot in ((self.access, self.access.slot), (self.atomic, self.atomic.next_slot)):
-            read = self.instructions.read_port(domain="comb")
-            m.d.comb += read.addr.eq(slot)
-            m.d.comb += part.instruction.eq(read.data)
+        job = struct_value(
+            address_job(self._params),
+            instruction=begun.instruction,
+            threads=begun.job.threads,
+            local_base=begun.job.local_base)
+        self.jobs.write(m, valid, begun.slot, job)
+        access_instruction: Any = Signal(AccessInstruction)
+        m.d.comb += common_fields(access_instruction, begun.instruction)
+        self.instructions.write(m, valid, begun.slot, access_instruction)
+        access = self.access
+        atomic = self.atomic
+        m.d.comb += access.instruction.eq(self.instructions.read(m, access.slot))
+        m.d.comb += atomic.instruction.eq(self.instructions.read(m, atomic.next_slot))
 
         # Where shared memory of its CTA begins, in rows.
-        places = self.places
-        m.d.comb += self.limits.of_warp.eq(begun.job.warp)
-        m.d.comb += places.begun.valid.eq(valid)
-        m.d.comb += places.begun.payload.eq(begun.slot)
-        m.d.comb += places.begun_base.eq(self.limits.shared_base[-row_bits(self._params):])
+        new_base = self.places.new_base
+        shared_row = self.limits.shared_base[-row_bits(self._params):]
+        m.d.comb += self.limits.allocated_warp.eq(begun.job.warp)
+        m.d.comb += new_base.valid.eq(valid)
+        m.d.comb += new_base.payload.eq(struct_value(
+            slot_base(self._params), slot=begun.slot, base=shared_row))
 
         m.d.comb += self.queue.begun.valid.eq(valid)
         m.d.comb += self.queue.begun.payload.eq(begun.slot)
         m.d.comb += self.access.idle.valid.eq(valid & begun.idle)
         m.d.comb += self.access.idle.payload.eq(begun.slot)
 
-    def _match_gathers(self, m: Module) -> Any:
-        """Gathers come back in the order in which the lanes have taken them. Returns that of which
-        data come."""
+    def _connect_registers(self, m: Module) -> None:
+        """Registers that the lanes have read, to the address stage and the operands. Gathers come
+        back in the order in which the lanes have taken them."""
         gathered = self.port.data.gathered
         taken = self.front.taken
-        layout = gather_layout(self._params)
-        gather = Signal(layout)
-        m.submodules.gathers = gathers = fifo.SyncFIFO(width=layout.size, depth=_GATHERS)
+        gather_width = gather_layout(self._params).size
+        registers: Any = Event(matched_beat(self._params)).create()
+        m.submodules.gathers = gathers = fifo.SyncFIFO(width=gather_width, depth=_GATHERS)
         is_last_beat = gathered.payload.beat == self._params.beats - 1
         m.d.comb += gathers.w_en.eq(taken.valid)
         m.d.comb += gathers.w_data.eq(taken.payload)
         m.d.comb += gathers.r_en.eq(gathered.valid & is_last_beat)
-        m.d.comb += gather.eq(gathers.r_data)
+        m.d.comb += registers.valid.eq(gathered.valid)
+        m.d.comb += registers.payload.eq(struct_value(
+            matched_beat(self._params), gather=gathers.r_data, data=gathered.payload))
+        connect(m, registers, self.addresses.registers, self.operands.registers)
         m.d.sync += Assert(
             ~taken.valid | gathers.w_rdy, "more gathers than there can be under way")
         m.d.sync += Assert(
             ~gathered.valid | gathers.r_rdy, "a gather that was not requested")
-        return gather
 
-    def _connect_addresses(self, m: Module, gather: Any) -> None:
+    def _connect_addresses(self, m: Module) -> None:
         """Addresses that a gather has brought are judged; places of threads are kept."""
         stage = self.addresses
-        limits = self.limits
-        places = self.places
-        gathered = self.port.data.gathered
-        job = self.jobs.read_port(domain="comb")
-        m.d.comb += job.addr.eq(gather.slot)
-        m.d.comb += limits.of_base.eq(job.data.local_base)
-        m.d.comb += limits.of_bank.eq(job.data.instruction.bank)
-        m.d.comb += stage.job.slot.eq(gather.slot)
-        m.d.comb += stage.job.instruction.eq(job.data.instruction)
-        m.d.comb += stage.job.threads.eq(job.data.threads)
-        m.d.comb += stage.job.limits.eq(limits.limits)
-        m.d.comb += stage.valid.eq(gathered.valid)
-        m.d.comb += stage.addresses.eq(~gather.second)
-        m.d.comb += stage.last.eq(gather.last)
-        m.d.comb += stage.beat.eq(gathered.payload.beat)
-        for lane, values in enumerate(gathered.payload.values):
-            m.d.comb += stage.low[lane].eq(values[0])
-            m.d.comb += stage.high[lane].eq(values[1])
-        m.d.comb += places.write.eq(stage.write)
-        m.d.comb += places.write_slot.eq(stage.write_slot)
-        m.d.comb += places.write_beat.eq(stage.write_beat)
-        m.d.comb += places.written.eq(stage.places)
-        m.d.comb += places.shuffled.eq(stage.shuffled)
-        m.d.comb += places.sources.eq(stage.sources)
-
-    def _connect_operands(self, m: Module, gather: Any) -> None:
-        """Data that a gather has brought."""
-        operands = self.operands
-        gathered = self.port.data.gathered
-        m.d.comb += operands.fill.eq(gathered.valid)
-        m.d.comb += operands.fill_slot.eq(gather.slot)
-        m.d.comb += operands.fill_second.eq(gather.second)
-        m.d.comb += operands.fill_beat.eq(gathered.payload.beat)
-        m.d.comb += operands.filled.eq(gathered.payload.values)
+        job = self.jobs.read(m, stage.registers.payload.gather.slot)
+        m.d.comb += stage.job.eq(job)
+        m.d.comb += self.limits.bank.eq(job.instruction.bank)
+        m.d.comb += stage.limits.eq(self.limits.limits)
+        connect(m, stage.places, self.places.places)
+        m.d.comb += self.places.sources.eq(stage.sources)
 
     def _connect_access(self, m: Module) -> None:
         """Instructions in order, into lines of memory and beats of shared memory."""
         access = self.access
         queue = self.queue
-        places = self.places
         connect(m, self.addresses.judged, access.judged, self.write_back.judged)
         connect(m, self.addresses.early, access.early)
         connect(m, access.found, queue.found)
         connect(m, queue.memory, flipped(self.memory))
-        m.d.comb += places.line_slot.eq(access.line_slot)
-        m.d.comb += places.line_beat.eq(access.line_beat)
-        m.d.comb += access.lines.eq(places.lines)
-        m.d.comb += access.same.eq(places.same)
+        connect(m, access.lines, self.places.lines)
         m.d.comb += access.fault.eq(queue.fault)
         m.d.comb += access.lines_busy.eq(
-            queue.busy | queue.pending.bit_select(access.line_slot, 1))
+            queue.busy | queue.pending.bit_select(access.slot, 1))
 
     def _track_operands(self, m: Module) -> None:
         """Which instructions still need their entry: its operands and the lines of its threads. A

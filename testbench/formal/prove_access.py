@@ -95,7 +95,7 @@ class _Spec(Elaboratable):
             Assume((instruction.words == 1) | (instruction.words == 2) | (instruction.words == 4), "so many words"),
             Assume(operation.as_value() <= MemoryOperation.SHUFFLE.value, "some operation")]
         self.places = Array(list(places))
-        m.d.comb += [Assume(dut.lines[lane] == self.places[Cat(Const(lane, ceil_log2(_LANES)), dut.line_beat)],
+        m.d.comb += [Assume(dut.lines.lines[lane] == self.places[Cat(Const(lane, ceil_log2(_LANES)), dut.lines.beat)],
                             "the line of a place") for lane in range(_LANES)]
 
         # One instruction comes to the slot after the other.
@@ -152,7 +152,7 @@ class _Spec(Elaboratable):
         dut, at, here, thread = self.dut, self.at, self.here, self.thread
         found = dut.found.payload
         done, waiting, left = dut.done_sets.as_value(), dut.pending, dut.pending_beats
-        threads, line, told = dut.collected, dut.line, dut.is_announced
+        threads, line, told = dut.collected.threads, dut.line, dut.is_announced
         hits, hit_beat = dut.matched, dut.matched_beat
         memory, local, shared = self._sets()
         ready, idle = _bit(dut.is_judged, self.slot), _bit(dut.is_idle, self.slot)
@@ -196,7 +196,7 @@ class _Spec(Elaboratable):
         beat = thread[ceil_log2(_LANES):]
         all_hits = Cat(hits & of.replicate(_LANES) for of in hit_beat)
         with m.If(at("PICK") | at("COLLECTED") & (told | ~dut.found.valid)):
-            m.d.sync += leader.eq(Cat(lowest(picking), dut.line_beat))
+            m.d.sync += leader.eq(Cat(lowest(picking), dut.lines.beat))
         collecting = here & at("COLLECT", "COLLECTED")
         claim(m, line == self.places[leader], "whose line it is", when=collecting)
         claim(m, _bit(threads | all_hits, leader) | at("COLLECT") & _bit(waiting, leader) & _bit(
@@ -253,7 +253,7 @@ class _Spec(Elaboratable):
         claim(m, ~(left & ~beats_of(waiting, _PARAMS)).any() & left.any() & (step < words), "which beats", when=shares)
         claim(m, waiting.any(), "operations of some threads", when=here & at("ATOMIC"))
         claim(m, step == 0, "the first word first", when=~at("SHARED"))
-        claim(m, count == Mux(shared, Mux(_bit(left, beat), Mux(dut.line_beat == beat, step, 0), words), 0),
+        claim(m, count == Mux(shared, Mux(_bit(left, beat), Mux(dut.lines.beat == beat, step, 0), words), 0),
               "so many words have passed", when=shares)
         claim(m, count == 0, "none before", when=self.came & ~shares)
         claim(m, job.valid == at("SHARED"), "when they pass")

@@ -86,5 +86,5 @@ THEOREM = Theorem(_Spec, depth=3, reach=11, faults=(
     Fault("rtl.memory.front", " & entry_is_free", ""),
     Fault("rtl.memory.front", "~self._is_gathering | (self.gather.ready & self.taken.payload.last)",
           "~self._is_gathering | self.gather.ready"),
-    Fault("rtl.memory.front", "taken.payload.last.eq(is_second == job.second)", "taken.payload.last.eq(1)"),
-    Fault("rtl.memory.front", "self._is_gathering.eq(~taken.payload.last)", "self._is_gathering.eq(0)")))
+    Fault("rtl.memory.front", "is_last = is_second == job.second", "is_last = Signal(init=1)"),
+    Fault("rtl.memory.front", "self._is_gathering.eq(~is_last)", "self._is_gathering.eq(0)")))

@@ -12,12 +12,13 @@ from rtl.layouts import BLOCK_ADDRESS_BITS
 from rtl.one_hot import chosen_of, one_hot
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
+from rtl.structs import struct_value
 
 from .access import AccessInstruction, AccessStage
 from .addresses import AddressStage
 from .atomic import AtomicPipeline
 from .banks import SharedBanks
-from .crossbar import Crossbar
+from .crossbar import Crossbar, beat_half, half_content
 from .front import MemoryFront, gather_layout
 from .instruction import (
     BeatKind,
@@ -389,22 +390,25 @@ class MemoryUnit(Component):
         operands = self.operands
         crossbar = self.crossbar
         atomic = self.atomic
+        half: Any = Signal(beat_half(self._params))
         with m.If(atomic.busy):
-            m.d.comb += places.slot.eq(atomic.slot)
-            m.d.comb += places.beat.eq(atomic.beat)
-            m.d.comb += places.upper.eq(atomic.upper)
+            m.d.comb += half.eq(atomic.half)
         with m.Else():
-            m.d.comb += places.slot.eq(crossbar.slot)
-            m.d.comb += places.beat.eq(crossbar.beat)
-            m.d.comb += places.upper.eq(crossbar.upper)
+            m.d.comb += half.eq(crossbar.half)
+        m.d.comb += places.slot.eq(half.slot)
+        m.d.comb += places.beat.eq(half.beat)
+        m.d.comb += places.upper.eq(half.upper)
         m.d.comb += operands.place.eq(crossbar.operand)
         m.d.comb += operands.mixed.eq(crossbar.mixed)
         for beat, row in zip(operands.beats, crossbar.read.rows, strict=True):
             m.d.comb += beat.eq(row)
-        for part in (crossbar, atomic):
-            m.d.comb += part.inner.eq(places.inner)
-            m.d.comb += part.base.eq(places.base)
-            m.d.comb += part.values.eq(operands.values)
+        content = struct_value(
+            half_content(self._params),
+            inner=places.inner,
+            base=places.base,
+            values=operands.values)
+        m.d.comb += crossbar.content.eq(content)
+        m.d.comb += atomic.content.eq(content)
 
     def _connect_banks(self, m: Module) -> None:
         """The banks: shared memory, lines, memory's answer, and for shuffles the lanes' operands.

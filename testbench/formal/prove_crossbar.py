@@ -144,9 +144,9 @@ class _Spec(Elaboratable):
         m.d.comb += byte.eq(AnyConst(2))
         others = [(number > port) & dut.served[number] & (each.bank == mine.bank) & (each.row == mine.row)
                   & each.bytes.bit_select(byte, 1) for number, each in enumerate(dut.located.ports)]
-        value: Any = Array(repeated(each, pend.size) for each in dut.values)[port]
+        value: Any = Array(repeated(each, pend.size) for each in dut.content.values)[port]
         for number, higher in enumerate(others):
-            value = Mux(higher, repeated(dut.values[number], pend.size), value)
+            value = Mux(higher, repeated(dut.content.values[number], pend.size), value)
         stored = past(serves & pend.write & mine.bytes.bit_select(byte, 1))
         written: Any = Array(dut.write.banks)[bank]
         claim(m, dut.write.used & (dut.write.line == (here.kind == BeatKind.LINE)) & (dut.write.tag == here.tag)

@@ -413,7 +413,7 @@ class MemoryUnit(Component):
     def _connect_banks(self, m: Module) -> None:
         """The banks: shared memory, lines, memory's answer, and for shuffles the lanes' operands.
         Each gives 0 where another one is read, so that what was read is the OR of all."""
-        queue = self.queue
+        lines = self.queue.lines
         crossbar = self.crossbar
         banks = self.banks
         read = Signal.like(crossbar.read)
@@ -425,26 +425,26 @@ class MemoryUnit(Component):
         # A row that is copied takes the place of what is stored, which is 0 then.
         write = Signal.like(crossbar.write)
         m.d.comb += write.eq(crossbar.write)
-        m.d.comb += write.used.eq(crossbar.write.used | queue.copied)
+        m.d.comb += write.used.eq(crossbar.write.used | lines.copied)
         for bank, (stored, copied) in enumerate(
-                zip(crossbar.write.banks, queue.values, strict=True)):
+                zip(crossbar.write.banks, lines.values, strict=True)):
             m.d.comb += write.banks[bank].value.eq(
-                stored.value.as_value() | Mux(queue.copied, copied, 0))
+                stored.value.as_value() | Mux(lines.copied, copied, 0))
 
         connect(m, flipped(self.clear), banks.clear)
-        for part in (banks, queue):
+        for part in (banks, lines):
             m.d.comb += part.read.eq(read)
             m.d.comb += part.write.eq(write)
         from_lines = self._read_lines(m, read)
         from_lanes = self._read_lanes(m, read)
         m.d.comb += crossbar.found.eq(
-            banks.values.as_value() | queue.values.as_value() | from_lines | from_lanes)
+            banks.values.as_value() | lines.values.as_value() | from_lines | from_lanes)
 
     def _read_lines(self, m: Module, read: Any) -> Signal:
         """Words of the line of a tag, a cycle later."""
         words = Signal(32 * self._params.lanes)
         is_read = read.kind == BeatKind.LINE
-        for lane, value in enumerate(self.queue.words):
+        for lane, value in enumerate(self.queue.lines.words):
             m.d.sync += words.word_select(lane, 32).eq(Mux(is_read, value, 0))
         return words
 
@@ -486,7 +486,8 @@ class MemoryUnit(Component):
 
     def _connect_events(self, m: Module) -> None:
         """Events, for counters."""
-        m.d.comb += self.events.line.eq(self.queue.asked)
-        m.d.comb += self.events.write.eq(self.queue.asked_write)
+        request = self.memory.request
+        m.d.comb += self.events.line.eq(request.valid & request.ready)
+        m.d.comb += self.events.write.eq(request.payload.write)
         m.d.comb += self.events.shared.eq(self.crossbar.shared)
         m.d.comb += self.events.atomic.eq(self.atomic.event)

@@ -33,7 +33,7 @@ from .limits import AddressLimits
 from .lines import MissQueue
 from .operands import OperandMemory, PlaceMemory
 from .ports import unit_ports
-from .writeback import WriteBack
+from .writeback import ResultMasks, WriteBack
 
 __all__ = ["MemoryUnit"]
 
@@ -472,8 +472,8 @@ class MemoryUnit(Component):
             m.d.comb += back.result.eq(self.atomic.result)
         with m.Else():
             m.d.comb += back.result.eq(self.crossbar.result)
-        m.d.comb += back.loaded.eq(stage.loaded)
-        m.d.comb += back.inside.eq(stage.inside)
+        m.d.comb += back.masks.eq(struct_value(
+            ResultMasks, loaded=stage.loaded, inside=stage.inside))
         m.d.comb += back.pending.eq(queue.pending)
         m.d.comb += back.fault.eq(queue.fault)
         m.d.comb += back.report_mask.eq(self.report_mask)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, fifo, memory, stream
 from amaranth.lib.wiring import In, Out
 
@@ -14,13 +14,14 @@ from rtl.isa.syntax import PT
 from rtl.layouts import SERIAL_BITS, Event, completion, error_event, register_write
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import common_fields, struct_value
 from rtl.wires import IN_BLOCKS
 
 from .crossbar import result_write
 from .front import begun_layout
 from .instruction import WORDS, judged_layout, port_count, slot_bits
 
-__all__ = ["ResultMemory", "WriteBack"]
+__all__ = ["ResultMasks", "ResultMemory", "WriteBack"]
 
 _WRITE_CYCLES = 7
 """From the cycle in which the lanes request the last beat of a write to the one in which it is
@@ -31,30 +32,57 @@ _COMPLETION_DISTANCE = 3
 """Cycles from a completion to the next one, at least: issue relies on it."""
 
 
+class ResultMasks(data.Struct):
+    """What the addresses of an instruction say of its results."""
+
+    loaded: unsigned(WARP_THREADS)
+    """The threads that get something but 0."""
+    inside: unsigned(WARP_THREADS)
+    """What is written to the predicate of each thread."""
+
+
+def _result_read(params: SmParams) -> data.StructLayout:
+    """A word of each thread of a beat is read.
+
+    Fields
+    ------
+    slot, beat
+        The instruction, and its beat.
+    word : 0 to 3
+        Which of the threads' words.
+    lanes : 1 bit a lane
+        Lanes that get it; others get 0.
+    """
+    return data.StructLayout({
+        "slot": slot_bits(params),
+        "beat": range(params.beats),
+        "word": range(WORDS),
+        "lanes": params.lanes,
+    })
+
+
 class ResultMemory(Component):
     """Four words of 32 bits for each thread of each slot.
 
     Members
     -------
     write : In(result_write)
-    slot, beat, word, lanes, values : In, In, In, In(1 bit a lane), Out(a word for each lane)
-        In the next cycle; 0 for those that are not in ``lanes``.
+    read, values : In(result_read), Out(a word for each lane)
+        What is read is there in the next cycle.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
             "write": In(result_write(params)),
-            "slot": In(slot_bits(params)),
-            "beat": In(range(params.beats)),
-            "word": In(range(WORDS)),
-            "lanes": In(params.lanes),
+            "read": In(_result_read(params)),
             "values": Out(data.ArrayLayout(32, params.lanes)),
         })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         written = self.write
+        request = self.read
         ports = port_count(self._params)
         depth = WORDS * self._params.beats << slot_bits(self._params)
         for lane, value in enumerate(self.values):
@@ -66,8 +94,8 @@ class ResultMemory(Component):
             m.d.comb += write.en.eq(written.lanes[lane])
             m.d.comb += write.addr.eq(Cat(written.beat, written.words[port], written.slot))
             m.d.comb += write.data.eq(written.values[port])
-            m.d.comb += read.addr.eq(Cat(self.beat, self.word, self.slot))
-            m.d.sync += value.eq(Mux(self.lanes[lane], read.data, 0))
+            m.d.comb += read.addr.eq(Cat(request.beat, request.word, request.slot))
+            m.d.sync += value.eq(Mux(request.lanes[lane], read.data, 0))
         return m
 
 
@@ -131,8 +159,8 @@ class WriteBack(Component):
     -------
     begun : In(Event of begun_layout)
         An instruction gets a slot.
-    judged, loaded, inside : In(Event of judged_layout), In(32), In(32)
-        Its error; the threads that get something but 0; what is written to the predicate.
+    judged, masks : In(Event of judged_layout), In(ResultMasks)
+        Its addresses are judged: its error, and what they say of its results.
     ended, issued : In(1 bit a slot)
         All accesses of an instruction end now; or they have ended, or will when nothing of it is
         ``pending``.
@@ -179,8 +207,7 @@ class WriteBack(Component):
         super().__init__({
             "begun": In(Event(begun_layout(params))),
             "judged": In(Event(judged_layout(params))),
-            "loaded": In(WARP_THREADS),
-            "inside": In(WARP_THREADS),
+            "masks": In(ResultMasks),
             "ended": In(count),
             "issued": In(count),
             "pending": In(count),
@@ -224,8 +251,6 @@ class WriteBack(Component):
         """Slots that are free from the next cycle on."""
         self._chosen_mask = Signal(count, name="chosen_mask")
         """The chosen slot."""
-        self._record: Any = Signal(_record(params), name="record")
-        """Of the chosen slot."""
         self._is_sent = Signal(name="is_sent")
         """The lanes take a write."""
         self._taken: Any = Signal(_taken_write(params), name="taken")
@@ -235,15 +260,18 @@ class WriteBack(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        m.submodules.records = self.records
+        record = self.records.read_port(domain="comb")
+        m.d.comb += record.addr.eq(self.chosen_slot)
         self._track_slots(m)
         self._track_order(m)
         self._choose(m)
-        self._keep_records(m)
-        self._retire(m)
+        self._keep_record(m)
+        self._retire(m, record.data)
         self._queue_writes(m)
         self._give_data(m)
         self._free(m)
-        self._complete(m)
+        self._complete(m, record.data)
         return m
 
     def _track_slots(self, m: Module) -> None:
@@ -301,43 +329,30 @@ class WriteBack(Component):
         retires_now = self._chosen_mask & self.retires.replicate(self._count)
         m.d.sync += self.retired.eq((self.retired & ~self._begins) | retires_now)
 
-    def _keep_records(self, m: Module) -> None:
+    def _keep_record(self, m: Module) -> None:
         """What is needed of each instruction when it retires."""
-        job = self.begun.payload.job
-        instruction = self.begun.payload.instruction
-        m.submodules.records = self.records
-        write = self.records.write_port()
-        read = self.records.read_port(domain="comb")
-        m.d.comb += write.en.eq(self.begun.valid)
-        m.d.comb += write.addr.eq(self.begun.payload.slot)
-        m.d.comb += write.data.warp.eq(job.warp)
-        m.d.comb += write.data.serial.eq(job.serial)
-        m.d.comb += write.data.pc.eq(job.pc)
-        m.d.comb += write.data.threads.eq(job.threads)
-        m.d.comb += write.data.write_barrier.eq(job.write_barrier)
-        m.d.comb += write.data.destination.eq(instruction.destination)
-        m.d.comb += write.data.results.eq(instruction.results)
-        m.d.comb += write.data.predicate.eq(instruction.predicate)
-        # The gathers of an instruction that has any lower its read barrier.
-        m.d.comb += write.data.read_barrier.eq(
-            Mux(self.begun.payload.idle, job.read_barrier, NO_BARRIER))
-        m.d.comb += read.addr.eq(self.chosen_slot)
-        m.d.comb += self._record.eq(read.data)
+        begun = self.begun.payload
+        record = self.records.write_port()
+        m.d.comb += record.en.eq(self.begun.valid)
+        m.d.comb += record.addr.eq(begun.slot)
+        m.d.comb += common_fields(record.data, begun.job)
+        m.d.comb += common_fields(record.data, begun.instruction)
+        with m.If(~begun.idle):
+            # The gathers of the instruction lower its read barrier.
+            m.d.comb += record.data.read_barrier.eq(NO_BARRIER)
 
-    def _retire(self, m: Module) -> None:
+    def _retire(self, m: Module, record: Any) -> None:
         """The chosen instruction writes its registers one by one, or completes."""
-        record = self._record
         write = self.write.payload
         writes = self._will_write.bit_select(self.chosen_slot, 1)
         is_last = self.index == record.results - 1
         m.d.comb += self.write.valid.eq(self.chosen & writes)
         m.d.comb += self._is_sent.eq(self.write.valid & self.write.ready)
-        m.d.comb += write.warp.eq(record.warp)
-        m.d.comb += write.serial.eq(record.serial)
+        m.d.comb += common_fields(write, record)
+        with m.If(~is_last):
+            m.d.comb += write.predicate.eq(PT)
         # A group of registers begins at a multiple of its size: no sum is needed.
         m.d.comb += write.register.eq(record.destination | self.index)
-        m.d.comb += write.predicate.eq(Mux(is_last, record.predicate, PT))
-        m.d.comb += write.threads.eq(record.threads)
         m.d.comb += write.index.eq(self.index)
         m.d.comb += write.last.eq(is_last)
         m.d.comb += write.barrier.eq(record.write_barrier)
@@ -351,14 +366,14 @@ class WriteBack(Component):
 
     def _queue_writes(self, m: Module) -> None:
         """Writes that the lanes have taken wait until they have requested the last beat."""
-        sent: Any = Signal(self._taken.shape(), name="sent")
         wanted = self.wanted
         m.submodules.write_queue = queue = self.write_queue
-        m.d.comb += sent.index.eq(self.index)
-        m.d.comb += sent.is_last.eq(self.write.payload.last)
-        m.d.comb += sent.slot.eq(self.chosen_slot)
         m.d.comb += queue.w_en.eq(self._is_sent)
-        m.d.comb += queue.w_data.eq(sent)
+        m.d.comb += queue.w_data.eq(struct_value(
+            _taken_write(self._params),
+            index=self.index,
+            is_last=self.write.payload.last,
+            slot=self.chosen_slot))
         m.d.comb += self._taken.eq(queue.r_data)
         m.d.comb += self._last_beat.eq(
             wanted.valid & (wanted.beat == self._params.beats - 1))
@@ -372,22 +387,23 @@ class WriteBack(Component):
         lanes = self._params.lanes
         taken = self._taken
         beat = self.wanted.beat
-        layout = data.StructLayout({"loaded": WARP_THREADS, "inside": WARP_THREADS})
-        m.submodules.masks = masks = memory.Memory(shape=layout, depth=self._count, init=[])
+        m.submodules.masks = masks = memory.Memory(
+            shape=ResultMasks, depth=self._count, init=[])
         write = masks.write_port()
-        mask = masks.read_port(domain="comb")
+        mask: Any = masks.read_port(domain="comb")
         m.d.comb += write.en.eq(self.judged.valid)
         m.d.comb += write.addr.eq(self.judged.payload.slot)
-        m.d.comb += write.data.loaded.eq(self.loaded)
-        m.d.comb += write.data.inside.eq(self.inside)
+        m.d.comb += write.data.eq(self.masks)
         m.d.comb += mask.addr.eq(taken.slot)
 
         m.submodules.results = results = ResultMemory(self._params)
         m.d.comb += results.write.eq(self.result)
-        m.d.comb += results.slot.eq(taken.slot)
-        m.d.comb += results.word.eq(taken.index)
-        m.d.comb += results.beat.eq(beat)
-        m.d.comb += results.lanes.eq(mask.data.loaded.word_select(beat, lanes))
+        m.d.comb += results.read.eq(struct_value(
+            _result_read(self._params),
+            slot=taken.slot,
+            beat=beat,
+            word=taken.index,
+            lanes=mask.data.loaded.word_select(beat, lanes)))
         m.d.comb += self.values.eq(results.values)
         m.d.sync += self.flags.eq(mask.data.inside.word_select(beat, lanes))
 
@@ -403,9 +419,8 @@ class WriteBack(Component):
             one_hot(written.slot, self._count, written.frees) | completed)
         m.d.sync += Assert(~(self._is_freed & ~self.busy).any(), "a free slot is freed")
 
-    def _complete(self, m: Module) -> None:
+    def _complete(self, m: Module, record: Any) -> None:
         """What retires without a write: the completion, and the error if it is reported."""
-        record = self._record
         completed = self.completion
         error = self.error
         m.submodules.errors = errors = memory.Memory(

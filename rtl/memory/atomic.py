@@ -17,7 +17,7 @@ from rtl.pick import pick
 from rtl.structs import common_fields, struct_value
 
 from .access import AccessInstruction, atomic_job
-from .crossbar import beat_half, change_layout, half_content, result_write
+from .crossbar import AtomicPort, beat_half, change_layout, half_content, result_write
 from .float_adder import FLOAT_ADDER_CYCLES, FloatAdder
 from .instruction import (
     FLOAT_ADD,
@@ -28,7 +28,6 @@ from .instruction import (
     port_count,
     slot_bits,
 )
-from .operands import operand_place
 
 __all__ = ["AtomicArithmetic", "AtomicPipeline"]
 
@@ -291,12 +290,9 @@ class AtomicPipeline(Component):
         Whose operations the job that is offered has, and their instruction.
     half, content : Out(beat_half), In(half_content)
         The half of a beat that FETCH has read, and what is read of it in the same cycle.
-    ahead : Out(operand_place)
-        The word of their operands that is read in the next cycle.
-    read, found : Out(bank_read), In(64)
-        What was read a cycle ago; 0 if nothing was.
-    change, changed : Out(change_layout), In(64)
-        What is written, by way of the crossbar; in the next cycle.
+    read : Out(bank_read)
+    crossbar : Out(AtomicPort)
+        By way of it come the operands and the number that is read, and goes the new number.
     result : Out(result_write)
         Old values, of wide numbers a word after the other.
     modified : Out(Event of a tag)
@@ -318,11 +314,8 @@ class AtomicPipeline(Component):
             "instruction": In(AccessInstruction),
             "half": Out(beat_half(params)),
             "content": In(half_content(params)),
-            "ahead": Out(operand_place(params)),
             "read": Out(bank_read(params)),
-            "found": In(_BITS),
-            "change": Out(change_layout(params)),
-            "changed": In(_BITS),
+            "crossbar": Out(AtomicPort(params)),
             "result": Out(result_write(params)),
             "modified": Out(Event(tag)),
             "done": Out(Event(slot_bits(params))),
@@ -415,7 +408,7 @@ class AtomicPipeline(Component):
 
     def _select(self, m: Module) -> None:
         """SELECT: the next thread. The operand that FETCH reads in the next cycle is known ahead."""
-        ahead = self.ahead
+        ahead = self.crossbar.ahead
         selected = lowest(self._waiting)
         is_selected = self._waiting.any() & (~self._has_thread | self._is_fetched)
         next_thread = Signal.like(self._thread)
@@ -513,6 +506,7 @@ class AtomicPipeline(Component):
         """The number as it was read, or as an earlier thread has left it, which then is in WRITE
         or was there a cycle ago. In place of that 0 was read, so that both are joined by an OR."""
         inner = self._read.inner
+        changed = self.crossbar.changed
         same_in_arrive: Any = Signal(_SamePlace)
         same_in_change: Any = Signal(_SamePlace)
         written_before = Signal(_BITS)
@@ -522,17 +516,17 @@ class AtomicPipeline(Component):
             m.d.comb += is_same.eq(other.valid & (other.inner == inner))
         m.d.sync += same_in_arrive.eq(self._same)
         m.d.sync += same_in_change.eq(same_in_arrive)
-        m.d.sync += written_before.eq(self.changed)
+        m.d.sync += written_before.eq(changed)
 
         with m.If(same_in_arrive.two):
-            m.d.comb += forwarded.eq(self.changed)
+            m.d.comb += forwarded.eq(changed)
         with m.Elif(same_in_arrive.three):
             m.d.comb += forwarded.eq(written_before)
         found: Any = Signal(_BITS)
-        m.d.sync += found.eq(forwarded | self.found)
+        m.d.sync += found.eq(forwarded | self.crossbar.found)
         with m.If(~self._is_wide):
             m.d.sync += found[_WORD_BITS:].eq(0)
-        m.d.comb += self._old.eq(Mux(same_in_change.one, self.changed, found))
+        m.d.comb += self._old.eq(Mux(same_in_change.one, changed, found))
 
     def _compute(self, m: Module) -> None:
         """CHANGE: the new number."""
@@ -557,7 +551,7 @@ class AtomicPipeline(Component):
         the number, in which case the crossbar gives 0; in CHANGE the new number. Then the end of
         the job."""
         job = self._job
-        m.d.comb += self.change.eq(struct_value(
+        m.d.comb += self.crossbar.change.eq(struct_value(
             change_layout(self._params),
             busy=self.busy,
             bank=self._place[_BYTE_BITS:_BYTE_BITS + self._lane_bits],

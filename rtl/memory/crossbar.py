@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, stream
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
@@ -30,6 +30,7 @@ from .instruction import (
 from .operands import inner_layout, operand_place
 
 __all__ = [
+    "AtomicPort",
     "Crossbar",
     "beat_half",
     "change_layout",
@@ -98,7 +99,7 @@ def result_write(params: SmParams) -> data.StructLayout:
 
 
 def change_layout(params: SmParams) -> data.StructLayout:
-    """How atomic operations use the crossbar.
+    """What atomic operations have the crossbar do.
 
     Fields
     ------
@@ -122,8 +123,32 @@ def change_layout(params: SmParams) -> data.StructLayout:
         "line": 1,
         "tag": memory_tag_bits(params),
         "place": params.shared_bits,
-        "value": 64,
+        "value": 32 * _CHANGED_WORDS,
     })
+
+
+class AtomicPort(wiring.Signature):
+    """How atomic operations use the crossbar, seen from them.
+
+    Members
+    -------
+    ahead : Out(operand_place)
+        The operand that they read in the next cycle.
+    change : Out(change_layout)
+        What they have read and written.
+    found : In(64)
+        What was read a cycle ago; 0 if nothing was.
+    changed : In(64)
+        The number that is written.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "ahead": Out(operand_place(params)),
+            "change": Out(change_layout(params)),
+            "found": In(32 * _CHANGED_WORDS),
+            "changed": In(32 * _CHANGED_WORDS),
+        })
 
 
 def _half_beat(params: SmParams) -> data.StructLayout:
@@ -290,13 +315,12 @@ class Crossbar(Component):
         banks stage has the first words of that slot read.
     content : In(half_content)
         What is read of both, in the same cycle.
-    change, ahead, changed : In(change_layout), In(operand_place), Out(64)
-        Atomic operations, when nothing else is under way; the operand that they read in the next
-        cycle; the number that one of them writes.
+    atomic : In(AtomicPort)
+        Atomic operations, when nothing else is under way.
     read, write : Out(bank_read), Out(bank_write)
         Values that nobody writes are 0.
-    found, words : In(a word for each bank), Out(a word for each port)
-        What was read a cycle ago; each port's word of it.
+    found : In(a word for each bank)
+        What was read a cycle ago.
     result : Out(result_write)
     passed : Out(Event of passed_layout)
         The last half of the last beat leaves the conflicts stage.
@@ -322,13 +346,14 @@ class Crossbar(Component):
         Its ports that were not served yet; of these, those that are served now.
     has_conflict : Signal(1)
         Some will still be pending then.
+    words : Signal(a word for each port)
+        Each port's word of what was read a cycle ago.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         self._ports = port_count(params)
         ports = self._ports
-        words = data.ArrayLayout(32, ports)
         super().__init__({
             "job": In(stream.Signature(beat_job(params))),
             "continues": Out(1),
@@ -337,13 +362,10 @@ class Crossbar(Component):
             "operand": Out(operand_place(params)),
             "mixed": Out(1),
             "content": In(half_content(params)),
-            "change": In(change_layout(params)),
-            "ahead": In(operand_place(params)),
-            "changed": Out(64),
+            "atomic": In(AtomicPort(params)),
             "read": Out(bank_read(params)),
             "write": Out(bank_write(params)),
             "found": In(data.ArrayLayout(32, params.lanes)),
-            "words": Out(words),
             "result": Out(result_write(params)),
             "passed": Out(Event(passed_layout(params))),
             "closing": Out(Event(passed_layout(params))),
@@ -361,6 +383,7 @@ class Crossbar(Component):
         self.pending = Signal(ports)
         self.served = Signal(ports)
         self.has_conflict = Signal()
+        self.words: Any = Signal(data.ArrayLayout(32, ports))
 
         # Between conflicts and banks. Of each bank: the port whose word it serves, and for each
         # byte the port that writes it, one-hot.
@@ -493,8 +516,8 @@ class Crossbar(Component):
         job = self.next_half.job
         located_slot = self.located.job.slot
         m.d.sync += self.mixed.eq(is_shuffle)
-        with m.If(self.change.busy):
-            m.d.sync += operand.eq(self.ahead)
+        with m.If(self.atomic.change.busy):
+            m.d.sync += operand.eq(self.atomic.ahead)
         with m.Elif(self.has_conflict):
             m.d.sync += operand.slot.eq(located_slot)
         with m.Else():
@@ -611,7 +634,7 @@ class Crossbar(Component):
 
     def _change(self, m: Module) -> None:
         """An atomic operation's number takes the place of the first two ports' words."""
-        change = self.change
+        change = self.atomic.change
         access = self._access
         bank_bits = ceil_log2(self._params.lanes)
         words = list(access.ports)[:_CHANGED_WORDS]
@@ -627,7 +650,7 @@ class Crossbar(Component):
                 m.d.sync += word.value.eq(change.value.word_select(number, 32))
                 self._select_port(
                     m, number, place[:bank_bits], is_written, is_written.replicate(4))
-        m.d.comb += self.changed.eq(Cat(word.value for word in words))
+        m.d.comb += self.atomic.changed.eq(Cat(word.value for word in words))
 
     def _access_banks(self, m: Module) -> None:
         """The banks stage: each bank has a word read, or written."""
@@ -655,7 +678,7 @@ class Crossbar(Component):
     def _switch(self, m: Module) -> None:
         """The switch stage: each port gets the word of its bank."""
         access = self._access
-        change = self.change
+        change = self.atomic.change
         reading = self._reading
         sources = self._sources
         lanes = self._params.lanes
@@ -668,6 +691,7 @@ class Crossbar(Component):
                     m.d.sync += sources[number].eq(
                         one_hot(change.bank | number, lanes, change.is_read))
             m.d.comb += self.words[number].eq(chosen_of(sources[number], self.found))
+        m.d.comb += self.atomic.found.eq(Cat(self.words[:_CHANGED_WORDS]))
 
     def _extract(self, m: Module) -> None:
         """The extract stage: a number is cut out of each port's word."""

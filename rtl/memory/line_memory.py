@@ -12,6 +12,7 @@ from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import Event
 from rtl.params import SmParams
 from rtl.pick import pick
+from rtl.words import Words
 
 from .instruction import LINE_WORDS, BeatKind, bank_read, bank_write, memory_tag_bits
 
@@ -174,11 +175,6 @@ class LineMemory(Component):
         """Which bytes were written, kept by tag when a line is finished."""
         earlier = Mux(self.finish.valid, 0, self.written_so_far)
         m.d.sync += self.written_so_far.eq(earlier | self._written_now)
-        m.submodules.masks = masks = memory.Memory(shape=LINE_BYTES, depth=self._tags, init=[])
-        record = masks.write_port()
-        m.d.comb += record.en.eq(self.finish.valid)
-        m.d.comb += record.addr.eq(self.finish.payload)
-        m.d.comb += record.data.eq(self.written_so_far)
-        sent = masks.read_port(domain="comb")
-        m.d.comb += sent.addr.eq(self.tag)
-        m.d.comb += self.written.eq(sent.data)
+        m.submodules.masks = masks = Words(LINE_BYTES, self._tags)
+        masks.write(m, self.finish.valid, self.finish.payload, self.written_so_far)
+        m.d.comb += self.written.eq(masks.read(m, self.tag))

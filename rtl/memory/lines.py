@@ -5,7 +5,7 @@ from operator import or_
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import data, fifo, memory, stream
+from amaranth.lib import data, fifo, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.arbiter import lowest
@@ -16,6 +16,7 @@ from rtl.one_hot import one_hot
 from rtl.params import LINE_ADDRESS_BITS, WARP_THREADS, SmParams
 from rtl.pick import pick
 from rtl.structs import common_fields, struct_value
+from rtl.words import Words
 
 from .access import atomic_job, beats_of, found_line
 from .crossbar import passed_layout
@@ -133,7 +134,7 @@ class MissQueue(Component):
         will be in time for write-back; until the last of these has passed.
     slots, slot_masks : list of Signal
         By tag: the instruction's slot, as a number and one-hot.
-    addresses, infos : Memory
+    addresses, infos : Words
         By tag: the line's address; a line_info.
     """
 
@@ -168,8 +169,8 @@ class MissQueue(Component):
         self.allocate = self.hazards.allocate
         self.completed = self.line_memory.finish
         self.requests: Any = fifo.SyncFIFO(width=_queued_request(params).size, depth=tags)
-        self.addresses = memory.Memory(shape=LINE_ADDRESS_BITS, depth=tags, init=[])
-        self.infos = memory.Memory(shape=line_info(params), depth=tags, init=[])
+        self.addresses = Words(LINE_ADDRESS_BITS, tags)
+        self.infos = Words(line_info(params), tags)
 
         self.line = Signal(LINE_ADDRESS_BITS)
         self.word = Signal(range(WORDS))
@@ -293,15 +294,11 @@ class MissQueue(Component):
     def _keep_info(self, m: Module) -> Any:
         """What is to be done with the line, kept by its tag. Returns it."""
         found = self.found.payload
-        address = self.addresses.write_port()
-        m.d.comb += address.en.eq(self.allocate.valid)
-        m.d.comb += address.addr.eq(self.allocate.payload)
-        m.d.comb += address.data.eq(self.line)
+        self.addresses.write(m, self.allocate.valid, self.allocate.payload, self.line)
 
-        port = self.infos.write_port()
-        info = port.data
-        m.d.comb += port.en.eq(self.advance)
-        m.d.comb += port.addr.eq(Mux(self.early.valid, self.early.payload, self.free_tag))
+        info: Any = Signal(line_info(self._params))
+        tag = Mux(self.early.valid, self.early.payload, self.free_tag)
+        self.infos.write(m, self.advance, tag, info)
         m.d.comb += info.word.eq(self.word)
         m.d.comb += info.first.eq(first_beat(
             m, found, beats_of(found.threads, self._params), self._params))
@@ -333,9 +330,7 @@ class MissQueue(Component):
         connect(m, answers.answer, flipped(self.answer))
         connect(m, answers.atomic, flipped(self.atomic))
         connect(m, self.early, answers.incomplete)
-        info = self.infos.read_port(domain="comb")
-        m.d.comb += info.addr.eq(answers.info_tag)
-        m.d.comb += answers.info.eq(info.data)
+        m.d.comb += answers.info.eq(self.infos.read(m, answers.info_tag))
         m.d.comb += answers.is_quiet.eq(self.quiet)
 
     def _complete(self, m: Module) -> None:
@@ -369,14 +364,12 @@ class MissQueue(Component):
         m.d.sync += Assert(~queue.w_en | queue.w_rdy, "a request is lost")
 
         head: Any = data.View(layout, queue.r_data)
-        address = self.addresses.read_port(domain="comb")
         is_held = self.hazards.held.bit_select(head.tag, 1)
-        m.d.comb += address.addr.eq(head.tag)
         m.d.comb += queue.r_en.eq(request.ready & ~is_held)
         with m.If(queue.r_rdy):
             m.d.comb += request.valid.eq(~is_held)
             m.d.comb += common_fields(request.payload, head)
-            m.d.comb += request.payload.address.eq(address.data)
+            m.d.comb += request.payload.address.eq(self.addresses.read(m, head.tag))
         with m.Else():
             m.d.comb += request.valid.eq(read)
             m.d.comb += request.payload.tag.eq(self.free_tag)

@@ -23,6 +23,7 @@ from .front import MemoryFront, gather_layout
 from .instruction import (
     BeatKind,
     BeatOwner,
+    MemoryEvents,
     MemoryInstruction,
     MemoryOperation,
     entry_bits,
@@ -379,10 +380,7 @@ class MemoryUnit(Component):
         m.d.comb += queue.atomic.ready.eq(atomic.job.ready)
         m.d.comb += queue.quiet.eq(~crossbar.busy & ~atomic.busy)
         connect(m, atomic.modified, queue.modified)
-        m.d.comb += crossbar.change.eq(atomic.change)
-        m.d.comb += crossbar.ahead.eq(atomic.ahead)
-        m.d.comb += atomic.changed.eq(crossbar.changed)
-        m.d.comb += atomic.found.eq(Cat(crossbar.words[:2]))
+        connect(m, atomic.crossbar, crossbar.atomic)
 
     def _select_threads(self, m: Module) -> None:
         """Whose places and operands are read: the atomic operations' or the crossbar's."""
@@ -487,7 +485,9 @@ class MemoryUnit(Component):
     def _connect_events(self, m: Module) -> None:
         """Events, for counters."""
         request = self.memory.request
-        m.d.comb += self.events.line.eq(request.valid & request.ready)
-        m.d.comb += self.events.write.eq(request.payload.write)
-        m.d.comb += self.events.shared.eq(self.crossbar.shared)
-        m.d.comb += self.events.atomic.eq(self.atomic.event)
+        m.d.comb += self.events.eq(struct_value(
+            MemoryEvents,
+            line=request.valid & request.ready,
+            write=request.payload.write,
+            shared=self.crossbar.shared,
+            atomic=self.atomic.event))

@@ -16,6 +16,7 @@ from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 from rtl.structs import common_fields, struct_value
 from rtl.wires import IN_BLOCKS
+from rtl.words import Words
 
 from .crossbar import result_write
 from .front import begun_layout
@@ -192,7 +193,7 @@ class WriteBack(Component):
     older : Signal(a bit a slot, for each slot)
         Those of the same warp that had a slot before it.
     warps : Signal(a warp for each slot)
-    records : Memory
+    records : Words
         What is needed of each instruction until it retires.
     write_queue : SyncFIFO
         Writes that the lanes have taken, and not requested all data of.
@@ -233,14 +234,14 @@ class WriteBack(Component):
         self.retired = Signal(count)
         self.older = Signal(data.ArrayLayout(count, count))
         self.warps = Signal(data.ArrayLayout(params.warp_bits, count))
-        self.records = memory.Memory(shape=_record(params), depth=count, init=[])
+        self.records = Words(_record(params), count)
         self.write_queue: Any = fifo.SyncFIFO(
             width=_taken_write(params).size, depth=_WRITES_IN_FLIGHT)
         self.landing: list[Any] = [
             Signal(_landing(params), name=f"landing_{stage}") for stage in range(_WRITE_CYCLES)]
         self._count = count
         self._begins = Signal(count, name="begins")
-        """The slot that is given in this cycle."""
+        """The slot that an instruction gets in this cycle."""
         self._is_judged = Signal(count, name="is_judged")
         """The slot whose addresses are judged in this cycle."""
         self._is_bad = Signal(count, name="is_bad")
@@ -261,17 +262,16 @@ class WriteBack(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.records = self.records
-        record = self.records.read_port(domain="comb")
-        m.d.comb += record.addr.eq(self.chosen_slot)
+        record = self.records.read(m, self.chosen_slot)
         self._track_slots(m)
         self._track_order(m)
         self._choose(m)
         self._keep_record(m)
-        self._retire(m, record.data)
+        self._retire(m, record)
         self._queue_writes(m)
         self._give_data(m)
         self._free(m)
-        self._complete(m, record.data)
+        self._complete(m, record)
         return m
 
     def _track_slots(self, m: Module) -> None:
@@ -332,14 +332,13 @@ class WriteBack(Component):
     def _keep_record(self, m: Module) -> None:
         """What is needed of each instruction when it retires."""
         begun = self.begun.payload
-        record = self.records.write_port()
-        m.d.comb += record.en.eq(self.begun.valid)
-        m.d.comb += record.addr.eq(begun.slot)
-        m.d.comb += common_fields(record.data, begun.job)
-        m.d.comb += common_fields(record.data, begun.instruction)
+        record: Any = Signal(_record(self._params))
+        m.d.comb += common_fields(record, begun.job)
+        m.d.comb += common_fields(record, begun.instruction)
         with m.If(~begun.idle):
             # The gathers of the instruction lower its read barrier.
-            m.d.comb += record.data.read_barrier.eq(NO_BARRIER)
+            m.d.comb += record.read_barrier.eq(NO_BARRIER)
+        self.records.write(m, self.begun.valid, begun.slot, record)
 
     def _retire(self, m: Module, record: Any) -> None:
         """The chosen instruction writes its registers one by one, or completes."""
@@ -387,14 +386,9 @@ class WriteBack(Component):
         lanes = self._params.lanes
         taken = self._taken
         beat = self.wanted.beat
-        m.submodules.masks = masks = memory.Memory(
-            shape=ResultMasks, depth=self._count, init=[])
-        write = masks.write_port()
-        mask: Any = masks.read_port(domain="comb")
-        m.d.comb += write.en.eq(self.judged.valid)
-        m.d.comb += write.addr.eq(self.judged.payload.slot)
-        m.d.comb += write.data.eq(self.masks)
-        m.d.comb += mask.addr.eq(taken.slot)
+        m.submodules.masks = masks = Words(ResultMasks, self._count)
+        masks.write(m, self.judged.valid, self.judged.payload.slot, self.masks)
+        mask = masks.read(m, taken.slot)
 
         m.submodules.results = results = ResultMemory(self._params)
         m.d.comb += results.write.eq(self.result)
@@ -403,9 +397,9 @@ class WriteBack(Component):
             slot=taken.slot,
             beat=beat,
             word=taken.index,
-            lanes=mask.data.loaded.word_select(beat, lanes)))
+            lanes=mask.loaded.word_select(beat, lanes)))
         m.d.comb += self.values.eq(results.values)
-        m.d.sync += self.flags.eq(mask.data.inside.word_select(beat, lanes))
+        m.d.sync += self.flags.eq(mask.inside.word_select(beat, lanes))
 
     def _free(self, m: Module) -> None:
         """A slot is free when its last beat is in the registers, or its instruction completes."""
@@ -423,14 +417,10 @@ class WriteBack(Component):
         """What retires without a write: the completion, and the error if it is reported."""
         completed = self.completion
         error = self.error
-        m.submodules.errors = errors = memory.Memory(
-            shape=WarpError, depth=self._count, init=[])
-        write = errors.write_port()
-        read = errors.read_port(domain="comb")
-        m.d.comb += write.en.eq(self.judged.valid)
-        m.d.comb += write.addr.eq(self.judged.payload.slot)
-        m.d.comb += write.data.eq(self.judged.payload.error)
-        m.d.comb += read.addr.eq(self.chosen_slot)
+        judged = self.judged.payload
+        m.submodules.errors = errors = Words(WarpError, self._count)
+        errors.write(m, self.judged.valid, judged.slot, judged.error)
+        address_error = errors.read(m, self.chosen_slot)
 
         m.d.sync += completed.valid.eq(self.completes)
         m.d.sync += completed.warp.eq(record.warp)
@@ -438,7 +428,7 @@ class WriteBack(Component):
         m.d.sync += completed.write_barrier.eq(record.write_barrier)
         m.d.sync += completed.read_barrier.eq(record.read_barrier)
 
-        code: Value = read.data.as_value()
+        code: Value = address_error.as_value()
         is_reported = Signal()
         m.d.sync += error.valid.eq(self.completes & is_reported)
         m.d.sync += error.warp.eq(record.warp)
@@ -448,6 +438,6 @@ class WriteBack(Component):
             m.d.sync += error.error.eq(WarpError.MMU_FAULT)
         with m.Elif(self._is_bad.bit_select(self.chosen_slot, 1)):
             m.d.comb += is_reported.eq(self.report_mask.bit_select(code[:5], 1))
-            m.d.sync += error.error.eq(read.data)
+            m.d.sync += error.error.eq(address_error)
         with m.Else():
             m.d.sync += error.error.eq(WarpError.NONE)

@@ -52,7 +52,7 @@ class _Spec(Elaboratable):
         job, jobs = dut.job.payload, dut.job
         lower, upper = job.lanes[:_PORTS], job.lanes[_PORTS:]
         m.d.comb += [
-            Assume(~dut.change.busy, "no atomic operations"),
+            Assume(~dut.atomic.change.busy, "no atomic operations"),
             Assume(~dut.continues | jobs.valid & (job.as_value() == past(job.as_value())), "halves of a beat"),
             Assume(~jobs.valid | job.lanes.any() & (job.skips == ~lower.any()) & (
                 job.single | (lower.any() & upper.any())), "what is said of a beat"),

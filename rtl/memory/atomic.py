@@ -53,6 +53,17 @@ class _NewNumber(enum.Enum, shape=3):
     """What a :class:`_Combination` makes of the old number and the operand."""
 
 
+_RESULTS = {
+    AtomicOperation.ADD: (_NewNumber.SUM, _NewNumber.SUM),
+    AtomicOperation.MIN: (_NewNumber.OLD, _NewNumber.COMBINED),
+    AtomicOperation.MAX: (_NewNumber.COMBINED, _NewNumber.OLD),
+    AtomicOperation.INC: (_NewNumber.SUM, _NewNumber.ZERO),
+    AtomicOperation.DEC: (_NewNumber.SUM, _NewNumber.COMBINED),
+}
+"""Which number an operation leaves if its condition holds, and which otherwise. Others leave
+COMBINED."""
+
+
 class _Combination(enum.Enum, shape=2):
     """What becomes of each bit of the old number and of the operand."""
 
@@ -180,24 +191,17 @@ class AtomicArithmetic(Component):
         """The new number. The condition is known late: what it decides between is known before."""
         if_met = Signal(_NewNumber)
         otherwise = Signal(_NewNumber)
-        m.d.comb += if_met.eq(_NewNumber.COMBINED)
-        m.d.comb += otherwise.eq(_NewNumber.COMBINED)
         with m.If(self.instruction.compare):
             m.d.comb += if_met.eq(_NewNumber.SWAP)
             m.d.comb += otherwise.eq(_NewNumber.OLD)
         with m.Else(), m.Switch(self.instruction.atomic):
-            with m.Case(AtomicOperation.ADD):
-                m.d.comb += if_met.eq(_NewNumber.SUM)
-                m.d.comb += otherwise.eq(_NewNumber.SUM)
-            with m.Case(AtomicOperation.MIN):
-                m.d.comb += if_met.eq(_NewNumber.OLD)
-            with m.Case(AtomicOperation.MAX):
-                m.d.comb += otherwise.eq(_NewNumber.OLD)
-            with m.Case(AtomicOperation.INC):
-                m.d.comb += if_met.eq(_NewNumber.SUM)
-                m.d.comb += otherwise.eq(_NewNumber.ZERO)
-            with m.Case(AtomicOperation.DEC):
-                m.d.comb += if_met.eq(_NewNumber.SUM)
+            for operation, (met, unmet) in _RESULTS.items():
+                with m.Case(operation):
+                    m.d.comb += if_met.eq(met)
+                    m.d.comb += otherwise.eq(unmet)
+            with m.Default():
+                m.d.comb += if_met.eq(_NewNumber.COMBINED)
+                m.d.comb += otherwise.eq(_NewNumber.COMBINED)
         numbers = {
             _NewNumber.SUM: self._sum,
             _NewNumber.OLD: self.old,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -16,7 +16,7 @@ from rtl.words import Words
 
 from .instruction import LINE_WORDS, BeatKind, bank_read, bank_write, memory_tag_bits
 
-__all__ = ["LineMemory", "LinePort", "copied_row", "row_count"]
+__all__ = ["LineContent", "LineMemory", "LinePort", "copied_row", "row_count"]
 
 
 def _bank_count(params: SmParams) -> int:
@@ -32,6 +32,15 @@ def row_count(params: SmParams) -> int:
 def copied_row(params: SmParams) -> data.StructLayout:
     """A row of the answer that becomes the same row of a tag's line."""
     return data.StructLayout({"row": range(row_count(params)), "tag": memory_tag_bits(params)})
+
+
+class LineContent(data.Struct):
+    """What memory is to write of a line; its fields are those of a
+    :func:`~rtl.layouts.memory_request`."""
+
+    data: unsigned(8 * LINE_BYTES)
+    mask: unsigned(LINE_BYTES)
+    """A bit for each byte that is written."""
 
 
 class LinePort(wiring.Signature):
@@ -77,7 +86,7 @@ class LineMemory(Component):
     lines : In(LinePort)
     finish : In(Event(tag))
         All bytes of the line of that tag have been written.
-    tag, line, written : In(tag), Out(line), Out(a bit for each byte)
+    tag, content : In(tag), Out(LineContent)
         The line of that tag, and its bytes that were written.
 
     Attributes
@@ -102,8 +111,7 @@ class LineMemory(Component):
             "lines": In(LinePort(params)),
             "finish": In(Event(tag)),
             "tag": In(tag),
-            "line": Out(8 * LINE_BYTES),
-            "written": Out(LINE_BYTES),
+            "content": Out(LineContent),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -163,7 +171,7 @@ class LineMemory(Component):
         for row, word in enumerate(self._words_of(bank)):
             port = storage.read_port(domain="comb")
             m.d.comb += port.addr.eq(Cat(Const(row, ceil_log2(self._rows)), self.tag))
-            m.d.comb += self.line.word_select(word, 32).eq(port.data)
+            m.d.comb += self.content.data.word_select(word, 32).eq(port.data)
             is_stored = self.lines.write.line & (self._row(access.row) == row)
             m.d.comb += self._written_now.word_select(word, 4).eq(Mux(is_stored, access.bytes, 0))
 
@@ -177,4 +185,4 @@ class LineMemory(Component):
         m.d.sync += self.written_so_far.eq(earlier | self._written_now)
         m.submodules.masks = masks = Words(LINE_BYTES, self._tags)
         masks.write(m, self.finish.valid, self.finish.payload, self.written_so_far)
-        m.d.comb += self.written.eq(masks.read(m, self.tag))
+        m.d.comb += self.content.mask.eq(masks.read(m, self.tag))

@@ -375,8 +375,7 @@ class MissQueue(Component):
             m.d.comb += request.payload.tag.eq(self.free_tag)
             m.d.comb += request.payload.address.eq(self.line)
         m.d.comb += self.line_memory.tag.eq(request.payload.tag)
-        m.d.comb += request.payload.data.eq(self.line_memory.line)
-        m.d.comb += request.payload.mask.eq(self.line_memory.written)
+        m.d.comb += common_fields(request.payload, self.line_memory.content)
 
     def _connect_words(self, m: Module) -> None:
         """The words of lines."""

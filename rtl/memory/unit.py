@@ -34,7 +34,7 @@ from .limits import AddressLimits
 from .lines import MissQueue
 from .operands import OperandMemory, PlaceMemory
 from .ports import unit_ports
-from .writeback import ResultMasks, WriteBack
+from .writeback import ResultMasks, WriteBack, slot_accesses
 
 __all__ = ["MemoryUnit"]
 
@@ -327,8 +327,12 @@ class MemoryUnit(Component):
         for entry in range(entries):
             sharing = Cat(in_use[slot] for slot in range(entry, slots, entries))
             m.d.comb += front.kept[entry].eq(sharing.any())
-        m.d.comb += back.ended.eq(ended)
-        m.d.comb += back.issued.eq(issued)
+        m.d.comb += back.accesses.eq(struct_value(
+            slot_accesses(self._params),
+            ended=ended,
+            issued=issued,
+            pending=queue.pending,
+            fault=queue.fault))
 
     def _grant_crossbar(self, m: Module) -> None:
         """Whose beat passes the crossbar next. The second half of a beat follows the first one."""
@@ -370,13 +374,10 @@ class MemoryUnit(Component):
         access = self.access
         crossbar = self.crossbar
         atomic = self.atomic
-        m.d.comb += atomic.job.valid.eq(queue.atomic.valid | access.atomic.valid)
         with m.If(queue.atomic.valid):
-            m.d.comb += atomic.job.payload.eq(queue.atomic.payload)
+            connect(m, queue.atomic, atomic.job)
         with m.Else():
-            m.d.comb += atomic.job.payload.eq(access.atomic.payload)
-            m.d.comb += access.atomic.ready.eq(atomic.job.ready)
-        m.d.comb += queue.atomic.ready.eq(atomic.job.ready)
+            connect(m, access.atomic, atomic.job)
         m.d.comb += queue.quiet.eq(~crossbar.busy & ~atomic.busy)
         connect(m, atomic.modified, queue.modified)
         connect(m, atomic.crossbar, crossbar.atomic)
@@ -462,7 +463,6 @@ class MemoryUnit(Component):
     def _connect_write_back(self, m: Module) -> None:
         """Results, to the lanes."""
         port = self.port
-        queue = self.queue
         back = self.write_back
         stage = self.addresses
         with m.If(self.atomic.busy):
@@ -471,8 +471,6 @@ class MemoryUnit(Component):
             m.d.comb += back.result.eq(self.crossbar.result)
         m.d.comb += back.masks.eq(struct_value(
             ResultMasks, loaded=stage.loaded, inside=stage.inside))
-        m.d.comb += back.pending.eq(queue.pending)
-        m.d.comb += back.fault.eq(queue.fault)
         m.d.comb += back.report_mask.eq(self.report_mask)
         connect(m, flipped(port.data.wanted), back.wanted)
         connect(m, back.write, flipped(port.write))

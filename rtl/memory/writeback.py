@@ -29,7 +29,7 @@ from .crossbar import result_write
 from .front import begun_layout
 from .instruction import WORDS, judged_layout, port_count, slot_bits
 
-__all__ = ["ResultMasks", "ResultMemory", "WriteBack"]
+__all__ = ["ResultMasks", "ResultMemory", "WriteBack", "slot_accesses"]
 
 _WRITE_CYCLES = 7
 """From the cycle in which the lanes request the last beat of a write to the one in which it is
@@ -107,6 +107,24 @@ class ResultMemory(Component):
         return m
 
 
+def slot_accesses(params: SmParams) -> data.StructLayout:
+    """What is known of the accesses of instructions, a bit for each slot.
+
+    Fields
+    ------
+    ended
+        All its accesses end now.
+    issued
+        They have ended, or will when nothing of it is ``pending``.
+    pending
+        Lines of it are in flight.
+    fault
+        Memory could not access a line of it.
+    """
+    slots = 1 << slot_bits(params)
+    return data.StructLayout({"ended": slots, "issued": slots, "pending": slots, "fault": slots})
+
+
 def _record(params: SmParams) -> data.StructLayout:
     """What is needed of an instruction when it retires, see :class:`WriteBack`. Its
     ``read_barrier`` is none if its gathers have lowered it."""
@@ -169,11 +187,7 @@ class WriteBack(Component):
         An instruction gets a slot.
     judged, masks : In(Event of judged_layout), In(ResultMasks)
         Its addresses are judged: its error, and what they say of its results.
-    ended, issued : In(1 bit a slot)
-        All accesses of an instruction end now; or they have ended, or will when nothing of it is
-        ``pending``.
-    pending, fault : In(1 bit a slot)
-        Lines of it are in flight; memory could not access one.
+    accesses : In(slot_accesses)
     busy, done : Out(1 bit a slot)
         Slots that are in use; those whose accesses have all ended.
     result : In(result_write)
@@ -216,10 +230,7 @@ class WriteBack(Component):
             "begun": In(Event(begun_layout(params))),
             "judged": In(Event(judged_layout(params))),
             "masks": In(ResultMasks),
-            "ended": In(count),
-            "issued": In(count),
-            "pending": In(count),
-            "fault": In(count),
+            "accesses": In(slot_accesses(params)),
             "busy": Out(count),
             "done": Out(count),
             "result": In(result_write(params)),
@@ -285,7 +296,8 @@ class WriteBack(Component):
         """What is known of each slot. An event of its instruction may come with its begin."""
         begun = self.begun.payload
         judged = self.judged.payload
-        accesses_end = self.issued | self.ended
+        accesses = self.accesses
+        accesses_end = accesses.issued | accesses.ended
         is_remembered = ~self._begins
         has_results = begun.instruction.results.any() & ~begun.idle
         begins_with_results = self._begins & has_results.replicate(self._count)
@@ -297,9 +309,9 @@ class WriteBack(Component):
         m.d.sync += self.has_results.eq(
             (self.has_results & is_remembered) | begins_with_results)
         m.d.sync += self._is_bad.eq((self._is_bad & is_remembered) | judged_bad)
-        m.d.comb += self._will_write.eq(self.has_results & ~self._is_bad & ~self.fault)
+        m.d.comb += self._will_write.eq(self.has_results & ~self._is_bad & ~accesses.fault)
         m.d.comb += self.done.eq(
-            self.busy & (self.accesses_ended | self.ended) & ~self.pending)
+            self.busy & (self.accesses_ended | accesses.ended) & ~accesses.pending)
         m.d.sync += Assert(
             ~(accesses_end & ~self.busy & ~self._begins).any(), "an access of no instruction")
 
@@ -349,19 +361,23 @@ class WriteBack(Component):
 
     def _retire(self, m: Module, record: Any) -> None:
         """The chosen instruction writes its registers one by one, or completes."""
-        write = self.write.payload
         writes = self._will_write.bit_select(self.chosen_slot, 1)
         is_last = self.index == record.results - 1
         m.d.comb += self.write.valid.eq(self.chosen & writes)
         m.d.comb += self._is_sent.eq(self.write.valid & self.write.ready)
-        m.d.comb += common_fields(write, record)
-        with m.If(~is_last):
-            m.d.comb += write.predicate.eq(PT)
         # A group of registers begins at a multiple of its size: no sum is needed.
-        m.d.comb += write.register.eq(record.destination | self.index)
-        m.d.comb += write.index.eq(self.index)
-        m.d.comb += write.last.eq(is_last)
-        m.d.comb += write.barrier.eq(record.write_barrier)
+        register = record.destination | self.index
+        m.d.comb += self.write.payload.eq(struct_value(
+            register_write(self._params),
+            warp=record.warp,
+            serial=record.serial,
+            index=self.index,
+            last=is_last,
+            barrier=record.write_barrier,
+            register=register,
+            predicate=Mux(is_last, record.predicate, PT),
+            conditional=0,
+            threads=record.threads))
         with m.If(self._is_sent):
             m.d.sync += self.index.eq(Mux(is_last, 0, self.index + 1))
 
@@ -436,7 +452,7 @@ class WriteBack(Component):
         is_reported = Signal()
         m.d.sync += error.valid.eq(self.completes & is_reported)
         m.d.sync += common_fields(error.payload, record)
-        with m.If(self.fault.bit_select(self.chosen_slot, 1)):
+        with m.If(self.accesses.fault.bit_select(self.chosen_slot, 1)):
             m.d.comb += is_reported.eq(self.report_mask[WarpError.MMU_FAULT.value])
             m.d.sync += error.payload.error.eq(WarpError.MMU_FAULT)
         with m.Elif(self._is_bad.bit_select(self.chosen_slot, 1)):

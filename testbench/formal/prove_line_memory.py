@@ -76,9 +76,9 @@ class _Spec(Elaboratable):
         claim(m, dut.answer.word_select(byte, 8) == answer, "what memory has answered")
         claim(m, written == (_bit(dut.written_so_far, byte) & open_ & (open_tag == tag)), "what was written since")
         claim(m, ~dut.written_so_far.any() | open_, "of which line")
-        claim(m, dut.line.word_select(byte, 8) == value, "what memory gets", when=known)
+        claim(m, dut.content.data.word_select(byte, 8) == value, "what memory gets", when=known)
         is_finished = dut.finish.valid & (dut.finish.payload == tag)
-        claim(m, _bit(dut.written, byte) == told, "what it writes", when=ever(m, is_finished))
+        claim(m, _bit(dut.content.mask, byte) == told, "what it writes", when=ever(m, is_finished))
         word = Array(dut.lines.words)[bank]
         reads: Any = Array(dut.lines.read.rows)[bank]
         claim(m, word.word_select(place, 8) == value, "what atomic operations read",

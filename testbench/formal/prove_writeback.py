@@ -108,7 +108,7 @@ class _Spec(Elaboratable):
         record, kept, told = self.record, Signal.like(begun.job), Signal()
         self.enters, self.ends = (dut.begun.valid & (begun.slot == self.slot)), dut.retires & self._of(slots)
         self.results, self.wrote, self.told = Signal(3), Signal(), told
-        wrote, done, out = dut.write.payload, dut.completion, self._of(slots)
+        wrote, done, out = dut.write.payload, dut.completion.payload, self._of(slots)
         m.d.comb += record.addr.eq(self.slot)
         with m.If(self.enters):
             m.d.sync += [told.eq(0), kept.eq(begun.job), self.results.eq(begun.instruction.results)]

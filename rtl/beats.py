@@ -158,7 +158,7 @@ class BeatArbiter(PortArbiter):
 
     def _promise(self, m: Module) -> None:
         """A client's beats, and those of memory, come in the order of a burst; memory answers what
-        it was asked."""
+        was requested."""
         request = self.port.request
         response = self.port.response
         outstanding = Signal(_OUTSTANDING_BITS)
@@ -166,7 +166,7 @@ class BeatArbiter(PortArbiter):
         answered = response.valid & response.ready & ends_answer(response.payload)
         m.d.sync += outstanding.eq(outstanding + requested - answered)
         m.d.sync += Assert(
-            ~response.valid | (outstanding != 0), "memory answers before it was asked")
+            ~response.valid | (outstanding != 0), "memory answers without a request")
         self._promise_order(m, "client", request, ends_request)
         self._promise_order(m, "memory", response, ends_answer)
 

@@ -265,9 +265,9 @@ class AtomicPipeline(Component):
     ======  ===================================================================================
     stage   what happens
     ======  ===================================================================================
-    SELECT  the lowest thread that is left is selected
+    SELECT  the lowest thread that was not selected yet is selected
     FETCH   places and operands of its half of a beat are read, a word of the operands a cycle
-    PICK    its own ones are picked from those of the half
+    PICK    the thread's place and word are picked from those of the half
     READ    its place is known: its number is read, in both words if it is wide
     ARRIVE  its number is in the banks' registers
     CHANGE  the new number is computed; the old one, or whether a compare and swap has swapped, is
@@ -296,7 +296,7 @@ class AtomicPipeline(Component):
         The half of a beat that FETCH has read, and what is read of it in the same cycle.
     read : Out(bank_read)
     crossbar : Out(AtomicPort)
-        By way of it come the operands and the number that is read, and goes the new number.
+        Reads operands, passes the number that was read, and writes the new number.
     result : Out(result_write)
         Old values, of wide numbers a word after the other.
     modified : Out(Event of a tag)
@@ -455,8 +455,8 @@ class AtomicPipeline(Component):
         m.d.sync += pick_stage.thread.eq(self._thread)
 
     def _pick_thread(self, m: Module) -> None:
-        """PICK: the thread's own place and operands. A narrow second operand goes where a wide one
-        begins; the upper words of narrow numbers stay 0."""
+        """PICK: the thread's place and operands. A narrow second operand is where a wide one begins;
+        the upper words of narrow numbers are 0."""
         content = self._content
         word = Signal.like(self._word, name="picked_word")
         port = Signal(self._port_bits)
@@ -551,9 +551,8 @@ class AtomicPipeline(Component):
                 m.d.sync += operands[0].eq(adder.sum)
 
     def _pass_number(self, m: Module) -> None:
-        """What passes the crossbar: in READ the bank of the number, unless another thread leaves
-        the number, in which case the crossbar gives 0; in CHANGE the new number. Then the end of
-        the job."""
+        """What passes the crossbar: in READ the number in its bank, or 0 if it is forwarded from
+        another thread; in CHANGE the new number. And the end of the job."""
         job = self._job
         m.d.comb += self.crossbar.change.eq(struct_value(
             change_layout(self._params),

@@ -99,7 +99,7 @@ def result_write(params: SmParams) -> data.StructLayout:
 
 
 def change_layout(params: SmParams) -> data.StructLayout:
-    """What atomic operations have the crossbar do.
+    """What atomic operations read and write by way of the crossbar.
 
     Fields
     ------
@@ -135,7 +135,7 @@ class AtomicPort(wiring.Signature):
     ahead : Out(operand_place)
         The operand that they read in the next cycle.
     change : Out(change_layout)
-        What they have read and written.
+        The number that they read, or write.
     found : In(64)
         What was read a cycle ago; 0 if nothing was.
     changed : In(64)

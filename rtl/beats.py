@@ -13,10 +13,13 @@ from rtl.layouts import (
     BEAT_NUMBER_BITS,
     BeatPort,
     MemoryPort,
+    beat_request,
+    beat_response,
     ends_answer,
     ends_request,
 )
 from rtl.memory_arbiter import PortArbiter
+from rtl.structs import struct_value
 
 __all__ = ["BeatArbiter", "LineBeats"]
 
@@ -48,15 +51,18 @@ class LineBeats(Component):
     def _send_beats(self, m: Module) -> None:
         """A line's request, beat by beat. A read has one."""
         line = self.lines.request
+        request = line.payload
         beat = self.beats.request
         number = Signal(BEAT_NUMBER_BITS)
         m.d.comb += beat.valid.eq(line.valid)
-        m.d.comb += beat.payload.write.eq(line.payload.write)
-        m.d.comb += beat.payload.tag.eq(line.payload.tag)
-        m.d.comb += beat.payload.address.eq(line.payload.address)
-        m.d.comb += beat.payload.beat.eq(number)
-        m.d.comb += beat.payload.data.eq(line.payload.data.word_select(number, 8 * BEAT_BYTES))
-        m.d.comb += beat.payload.mask.eq(line.payload.mask.word_select(number, BEAT_BYTES))
+        m.d.comb += beat.payload.eq(struct_value(
+            beat.payload.shape(),
+            write=request.write,
+            tag=request.tag,
+            address=request.address,
+            beat=number,
+            data=request.data.word_select(number, 8 * BEAT_BYTES),
+            mask=request.mask.word_select(number, BEAT_BYTES)))
         m.d.comb += line.ready.eq(beat.ready & ends_request(beat.payload))
         with m.If(line.valid & beat.ready & line.payload.write):
             m.d.sync += number.eq(number + 1)
@@ -65,19 +71,15 @@ class LineBeats(Component):
         """A line's answer, from its beats."""
         beat = self.beats.response
         line = self.lines.response
-        is_full = Signal()
-        gathered = Signal.like(line.payload)
-        m.d.comb += beat.ready.eq(~is_full)
-        m.d.comb += line.valid.eq(is_full)
-        m.d.comb += line.payload.eq(gathered)
-        with m.If(is_full):
-            m.d.sync += is_full.eq(~line.ready)
+        m.d.comb += beat.ready.eq(~line.valid)
+        with m.If(line.valid):
+            m.d.sync += line.valid.eq(~line.ready)
         with m.Elif(beat.valid):
-            data = gathered.data.word_select(beat.payload.beat, 8 * BEAT_BYTES)
-            m.d.sync += is_full.eq(ends_answer(beat.payload))
-            m.d.sync += gathered.write.eq(beat.payload.write)
-            m.d.sync += gathered.tag.eq(beat.payload.tag)
-            m.d.sync += gathered.error.eq(beat.payload.error)
+            data = line.payload.data.word_select(beat.payload.beat, 8 * BEAT_BYTES)
+            m.d.sync += line.valid.eq(ends_answer(beat.payload))
+            m.d.sync += line.payload.write.eq(beat.payload.write)
+            m.d.sync += line.payload.tag.eq(beat.payload.tag)
+            m.d.sync += line.payload.error.eq(beat.payload.error)
             m.d.sync += data.eq(beat.payload.data)
 
 
@@ -120,15 +122,29 @@ class BeatArbiter(PortArbiter):
         m.d.sync += was_in_burst.eq(is_in_burst)
         self._take_turns(m, out.valid, ~is_in_burst & (~out.valid | out.ready))
         for number, client in enumerate(self.clients):
-            request = client.request.payload
+            request = client.request
             with m.If(self.turn == number):
-                m.d.comb += client.request.ready.eq(out.ready)
-                m.d.comb += out.payload.write.eq(request.write)
-                m.d.comb += out.payload.tag.eq(self._outside_tag(request, number))
-                m.d.comb += out.payload.address.eq(request.address)
-                m.d.comb += out.payload.beat.eq(request.beat)
-                m.d.comb += out.payload.data.eq(request.data)
-                m.d.comb += out.payload.mask.eq(request.mask)
+                m.d.comb += request.ready.eq(out.ready)
+                m.d.comb += out.payload.eq(self._outside_request(request.payload, number))
+
+    def _outside_request(self, request: Any, number: int) -> Any:
+        return struct_value(
+            beat_request(self._outside_tag_bits),
+            write=request.write,
+            tag=self._outside_tag(request, number),
+            address=request.address,
+            beat=request.beat,
+            data=request.data,
+            mask=request.mask)
+
+    def _client_response(self, response: Any, number: int) -> Any:
+        return struct_value(
+            beat_response(self._tag_bits[number]),
+            write=response.write,
+            tag=response.tag,
+            error=response.error,
+            beat=response.beat,
+            data=response.data)
 
     def _registered_answers(self, m: Module) -> Any:
         """Answers, from registers, since where they come from is far."""
@@ -142,7 +158,7 @@ class BeatArbiter(PortArbiter):
 
     def _promise(self, m: Module) -> None:
         """A client's beats, and those of memory, come in the order of a burst; memory answers what
-        it was asked."""
+        was requested."""
         request = self.port.request
         response = self.port.response
         outstanding = Signal(_OUTSTANDING_BITS)
@@ -150,7 +166,7 @@ class BeatArbiter(PortArbiter):
         answered = response.valid & response.ready & ends_answer(response.payload)
         m.d.sync += outstanding.eq(outstanding + requested - answered)
         m.d.sync += Assert(
-            ~response.valid | (outstanding != 0), "memory answers before it was asked")
+            ~response.valid | (outstanding != 0), "memory answers without a request")
         self._promise_order(m, "client", request, ends_request)
         self._promise_order(m, "memory", response, ends_answer)
 

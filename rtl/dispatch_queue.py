@@ -3,11 +3,12 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Module, Mux, ShapeLike, Signal, Value
-from amaranth.lib import memory, stream
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.layouts import UNDER_WAY, Event
+from rtl.words import Words
 
 __all__ = ["DispatchQueue"]
 
@@ -42,7 +43,7 @@ class DispatchQueue(Component):
     ----------
     bypass : bool
         As above.
-    places : Memory of instructions, or a Signal of one
+    places : Words of instructions, or a Signal of one
     oldest, level, next : Signal
         The place of the head, if anything waits; how many wait, in this and the next places; the
         place behind these.
@@ -62,7 +63,7 @@ class DispatchQueue(Component):
         if places == 1:
             self.places = Signal(layout, reset_less=True)
         else:
-            self.places = memory.Memory(shape=layout, depth=places, init=[])
+            self.places = Words(layout, places)
         self.oldest = Signal(range(places))
         self.level = Signal(range(places + 1))
         self.next = Signal(range(places))
@@ -79,8 +80,6 @@ class DispatchQueue(Component):
         """Several places, used in turn. What is handed on in the cycle in which it arrives is
         written as well: that it is taken is known late."""
         m.submodules.places = places = self.places
-        write = places.write_port()
-        read = places.read_port(domain="comb")
         arriving = self.arriving
         head = self.head
         level = self.level
@@ -89,18 +88,15 @@ class DispatchQueue(Component):
         m.d.comb += is_waiting.eq(level != 0)
         m.d.comb += is_taken.eq(head.valid & head.ready)
         m.d.comb += self.room.eq(level <= self._highest_level_with_room)
-        m.d.comb += write.en.eq(arriving.valid)
-        m.d.comb += write.addr.eq(self.next)
-        m.d.comb += write.data.eq(arriving.payload)
-        m.d.comb += read.addr.eq(self.oldest)
+        places.write(m, arriving.valid, self.next, arriving.payload)
         with m.If(is_waiting):
             m.d.comb += head.valid.eq(1)
         if self.bypass:
             with m.Else():
                 m.d.comb += head.valid.eq(arriving.valid)
-        content: Any = Value.cast(read.data)
+        content: Any = Value.cast(places.read(m, self.oldest))
         if self.bypass:
-            content = Mux(is_waiting, content, Value.cast(write.data))
+            content = Mux(is_waiting, content, Value.cast(arriving.payload))
         m.d.comb += head.payload.eq(content)
         m.d.sync += self.next.eq(self.next + arriving.valid)
         m.d.sync += self.oldest.eq(self.oldest + is_taken)

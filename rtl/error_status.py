@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -22,6 +23,7 @@ from rtl.layouts import (
 )
 from rtl.params import SmParams
 from rtl.population import population
+from rtl.structs import struct_value
 
 __all__ = ["ErrorStatus", "all_errors"]
 
@@ -36,6 +38,15 @@ def _mask_register(name: str, register: str) -> Signal:
 def all_errors(m: Module, errors: Any) -> list[Any]:
     """Of ErrorEvents those that can come in one cycle, the one that is kept first: all of them."""
     return list(errors_by_source(errors).values())
+
+
+class _FirstError(data.Struct):
+    """The first error, or else the first BPT.TRAP."""
+
+    code: unsigned(16)
+    """The WarpError; 0 if there is none."""
+    warp: unsigned(8)
+    pc: unsigned(32)
 
 
 class ErrorStatus(Component):
@@ -81,18 +92,16 @@ class ErrorStatus(Component):
             "interrupt": Out(1),
         })
         self._event = error_event(params)
-        self._error = Signal(16, name="error")
-        self._warp = Signal(8, name="warp")
-        self._pc = Signal(32, name="pc")
+        self._first: Any = Signal(_FirstError, name="first")
         self._status = Signal(32, name="status")
         self._reported = _mask_register("reported", "HWW_WARP_ESR_REPORT_MASK")
         self._mask = _mask_register("mask", "HWW_GLOBAL_ESR_REPORT_MASK")
         self.contents = {
             "HWW_WARP_ESR_REPORT_MASK": self._reported,
-            "HWW_WARP_ESR": Cat(self._error, self._warp),
+            "HWW_WARP_ESR": Cat(self._first.code, self._first.warp),
             "HWW_GLOBAL_ESR_REPORT_MASK": self._mask,
             "HWW_GLOBAL_ESR": self._status,
-            "HWW_WARP_ESR_PC": self._pc,
+            "HWW_WARP_ESR_PC": self._first.pc,
         }
 
     def elaborate(self, platform: object) -> Module:
@@ -101,13 +110,13 @@ class ErrorStatus(Component):
         valid = Signal(len(errors))
         has_pending = Signal()
         m.d.comb += valid.eq(Cat(event.valid for event in errors))
-        m.d.comb += has_pending.eq(self._error.any() & ~self._writes("HWW_WARP_ESR"))
+        m.d.comb += has_pending.eq(self._first.code.any() & ~self._writes("HWW_WARP_ESR"))
         self._read(m)
         self._keep_masks(m)
         self._keep_first(m, errors, valid, has_pending)
         self._keep_events(m, errors, valid, has_pending)
         interrupting = self._status & (self._mask | ALWAYS_INTERRUPT)
-        m.d.comb += self.interrupt.eq(self._error.any() | interrupting.any())
+        m.d.comb += self.interrupt.eq(self._first.code.any() | interrupting.any())
         return m
 
     def simultaneous(self, m: Module) -> list[Any]:
@@ -136,22 +145,21 @@ class ErrorStatus(Component):
     def _keep_first(self, m: Module, errors: list[Any], valid: Value, has_pending: Value) -> None:
         """The first error, or pc and warp of the first BPT.TRAP, while none is pending."""
         report = self.report
-        first = Signal(self._event)
+        first = self._first
+        error = Signal(self._event)
         for event in reversed(errors):
             with m.If(event.valid):
-                m.d.comb += first.eq(event.payload)
+                m.d.comb += error.eq(event.payload)
         has_trapped = (self._status & _TRAP_BITS).any()
         with m.If(valid.any() & ~has_pending):
-            m.d.sync += self._error.eq(first.error.as_value())
-            m.d.sync += self._warp.eq(first.warp)
-            m.d.sync += self._pc.eq(first.pc)
+            m.d.sync += first.eq(struct_value(
+                _FirstError, code=error.error, warp=error.warp, pc=error.pc))
         with m.Elif(report.valid & ~has_trapped & ~has_pending):
-            m.d.sync += self._error.eq(0)
-            m.d.sync += self._warp.eq(report.payload.warp)
-            m.d.sync += self._pc.eq(report.payload.pc)
+            m.d.sync += first.eq(struct_value(
+                _FirstError, code=0, warp=report.payload.warp, pc=report.payload.pc))
         with m.Elif(self._writes("HWW_WARP_ESR")):
-            m.d.sync += self._error.eq(0)
-            m.d.sync += self._warp.eq(0)
+            m.d.sync += first.code.eq(0)
+            m.d.sync += first.warp.eq(0)
 
     def _keep_events(self, m: Module, errors: list[Any], valid: Value, has_pending: Value) -> None:
         """The bits of HWW_GLOBAL_ESR."""

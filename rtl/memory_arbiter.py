@@ -1,5 +1,6 @@
 """The one port to memory outside, shared by all who need it."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,8 @@ from amaranth.utils import ceil_log2
 
 from rtl.arbiter import lowest
 from rtl.component import Component
-from rtl.layouts import MemoryPort, memory_request
+from rtl.layouts import MemoryPort, memory_request, memory_response
+from rtl.structs import struct_value
 
 __all__ = ["MemoryArbiter", "PortArbiter"]
 
@@ -45,11 +47,12 @@ class PortArbiter(Component):
 
     def __init__(self, tag_bits: Sequence[int], signature: Callable[[int], Signature]) -> None:
         self.client_tag_bits = max(tag_bits)
+        self._tag_bits = tag_bits
+        self._outside_tag_bits = ceil_log2(len(tag_bits)) + self.client_tag_bits
         self.turn = Signal(range(len(tag_bits)))
-        outside_bits = ceil_log2(len(tag_bits)) + self.client_tag_bits
         clients = {f"client_{number}": In(signature(width))
                    for number, width in enumerate(tag_bits)}
-        super().__init__(clients | {"port": Out(signature(outside_bits))})
+        super().__init__(clients | {"port": Out(signature(self._outside_tag_bits))})
         self.clients = [getattr(self, name) for name in clients]
 
     def _take_turns(self, m: Module, has_request: Any, may_move: Any) -> None:
@@ -68,6 +71,14 @@ class PortArbiter(Component):
         with m.Elif(may_move & others.any()):
             m.d.sync += self.turn.eq(lowest(others))
 
+    @abstractmethod
+    def _outside_request(self, request: Any, number: int) -> Any:
+        """The request of a client as it is outside: with its tag there."""
+
+    @abstractmethod
+    def _client_response(self, response: Any, number: int) -> Any:
+        """A response from outside as a client has it: with the client's own tag."""
+
     def _outside_tag(self, request: Any, number: int) -> Value:
         """The tag outside of a client's request."""
         return request.tag | number << self.client_tag_bits
@@ -77,8 +88,7 @@ class PortArbiter(Component):
         answered_client = answers.payload.tag[self.client_tag_bits:]
         for number, client in enumerate(self.clients):
             response = client.response
-            for name, _ in answers.payload.shape():     # the tag is wider outside
-                m.d.comb += response.payload[name].eq(answers.payload[name])
+            m.d.comb += response.payload.eq(self._client_response(answers.payload, number))
             with m.If(answered_client == number):
                 m.d.comb += response.valid.eq(answers.valid)
                 m.d.comb += answers.ready.eq(client.response.ready)
@@ -117,22 +127,31 @@ class MemoryArbiter(PortArbiter):
     def _request(self, m: Module) -> None:
         """One register to the port, which takes a request of the client whose turn it is."""
         out = self.port.request
-        kept: Any = Signal(memory_request(len(out.payload.tag)))
-        is_full = Signal()
         is_free = Signal()
         has_request = Signal()
-        m.d.comb += is_free.eq(~is_full | out.ready)
+        m.d.comb += is_free.eq(~out.valid | out.ready)
         self._take_turns(m, has_request, is_free | ~has_request)
         with m.If(is_free):
-            m.d.sync += is_full.eq(has_request)
+            m.d.sync += out.valid.eq(has_request)
         for number, client in enumerate(self.clients):
-            request = client.request.payload
+            request = client.request
             with m.If(is_free & (self.turn == number)):
-                m.d.comb += client.request.ready.eq(1)
-                m.d.sync += kept.write.eq(request.write)
-                m.d.sync += kept.tag.eq(self._outside_tag(request, number))
-                m.d.sync += kept.address.eq(request.address)
-                m.d.sync += kept.data.eq(request.data)
-                m.d.sync += kept.mask.eq(request.mask)
-        m.d.comb += out.valid.eq(is_full)
-        m.d.comb += out.payload.eq(kept)
+                m.d.comb += request.ready.eq(1)
+                m.d.sync += out.payload.eq(self._outside_request(request.payload, number))
+
+    def _outside_request(self, request: Any, number: int) -> Any:
+        return struct_value(
+            memory_request(self._outside_tag_bits),
+            write=request.write,
+            tag=self._outside_tag(request, number),
+            address=request.address,
+            data=request.data,
+            mask=request.mask)
+
+    def _client_response(self, response: Any, number: int) -> Any:
+        return struct_value(
+            memory_response(self._tag_bits[number]),
+            write=response.write,
+            tag=response.tag,
+            error=response.error,
+            data=response.data)

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module, ShapeLike
 from amaranth.lib import stream
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 
@@ -33,13 +33,9 @@ class StreamMerger(Component):
         first, second = self.sources
         merged = self.merged
         with m.If(self.second):
-            m.d.comb += merged.valid.eq(second.valid)
-            m.d.comb += merged.payload.eq(second.payload)
-            m.d.comb += second.ready.eq(merged.ready)
+            connect(m, flipped(second), flipped(merged))
         with m.Else():
-            m.d.comb += merged.valid.eq(first.valid)
-            m.d.comb += merged.payload.eq(first.payload)
-            m.d.comb += first.ready.eq(merged.ready)
+            connect(m, flipped(first), flipped(merged))
 
         with m.If(merged.ready | ~merged.valid):
             with m.If(self.second):

@@ -14,9 +14,10 @@ from rtl.layouts import Event
 from rtl.one_hot import chosen_of, one_hot
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
+from rtl.structs import common_fields, struct_value
 
 from .access import AccessInstruction, atomic_job
-from .crossbar import change_layout, result_write
+from .crossbar import AtomicPort, beat_half, change_layout, half_content, result_write
 from .float_adder import FLOAT_ADDER_CYCLES, FloatAdder
 from .instruction import (
     FLOAT_ADD,
@@ -25,10 +26,8 @@ from .instruction import (
     BeatKind,
     bank_read,
     port_count,
-    row_bits,
     slot_bits,
 )
-from .operands import inner_layout, operand_place
 
 __all__ = ["AtomicArithmetic", "AtomicPipeline"]
 
@@ -52,6 +51,17 @@ class _NewNumber(enum.Enum, shape=3):
     """The second operand of a compare and swap."""
     COMBINED = 4
     """What a :class:`_Combination` makes of the old number and the operand."""
+
+
+_RESULTS = {
+    AtomicOperation.ADD: (_NewNumber.SUM, _NewNumber.SUM),
+    AtomicOperation.MIN: (_NewNumber.OLD, _NewNumber.COMBINED),
+    AtomicOperation.MAX: (_NewNumber.COMBINED, _NewNumber.OLD),
+    AtomicOperation.INC: (_NewNumber.SUM, _NewNumber.ZERO),
+    AtomicOperation.DEC: (_NewNumber.SUM, _NewNumber.COMBINED),
+}
+"""Which number an operation leaves if its condition holds, and which otherwise. Others leave
+COMBINED."""
 
 
 class _Combination(enum.Enum, shape=2):
@@ -83,26 +93,29 @@ class AtomicArithmetic(Component):
 
     Members
     -------
-    operation, compare, signed, wide : In
-        As in the instruction; ``wide`` ones have 64 bits.
-    old, operand, swap : In(64)
-        ``swap`` is the second operand of a compare and swap.
+    instruction : In(AccessInstruction)
+        Its ``atomic``, ``compare`` and ``is_signed`` say what is computed.
+    wide : In(1)
+        Numbers have 64 bits.
+    old : In(64)
+        The number in memory.
+    operands : In(4 words)
+        The operand in the first two, ``swap`` of a compare and swap in the other two.
     new, equal : Out(64), Out(1)
         ``equal``: a compare and swap swaps.
     """
 
     def __init__(self) -> None:
         super().__init__({
-            "operation": In(AtomicOperation),
-            "compare": In(1),
-            "signed": In(1),
+            "instruction": In(AccessInstruction),
             "wide": In(1),
             "old": In(_BITS),
-            "operand": In(_BITS),
-            "swap": In(_BITS),
+            "operands": In(data.ArrayLayout(_WORD_BITS, WORDS)),
             "new": Out(_BITS),
             "equal": Out(1),
         })
+        self._operand = Cat(self.operands[0], self.operands[1])
+        self._swap = Cat(self.operands[2], self.operands[3])
         self._is_inc = Signal(name="is_inc")
         self._is_dec = Signal(name="is_dec")
         self._is_met = Signal(name="is_met")
@@ -112,8 +125,9 @@ class AtomicArithmetic(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.comb += self._is_inc.eq(self.operation == AtomicOperation.INC)
-        m.d.comb += self._is_dec.eq(self.operation == AtomicOperation.DEC)
+        operation = self.instruction.atomic
+        m.d.comb += self._is_inc.eq(operation == AtomicOperation.INC)
+        m.d.comb += self._is_dec.eq(operation == AtomicOperation.DEC)
         self._compare(m)
         self._add(m)
         self._combine(m)
@@ -123,9 +137,9 @@ class AtomicArithmetic(Component):
     def _compare(self, m: Module) -> None:
         """The condition."""
         is_less = Signal()
-        m.d.comb += is_less.eq(self._ordered(self.old) < self._ordered(self.operand))
-        m.d.comb += self.equal.eq(self.old == self.operand)
-        with m.If(self.compare):
+        m.d.comb += is_less.eq(self._ordered(self.old) < self._ordered(self._operand))
+        m.d.comb += self.equal.eq(self.old == self._operand)
+        with m.If(self.instruction.compare):
             m.d.comb += self._is_met.eq(self.equal)
         with m.Elif(self._is_dec):
             m.d.comb += self._is_met.eq(self.old.any() & (is_less | self.equal))
@@ -135,7 +149,7 @@ class AtomicArithmetic(Component):
     def _ordered(self, number: Value) -> Value:
         """The number, signed or not, as one without sign and in the same order. INC and DEC are
         never signed."""
-        flips_sign = self.signed & ~(self._is_inc | self._is_dec)
+        flips_sign = self.instruction.is_signed & ~(self._is_inc | self._is_dec)
         low_sign = flips_sign & ~self.wide
         high_sign = flips_sign & self.wide
         zeros = Const(0, _WORD_BITS - 1)
@@ -149,13 +163,13 @@ class AtomicArithmetic(Component):
         with m.Elif(self._is_dec):
             m.d.comb += addend.eq(-1)
         with m.Else():
-            m.d.comb += addend.eq(self.operand)
+            m.d.comb += addend.eq(self._operand)
         m.d.comb += self._sum.eq(self.old + addend)
 
     def _combine(self, m: Module) -> None:
         """What is made bit by bit: a table of two bits for each."""
         combination = Signal(_Combination)
-        with m.Switch(self.operation):
+        with m.Switch(self.instruction.atomic):
             with m.Case(AtomicOperation.AND):
                 m.d.comb += combination.eq(_Combination.AND)
             with m.Case(AtomicOperation.OR):
@@ -165,10 +179,10 @@ class AtomicArithmetic(Component):
             with m.Default():
                 m.d.comb += combination.eq(_Combination.OPERAND)
         results = {
-            _Combination.AND: self.old & self.operand,
-            _Combination.OR: self.old | self.operand,
-            _Combination.XOR: self.old ^ self.operand,
-            _Combination.OPERAND: self.operand,
+            _Combination.AND: self.old & self._operand,
+            _Combination.OR: self.old | self._operand,
+            _Combination.XOR: self.old ^ self._operand,
+            _Combination.OPERAND: self._operand,
         }
         m.d.comb += self._combined.eq(
             pick([results[each] for each in _Combination], combination.as_value()))
@@ -177,28 +191,21 @@ class AtomicArithmetic(Component):
         """The new number. The condition is known late: what it decides between is known before."""
         if_met = Signal(_NewNumber)
         otherwise = Signal(_NewNumber)
-        m.d.comb += if_met.eq(_NewNumber.COMBINED)
-        m.d.comb += otherwise.eq(_NewNumber.COMBINED)
-        with m.If(self.compare):
+        with m.If(self.instruction.compare):
             m.d.comb += if_met.eq(_NewNumber.SWAP)
             m.d.comb += otherwise.eq(_NewNumber.OLD)
-        with m.Else(), m.Switch(self.operation):
-            with m.Case(AtomicOperation.ADD):
-                m.d.comb += if_met.eq(_NewNumber.SUM)
-                m.d.comb += otherwise.eq(_NewNumber.SUM)
-            with m.Case(AtomicOperation.MIN):
-                m.d.comb += if_met.eq(_NewNumber.OLD)
-            with m.Case(AtomicOperation.MAX):
-                m.d.comb += otherwise.eq(_NewNumber.OLD)
-            with m.Case(AtomicOperation.INC):
-                m.d.comb += if_met.eq(_NewNumber.SUM)
-                m.d.comb += otherwise.eq(_NewNumber.ZERO)
-            with m.Case(AtomicOperation.DEC):
-                m.d.comb += if_met.eq(_NewNumber.SUM)
+        with m.Else(), m.Switch(self.instruction.atomic):
+            for operation, (met, unmet) in _RESULTS.items():
+                with m.Case(operation):
+                    m.d.comb += if_met.eq(met)
+                    m.d.comb += otherwise.eq(unmet)
+            with m.Default():
+                m.d.comb += if_met.eq(_NewNumber.COMBINED)
+                m.d.comb += otherwise.eq(_NewNumber.COMBINED)
         numbers = {
             _NewNumber.SUM: self._sum,
             _NewNumber.OLD: self.old,
-            _NewNumber.SWAP: self.swap,
+            _NewNumber.SWAP: self._swap,
             _NewNumber.COMBINED: self._combined,
         }
         is_new = Cat(Mux(self._is_met, if_met == each, otherwise == each) for each in numbers)
@@ -258,9 +265,9 @@ class AtomicPipeline(Component):
     ======  ===================================================================================
     stage   what happens
     ======  ===================================================================================
-    SELECT  the lowest thread that is left is selected
+    SELECT  the lowest thread that was not selected yet is selected
     FETCH   places and operands of its half of a beat are read, a word of the operands a cycle
-    PICK    its own ones are picked from those of the half
+    PICK    the thread's place and word are picked from those of the half
     READ    its place is known: its number is read, in both words if it is wide
     ARRIVE  its number is in the banks' registers
     CHANGE  the new number is computed; the old one, or whether a compare and swap has swapped, is
@@ -283,16 +290,13 @@ class AtomicPipeline(Component):
         Nobody else uses the banks; nobody else does as long as this is ``busy``. The next job is
         taken with the last write of the one before.
     busy : Out(1)
-    slot, next_slot, instruction : Out, Out, In(AccessInstruction)
-        Whose operations they are; those of the job that is offered, and their instruction.
-    beat, upper, inner, base : Out, Out, In(inner_layout), In(row)
-        Places of half of a beat.
-    ahead, values : Out(operand_place), In(a word for each port)
-        A word of the threads in half of a beat is read in the next cycle.
-    read, found : Out(bank_read), In(64)
-        What was read a cycle ago; 0 if nothing was.
-    change, changed : Out(change_layout), In(64)
-        What is written, by way of the crossbar; in the next cycle.
+    next_slot, instruction : Out(slot), In(AccessInstruction)
+        Whose operations the job that is offered has, and their instruction.
+    half, content : Out(beat_half), In(half_content)
+        The half of a beat that FETCH has read, and what is read of it in the same cycle.
+    read : Out(bank_read)
+    crossbar : Out(AtomicPort)
+        Reads operands, passes the number that was read, and writes the new number.
     result : Out(result_write)
         Old values, of wide numbers a word after the other.
     modified : Out(Event of a tag)
@@ -305,25 +309,17 @@ class AtomicPipeline(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        words = data.ArrayLayout(_WORD_BITS, port_count(params))
         tag = atomic_job(params)["tag"].shape
         super().__init__({
             "job": In(stream.Signature(atomic_job(params))),
             "ready": In(1),
             "busy": Out(1),
-            "slot": Out(slot_bits(params)),
             "next_slot": Out(slot_bits(params)),
             "instruction": In(AccessInstruction),
-            "beat": Out(range(params.beats)),
-            "upper": Out(1),
-            "inner": In(inner_layout(params)),
-            "base": In(row_bits(params)),
-            "ahead": Out(operand_place(params)),
-            "values": In(words),
+            "half": Out(beat_half(params)),
+            "content": In(half_content(params)),
             "read": Out(bank_read(params)),
-            "found": In(_BITS),
-            "change": Out(change_layout(params)),
-            "changed": In(_BITS),
+            "crossbar": Out(AtomicPort(params)),
             "result": Out(result_write(params)),
             "modified": Out(Event(tag)),
             "done": Out(Event(slot_bits(params))),
@@ -359,6 +355,8 @@ class AtomicPipeline(Component):
         self._change: Any = Signal(operation, name="changing")
         self._write: Any = Signal(operation, name="writing")
 
+        self._content: Any = Signal(half_content(params), name="fetched_content")
+        """PICK: what was read of the half that the thread is in."""
         self._inner = Signal(params.shared_bits, name="inner_place")
         """PICK: the thread's place inside of its line, or of its CTA's shared memory."""
         self._operands: Any = Signal(operation["operands"].shape, name="operands")
@@ -382,7 +380,7 @@ class AtomicPipeline(Component):
         self._read_number(m)
         self._forward(m)
         self._compute(m)
-        self._write_number(m)
+        self._pass_number(m)
         self._write_result(m)
         return m
 
@@ -392,7 +390,6 @@ class AtomicPipeline(Component):
         is_taken = job.valid & job.ready
         m.d.comb += self._job_ends.eq(self._write.valid & self._write.last)
         m.d.comb += job.ready.eq(Mux(self.busy, self._job_ends, self.ready))
-        m.d.comb += self.slot.eq(self._job.slot)
         m.d.comb += self.next_slot.eq(job.payload.slot)
         with m.If(is_taken):
             m.d.sync += self._job.eq(job.payload)
@@ -414,17 +411,15 @@ class AtomicPipeline(Component):
             m.d.comb += self._last_word.eq(self._is_wide)
 
     def _select(self, m: Module) -> None:
-        """SELECT: the next thread. What FETCH reads in the next cycle is told ahead."""
-        ahead = self.ahead
+        """SELECT: the next thread. The operand that FETCH reads in the next cycle is known ahead."""
+        ahead = self.crossbar.ahead
         selected = lowest(self._waiting)
         is_selected = self._waiting.any() & (~self._has_thread | self._is_fetched)
         next_thread = Signal.like(self._thread)
         next_word = Signal.like(self._word)
         m.d.comb += next_thread.eq(Mux(is_selected, selected, self._thread))
         m.d.comb += next_word.eq(Mux(self._is_fetched, 0, self._word + self._has_thread))
-        m.d.comb += ahead.slot.eq(self._job.slot)
-        m.d.comb += ahead.beat.eq(next_thread[self._lane_bits:])
-        m.d.comb += ahead.upper.eq(self._is_in_upper_half(next_thread))
+        m.d.comb += common_fields(ahead, self._half_of(next_thread))
         m.d.comb += ahead.word.eq(next_word)
         m.d.sync += self._thread.eq(next_thread)
         m.d.sync += self._word.eq(next_word)
@@ -437,16 +432,19 @@ class AtomicPipeline(Component):
         with m.Elif(is_selected):
             m.d.sync += self._waiting.eq(self._waiting & ~one_hot(selected, WARP_THREADS))
 
-    def _is_in_upper_half(self, thread: Value) -> Value:
-        """Whether a thread is in the upper half of its beat."""
-        return thread[self._port_bits:self._lane_bits].any()
+    def _half_of(self, thread: Value) -> Any:
+        """The half of a beat that a thread is in."""
+        return struct_value(
+            beat_half(self._params),
+            slot=self._job.slot,
+            beat=thread[self._lane_bits:],
+            upper=thread[self._port_bits:self._lane_bits].any())
 
     def _fetch(self, m: Module) -> None:
         """FETCH: places and a word of half of a beat."""
         pick_stage = self._pick
         is_first_word = ~self._word.any()
-        m.d.comb += self.beat.eq(self._thread[self._lane_bits:])
-        m.d.comb += self.upper.eq(self._is_in_upper_half(self._thread))
+        m.d.comb += self.half.eq(self._half_of(self._thread))
         m.d.comb += self._is_fetched.eq(self._has_thread & (self._word == self._last_word))
         with m.If(self._adds_floats):
             m.d.sync += pick_stage.begins.eq(self._has_thread & is_first_word)
@@ -457,38 +455,35 @@ class AtomicPipeline(Component):
         m.d.sync += pick_stage.thread.eq(self._thread)
 
     def _pick_thread(self, m: Module) -> None:
-        """PICK: the thread's own place and operands. A narrow second operand goes where a wide one
-        begins; the upper words of narrow numbers stay 0."""
-        half_inner = Signal.like(self.inner)
-        half_words = Signal.like(self.values)
+        """PICK: the thread's place and operands. A narrow second operand is where a wide one begins;
+        the upper words of narrow numbers are 0."""
+        content = self._content
         word = Signal.like(self._word, name="picked_word")
         port = Signal(self._port_bits)
-        m.d.sync += half_inner.eq(self.inner)
-        m.d.sync += half_words.eq(self.values)
+        m.d.sync += content.eq(self.content)
         m.d.sync += word.eq(self._word)
         m.d.sync += port.eq(self._thread[:self._port_bits])
-        m.d.comb += self._inner.eq(pick(half_inner, port))
+        m.d.comb += self._inner.eq(pick(content.inner, port))
 
         target = Signal(range(WORDS))
         with m.If(self._is_wide):
             m.d.comb += target.eq(word[:2])
         with m.Else():
             m.d.comb += target.eq(Cat(0, word[:2].any()))
-        m.d.sync += self._operands[target].eq(pick(half_words, port))
+        m.d.sync += self._operands[target].eq(pick(content.values, port))
         with m.If(~self._is_wide):
             m.d.sync += self._operands[1].eq(0)
             m.d.sync += self._operands[3].eq(0)
 
     def _locate(self, m: Module) -> None:
         """READ: the place in a line; or in shared memory, where the CTA's begins with ``base``."""
-        base = Signal.like(self.base, name="cta_base")
         inner = self._read.inner
         in_row = _BYTE_BITS + self._lane_bits
-        m.d.sync += base.eq(self.base)
         with m.If(self._job.line):
             m.d.comb += self._place.eq(inner[:OFFSET_BITS])
         with m.Else():
-            m.d.comb += self._place.eq(Cat(inner[:in_row], inner[in_row:] + base))
+            m.d.comb += self._place.eq(
+                Cat(inner[:in_row], inner[in_row:] + self._content.base))
 
     def _advance(self, m: Module) -> None:
         """From stage to stage."""
@@ -500,29 +495,22 @@ class AtomicPipeline(Component):
         m.d.sync += self._change.eq(self._arrive)
         m.d.sync += self._write.eq(self._change)
 
-    def _bank(self) -> Value:
-        """READ: the bank of the place."""
-        return self._place[_BYTE_BITS:_BYTE_BITS + self._lane_bits]
-
     def _read_number(self, m: Module) -> None:
         """READ: the banks. Both words of a wide number are in one row."""
-        read = self.read
         row = self._place[_BYTE_BITS + self._lane_bits:]
-        m.d.comb += read.used.eq(self._read.begins)
-        m.d.comb += read.kind.eq(Mux(self._job.line, BeatKind.LINE, BeatKind.SHARED))
-        m.d.comb += read.tag.eq(self._job.tag)
-        m.d.comb += read.slot.eq(self._job.slot)
-        for bank_row in read.rows:
-            m.d.comb += bank_row.eq(row)
-
-        # What another thread leaves is not read: its banks give 0.
-        m.d.comb += self.change.source.eq(self._bank())
-        m.d.comb += self.change.wants.eq(~(self._same.two | self._same.three))
+        m.d.comb += self.read.eq(struct_value(
+            bank_read(self._params),
+            used=self._read.begins,
+            kind=Mux(self._job.line, BeatKind.LINE, BeatKind.SHARED),
+            tag=self._job.tag,
+            slot=self._job.slot,
+            rows=row.replicate(self._params.lanes)))
 
     def _forward(self, m: Module) -> None:
         """The number as it was read, or as an earlier thread has left it, which then is in WRITE
         or was there a cycle ago. In place of that 0 was read, so that both are joined by an OR."""
         inner = self._read.inner
+        changed = self.crossbar.changed
         same_in_arrive: Any = Signal(_SamePlace)
         same_in_change: Any = Signal(_SamePlace)
         written_before = Signal(_BITS)
@@ -532,17 +520,17 @@ class AtomicPipeline(Component):
             m.d.comb += is_same.eq(other.valid & (other.inner == inner))
         m.d.sync += same_in_arrive.eq(self._same)
         m.d.sync += same_in_change.eq(same_in_arrive)
-        m.d.sync += written_before.eq(self.changed)
+        m.d.sync += written_before.eq(changed)
 
         with m.If(same_in_arrive.two):
-            m.d.comb += forwarded.eq(self.changed)
+            m.d.comb += forwarded.eq(changed)
         with m.Elif(same_in_arrive.three):
             m.d.comb += forwarded.eq(written_before)
         found: Any = Signal(_BITS)
-        m.d.sync += found.eq(forwarded | self.found)
+        m.d.sync += found.eq(forwarded | self.crossbar.found)
         with m.If(~self._is_wide):
             m.d.sync += found[_WORD_BITS:].eq(0)
-        m.d.comb += self._old.eq(Mux(same_in_change.one, self.changed, found))
+        m.d.comb += self._old.eq(Mux(same_in_change.one, changed, found))
 
     def _compute(self, m: Module) -> None:
         """CHANGE: the new number."""
@@ -550,12 +538,9 @@ class AtomicPipeline(Component):
         instruction = self._instruction
         operands = self._change.operands
         m.d.comb += arithmetic.old.eq(self._old)
-        m.d.comb += arithmetic.operation.eq(instruction.atomic)
-        m.d.comb += arithmetic.compare.eq(instruction.compare)
-        m.d.comb += arithmetic.signed.eq(instruction.is_signed)
+        m.d.comb += arithmetic.instruction.eq(instruction)
         m.d.comb += arithmetic.wide.eq(self._is_wide)
-        m.d.comb += arithmetic.operand.eq(Cat(operands[0], operands[1]))
-        m.d.comb += arithmetic.swap.eq(Cat(operands[2], operands[3]))
+        m.d.comb += arithmetic.operands.eq(operands)
         if self._params.floats:
             m.submodules.adder = adder = FloatAdder()
             m.d.comb += self._adds_floats.eq(
@@ -565,17 +550,21 @@ class AtomicPipeline(Component):
             with m.If(self._adds_floats & self._arrive.valid):
                 m.d.sync += operands[0].eq(adder.sum)
 
-    def _write_number(self, m: Module) -> None:
-        """CHANGE and WRITE: the new number on its way to the banks, and the end of the job."""
-        change = self.change
+    def _pass_number(self, m: Module) -> None:
+        """What passes the crossbar: in READ the number in its bank, or 0 if it is forwarded from
+        another thread; in CHANGE the new number. And the end of the job."""
         job = self._job
-        m.d.comb += change.busy.eq(self.busy)
-        m.d.comb += change.valid.eq(self._change.valid)
-        m.d.comb += change.wide.eq(self._is_wide)
-        m.d.comb += change.line.eq(job.line)
-        m.d.comb += change.tag.eq(job.tag)
-        m.d.comb += change.place.eq(self._change.place)
-        m.d.comb += change.value.eq(self._arithmetic.new)
+        m.d.comb += self.crossbar.change.eq(struct_value(
+            change_layout(self._params),
+            busy=self.busy,
+            bank=self._place[_BYTE_BITS:_BYTE_BITS + self._lane_bits],
+            is_read=~(self._same.two | self._same.three),
+            is_written=self._change.valid,
+            wide=self._is_wide,
+            line=job.line,
+            tag=job.tag,
+            place=self._change.place,
+            value=self._arithmetic.new))
         m.d.comb += self.event.eq(self._write.valid)
         m.d.comb += self.modified.valid.eq(self._job_ends & job.line)
         m.d.comb += self.modified.payload.eq(job.tag)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, stream
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
@@ -12,6 +12,7 @@ from rtl.layouts import Event
 from rtl.one_hot import chosen_of, one_hot
 from rtl.params import SmParams
 from rtl.pick import pick
+from rtl.structs import common_fields, struct_value
 
 from .instruction import (
     OFFSET_BITS,
@@ -28,10 +29,50 @@ from .instruction import (
 )
 from .operands import inner_layout, operand_place
 
-__all__ = ["Crossbar", "change_layout", "passed_layout", "result_write"]
+__all__ = [
+    "AtomicPort",
+    "Crossbar",
+    "beat_half",
+    "change_layout",
+    "half_content",
+    "passed_layout",
+    "result_write",
+]
 
 _CHANGED_WORDS = 2
 """Words of an atomic operation's number, at most."""
+
+
+def beat_half(params: SmParams) -> data.StructLayout:
+    """Half of a beat whose threads' places are read.
+
+    Fields
+    ------
+    slot, beat
+        The instruction, and its beat.
+    upper : 1
+        The upper half of the beat; else the lower one.
+    """
+    return data.StructLayout({"slot": slot_bits(params), "beat": range(params.beats), "upper": 1})
+
+
+def half_content(params: SmParams) -> data.StructLayout:
+    """What is read of half of a beat.
+
+    Fields
+    ------
+    inner : inner_layout
+        The place of each thread, of a :func:`beat_half`.
+    base : row
+        The row in which shared memory of their CTA begins.
+    values : a word for each port
+        A word of each thread, of an :func:`~rtl.memory.operands.operand_place`.
+    """
+    return data.StructLayout({
+        "inner": inner_layout(params),
+        "base": row_bits(params),
+        "values": data.ArrayLayout(32, port_count(params)),
+    })
 
 
 def passed_layout(params: SmParams) -> data.StructLayout:
@@ -58,15 +99,15 @@ def result_write(params: SmParams) -> data.StructLayout:
 
 
 def change_layout(params: SmParams) -> data.StructLayout:
-    """How atomic operations use the crossbar.
+    """What atomic operations read and write by way of the crossbar.
 
     Fields
     ------
     busy : 1
         They have the banks.
-    source, wants
-        If one ``wants`` them, it gets the words of the bank ``source`` and of the next one.
-    valid, wide : 1, 1
+    bank, is_read
+        If ``is_read``, they get the words of that bank and of the next one; else 0.
+    is_written, wide : 1, 1
         A number is written in the next cycle, in two words if it is ``wide``.
     line, tag : 1, tag
         Whether it is in the line of that tag, or in shared memory.
@@ -75,15 +116,39 @@ def change_layout(params: SmParams) -> data.StructLayout:
     """
     return data.StructLayout({
         "busy": 1,
-        "source": ceil_log2(params.lanes),
-        "wants": 1,
-        "valid": 1,
+        "bank": ceil_log2(params.lanes),
+        "is_read": 1,
+        "is_written": 1,
         "wide": 1,
         "line": 1,
         "tag": memory_tag_bits(params),
         "place": params.shared_bits,
-        "value": 64,
+        "value": 32 * _CHANGED_WORDS,
     })
+
+
+class AtomicPort(wiring.Signature):
+    """How atomic operations use the crossbar, seen from them.
+
+    Members
+    -------
+    ahead : Out(operand_place)
+        The operand that they read in the next cycle.
+    change : Out(change_layout)
+        The number that they read, or write.
+    found : In(64)
+        What was read a cycle ago; 0 if nothing was.
+    changed : In(64)
+        The number that is written.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "ahead": Out(operand_place(params)),
+            "change": Out(change_layout(params)),
+            "found": In(32 * _CHANGED_WORDS),
+            "changed": In(32 * _CHANGED_WORDS),
+        })
 
 
 def _half_beat(params: SmParams) -> data.StructLayout:
@@ -133,6 +198,28 @@ def _located_half(params: SmParams) -> data.StructLayout:
     })
 
 
+def _half_load(params: SmParams) -> data.StructLayout:
+    """Conflicts to extraction: who of half of a beat loads a word.
+
+    Fields
+    ------
+    ports : ports
+        Ports that get a word.
+    lanes : lanes
+        Lanes that get one.
+    slot, beat, size, signed
+        As in a :func:`~rtl.memory.instruction.beat_job`.
+    """
+    return data.StructLayout({
+        "ports": port_count(params),
+        "lanes": params.lanes,
+        "slot": slot_bits(params),
+        "beat": range(params.beats),
+        "size": 3,
+        "signed": 1,
+    })
+
+
 def _bank_access(params: SmParams) -> data.StructLayout:
     """Conflicts to banks: the words that are read or written.
 
@@ -140,12 +227,10 @@ def _bank_access(params: SmParams) -> data.StructLayout:
     ------
     used, writes : 1, 1
         There are some; they are written.
-    kind, slot, tag, beat, size, signed
+    kind, tag
         As in a :func:`~rtl.memory.instruction.beat_job`.
-    loads : ports
-        Ports that get a word.
-    lanes : lanes
-        Lanes that get one.
+    load : half_load
+        Who loads a word.
     ports
         Of each: the ``byte`` of the number in its word, bank and row of the word, which ``word`` of
         its thread it is, and the ``value`` to be written.
@@ -157,19 +242,13 @@ def _bank_access(params: SmParams) -> data.StructLayout:
         "word": range(WORDS),
         "value": 32,
     })
-    ports = port_count(params)
     return data.StructLayout({
         "used": 1,
         "writes": 1,
         "kind": BeatKind,
-        "slot": slot_bits(params),
         "tag": memory_tag_bits(params),
-        "beat": range(params.beats),
-        "size": 3,
-        "signed": 1,
-        "loads": ports,
-        "lanes": params.lanes,
-        "ports": data.ArrayLayout(port, ports),
+        "load": _half_load(params),
+        "ports": data.ArrayLayout(port, port_count(params)),
     })
 
 
@@ -178,25 +257,15 @@ def _switched_words(params: SmParams) -> data.StructLayout:
 
     Fields
     ------
-    loads, lanes
-        Ports, and lanes, that get a word.
-    slot, beat, size, signed
-        As in a :func:`~rtl.memory.instruction.beat_job`.
-    bytes : 2 bits a port
-        Where its number begins in the word.
-    words
-        Which word of its thread a port's is.
+    load : half_load
+        Who loads a word.
+    ports
+        Of each: the ``byte`` of the number in its word, and which ``word`` of its thread it is.
     """
-    ports = port_count(params)
+    port = data.StructLayout({"byte": 2, "word": range(WORDS)})
     return data.StructLayout({
-        "loads": ports,
-        "lanes": params.lanes,
-        "slot": slot_bits(params),
-        "beat": range(params.beats),
-        "size": 3,
-        "signed": 1,
-        "bytes": data.ArrayLayout(2, ports),
-        "words": data.ArrayLayout(range(WORDS), ports),
+        "load": _half_load(params),
+        "ports": data.ArrayLayout(port, port_count(params)),
     })
 
 
@@ -239,19 +308,19 @@ class Crossbar(Component):
     continues, free : Out(1)
         The lower half of the job that is offered was taken already; a half is taken if one is
         offered.
-    slot, beat, upper, inner, base : Out, Out, Out, In(inner_layout), In
-        Places of the threads in half of a beat, and the row in which their CTA's shared memory
-        begins.
-    mixed, operand, values : Out(1), Out(operand_place), In(a word for each port)
-        Their words, in the conflicts stage; but if ``mixed``, a shuffle in the banks stage has the
-        first words of that slot read.
-    change, ahead, changed : In(change_layout), In(operand_place), Out(64)
-        Atomic operations, when nothing else is under way; the operand that they read in the next
-        cycle; the number that one of them writes.
+    half : Out(beat_half)
+        The half in the places stage.
+    operand, mixed : Out(operand_place), Out(1)
+        Words of the threads of the half in the conflicts stage; but if ``mixed``, a shuffle in the
+        banks stage has the first words of that slot read.
+    content : In(half_content)
+        What is read of both, in the same cycle.
+    atomic : In(AtomicPort)
+        Atomic operations, when nothing else is under way.
     read, write : Out(bank_read), Out(bank_write)
         Values that nobody writes are 0.
-    found, words : In(a word for each bank), Out(a word for each port)
-        What was read a cycle ago; each port's word of it.
+    found : In(a word for each bank)
+        What was read a cycle ago.
     result : Out(result_write)
     passed : Out(Event of passed_layout)
         The last half of the last beat leaves the conflicts stage.
@@ -277,33 +346,26 @@ class Crossbar(Component):
         Its ports that were not served yet; of these, those that are served now.
     has_conflict : Signal(1)
         Some will still be pending then.
+    words : Signal(a word for each port)
+        Each port's word of what was read a cycle ago.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         self._ports = port_count(params)
         ports = self._ports
-        beat = range(params.beats)
-        words = data.ArrayLayout(32, ports)
         super().__init__({
             "job": In(stream.Signature(beat_job(params))),
             "continues": Out(1),
             "free": Out(1),
-            "slot": Out(slot_bits(params)),
-            "beat": Out(beat),
-            "upper": Out(1),
-            "inner": In(inner_layout(params)),
-            "base": In(row_bits(params)),
-            "mixed": Out(1),
+            "half": Out(beat_half(params)),
             "operand": Out(operand_place(params)),
-            "values": In(words),
-            "change": In(change_layout(params)),
-            "ahead": In(operand_place(params)),
-            "changed": Out(64),
+            "mixed": Out(1),
+            "content": In(half_content(params)),
+            "atomic": In(AtomicPort(params)),
             "read": Out(bank_read(params)),
             "write": Out(bank_write(params)),
             "found": In(data.ArrayLayout(32, params.lanes)),
-            "words": Out(words),
             "result": Out(result_write(params)),
             "passed": Out(Event(passed_layout(params))),
             "closing": Out(Event(passed_layout(params))),
@@ -321,6 +383,7 @@ class Crossbar(Component):
         self.pending = Signal(ports)
         self.served = Signal(ports)
         self.has_conflict = Signal()
+        self.words: Any = Signal(data.ArrayLayout(32, ports))
 
         # Between conflicts and banks. Of each bank: the port whose word it serves, and for each
         # byte the port that writes it, one-hot.
@@ -353,16 +416,18 @@ class Crossbar(Component):
         self._extract(m)
         m.d.comb += self.busy.eq(
             self.is_waiting | self.pending.any() | self._access.used
-            | self._reading.loads.any() | self._extracting.loads.any())
+            | self._reading.load.ports.any() | self._extracting.load.ports.any())
         return m
 
     def _offer(self, m: Module) -> None:
         """Halves of beats are taken while none waits."""
         job = self.job.payload
         offered: Any = Signal(_half_beat(self._params))
-        m.d.comb += offered.job.eq(job)
-        m.d.comb += offered.upper.eq(self.continues | job.skips)
-        m.d.comb += offered.whole.eq(self.continues | job.single)
+        m.d.comb += offered.eq(struct_value(
+            _half_beat(self._params),
+            job=job,
+            upper=self.continues | job.skips,
+            whole=self.continues | job.single))
         m.d.comb += self.free.eq(~self.is_waiting)
         m.d.comb += self.job.ready.eq(self.job.valid & self.free & offered.whole)
         with m.If(self.job.valid & self.free):
@@ -397,23 +462,26 @@ class Crossbar(Component):
         next_half = self.next_half
         job = next_half.job
         located = self.located
-        m.d.comb += self.upper.eq(next_half.upper)
-        m.d.comb += self.slot.eq(job.slot)
-        m.d.comb += self.beat.eq(job.beat)
+        bank_bits = ceil_log2(self._params.lanes)
+        m.d.comb += self.half.eq(struct_value(
+            beat_half(self._params), slot=job.slot, beat=job.beat, upper=next_half.upper))
         with m.If(~self.has_conflict):
             m.d.sync += located.job.eq(job)
             m.d.sync += located.job.last.eq(job.last & next_half.whole)
             m.d.sync += located.lower.eq(~next_half.upper)
             m.d.sync += located.upper.eq(next_half.whole)
-            m.d.sync += located.base.eq(self.base)
+            m.d.sync += located.base.eq(self.content.base)
             for number, port in enumerate(located.ports):
                 word = self._word_of(number)
-                byte = self.inner[number][:2]
-                word_in_row = self._inner_word(number) | Mux(job.local, 0, word)
-                m.d.sync += port.byte.eq(byte)
-                m.d.sync += port.bytes.eq(byte_mask(byte, job.size))
-                m.d.sync += port.word.eq(word)
-                m.d.sync += Cat(port.bank, port.row).eq(word_in_row)
+                byte = self.content.inner[number][:2]
+                place = self._inner_word(number) | Mux(job.local, 0, word)
+                m.d.sync += port.eq(struct_value(
+                    port.shape(),
+                    byte=byte,
+                    bytes=byte_mask(byte, job.size),
+                    bank=place[:bank_bits],
+                    row=place[bank_bits:],
+                    word=word))
 
     def _word_of(self, port: int) -> Value:
         """Which word of its thread a port has: the beat's, but another one in the second half of
@@ -432,7 +500,7 @@ class Crossbar(Component):
         """The number of the first word of a port's thread, in shared memory or in its line. Rows
         above a line mean nothing to it; but where it has less words than there are banks, it is
         in the first ones of these."""
-        place = self.inner[port]
+        place = self.content.inner[port]
         kind = self.next_half.job.kind
         banks_end = 2 + ceil_log2(self._params.lanes)
         if banks_end <= OFFSET_BITS:
@@ -446,17 +514,19 @@ class Crossbar(Component):
         in its banks stage. Atomic operations say it themselves."""
         operand = self.operand
         job = self.next_half.job
+        located_slot = self.located.job.slot
         m.d.sync += self.mixed.eq(is_shuffle)
-        with m.If(self.has_conflict | is_shuffle):
-            m.d.sync += operand.slot.eq(self.located.job.slot)
+        with m.If(self.atomic.change.busy):
+            m.d.sync += operand.eq(self.atomic.ahead)
+        with m.Elif(self.has_conflict):
+            m.d.sync += operand.slot.eq(located_slot)
         with m.Else():
-            m.d.sync += operand.slot.eq(job.slot)
-        with m.If(~self.has_conflict):
-            m.d.sync += operand.beat.eq(job.beat)
-            m.d.sync += operand.upper.eq(self.next_half.upper)
-            m.d.sync += operand.word.eq(job.word)
-        with m.If(self.change.busy):
-            m.d.sync += operand.eq(self.ahead)
+            m.d.sync += operand.eq(struct_value(
+                operand_place(self._params),
+                slot=Mux(is_shuffle, located_slot, job.slot),
+                beat=job.beat,
+                upper=self.next_half.upper,
+                word=job.word))
 
     def _resolve_conflicts(self, m: Module) -> tuple[Signal, Any]:
         """The conflicts stage. In each bank the lowest pending port *leads*, and those with the
@@ -505,8 +575,7 @@ class Crossbar(Component):
         passed = self.passed
         closing = self.closing
         m.d.comb += passed.valid.eq(self.pending.any() & ~self.has_conflict & job.last)
-        for name in ("owner", "slot", "tag", "final"):
-            m.d.comb += passed.payload[name].eq(job[name])
+        m.d.comb += common_fields(passed.payload, job)
 
         is_in_time: Any = Const(self._ports < params.beats)
         if self._ports == params.beats:
@@ -534,17 +603,25 @@ class Crossbar(Component):
         upper_lanes = Mux(located.upper, loads & job.lanes[ports:], 0)
         m.d.sync += access.used.eq(self.pending.any())
         m.d.sync += access.writes.eq(self.pending.any() & job.write)
-        m.d.sync += access.loads.eq(loads)
-        m.d.sync += access.lanes.eq(Cat(lower_lanes, upper_lanes))
-        for name in ("kind", "slot", "tag", "beat", "size", "signed"):
-            m.d.sync += access[name].eq(job[name])
+        m.d.sync += access.kind.eq(job.kind)
+        m.d.sync += access.tag.eq(job.tag)
+        m.d.sync += access.load.eq(struct_value(
+            _half_load(self._params),
+            ports=loads,
+            lanes=Cat(lower_lanes, upper_lanes),
+            slot=job.slot,
+            beat=job.beat,
+            size=job.size,
+            signed=job.signed))
         first_row = Mux(job.kind == BeatKind.SHARED, located.base, 0)
         for number, (port, word) in enumerate(zip(located.ports, access.ports, strict=True)):
-            m.d.sync += word.byte.eq(port.byte)
-            m.d.sync += word.bank.eq(port.bank)
-            m.d.sync += word.row.eq(port.row + first_row)
-            m.d.sync += word.value.eq(repeated(self.values[number], job.size))
-            m.d.sync += word.word.eq(Mux(job.local, job.word, port.word))
+            m.d.sync += word.eq(struct_value(
+                word.shape(),
+                byte=port.byte,
+                bank=port.bank,
+                row=port.row + first_row,
+                word=Mux(job.local, job.word, port.word),
+                value=repeated(self.content.values[number], job.size)))
             self._select_port(m, number, port.bank, leads[number], writes[number])
 
     def _select_port(self, m: Module, port: int, bank: Value, leads: Value, writes: Value) -> None:
@@ -557,41 +634,42 @@ class Crossbar(Component):
 
     def _change(self, m: Module) -> None:
         """An atomic operation's number takes the place of the first two ports' words."""
-        change = self.change
+        change = self.atomic.change
         access = self._access
         bank_bits = ceil_log2(self._params.lanes)
         words = list(access.ports)[:_CHANGED_WORDS]
         with m.If(change.busy):
-            m.d.sync += access.used.eq(change.valid)
-            m.d.sync += access.writes.eq(change.valid)
+            m.d.sync += access.used.eq(change.is_written)
+            m.d.sync += access.writes.eq(change.is_written)
             m.d.sync += access.tag.eq(change.tag)
             m.d.sync += access.kind.eq(Mux(change.line, BeatKind.LINE, BeatKind.SHARED))
             for number, word in enumerate(words):
                 place = change.place[2:] | number
-                is_written = change.valid & (change.wide if number else 1)
+                is_written = change.is_written & (change.wide if number else 1)
                 m.d.sync += word.row.eq(place[bank_bits:])
                 m.d.sync += word.value.eq(change.value.word_select(number, 32))
                 self._select_port(
                     m, number, place[:bank_bits], is_written, is_written.replicate(4))
-        m.d.comb += self.changed.eq(Cat(word.value for word in words))
+        m.d.comb += self.atomic.changed.eq(Cat(word.value for word in words))
 
     def _access_banks(self, m: Module) -> None:
         """The banks stage: each bank has a word read, or written."""
-        read = self.read
         write = self.write
         access = self._access
         rows = [port.row for port in access.ports]
         m.d.comb += self.shared.eq(access.used & (access.kind == BeatKind.SHARED))
-        m.d.comb += read.used.eq(access.loads.any())
-        m.d.comb += read.kind.eq(access.kind)
-        m.d.comb += read.tag.eq(access.tag)
-        m.d.comb += read.slot.eq(access.slot)
+        m.d.comb += self.read.eq(struct_value(
+            bank_read(self._params),
+            used=access.load.ports.any(),
+            kind=access.kind,
+            tag=access.tag,
+            slot=access.load.slot,
+            rows=Cat(bank.row for bank in write.banks)))
         m.d.comb += write.used.eq(access.writes)
         m.d.comb += write.tag.eq(access.tag)
         m.d.comb += write.line.eq(access.kind == BeatKind.LINE)
         for number, bank in enumerate(write.banks):
             m.d.comb += bank.row.eq(chosen_of(self._leaders[number], rows))
-            m.d.comb += read.rows[number].eq(bank.row)
             for byte, writer in enumerate(self._writers[number]):
                 values = [port.value.word_select(byte, 8) for port in access.ports]
                 m.d.comb += bank.bytes[byte].eq(writer.any())
@@ -600,21 +678,20 @@ class Crossbar(Component):
     def _switch(self, m: Module) -> None:
         """The switch stage: each port gets the word of its bank."""
         access = self._access
-        change = self.change
+        change = self.atomic.change
         reading = self._reading
         sources = self._sources
         lanes = self._params.lanes
-        for name in ("loads", "lanes", "slot", "beat", "size", "signed"):
-            m.d.sync += reading[name].eq(access[name])
+        m.d.sync += reading.load.eq(access.load)
         for number, port in enumerate(access.ports):
-            m.d.sync += reading.bytes[number].eq(port.byte)
-            m.d.sync += reading.words[number].eq(port.word)
-            m.d.sync += sources[number].eq(one_hot(port.bank, lanes, access.loads[number]))
+            m.d.sync += common_fields(reading.ports[number], port)
+            m.d.sync += sources[number].eq(one_hot(port.bank, lanes, access.load.ports[number]))
             if number < _CHANGED_WORDS:
                 with m.If(change.busy):
                     m.d.sync += sources[number].eq(
-                        one_hot(change.source | number, lanes, change.wants))
+                        one_hot(change.bank | number, lanes, change.is_read))
             m.d.comb += self.words[number].eq(chosen_of(sources[number], self.found))
+        m.d.comb += self.atomic.found.eq(Cat(self.words[:_CHANGED_WORDS]))
 
     def _extract(self, m: Module) -> None:
         """The extract stage: a number is cut out of each port's word."""
@@ -623,13 +700,11 @@ class Crossbar(Component):
         words = Signal.like(self.words)
         m.d.sync += extracting.eq(self._reading)
         m.d.sync += words.eq(self.words)
-        m.d.comb += result.lanes.eq(extracting.lanes)
-        m.d.comb += result.slot.eq(extracting.slot)
-        m.d.comb += result.beat.eq(extracting.beat)
-        m.d.comb += result.words.eq(extracting.words)
-        for number, word in enumerate(words):
-            m.d.comb += result.values[number].eq(extended(
-                word, extracting.bytes[number], extracting.size, extracting.signed))
+        load = extracting.load
+        m.d.comb += common_fields(result, load)
+        for number, (word, port) in enumerate(zip(words, extracting.ports, strict=True)):
+            m.d.comb += result.words[number].eq(port.word)
+            m.d.comb += result.values[number].eq(extended(word, port.byte, load.size, load.signed))
 
 
 def extended(word: Value, byte: Value, size: Value, signed: Value) -> Value:

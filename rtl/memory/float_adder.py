@@ -8,6 +8,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.leading_zeros import leading_zeros
+from rtl.structs import struct_value
 from rtl.sums import sum_with_carry
 
 __all__ = ["FLOAT_ADDER_CYCLES", "FloatAdder"]
@@ -50,6 +51,13 @@ class _Operands(data.Struct):
     distance: unsigned(_EXPONENT)
 
 
+class _Special(data.Struct):
+    """What a sum is not computed for: the result is NaN, or else infinite."""
+
+    is_nan: unsigned(1)
+    is_infinite: unsigned(1)
+
+
 class _Sum(data.Struct):
     """ADD to NORMALIZE: the sum of the magnitudes or their difference, and what is known of the
     result beside it."""
@@ -61,8 +69,7 @@ class _Sum(data.Struct):
     """The same's."""
     subtracts: unsigned(1)
     """The other one has the other sign."""
-    is_nan: unsigned(1)
-    is_infinite: unsigned(1)
+    special: _Special
 
 
 class _Normalized(data.Struct):
@@ -71,8 +78,7 @@ class _Normalized(data.Struct):
     total: unsigned(_TOTAL)
     exponent: signed(_RESULT_EXPONENT)
     sign: unsigned(1)
-    is_nan: unsigned(1)
-    is_infinite: unsigned(1)
+    special: _Special
 
 
 class FloatAdder(wiring.Component):
@@ -122,18 +128,15 @@ class FloatAdder(wiring.Component):
         exponent_a = self.a[_FRACTION:_MAGNITUDE]
         exponent_b = self.b[_FRACTION:_MAGNITUDE]
         with m.If(self.a[:_MAGNITUDE] < self.b[:_MAGNITUDE]):
-            m.d.sync += operands.large.eq(self.b)
-            m.d.sync += operands.small.eq(self.a)
-            m.d.sync += operands.distance.eq(exponent_b - exponent_a)
+            m.d.sync += operands.eq(struct_value(
+                _Operands, large=self.b, small=self.a, distance=exponent_b - exponent_a))
         with m.Else():
-            m.d.sync += operands.large.eq(self.a)
-            m.d.sync += operands.small.eq(self.b)
-            m.d.sync += operands.distance.eq(exponent_a - exponent_b)
+            m.d.sync += operands.eq(struct_value(
+                _Operands, large=self.a, small=self.b, distance=exponent_a - exponent_b))
 
     def _add(self, m: Module) -> None:
         """ADD: nothing is subtracted from less, so a difference has no carry. Beside a subnormal
         number, which is 0, the distance does not matter."""
-        added = self._added
         large = self._operands.large
         small = self._operands.small
         subtracts = large.sign ^ small.sign
@@ -142,31 +145,37 @@ class FloatAdder(wiring.Component):
         shifted = _shifted(_mantissa(small), self._operands.distance)
         m.d.comb += aligned.eq(shifted ^ subtracts.replicate(_FIELD))
         m.d.comb += total.eq(sum_with_carry(_mantissa(large), aligned, subtracts))
-        m.d.sync += added.total.eq(Cat(total[:_FIELD], total[_FIELD] & ~subtracts))
-        m.d.sync += added.exponent.eq(large.exponent)
-        m.d.sync += added.sign.eq(large.sign)
-        m.d.sync += added.subtracts.eq(subtracts)
+        carry = total[_FIELD] & ~subtracts
 
         is_special = large.exponent.all()
         has_nan = large.fraction.any()
         differs_from_infinity = small.exponent.all() & subtracts
-        m.d.sync += added.is_infinite.eq(is_special)
-        m.d.sync += added.is_nan.eq(is_special & (has_nan | differs_from_infinity))
+        special = struct_value(
+            _Special,
+            is_nan=is_special & (has_nan | differs_from_infinity),
+            is_infinite=is_special)
+        m.d.sync += self._added.eq(struct_value(
+            _Sum,
+            total=Cat(total[:_FIELD], carry),
+            exponent=large.exponent,
+            sign=large.sign,
+            subtracts=subtracts,
+            special=special))
 
     def _normalize(self, m: Module) -> None:
         """NORMALIZE: the highest 1 is moved to the carry's place. A difference of 0 is +0."""
         added = self._added
-        normalized = self._normalized
         zeros = Signal(_SHIFT_BITS)
         total = Signal(_TOTAL)
         m.d.comb += zeros.eq(leading_zeros(added.total))
         m.d.comb += total.eq(added.total << zeros)
         is_zero = ~total[-1]
-        m.d.sync += normalized.total.eq(total)
-        m.d.sync += normalized.exponent.eq(added.exponent + 1 - zeros)
-        m.d.sync += normalized.sign.eq(added.sign & ~(is_zero & added.subtracts))
-        m.d.sync += normalized.is_nan.eq(added.is_nan)
-        m.d.sync += normalized.is_infinite.eq(added.is_infinite)
+        m.d.sync += self._normalized.eq(struct_value(
+            _Normalized,
+            total=total,
+            exponent=added.exponent + 1 - zeros,
+            sign=added.sign & ~(is_zero & added.subtracts),
+            special=added.special))
 
     def _round(self, m: Module) -> None:
         """ROUND: a carry out of the fraction goes to the exponent."""
@@ -186,9 +195,9 @@ class FloatAdder(wiring.Component):
         overflows = ~is_negative & (exponent[_EXPONENT] | exponent[:_EXPONENT].all())
         underflows = is_zero | is_negative | ~exponent.any()
         infinity = Cat(Const(0, _FRACTION), Const(-1, _EXPONENT))
-        with m.If(normalized.is_nan):
+        with m.If(normalized.special.is_nan):
             m.d.comb += self.sum.eq(_NAN)
-        with m.Elif(normalized.is_infinite | overflows):
+        with m.Elif(normalized.special.is_infinite | overflows):
             m.d.comb += self.sum.eq(Cat(infinity, normalized.sign))
         with m.Elif(underflows):
             m.d.comb += self.sum.eq(Cat(Const(0, _MAGNITUDE), normalized.sign))

@@ -289,7 +289,7 @@ def beat_job(params: SmParams) -> data.StructLayout:
     kind : BeatKind
         Where the words are.
     write : 1
-        Threads give them; else they get them.
+        Threads store them; else they load them.
     tag
         That of the line, if they are in one.
     word : 0 to 3

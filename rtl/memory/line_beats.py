@@ -13,9 +13,10 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import Event, EventLayout, memory_response
+from rtl.layouts import Event, memory_response
 from rtl.one_hot import chosen_of, number_of
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import common_fields, struct_value
 
 from .access import atomic_job, halves, spread
 from .crossbar import passed_layout
@@ -30,7 +31,14 @@ from .instruction import (
 )
 from .line_memory import copied_row, row_count
 
-__all__ = ["AnswerSequencer", "FillSequencer", "first_beat", "line_beat", "line_info"]
+__all__ = [
+    "AnswerSequencer",
+    "FillSequencer",
+    "filled_line",
+    "first_beat",
+    "line_beat",
+    "line_info",
+]
 
 
 def line_beat(params: SmParams) -> data.StructLayout:
@@ -86,6 +94,20 @@ def line_info(params: SmParams) -> data.StructLayout:
     })
 
 
+def filled_line(params: SmParams) -> data.StructLayout:
+    """A line that is to be filled.
+
+    Fields
+    ------
+    info : line_info
+    tag
+        The line's.
+    final : 1
+        It is the last one that its instruction fills.
+    """
+    return data.StructLayout({"info": line_info(params), "tag": memory_tag_bits(params), "final": 1})
+
+
 def first_beat(m: Module, info: Any, beats: Value, params: SmParams) -> Any:
     """The lowest of some ``beats`` of a line, as a line_beat. ``info``: with the line's ``threads``
     and ``paired``."""
@@ -94,10 +116,14 @@ def first_beat(m: Module, info: Any, beats: Value, params: SmParams) -> Any:
     lanes_of_beats = [info.threads.word_select(beat, params.lanes) for beat in range(params.beats)]
     lanes = Value.cast(chosen_of(chosen, lanes_of_beats))
     is_paired = (chosen & info.paired).any()
-    m.d.comb += first.beat.eq(number_of(chosen)[:ceil_log2(params.beats)])
-    m.d.comb += first.lanes.eq(lanes)
-    m.d.comb += Cat(first.skips, first.single).eq(halves(lanes, is_paired, port_count(params)))
-    m.d.comb += first.others.eq(beats & ~chosen)
+    skips, single = halves(lanes, is_paired, port_count(params))
+    m.d.comb += first.eq(struct_value(
+        line_beat(params),
+        beat=number_of(chosen)[:ceil_log2(params.beats)],
+        lanes=lanes,
+        skips=skips,
+        single=single,
+        others=beats & ~chosen))
     return first
 
 
@@ -105,11 +131,8 @@ def _describe_beat(m: Module, job: Any, info: Any, beat: Any, step: Signal) -> V
     """Fields of a line's beat that do not depend on the direction. ``step``: which word of the
     threads. Returns whether this is the last word of the beat."""
     is_last_word = info.local | (step == info.words - 1)
+    m.d.comb += common_fields(job, beat)
     m.d.comb += job.slot.eq(info.slot)
-    m.d.comb += job.beat.eq(beat.beat)
-    m.d.comb += job.lanes.eq(beat.lanes)
-    m.d.comb += job.skips.eq(beat.skips)
-    m.d.comb += job.single.eq(beat.single)
     m.d.comb += job.word.eq(Mux(info.local, info.word, step))
     m.d.comb += job.local.eq(info.local)
     m.d.comb += job.size.eq(info.size)
@@ -125,33 +148,26 @@ class FillSequencer(Component):
 
     Members
     -------
-    start : In(1)
+    start : In(Event of filled_line)
         Another line; ``fill.valid`` is 0.
-    info, tag, is_final : In(line_info), In(tag), In(1)
-        Of that line; ``is_final``: the last one that its instruction fills.
     fill : Out(stream of beat_job)
     filling : Out(1)
         Some words of the line are in it or in the crossbar, others were not offered yet.
 
     Attributes
     ----------
-    line, line_tag : Signal
-        The line that is filled. ``first`` of it is the beat that is offered.
+    line : Signal(filled_line)
+        The line that is filled. Its ``info.first`` is the beat that is offered.
     step : Signal
         The word that is offered.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        tag = memory_tag_bits(params)
-        self.line: Any = Signal(line_info(params))
-        self.line_tag = Signal(tag)
+        self.line: Any = Signal(filled_line(params))
         self.step = Signal(range(WORDS))
         super().__init__({
-            "start": In(1),
-            "info": In(line_info(params)),
-            "tag": In(tag),
-            "is_final": In(1),
+            "start": In(Event(filled_line(params))),
             "fill": Out(stream.Signature(beat_job(params))),
             "filling": Out(1),
         })
@@ -159,31 +175,28 @@ class FillSequencer(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         line = self.line
+        info = line.info
         job = self.fill.payload
-        is_final = Signal()
-        is_last_word = _describe_beat(m, job, line, line.first, self.step)
-        m.d.comb += job.tag.eq(self.line_tag)
+        is_last_word = _describe_beat(m, job, info, info.first, self.step)
+        m.d.comb += common_fields(job, line)
         m.d.comb += job.write.eq(1)
-        m.d.comb += job.final.eq(is_final)
         m.d.comb += job.owner.eq(BeatOwner.FILL)
         m.d.comb += job.kind.eq(BeatKind.LINE)
 
-        next_beat = first_beat(m, line, line.first.others, self._params)
-        with m.If(self.start):
+        next_beat = first_beat(m, info, info.first.others, self._params)
+        with m.If(self.start.valid):
             m.d.sync += self.fill.valid.eq(1)
-            m.d.sync += line.eq(self.info)
-            m.d.sync += self.line_tag.eq(self.tag)
-            m.d.sync += is_final.eq(self.is_final)
+            m.d.sync += line.eq(self.start.payload)
             m.d.sync += self.step.eq(0)
         with m.Elif(self.fill.valid & self.fill.ready):
             m.d.sync += self.fill.valid.eq(~job.last)
             m.d.sync += self.filling.eq(~job.last)
             with m.If(is_last_word):
                 m.d.sync += self.step.eq(0)
-                m.d.sync += line.first.eq(next_beat)
+                m.d.sync += info.first.eq(next_beat)
             with m.Else():
                 m.d.sync += self.step.eq(self.step + 1)
-        m.d.sync += Assert(~(self.start & self.fill.valid), "two lines are filled at once")
+        m.d.sync += Assert(~(self.start.valid & self.fill.valid), "two lines are filled at once")
         return m
 
 
@@ -262,7 +275,7 @@ class AnswerSequencer(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        self._beat: Any = Signal(EventLayout(beat_job(self._params)))
+        self._beat: Any = Event(beat_job(self._params)).create(path=("next_beat",))
         self._last_is_copied = Signal()
         self._take(m)
         self._send(m)
@@ -340,23 +353,19 @@ class AnswerSequencer(Component):
         info = self.info
         copy = self.copy
         row = self.row
+        tag = self.held_tag
         last_row = row_count(self._params) - 1
         offer_row = max(0, last_row - 1)
 
-        # Both are a cycle old, of the same tag: that stays until all is copied.
-        is_atomic = Signal()
-        was_known = Signal()
-        m.d.sync += is_atomic.eq(info.modify)
-        m.d.sync += was_known.eq(self._is_known)
+        # This is a cycle old, of the same tag: that stays until all is copied.
+        can_copy = Signal()
+        m.d.sync += can_copy.eq(info.modify & self._is_known)
 
         copies = Signal()
-        m.d.comb += copies.eq(self.has_beats & is_atomic & was_known)
-        m.d.comb += atomic.payload.slot.eq(info.slot)
-        m.d.comb += atomic.payload.line.eq(1)
-        m.d.comb += atomic.payload.tag.eq(self.held_tag)
-        m.d.comb += atomic.payload.threads.eq(info.threads)
-        m.d.comb += copy.payload.row.eq(row)
-        m.d.comb += copy.payload.tag.eq(self.held_tag)
+        m.d.comb += copies.eq(self.has_beats & can_copy)
+        m.d.comb += atomic.payload.eq(struct_value(
+            atomic_job(self._params), slot=info.slot, line=1, tag=tag, threads=info.threads))
+        m.d.comb += copy.payload.eq(struct_value(copied_row(self._params), row=row, tag=tag))
         with m.If(row == offer_row):
             m.d.comb += atomic.valid.eq(copies)
             m.d.comb += copy.valid.eq(copies & atomic.ready)

@@ -1,6 +1,9 @@
 """The hazard rule of the miss queue: which lines of memory may be under way at the same time."""
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
+from typing import Any
+
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -10,11 +13,22 @@ from rtl.params import LINE_ADDRESS_BITS, SmParams
 
 from .instruction import memory_tag_bits
 
-__all__ = ["COMPARED_BITS", "LineHazards"]
+__all__ = ["COMPARED_BITS", "LineHazards", "NewLine"]
 
 COMPARED_BITS = 16
 """Lower bits of a line's address that are compared: lines that are 4 MiB apart count as the same
 one."""
+
+
+class NewLine(data.Struct):
+    """A line that waits for its tag."""
+
+    line: unsigned(LINE_ADDRESS_BITS)
+    """Its address."""
+    write: unsigned(1)
+    """It is to be written."""
+    modify: unsigned(1)
+    """It is to be read, modified and written."""
 
 
 class LineHazards(Component):
@@ -52,10 +66,9 @@ class LineHazards(Component):
 
     Members
     -------
+    new : In(NewLine)
     is_waiting : In(1)
-        The line waits for a tag, and will be there in the next cycle, too.
-    line, is_write, is_atomic : In
-        Its address; it is to be written, or to be modified.
+        There is one, and it will be there in the next cycle, too.
     used, confirmed : In(tags), In(tags)
         Tags of lines under way; of these, the line that ends in this cycle.
     allocate : In(Event(tag))
@@ -81,10 +94,8 @@ class LineHazards(Component):
         self.is_changed = Signal(tags)
         self.unconfirmed = Signal(tags)
         super().__init__({
+            "new": In(NewLine),
             "is_waiting": In(1),
-            "line": In(LINE_ADDRESS_BITS),
-            "is_write": In(1),
-            "is_atomic": In(1),
             "used": In(tags),
             "confirmed": In(tags),
             "allocate": In(Event(memory_tag_bits(params))),
@@ -94,10 +105,11 @@ class LineHazards(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        new: Any = self.new
         tags = len(self.used)
         allocated = one_hot(self.allocate.payload, tags, self.allocate.valid)
         matches = Signal(tags)
-        compared = self.line[:COMPARED_BITS]
+        compared = new.line[:COMPARED_BITS]
         has_same_address = Cat(line == compared for line in self.lines)
         m.d.comb += matches.eq(self.used & ~self.confirmed & has_same_address)
         self._allow(m, matches)
@@ -105,16 +117,17 @@ class LineHazards(Component):
         for tag, line in enumerate(self.lines):
             with m.If(allocated[tag]):
                 m.d.sync += line.eq(compared)
-                m.d.sync += self.is_written[tag].eq(self.is_write)
-                m.d.sync += self.is_changed[tag].eq(self.is_write | self.is_atomic)
+                m.d.sync += self.is_written[tag].eq(new.write)
+                m.d.sync += self.is_changed[tag].eq(new.write | new.modify)
         return m
 
     def _allow(self, m: Module, matches: Signal) -> None:
         """Whether the line may have a tag."""
+        new: Any = self.new
         excluded = Signal.like(self.used)
-        with m.If(self.is_write):
+        with m.If(new.write):
             m.d.comb += excluded.eq(~(self.is_written & ~self.held))
-        with m.Elif(self.is_atomic):
+        with m.Elif(new.modify):
             m.d.comb += excluded.eq(~0)
         with m.Else():
             m.d.comb += excluded.eq(self.is_changed)
@@ -127,7 +140,7 @@ class LineHazards(Component):
         m.d.sync += is_compared.eq(self.is_waiting)
 
         # Nothing has to be compared while all lines under way, this one included, are only read.
-        changes = self.is_write | self.is_atomic
+        changes = new.write | new.modify
         others_change = Signal()
         m.d.sync += others_change.eq(
             (self.used & self.is_changed).any() | (self.allocate.valid & changes))
@@ -139,11 +152,12 @@ class LineHazards(Component):
     def _hold(self, m: Module, matches: Signal, allocated: Value) -> None:
         """Which requests are held. The lines that a new write follows are known in its second
         cycle, in which it gets a tag at the earliest."""
+        is_write = self.new.write
         followed = Signal.like(matches)
         m.d.sync += followed.eq(matches)
-        is_held = (followed | self.held).any() & self.is_write
+        is_held = (followed | self.held).any() & is_write
         still_held = Mux(self.unconfirmed.any(), self.held, 0)
         m.d.sync += self.held.eq(still_held | Mux(is_held, allocated, 0))
-        gets_tag = self.allocate.valid & self.is_write
+        gets_tag = self.allocate.valid & is_write
         m.d.sync += self.unconfirmed.eq(
             (self.unconfirmed | Mux(gets_tag, followed, 0)) & ~self.confirmed)

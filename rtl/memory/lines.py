@@ -5,31 +5,31 @@ from operator import or_
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import data, fifo, memory, stream
+from amaranth.lib import data, fifo, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import Event, EventLayout, MemoryPort
+from rtl.layouts import Event, MemoryPort
 from rtl.one_hot import one_hot
 from rtl.params import LINE_ADDRESS_BITS, WARP_THREADS, SmParams
 from rtl.pick import pick
+from rtl.structs import common_fields, struct_value
+from rtl.words import Words
 
 from .access import atomic_job, beats_of, found_line
 from .crossbar import passed_layout
 from .instruction import (
     WORDS,
     BeatOwner,
-    bank_read,
-    bank_write,
     beat_job,
     memory_tag_bits,
     slot_bits,
 )
-from .line_beats import AnswerSequencer, FillSequencer, first_beat, line_info
-from .line_hazards import LineHazards
-from .line_memory import LineMemory
+from .line_beats import AnswerSequencer, FillSequencer, filled_line, first_beat, line_info
+from .line_hazards import LineHazards, NewLine
+from .line_memory import LineMemory, LinePort
 
 __all__ = ["MissQueue"]
 
@@ -92,7 +92,7 @@ class MissQueue(Component):
         It is.
     passed, closing : In(Event of passed_layout)
         Of the crossbar.
-    read, values, words, write, copied
+    lines : In(LinePort)
         Words of lines, see :class:`~rtl.memory.line_memory.LineMemory`.
     memory : Out(MemoryPort)
     begun : In(Event of a slot)
@@ -109,8 +109,6 @@ class MissQueue(Component):
     issued, filled : Out(Event of a slot)
         In the cycle before, the last line of an instruction had its tag and all its threads, so
         all its lines have tags; the last word that an instruction stores passed the crossbar.
-    asked, asked_write : Out(1)
-        Memory took a request; to write.
 
     Attributes
     ----------
@@ -122,12 +120,12 @@ class MissQueue(Component):
         The line gets its tag in this cycle; the same, one-hot.
     advance : Signal(1)
         The line has its tag and all its threads: the next one follows.
-    is_early, early_tag : Signal(1), Signal(tag)
-        The line has got this tag before all its threads are known.
+    early : Event(tag)
+        The line has had this tag since before all its threads were known.
     used, confirmed, released : Signal(tags)
         Tags of lines under way; those that end with an answer; those that are free after this
         cycle.
-    fill_passed : Signal(EventLayout(tag))
+    fill_passed : Event(tag)
         The last beat of a line that is filled has passed the crossbar a cycle ago.
     completed : Event(tag)
         A line is full: it has all words that are stored, or is modified. Its write is queued.
@@ -136,7 +134,7 @@ class MissQueue(Component):
         will be in time for write-back; until the last of these has passed.
     slots, slot_masks : list of Signal
         By tag: the instruction's slot, as a number and one-hot.
-    addresses, infos : Memory
+    addresses, infos : Words
         By tag: the line's address; a line_info.
     """
 
@@ -145,7 +143,6 @@ class MissQueue(Component):
         slot = slot_bits(params)
         tag = memory_tag_bits(params)
         tags = 1 << tag
-        words = data.ArrayLayout(32, params.lanes)
         super().__init__({
             "found": In(stream.Signature(found_line(params))),
             "fill": Out(stream.Signature(beat_job(params))),
@@ -154,11 +151,7 @@ class MissQueue(Component):
             "modified": In(Event(tag)),
             "passed": In(Event(passed_layout(params))),
             "closing": In(Event(passed_layout(params))),
-            "read": In(bank_read(params)),
-            "values": Out(words),
-            "words": Out(words),
-            "write": In(bank_write(params)),
-            "copied": Out(1),
+            "lines": In(LinePort(params)),
             "memory": Out(MemoryPort(tag)),
             "begun": In(Event(slot)),
             "quiet": In(1),
@@ -168,8 +161,6 @@ class MissQueue(Component):
             "filling": Out(1),
             "issued": Out(Event(slot)),
             "filled": Out(Event(slot)),
-            "asked": Out(1),
-            "asked_write": Out(1),
         })
         self.hazards = LineHazards(params)
         self.line_memory = LineMemory(params)
@@ -178,8 +169,8 @@ class MissQueue(Component):
         self.allocate = self.hazards.allocate
         self.completed = self.line_memory.finish
         self.requests: Any = fifo.SyncFIFO(width=_queued_request(params).size, depth=tags)
-        self.addresses = memory.Memory(shape=LINE_ADDRESS_BITS, depth=tags, init=[])
-        self.infos = memory.Memory(shape=line_info(params), depth=tags, init=[])
+        self.addresses = Words(LINE_ADDRESS_BITS, tags)
+        self.infos = Words(line_info(params), tags)
 
         self.line = Signal(LINE_ADDRESS_BITS)
         self.word = Signal(range(WORDS))
@@ -187,12 +178,11 @@ class MissQueue(Component):
         self.has_free_tag = Signal()
         self.allocated = Signal(tags)
         self.advance = Signal()
-        self.is_early = Signal()
-        self.early_tag = Signal(tag)
+        self.early: Any = Event(tag).create(path=("early",))
         self.used = Signal(tags)
         self.confirmed = Signal(tags)
         self.released = Signal(tags)
-        self.fill_passed: Any = Signal(EventLayout(tag))
+        self.fill_passed: Any = Event(tag).create(path=("fill_passed",))
         self.closed = Signal(tags)
         self.slots = [Signal(slot, name=f"slot_{tag}") for tag in range(tags)]
         self.slot_masks = [Signal(1 << slot, name=f"slot_mask_{tag}") for tag in range(tags)]
@@ -249,9 +239,8 @@ class MissQueue(Component):
         found = self.found.payload
         hazards = self.hazards
         m.d.comb += hazards.is_waiting.eq(self.found.valid & ~self.advance)
-        m.d.comb += hazards.line.eq(self.line)
-        m.d.comb += hazards.is_write.eq(found.write)
-        m.d.comb += hazards.is_atomic.eq(found.modify)
+        m.d.comb += hazards.new.eq(struct_value(
+            NewLine, line=self.line, write=found.write, modify=found.modify))
         m.d.comb += hazards.used.eq(self.used)
         m.d.comb += hazards.confirmed.eq(self.confirmed)
 
@@ -263,7 +252,7 @@ class MissQueue(Component):
         can_begin = Signal()
         is_first_word = ~self.word.any()
         m.d.comb += needs_tag.eq(
-            self.found.valid & ~self.is_early & (found.complete | is_first_word))
+            self.found.valid & ~self.early.valid & (found.complete | is_first_word))
         with m.If(found.write):
             m.d.comb += can_begin.eq(found.complete & ~self.fill.valid)
         with m.Else():
@@ -274,12 +263,12 @@ class MissQueue(Component):
             needs_tag & can_begin & self.has_free_tag & self.hazards.may_allocate)
         m.d.comb += self.allocated.eq(self._tag_mask(self.free_tag, allocate.valid))
         m.d.comb += self.advance.eq(
-            self.found.valid & found.complete & (allocate.valid | self.is_early))
+            self.found.valid & found.complete & (allocate.valid | self.early.valid))
         with m.If(self.advance):
-            m.d.sync += self.is_early.eq(0)
+            m.d.sync += self.early.valid.eq(0)
         with m.Elif(allocate.valid):
-            m.d.sync += self.is_early.eq(1)
-            m.d.sync += self.early_tag.eq(self.free_tag)
+            m.d.sync += self.early.valid.eq(1)
+            m.d.sync += self.early.payload.eq(self.free_tag)
 
         # The next free tag.
         reserved = self._tag_mask(self.free_tag, self.has_free_tag)
@@ -305,20 +294,15 @@ class MissQueue(Component):
     def _keep_info(self, m: Module) -> Any:
         """What is to be done with the line, kept by its tag. Returns it."""
         found = self.found.payload
-        address = self.addresses.write_port()
-        m.d.comb += address.en.eq(self.allocate.valid)
-        m.d.comb += address.addr.eq(self.allocate.payload)
-        m.d.comb += address.data.eq(self.line)
+        self.addresses.write(m, self.allocate.valid, self.allocate.payload, self.line)
 
-        port = self.infos.write_port()
-        info = port.data
-        m.d.comb += port.en.eq(self.advance)
-        m.d.comb += port.addr.eq(Mux(self.is_early, self.early_tag, self.free_tag))
+        info: Any = Signal(line_info(self._params))
+        tag = Mux(self.early.valid, self.early.payload, self.free_tag)
+        self.infos.write(m, self.advance, tag, info)
         m.d.comb += info.word.eq(self.word)
         m.d.comb += info.first.eq(first_beat(
             m, found, beats_of(found.threads, self._params), self._params))
-        for name in ("slot", "threads", "paired", "modify", "local", "words", "size", "signed"):
-            m.d.comb += info[name].eq(found[name])
+        m.d.comb += common_fields(info, found)
         return info
 
     def _fill(self, m: Module, info: Any, is_final: Any) -> None:
@@ -326,10 +310,9 @@ class MissQueue(Component):
         fills = self.fills
         passed = self.passed
         connect(m, fills.fill, flipped(self.fill))
-        m.d.comb += fills.start.eq(self.allocate.valid & self.found.payload.write)
-        m.d.comb += fills.info.eq(info)
-        m.d.comb += fills.tag.eq(self.free_tag)
-        m.d.comb += fills.is_final.eq(is_final)
+        m.d.comb += fills.start.valid.eq(self.allocate.valid & self.found.payload.write)
+        m.d.comb += fills.start.payload.eq(struct_value(
+            filled_line(self._params), info=info, tag=self.free_tag, final=is_final))
         m.d.comb += self.filling.eq(fills.filling)
 
         has_passed = Signal()
@@ -346,11 +329,8 @@ class MissQueue(Component):
         connect(m, flipped(self.passed), answers.passed)
         connect(m, answers.answer, flipped(self.answer))
         connect(m, answers.atomic, flipped(self.atomic))
-        info = self.infos.read_port(domain="comb")
-        m.d.comb += info.addr.eq(answers.info_tag)
-        m.d.comb += answers.info.eq(info.data)
-        m.d.comb += answers.incomplete.valid.eq(self.is_early)
-        m.d.comb += answers.incomplete.payload.eq(self.early_tag)
+        connect(m, self.early, answers.incomplete)
+        m.d.comb += answers.info.eq(self.infos.read(m, answers.info_tag))
         m.d.comb += answers.is_quiet.eq(self.quiet)
 
     def _complete(self, m: Module) -> None:
@@ -374,48 +354,35 @@ class MissQueue(Component):
         m.d.comb += read.eq(self.allocate.valid & ~self.found.payload.write)
 
         # The queue. A read passes it by if it is empty and memory is ready.
-        added: Any = Signal(_queued_request(self._params))
-        m.d.comb += queue.w_data.eq(added)
+        layout = _queued_request(self._params)
         with m.If(self.completed.valid):
             m.d.comb += queue.w_en.eq(1)
-            m.d.comb += added.tag.eq(self.completed.payload)
-            m.d.comb += added.write.eq(1)
+            m.d.comb += queue.w_data.eq(struct_value(layout, tag=self.completed.payload, write=1))
         with m.Else():
             m.d.comb += queue.w_en.eq(read & (queue.r_rdy | ~request.ready))
-            m.d.comb += added.tag.eq(self.free_tag)
+            m.d.comb += queue.w_data.eq(struct_value(layout, tag=self.free_tag, write=0))
         m.d.sync += Assert(~queue.w_en | queue.w_rdy, "a request is lost")
 
-        head: Any = Signal(_queued_request(self._params))
-        address = self.addresses.read_port(domain="comb")
+        head: Any = data.View(layout, queue.r_data)
         is_held = self.hazards.held.bit_select(head.tag, 1)
-        m.d.comb += head.eq(queue.r_data)
-        m.d.comb += address.addr.eq(head.tag)
         m.d.comb += queue.r_en.eq(request.ready & ~is_held)
         with m.If(queue.r_rdy):
             m.d.comb += request.valid.eq(~is_held)
-            m.d.comb += request.payload.tag.eq(head.tag)
-            m.d.comb += request.payload.write.eq(head.write)
-            m.d.comb += request.payload.address.eq(address.data)
+            m.d.comb += common_fields(request.payload, head)
+            m.d.comb += request.payload.address.eq(self.addresses.read(m, head.tag))
         with m.Else():
             m.d.comb += request.valid.eq(read)
             m.d.comb += request.payload.tag.eq(self.free_tag)
             m.d.comb += request.payload.address.eq(self.line)
         m.d.comb += self.line_memory.tag.eq(request.payload.tag)
-        m.d.comb += request.payload.data.eq(self.line_memory.line)
-        m.d.comb += request.payload.mask.eq(self.line_memory.written)
-        m.d.comb += self.asked.eq(request.valid & request.ready)
-        m.d.comb += self.asked_write.eq(request.payload.write)
+        m.d.comb += common_fields(request.payload, self.line_memory.content)
 
     def _connect_words(self, m: Module) -> None:
         """The words of lines."""
         lines = self.line_memory
         connect(m, self.answers.take, lines.take)
         connect(m, self.answers.copy, lines.copy)
-        m.d.comb += lines.read.eq(self.read)
-        m.d.comb += lines.write.eq(self.write)
-        m.d.comb += self.values.eq(lines.values)
-        m.d.comb += self.words.eq(lines.words)
-        m.d.comb += self.copied.eq(lines.copied)
+        connect(m, flipped(self.lines), lines.lines)
 
     def _track_slots(self, m: Module) -> None:
         """Which instructions have lines under way. The crossbar announces that a line will be

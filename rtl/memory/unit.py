@@ -19,11 +19,12 @@ from .access import AccessInstruction, AccessStage
 from .addresses import AddressStage, address_job
 from .atomic import AtomicPipeline
 from .banks import SharedBanks
-from .crossbar import Crossbar
+from .crossbar import Crossbar, beat_half, half_content
 from .front import MemoryFront, gather_layout, matched_beat
 from .instruction import (
     BeatKind,
     BeatOwner,
+    MemoryEvents,
     MemoryOperation,
     entry_bits,
     row_bits,
@@ -33,7 +34,7 @@ from .limits import AddressLimits
 from .lines import MissQueue
 from .operands import OperandMemory, PlaceMemory, slot_base
 from .ports import unit_ports
-from .writeback import WriteBack
+from .writeback import ResultMasks, WriteBack, slot_accesses
 
 __all__ = ["MemoryUnit"]
 
@@ -288,8 +289,12 @@ class MemoryUnit(Component):
         for entry in range(entries):
             sharing = Cat(in_use[slot] for slot in range(entry, slots, entries))
             m.d.comb += front.kept[entry].eq(sharing.any())
-        m.d.comb += back.ended.eq(ended)
-        m.d.comb += back.issued.eq(issued)
+        m.d.comb += back.accesses.eq(struct_value(
+            slot_accesses(self._params),
+            ended=ended,
+            issued=issued,
+            pending=queue.pending,
+            fault=queue.fault))
 
     def _grant_crossbar(self, m: Module) -> None:
         """Whose beat passes the crossbar next. The second half of a beat follows the first one."""
@@ -331,19 +336,13 @@ class MemoryUnit(Component):
         access = self.access
         crossbar = self.crossbar
         atomic = self.atomic
-        m.d.comb += atomic.job.valid.eq(queue.atomic.valid | access.atomic.valid)
         with m.If(queue.atomic.valid):
-            m.d.comb += atomic.job.payload.eq(queue.atomic.payload)
+            connect(m, queue.atomic, atomic.job)
         with m.Else():
-            m.d.comb += atomic.job.payload.eq(access.atomic.payload)
-            m.d.comb += access.atomic.ready.eq(atomic.job.ready)
-        m.d.comb += queue.atomic.ready.eq(atomic.job.ready)
+            connect(m, access.atomic, atomic.job)
         m.d.comb += queue.quiet.eq(~crossbar.busy & ~atomic.busy)
         connect(m, atomic.modified, queue.modified)
-        m.d.comb += crossbar.change.eq(atomic.change)
-        m.d.comb += crossbar.ahead.eq(atomic.ahead)
-        m.d.comb += atomic.changed.eq(crossbar.changed)
-        m.d.comb += atomic.found.eq(Cat(crossbar.words[:2]))
+        connect(m, atomic.crossbar, crossbar.atomic)
 
     def _select_threads(self, m: Module) -> None:
         """Whose places and operands are read: the atomic operations' or the crossbar's."""
@@ -351,27 +350,30 @@ class MemoryUnit(Component):
         operands = self.operands
         crossbar = self.crossbar
         atomic = self.atomic
+        half: Any = Signal(beat_half(self._params))
         with m.If(atomic.busy):
-            m.d.comb += places.slot.eq(atomic.slot)
-            m.d.comb += places.beat.eq(atomic.beat)
-            m.d.comb += places.upper.eq(atomic.upper)
+            m.d.comb += half.eq(atomic.half)
         with m.Else():
-            m.d.comb += places.slot.eq(crossbar.slot)
-            m.d.comb += places.beat.eq(crossbar.beat)
-            m.d.comb += places.upper.eq(crossbar.upper)
+            m.d.comb += half.eq(crossbar.half)
+        m.d.comb += places.slot.eq(half.slot)
+        m.d.comb += places.beat.eq(half.beat)
+        m.d.comb += places.upper.eq(half.upper)
         m.d.comb += operands.place.eq(crossbar.operand)
         m.d.comb += operands.mixed.eq(crossbar.mixed)
         for beat, row in zip(operands.beats, crossbar.read.rows, strict=True):
             m.d.comb += beat.eq(row)
-        for part in (crossbar, atomic):
-            m.d.comb += part.inner.eq(places.inner)
-            m.d.comb += part.base.eq(places.base)
-            m.d.comb += part.values.eq(operands.values)
+        content = struct_value(
+            half_content(self._params),
+            inner=places.inner,
+            base=places.base,
+            values=operands.values)
+        m.d.comb += crossbar.content.eq(content)
+        m.d.comb += atomic.content.eq(content)
 
     def _connect_banks(self, m: Module) -> None:
         """The banks: shared memory, lines, memory's answer, and for shuffles the lanes' operands.
         Each gives 0 where another one is read, so that what was read is the OR of all."""
-        queue = self.queue
+        lines = self.queue.lines
         crossbar = self.crossbar
         banks = self.banks
         read = Signal.like(crossbar.read)
@@ -383,26 +385,26 @@ class MemoryUnit(Component):
         # A row that is copied takes the place of what is stored, which is 0 then.
         write = Signal.like(crossbar.write)
         m.d.comb += write.eq(crossbar.write)
-        m.d.comb += write.used.eq(crossbar.write.used | queue.copied)
+        m.d.comb += write.used.eq(crossbar.write.used | lines.copied)
         for bank, (stored, copied) in enumerate(
-                zip(crossbar.write.banks, queue.values, strict=True)):
+                zip(crossbar.write.banks, lines.values, strict=True)):
             m.d.comb += write.banks[bank].value.eq(
-                stored.value.as_value() | Mux(queue.copied, copied, 0))
+                stored.value.as_value() | Mux(lines.copied, copied, 0))
 
         connect(m, flipped(self.clear), banks.clear)
-        for part in (banks, queue):
+        for part in (banks, lines):
             m.d.comb += part.read.eq(read)
             m.d.comb += part.write.eq(write)
         from_lines = self._read_lines(m, read)
         from_lanes = self._read_lanes(m, read)
         m.d.comb += crossbar.found.eq(
-            banks.values.as_value() | queue.values.as_value() | from_lines | from_lanes)
+            banks.values.as_value() | lines.values.as_value() | from_lines | from_lanes)
 
     def _read_lines(self, m: Module, read: Any) -> Signal:
         """Words of the line of a tag, a cycle later."""
         words = Signal(32 * self._params.lanes)
         is_read = read.kind == BeatKind.LINE
-        for lane, value in enumerate(self.queue.words):
+        for lane, value in enumerate(self.queue.lines.words):
             m.d.sync += words.word_select(lane, 32).eq(Mux(is_read, value, 0))
         return words
 
@@ -423,17 +425,14 @@ class MemoryUnit(Component):
     def _connect_write_back(self, m: Module) -> None:
         """Results, to the lanes."""
         port = self.port
-        queue = self.queue
         back = self.write_back
         stage = self.addresses
         with m.If(self.atomic.busy):
             m.d.comb += back.result.eq(self.atomic.result)
         with m.Else():
             m.d.comb += back.result.eq(self.crossbar.result)
-        m.d.comb += back.loaded.eq(stage.loaded)
-        m.d.comb += back.inside.eq(stage.inside)
-        m.d.comb += back.pending.eq(queue.pending)
-        m.d.comb += back.fault.eq(queue.fault)
+        m.d.comb += back.masks.eq(struct_value(
+            ResultMasks, loaded=stage.loaded, inside=stage.inside))
         m.d.comb += back.report_mask.eq(self.report_mask)
         connect(m, flipped(port.data.wanted), back.wanted)
         connect(m, back.write, flipped(port.write))
@@ -444,7 +443,10 @@ class MemoryUnit(Component):
 
     def _connect_events(self, m: Module) -> None:
         """Events, for counters."""
-        m.d.comb += self.events.line.eq(self.queue.asked)
-        m.d.comb += self.events.write.eq(self.queue.asked_write)
-        m.d.comb += self.events.shared.eq(self.crossbar.shared)
-        m.d.comb += self.events.atomic.eq(self.atomic.event)
+        request = self.memory.request
+        m.d.comb += self.events.eq(struct_value(
+            MemoryEvents,
+            line=request.valid & request.ready,
+            write=request.payload.write,
+            shared=self.crossbar.shared,
+            atomic=self.atomic.event))

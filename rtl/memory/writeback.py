@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, fifo, memory, stream
 from amaranth.lib.wiring import In, Out
 
@@ -21,14 +21,15 @@ from rtl.layouts import (
 )
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
-from rtl.structs import common_fields
+from rtl.structs import common_fields, struct_value
 from rtl.wires import IN_BLOCKS
+from rtl.words import Words
 
 from .crossbar import result_write
 from .front import begun_layout
 from .instruction import WORDS, judged_layout, port_count, slot_bits
 
-__all__ = ["ResultMemory", "WriteBack"]
+__all__ = ["ResultMasks", "ResultMemory", "WriteBack", "slot_accesses"]
 
 _WRITE_CYCLES = 7
 """From the cycle in which the lanes request the last beat of a write to the one in which it is
@@ -39,30 +40,57 @@ _COMPLETION_DISTANCE = 3
 """Cycles from a completion to the next one, at least: issue relies on it."""
 
 
+class ResultMasks(data.Struct):
+    """What the addresses of an instruction say of its results."""
+
+    loaded: unsigned(WARP_THREADS)
+    """The threads that get something but 0."""
+    inside: unsigned(WARP_THREADS)
+    """What is written to the predicate of each thread."""
+
+
+def _result_read(params: SmParams) -> data.StructLayout:
+    """A word of each thread of a beat is read.
+
+    Fields
+    ------
+    slot, beat
+        The instruction, and its beat.
+    word : 0 to 3
+        Which of the threads' words.
+    lanes : 1 bit a lane
+        Lanes that get it; others get 0.
+    """
+    return data.StructLayout({
+        "slot": slot_bits(params),
+        "beat": range(params.beats),
+        "word": range(WORDS),
+        "lanes": params.lanes,
+    })
+
+
 class ResultMemory(Component):
     """Four words of 32 bits for each thread of each slot.
 
     Members
     -------
     write : In(result_write)
-    slot, beat, word, lanes, values : In, In, In, In(1 bit a lane), Out(a word for each lane)
-        In the next cycle; 0 for those that are not in ``lanes``.
+    read, values : In(result_read), Out(a word for each lane)
+        What is read is there in the next cycle.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
             "write": In(result_write(params)),
-            "slot": In(slot_bits(params)),
-            "beat": In(range(params.beats)),
-            "word": In(range(WORDS)),
-            "lanes": In(params.lanes),
+            "read": In(_result_read(params)),
             "values": Out(data.ArrayLayout(32, params.lanes)),
         })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         written = self.write
+        request = self.read
         ports = port_count(self._params)
         depth = WORDS * self._params.beats << slot_bits(self._params)
         for lane, value in enumerate(self.values):
@@ -74,9 +102,27 @@ class ResultMemory(Component):
             m.d.comb += write.en.eq(written.lanes[lane])
             m.d.comb += write.addr.eq(Cat(written.beat, written.words[port], written.slot))
             m.d.comb += write.data.eq(written.values[port])
-            m.d.comb += read.addr.eq(Cat(self.beat, self.word, self.slot))
-            m.d.sync += value.eq(Mux(self.lanes[lane], read.data, 0))
+            m.d.comb += read.addr.eq(Cat(request.beat, request.word, request.slot))
+            m.d.sync += value.eq(Mux(request.lanes[lane], read.data, 0))
         return m
+
+
+def slot_accesses(params: SmParams) -> data.StructLayout:
+    """What is known of the accesses of instructions, a bit for each slot.
+
+    Fields
+    ------
+    ended
+        All its accesses end now.
+    issued
+        They have ended, or will when nothing of it is ``pending``.
+    pending
+        Lines of it are in flight.
+    fault
+        Memory could not access a line of it.
+    """
+    slots = 1 << slot_bits(params)
+    return data.StructLayout({"ended": slots, "issued": slots, "pending": slots, "fault": slots})
 
 
 def _record(params: SmParams) -> data.StructLayout:
@@ -139,13 +185,9 @@ class WriteBack(Component):
     -------
     begun : In(Event of begun_layout)
         An instruction gets a slot.
-    judged, loaded, inside : In(Event of judged_layout), In(32), In(32)
-        Its error; the threads that get something but 0; what is written to the predicate.
-    ended, issued : In(1 bit a slot)
-        All accesses of an instruction end now; or they have ended, or will when nothing of it is
-        ``pending``.
-    pending, fault : In(1 bit a slot)
-        Lines of it are in flight; memory could not access one.
+    judged, masks : In(Event of judged_layout), In(ResultMasks)
+        Its addresses are judged: its error, and what they say of its results.
+    accesses : In(slot_accesses)
     busy, done : Out(1 bit a slot)
         Slots that are in use; those whose accesses have all ended.
     result : In(result_write)
@@ -172,7 +214,7 @@ class WriteBack(Component):
     older : Signal(a bit a slot, for each slot)
         Those of the same warp that had a slot before it.
     warps : Signal(a warp for each slot)
-    records : Memory
+    records : Words
         What is needed of each instruction until it retires.
     write_queue : SyncFIFO
         Writes that the lanes have taken, and not requested all data of.
@@ -187,12 +229,8 @@ class WriteBack(Component):
         super().__init__({
             "begun": In(Event(begun_layout(params))),
             "judged": In(Event(judged_layout(params))),
-            "loaded": In(WARP_THREADS),
-            "inside": In(WARP_THREADS),
-            "ended": In(count),
-            "issued": In(count),
-            "pending": In(count),
-            "fault": In(count),
+            "masks": In(ResultMasks),
+            "accesses": In(slot_accesses(params)),
             "busy": Out(count),
             "done": Out(count),
             "result": In(result_write(params)),
@@ -214,14 +252,14 @@ class WriteBack(Component):
         self.retired = Signal(count)
         self.older = Signal(data.ArrayLayout(count, count))
         self.warps = Signal(data.ArrayLayout(params.warp_bits, count))
-        self.records = memory.Memory(shape=_record(params), depth=count, init=[])
+        self.records = Words(_record(params), count)
         self.write_queue: Any = fifo.SyncFIFO(
             width=_taken_write(params).size, depth=_WRITES_IN_FLIGHT)
         self.landing: list[Any] = [
             Signal(_landing(params), name=f"landing_{stage}") for stage in range(_WRITE_CYCLES)]
         self._count = count
         self._begins = Signal(count, name="begins")
-        """The slot that is given in this cycle."""
+        """The slot that an instruction gets in this cycle."""
         self._is_judged = Signal(count, name="is_judged")
         """The slot whose addresses are judged in this cycle."""
         self._is_bad = Signal(count, name="is_bad")
@@ -232,8 +270,6 @@ class WriteBack(Component):
         """Slots that are free from the next cycle on."""
         self._chosen_mask = Signal(count, name="chosen_mask")
         """The chosen slot."""
-        self._record: Any = Signal(_record(params), name="record")
-        """Of the chosen slot."""
         self._is_sent = Signal(name="is_sent")
         """The lanes take a write."""
         self._taken: Any = Signal(_taken_write(params), name="taken")
@@ -243,22 +279,25 @@ class WriteBack(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        m.submodules.records = self.records
+        record = self.records.read(m, self.chosen_slot)
         self._track_slots(m)
         self._track_order(m)
         self._choose(m)
-        self._keep_records(m)
-        self._retire(m)
+        self._keep_record(m)
+        self._retire(m, record)
         self._queue_writes(m)
         self._give_data(m)
         self._free(m)
-        self._complete(m)
+        self._complete(m, record)
         return m
 
     def _track_slots(self, m: Module) -> None:
         """What is known of each slot. An event of its instruction may come with its begin."""
         begun = self.begun.payload
         judged = self.judged.payload
-        accesses_end = self.issued | self.ended
+        accesses = self.accesses
+        accesses_end = accesses.issued | accesses.ended
         is_remembered = ~self._begins
         has_results = begun.instruction.results.any() & ~begun.idle
         begins_with_results = self._begins & has_results.replicate(self._count)
@@ -270,9 +309,9 @@ class WriteBack(Component):
         m.d.sync += self.has_results.eq(
             (self.has_results & is_remembered) | begins_with_results)
         m.d.sync += self._is_bad.eq((self._is_bad & is_remembered) | judged_bad)
-        m.d.comb += self._will_write.eq(self.has_results & ~self._is_bad & ~self.fault)
+        m.d.comb += self._will_write.eq(self.has_results & ~self._is_bad & ~accesses.fault)
         m.d.comb += self.done.eq(
-            self.busy & (self.accesses_ended | self.ended) & ~self.pending)
+            self.busy & (self.accesses_ended | accesses.ended) & ~accesses.pending)
         m.d.sync += Assert(
             ~(accesses_end & ~self.busy & ~self._begins).any(), "an access of no instruction")
 
@@ -309,46 +348,36 @@ class WriteBack(Component):
         retires_now = self._chosen_mask & self.retires.replicate(self._count)
         m.d.sync += self.retired.eq((self.retired & ~self._begins) | retires_now)
 
-    def _keep_records(self, m: Module) -> None:
+    def _keep_record(self, m: Module) -> None:
         """What is needed of each instruction when it retires."""
-        job = self.begun.payload.job
-        instruction = self.begun.payload.instruction
-        m.submodules.records = self.records
-        write = self.records.write_port()
-        read = self.records.read_port(domain="comb")
-        m.d.comb += write.en.eq(self.begun.valid)
-        m.d.comb += write.addr.eq(self.begun.payload.slot)
-        m.d.comb += write.data.warp.eq(job.warp)
-        m.d.comb += write.data.serial.eq(job.serial)
-        m.d.comb += write.data.pc.eq(job.pc)
-        m.d.comb += write.data.threads.eq(job.threads)
-        m.d.comb += write.data.write_barrier.eq(job.write_barrier)
-        m.d.comb += write.data.destination.eq(instruction.destination)
-        m.d.comb += write.data.results.eq(instruction.results)
-        m.d.comb += write.data.predicate.eq(instruction.predicate)
-        # The gathers of an instruction that has any lower its read barrier.
-        m.d.comb += write.data.read_barrier.eq(
-            Mux(self.begun.payload.idle, job.read_barrier, NO_BARRIER))
-        m.d.comb += read.addr.eq(self.chosen_slot)
-        m.d.comb += self._record.eq(read.data)
+        begun = self.begun.payload
+        record: Any = Signal(_record(self._params))
+        m.d.comb += common_fields(record, begun.job)
+        m.d.comb += common_fields(record, begun.instruction)
+        with m.If(~begun.idle):
+            # The gathers of the instruction lower its read barrier.
+            m.d.comb += record.read_barrier.eq(NO_BARRIER)
+        self.records.write(m, self.begun.valid, begun.slot, record)
 
-    def _retire(self, m: Module) -> None:
+    def _retire(self, m: Module, record: Any) -> None:
         """The chosen instruction writes its registers one by one, or completes."""
-        record = self._record
-        write = self.write.payload
         writes = self._will_write.bit_select(self.chosen_slot, 1)
         is_last = self.index == record.results - 1
         m.d.comb += self.write.valid.eq(self.chosen & writes)
         m.d.comb += self._is_sent.eq(self.write.valid & self.write.ready)
-        m.d.comb += write.warp.eq(record.warp)
-        m.d.comb += write.serial.eq(record.serial)
         # A group of registers begins at a multiple of its size: no sum is needed.
-        m.d.comb += write.register.eq(record.destination | self.index)
-        m.d.comb += write.predicate.eq(Mux(is_last, record.predicate, PT))
-        m.d.comb += write.threads.eq(record.threads)
-        m.d.comb += write.index.eq(self.index)
-        m.d.comb += write.last.eq(is_last)
-        m.d.comb += write.barrier.eq(record.write_barrier)
+        register = record.destination | self.index
+        m.d.comb += self.write.payload.eq(struct_value(
+            register_write(self._params),
+            warp=record.warp,
+            serial=record.serial,
+            index=self.index,
+            last=is_last,
+            barrier=record.write_barrier,
+            register=register,
+            predicate=Mux(is_last, record.predicate, PT),
+            conditional=0,
+            threads=record.threads))
         with m.If(self._is_sent):
             m.d.sync += self.index.eq(Mux(is_last, 0, self.index + 1))
 
@@ -359,14 +388,14 @@ class WriteBack(Component):
 
     def _queue_writes(self, m: Module) -> None:
         """Writes that the lanes have taken wait until they have requested the last beat."""
-        sent: Any = Signal(self._taken.shape(), name="sent")
         wanted = self.wanted
         m.submodules.write_queue = queue = self.write_queue
-        m.d.comb += sent.index.eq(self.index)
-        m.d.comb += sent.is_last.eq(self.write.payload.last)
-        m.d.comb += sent.slot.eq(self.chosen_slot)
         m.d.comb += queue.w_en.eq(self._is_sent)
-        m.d.comb += queue.w_data.eq(sent)
+        m.d.comb += queue.w_data.eq(struct_value(
+            _taken_write(self._params),
+            index=self.index,
+            is_last=self.write.payload.last,
+            slot=self.chosen_slot))
         m.d.comb += self._taken.eq(queue.r_data)
         m.d.comb += self._last_beat.eq(
             wanted.valid & (wanted.payload.beat == self._params.beats - 1))
@@ -380,24 +409,20 @@ class WriteBack(Component):
         lanes = self._params.lanes
         taken = self._taken
         beat = self.wanted.payload.beat
-        layout = data.StructLayout({"loaded": WARP_THREADS, "inside": WARP_THREADS})
-        m.submodules.masks = masks = memory.Memory(shape=layout, depth=self._count, init=[])
-        write = masks.write_port()
-        mask = masks.read_port(domain="comb")
-        m.d.comb += write.en.eq(self.judged.valid)
-        m.d.comb += write.addr.eq(self.judged.payload.slot)
-        m.d.comb += write.data.loaded.eq(self.loaded)
-        m.d.comb += write.data.inside.eq(self.inside)
-        m.d.comb += mask.addr.eq(taken.slot)
+        m.submodules.masks = masks = Words(ResultMasks, self._count)
+        masks.write(m, self.judged.valid, self.judged.payload.slot, self.masks)
+        mask = masks.read(m, taken.slot)
 
         m.submodules.results = results = ResultMemory(self._params)
         m.d.comb += results.write.eq(self.result)
-        m.d.comb += results.slot.eq(taken.slot)
-        m.d.comb += results.word.eq(taken.index)
-        m.d.comb += results.beat.eq(beat)
-        m.d.comb += results.lanes.eq(mask.data.loaded.word_select(beat, lanes))
+        m.d.comb += results.read.eq(struct_value(
+            _result_read(self._params),
+            slot=taken.slot,
+            beat=beat,
+            word=taken.index,
+            lanes=mask.loaded.word_select(beat, lanes)))
         m.d.comb += self.values.eq(results.values)
-        m.d.sync += self.flags.eq(mask.data.inside.word_select(beat, lanes))
+        m.d.sync += self.flags.eq(mask.inside.word_select(beat, lanes))
 
     def _free(self, m: Module) -> None:
         """A slot is free when its last beat is in the registers, or its instruction completes."""
@@ -411,32 +436,27 @@ class WriteBack(Component):
             one_hot(written.slot, self._count, written.frees) | completed)
         m.d.sync += Assert(~(self._is_freed & ~self.busy).any(), "a free slot is freed")
 
-    def _complete(self, m: Module) -> None:
+    def _complete(self, m: Module, record: Any) -> None:
         """What retires without a write: the completion, and the error if it is reported."""
-        record = self._record
         completed = self.completion
         error = self.error
-        m.submodules.errors = errors = memory.Memory(
-            shape=WarpError, depth=self._count, init=[])
-        write = errors.write_port()
-        read = errors.read_port(domain="comb")
-        m.d.comb += write.en.eq(self.judged.valid)
-        m.d.comb += write.addr.eq(self.judged.payload.slot)
-        m.d.comb += write.data.eq(self.judged.payload.error)
-        m.d.comb += read.addr.eq(self.chosen_slot)
+        judged = self.judged.payload
+        m.submodules.errors = errors = Words(WarpError, self._count)
+        errors.write(m, self.judged.valid, judged.slot, judged.error)
+        address_error = errors.read(m, self.chosen_slot)
 
         m.d.sync += completed.valid.eq(self.completes)
         m.d.sync += common_fields(completed.payload, record)
 
-        code: Value = read.data.as_value()
+        code: Value = address_error.as_value()
         is_reported = Signal()
         m.d.sync += error.valid.eq(self.completes & is_reported)
         m.d.sync += common_fields(error.payload, record)
-        with m.If(self.fault.bit_select(self.chosen_slot, 1)):
+        with m.If(self.accesses.fault.bit_select(self.chosen_slot, 1)):
             m.d.comb += is_reported.eq(self.report_mask[WarpError.MMU_FAULT.value])
             m.d.sync += error.payload.error.eq(WarpError.MMU_FAULT)
         with m.Elif(self._is_bad.bit_select(self.chosen_slot, 1)):
             m.d.comb += is_reported.eq(self.report_mask.bit_select(code[:5], 1))
-            m.d.sync += error.payload.error.eq(read.data)
+            m.d.sync += error.payload.error.eq(address_error)
         with m.Else():
             m.d.sync += error.payload.error.eq(WarpError.NONE)

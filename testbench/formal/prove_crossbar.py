@@ -52,7 +52,7 @@ class _Spec(Elaboratable):
         job, jobs = dut.job.payload, dut.job
         lower, upper = job.lanes[:_PORTS], job.lanes[_PORTS:]
         m.d.comb += [
-            Assume(~dut.change.busy, "no atomic operations"),
+            Assume(~dut.atomic.change.busy, "no atomic operations"),
             Assume(~dut.continues | jobs.valid & (job.as_value() == past(job.as_value())), "halves of a beat"),
             Assume(~jobs.valid | job.lanes.any() & (job.skips == ~lower.any()) & (
                 job.single | (lower.any() & upper.any())), "what is said of a beat"),
@@ -144,9 +144,9 @@ class _Spec(Elaboratable):
         m.d.comb += byte.eq(AnyConst(2))
         others = [(number > port) & dut.served[number] & (each.bank == mine.bank) & (each.row == mine.row)
                   & each.bytes.bit_select(byte, 1) for number, each in enumerate(dut.located.ports)]
-        value: Any = Array(repeated(each, pend.size) for each in dut.values)[port]
+        value: Any = Array(repeated(each, pend.size) for each in dut.content.values)[port]
         for number, higher in enumerate(others):
-            value = Mux(higher, repeated(dut.values[number], pend.size), value)
+            value = Mux(higher, repeated(dut.content.values[number], pend.size), value)
         stored = past(serves & pend.write & mine.bytes.bit_select(byte, 1))
         written: Any = Array(dut.write.banks)[bank]
         claim(m, dut.write.used & (dut.write.line == (here.kind == BeatKind.LINE)) & (dut.write.tag == here.tag)

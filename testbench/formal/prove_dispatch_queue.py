@@ -76,8 +76,8 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
     Fault("rtl.dispatch_queue", "self._highest_level_with_room = places - under_way - decoding",
           "self._highest_level_with_room = places - under_way"),
-    Fault("rtl.dispatch_queue", "content = Mux(is_waiting, content, Value.cast(write.data))",
-          "content = Mux(head.ready, Value.cast(write.data), content)"),
+    Fault("rtl.dispatch_queue", "content = Mux(is_waiting, content, Value.cast(arriving.payload))",
+          "content = Mux(head.ready, Value.cast(arriving.payload), content)"),
     Fault("rtl.dispatch_queue", "self.next.eq(self.next + arriving.valid)",
           "self.next.eq(self.next + (arriving.valid & ~is_taken))"),
     Fault("rtl.dispatch_queue", "level.eq(level + arriving.valid - is_taken)",

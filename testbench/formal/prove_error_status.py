@@ -83,8 +83,8 @@ class _Spec(Elaboratable):
 
 THEOREM = Theorem(_Spec, depth=2, reach=5, faults=(
     Fault("rtl.error_status", "with m.If(valid.any() & ~has_pending):", "with m.If(valid.any()):"),
-    Fault("rtl.error_status", 'has_pending.eq(self._error.any() & ~self._writes("HWW_WARP_ESR"))',
-          "has_pending.eq(self._error.any())"),
+    Fault("rtl.error_status", 'has_pending.eq(self._first.code.any() & ~self._writes("HWW_WARP_ESR"))',
+          "has_pending.eq(self._first.code.any())"),
     Fault("rtl.error_status", "(self._status & ~cleared) | raised)",
           "(self._status & ~cleared & ~raised) | (raised & self._status))"),
     Fault("rtl.error_status", "for event in reversed(errors):", "for event in errors:"),

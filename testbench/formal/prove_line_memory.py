@@ -44,26 +44,27 @@ class _Spec(Elaboratable):
         bank, row = byte[2:2 + ceil_log2(banks)], byte[2 + ceil_log2(banks):]
 
         # What others promise.
-        all_bytes, values = (Cat(each[name] for each in dut.write.banks) for name in ("bytes", "value"))
+        all_bytes, values = (Cat(each[name] for each in dut.lines.write.banks) for name in ("bytes", "value"))
         copied_row, copied_tag = past(dut.copy.payload.row), past(dut.copy.payload.tag)
-        writes, open_, open_tag = dut.write.line & all_bytes.any(), Signal(), Signal(_BITS)
+        writes, open_, open_tag = dut.lines.write.line & all_bytes.any(), Signal(), Signal(_BITS)
         m.d.comb += [
-            Assume(~(dut.copy.valid & dut.read.used), "nothing is read while a row is copied"),
-            Assume(~(dut.copied & all_bytes.any()), "nor written in the next cycle"),
-            Assume(~dut.copied | (values == Cat(dut.values)), "what is copied"),
-            Assume(~(writes & open_ & ~dut.finish.valid) | (dut.write.tag == open_tag), "one line after the other"),
+            Assume(~(dut.copy.valid & dut.lines.read.used), "nothing is read while a row is copied"),
+            Assume(~(dut.lines.copied & all_bytes.any()), "nor written in the next cycle"),
+            Assume(~dut.lines.copied | (values == Cat(dut.lines.values)), "what is copied"),
+            Assume(~(writes & open_ & ~dut.finish.valid) | (dut.lines.write.tag == open_tag),
+                   "one line after the other"),
             Assume(~(dut.finish.valid & open_) | (dut.finish.payload == open_tag), "is finished")]
         with m.If(writes):
-            m.d.sync += [open_.eq(1), open_tag.eq(dut.write.tag)]
+            m.d.sync += [open_.eq(1), open_tag.eq(dut.lines.write.tag)]
         with m.Elif(dut.finish.valid):
             m.d.sync += open_.eq(0)
 
         # What the byte should be.
         answer, value, written, told, known = Signal(8), Signal(8), Signal(), Signal(), Signal()
         answered = past(answer)
-        access: Any = Array(dut.write.banks)[bank]
-        stored = writes & (dut.write.tag == tag) & (access.row[:len(row)] == row) & _bit(access.bytes, place)
-        copies = dut.copied & (copied_row == row) & (copied_tag == tag)
+        access: Any = Array(dut.lines.write.banks)[bank]
+        stored = writes & (dut.lines.write.tag == tag) & (access.row[:len(row)] == row) & _bit(access.bytes, place)
+        copies = dut.lines.copied & (copied_row == row) & (copied_tag == tag)
         with m.If(dut.take.valid):
             m.d.sync += answer.eq(dut.take.payload.word_select(byte, 8))
         with m.If(stored | copies):
@@ -75,15 +76,15 @@ class _Spec(Elaboratable):
         claim(m, dut.answer.word_select(byte, 8) == answer, "what memory has answered")
         claim(m, written == (_bit(dut.written_so_far, byte) & open_ & (open_tag == tag)), "what was written since")
         claim(m, ~dut.written_so_far.any() | open_, "of which line")
-        claim(m, dut.line.word_select(byte, 8) == value, "what memory gets", when=known)
+        claim(m, dut.content.data.word_select(byte, 8) == value, "what memory gets", when=known)
         is_finished = dut.finish.valid & (dut.finish.payload == tag)
-        claim(m, _bit(dut.written, byte) == told, "what it writes", when=ever(m, is_finished))
-        word = Array(dut.words)[bank]
-        reads: Any = Array(dut.read.rows)[bank]
+        claim(m, _bit(dut.content.mask, byte) == told, "what it writes", when=ever(m, is_finished))
+        word = Array(dut.lines.words)[bank]
+        reads: Any = Array(dut.lines.read.rows)[bank]
         claim(m, word.word_select(place, 8) == value, "what atomic operations read",
-              when=known & (dut.read.tag == tag) & (reads[:len(row)] == row))
-        found = Array(dut.values)[bank].word_select(place, 8)
-        is_answer = dut.read.kind == BeatKind.ANSWER
+              when=known & (dut.lines.read.tag == tag) & (reads[:len(row)] == row))
+        found = Array(dut.lines.values)[bank].word_select(place, 8)
+        is_answer = dut.lines.read.kind == BeatKind.ANSWER
         mine = Mux(dut.copy.valid, dut.copy.payload.row == row, is_answer & (reads[:len(row)] == row))
         claim(m, found == answered, "what is read of an answer", when=past(mine))
         claim(m, found == 0, "nothing else is", when=past.begun & past(~dut.copy.valid & ~is_answer))

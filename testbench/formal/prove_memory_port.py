@@ -60,7 +60,7 @@ class _Spec(Elaboratable):
 
 THEOREM = Theorem(_Spec, depth=1, reach=8, faults=(
     Fault("rtl.memory_arbiter", "m.d.sync += self.turn.eq(lowest(others))", "m.d.sync += self.turn.eq(self.turn)"),
-    Fault("rtl.memory_arbiter", "is_free.eq(~is_full | out.ready)", "is_free.eq(~is_full | ~out.ready)"),
+    Fault("rtl.memory_arbiter", "is_free.eq(~out.valid | out.ready)", "is_free.eq(~out.valid | ~out.ready)"),
     Fault("rtl.memory_arbiter", "return request.tag | number << self.client_tag_bits",
           "return request.tag | 1 - number << self.client_tag_bits"),
     Fault("rtl.memory_arbiter", "answers.ready.eq(client.response.ready)", "answers.ready.eq(1)"),

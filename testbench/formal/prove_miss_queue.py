@@ -161,7 +161,7 @@ class _Around:
             m.d.sync += age.eq(age + 1)
 
         # What they read and write.
-        read, write = dut.read, dut.write
+        read, write = dut.lines.read, dut.lines.write
         reads = here.valid & (here.owner != BeatOwner.FILL)
         written = Cat(bank.bytes for bank in write.banks).any()
         self.writes = write.line & written
@@ -265,7 +265,7 @@ class _Spec(Elaboratable):
     def _show_fills(self, m: Module) -> None:
         """Where lines are that are filled: one after the other, and between the last beat and the request."""
         dut, around = self.dut, self.around
-        kept_tag, fill_passed, completed = dut.fills.line_tag, dut.fill_passed, dut.completed
+        kept_tag, fill_passed, completed = dut.fills.line.tag, dut.fill_passed, dut.completed
         wait, pend = around.wait, around.pend
         stage, twice = one_hot(kept_tag, _TAGS, dut.fill.valid), Const(0, _TAGS)
         for tag in (*(one_hot(each.tag, _TAGS, each.valid & (each.owner == BeatOwner.FILL) & each.last)
@@ -287,7 +287,7 @@ class _Spec(Elaboratable):
             mine = each.valid & (each.owner == BeatOwner.FILL)
             fills, there = Mux(mine, each.tag, fills), there | mine
         with m.If(around.writes):
-            m.d.sync += [open_.eq(1), open_tag.eq(dut.write.tag)]
+            m.d.sync += [open_.eq(1), open_tag.eq(dut.lines.write.tag)]
         with m.Elif(completed.valid):
             m.d.sync += open_.eq(0)
         begun = open_ & (open_tag == kept_tag) | Cat(
@@ -301,7 +301,7 @@ class _Spec(Elaboratable):
               when=around.here.valid & (around.here.owner == BeatOwner.FILL))
         claim(m, Mux(completed.valid, completed.payload == open_tag, there & (oldest == open_tag)),
               "who was written is not finished", when=open_)
-        claim(m, ~(open_ & ~completed.valid) | (dut.write.tag == open_tag), "one line after the other",
+        claim(m, ~(open_ & ~completed.valid) | (dut.lines.write.tag == open_tag), "one line after the other",
               when=around.writes)
         request = dut.memory.request
         claim(m, dut.line_memory.tag == request.payload.tag, "whose words are sent", when=request.valid)
@@ -366,18 +366,18 @@ class _Spec(Elaboratable):
 
         # What is known of each line.
         found, known, alike = dut.found.payload, Signal(_TAGS), Const(1)
-        m.d.comb += known.eq(dut.used & ~one_hot(dut.early_tag, _TAGS, dut.is_early))
+        m.d.comb += known.eq(dut.used & ~one_hot(dut.early.payload, _TAGS, dut.early.valid))
         self.known = known
         for tag in range(_TAGS):
             info = dut.infos.read_port(domain="comb")
             m.d.comb += info.addr.eq(tag)
             alike = alike & (~known[tag] | (info.data.modify == modifies[tag]))
         claim(m, alike, "what is modified")
-        early = dut.is_early
-        lives = _bit(dut.used, dut.early_tag)
+        early = dut.early.valid
+        lives = _bit(dut.used, dut.early.payload)
         claim(m, dut.found.valid & ~found.write & (dut.word == 0) & ~(
-            lives & (found.modify != _bit(modifies, dut.early_tag))), "a line that is asked for early", when=early)
-        claim(m, ~_bit(passing | atomic | self.filling | self.sends | around.writing, dut.early_tag),
+            lives & (found.modify != _bit(modifies, dut.early.payload))), "a line that is asked for early", when=early)
+        claim(m, ~_bit(passing | atomic | self.filling | self.sends | around.writing, dut.early.payload),
               "it waits", when=early)
         claim(m, self.current & _bit(known & ~modifies, self.tag), "beats are of a line", when=begun | (step != 0))
         for tag, _, valid in beats:
@@ -446,7 +446,7 @@ class _Spec(Elaboratable):
         passing = [each.valid & (each.owner == BeatOwner.FILL) & each.last & (each.tag == tag)
                    for each in (around.pend, around.wait)]
         for rank, there in enumerate((*places, _bit(self.finish, tag), fill_passed.valid & (fill_passed.payload == tag),
-                                      *passing, self.dut.fill.valid & (fills.line_tag == tag)), 1):
+                                      *passing, self.dut.fill.valid & (fills.line.tag == tag)), 1):
             ranks = ranks | Mux(there, rank, 0)
         return ranks
 
@@ -459,7 +459,7 @@ class _Spec(Elaboratable):
         kept: Any = Signal(data.StructLayout({
             **{name: found.shape()[name].shape for name in fields}, "word": 2, "has": 1}), name="kept")
         m.d.comb += thread.eq(AnyConst(len(thread)))
-        known = Mux(dut.is_early, dut.early_tag, dut.free_tag) == self.one
+        known = Mux(dut.early.valid, dut.early.payload, dut.free_tag) == self.one
         with m.If(given):
             m.d.sync += [kept[name].eq(found[name]) for name in fields]
         with m.If(dut.advance & known):
@@ -471,7 +471,7 @@ class _Spec(Elaboratable):
         first = (here.first.beat == beat) & _bit(here.first.lanes, lane) | _bit(here.first.others, beat)
         claim(m, same & self._well(here, beat, lane, kept.has) & (~kept.has | first), "what is kept of a line",
               when=self._of(self.known))
-        early = dut.is_early & (dut.early_tag == self.one) & used
+        early = dut.early.valid & (dut.early.payload == self.one) & used
         claim(m, Cat(kept[name] == found[name] for name in fields).all(), "and of one that is asked for early",
               when=early)
         claim(m, (kept.words == 1) | (kept.words == 2) | (kept.words == 4), "so many words", when=used)
@@ -483,7 +483,7 @@ class _Spec(Elaboratable):
         current = self.current & (self.tag == self.one) & self._of(self.known & ~self.modifies)
         for job, owner, now, step, info in (
                 (dut.answer, BeatOwner.ANSWER, following, answers.step, here),
-                (dut.fill, BeatOwner.FILL, fills.line.first.as_value(), fills.step, fills.line)):
+                (dut.fill, BeatOwner.FILL, fills.line.info.first.as_value(), fills.step, fills.line.info)):
             beats = Signal.like(here.first)
             m.d.comb += beats.eq(now)
             payload = job.payload

@@ -64,9 +64,9 @@ class _Spec(Elaboratable):
                      Assume(self.slot != self.other, "another one")]
         if self._examples:
             dut = self.dut
-            m.d.comb += Assume((self.slot == 1) & (self.other == 0) & ~dut.judged.valid & ~dut.pending.any()
+            m.d.comb += Assume((self.slot == 1) & (self.other == 0) & ~dut.judged.valid & ~dut.accesses.pending.any()
                                & ~dut.result.as_value().any() & (dut.wanted.payload.beat == _PARAMS.beats - 1)
-                               & (dut.loaded == 0) & (dut.inside == 0), "an example")
+                               & ~dut.masks.as_value().any(), "an example")
         next_, over, known = self._surround(m, past)
         self._show_end(m, past, over, known)
         self._show_writes(m, past)
@@ -85,8 +85,9 @@ class _Spec(Elaboratable):
         dut, next_, ended, over = self.dut, Signal(_BITS), Signal(_SLOTS), Signal(_SLOTS)
         begun = dut.begun.payload
         enters, judged = (one_hot(event.payload.slot, _SLOTS, event.valid) for event in (dut.begun, dut.judged))
-        known = over | dut.busy & (ended | dut.ended) & ~dut.pending
-        m.d.sync += [next_.eq(next_ + dut.begun.valid), ended.eq(ended & ~enters | dut.issued | dut.ended),
+        accesses = dut.accesses
+        known = over | dut.busy & (ended | accesses.ended) & ~accesses.pending
+        m.d.sync += [next_.eq(next_ + dut.begun.valid), ended.eq(ended & ~enters | accesses.issued | accesses.ended),
                      over.eq(known & ~enters)]
         claim(m, ended == dut.accesses_ended, "whose accesses have begun")
         claim(m, dut.done == known & dut.busy, "whose accesses have ended")
@@ -94,10 +95,11 @@ class _Spec(Elaboratable):
             Assume(~dut.begun.valid | (begun.slot == next_), "slots are given in turn"),
             Assume(~(enters & dut.busy).any(), "none that is in use"),
             Assume(begun.instruction.results <= WORDS, "so many registers"),
-            Assume(~((dut.issued | dut.ended) & ~(dut.busy | enters)).any(), "accesses are of who has a slot"),
-            Assume(~(over & dut.pending).any(), "no line comes later"),
+            Assume(~((accesses.issued | accesses.ended) & ~(dut.busy | enters)).any(),
+                   "accesses are of who has a slot"),
+            Assume(~(over & accesses.pending).any(), "no line comes later"),
             Assume(~(over & judged).any(), "no error comes later"),
-            Assume(~(over & (dut.fault ^ past(dut.fault))).any(), "and no fault")]
+            Assume(~(over & (accesses.fault ^ past(accesses.fault))).any(), "and no fault")]
         return next_, over, known
 
     def _show_end(self, m: Module, past: Past, over: Signal, known: Value) -> None:
@@ -106,7 +108,7 @@ class _Spec(Elaboratable):
         record, kept, told = self.record, Signal.like(begun.job), Signal()
         self.enters, self.ends = (dut.begun.valid & (begun.slot == self.slot)), dut.retires & self._of(slots)
         self.results, self.wrote, self.told = Signal(3), Signal(), told
-        wrote, done, out = dut.write.payload, dut.completion, self._of(slots)
+        wrote, done, out = dut.write.payload, dut.completion.payload, self._of(slots)
         m.d.comb += record.addr.eq(self.slot)
         with m.If(self.enters):
             m.d.sync += [told.eq(0), kept.eq(begun.job), self.results.eq(begun.instruction.results)]
@@ -123,7 +125,8 @@ class _Spec(Elaboratable):
         claim(m, dut.completion.valid == past(dut.completes), "a completion is told")
         claim(m, (done.warp == past(kept.warp)) & (done.serial == past(kept.serial))
               & (done.write_barrier == past(kept.write_barrier)), "and it is its", when=past(self.ends & dut.completes))
-        can_happen(m, self.ends & dut.completes & self._of(dut.fault) & (self.results != 0), "it ends with a fault")
+        faulty = self._of(dut.accesses.fault) & (self.results != 0)
+        can_happen(m, self.ends & dut.completes & faulty, "it ends with a fault")
 
     def _show_writes(self, m: Module, past: Past) -> None:
         """``count``: registers of the slot's instruction that were written."""
@@ -198,5 +201,5 @@ THEOREM = Theorem(_Spec, depth=3, reach=14, long=True, examples=partial(_Spec, e
     Fault("rtl.memory.writeback", "self.older[slot].eq(self.busy & same_warp)",
           "self.older[slot].eq(self.busy & ~self.done & same_warp)"),
     Fault("rtl.memory.writeback", "frees.eq(self._last_beat & self._taken.is_last)", "frees.eq(self._last_beat)"),
-    Fault("rtl.memory.writeback", "write.last.eq(is_last)", "write.last.eq(1)"),
+    Fault("rtl.memory.writeback", "last=is_last,", "last=1,"),
     Fault("rtl.memory.writeback", "self.chosen & ~writes & ~recent_completions.any()", "self.chosen & ~writes")))

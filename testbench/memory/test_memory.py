@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from amaranth.hdl import Fragment
+from amaranth.hdl import Fragment, Value
 
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
@@ -85,18 +85,18 @@ def test_atomic_arithmetic_against_python(wide):
         for old in numbers:
             for operand in (*numbers, old):
                 ctx.set(dut.old, old)
-                ctx.set(dut.operand, operand)
+                ctx.set(Value.cast(dut.operands)[:64], operand)
                 for operation in ATOMICS:
                     for is_signed in (False, True):
-                        ctx.set(dut.operation, operation)
-                        ctx.set(dut.signed, is_signed)
+                        ctx.set(dut.instruction.atomic, operation)
+                        ctx.set(dut.instruction.is_signed, is_signed)
                         expected = modified(operation, old, operand, bits, is_signed)
                         assert ctx.get(dut.new) % (1 << bits) == expected, (
                             operation, hex(old), hex(operand), is_signed)
-                ctx.set(dut.compare, 1)
-                ctx.set(dut.swap, 3)
+                ctx.set(dut.instruction.compare, 1)
+                ctx.set(Value.cast(dut.operands)[64:], 3)
                 assert (ctx.get(dut.new), ctx.get(dut.equal)) == (3 if old == operand else old, old == operand)
-                ctx.set(dut.compare, 0)
+                ctx.set(dut.instruction.compare, 0)
 
     combinational(dut, body)
 

@@ -21,10 +21,12 @@ from rtl.layouts import (
     reported,
 )
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import common_fields, struct_value
 
 from .flags import WarpFlags
-from .instruction import OperandSource, ValueSource
-from .slots import decoded_stage, lane_slot
+from .instruction import LaneDestination, OperandSource, ValueSource
+from .reads import UniformRead, WarpRead
+from .slots import SlotOperation, decoded_stage, lane_slot, slot_owner
 from .threads import ThreadSelection
 from .vote import Vote
 
@@ -35,7 +37,7 @@ class DispatchStage(Component):
     """Combinational.
 
     =====================  ==========  ==================  ==================================
-    what is decoded        slot        record              completed
+    what is decoded        slot        dispatched          completed
     =====================  ==========  ==================  ==================================
     for the lanes          yes                             yes
     collects registers     yes         when it has them
@@ -51,18 +53,19 @@ class DispatchStage(Component):
     -------
     decoded : In(decoded_stage)
     report_mask : In(32)
-    active, flags, first_row : In(32), In(WarpFlags), In
+    active, flags : Out(WarpRead of 32 bits), Out(WarpRead of WarpFlags)
         State of its warp.
-    write_first_row : In
-        Of the warp that is written to.
-    special : In(32)
-        The special register that is named, where it is the same in all threads.
-    flow_value : In(32)
+    first_row, write_first_row : In
+        Where the registers of its warp begin, and those of the warp that is written to.
+    special : Out(UniformRead)
+        The special register that is named.
+    flow_value : Out(WarpRead of 32 bits)
         What the flow unit has for a register of the warp that is written to.
     slot : Out(Event of lane_slot)
         What begins to pass the lanes.
-    is_direct, collects, record : Out(1), Out(1), Out(dispatched)
-        An instruction goes to another unit, at once; or when its registers have been read.
+    direct, collected : Out(Event of dispatched)
+        An instruction goes to another unit, at once; or when its registers have been read. Both
+        have the same payload.
     completed : Out(completion)
         What completes when the last beat of the slot is written, or would be.
     passed : Out(1)
@@ -76,19 +79,19 @@ class DispatchStage(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
+        self._params = params
         super().__init__({
             "decoded": In(decoded_stage(params)),
             "report_mask": In(REPORT_BITS),
-            "active": In(WARP_THREADS),
-            "flags": In(WarpFlags),
+            "active": Out(WarpRead(params, WARP_THREADS)),
+            "flags": Out(WarpRead(params, WarpFlags)),
             "first_row": In(params.row_bits),
             "write_first_row": In(params.row_bits),
-            "special": In(32),
-            "flow_value": In(32),
+            "special": Out(UniformRead(params)),
+            "flow_value": Out(WarpRead(params, 32)),
             "slot": Out(Event(lane_slot(params))),
-            "is_direct": Out(1),
-            "collects": Out(1),
-            "record": Out(dispatched(params)),
+            "direct": Out(Event(dispatched(params))),
+            "collected": Out(Event(dispatched(params))),
             "completed": Out(completion(params)),
             "passed": Out(1),
             "gathered": Out(Event(operands_read(params))),
@@ -104,6 +107,7 @@ class DispatchStage(Component):
         m = Module()
         m.submodules.selection = self.selection
         m.submodules.vote = self.vote
+        self._read(m)
         self._select_threads(m)
         self._check(m)
         self._fill_slot(m)
@@ -114,6 +118,15 @@ class DispatchStage(Component):
         self._complete(m)
         return m
 
+    def _read(self, m: Module) -> None:
+        """What is kept of the warp."""
+        decoded = self.decoded
+        m.d.comb += self.active.warp.eq(decoded.warp)
+        m.d.comb += self.flags.warp.eq(decoded.warp)
+        m.d.comb += self.special.warp.eq(decoded.warp)
+        m.d.comb += self.special.number.eq(decoded.lanes.special)
+        m.d.comb += self.flow_value.warp.eq(decoded.write.operation.warp)
+
     def _select_threads(self, m: Module) -> None:
         """Which threads execute it, and what they vote."""
         decoded = self.decoded
@@ -121,8 +134,8 @@ class DispatchStage(Component):
         m.d.comb += selection.common.eq(decoded.common)
         m.d.comb += selection.collects.eq(decoded.collects)
         m.d.comb += selection.quad.eq(decoded.lanes.quad)
-        m.d.comb += selection.active.eq(self.active)
-        m.d.comb += selection.flags.eq(self.flags)
+        m.d.comb += selection.active.eq(self.active.value)
+        m.d.comb += selection.flags.eq(self.flags.value)
         m.d.comb += self.vote.threads.eq(selection.executing)
         m.d.comb += self.vote.predicate.eq(selection.predicate)
 
@@ -156,30 +169,38 @@ class DispatchStage(Component):
         gather = decoded.gather
         write = decoded.write
         slot = self.slot.payload
+        owner = slot_owner(self._params)
         m.d.comb += self.slot.valid.eq(
             decoded.computes | decoded.collects | decoded.gathers | decoded.writes)
         with m.If(decoded.writes):
-            m.d.comb += slot.warp.eq(write.operation.warp)
-            m.d.comb += slot.serial.eq(write.operation.serial)
-            m.d.comb += slot.first_row.eq(self.write_first_row)
+            m.d.comb += slot.owner.eq(struct_value(
+                owner,
+                warp=write.operation.warp,
+                serial=write.operation.serial,
+                first_row=self.write_first_row))
             m.d.comb += slot.threads.eq(write.operation.threads)
         with m.Else():
             lanes_fail = decoded.computes & self._constant_fails
-            m.d.comb += slot.warp.eq(instruction.warp)
-            m.d.comb += slot.serial.eq(instruction.serial)
-            m.d.comb += slot.first_row.eq(self.first_row)
+            m.d.comb += slot.owner.eq(struct_value(
+                owner,
+                warp=instruction.warp,
+                serial=instruction.serial,
+                first_row=self.first_row))
             m.d.comb += slot.threads.eq(
                 self.selection.executing & ~lanes_fail.replicate(WARP_THREADS))
         m.d.comb += slot.collects.eq(decoded.collects)
         m.d.comb += slot.quarter.eq(decoded.computes & instruction.quarter)
-        m.d.comb += slot.gathers.eq(decoded.gathers)
-        m.d.comb += slot.reader.eq(gather.client)
-        m.d.comb += slot.read_index.eq(gather.operation.index)
-        m.d.comb += slot.is_supplied.eq(decoded.writes)
-        m.d.comb += slot.client.eq(write.client)
-        m.d.comb += slot.index.eq(write.operation.index)
-        m.d.comb += slot.agrees.eq(self.vote.agrees)
-        m.d.comb += slot.objects.eq(self.vote.objects)
+        m.d.comb += slot.votes.eq(self.vote.votes)
+        m.d.comb += slot.gather.eq(struct_value(
+            SlotOperation,
+            is_present=decoded.gathers,
+            client=gather.client,
+            index=gather.operation.index))
+        m.d.comb += slot.write.eq(struct_value(
+            SlotOperation,
+            is_present=decoded.writes,
+            client=write.client,
+            index=write.operation.index))
 
     def _choose_operands(self, m: Module) -> None:
         """What the lanes execute: what was decoded. What only reads for others reads registers."""
@@ -203,10 +224,10 @@ class DispatchStage(Component):
         next_pc = decoded.instruction.pc + INSTRUCTION_BYTES
         is_flow_write = decoded.write.client == LaneClient.FLOW
         with m.If(decoded.writes):
-            m.d.comb += slot.uniform.eq(Mux(is_flow_write, self.flow_value, 0))
+            m.d.comb += slot.uniform.eq(Mux(is_flow_write, self.flow_value.value, 0))
         with m.Else(), m.Switch(lanes.source_a):
             with m.Case(ValueSource.SPECIAL):
-                m.d.comb += slot.uniform.eq(self.special)
+                m.d.comb += slot.uniform.eq(self.special.value)
             with m.Case(ValueSource.NEXT_PC):
                 m.d.comb += slot.uniform.eq(next_pc)
             with m.Case(ValueSource.BALLOT):
@@ -222,28 +243,25 @@ class DispatchStage(Component):
     def _choose_destination(self, m: Module) -> None:
         """Where a unit's write goes."""
         write = self.decoded.write.operation
-        instruction = self.slot.payload.instruction
         with m.If(self.decoded.writes):
-            m.d.comb += instruction.destination.eq(write.register)
-            m.d.comb += instruction.p.eq(write.predicate)
-            m.d.comb += instruction.q.eq(PT)
-            m.d.comb += instruction.writes_cc.eq(write.conditional)
+            m.d.comb += self.slot.payload.instruction.destination.eq(struct_value(
+                LaneDestination,
+                register=write.register,
+                p=write.predicate,
+                q=PT,
+                writes_cc=write.conditional))
 
     def _dispatch(self, m: Module) -> None:
         """The instruction as it leaves for a unit beside the lanes."""
         decoded = self.decoded
         instruction = decoded.instruction
-        record = self.record
-        m.d.comb += self.is_direct.eq(decoded.is_direct)
-        m.d.comb += self.collects.eq(decoded.collects)
-        m.d.comb += record.warp.eq(instruction.warp)
-        m.d.comb += record.serial.eq(instruction.serial)
-        m.d.comb += record.pc.eq(instruction.pc)
-        m.d.comb += record.word.eq(instruction.word)
-        m.d.comb += record.kind.eq(instruction.kind)
-        m.d.comb += record.write_barrier.eq(instruction.write_barrier)
-        m.d.comb += record.read_barrier.eq(instruction.read_barrier)
-        m.d.comb += record.active.eq(self.active)
+        record = Signal(dispatched(self._params))
+        m.d.comb += self.direct.valid.eq(decoded.is_direct)
+        m.d.comb += self.direct.payload.eq(record)
+        m.d.comb += self.collected.valid.eq(decoded.collects)
+        m.d.comb += self.collected.payload.eq(record)
+        m.d.comb += common_fields(record, instruction)
+        m.d.comb += record.active.eq(self.active.value)
         m.d.comb += record.guard.eq(self.selection.guard)
         m.d.comb += record.predicate.eq(self.selection.predicate)
         m.d.comb += record.operands[0].eq(instruction.constant)

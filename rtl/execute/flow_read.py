@@ -24,6 +24,8 @@ from rtl.params import WARP_THREADS, SmParams
 from rtl.word import field_of
 from rtl.words import Words
 
+from .reads import WarpRead
+
 __all__ = ["FlowReads"]
 
 _IN_FLIGHT_BITS = 6
@@ -59,8 +61,8 @@ class FlowReads(Component):
         The warp has nothing in the flow unit.
     result_valid, result : In(1), In(flow_result)
     write : Out(stream of register_write)
-    warp, value : In, Out(32)
-        What the write of a warp writes; combinational.
+    value : In(WarpRead of 32 bits)
+        What the write of a warp writes.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -71,8 +73,7 @@ class FlowReads(Component):
             "result_valid": In(1),
             "result": In(flow_result(params)),
             "write": Out(stream.Signature(register_write(params))),
-            "warp": In(params.warp_bits),
-            "value": Out(32),
+            "value": In(WarpRead(params, 32)),
         })
         self._reads = Signal(name="reads")
         """A FLOW_READ is dispatched."""
@@ -146,7 +147,7 @@ class FlowReads(Component):
             "value": self._result.value,
             "failed": self._failed,
         })
-        m.d.comb += self.value.eq(outcomes.read(m, self.warp).value)
+        m.d.comb += self.value.value.eq(outcomes.read(m, self.value.warp).value)
         return outcomes.read(m, self._next_warp).failed
 
     def _queue(self, m: Module) -> None:

@@ -13,6 +13,7 @@ from rtl.isa.syntax import RZ
 from rtl.layouts import GATHER_REGISTERS, GATHERING, Event, LaneClient
 from rtl.one_hot import chosen_of
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
 from .clients import lane_data_port
 from .instruction import LaneInstruction, OperandSource, ValueSource
@@ -143,15 +144,16 @@ class OperandStage(Component):
         """S3: the first beat of a slot; else the next one, or the next part, of that in S4."""
         slot = self.slot
         current = self._current
+        place = beat_place(self._params)
         m.d.sync += self._is_valid.eq(slot.valid | self._continues)
         m.d.sync += self._beat.eq(self._place.beat)
         with m.If(slot.valid):
-            m.d.comb += self._place.warp.eq(slot.payload.warp)
-            m.d.comb += self._place.beat.eq(0)
+            m.d.comb += self._place.eq(struct_value(
+                place, warp=slot.payload.owner.warp, beat=0))
             m.d.sync += current.eq(slot.payload)
         with m.Else():
-            m.d.comb += self._place.warp.eq(current.warp)
-            m.d.comb += self._place.beat.eq(self._beat + self._beat_is_done)
+            m.d.comb += self._place.eq(struct_value(
+                place, warp=current.owner.warp, beat=self._beat + self._beat_is_done))
             with m.If(self._continues & self._beat_is_done):
                 m.d.sync += current.threads.eq(current.threads >> self._params.lanes)
 
@@ -176,43 +178,45 @@ class OperandStage(Component):
     def _request_data(self, m: Module) -> None:
         """S3: the data of a unit's write, of this beat, are there in the next cycle."""
         slot = self.slot
-        current = self._current
+        write = slot.payload.write
+        current_write = self._current.write
         for client, port in self._clients.items():
             wanted = port.wanted
             m.d.comb += wanted.beat.eq(self._place.beat)
             with m.If(slot.valid):
                 m.d.comb += wanted.valid.eq(
-                    slot.payload.is_supplied & (slot.payload.client == client))
-                m.d.comb += wanted.index.eq(slot.payload.index)
+                    write.is_present & (write.client == client))
+                m.d.comb += wanted.index.eq(write.index)
             with m.Else():
                 m.d.comb += wanted.valid.eq(
-                    self._continues & current.is_supplied & (current.client == client))
-                m.d.comb += wanted.index.eq(current.index)
+                    self._continues & current_write.is_present & (current_write.client == client))
+                m.d.comb += wanted.index.eq(current_write.index)
 
     def _choose_uniform(self, m: Module) -> None:
         """S4: where each operand comes from, and what is the same in all lanes: 0 for what is none
         of its own, so that a lane joins all by OR."""
         current = self._current
         instruction = current.instruction
+        write = current.write
         a_is_register = instruction.source_a == ValueSource.REGISTER
         b_is_register = instruction.source_b == OperandSource.REGISTER
         c_is_register = instruction.source_c == OperandSource.REGISTER
         is_named = [number != RZ for number in instruction.registers]
         m.d.comb += self._reads[_A].eq(
-            is_named[_A] & a_is_register & ~current.is_supplied & ~self.registers.blank[_A])
+            is_named[_A] & a_is_register & ~write.is_present & ~self.registers.blank[_A])
         m.d.comb += self._reads[_B].eq(is_named[_B] & b_is_register & ~self.registers.blank[_B])
         m.d.comb += self._reads[_C].eq(is_named[_C] & c_is_register & ~self.registers.blank[_C])
 
         m.d.comb += self._uniform[_A].eq(
-            _gated(current.uniform, ~a_is_register | current.is_supplied))
+            _gated(current.uniform, ~a_is_register | write.is_present))
         for operand, source in ((_B, instruction.source_b), (_C, instruction.source_c)):
             constant = _gated(current.constant, source == OperandSource.CONSTANT)
             immediate = _gated(instruction.immediate, source == OperandSource.IMMEDIATE)
             m.d.comb += self._uniform[operand].eq(constant | immediate)
         m.d.comb += self._verdict.eq(
-            verdict_of(instruction.vote, current.agrees, current.objects))
+            verdict_of(instruction.vote, current.votes.agrees, current.votes.objects))
         for client, supplies in self._supplies.items():
-            m.d.comb += supplies.eq(current.is_supplied & (current.client == client))
+            m.d.comb += supplies.eq(write.is_present & (write.client == client))
 
     def _choose_words(self, m: Module, lane: int) -> None:
         """S4: operands a, b and c of a lane."""
@@ -238,7 +242,7 @@ class OperandStage(Component):
         z = instruction.predicates[2]
         m.d.comb += chosen.predicates.eq(flags.predicates)
         m.d.comb += chosen.conditions.eq(flags.condition)
-        with m.If(current.is_supplied):
+        with m.If(current.write.is_present):
             m.d.comb += chosen.sources[0].eq(self._supplied("flags", lane))
         with m.Elif(instruction.source_a == ValueSource.BALLOT):
             m.d.comb += chosen.sources[0].eq(self._verdict)
@@ -278,31 +282,29 @@ class OperandStage(Component):
         first part of the next beat: behind the last beat issue leaves it free, since its LaneTimer
         (rtl.issue.select) counts one cycle more than there are parts."""
         current = self._current
-        instruction = current.instruction
+        destination = current.instruction.destination
         stage = self.beat.payload
         parts_are_through = Signal()
         m.d.sync += parts_are_through.eq(self._part.valid & self._beat_is_done)
         m.d.sync += self.beat.valid.eq(parts_are_through | (self._is_valid & ~current.quarter))
         with m.If(~current.quarter | (self._part.number == 1)):
-            only_reads = current.gathers | current.collects
-            m.d.sync += stage.writes.eq(current.is_supplied | ~only_reads)
+            only_reads = current.gather.is_present | current.collects
+            m.d.sync += stage.writes.eq(current.write.is_present | ~only_reads)
             m.d.sync += stage.collects.eq(current.collects)
-            m.d.sync += stage.place.warp.eq(current.warp)
-            m.d.sync += stage.place.beat.eq(self._beat)
-            m.d.sync += stage.serial.eq(current.serial)
+            m.d.sync += stage.place.eq(struct_value(
+                beat_place(self._params), warp=current.owner.warp, beat=self._beat))
+            m.d.sync += stage.serial.eq(current.owner.serial)
             m.d.sync += stage.threads.eq(current.threads)
-            m.d.sync += stage.row.eq(current.first_row + instruction.destination)
-            m.d.sync += stage.register.eq(instruction.destination)
-            m.d.sync += stage.p.eq(instruction.p)
-            m.d.sync += stage.q.eq(instruction.q)
-            m.d.sync += stage.writes_cc.eq(instruction.writes_cc)
-            m.d.sync += stage.is_supplied.eq(current.is_supplied)
+            m.d.sync += stage.row.eq(current.owner.first_row + destination.register)
+            m.d.sync += stage.destination.eq(destination)
+            m.d.sync += stage.is_supplied.eq(current.write.is_present)
         for lane, conditions in enumerate(stage.supplied_conditions):
             m.d.sync += conditions.eq(self._supplied("conditions", lane))
 
     def _deliver(self, m: Module) -> None:
         """S5: what was gathered."""
         current = self._current
+        gather = current.gather
         names_a = current.instruction.registers[_A] != RZ
         counts = names_a & ~self.registers.blank[_A]
         for value, register in zip(self.registers.values[_A], self._register_a, strict=True):
@@ -310,8 +312,8 @@ class OperandStage(Component):
         for client in GATHERING:
             gathered = self._clients[client].gathered
             m.d.sync += gathered.valid.eq(
-                self._is_valid & current.gathers & (current.reader == client))
-            m.d.sync += gathered.index.eq(current.read_index)
+                self._is_valid & gather.is_present & (gather.client == client))
+            m.d.sync += gathered.index.eq(gather.index)
             m.d.sync += gathered.beat.eq(self._beat)
             for lane, values in enumerate(gathered.values):
                 operands = self.operands[lane]

@@ -98,7 +98,7 @@ def _traces(driver: LaneDriver) -> View:
     return View({
         "instruction": {
             "text": Text(spell, [dut.word]), "word": dut.word,
-            "destination": Trace(dut.instruction.destination, "dec"), "first_term": control.first,
+            "destination": Trace(dut.instruction.destination.register, "dec"), "first_term": control.first,
             "truth": control.truth, "product": control.product, "count": control.count},
         "operands": {name: dut.operands[0][name] for name in ("a", "b", "c", "conditions")},
         "prepared": {"a": prepared.a, "b": prepared.b, "c": prepared.c, "less": prepared.less,

@@ -82,7 +82,7 @@ def traces_of(pipeline: Pipeline) -> View:
             "instruction": dut.instruction.valid, "warp": Trace(issued.warp, "dec"), "pc": issued.pc,
             "kind": issued.kind, "word": issued.word, "gather": dut.gather.valid, "gathers": gather.client,
             "first": Trace(gather.operation.registers[0], "dec"), "write": dut.write.valid, "writes": write.client,
-            "register": Trace(write.operation.register, "dec"), "active": dut.masks.active,
+            "register": Trace(write.operation.register, "dec"), "active": dut.masks.read.value,
             "guard": dut.dispatch_stage.selection.guard, "executing": dut.dispatch_stage.slot.payload.threads,
             "read_beat": Trace(operands.registers.beat, "dec")},
         "S4": {

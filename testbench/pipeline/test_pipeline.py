@@ -65,7 +65,7 @@ def test_votes_against_python():
     source, dut, mode, verdict = Random(0), Vote(), Signal(VoteMode), Signal()
     m = Module()
     m.submodules.vote = dut
-    m.d.comb += verdict.eq(verdict_of(mode, dut.agrees, dut.objects))
+    m.d.comb += verdict.eq(verdict_of(mode, dut.votes.agrees, dut.votes.objects))
 
     async def body(ctx):
         for _ in range(300):

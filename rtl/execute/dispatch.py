@@ -1,7 +1,7 @@
 """S3: who executes an instruction, and where it goes: to the lanes, or to another unit."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
@@ -28,7 +28,7 @@ from .instruction import LaneDestination, OperandSource, ValueSource
 from .reads import UniformRead, WarpRead
 from .slots import SlotOperation, decoded_stage, lane_slot, slot_owner
 from .threads import ThreadSelection
-from .vote import Vote
+from .vote import votes_of
 
 __all__ = ["DispatchStage"]
 
@@ -98,17 +98,14 @@ class DispatchStage(Component):
             "error": Out(error_event(params)),
             "clears_status": Out(1),
         })
-        self.selection = ThreadSelection()
-        self.vote = Vote()
+        self.selection = ThreadSelection(params)
         self._constant_fails = Signal(name="constant_fails")
         """The constant operand is beyond the end of its bank, which is reported."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.selection = self.selection
-        m.submodules.vote = self.vote
         self._read(m)
-        self._select_threads(m)
         self._check(m)
         self._fill_slot(m)
         self._choose_operands(m)
@@ -119,25 +116,14 @@ class DispatchStage(Component):
         return m
 
     def _read(self, m: Module) -> None:
-        """What is kept of the warp."""
+        """What is kept of the warp, and which threads execute the instruction."""
         decoded = self.decoded
-        m.d.comb += self.active.warp.eq(decoded.warp)
-        m.d.comb += self.flags.warp.eq(decoded.warp)
+        connect(m, self.selection.active, flipped(self.active))
+        connect(m, self.selection.flags, flipped(self.flags))
+        m.d.comb += self.selection.decoded.eq(decoded)
         m.d.comb += self.special.warp.eq(decoded.warp)
         m.d.comb += self.special.number.eq(decoded.lanes.special)
         m.d.comb += self.flow_value.warp.eq(decoded.write.operation.warp)
-
-    def _select_threads(self, m: Module) -> None:
-        """Which threads execute it, and what they vote."""
-        decoded = self.decoded
-        selection = self.selection
-        m.d.comb += selection.common.eq(decoded.common)
-        m.d.comb += selection.collects.eq(decoded.collects)
-        m.d.comb += selection.quad.eq(decoded.lanes.quad)
-        m.d.comb += selection.active.eq(self.active.value)
-        m.d.comb += selection.flags.eq(self.flags.value)
-        m.d.comb += self.vote.threads.eq(selection.executing)
-        m.d.comb += self.vote.predicate.eq(selection.predicate)
 
     def _check(self, m: Module) -> None:
         """Errors. It is none if a constant is missing that no thread reads."""
@@ -190,7 +176,8 @@ class DispatchStage(Component):
                 self.selection.executing & ~lanes_fail.replicate(WARP_THREADS))
         m.d.comb += slot.collects.eq(decoded.collects)
         m.d.comb += slot.quarter.eq(decoded.computes & instruction.quarter)
-        m.d.comb += slot.votes.eq(self.vote.votes)
+        m.d.comb += slot.votes.eq(
+            votes_of(self.selection.executing, self.selection.predicate))
         m.d.comb += slot.gather.eq(struct_value(
             SlotOperation,
             is_present=decoded.gathers,
@@ -231,7 +218,8 @@ class DispatchStage(Component):
             with m.Case(ValueSource.NEXT_PC):
                 m.d.comb += slot.uniform.eq(next_pc)
             with m.Case(ValueSource.BALLOT):
-                m.d.comb += slot.uniform.eq(self.vote.ballot)
+                m.d.comb += slot.uniform.eq(
+                    self.selection.executing & self.selection.predicate)
             with m.Case(ValueSource.ONE):
                 m.d.comb += slot.uniform.eq(ONE)
             with m.Case(ValueSource.TURN):

@@ -150,18 +150,17 @@ class FloatPrepare(wiring.Component):
         adds = self._adds
         addend = self._addend
         is_present = ~(self._multiplies | addend.zero | self._is_idle)
-        exponent = Signal(EXPONENT_BITS)
         with m.If(self._multiplies):
-            m.d.comb += exponent.eq(1)
+            m.d.comb += aligned.exponent.eq(1)
         with m.Else():
-            m.d.comb += exponent.eq(addend.exponent)
+            m.d.comb += aligned.exponent.eq(addend.exponent)
 
         offset = Signal(signed(SHIFT_BITS))
         distance = Signal(signed(SHIFT_BITS))
         near_distance = Signal(signed(SHIFT_BITS))
         factor_exponent = self._b.exponent & (~adds).replicate(EXPONENT_BITS)
         m.d.comb += offset.eq(Mux(adds, BIAS - OFFSET, self.control.scale - OFFSET))
-        m.d.comb += self._lead.eq(self._a.exponent - exponent)
+        m.d.comb += self._lead.eq(self._a.exponent - aligned.exponent)
         m.d.comb += distance.eq(
             self._lead + (factor_exponent + offset)[:SHIFT_BITS].as_signed())
         m.d.comb += near_distance.eq(distance - FAR_STEP)
@@ -171,7 +170,6 @@ class FloatPrepare(wiring.Component):
         shift = Mux(is_far, distance, near_distance).as_unsigned()
         m.d.comb += aligned.far.eq(is_far | aligned.empty)
         m.d.comb += aligned.shift.eq(shift & (~is_highest).replicate(SHIFT_BITS))
-        m.d.comb += aligned.exponent.eq(exponent)
         m.d.comb += aligned.present.eq(is_present)
         m.d.comb += aligned.tiny.eq(Cat(self._a.tiny, self._b.tiny))
 
@@ -201,12 +199,11 @@ class FloatPrepare(wiring.Component):
         nan_product = nan_factor & ~self._vanishes
         nan_addend = addend.nan & has_addend
 
-        subtracts = Signal()
         addend_sign = Mux(self._multiplies, self._product_sign, addend.sign)
-        m.d.comb += subtracts.eq(self._product_sign ^ addend_sign)
-        opposite_infinities = infinite_product & infinite_addend & subtracts
-        addend_sign_counts = ~infinite_product & infinite_addend & subtracts & ~self._is_idle
-        m.d.comb += aligned.subtracts.eq(subtracts)
+        m.d.comb += aligned.subtracts.eq(self._product_sign ^ addend_sign)
+        opposite_infinities = infinite_product & infinite_addend & aligned.subtracts
+        addend_alone_is_infinite = infinite_addend & ~infinite_product & ~self._is_idle
+        addend_sign_counts = addend_alone_is_infinite & aligned.subtracts
         m.d.comb += aligned.sign.eq(self._product_sign ^ addend_sign_counts)
         m.d.comb += aligned.infinite.eq((infinite_product | infinite_addend) & ~self._is_idle)
         with m.If(control.chooses):

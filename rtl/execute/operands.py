@@ -120,8 +120,7 @@ class OperandStage(Component):
         self._request_data(m)
         self._choose_uniform(m)
         for lane in range(self._params.lanes):
-            self._choose_words(m, lane)
-            self._choose_predicates(m, lane)
+            self._choose_operands(m, lane)
         self._pass_operands(m)
         self._pass_stage(m)
         self._deliver(m)
@@ -218,38 +217,38 @@ class OperandStage(Component):
         for client, supplies in self._supplies.items():
             m.d.comb += supplies.eq(write.is_present & (write.client == client))
 
-    def _choose_words(self, m: Module, lane: int) -> None:
-        """S4: operands a, b and c of a lane."""
-        chosen = self._chosen[lane]
-        registers = [
-            _gated(values[lane], reads)
-            for values, reads in zip(self.registers.values, self._reads, strict=True)]
-        m.d.comb += chosen.a.eq(
-            registers[_A] | self._uniform[_A] | self.special.values[lane]
-            | self._supplied("values", lane))
-        m.d.comb += chosen.b.eq(registers[_B] | self._uniform[_B])
-        m.d.comb += chosen.c.eq(registers[_C] | self._uniform[_C])
-
-    def _choose_predicates(self, m: Module, lane: int) -> None:
-        """S4: a lane's predicates and CC. A unit's predicate, or a vote, takes the place of x."""
-        current = self._current
-        instruction = current.instruction
-        chosen = self._chosen[lane]
+    def _choose_operands(self, m: Module, lane: int) -> None:
+        """S4: a lane's operands. What is the same in all lanes, differs from thread to thread, or
+        is supplied by a unit is 0 unless it is the operand."""
+        instruction = self._current.instruction
         flags = self._flags[lane]
-        held = Cat(flags.predicates, 1)
-        x = instruction.predicates[0]
+        a, b, c = (
+            _gated(values[lane], reads)
+            for values, reads in zip(self.registers.values, self._reads, strict=True))
         y = instruction.predicates[1]
         z = instruction.predicates[2]
-        m.d.comb += chosen.predicates.eq(flags.predicates)
-        m.d.comb += chosen.conditions.eq(flags.condition)
-        with m.If(current.write.is_present):
-            m.d.comb += chosen.sources[0].eq(self._supplied("flags", lane))
+        m.d.comb += self._chosen[lane].eq(struct_value(
+            Operands,
+            a=(a | self._uniform[_A] | self.special.values[lane]
+               | self._supplied("values", lane)),
+            b=b | self._uniform[_B],
+            c=c | self._uniform[_C],
+            conditions=flags.condition,
+            sources=Cat(
+                self._source_x(m, lane), _predicate_of(flags, y), _predicate_of(flags, z)),
+            predicates=flags.predicates))
+
+    def _source_x(self, m: Module, lane: int) -> Signal:
+        """S4: predicate x of a lane. A unit's predicate, or a vote, takes its place."""
+        instruction = self._current.instruction
+        x = Signal(name=f"x_{lane}")
+        with m.If(self._current.write.is_present):
+            m.d.comb += x.eq(self._supplied("flags", lane))
         with m.Elif(instruction.source_a == ValueSource.BALLOT):
-            m.d.comb += chosen.sources[0].eq(self._verdict)
+            m.d.comb += x.eq(self._verdict)
         with m.Else():
-            m.d.comb += chosen.sources[0].eq(held.bit_select(x.number, 1) ^ x.negated)
-        m.d.comb += chosen.sources[1].eq(held.bit_select(y.number, 1) ^ y.negated)
-        m.d.comb += chosen.sources[2].eq(held.bit_select(z.number, 1) ^ z.negated)
+            m.d.comb += x.eq(_predicate_of(self._flags[lane], instruction.predicates[0]))
+        return x
 
     def _supplied(self, name: str, lane: int) -> Value:
         """S4: what a unit supplies for a lane; 0 if none does."""
@@ -323,3 +322,8 @@ class OperandStage(Component):
 def _gated(value: Any, holds: Value) -> Value:
     """The value, or 0."""
     return value & holds.replicate(len(value))
+
+
+def _predicate_of(flags: Any, operand: Any) -> Value:
+    """The value of a PredicateOperand for a thread with these ThreadFlags."""
+    return Cat(flags.predicates, 1).bit_select(operand.number, 1) ^ operand.negated

@@ -1,17 +1,27 @@
 """Shifts, fields and packed bits, as a plan for the one shifter."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .control import LaneControl, Part, ShiftCount
 from .stages import WORD_BYTES, Operands, ShiftPlan
 
-__all__ = ["ShiftPlanner", "WordShiftPlanner", "loses_bits"]
+__all__ = ["ShiftPlanner", "ShiftTerms", "WordShiftPlanner", "loses_bits"]
 
 # Codes of a half of a pair; 0 stands for zeros and 3 for ones, so that each bit is a table of four.
 _TAKE_A = 1
 _TAKE_C = 2
+
+
+class ShiftTerms(data.Struct):
+    """What a shift is planned of."""
+
+    a: unsigned(33)
+    """The term a, with its carry; c likewise."""
+    b: unsigned(32)
+    """A part of operand b: the count, unless it is fixed."""
+    c: unsigned(33)
 
 
 class ShiftPlanner(wiring.Component):
@@ -39,8 +49,7 @@ class ShiftPlanner(wiring.Component):
     Members
     -------
     control : In(LaneControl)
-    a, b, c : In
-        The terms, a and c with their carries; b is a part of its operand.
+    terms : In(ShiftTerms)
     negative : In(1)
         What is shifted is signed and below zero, if it is no pair.
     operands : In(Operands)
@@ -51,9 +60,7 @@ class ShiftPlanner(wiring.Component):
     """
 
     control: In(LaneControl)
-    a: In(33)
-    b: In(32)
-    c: In(33)
+    terms: In(ShiftTerms)
     negative: In(1)
     operands: In(Operands)
     marks: In(8)
@@ -92,13 +99,13 @@ class ShiftPlanner(wiring.Component):
         m.d.comb += self._is_far.eq(is_counted & control.pair & is_beyond_word)
         keeps_word = control.pair & ~control.wide
         m.d.comb += plan.outside.eq(
-            is_counted & self._is_over(self.b) & ~control.wrap & ~keeps_word)
+            is_counted & self._is_over(self.terms.b) & ~control.wrap & ~keeps_word)
         with m.If(~is_counted):
             m.d.comb += count.eq(control.shift)
         with m.Elif(self._is_far & ~control.wide):
             m.d.comb += count.eq(0)
         with m.Else():
-            m.d.comb += count.eq(self.b[:5])
+            m.d.comb += count.eq(self.terms.b[:5])
         m.d.comb += plan.amount.eq(count ^ control.left.replicate(5))
 
     def _plan_pair(self, m: Module) -> None:
@@ -126,8 +133,8 @@ class ShiftPlanner(wiring.Component):
 
     def _taken(self, code: Value) -> Value:
         """A word by one of the codes above."""
-        a = self.a[:32]
-        c = self.c[:32]
+        a = self.terms.a[:32]
+        c = self.terms.c[:32]
         return Mux(code[1], c | code[0].replicate(32), a & code[0].replicate(32))
 
     def _plan_result(self, m: Module) -> None:
@@ -168,7 +175,7 @@ class ShiftPlanner(wiring.Component):
             m.d.comb += other_byte.eq(self._field_sign(last).replicate(8))
         with m.Else():
             m.d.comb += other_byte.eq(self._fill.replicate(8))
-        other = Mux(control.insert, self.c[:32], 0)
+        other = Mux(control.insert, self.terms.c[:32], 0)
         m.d.comb += self.plan.other.eq(other | other_byte.replicate(WORD_BYTES))
 
     def _field_sign(self, last: Value) -> Value:

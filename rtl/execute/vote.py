@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Value, unsigned
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Cat, Mux, Value, unsigned
+from amaranth.lib import data
 
 from rtl.isa.kinds import VoteMode
 from rtl.params import WARP_THREADS
+from rtl.structs import struct_value
 
-__all__ = ["VOTE_PARTS", "Vote", "Votes", "verdict_of"]
+__all__ = ["VOTE_PARTS", "Votes", "verdict_of", "votes_of"]
 
 VOTE_PARTS = 4
 """Parts of a warp, whose votes are counted together a cycle later."""
@@ -25,31 +25,18 @@ class Votes(data.Struct):
     """Of an executing thread of that part it does not."""
 
 
-class Vote(wiring.Component):
-    """VOTE, for a warp at once; combinational.
+def votes_of(threads: Value, predicate: Value) -> Any:
+    """The Votes of a warp, of which ``threads`` execute the instruction. ``predicate``: those of
+    which the predicate holds."""
+    return struct_value(
+        Votes,
+        agrees=_parts_with_any(threads & predicate),
+        objects=_parts_with_any(threads & ~predicate))
 
-    Members
-    -------
-    threads, predicate : In(32)
-        The threads that execute it, and those of which the predicate holds.
-    ballot : Out(32)
-        Those that are both.
-    votes : Out(Votes)
-    """
 
-    threads: In(WARP_THREADS)
-    predicate: In(WARP_THREADS)
-    ballot: Out(WARP_THREADS)
-    votes: Out(Votes)
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        against = self.threads & ~self.predicate
-        m.d.comb += self.ballot.eq(self.threads & self.predicate)
-        for part in range(VOTE_PARTS):
-            m.d.comb += self.votes.agrees[part].eq(self.ballot.word_select(part, _PART).any())
-            m.d.comb += self.votes.objects[part].eq(against.word_select(part, _PART).any())
-        return m
+def _parts_with_any(threads: Value) -> Value:
+    """The parts of a warp that have one of these threads."""
+    return Cat(threads.word_select(part, _PART).any() for part in range(VOTE_PARTS))
 
 
 def verdict_of(mode: Any, agrees: Any, objects: Any) -> Value:

@@ -12,7 +12,7 @@ from rtl.sums import sum_with_carry
 
 from .control import LaneControl, PredicateResult
 from .float_round import FloatFinish, FloatRound
-from .float_window import FRACTION_BITS, FloatPattern, FloatSum
+from .float_window import FRACTION_BITS, FloatNormal, FloatPattern, FloatSum
 from .stages import PREPARED_SUM_BITS, LaneResult, Terms
 
 __all__ = ["ConcludeStage", "is_inside"]
@@ -80,6 +80,8 @@ class ConcludeStage(wiring.Component):
         self._chosen = Signal(32, name="chosen")
         """That term, or 0."""
         self._chosen_is_zero = Signal(name="chosen_is_zero")
+        self._normal: Any = Signal(FloatNormal, name="normal")
+        """The floating-point unit's terms; 0 without it."""
         self._pattern: Any = Signal(FloatPattern, name="pattern")
         """The floating-point unit's word, in place of the sum or beside it."""
         self._is_zero = Signal(name="is_zero")
@@ -90,9 +92,6 @@ class ConcludeStage(wiring.Component):
         if self._floats:
             self._add_floats(m)
         else:
-            m.d.comb += self._x.eq(self.terms.x)
-            m.d.comb += self._y.eq(self.terms.y)
-            m.d.comb += self._plus.eq(self.terms.plus)
             m.d.comb += self._pattern.keep.eq(1)
         self._add(m)
         if self._full:
@@ -104,17 +103,14 @@ class ConcludeStage(wiring.Component):
         return m
 
     def _add_floats(self, m: Module) -> None:
-        """The floating-point unit uses the lane's sum: it adds one to a number that it rounds up.
-        The terms are 0 where its own count, and the other way round."""
+        """The floating-point unit, which uses the lane's sum: it adds one to a number that it
+        rounds up."""
         control = self.control.floating
         m.submodules.floats = round_stage = FloatRound()
         m.submodules.finish = finish_stage = FloatFinish()
-        normal = round_stage.normal
         m.d.comb += round_stage.control.eq(control)
         m.d.comb += round_stage.sum.eq(self.sum)
-        m.d.comb += self._x.eq(self.terms.x | normal.mantissa)
-        m.d.comb += self._y.eq(self.terms.y | Cat(Const(0, FRACTION_BITS), normal.exponent))
-        m.d.comb += self._plus.eq(self.terms.plus | normal.up)
+        m.d.comb += self._normal.eq(round_stage.normal)
 
         m.d.comb += finish_stage.control.eq(control)
         m.d.comb += finish_stage.sum.eq(self.sum)
@@ -122,9 +118,15 @@ class ConcludeStage(wiring.Component):
         m.d.comb += self._pattern.eq(finish_stage.pattern)
 
     def _add(self, m: Module) -> None:
-        """The sum."""
+        """The sum. The terms are 0 where those of the floating-point unit count, and the other way
+        round."""
+        terms = self.terms
+        normal = self._normal
         x = self._x
         y = self._y
+        m.d.comb += x.eq(terms.x | normal.mantissa)
+        m.d.comb += y.eq(terms.y | Cat(Const(0, FRACTION_BITS), normal.exponent))
+        m.d.comb += self._plus.eq(terms.plus | normal.up)
         m.d.comb += self._total.eq(sum_with_carry(x, y, self._plus))
         m.d.comb += self._overflows.eq((x[31] == y[31]) & (self._total[31] != x[31]))
         m.d.comb += self._is_bounded.eq(self.control.saturate & self._overflows)

@@ -7,6 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import SwizzledSum
+from rtl.structs import struct_value
 
 from .float_control import FloatControl, FloatTerms
 from .float_window import (
@@ -108,13 +109,15 @@ class FloatPrepare(wiring.Component):
         is_tiny = ~exponent.any()
         is_largest = exponent.all()
         has_no_fraction = ~fraction.any()
-        m.d.comb += number.sign.eq((word[31] & ~absolute) ^ negate)
-        m.d.comb += number.exponent.eq(Cat(exponent[0] | is_tiny, exponent[1:]))
-        m.d.comb += number.mantissa.eq(Cat(fraction, ~is_tiny))
-        m.d.comb += number.tiny.eq(is_tiny)
-        m.d.comb += number.zero.eq(is_tiny & (has_no_fraction | self.control.flush))
-        m.d.comb += number.infinite.eq(is_largest & has_no_fraction)
-        m.d.comb += number.nan.eq(is_largest & ~has_no_fraction)
+        m.d.comb += number.eq(struct_value(
+            Number,
+            sign=(word[31] & ~absolute) ^ negate,
+            exponent=Cat(exponent[0] | is_tiny, exponent[1:]),
+            mantissa=Cat(fraction, ~is_tiny),
+            tiny=is_tiny,
+            zero=is_tiny & (has_no_fraction | self.control.flush),
+            infinite=is_largest & has_no_fraction,
+            nan=is_largest & ~has_no_fraction))
 
     def _choose_terms(self, m: Module) -> None:
         """The factors and the addend: a * b + c, a * 1 + b, or a * b + 0."""

@@ -4,7 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import In
 
 from rtl.component import Component
-from rtl.layouts import flow_result
+from rtl.layouts import Event, flow_result
 from rtl.params import WARP_THREADS, SmParams
 from rtl.words import Words
 
@@ -20,7 +20,7 @@ class ActiveMasks(Component):
     -------
     read : In(WarpRead of 32 bits)
         The active threads of a warp, as earlier cycles have written them.
-    result_valid, result : In(1), In(flow_result)
+    result : In(Event of flow_result)
         The flow unit's.
     """
 
@@ -28,13 +28,13 @@ class ActiveMasks(Component):
         self._warps = params.warps
         super().__init__({
             "read": In(WarpRead(params, WARP_THREADS)),
-            "result_valid": In(1),
-            "result": In(flow_result(params)),
+            "result": In(Event(flow_result(params))),
         })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.masks = masks = Words(WARP_THREADS, self._warps)
         m.d.comb += self.read.value.eq(masks.read(m, self.read.warp))
-        masks.write(m, self.result_valid, self.result.warp, self.result.active)
+        result = self.result.payload
+        masks.write(m, self.result.valid, result.warp, result.active)
         return m

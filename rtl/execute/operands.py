@@ -10,12 +10,11 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.syntax import RZ
-from rtl.layouts import GATHER_REGISTERS, GATHERING, Event, LaneClient
+from rtl.layouts import GATHER_REGISTERS, GATHERING, Event, LaneClient, LaneData, LaneWriteData
 from rtl.one_hot import chosen_of
 from rtl.params import SmParams
 from rtl.structs import struct_value
 
-from .clients import lane_data_port
 from .instruction import LaneInstruction, OperandSource, ValueSource
 from .reads import FlagRead, RegisterRead, SpecialRead
 from .slots import beat_place, beat_stage, lane_slot
@@ -51,7 +50,7 @@ class OperandStage(Component):
         What the beat in S3 reads.
     has_last_part : Out(1)
         S4: the last part of an instruction that passes the full lanes only.
-    memory, conversion, barrier : see lane_data_port
+    memory, conversion, barrier : In(LaneData), In(LaneData), In(LaneWriteData)
         The units that gather, and that supply what is written.
     instruction, operands, part : Out(LaneInstruction), Out(Operands for each lane), Out(LanePart)
         S5: for the lanes.
@@ -67,9 +66,9 @@ class OperandStage(Component):
             "flags": Out(FlagRead(params)),
             "special": Out(SpecialRead(params)),
             "has_last_part": Out(1),
-            "memory": Out(lane_data_port(LaneClient.MEMORY, params)),
-            "conversion": Out(lane_data_port(LaneClient.CONVERSION, params)),
-            "barrier": Out(lane_data_port(LaneClient.BARRIER, params)),
+            "memory": In(LaneData(params)),
+            "conversion": In(LaneData(params)),
+            "barrier": In(LaneWriteData(params)),
             "instruction": Out(LaneInstruction),
             "operands": Out(data.ArrayLayout(Operands, params.lanes)),
             "part": Out(LanePart),
@@ -181,15 +180,15 @@ class OperandStage(Component):
         current_write = self._current.write
         for client, port in self._clients.items():
             wanted = port.wanted
-            m.d.comb += wanted.beat.eq(self._place.beat)
+            m.d.comb += wanted.payload.beat.eq(self._place.beat)
             with m.If(slot.valid):
                 m.d.comb += wanted.valid.eq(
                     write.is_present & (write.client == client))
-                m.d.comb += wanted.index.eq(write.index)
+                m.d.comb += wanted.payload.index.eq(write.index)
             with m.Else():
                 m.d.comb += wanted.valid.eq(
                     self._continues & current_write.is_present & (current_write.client == client))
-                m.d.comb += wanted.index.eq(current_write.index)
+                m.d.comb += wanted.payload.index.eq(current_write.index)
 
     def _choose_uniform(self, m: Module) -> None:
         """S4: where each operand comes from, and what is the same in all lanes: 0 for what is none
@@ -312,9 +311,9 @@ class OperandStage(Component):
             gathered = self._clients[client].gathered
             m.d.sync += gathered.valid.eq(
                 self._is_valid & gather.is_present & (gather.client == client))
-            m.d.sync += gathered.index.eq(gather.index)
-            m.d.sync += gathered.beat.eq(self._beat)
-            for lane, values in enumerate(gathered.values):
+            m.d.sync += gathered.payload.index.eq(gather.index)
+            m.d.sync += gathered.payload.beat.eq(self._beat)
+            for lane, values in enumerate(gathered.payload.values):
                 operands = self.operands[lane]
                 m.d.comb += values.eq(Cat(self._register_a[lane], operands.b, operands.c))
 

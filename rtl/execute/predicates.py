@@ -7,7 +7,7 @@ from amaranth.lib import data, memory
 from amaranth.lib.wiring import In
 
 from rtl.component import Component
-from rtl.layouts import EventLayout, warp_launch
+from rtl.layouts import Event, warp_launch
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 from rtl.words import Words
@@ -32,7 +32,7 @@ class PredicateFile(Component):
     read : In(FlagRead)
         Of a beat: the first one is of the warp of ``warp_read``.
     write : In(FlagWrite)
-    launch : In(EventLayout of warp_launch)
+    launch : In(Event of warp_launch)
         All of the warp becomes 0.
     """
 
@@ -43,7 +43,7 @@ class PredicateFile(Component):
             "warp_read": In(WarpRead(params, WarpFlags)),
             "read": In(FlagRead(params)),
             "write": In(FlagWrite(params)),
-            "launch": In(EventLayout(warp_launch(params))),
+            "launch": In(Event(warp_launch(params))),
         })
         self._of_warps = Words(data.ArrayLayout(ThreadFlags, WARP_THREADS), params.warps)
         self._of_beats = memory.Memory(

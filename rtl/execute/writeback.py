@@ -33,7 +33,7 @@ class WriteBack(Component):
         S8: what comes out of the lanes.
     registers, flags : Out(RegisterWrite), Out(FlagWrite)
         S8.
-    report : Out(lane_write)
+    report : Out(Event of lane_write)
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -44,7 +44,7 @@ class WriteBack(Component):
             "results": In(data.ArrayLayout(LaneResult, params.lanes)),
             "registers": Out(RegisterWrite(params)),
             "flags": Out(FlagWrite(params)),
-            "report": Out(lane_write(params)),
+            "report": Out(Event(lane_write(params))),
         })
         self._last_valid = Signal(name="last_valid")
         """S8: there is a beat, ``_last_stage``."""
@@ -125,8 +125,8 @@ class WriteBack(Component):
         stage = self._last_stage
         destination = stage.destination
         flags = self.flags
-        report = self.report
-        m.d.comb += report.valid.eq(self._last_valid & stage.writes)
+        report = self.report.payload
+        m.d.comb += self.report.valid.eq(self._last_valid & stage.writes)
         m.d.comb += report.warp.eq(stage.place.warp)
         m.d.comb += report.serial.eq(stage.serial)
         m.d.comb += report.beat.eq(stage.place.beat)

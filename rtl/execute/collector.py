@@ -51,7 +51,7 @@ class Collector(Component):
             "busy": Out(1),
             "complete": Out(stream.Signature(dispatched(params))),
         })
-        self._passes = Signal(name="passes")
+        self._has_beat = Signal(name="has_beat")
         """A beat of the instruction is in S5."""
         self._first = Signal(data.ArrayLayout(32, _OPERANDS), name="first")
         """Operands a and b of the lowest thread."""
@@ -68,11 +68,11 @@ class Collector(Component):
 
     def _find_first(self, m: Module) -> None:
         """S5: the lowest thread."""
-        threads = self.beat.payload.threads
+        threads = self.beat.payload.record.threads
         lane = Signal(range(self._params.lanes))
-        m.d.comb += self._passes.eq(self.beat.valid & self.beat.payload.collects)
+        m.d.comb += self._has_beat.eq(self.beat.valid & self.beat.payload.record.collects)
         m.d.comb += lane.eq(lowest(threads))
-        with m.If(self._passes & ~self._found):
+        with m.If(self._has_beat & ~self._found):
             m.d.sync += self._found.eq(threads.any())
             m.d.sync += self._first[0].eq(pick([operands.a for operands in self.operands], lane))
             m.d.sync += self._first[1].eq(pick([operands.b for operands in self.operands], lane))
@@ -81,16 +81,17 @@ class Collector(Component):
         """S6: who has the same. Threads of beats before that of the lowest one do not execute the
         instruction."""
         lanes = self._params.lanes
-        passed = Signal()
+        record = self.beat.payload.record
+        had_beat = Signal()
         is_last = Signal()
         values = Signal(data.ArrayLayout(32, lanes))
         threads = Signal(lanes)
-        m.d.sync += passed.eq(self._passes)
-        m.d.sync += is_last.eq(self.beat.payload.place.beat == self._params.beats - 1)
+        m.d.sync += had_beat.eq(self._has_beat)
+        m.d.sync += is_last.eq(record.place.beat == self._params.beats - 1)
         m.d.sync += values.eq(Cat(operands.a for operands in self.operands))
-        m.d.sync += threads.eq(self.beat.payload.threads)
+        m.d.sync += threads.eq(record.threads)
         same = Cat(value == self._first[0] for value in values) & threads
-        with m.If(passed):
+        with m.If(had_beat):
             m.d.sync += self._same.eq(Cat(self._same, same)[lanes:])
             m.d.sync += self.complete.valid.eq(is_last)
 

@@ -247,3 +247,6 @@ class LaneControls(data.Struct):
     first: LaneControl
     second: LaneControl
     third: LaneControl
+    bounds: unsigned(1)
+    """A full lane has something in the stage between the second and the third one, by the control
+    signals of the second. It wins over what is in the second stage."""

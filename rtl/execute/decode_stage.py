@@ -1,5 +1,7 @@
 """S2: what issue selected, decoded."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -24,6 +26,7 @@ from rtl.word import field_of
 
 from .common import CommonDecoder
 from .decode import LaneDecoder
+from .instruction import LaneInstruction
 from .slots import decoded_stage
 
 __all__ = ["PASSING_NAMES", "PASSING_WORD", "DecodeStage"]
@@ -62,6 +65,8 @@ class DecodeStage(Component):
         """The instruction is for the lanes."""
         self._collects = Signal(name="collects")
         """It is for another unit, and its registers are collected."""
+        self._instruction: Any = Signal(LaneInstruction, name="lane_instruction")
+        """What the lanes do: what was decoded, or what lets operands pass."""
         self._registers = Signal(data.ArrayLayout(8, GATHER_REGISTERS), name="registers")
         """Those to be read."""
 
@@ -85,7 +90,10 @@ class DecodeStage(Component):
             instruction.valid & is_kind(kind, lambda rule: rule.collected))
 
     def _decode(self, m: Module) -> None:
-        """The decoded forms."""
+        """The decoded forms.
+
+        What lets operands pass is a constant. It takes the place of what was decoded rather than
+        that of the word: so synthesis makes it of the synchronous resets of flip-flops."""
         word = self.instruction.payload.word
         lanes = self._lanes
         passing = self._passing
@@ -93,10 +101,9 @@ class DecodeStage(Component):
         m.d.comb += lanes.word.eq(word)
         m.d.comb += passing.word.eq(PASSING_WORD)
         m.d.comb += common.word.eq(word)
-        with m.If(self._computes):
-            m.d.comb += common.x.eq(lanes.instruction.predicates[0])
-        with m.Else():
-            m.d.comb += common.x.eq(passing.instruction.predicates[0])
+        m.d.comb += self._instruction.eq(Mux(
+            self._computes, lanes.instruction.as_value(), passing.instruction.as_value()))
+        m.d.comb += common.x.eq(self._instruction.predicates[0])
 
     def _select_registers(self, m: Module) -> None:
         """Which registers of the warp are read."""
@@ -110,29 +117,23 @@ class DecodeStage(Component):
             m.d.comb += self._registers.eq(self._lanes.instruction.registers)
 
     def _pass(self, m: Module) -> None:
-        """To S3.
-
-        What lets operands pass is a constant. It takes the place of what was decoded rather than
-        that of the word: so synthesis makes it of the synchronous resets of flip-flops."""
+        """To S3."""
         instruction = self.instruction.payload
         gather = self.gather
         write = self.write
         is_instruction = self.instruction.valid
-        goes_to_unit = is_kind(
+        is_for_unit = is_kind(
             instruction.kind, lambda rule: rule.unit is not None and not rule.lanes)
         m.d.sync += self.decoded.eq(struct_value(
             decoded_stage(self._params),
             computes=self._computes,
             collects=self._collects,
-            is_direct=is_instruction & goes_to_unit,
+            is_direct=is_instruction & is_for_unit,
             is_refused=is_instruction & (instruction.kind == InstructionKind.REFUSED),
             gathers=gather.valid,
             writes=write.valid,
             instruction=instruction,
-            lanes=Mux(
-                self._computes,
-                self._lanes.instruction.as_value(),
-                self._passing.instruction.as_value()),
+            lanes=self._instruction,
             common=self._common.instruction,
             gather=gather.payload,
             write=write.payload,

@@ -1,6 +1,8 @@
 """S3: who executes an instruction, and where it goes: to the lanes, or to another unit."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
@@ -24,7 +26,7 @@ from rtl.params import WARP_THREADS, SmParams
 from rtl.structs import common_fields, struct_value
 
 from .flags import WarpFlags
-from .instruction import LaneDestination, OperandSource, ValueSource
+from .instruction import LaneDestination, LaneInstruction, OperandSource, ValueSource
 from .reads import UniformRead, WarpRead
 from .slots import SlotOperation, decoded_stage, lane_slot, slot_owner
 from .threads import ThreadSelection
@@ -108,9 +110,6 @@ class DispatchStage(Component):
         self._read(m)
         self._check(m)
         self._fill_slot(m)
-        self._choose_operands(m)
-        self._choose_uniform(m)
-        self._choose_destination(m)
         self._dispatch(m)
         self._complete(m)
         return m
@@ -146,115 +145,135 @@ class DispatchStage(Component):
         m.d.comb += self.clears_status.eq(reads_special & names_clearing & some_execute)
 
     def _fill_slot(self, m: Module) -> None:
-        """Whose slot it is, and which threads execute it: none if the constant fails."""
+        """What begins to pass the lanes. No thread executes it if the constant fails."""
         decoded = self.decoded
         instruction = decoded.instruction
         gather = decoded.gather
         write = decoded.write
-        slot = self.slot.payload
-        owner = slot_owner(self._params)
-        m.d.comb += self.slot.valid.eq(
-            decoded.computes | decoded.collects | decoded.gathers | decoded.writes)
+        selection = self.selection
+        owner: Any = Signal(slot_owner(self._params))
+        threads = Signal(WARP_THREADS)
         with m.If(decoded.writes):
-            m.d.comb += slot.owner.eq(struct_value(
-                owner,
+            m.d.comb += owner.eq(struct_value(
+                slot_owner(self._params),
                 warp=write.operation.warp,
                 serial=write.operation.serial,
                 first_row=self.write_first_row))
-            m.d.comb += slot.threads.eq(write.operation.threads)
+            m.d.comb += threads.eq(write.operation.threads)
         with m.Else():
             lanes_fail = decoded.computes & self._constant_fails
-            m.d.comb += slot.owner.eq(struct_value(
-                owner,
+            m.d.comb += owner.eq(struct_value(
+                slot_owner(self._params),
                 warp=instruction.warp,
                 serial=instruction.serial,
                 first_row=self.first_row))
-            m.d.comb += slot.threads.eq(
-                self.selection.executing & ~lanes_fail.replicate(WARP_THREADS))
-        m.d.comb += slot.collects.eq(decoded.collects)
-        m.d.comb += slot.quarter.eq(decoded.computes & instruction.quarter)
-        m.d.comb += slot.votes.eq(
-            votes_of(self.selection.executing, self.selection.predicate))
-        m.d.comb += slot.gather.eq(struct_value(
-            SlotOperation,
-            is_present=decoded.gathers,
-            client=gather.client,
-            index=gather.operation.index))
-        m.d.comb += slot.write.eq(struct_value(
-            SlotOperation,
-            is_present=decoded.writes,
-            client=write.client,
-            index=write.operation.index))
+            m.d.comb += threads.eq(selection.executing & ~lanes_fail.replicate(WARP_THREADS))
 
-    def _choose_operands(self, m: Module) -> None:
-        """What the lanes execute: what was decoded. What only reads for others reads registers."""
-        decoded = self.decoded
-        slot = self.slot.payload
-        m.d.comb += slot.instruction.eq(decoded.lanes)
-        m.d.comb += slot.constant.eq(decoded.instruction.constant)
-        for row, register in zip(slot.rows, decoded.registers, strict=True):
-            m.d.comb += row.eq(self.first_row + register)
-        with m.If(decoded.collects | decoded.gathers):
-            m.d.comb += slot.instruction.source_a.eq(ValueSource.REGISTER)
-            m.d.comb += slot.instruction.source_b.eq(OperandSource.REGISTER)
-            m.d.comb += slot.instruction.source_c.eq(OperandSource.REGISTER)
-            m.d.comb += slot.instruction.registers.eq(decoded.registers)
+        m.d.comb += self.slot.valid.eq(
+            decoded.computes | decoded.collects | decoded.gathers | decoded.writes)
+        m.d.comb += self.slot.payload.eq(struct_value(
+            lane_slot(self._params),
+            owner=owner,
+            instruction=self._instruction(m),
+            threads=threads,
+            votes=votes_of(selection.executing, selection.predicate),
+            thread_register=self._thread_register(),
+            rows=Cat(self._row_of(register) for register in decoded.registers),
+            constant=instruction.constant,
+            uniform=self._uniform(m),
+            collects=decoded.collects,
+            quarter=decoded.computes & instruction.quarter,
+            gather=struct_value(
+                SlotOperation,
+                is_present=decoded.gathers,
+                client=gather.client,
+                index=gather.operation.index),
+            write=struct_value(
+                SlotOperation,
+                is_present=decoded.writes,
+                client=write.client,
+                index=write.operation.index)))
 
-    def _choose_uniform(self, m: Module) -> None:
-        """Operand a where it is no register and the same in all threads."""
-        decoded = self.decoded
-        lanes = decoded.lanes
-        slot = self.slot.payload
-        next_pc = decoded.instruction.pc + INSTRUCTION_BYTES
-        is_flow_write = decoded.write.client == LaneClient.FLOW
-        with m.If(decoded.writes):
-            m.d.comb += slot.uniform.eq(Mux(is_flow_write, self.flow_value.value, 0))
-        with m.Else(), m.Switch(lanes.source_a):
-            with m.Case(ValueSource.SPECIAL):
-                m.d.comb += slot.uniform.eq(self.special.value)
-            with m.Case(ValueSource.NEXT_PC):
-                m.d.comb += slot.uniform.eq(next_pc)
-            with m.Case(ValueSource.BALLOT):
-                m.d.comb += slot.uniform.eq(
-                    self.selection.executing & self.selection.predicate)
-            with m.Case(ValueSource.ONE):
-                m.d.comb += slot.uniform.eq(ONE)
-            with m.Case(ValueSource.TURN):
-                m.d.comb += slot.uniform.eq(TURN)
+    def _row_of(self, register: Value) -> Value:
+        """The row of the register file that has a register of the warp."""
+        return (self.first_row + register)[:len(self.first_row)]
+
+    def _thread_register(self) -> Value:
+        """Which of OF_THREADS operand a is, if it is one."""
+        lanes = self.decoded.lanes
         reads_special = lanes.source_a == ValueSource.SPECIAL
-        m.d.comb += slot.thread_register.eq(
-            Cat(reads_special & (lanes.special == number) for number in OF_THREADS))
+        return Cat(reads_special & (lanes.special == number) for number in OF_THREADS)
 
-    def _choose_destination(self, m: Module) -> None:
-        """Where a unit's write goes."""
-        write = self.decoded.write.operation
-        with m.If(self.decoded.writes):
-            m.d.comb += self.slot.payload.instruction.destination.eq(struct_value(
+    def _instruction(self, m: Module) -> Any:
+        """What the lanes execute: what was decoded. What only reads for others reads registers; a
+        unit's write says where it goes."""
+        decoded = self.decoded
+        write = decoded.write.operation
+        instruction: Any = Signal(LaneInstruction)
+        m.d.comb += instruction.eq(decoded.lanes)
+        with m.If(decoded.collects | decoded.gathers):
+            m.d.comb += instruction.source_a.eq(ValueSource.REGISTER)
+            m.d.comb += instruction.source_b.eq(OperandSource.REGISTER)
+            m.d.comb += instruction.source_c.eq(OperandSource.REGISTER)
+            m.d.comb += instruction.registers.eq(decoded.registers)
+        with m.If(decoded.writes):
+            m.d.comb += instruction.destination.eq(struct_value(
                 LaneDestination,
                 register=write.register,
                 p=write.predicate,
                 q=PT,
                 writes_cc=write.conditional))
+        return instruction
+
+    def _uniform(self, m: Module) -> Value:
+        """Operand a where it is no register and the same in all threads."""
+        decoded = self.decoded
+        selection = self.selection
+        is_flow_write = decoded.write.client == LaneClient.FLOW
+        uniform = Signal(32)
+        with m.If(decoded.writes):
+            m.d.comb += uniform.eq(Mux(is_flow_write, self.flow_value.value, 0))
+        with m.Else(), m.Switch(decoded.lanes.source_a):
+            with m.Case(ValueSource.SPECIAL):
+                m.d.comb += uniform.eq(self.special.value)
+            with m.Case(ValueSource.NEXT_PC):
+                m.d.comb += uniform.eq(decoded.instruction.pc + INSTRUCTION_BYTES)
+            with m.Case(ValueSource.BALLOT):
+                m.d.comb += uniform.eq(selection.executing & selection.predicate)
+            with m.Case(ValueSource.ONE):
+                m.d.comb += uniform.eq(ONE)
+            with m.Case(ValueSource.TURN):
+                m.d.comb += uniform.eq(TURN)
+        return uniform
 
     def _dispatch(self, m: Module) -> None:
         """The instruction as it leaves for a unit beside the lanes."""
         decoded = self.decoded
         instruction = decoded.instruction
-        record = Signal(dispatched(self._params))
+        fault = Signal(WarpError)
+        with m.If(decoded.common.misaligned):
+            m.d.comb += fault.eq(WarpError.MISALIGNED_IMMC_ADDR)
+        with m.Elif(self._constant_fails):
+            m.d.comb += fault.eq(WarpError.INVALID_CONST_ADDR)
+        record = struct_value(
+            dispatched(self._params),
+            warp=instruction.warp,
+            serial=instruction.serial,
+            pc=instruction.pc,
+            word=instruction.word,
+            kind=instruction.kind,
+            active=self.active.value,
+            guard=self.selection.guard,
+            predicate=self.selection.predicate,
+            operands=instruction.constant,
+            same=Const(~0, WARP_THREADS),
+            fault=fault,
+            write_barrier=instruction.write_barrier,
+            read_barrier=instruction.read_barrier)
         m.d.comb += self.direct.valid.eq(decoded.is_direct)
         m.d.comb += self.direct.payload.eq(record)
         m.d.comb += self.collected.valid.eq(decoded.collects)
         m.d.comb += self.collected.payload.eq(record)
-        m.d.comb += common_fields(record, instruction)
-        m.d.comb += record.active.eq(self.active.value)
-        m.d.comb += record.guard.eq(self.selection.guard)
-        m.d.comb += record.predicate.eq(self.selection.predicate)
-        m.d.comb += record.operands[0].eq(instruction.constant)
-        m.d.comb += record.same.eq(~0)
-        with m.If(decoded.common.misaligned):
-            m.d.comb += record.fault.eq(WarpError.MISALIGNED_IMMC_ADDR)
-        with m.Elif(self._constant_fails):
-            m.d.comb += record.fault.eq(WarpError.INVALID_CONST_ADDR)
 
     def _complete(self, m: Module) -> None:
         """What completes, and what releases registers."""

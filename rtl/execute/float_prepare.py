@@ -152,7 +152,6 @@ class FloatPrepare(wiring.Component):
         aligned = self.aligned
         adds = self._adds
         addend = self._addend
-        is_present = ~(self._multiplies | addend.zero | self._is_idle)
         with m.If(self._multiplies):
             m.d.comb += aligned.exponent.eq(1)
         with m.Else():
@@ -173,11 +172,12 @@ class FloatPrepare(wiring.Component):
         shift = Mux(is_far, distance, near_distance).as_unsigned()
         m.d.comb += aligned.far.eq(is_far | aligned.empty)
         m.d.comb += aligned.shift.eq(shift & (~is_highest).replicate(SHIFT_BITS))
-        m.d.comb += aligned.present.eq(is_present)
+        m.d.comb += aligned.present.eq(~(self._multiplies | addend.zero | self._is_idle))
         m.d.comb += aligned.tiny.eq(Cat(self._a.tiny, self._b.tiny))
 
         below = (1 << EARLY_STEPS) - 1
-        word: Value = Cat(Const(0, below), addend.mantissa & is_present.replicate(MANTISSA_BITS))
+        mantissa = addend.mantissa & aligned.present.replicate(MANTISSA_BITS)
+        word: Value = Cat(Const(0, below), mantissa)
         for place in range(EARLY_STEPS):
             step = 1 << place
             word = Mux(aligned.shift[place], Cat(word[step:], Const(0, step)), word)

@@ -34,16 +34,12 @@ class Lane(wiring.Component):
     Members
     -------
     controls : In(LaneControls)
-    bounds : In(1)
-        A full lane has something in the stage between the second and the third one, by the control
-        signals of the second. It wins over what is in the second stage.
     operands : In(Operands)
     result : Out(LaneResult)
         Combinational, of the third stage.
     """
 
     controls: In(LaneControls)
-    bounds: In(1)
     operands: In(Operands)
     result: Out(LaneResult)
 
@@ -79,6 +75,6 @@ class Lane(wiring.Component):
             m.submodules.bound = bound = BoundStage()
             m.d.comb += bound.control.eq(self.controls.second)
             m.d.sync += bound.unbounded.eq(combine.unbounded)
-            with m.If(self.bounds):
+            with m.If(self.controls.bounds):
                 m.d.sync += conclude.terms.eq(bound.terms)
         return m

@@ -82,12 +82,12 @@ class Lanes(Component):
         third = Signal(LaneControl)
         m.d.sync += second.eq(first)
         m.d.sync += third.eq(second)
-        controls = struct_value(LaneControls, first=first, second=second, third=third)
+        controls = struct_value(
+            LaneControls, first=first, second=second, third=third, bounds=bounds)
         for number, lane in enumerate(self.lanes):
             m.submodules[f"lane_{number}"] = lane
             m.d.comb += lane.operands.eq(self.operands[number])
             m.d.comb += lane.controls.eq(controls)
-            m.d.comb += lane.bounds.eq(bounds)
 
     def _keep_result(self, m: Module, number: int, lane: Lane, part: Any) -> None:
         """A lane's result: its own; of a part that is its thread, that of its full lane."""

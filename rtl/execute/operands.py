@@ -4,20 +4,28 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Signal, Value
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.syntax import RZ
-from rtl.layouts import GATHER_REGISTERS, GATHERING, Event, LaneClient, LaneData, LaneWriteData
+from rtl.layouts import (
+    GATHER_REGISTERS,
+    GATHERING,
+    Event,
+    LaneClient,
+    LaneData,
+    LaneWriteData,
+    operation_beat,
+)
 from rtl.one_hot import chosen_of
 from rtl.params import SmParams
 from rtl.structs import struct_value
 
 from .instruction import LaneInstruction, OperandSource, ValueSource
 from .reads import FlagRead, RegisterRead, SpecialRead
-from .slots import beat_place, beat_stage, lane_slot
+from .slots import beat_place, beat_record, beat_stage, lane_slot
 from .stages import LanePart, Operands
 from .vote import verdict_of
 
@@ -180,15 +188,15 @@ class OperandStage(Component):
         current_write = self._current.write
         for client, port in self._clients.items():
             wanted = port.wanted
-            m.d.comb += wanted.payload.beat.eq(self._place.beat)
             with m.If(slot.valid):
-                m.d.comb += wanted.valid.eq(
-                    write.is_present & (write.client == client))
-                m.d.comb += wanted.payload.index.eq(write.index)
+                m.d.comb += wanted.valid.eq(write.is_present & (write.client == client))
             with m.Else():
                 m.d.comb += wanted.valid.eq(
                     self._continues & current_write.is_present & (current_write.client == client))
-                m.d.comb += wanted.payload.index.eq(current_write.index)
+            m.d.comb += wanted.payload.eq(struct_value(
+                operation_beat(self._params),
+                index=Mux(slot.valid, write.index, current_write.index),
+                beat=self._place.beat))
 
     def _choose_uniform(self, m: Module) -> None:
         """S4: where each operand comes from, and what is the same in all lanes: 0 for what is none
@@ -280,6 +288,7 @@ class OperandStage(Component):
         first part of the next beat: behind the last beat issue leaves it free, since its LaneTimer
         (rtl.issue.select) counts one cycle more than there are parts."""
         current = self._current
+        owner = current.owner
         destination = current.instruction.destination
         stage = self.beat.payload
         parts_are_through = Signal()
@@ -287,15 +296,17 @@ class OperandStage(Component):
         m.d.sync += self.beat.valid.eq(parts_are_through | (self._is_valid & ~current.quarter))
         with m.If(~current.quarter | (self._part.number == 1)):
             only_reads = current.gather.is_present | current.collects
-            m.d.sync += stage.writes.eq(current.write.is_present | ~only_reads)
-            m.d.sync += stage.collects.eq(current.collects)
-            m.d.sync += stage.place.eq(struct_value(
-                beat_place(self._params), warp=current.owner.warp, beat=self._beat))
-            m.d.sync += stage.serial.eq(current.owner.serial)
-            m.d.sync += stage.threads.eq(current.threads)
-            m.d.sync += stage.row.eq(current.owner.first_row + destination.register)
-            m.d.sync += stage.destination.eq(destination)
-            m.d.sync += stage.is_supplied.eq(current.write.is_present)
+            m.d.sync += stage.record.eq(struct_value(
+                beat_record(self._params),
+                writes=current.write.is_present | ~only_reads,
+                collects=current.collects,
+                place=struct_value(
+                    beat_place(self._params), warp=owner.warp, beat=self._beat),
+                serial=owner.serial,
+                threads=current.threads,
+                row=owner.first_row + destination.register,
+                destination=destination,
+                is_supplied=current.write.is_present))
         for lane, conditions in enumerate(stage.supplied_conditions):
             m.d.sync += conditions.eq(self._supplied("conditions", lane))
 

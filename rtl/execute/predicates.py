@@ -10,6 +10,7 @@ from rtl.component import Component
 from rtl.layouts import Event, warp_launch
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import struct_value
 from rtl.words import Words
 
 from .flags import ThreadFlags, WarpFlags
@@ -110,11 +111,14 @@ class PredicateFile(Component):
         for lane, after in enumerate(write.after):
             before = data.View(ThreadFlags, _zero_if(self._writes_stale, old.data[lane]))
             written = write.predicates_written[lane]
-            m.d.comb += after.predicates.eq(
-                (before.predicates & ~written) | (write.predicates[lane] & written))
-            m.d.comb += after.condition.eq(before.condition)
-            with m.If(write.conditional[lane]):
-                m.d.comb += after.condition.eq(write.conditions[lane])
+            m.d.comb += after.eq(struct_value(
+                ThreadFlags,
+                predicates=(
+                    (before.predicates & ~written) | (write.predicates[lane] & written)),
+                condition=Mux(
+                    write.conditional[lane],
+                    write.conditions[lane].as_value(),
+                    before.condition.as_value())))
             m.d.comb += self._touched[lane].eq(written.any() | write.conditional[lane])
 
     def _store(self, m: Module) -> None:

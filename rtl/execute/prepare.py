@@ -17,7 +17,7 @@ from .difference import ByteDifference
 from .float_prepare import FloatPrepare
 from .parts import SelectedPart, selected_part
 from .permute import byte_picks
-from .shift_plan import ShiftPlanner, ShiftTerms, WordShiftPlanner
+from .shift_plan import ShiftPlanner, ShiftTerms, word_shift_plan
 from .stages import FACTOR_BITS, PREPARED_SUM_BITS, WORD_BYTES, Operands, Prepared
 
 __all__ = ["FullPrepareStage", "PrepareStage", "WordPrepareStage", "joined"]
@@ -251,11 +251,8 @@ class WordPrepareStage(PrepareStage):
             m.d.comb += products[3].eq(mantissa_a[16:] * mantissa_b[16:])
 
     def _plan_shift(self, m: Module) -> None:
-        m.submodules.shifts = shifts = WordShiftPlanner()
-        m.d.comb += shifts.control.eq(self.control)
-        m.d.comb += shifts.a.eq(self.prepared.a)
-        m.d.comb += shifts.b.eq(self._b.word)
-        m.d.comb += self.prepared.shift.eq(shifts.plan)
+        m.d.comb += self.prepared.shift.eq(
+            word_shift_plan(self.control, self.prepared.a[:32], self._b.word))
 
 
 class FullPrepareStage(PrepareStage):

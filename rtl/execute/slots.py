@@ -32,6 +32,7 @@ from .vote import Votes
 __all__ = [
     "SlotOperation",
     "beat_place",
+    "beat_record",
     "beat_stage",
     "decoded_stage",
     "lane_slot",
@@ -153,8 +154,8 @@ def lane_slot(params: SmParams) -> data.StructLayout:
     })
 
 
-def beat_stage(params: SmParams) -> data.StructLayout:
-    """S5 to S8: what goes with a beat beside the lanes.
+def beat_record(params: SmParams) -> data.StructLayout:
+    """What a beat is.
 
     Fields
     ------
@@ -169,8 +170,8 @@ def beat_stage(params: SmParams) -> data.StructLayout:
     row
         The row of the register that is written.
     destination : LaneDestination
-    is_supplied, supplied_conditions : 1, Flags for each lane
-        CC is a unit's, not that of the lanes.
+    is_supplied : 1
+        A unit supplies what is written.
     """
     return data.StructLayout({
         "writes": 1,
@@ -181,6 +182,20 @@ def beat_stage(params: SmParams) -> data.StructLayout:
         "row": params.row_bits,
         "destination": LaneDestination,
         "is_supplied": 1,
+    })
+
+
+def beat_stage(params: SmParams) -> data.StructLayout:
+    """S5 to S8: what goes with a beat beside the lanes.
+
+    Fields
+    ------
+    record : beat_record
+    supplied_conditions : Flags for each lane
+        CC, if a unit supplies it.
+    """
+    return data.StructLayout({
+        "record": beat_record(params),
         "supplied_conditions": data.ArrayLayout(Flags, params.lanes),
     })
 

@@ -5,7 +5,7 @@ from amaranth.lib.wiring import connect, flipped
 
 from rtl.component import Component
 from rtl.isa.syntax import PT
-from rtl.layouts import operands_read, scoreboard_event
+from rtl.layouts import delayed, operands_read, scoreboard_event
 from rtl.params import SmParams
 from rtl.structs import common_fields
 from rtl.words import Words
@@ -172,8 +172,7 @@ class ExecuteUnit(Component):
         m.d.comb += dispatch.decoded.eq(decoded)
         m.d.comb += dispatch.report_mask.eq(self.report_mask)
         m.d.comb += self.clear_status.eq(dispatch.clears_status)
-        m.d.sync += self.error.valid.eq(dispatch.error.valid)
-        m.d.sync += self.error.payload.eq(dispatch.error.payload)
+        connect(m, delayed(m, dispatch.error), flipped(self.error))
 
     def _connect_first_rows(self, m: Module) -> None:
         """S3: where the registers of each warp begin in the register file, as its launch says."""
@@ -235,8 +234,7 @@ class ExecuteUnit(Component):
     def _connect_flow_reads(self, m: Module) -> None:
         """What an instruction reads from the flow unit comes back as a write."""
         reads = self.flow_reads
-        m.d.comb += reads.dispatch.valid.eq(self.dispatch.valid)
-        m.d.comb += reads.dispatch.payload.eq(self.dispatch.payload)
+        connect(m, self.dispatch, reads.dispatch)
         connect(m, self.dispatch_stage.flow_value, reads.value)
         connect(m, reads.write, flipped(self.write_flow))
 

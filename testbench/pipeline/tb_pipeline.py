@@ -75,6 +75,7 @@ def traces_of(pipeline: Pipeline) -> View:
     gather, write = dut.gather.payload, dut.write.payload
     operands = dut.operands
     beat = operands.beat
+    beat_record = beat.payload.record
     first = operands.operands[0]
     return View({
         "S2": {
@@ -86,7 +87,7 @@ def traces_of(pipeline: Pipeline) -> View:
             "guard": dut.dispatch_stage.selection.guard, "executing": dut.dispatch_stage.slot.payload.threads,
             "read_beat": Trace(operands.registers.beat, "dec")},
         "S4": {
-            "valid": beat.valid, "beat": Trace(beat.payload.place.beat, "dec"), "threads": beat.payload.threads,
+            "valid": beat.valid, "beat": Trace(beat_record.place.beat, "dec"), "threads": beat_record.threads,
             "a": first.a, "b": first.b, "c": first.c},
         "S7": {
             "valid": dut.written.valid, "warp": Trace(written.warp, "dec"), "beat": Trace(written.beat, "dec"),

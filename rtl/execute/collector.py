@@ -1,7 +1,7 @@
 """Registers of instructions that are not the lanes': of all threads, the lowest one's."""
 
 from amaranth.hdl import Assert, Cat, Module, Signal
-from amaranth.lib import data
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
@@ -32,31 +32,26 @@ class Collector(Component):
 
     Members
     -------
-    start, record : In(1), In(dispatched)
-        An instruction, in S3; only when ``busy`` is 0.
+    instruction : In(Event of dispatched)
+        In S3; only when ``busy`` is 0.
     beat, operands : In(Event of beat_stage), In(Operands for each lane)
         S5: the beats that pass.
     busy : Out(1)
-        From S4 on until ``taken``.
-    ready, complete : Out(1), Out(dispatched)
+        From S4 on until ``complete`` is transferred.
+    complete : Out(stream of dispatched)
         The instruction with its operands.
-    taken : In(1)
-        It is dispatched, if it is ready.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "start": In(1),
-            "record": In(dispatched(params)),
+            "instruction": In(Event(dispatched(params))),
             "beat": In(Event(beat_stage(params))),
             "operands": In(data.ArrayLayout(Operands, params.lanes)),
             "busy": Out(1),
-            "ready": Out(1),
-            "complete": Out(dispatched(params)),
-            "taken": In(1),
+            "complete": Out(stream.Signature(dispatched(params))),
         })
-        self._passes = Signal(name="passes")
+        self._has_beat = Signal(name="has_beat")
         """A beat of the instruction is in S5."""
         self._first = Signal(data.ArrayLayout(32, _OPERANDS), name="first")
         """Operands a and b of the lowest thread."""
@@ -73,11 +68,11 @@ class Collector(Component):
 
     def _find_first(self, m: Module) -> None:
         """S5: the lowest thread."""
-        threads = self.beat.payload.threads
+        threads = self.beat.payload.record.threads
         lane = Signal(range(self._params.lanes))
-        m.d.comb += self._passes.eq(self.beat.valid & self.beat.payload.collects)
+        m.d.comb += self._has_beat.eq(self.beat.valid & self.beat.payload.record.collects)
         m.d.comb += lane.eq(lowest(threads))
-        with m.If(self._passes & ~self._found):
+        with m.If(self._has_beat & ~self._found):
             m.d.sync += self._found.eq(threads.any())
             m.d.sync += self._first[0].eq(pick([operands.a for operands in self.operands], lane))
             m.d.sync += self._first[1].eq(pick([operands.b for operands in self.operands], lane))
@@ -86,31 +81,34 @@ class Collector(Component):
         """S6: who has the same. Threads of beats before that of the lowest one do not execute the
         instruction."""
         lanes = self._params.lanes
-        passed = Signal()
+        record = self.beat.payload.record
+        had_beat = Signal()
         is_last = Signal()
         values = Signal(data.ArrayLayout(32, lanes))
         threads = Signal(lanes)
-        m.d.sync += passed.eq(self._passes)
-        m.d.sync += is_last.eq(self.beat.payload.place.beat == self._params.beats - 1)
+        m.d.sync += had_beat.eq(self._has_beat)
+        m.d.sync += is_last.eq(record.place.beat == self._params.beats - 1)
         m.d.sync += values.eq(Cat(operands.a for operands in self.operands))
-        m.d.sync += threads.eq(self.beat.payload.threads)
+        m.d.sync += threads.eq(record.threads)
         same = Cat(value == self._first[0] for value in values) & threads
-        with m.If(passed):
+        with m.If(had_beat):
             m.d.sync += self._same.eq(Cat(self._same, same)[lanes:])
-            m.d.sync += self.ready.eq(is_last)
+            m.d.sync += self.complete.valid.eq(is_last)
 
     def _hold(self, m: Module) -> None:
         """The instruction, from S3 until it is dispatched."""
-        record = Signal.like(self.record)
-        with m.If(self.start):
-            m.d.sync += record.eq(self.record)
+        arriving = self.instruction
+        complete = self.complete
+        held = Signal.like(arriving.payload)
+        with m.If(arriving.valid):
+            m.d.sync += held.eq(arriving.payload)
             m.d.sync += self.busy.eq(1)
             m.d.sync += self._found.eq(0)
-        with m.Elif(self.ready & self.taken):
+        with m.Elif(complete.valid & complete.ready):
             m.d.sync += self.busy.eq(0)
-            m.d.sync += self.ready.eq(0)
+            m.d.sync += complete.valid.eq(0)
         m.d.sync += Assert(
-            ~(self.start & self.busy), "registers are collected of two instructions")
-        m.d.comb += self.complete.eq(record)
-        m.d.comb += self.complete.operands.eq(self._first)
-        m.d.comb += self.complete.same.eq(self._same)
+            ~(arriving.valid & self.busy), "registers are collected of two instructions")
+        m.d.comb += complete.payload.eq(held)
+        m.d.comb += complete.payload.operands.eq(self._first)
+        m.d.comb += complete.payload.same.eq(self._same)

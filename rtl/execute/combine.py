@@ -12,10 +12,10 @@ from rtl.sums import sum_with_carry
 from .bounds import ONE, kept_bytes
 from .control import FirstTerm, LaneControl, ProductPart
 from .float_add import FloatAdd
-from .float_window import FloatAligned, FloatSum
-from .permute import BytePermuter
+from .float_window import FloatSum
+from .permute import permuted
 from .shift_plan import loses_bits
-from .shifter import Shifter
+from .shifter import shifted_down
 from .stages import (
     PREPARED_SUM_BITS,
     WORD_BYTES,
@@ -48,14 +48,12 @@ class CombineStage(wiring.Component):
     -------
     control : In(LaneControl)
     prepared : In(Prepared)
-    aligned : In(FloatAligned)
     terms : Out(Terms)
     sum : Out(FloatSum)
     """
 
     control: In(LaneControl)
     prepared: In(Prepared)
-    aligned: In(FloatAligned)
     terms: Out(Terms)
     sum: Out(FloatSum)
 
@@ -110,14 +108,13 @@ class CombineStage(wiring.Component):
         terms = self.terms
         m.d.comb += terms.decision.eq(self._of_relation(prepared.decision))
         m.d.comb += terms.opposite.eq(self._of_relation(prepared.opposite_decision))
-        m.d.comb += terms.less.eq(prepared.less)
-        m.d.comb += terms.equal.eq(prepared.equal)
+        m.d.comb += terms.relation.eq(prepared.relation)
         m.d.comb += terms.conditions.eq(prepared.conditions)
 
     def _of_relation(self, verdict: Verdict) -> Value:
         """What of a verdict is true."""
-        less = self.prepared.less
-        equal = self.prepared.equal
+        less = self.prepared.relation.less
+        equal = self.prepared.relation.equal
         greater = ~less & ~equal
         return (
             (verdict.less & less)
@@ -159,7 +156,7 @@ class CombineStage(wiring.Component):
         """The second stage of the floating-point unit."""
         m.submodules.floats = floats = FloatAdd()
         m.d.comb += floats.control.eq(self.control.floating)
-        m.d.comb += floats.aligned.eq(self.aligned)
+        m.d.comb += floats.aligned.eq(self.prepared.aligned)
         m.d.comb += floats.product.eq(self._product)
         m.d.comb += floats.decision.eq(self.terms.decision)
         m.d.comb += self.sum.eq(floats.sum)
@@ -178,17 +175,13 @@ class WordCombineStage(CombineStage):
         control = self.control
         prepared = self.prepared
         plan = prepared.shift
-        m.submodules.shifter = shifter = Shifter(32)
-        with m.If(control.pair):
-            m.d.comb += shifter.word.eq(
-                Cat(prepared.c[:32][::-1], prepared.a[:_WORD_SHIFT_BITS]))
-        with m.Else():
-            m.d.comb += shifter.word.eq(
-                Cat(prepared.a[:32], plan.fill.replicate(_WORD_SHIFT_BITS)))
-        m.d.comb += shifter.amount.eq(plan.amount)
+        pair = Cat(prepared.c[:32][::-1], prepared.a[:_WORD_SHIFT_BITS])
+        word = Cat(prepared.a[:32], plan.fill.replicate(_WORD_SHIFT_BITS))
+        moved = Signal(32)
+        m.d.comb += moved.eq(shifted_down(m, Mux(control.pair, pair, word), plan.amount, 32))
         m.d.comb += self._shifted.eq(
-            _gated(shifter.moved, plan.counts & ~control.left)
-            | _gated(shifter.moved[::-1], plan.counts & control.left))
+            _gated(moved, plan.counts & ~control.left)
+            | _gated(moved[::-1], plan.counts & control.left))
 
     def _join_product(self, m: Module) -> None:
         """Of mantissas of 24 bits, in parts of 16 and 8."""
@@ -288,19 +281,16 @@ class FullCombineStage(CombineStage):
         control = self.control
         plan = self.prepared.shift
         a = self.prepared.a[:32]
-        m.submodules.shifter = shifter = Shifter(33)
-        m.submodules.low_shifter = low_shifter = Shifter(8)
+        shifted = Signal(33)
         mask = Signal(32)
-        m.d.comb += shifter.word.eq(plan.pair)
-        m.d.comb += shifter.amount.eq(plan.amount)
+        m.d.comb += shifted.eq(shifted_down(m, plan.pair, plan.amount, 33))
         m.d.comb += mask.eq(plan.mask & ~plan.outside.replicate(32))
-        moved = Mux(control.left, shifter.moved[1:], shifter.moved[:32])
+        moved = Mux(control.left, shifted[1:], shifted[:32])
         m.d.comb += self._shifted.eq((moved & mask) | (plan.other & ~mask))
 
         fill = control.negate_a & ~control.one_a
-        m.d.comb += low_shifter.word.eq(Cat(fill.replicate(_LOW_BYTE_SHIFT), a))
-        m.d.comb += low_shifter.amount.eq(plan.amount)
-        m.d.comb += self.terms.low_byte.eq(low_shifter.moved)
+        low_word = Cat(fill.replicate(_LOW_BYTE_SHIFT), a)
+        m.d.comb += self.terms.low_byte.eq(shifted_down(m, low_word, plan.amount, 8))
 
     def _join_product(self, m: Module) -> None:
         """The product of words. Both products in the middle are added to the two outer ones, to
@@ -367,10 +357,6 @@ class FullCombineStage(CombineStage):
         is_negative = unbounded.is_negative
         exceeds_word = unbounded.exceeds_word
         first = Signal(32)
-        m.submodules.permuter = permuter = BytePermuter()
-        m.d.comb += permuter.picks.eq(prepared.picks)
-        m.d.comb += permuter.low.eq(prepared.a)
-        m.d.comb += permuter.high.eq(prepared.c)
         with m.Switch(control.first):
             with m.Case(FirstTerm.LOGIC):
                 m.d.comb += first.eq(self._logic)
@@ -382,7 +368,8 @@ class FullCombineStage(CombineStage):
                 m.d.comb += exceeds_word.eq(control.left & loses_bits(
                     m, prepared.shift, prepared.a[:32], prepared.negative_a))
             with m.Case(FirstTerm.PERMUTATION):
-                m.d.comb += first.eq(permuter.result)
+                m.d.comb += first.eq(permuted(
+                    m, prepared.picks.as_value(), prepared.a[:32], prepared.c[:32]))
             with m.Case(FirstTerm.PRODUCT):
                 m.d.comb += first.eq(self._product_part)
                 m.d.comb += is_negative.eq(self._total[64] ^ control.complement)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux, ShapeLike, Signal
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.layouts import Event, completion, delayed
@@ -62,18 +62,15 @@ class CompletionLine(Component):
             m.d.sync += held.valid.eq(self.completed.valid)
             m.d.sync += held.payload.eq(self.completed.payload)
 
-        with m.If(self.has_last_part):
-            m.d.comb += self.entering.valid.eq(held.valid)
-            m.d.comb += self.entering.payload.eq(held.payload)
-        with m.Else():
-            m.d.comb += self.entering.valid.eq(self.completed.valid)
-            m.d.comb += self.entering.payload.eq(self.completed.payload)
         with m.If(self.is_quarter):
             m.d.comb += self.entering.valid.eq(0)
-
-        last = delayed(m, self.entering, self._cycles)
-        m.d.comb += self.leaving.valid.eq(last.valid)
-        m.d.comb += self.leaving.payload.eq(last.payload)
+        with m.Elif(self.has_last_part):
+            m.d.comb += self.entering.valid.eq(held.valid)
+        with m.Else():
+            m.d.comb += self.entering.valid.eq(self.completed.valid)
+        m.d.comb += self.entering.payload.eq(Mux(
+            self.has_last_part, held.payload.as_value(), self.completed.payload.as_value()))
+        connect(m, delayed(m, self.entering, self._cycles), flipped(self.leaving))
         return m
 
 

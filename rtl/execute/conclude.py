@@ -1,5 +1,7 @@
 """The third stage of a lane: the sum of the terms, and what becomes of it."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -10,7 +12,7 @@ from rtl.sums import sum_with_carry
 
 from .control import LaneControl, PredicateResult
 from .float_round import FloatFinish, FloatRound
-from .float_window import FRACTION_BITS, FloatSum
+from .float_window import FRACTION_BITS, FloatNormal, FloatPattern, FloatSum
 from .stages import PREPARED_SUM_BITS, LaneResult, Terms
 
 __all__ = ["ConcludeStage", "is_inside"]
@@ -78,10 +80,10 @@ class ConcludeStage(wiring.Component):
         self._chosen = Signal(32, name="chosen")
         """That term, or 0."""
         self._chosen_is_zero = Signal(name="chosen_is_zero")
-        self._keeps_sum = Signal(name="keeps_sum")
-        """The sum counts, as far as the floating-point unit is concerned."""
-        self._real = Signal(32, name="real")
-        """The floating-point unit's word, in place of the sum or beside it; else 0."""
+        self._normal: Any = Signal(FloatNormal, name="normal")
+        """The floating-point unit's terms; 0 without it."""
+        self._pattern: Any = Signal(FloatPattern, name="pattern")
+        """The floating-point unit's word, in place of the sum or beside it."""
         self._is_zero = Signal(name="is_zero")
         """The result counts as zero."""
 
@@ -90,10 +92,7 @@ class ConcludeStage(wiring.Component):
         if self._floats:
             self._add_floats(m)
         else:
-            m.d.comb += self._x.eq(self.terms.x)
-            m.d.comb += self._y.eq(self.terms.y)
-            m.d.comb += self._plus.eq(self.terms.plus)
-            m.d.comb += self._keeps_sum.eq(1)
+            m.d.comb += self._pattern.keep.eq(1)
         self._add(m)
         if self._full:
             self._choose(m)
@@ -104,28 +103,30 @@ class ConcludeStage(wiring.Component):
         return m
 
     def _add_floats(self, m: Module) -> None:
-        """The floating-point unit uses the lane's sum: it adds one to a number that it rounds up.
-        The terms are 0 where its own count, and the other way round."""
+        """The floating-point unit, which uses the lane's sum: it adds one to a number that it
+        rounds up."""
         control = self.control.floating
         m.submodules.floats = round_stage = FloatRound()
         m.submodules.finish = finish_stage = FloatFinish()
-        normal = round_stage.normal
         m.d.comb += round_stage.control.eq(control)
         m.d.comb += round_stage.sum.eq(self.sum)
-        m.d.comb += self._x.eq(self.terms.x | normal.mantissa)
-        m.d.comb += self._y.eq(self.terms.y | Cat(Const(0, FRACTION_BITS), normal.exponent))
-        m.d.comb += self._plus.eq(self.terms.plus | normal.up)
+        m.d.comb += self._normal.eq(round_stage.normal)
 
         m.d.comb += finish_stage.control.eq(control)
         m.d.comb += finish_stage.sum.eq(self.sum)
         m.d.comb += finish_stage.exponent.eq(self._total[FRACTION_BITS:FRACTION_BITS + 2])
-        m.d.comb += self._keeps_sum.eq(finish_stage.pattern.keep)
-        m.d.comb += self._real.eq(finish_stage.pattern.word)
+        m.d.comb += self._pattern.eq(finish_stage.pattern)
 
     def _add(self, m: Module) -> None:
-        """The sum."""
+        """The sum. The terms are 0 where those of the floating-point unit count, and the other way
+        round."""
+        terms = self.terms
+        normal = self._normal
         x = self._x
         y = self._y
+        m.d.comb += x.eq(terms.x | normal.mantissa)
+        m.d.comb += y.eq(terms.y | Cat(Const(0, FRACTION_BITS), normal.exponent))
+        m.d.comb += self._plus.eq(terms.plus | normal.up)
         m.d.comb += self._total.eq(sum_with_carry(x, y, self._plus))
         m.d.comb += self._overflows.eq((x[31] == y[31]) & (self._total[31] != x[31]))
         m.d.comb += self._is_bounded.eq(self.control.saturate & self._overflows)
@@ -148,7 +149,7 @@ class ConcludeStage(wiring.Component):
     def _join(self, m: Module) -> None:
         """The result: one of its words."""
         merge = self.control.merge
-        is_sum = ~self._is_bounded & ~self._chooses & self._keeps_sum
+        is_sum = ~self._is_bounded & ~self._chooses & self._pattern.keep
         of_sum = Cat(
             self._total[:16] & is_sum.replicate(16),
             self._total[16:32] & (is_sum & ~merge).replicate(16))
@@ -157,7 +158,8 @@ class ConcludeStage(wiring.Component):
         is_highest = self._is_bounded & ~self._x[31]
         of_bound = Cat(is_highest.replicate(31), is_lowest)
         of_b = Cat(Const(0, 16), self.terms.b & merge.replicate(16))
-        m.d.comb += self.result.value.eq(of_sum | self._chosen | of_bound | of_b | self._real)
+        m.d.comb += self.result.value.eq(
+            of_sum | self._chosen | of_bound | of_b | self._pattern.word)
 
     def _find_zero(self, m: Module) -> None:
         """Whether the result is zero, which does not wait for the result, but for its words."""
@@ -167,9 +169,9 @@ class ConcludeStage(wiring.Component):
         word_is_zero = Mux(
             self._chooses,
             self._chosen_is_zero,
-            ~self._is_bounded & (sum_is_zero | ~self._keeps_sum))
+            ~self._is_bounded & (sum_is_zero | ~self._pattern.keep))
         lower_are_zero = ~control.chain_zero | self.terms.conditions.zero
-        m.d.comb += self._is_zero.eq(word_is_zero & ~self._real.any() & lower_are_zero)
+        m.d.comb += self._is_zero.eq(word_is_zero & ~self._pattern.word.any() & lower_are_zero)
 
     def _set_conditions(self, m: Module) -> None:
         """CC: of the result; of a comparison, how a and b relate; or some of its bits are the
@@ -185,8 +187,8 @@ class ConcludeStage(wiring.Component):
         m.d.comb += flags.overflow.eq(
             control.carries & Mux(control.three, self._total[33], self._overflows))
         with m.If(control.verdict):
-            m.d.comb += flags.zero.eq(self.terms.equal)
-            m.d.comb += flags.carry.eq(~self.terms.less)
+            m.d.comb += flags.zero.eq(self.terms.relation.equal)
+            m.d.comb += flags.carry.eq(~self.terms.relation.less)
         if self._full:
             with m.If(control.unpack):
                 m.d.comb += flags.eq((old.as_value() & ~named) | (value[:4] & named))

@@ -15,6 +15,7 @@ from .float_control import FloatControl
 __all__ = [
     "FirstTerm",
     "LaneControl",
+    "LaneControls",
     "Part",
     "PredicateResult",
     "ProductPart",
@@ -238,3 +239,14 @@ class LaneControl(data.Struct):
     predicate: PredicateResult
 
     floating: FloatControl
+
+
+class LaneControls(data.Struct):
+    """The control signals of the instruction in each of a lane's stages."""
+
+    first: LaneControl
+    second: LaneControl
+    third: LaneControl
+    bounds: unsigned(1)
+    """A full lane has something in the stage between the second and the third one, by the control
+    signals of the second. It wins over what is in the second stage."""

@@ -108,10 +108,11 @@ class LaneDecoder(wiring.Component):
     def _unused(self) -> list[tuple[Any, int]]:
         """Parts of the instruction that are not 0 in a form that does not have them."""
         instruction: Any = self.instruction
-        registers = (*instruction.registers, instruction.destination)
+        destination = instruction.destination
+        registers = (*instruction.registers, destination.register)
         operands = (instruction.guard, *instruction.predicates)
         predicates = (
-            instruction.p, instruction.q, *(operand.number for operand in operands))
+            destination.p, destination.q, *(operand.number for operand in operands))
         return [
             *((register, RZ) for register in registers),
             *((predicate, PT) for predicate in predicates),
@@ -143,11 +144,11 @@ class LaneDecoder(wiring.Component):
         for name in "pq":
             operand = form.operands.get(name)
             if isinstance(operand, Predicate):
-                yield instruction[name], place(operand.field)
-        destination = form.operands.get("d")
-        if isinstance(destination, Register):
-            yield instruction.destination, place(destination.field)
-        yield instruction.writes_cc, field("which" if form.name == "R2P" else "cc")
+                yield instruction.destination[name], place(operand.field)
+        register = form.operands.get("d")
+        if isinstance(register, Register):
+            yield instruction.destination.register, place(register.field)
+        yield instruction.destination.writes_cc, field("which" if form.name == "R2P" else "cc")
         if "lanes" in form.fields:
             yield instruction.quad, place("lanes")
         if form.name in _OTHER_VALUES:

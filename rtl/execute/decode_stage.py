@@ -1,6 +1,9 @@
 """S2: what issue selected, decoded."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -8,6 +11,7 @@ from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import PT, RZ
 from rtl.isa.table import BY_NAME
 from rtl.layouts import (
+    GATHER_REGISTERS,
     Event,
     InstructionKind,
     is_kind,
@@ -17,10 +21,12 @@ from rtl.layouts import (
     register_write,
 )
 from rtl.params import SmParams
+from rtl.structs import struct_value
 from rtl.word import field_of
 
 from .common import CommonDecoder
 from .decode import LaneDecoder
+from .instruction import LaneInstruction
 from .slots import decoded_stage
 
 __all__ = ["PASSING_NAMES", "PASSING_WORD", "DecodeStage"]
@@ -51,10 +57,18 @@ class DecodeStage(Component):
             "write": In(Event(offered_operation(register_write(params)))),
             "decoded": Out(decoded_stage(params)),
         })
+        self._params = params
         self._lanes = LaneDecoder(params.floats)
         self._passing = LaneDecoder(params.floats, PASSING_NAMES)
         self._common = CommonDecoder()
         self._computes = Signal(name="computes")
+        """The instruction is for the lanes."""
+        self._collects = Signal(name="collects")
+        """It is for another unit, and its registers are collected."""
+        self._instruction: Any = Signal(LaneInstruction, name="lane_instruction")
+        """What the lanes do: what was decoded, or what lets operands pass."""
+        self._registers = Signal(data.ArrayLayout(8, GATHER_REGISTERS), name="registers")
+        """Those to be read."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -64,24 +78,16 @@ class DecodeStage(Component):
         self._classify(m)
         self._decode(m)
         self._select_registers(m)
-        m.d.sync += self.decoded.instruction.eq(self.instruction.payload)
-        m.d.sync += self.decoded.gather.eq(self.gather.payload)
-        m.d.sync += self.decoded.write.eq(self.write.payload)
+        self._pass(m)
         return m
 
     def _classify(self, m: Module) -> None:
-        """Who executes the instruction."""
-        valid = self.instruction.valid
-        kind = self.instruction.payload.kind
-        decoded = self.decoded
-        goes_to_unit = is_kind(kind, lambda rule: rule.unit is not None and not rule.lanes)
-        m.d.comb += self._computes.eq(valid & (kind == InstructionKind.LANES))
-        m.d.sync += decoded.computes.eq(self._computes)
-        m.d.sync += decoded.collects.eq(valid & is_kind(kind, lambda rule: rule.collected))
-        m.d.sync += decoded.is_direct.eq(valid & goes_to_unit)
-        m.d.sync += decoded.is_refused.eq(valid & (kind == InstructionKind.REFUSED))
-        m.d.sync += decoded.gathers.eq(self.gather.valid)
-        m.d.sync += decoded.writes.eq(self.write.valid)
+        """Whether the instruction passes the lanes."""
+        instruction = self.instruction
+        kind = instruction.payload.kind
+        m.d.comb += self._computes.eq(instruction.valid & (kind == InstructionKind.LANES))
+        m.d.comb += self._collects.eq(
+            instruction.valid & is_kind(kind, lambda rule: rule.collected))
 
     def _decode(self, m: Module) -> None:
         """The decoded forms.
@@ -95,29 +101,41 @@ class DecodeStage(Component):
         m.d.comb += lanes.word.eq(word)
         m.d.comb += passing.word.eq(PASSING_WORD)
         m.d.comb += common.word.eq(word)
-        with m.If(self._computes):
-            m.d.comb += common.x.eq(lanes.instruction.predicates[0])
-        with m.Else():
-            m.d.comb += common.x.eq(passing.instruction.predicates[0])
-        m.d.sync += self.decoded.lanes.eq(Mux(
+        m.d.comb += self._instruction.eq(Mux(
             self._computes, lanes.instruction.as_value(), passing.instruction.as_value()))
-        m.d.sync += self.decoded.common.eq(common.instruction)
+        m.d.comb += common.x.eq(self._instruction.predicates[0])
 
     def _select_registers(self, m: Module) -> None:
-        """Whose state is read, and which of its registers."""
-        instruction = self.instruction
-        word = instruction.payload.word
-        gather = self.gather.payload.operation
-        decoded = self.decoded
-        collects = instruction.valid & is_kind(
-            instruction.payload.kind, lambda rule: rule.collected)
+        """Which registers of the warp are read."""
+        word = self.instruction.payload.word
         with m.If(self.gather.valid):
-            m.d.sync += decoded.warp.eq(gather.warp)
-            m.d.sync += decoded.registers.eq(gather.registers)
-        with m.Elif(collects):
-            m.d.sync += decoded.warp.eq(instruction.payload.warp)
-            m.d.sync += decoded.registers.eq(
+            m.d.comb += self._registers.eq(self.gather.payload.operation.registers)
+        with m.Elif(self._collects):
+            m.d.comb += self._registers.eq(
                 Cat(field_of(word, FIELDS["Ra"]), field_of(word, FIELDS["Rb"]), Const(RZ, 8)))
         with m.Else():
-            m.d.sync += decoded.warp.eq(instruction.payload.warp)
-            m.d.sync += decoded.registers.eq(self._lanes.instruction.registers)
+            m.d.comb += self._registers.eq(self._lanes.instruction.registers)
+
+    def _pass(self, m: Module) -> None:
+        """To S3."""
+        instruction = self.instruction.payload
+        gather = self.gather
+        write = self.write
+        is_instruction = self.instruction.valid
+        is_for_unit = is_kind(
+            instruction.kind, lambda rule: rule.unit is not None and not rule.lanes)
+        m.d.sync += self.decoded.eq(struct_value(
+            decoded_stage(self._params),
+            computes=self._computes,
+            collects=self._collects,
+            is_direct=is_instruction & is_for_unit,
+            is_refused=is_instruction & (instruction.kind == InstructionKind.REFUSED),
+            gathers=gather.valid,
+            writes=write.valid,
+            instruction=instruction,
+            lanes=self._instruction,
+            common=self._common.instruction,
+            gather=gather.payload,
+            write=write.payload,
+            warp=Mux(gather.valid, gather.payload.operation.warp, instruction.warp),
+            registers=self._registers))

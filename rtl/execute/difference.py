@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.sums import sum_with_carry
 
+from .control import LaneControl
 from .stages import PREPARED_SUM_BITS, WORD_BYTES, without_gaps
 
 __all__ = ["ByteDifference"]
@@ -31,14 +32,11 @@ class ByteDifference(wiring.Component):
 
     Members
     -------
+    control : In(LaneControl)
+        ``bytes``: four differences, of bytes that ``signed_a`` and ``signed_b`` say are signed;
+        ``adds``: the sum of a and b.
     a, b : In(34)
         With their signs.
-    signed_a, signed_b : In(1)
-        Bytes are signed.
-    bytes : In(1)
-        Four differences of bytes.
-    adds : In(1)
-        The sum of a and b.
     carry : In(1)
         Added to a + b, or to a + ~b: a difference has 1. Four differences have 0: each is one less.
     difference : Out(34)
@@ -48,12 +46,9 @@ class ByteDifference(wiring.Component):
         Of each byte but the last one: the ninth bit of its difference.
     """
 
+    control: In(LaneControl)
     a: In(PREPARED_SUM_BITS)
     b: In(PREPARED_SUM_BITS)
-    signed_a: In(1)
-    signed_b: In(1)
-    bytes: In(1)
-    adds: In(1)
     carry: In(1)
     difference: Out(PREPARED_SUM_BITS)
     is_below: Out(WORD_BYTES)
@@ -61,22 +56,24 @@ class ByteDifference(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        b = self.b ^ (~self.adds).replicate(PREPARED_SUM_BITS)
+        control = self.control
+        are_bytes = control.bytes
+        b = self.b ^ (~control.adds).replicate(PREPARED_SUM_BITS)
         signs_a = Signal(len(_INNER))
         signs_b = Signal(len(_INNER))
         for place in _INNER:
             last = 8 * place + 7
-            m.d.comb += signs_a[place].eq(~self.bytes | (self.signed_a & self.a[last]))
-            m.d.comb += signs_b[place].eq(self.bytes & ~(self.signed_b & self.b[last]))
+            m.d.comb += signs_a[place].eq(~are_bytes | (control.signed_a & self.a[last]))
+            m.d.comb += signs_b[place].eq(are_bytes & ~(control.signed_b & self.b[last]))
 
         spread = Signal(_PITCH * WORD_BYTES)
-        spread_a = self._spread(self.a, [Cat(sign, ~self.bytes) for sign in signs_a])
+        spread_a = self._spread(self.a, [Cat(sign, ~are_bytes) for sign in signs_a])
         spread_b = self._spread(b, [Cat(sign, Const(0, 1)) for sign in signs_b])
         m.d.comb += spread.eq(sum_with_carry(spread_a, spread_b, self.carry))
         m.d.comb += self.difference.eq(without_gaps(spread, _PITCH))
         plain = sum_with_carry(self.a, b, self.carry)[:PREPARED_SUM_BITS]
         m.d.sync += Assert(
-            self.bytes | (self.difference == plain), "gaps change a sum or a difference")
+            are_bytes | (self.difference == plain), "gaps change a sum or a difference")
 
         # A byte is below the other one if its sign says so; if their signs are the same, if there
         # is no carry.

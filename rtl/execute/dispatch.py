@@ -1,7 +1,9 @@
 """S3: who executes an instruction, and where it goes: to the lanes, or to another unit."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.wiring import In, Out
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
@@ -21,13 +23,14 @@ from rtl.layouts import (
     reported,
 )
 from rtl.params import WARP_THREADS, SmParams
-from rtl.structs import common_fields
+from rtl.structs import common_fields, struct_value
 
 from .flags import WarpFlags
-from .instruction import OperandSource, ValueSource
-from .slots import decoded_stage, lane_slot
+from .instruction import LaneDestination, LaneInstruction, OperandSource, ValueSource
+from .reads import UniformRead, WarpRead
+from .slots import SlotOperation, decoded_stage, lane_slot, slot_owner
 from .threads import ThreadSelection
-from .vote import Vote
+from .vote import votes_of
 
 __all__ = ["DispatchStage"]
 
@@ -36,7 +39,7 @@ class DispatchStage(Component):
     """Combinational.
 
     =====================  ==========  ==================  ==================================
-    what is decoded        slot        record              completed
+    what is decoded        slot        dispatched          completed
     =====================  ==========  ==================  ==================================
     for the lanes          yes                             yes
     collects registers     yes         when it has them
@@ -52,18 +55,19 @@ class DispatchStage(Component):
     -------
     decoded : In(decoded_stage)
     report_mask : In(32)
-    active, flags, first_row : In(32), In(WarpFlags), In
+    active, flags : Out(WarpRead of 32 bits), Out(WarpRead of WarpFlags)
         State of its warp.
-    write_first_row : In
-        Of the warp that is written to.
-    special : In(32)
-        The special register that is named, where it is the same in all threads.
-    flow_value : In(32)
+    first_row, write_first_row : In
+        Where the registers of its warp begin, and those of the warp that is written to.
+    special : Out(UniformRead)
+        The special register that is named.
+    flow_value : Out(WarpRead of 32 bits)
         What the flow unit has for a register of the warp that is written to.
     slot : Out(Event of lane_slot)
         What begins to pass the lanes.
-    is_direct, collects, record : Out(1), Out(1), Out(dispatched)
-        An instruction goes to another unit, at once; or when its registers have been read.
+    direct, collected : Out(Event of dispatched)
+        An instruction goes to another unit, at once; or when its registers have been read. Both
+        have the same payload.
     completed : Out(Event of completion)
         What completes when the last beat of the slot is written, or would be.
     passed : Out(1)
@@ -77,55 +81,48 @@ class DispatchStage(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
+        self._params = params
         super().__init__({
             "decoded": In(decoded_stage(params)),
             "report_mask": In(REPORT_BITS),
-            "active": In(WARP_THREADS),
-            "flags": In(WarpFlags),
+            "active": Out(WarpRead(params, WARP_THREADS)),
+            "flags": Out(WarpRead(params, WarpFlags)),
             "first_row": In(params.row_bits),
             "write_first_row": In(params.row_bits),
-            "special": In(32),
-            "flow_value": In(32),
+            "special": Out(UniformRead(params)),
+            "flow_value": Out(WarpRead(params, 32)),
             "slot": Out(Event(lane_slot(params))),
-            "is_direct": Out(1),
-            "collects": Out(1),
-            "record": Out(dispatched(params)),
+            "direct": Out(Event(dispatched(params))),
+            "collected": Out(Event(dispatched(params))),
             "completed": Out(Event(completion(params))),
             "passed": Out(1),
             "gathered": Out(Event(operands_read(params))),
             "error": Out(Event(error_event(params))),
             "clears_status": Out(1),
         })
-        self.selection = ThreadSelection()
-        self.vote = Vote()
+        self.selection = ThreadSelection(params)
         self._constant_fails = Signal(name="constant_fails")
         """The constant operand is beyond the end of its bank, which is reported."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.selection = self.selection
-        m.submodules.vote = self.vote
-        self._select_threads(m)
+        self._read(m)
         self._check(m)
         self._fill_slot(m)
-        self._choose_operands(m)
-        self._choose_uniform(m)
-        self._choose_destination(m)
         self._dispatch(m)
         self._complete(m)
         return m
 
-    def _select_threads(self, m: Module) -> None:
-        """Which threads execute it, and what they vote."""
+    def _read(self, m: Module) -> None:
+        """What is kept of the warp, and which threads execute the instruction."""
         decoded = self.decoded
-        selection = self.selection
-        m.d.comb += selection.common.eq(decoded.common)
-        m.d.comb += selection.collects.eq(decoded.collects)
-        m.d.comb += selection.quad.eq(decoded.lanes.quad)
-        m.d.comb += selection.active.eq(self.active)
-        m.d.comb += selection.flags.eq(self.flags)
-        m.d.comb += self.vote.threads.eq(selection.executing)
-        m.d.comb += self.vote.predicate.eq(selection.predicate)
+        connect(m, self.selection.active, flipped(self.active))
+        connect(m, self.selection.flags, flipped(self.flags))
+        m.d.comb += self.selection.decoded.eq(decoded)
+        m.d.comb += self.special.warp.eq(decoded.warp)
+        m.d.comb += self.special.number.eq(decoded.lanes.special)
+        m.d.comb += self.flow_value.warp.eq(decoded.write.operation.warp)
 
     def _check(self, m: Module) -> None:
         """Errors. It is none if a constant is missing that no thread reads."""
@@ -148,108 +145,135 @@ class DispatchStage(Component):
         m.d.comb += self.clears_status.eq(reads_special & names_clearing & some_execute)
 
     def _fill_slot(self, m: Module) -> None:
-        """Whose slot it is, and which threads execute it: none if the constant fails."""
+        """What begins to pass the lanes. No thread executes it if the constant fails."""
         decoded = self.decoded
         instruction = decoded.instruction
         gather = decoded.gather
         write = decoded.write
-        slot = self.slot.payload
-        m.d.comb += self.slot.valid.eq(
-            decoded.computes | decoded.collects | decoded.gathers | decoded.writes)
+        selection = self.selection
+        owner: Any = Signal(slot_owner(self._params))
+        threads = Signal(WARP_THREADS)
         with m.If(decoded.writes):
-            m.d.comb += slot.warp.eq(write.operation.warp)
-            m.d.comb += slot.serial.eq(write.operation.serial)
-            m.d.comb += slot.first_row.eq(self.write_first_row)
-            m.d.comb += slot.threads.eq(write.operation.threads)
+            m.d.comb += owner.eq(struct_value(
+                slot_owner(self._params),
+                warp=write.operation.warp,
+                serial=write.operation.serial,
+                first_row=self.write_first_row))
+            m.d.comb += threads.eq(write.operation.threads)
         with m.Else():
             lanes_fail = decoded.computes & self._constant_fails
-            m.d.comb += slot.warp.eq(instruction.warp)
-            m.d.comb += slot.serial.eq(instruction.serial)
-            m.d.comb += slot.first_row.eq(self.first_row)
-            m.d.comb += slot.threads.eq(
-                self.selection.executing & ~lanes_fail.replicate(WARP_THREADS))
-        m.d.comb += slot.collects.eq(decoded.collects)
-        m.d.comb += slot.quarter.eq(decoded.computes & instruction.quarter)
-        m.d.comb += slot.gathers.eq(decoded.gathers)
-        m.d.comb += slot.reader.eq(gather.client)
-        m.d.comb += slot.read_index.eq(gather.operation.index)
-        m.d.comb += slot.is_supplied.eq(decoded.writes)
-        m.d.comb += slot.client.eq(write.client)
-        m.d.comb += slot.index.eq(write.operation.index)
-        m.d.comb += slot.agrees.eq(self.vote.agrees)
-        m.d.comb += slot.objects.eq(self.vote.objects)
+            m.d.comb += owner.eq(struct_value(
+                slot_owner(self._params),
+                warp=instruction.warp,
+                serial=instruction.serial,
+                first_row=self.first_row))
+            m.d.comb += threads.eq(selection.executing & ~lanes_fail.replicate(WARP_THREADS))
 
-    def _choose_operands(self, m: Module) -> None:
-        """What the lanes execute: what was decoded. What only reads for others reads registers."""
+        m.d.comb += self.slot.valid.eq(
+            decoded.computes | decoded.collects | decoded.gathers | decoded.writes)
+        m.d.comb += self.slot.payload.eq(struct_value(
+            lane_slot(self._params),
+            owner=owner,
+            instruction=self._instruction(m),
+            threads=threads,
+            votes=votes_of(selection.executing, selection.predicate),
+            thread_register=self._thread_register(),
+            rows=Cat(self._row_of(register) for register in decoded.registers),
+            constant=instruction.constant,
+            uniform=self._uniform(m),
+            collects=decoded.collects,
+            quarter=decoded.computes & instruction.quarter,
+            gather=struct_value(
+                SlotOperation,
+                is_present=decoded.gathers,
+                client=gather.client,
+                index=gather.operation.index),
+            write=struct_value(
+                SlotOperation,
+                is_present=decoded.writes,
+                client=write.client,
+                index=write.operation.index)))
+
+    def _row_of(self, register: Value) -> Value:
+        """The row of the register file that has a register of the warp."""
+        return (self.first_row + register)[:len(self.first_row)]
+
+    def _thread_register(self) -> Value:
+        """Which of OF_THREADS operand a is, if it is one."""
+        lanes = self.decoded.lanes
+        reads_special = lanes.source_a == ValueSource.SPECIAL
+        return Cat(reads_special & (lanes.special == number) for number in OF_THREADS)
+
+    def _instruction(self, m: Module) -> Any:
+        """What the lanes execute: what was decoded. What only reads for others reads registers; a
+        unit's write says where it goes."""
         decoded = self.decoded
-        slot = self.slot.payload
-        m.d.comb += slot.instruction.eq(decoded.lanes)
-        m.d.comb += slot.constant.eq(decoded.instruction.constant)
-        for row, register in zip(slot.rows, decoded.registers, strict=True):
-            m.d.comb += row.eq(self.first_row + register)
+        write = decoded.write.operation
+        instruction: Any = Signal(LaneInstruction)
+        m.d.comb += instruction.eq(decoded.lanes)
         with m.If(decoded.collects | decoded.gathers):
-            m.d.comb += slot.instruction.source_a.eq(ValueSource.REGISTER)
-            m.d.comb += slot.instruction.source_b.eq(OperandSource.REGISTER)
-            m.d.comb += slot.instruction.source_c.eq(OperandSource.REGISTER)
-            m.d.comb += slot.instruction.registers.eq(decoded.registers)
+            m.d.comb += instruction.source_a.eq(ValueSource.REGISTER)
+            m.d.comb += instruction.source_b.eq(OperandSource.REGISTER)
+            m.d.comb += instruction.source_c.eq(OperandSource.REGISTER)
+            m.d.comb += instruction.registers.eq(decoded.registers)
+        with m.If(decoded.writes):
+            m.d.comb += instruction.destination.eq(struct_value(
+                LaneDestination,
+                register=write.register,
+                p=write.predicate,
+                q=PT,
+                writes_cc=write.conditional))
+        return instruction
 
-    def _choose_uniform(self, m: Module) -> None:
+    def _uniform(self, m: Module) -> Value:
         """Operand a where it is no register and the same in all threads."""
         decoded = self.decoded
-        lanes = decoded.lanes
-        slot = self.slot.payload
-        next_pc = decoded.instruction.pc + INSTRUCTION_BYTES
+        selection = self.selection
         is_flow_write = decoded.write.client == LaneClient.FLOW
+        uniform = Signal(32)
         with m.If(decoded.writes):
-            m.d.comb += slot.uniform.eq(Mux(is_flow_write, self.flow_value, 0))
-        with m.Else(), m.Switch(lanes.source_a):
+            m.d.comb += uniform.eq(Mux(is_flow_write, self.flow_value.value, 0))
+        with m.Else(), m.Switch(decoded.lanes.source_a):
             with m.Case(ValueSource.SPECIAL):
-                m.d.comb += slot.uniform.eq(self.special)
+                m.d.comb += uniform.eq(self.special.value)
             with m.Case(ValueSource.NEXT_PC):
-                m.d.comb += slot.uniform.eq(next_pc)
+                m.d.comb += uniform.eq(decoded.instruction.pc + INSTRUCTION_BYTES)
             with m.Case(ValueSource.BALLOT):
-                m.d.comb += slot.uniform.eq(self.vote.ballot)
+                m.d.comb += uniform.eq(selection.executing & selection.predicate)
             with m.Case(ValueSource.ONE):
-                m.d.comb += slot.uniform.eq(ONE)
+                m.d.comb += uniform.eq(ONE)
             with m.Case(ValueSource.TURN):
-                m.d.comb += slot.uniform.eq(TURN)
-        reads_special = lanes.source_a == ValueSource.SPECIAL
-        m.d.comb += slot.thread_register.eq(
-            Cat(reads_special & (lanes.special == number) for number in OF_THREADS))
-
-    def _choose_destination(self, m: Module) -> None:
-        """Where a unit's write goes."""
-        write = self.decoded.write.operation
-        instruction = self.slot.payload.instruction
-        with m.If(self.decoded.writes):
-            m.d.comb += instruction.destination.eq(write.register)
-            m.d.comb += instruction.p.eq(write.predicate)
-            m.d.comb += instruction.q.eq(PT)
-            m.d.comb += instruction.writes_cc.eq(write.conditional)
+                m.d.comb += uniform.eq(TURN)
+        return uniform
 
     def _dispatch(self, m: Module) -> None:
         """The instruction as it leaves for a unit beside the lanes."""
         decoded = self.decoded
         instruction = decoded.instruction
-        record = self.record
-        m.d.comb += self.is_direct.eq(decoded.is_direct)
-        m.d.comb += self.collects.eq(decoded.collects)
-        m.d.comb += record.warp.eq(instruction.warp)
-        m.d.comb += record.serial.eq(instruction.serial)
-        m.d.comb += record.pc.eq(instruction.pc)
-        m.d.comb += record.word.eq(instruction.word)
-        m.d.comb += record.kind.eq(instruction.kind)
-        m.d.comb += record.write_barrier.eq(instruction.write_barrier)
-        m.d.comb += record.read_barrier.eq(instruction.read_barrier)
-        m.d.comb += record.active.eq(self.active)
-        m.d.comb += record.guard.eq(self.selection.guard)
-        m.d.comb += record.predicate.eq(self.selection.predicate)
-        m.d.comb += record.operands[0].eq(instruction.constant)
-        m.d.comb += record.same.eq(~0)
+        fault = Signal(WarpError)
         with m.If(decoded.common.misaligned):
-            m.d.comb += record.fault.eq(WarpError.MISALIGNED_IMMC_ADDR)
+            m.d.comb += fault.eq(WarpError.MISALIGNED_IMMC_ADDR)
         with m.Elif(self._constant_fails):
-            m.d.comb += record.fault.eq(WarpError.INVALID_CONST_ADDR)
+            m.d.comb += fault.eq(WarpError.INVALID_CONST_ADDR)
+        record = struct_value(
+            dispatched(self._params),
+            warp=instruction.warp,
+            serial=instruction.serial,
+            pc=instruction.pc,
+            word=instruction.word,
+            kind=instruction.kind,
+            active=self.active.value,
+            guard=self.selection.guard,
+            predicate=self.selection.predicate,
+            operands=instruction.constant,
+            same=Const(~0, WARP_THREADS),
+            fault=fault,
+            write_barrier=instruction.write_barrier,
+            read_barrier=instruction.read_barrier)
+        m.d.comb += self.direct.valid.eq(decoded.is_direct)
+        m.d.comb += self.direct.payload.eq(record)
+        m.d.comb += self.collected.valid.eq(decoded.collects)
+        m.d.comb += self.collected.payload.eq(record)
 
     def _complete(self, m: Module) -> None:
         """What completes, and what releases registers."""

@@ -60,8 +60,6 @@ class FloatAdd(wiring.Component):
         """In the window."""
         self._total = Signal(WINDOW_BITS + 1, name="total")
         """The sum of both, with a carry."""
-        self._negative = Signal(name="negative")
-        """The sum's complement counts."""
         self._zeros = Signal(STEPS, name="zeros")
         """How many zeros are above the highest one of the sum."""
         self._is_empty = Signal(name="is_empty")
@@ -112,8 +110,7 @@ class FloatAdd(wiring.Component):
         addend = Cat(self._addend, Const(0, 1)) ^ minus.replicate(WINDOW_BITS)
         m.d.comb += self._total.eq(
             sum_with_carry(self._placed_product, addend, minus & aligned.far))
-        m.d.comb += self._negative.eq(minus & ~self._total[WINDOW_BITS])
-        m.d.comb += self.sum.negative.eq(self._negative)
+        m.d.comb += self.sum.negative.eq(minus & ~self._total[WINDOW_BITS])
         m.d.comb += self.sum.fill.eq(minus & ~aligned.far)
         m.d.comb += self.sum.sticky.eq(self._addend_is_lost | loses_product)
 
@@ -122,7 +119,7 @@ class FloatAdd(wiring.Component):
         allows. If a leap is part of that it is done here."""
         aligned = self.aligned
         result = self.sum
-        magnitude = self._total[:WINDOW_BITS] ^ self._negative.replicate(WINDOW_BITS)
+        magnitude = self._total[:WINDOW_BITS] ^ result.negative.replicate(WINDOW_BITS)
         limit = Signal(SHIFT_BITS)
         exponent = Signal(signed(SHIFT_BITS + 1))
         m.d.comb += limit.eq(aligned.exponent + aligned.shift)
@@ -148,11 +145,11 @@ class FloatAdd(wiring.Component):
         result = self.sum
         is_no_sum = control.chooses | aligned.infinite | aligned.nan
         chooses_opposite = control.chooses & ~self.decision & aligned.subtracts
-        inverts = Mux(is_no_sum, chooses_opposite, self._negative)
+        inverts = Mux(is_no_sum, chooses_opposite, result.negative)
         m.d.comb += result.sign.eq(~aligned.nan & (aligned.sign ^ inverts))
 
         is_difference_of_equals = (
-            aligned.subtracts & self._is_empty & (self._negative == result.fill))
+            aligned.subtracts & self._is_empty & (result.negative == result.fill))
         m.d.comb += result.cancelled.eq(
             is_difference_of_equals & ~result.sticky & ~is_no_sum)
 

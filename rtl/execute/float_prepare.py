@@ -7,6 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import SwizzledSum
+from rtl.structs import struct_value
 
 from .float_control import FloatControl, FloatTerms
 from .float_window import (
@@ -108,13 +109,15 @@ class FloatPrepare(wiring.Component):
         is_tiny = ~exponent.any()
         is_largest = exponent.all()
         has_no_fraction = ~fraction.any()
-        m.d.comb += number.sign.eq((word[31] & ~absolute) ^ negate)
-        m.d.comb += number.exponent.eq(Cat(exponent[0] | is_tiny, exponent[1:]))
-        m.d.comb += number.mantissa.eq(Cat(fraction, ~is_tiny))
-        m.d.comb += number.tiny.eq(is_tiny)
-        m.d.comb += number.zero.eq(is_tiny & (has_no_fraction | self.control.flush))
-        m.d.comb += number.infinite.eq(is_largest & has_no_fraction)
-        m.d.comb += number.nan.eq(is_largest & ~has_no_fraction)
+        m.d.comb += number.eq(struct_value(
+            Number,
+            sign=(word[31] & ~absolute) ^ negate,
+            exponent=Cat(exponent[0] | is_tiny, exponent[1:]),
+            mantissa=Cat(fraction, ~is_tiny),
+            tiny=is_tiny,
+            zero=is_tiny & (has_no_fraction | self.control.flush),
+            infinite=is_largest & has_no_fraction,
+            nan=is_largest & ~has_no_fraction))
 
     def _choose_terms(self, m: Module) -> None:
         """The factors and the addend: a * b + c, a * 1 + b, or a * b + 0."""
@@ -149,19 +152,17 @@ class FloatPrepare(wiring.Component):
         aligned = self.aligned
         adds = self._adds
         addend = self._addend
-        is_present = ~(self._multiplies | addend.zero | self._is_idle)
-        exponent = Signal(EXPONENT_BITS)
         with m.If(self._multiplies):
-            m.d.comb += exponent.eq(1)
+            m.d.comb += aligned.exponent.eq(1)
         with m.Else():
-            m.d.comb += exponent.eq(addend.exponent)
+            m.d.comb += aligned.exponent.eq(addend.exponent)
 
         offset = Signal(signed(SHIFT_BITS))
         distance = Signal(signed(SHIFT_BITS))
         near_distance = Signal(signed(SHIFT_BITS))
         factor_exponent = self._b.exponent & (~adds).replicate(EXPONENT_BITS)
         m.d.comb += offset.eq(Mux(adds, BIAS - OFFSET, self.control.scale - OFFSET))
-        m.d.comb += self._lead.eq(self._a.exponent - exponent)
+        m.d.comb += self._lead.eq(self._a.exponent - aligned.exponent)
         m.d.comb += distance.eq(
             self._lead + (factor_exponent + offset)[:SHIFT_BITS].as_signed())
         m.d.comb += near_distance.eq(distance - FAR_STEP)
@@ -171,12 +172,12 @@ class FloatPrepare(wiring.Component):
         shift = Mux(is_far, distance, near_distance).as_unsigned()
         m.d.comb += aligned.far.eq(is_far | aligned.empty)
         m.d.comb += aligned.shift.eq(shift & (~is_highest).replicate(SHIFT_BITS))
-        m.d.comb += aligned.exponent.eq(exponent)
-        m.d.comb += aligned.present.eq(is_present)
+        m.d.comb += aligned.present.eq(~(self._multiplies | addend.zero | self._is_idle))
         m.d.comb += aligned.tiny.eq(Cat(self._a.tiny, self._b.tiny))
 
         below = (1 << EARLY_STEPS) - 1
-        word: Value = Cat(Const(0, below), addend.mantissa & is_present.replicate(MANTISSA_BITS))
+        mantissa = addend.mantissa & aligned.present.replicate(MANTISSA_BITS)
+        word: Value = Cat(Const(0, below), mantissa)
         for place in range(EARLY_STEPS):
             step = 1 << place
             word = Mux(aligned.shift[place], Cat(word[step:], Const(0, step)), word)
@@ -201,12 +202,11 @@ class FloatPrepare(wiring.Component):
         nan_product = nan_factor & ~self._vanishes
         nan_addend = addend.nan & has_addend
 
-        subtracts = Signal()
         addend_sign = Mux(self._multiplies, self._product_sign, addend.sign)
-        m.d.comb += subtracts.eq(self._product_sign ^ addend_sign)
-        opposite_infinities = infinite_product & infinite_addend & subtracts
-        addend_sign_counts = ~infinite_product & infinite_addend & subtracts & ~self._is_idle
-        m.d.comb += aligned.subtracts.eq(subtracts)
+        m.d.comb += aligned.subtracts.eq(self._product_sign ^ addend_sign)
+        opposite_infinities = infinite_product & infinite_addend & aligned.subtracts
+        addend_alone_is_infinite = infinite_addend & ~infinite_product & ~self._is_idle
+        addend_sign_counts = addend_alone_is_infinite & aligned.subtracts
         m.d.comb += aligned.sign.eq(self._product_sign ^ addend_sign_counts)
         m.d.comb += aligned.infinite.eq((infinite_product | infinite_addend) & ~self._is_idle)
         with m.If(control.chooses):

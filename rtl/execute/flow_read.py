@@ -14,6 +14,7 @@ from rtl.layouts import (
     SERIAL_BITS,
     Event,
     InstructionKind,
+    delayed,
     dispatched,
     flow_result,
     is_kind,
@@ -21,8 +22,11 @@ from rtl.layouts import (
     warp_launch,
 )
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import struct_value
 from rtl.word import field_of
 from rtl.words import Words
+
+from .reads import WarpRead
 
 __all__ = ["FlowReads"]
 
@@ -59,8 +63,8 @@ class FlowReads(Component):
         The warp has nothing in the flow unit.
     result : In(Event of flow_result)
     write : Out(stream of register_write)
-    warp, value : In, Out(32)
-        What the write of a warp writes; combinational.
+    value : In(WarpRead of 32 bits)
+        What the write of a warp writes.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -70,13 +74,10 @@ class FlowReads(Component):
             "launch": In(Event(warp_launch(params))),
             "result": In(Event(flow_result(params))),
             "write": Out(stream.Signature(register_write(params))),
-            "warp": In(params.warp_bits),
-            "value": Out(32),
+            "value": In(WarpRead(params, 32)),
         })
-        self._reads = Signal(name="reads")
+        self._is_flow_read = Signal(name="is_flow_read")
         """A FLOW_READ is dispatched."""
-        # A result is known late in its cycle: it is used in the next one.
-        self._result = self.result.signature.create(path=("registered_result",))
         self._failed = Signal(name="failed")
         self._completes_read = Signal(params.warps, name="completes_read")
         """The warp whose FLOW_READ the result is of."""
@@ -85,24 +86,24 @@ class FlowReads(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.sync += self._result.valid.eq(self.result.valid)
-        m.d.sync += self._result.payload.eq(self.result.payload)
+        # A result is known late in its cycle: it is used in the next one.
+        result = delayed(m, self.result)
         m.d.sync += self._failed.eq(self.result.payload.error != WarpError.NONE)
-        self._match_results(m)
+        self._match_results(m, result)
         pending = self._keep_reads(m)
-        failed = self._keep_results(m)
-        self._queue(m)
+        failed = self._keep_results(m, result)
+        self._queue(m, result)
         self._write(m, pending, failed)
         return m
 
-    def _match_results(self, m: Module) -> None:
+    def _match_results(self, m: Module, result: Any) -> None:
         """Which result is that of a FLOW_READ."""
         warps = self._params.warps
         dispatched_kind = self.dispatch.payload.kind
         is_flow = Signal()
         m.d.comb += is_flow.eq(self.dispatch.valid & is_kind(
             dispatched_kind, lambda rule: rule.unit == "flow" and not rule.injected))
-        m.d.comb += self._reads.eq(
+        m.d.comb += self._is_flow_read.eq(
             self.dispatch.valid & (dispatched_kind == InstructionKind.FLOW_READ))
         in_flight = Array(
             Signal(_IN_FLIGHT_BITS, name=f"in_flight{warp}") for warp in range(warps))
@@ -110,16 +111,17 @@ class FlowReads(Component):
         for warp in range(warps):
             count = in_flight[warp]
             is_dispatched = is_flow & (self.dispatch.payload.warp == warp)
-            has_result = self._result.valid & (self._result.payload.warp == warp)
+            has_result = result.valid & (result.payload.warp == warp)
             m.d.comb += self._completes_read[warp].eq(has_result & awaits[warp] & (count == 1))
             m.d.sync += Assert(
-                ~(self._reads & is_dispatched & awaits[warp]), "a warp has two FLOW_READs pending")
+                ~(self._is_flow_read & is_dispatched & awaits[warp]),
+                "a warp has two FLOW_READs pending")
             with m.If(self.launch.valid & (self.launch.payload.warp == warp)):
                 m.d.sync += count.eq(0)
                 m.d.sync += awaits[warp].eq(0)
             with m.Else():
                 m.d.sync += count.eq(count + is_dispatched - (has_result & count.any()))
-                with m.If(self._reads & is_dispatched):
+                with m.If(self._is_flow_read & is_dispatched):
                     m.d.sync += awaits[warp].eq(1)
                 with m.Elif(self._completes_read[warp]):
                     m.d.sync += awaits[warp].eq(0)
@@ -128,7 +130,7 @@ class FlowReads(Component):
         """Returns what is kept of the FLOW_READ of the warp that is written next."""
         instruction = self.dispatch.payload
         m.submodules.notes = pending = Words(_pending_read(), self._params.warps)
-        pending.write(m, self._reads, instruction.warp, {
+        pending.write(m, self._is_flow_read, instruction.warp, {
             "register": field_of(instruction.word, FIELDS["Rd"]),
             "threads": instruction.active & instruction.guard,
             "serial": instruction.serial,
@@ -136,18 +138,18 @@ class FlowReads(Component):
         })
         return pending.read(m, self._next_warp)
 
-    def _keep_results(self, m: Module) -> Any:
+    def _keep_results(self, m: Module, result: Any) -> Any:
         """Returns whether the FLOW_READ of the warp that is written next has failed."""
         outcome = data.StructLayout({"value": 32, "failed": 1})
         m.submodules.outcomes = outcomes = Words(outcome, self._params.warps)
-        outcomes.write(m, self._completes_read.any(), self._result.payload.warp, {
-            "value": self._result.payload.value,
+        outcomes.write(m, self._completes_read.any(), result.payload.warp, {
+            "value": result.payload.value,
             "failed": self._failed,
         })
-        m.d.comb += self.value.eq(outcomes.read(m, self.warp).value)
+        m.d.comb += self.value.value.eq(outcomes.read(m, self.value.warp).value)
         return outcomes.read(m, self._next_warp).failed
 
-    def _queue(self, m: Module) -> None:
+    def _queue(self, m: Module, result: Any) -> None:
         """Whose register is written next, in the order of results. The queue has a place for each
         warp."""
         warps = self._params.warps
@@ -155,7 +157,7 @@ class FlowReads(Component):
         last = Signal(warps.bit_length())
         first = Signal(warps.bit_length())
         m.submodules.order = order = Words(warp_bits, warps)
-        order.write(m, self._completes_read.any(), last[:warp_bits], self._result.payload.warp)
+        order.write(m, self._completes_read.any(), last[:warp_bits], result.payload.warp)
         m.d.comb += self._next_warp.eq(order.read(m, first[:warp_bits]))
         m.d.sync += last.eq(last + self._completes_read.any())
         m.d.comb += self.write.valid.eq(first != last)
@@ -164,11 +166,14 @@ class FlowReads(Component):
 
     def _write(self, m: Module, pending: Any, failed: Any) -> None:
         """The write."""
-        write = self.write.payload
-        m.d.comb += write.warp.eq(self._next_warp)
-        m.d.comb += write.serial.eq(pending.serial)
-        m.d.comb += write.register.eq(pending.register)
-        m.d.comb += write.predicate.eq(PT)
-        m.d.comb += write.last.eq(1)
-        m.d.comb += write.barrier.eq(pending.barrier)
-        m.d.comb += write.threads.eq(pending.threads & ~failed.replicate(WARP_THREADS))
+        m.d.comb += self.write.payload.eq(struct_value(
+            register_write(self._params),
+            warp=self._next_warp,
+            serial=pending.serial,
+            index=0,
+            last=1,
+            barrier=pending.barrier,
+            register=pending.register,
+            predicate=PT,
+            conditional=0,
+            threads=pending.threads & ~failed.replicate(WARP_THREADS)))

@@ -12,6 +12,7 @@ from rtl.isa.syntax import RZ, Constant, Form, Pipe
 from rtl.isa.table import FORMS
 from rtl.layouts import REPORT_BITS, Event, dispatched, indexed_request, indexed_response, reported
 from rtl.params import SmParams
+from rtl.structs import struct_value
 from rtl.word import field_of, pattern_of
 
 __all__ = ["IndexedTargets"]
@@ -79,9 +80,9 @@ class IndexedTargets(Component):
         self._address = Signal(32, name="address")
         """That of its table's entry, in bytes."""
         self._is_misaligned = Signal(name="is_misaligned")
-        self._arrives = Signal(name="arrives")
+        self._has_branch = Signal(name="has_branch")
         """A branch through a table arrives."""
-        self._passes = Signal(name="passes")
+        self._has_other = Signal(name="has_other")
         """Something else does."""
 
     def elaborate(self, platform: object) -> Module:
@@ -101,8 +102,10 @@ class IndexedTargets(Component):
             offset.as_unsigned()[:_OFFSET_BITS],
             branch.operands[0] + offset))
         m.d.comb += self._is_misaligned.eq(self._address[:2] != 0)
-        m.d.comb += self.indexed.payload.bank.eq(field_of(branch.word, _FIELDS["bank"]))
-        m.d.comb += self.indexed.payload.address.eq(self._address)
+        m.d.comb += self.indexed.payload.eq(struct_value(
+            indexed_request(),
+            bank=field_of(branch.word, _FIELDS["bank"]),
+            address=self._address))
         m.d.comb += self.indexed.valid.eq(self._state == _State.REQUEST)
         m.d.comb += self.value.ready.eq(1)
 
@@ -112,7 +115,7 @@ class IndexedTargets(Component):
         entry = self.value.payload
         state = self._state
         through_table = self.dispatch.payload.word.matches(*map(pattern_of, _TABLE_FORMS))
-        m.d.comb += self._arrives.eq(self.dispatch.valid & through_table)
+        m.d.comb += self._has_branch.eq(self.dispatch.valid & through_table)
         error = Signal(WarpError)
         with m.If(self._is_misaligned):
             m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
@@ -127,22 +130,22 @@ class IndexedTargets(Component):
                     m.d.sync += state.eq(_State.PASS)
                 with m.Elif(self.indexed.ready):
                     m.d.sync += state.eq(_State.READ)
-            with m.Case(_State.PASS), m.If(~self._passes):
+            with m.Case(_State.PASS), m.If(~self._has_other):
                 m.d.sync += state.eq(_State.IDLE)
-        with m.If(self._arrives):
+        with m.If(self._has_branch):
             m.d.sync += branch.eq(self.dispatch.payload)
             m.d.sync += state.eq(_State.REQUEST)
 
-        waits = state != _State.IDLE
-        m.d.comb += self.busy.eq(waits | self._arrives)
+        is_waiting = state != _State.IDLE
+        m.d.comb += self.busy.eq(is_waiting | self._has_branch)
         m.d.sync += Assert(
-            ~(self._arrives & waits), "a branch through a table while one waits")
+            ~(self._has_branch & is_waiting), "a branch through a table while one waits")
 
     def _pass(self, m: Module) -> None:
         """What arrives and is no branch through a table, else the branch that has its entry. The
         payload does not depend on what arrives, but on whether something does."""
-        m.d.comb += self._passes.eq(self.dispatch.valid & ~self._arrives)
-        m.d.comb += self.passed.valid.eq(self._passes | (self._state == _State.PASS))
+        m.d.comb += self._has_other.eq(self.dispatch.valid & ~self._has_branch)
+        m.d.comb += self.passed.valid.eq(self._has_other | (self._state == _State.PASS))
         with m.If(self.dispatch.valid):
             m.d.comb += self.passed.payload.eq(self.dispatch.payload)
         with m.Else():

@@ -8,7 +8,13 @@ from rtl.layouts import GATHER_REGISTERS
 
 from .control import LaneControl
 
-__all__ = ["LaneInstruction", "OperandSource", "PredicateOperand", "ValueSource"]
+__all__ = [
+    "LaneDestination",
+    "LaneInstruction",
+    "OperandSource",
+    "PredicateOperand",
+    "ValueSource",
+]
 
 
 class OperandSource(enum.Enum, shape=2):
@@ -44,6 +50,18 @@ class PredicateOperand(data.Struct):
     negated: unsigned(1)
 
 
+class LaneDestination(data.Struct):
+    """Where results go."""
+
+    register: unsigned(8)
+    """The register written; RZ: none."""
+    p: unsigned(3)
+    """The predicate that the first predicate result goes to; PT: none."""
+    q: unsigned(3)
+    """The predicate that the second predicate result goes to; PT: none."""
+    writes_cc: unsigned(1)
+
+
 class LaneInstruction(data.Struct):
     """A decoded instruction of the lanes.
 
@@ -61,13 +79,7 @@ class LaneInstruction(data.Struct):
     guard: PredicateOperand
     predicates: data.ArrayLayout(PredicateOperand, 3)
     """The predicate operands x, y and z."""
-    destination: unsigned(8)
-    """The register written; RZ: none."""
-    p: unsigned(3)
-    """The predicate that the first predicate result goes to; PT: none."""
-    q: unsigned(3)
-    """The predicate that the second predicate result goes to; PT: none."""
-    writes_cc: unsigned(1)
+    destination: LaneDestination
     special: unsigned(8)
     """The special register that operand a comes from."""
     vote: VoteMode

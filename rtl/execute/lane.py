@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from .bounds import BoundStage
 from .combine import CombineStage, FullCombineStage, WordCombineStage
 from .conclude import ConcludeStage
-from .control import LaneControl
+from .control import LaneControls
 from .prepare import FullPrepareStage, PrepareStage, WordPrepareStage
 from .stages import LaneResult, Operands
 
@@ -33,20 +33,13 @@ class Lane(wiring.Component):
 
     Members
     -------
-    first, second, third : In(LaneControl)
-        The control signals of the instruction that is in that stage.
-    bounds : In(1)
-        A full lane has something in the stage between the second and the third one, by the control
-        signals of the second. It wins over what is in the second stage.
+    controls : In(LaneControls)
     operands : In(Operands)
     result : Out(LaneResult)
         Combinational, of the third stage.
     """
 
-    first: In(LaneControl)
-    second: In(LaneControl)
-    third: In(LaneControl)
-    bounds: In(1)
+    controls: In(LaneControls)
     operands: In(Operands)
     result: Out(LaneResult)
 
@@ -67,22 +60,21 @@ class Lane(wiring.Component):
         m.submodules.prepare = prepare = self.prepare
         m.submodules.combine = combine = self.combine
         m.submodules.conclude = conclude = self.conclude
-        m.d.comb += prepare.control.eq(self.first)
+        m.d.comb += prepare.control.eq(self.controls.first)
         m.d.comb += prepare.operands.eq(self.operands)
 
-        m.d.comb += combine.control.eq(self.second)
+        m.d.comb += combine.control.eq(self.controls.second)
         m.d.sync += combine.prepared.eq(prepare.prepared)
-        m.d.sync += combine.aligned.eq(prepare.aligned)
 
-        m.d.comb += conclude.control.eq(self.third)
+        m.d.comb += conclude.control.eq(self.controls.third)
         m.d.sync += conclude.terms.eq(combine.terms)
         m.d.sync += conclude.sum.eq(combine.sum)
         m.d.comb += self.result.eq(conclude.result)
 
         if isinstance(combine, FullCombineStage):
             m.submodules.bound = bound = BoundStage()
-            m.d.comb += bound.control.eq(self.second)
+            m.d.comb += bound.control.eq(self.controls.second)
             m.d.sync += bound.unbounded.eq(combine.unbounded)
-            with m.If(self.bounds):
+            with m.If(self.controls.bounds):
                 m.d.sync += conclude.terms.eq(bound.terms)
         return m

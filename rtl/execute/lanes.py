@@ -8,8 +8,9 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.params import QUAD, SmParams
+from rtl.structs import struct_value
 
-from .control import LaneControl
+from .control import LaneControl, LaneControls
 from .instruction import LaneInstruction
 from .lane import Lane
 from .stages import LanePart, LaneResult, Operands
@@ -76,17 +77,17 @@ class Lanes(Component):
 
     def _connect_lanes(self, m: Module, bounds: Value) -> None:
         """Operands and control signals, which go along with the instruction."""
+        first = self.instruction.control
         second = Signal(LaneControl)
         third = Signal(LaneControl)
-        m.d.sync += second.eq(self.instruction.control)
+        m.d.sync += second.eq(first)
         m.d.sync += third.eq(second)
+        controls = struct_value(
+            LaneControls, first=first, second=second, third=third, bounds=bounds)
         for number, lane in enumerate(self.lanes):
             m.submodules[f"lane_{number}"] = lane
             m.d.comb += lane.operands.eq(self.operands[number])
-            m.d.comb += lane.first.eq(self.instruction.control)
-            m.d.comb += lane.second.eq(second)
-            m.d.comb += lane.third.eq(third)
-            m.d.comb += lane.bounds.eq(bounds)
+            m.d.comb += lane.controls.eq(controls)
 
     def _keep_result(self, m: Module, number: int, lane: Lane, part: Any) -> None:
         """A lane's result: its own; of a part that is its thread, that of its full lane."""

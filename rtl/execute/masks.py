@@ -1,12 +1,14 @@
 """Which threads of each warp are active."""
 
 from amaranth.hdl import Module
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
 from rtl.component import Component
 from rtl.layouts import Event, flow_result
 from rtl.params import WARP_THREADS, SmParams
 from rtl.words import Words
+
+from .reads import WarpRead
 
 __all__ = ["ActiveMasks"]
 
@@ -16,8 +18,8 @@ class ActiveMasks(Component):
 
     Members
     -------
-    warp, active : In, Out(32)
-        Read, combinational; sees what earlier cycles have written.
+    read : In(WarpRead of 32 bits)
+        The active threads of a warp, as earlier cycles have written them.
     result : In(Event of flow_result)
         The flow unit's.
     """
@@ -25,15 +27,14 @@ class ActiveMasks(Component):
     def __init__(self, params: SmParams) -> None:
         self._warps = params.warps
         super().__init__({
-            "warp": In(params.warp_bits),
-            "active": Out(WARP_THREADS),
+            "read": In(WarpRead(params, WARP_THREADS)),
             "result": In(Event(flow_result(params))),
         })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.masks = masks = Words(WARP_THREADS, self._warps)
-        m.d.comb += self.active.eq(masks.read(m, self.warp))
+        m.d.comb += self.read.value.eq(masks.read(m, self.read.warp))
         result = self.result.payload
         masks.write(m, self.result.valid, result.warp, result.active)
         return m

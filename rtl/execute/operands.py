@@ -4,19 +4,28 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Signal, Value
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.syntax import RZ
-from rtl.layouts import GATHER_REGISTERS, GATHERING, Event, LaneClient, LaneData, LaneWriteData
+from rtl.layouts import (
+    GATHER_REGISTERS,
+    GATHERING,
+    Event,
+    LaneClient,
+    LaneData,
+    LaneWriteData,
+    operation_beat,
+)
 from rtl.one_hot import chosen_of
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
 from .instruction import LaneInstruction, OperandSource, ValueSource
 from .reads import FlagRead, RegisterRead, SpecialRead
-from .slots import beat_place, beat_stage, lane_slot
+from .slots import beat_place, beat_record, beat_stage, lane_slot
 from .stages import LanePart, Operands
 from .vote import verdict_of
 
@@ -118,8 +127,7 @@ class OperandStage(Component):
         self._request_data(m)
         self._choose_uniform(m)
         for lane in range(self._params.lanes):
-            self._choose_words(m, lane)
-            self._choose_predicates(m, lane)
+            self._choose_operands(m, lane)
         self._pass_operands(m)
         self._pass_stage(m)
         self._deliver(m)
@@ -142,15 +150,16 @@ class OperandStage(Component):
         """S3: the first beat of a slot; else the next one, or the next part, of that in S4."""
         slot = self.slot
         current = self._current
+        place = beat_place(self._params)
         m.d.sync += self._is_valid.eq(slot.valid | self._continues)
         m.d.sync += self._beat.eq(self._place.beat)
         with m.If(slot.valid):
-            m.d.comb += self._place.warp.eq(slot.payload.warp)
-            m.d.comb += self._place.beat.eq(0)
+            m.d.comb += self._place.eq(struct_value(
+                place, warp=slot.payload.owner.warp, beat=0))
             m.d.sync += current.eq(slot.payload)
         with m.Else():
-            m.d.comb += self._place.warp.eq(current.warp)
-            m.d.comb += self._place.beat.eq(self._beat + self._beat_is_done)
+            m.d.comb += self._place.eq(struct_value(
+                place, warp=current.owner.warp, beat=self._beat + self._beat_is_done))
             with m.If(self._continues & self._beat_is_done):
                 m.d.sync += current.threads.eq(current.threads >> self._params.lanes)
 
@@ -175,76 +184,78 @@ class OperandStage(Component):
     def _request_data(self, m: Module) -> None:
         """S3: the data of a unit's write, of this beat, are there in the next cycle."""
         slot = self.slot
-        current = self._current
+        write = slot.payload.write
+        current_write = self._current.write
         for client, port in self._clients.items():
             wanted = port.wanted
-            m.d.comb += wanted.payload.beat.eq(self._place.beat)
             with m.If(slot.valid):
-                m.d.comb += wanted.valid.eq(
-                    slot.payload.is_supplied & (slot.payload.client == client))
-                m.d.comb += wanted.payload.index.eq(slot.payload.index)
+                m.d.comb += wanted.valid.eq(write.is_present & (write.client == client))
             with m.Else():
                 m.d.comb += wanted.valid.eq(
-                    self._continues & current.is_supplied & (current.client == client))
-                m.d.comb += wanted.payload.index.eq(current.index)
+                    self._continues & current_write.is_present & (current_write.client == client))
+            m.d.comb += wanted.payload.eq(struct_value(
+                operation_beat(self._params),
+                index=Mux(slot.valid, write.index, current_write.index),
+                beat=self._place.beat))
 
     def _choose_uniform(self, m: Module) -> None:
         """S4: where each operand comes from, and what is the same in all lanes: 0 for what is none
         of its own, so that a lane joins all by OR."""
         current = self._current
         instruction = current.instruction
+        write = current.write
         a_is_register = instruction.source_a == ValueSource.REGISTER
         b_is_register = instruction.source_b == OperandSource.REGISTER
         c_is_register = instruction.source_c == OperandSource.REGISTER
         is_named = [number != RZ for number in instruction.registers]
         m.d.comb += self._reads[_A].eq(
-            is_named[_A] & a_is_register & ~current.is_supplied & ~self.registers.blank[_A])
+            is_named[_A] & a_is_register & ~write.is_present & ~self.registers.blank[_A])
         m.d.comb += self._reads[_B].eq(is_named[_B] & b_is_register & ~self.registers.blank[_B])
         m.d.comb += self._reads[_C].eq(is_named[_C] & c_is_register & ~self.registers.blank[_C])
 
         m.d.comb += self._uniform[_A].eq(
-            _gated(current.uniform, ~a_is_register | current.is_supplied))
+            _gated(current.uniform, ~a_is_register | write.is_present))
         for operand, source in ((_B, instruction.source_b), (_C, instruction.source_c)):
             constant = _gated(current.constant, source == OperandSource.CONSTANT)
             immediate = _gated(instruction.immediate, source == OperandSource.IMMEDIATE)
             m.d.comb += self._uniform[operand].eq(constant | immediate)
         m.d.comb += self._verdict.eq(
-            verdict_of(instruction.vote, current.agrees, current.objects))
+            verdict_of(instruction.vote, current.votes.agrees, current.votes.objects))
         for client, supplies in self._supplies.items():
-            m.d.comb += supplies.eq(current.is_supplied & (current.client == client))
+            m.d.comb += supplies.eq(write.is_present & (write.client == client))
 
-    def _choose_words(self, m: Module, lane: int) -> None:
-        """S4: operands a, b and c of a lane."""
-        chosen = self._chosen[lane]
-        registers = [
-            _gated(values[lane], reads)
-            for values, reads in zip(self.registers.values, self._reads, strict=True)]
-        m.d.comb += chosen.a.eq(
-            registers[_A] | self._uniform[_A] | self.special.values[lane]
-            | self._supplied("values", lane))
-        m.d.comb += chosen.b.eq(registers[_B] | self._uniform[_B])
-        m.d.comb += chosen.c.eq(registers[_C] | self._uniform[_C])
-
-    def _choose_predicates(self, m: Module, lane: int) -> None:
-        """S4: a lane's predicates and CC. A unit's predicate, or a vote, takes the place of x."""
-        current = self._current
-        instruction = current.instruction
-        chosen = self._chosen[lane]
+    def _choose_operands(self, m: Module, lane: int) -> None:
+        """S4: a lane's operands. What is the same in all lanes, differs from thread to thread, or
+        is supplied by a unit is 0 unless it is the operand."""
+        instruction = self._current.instruction
         flags = self._flags[lane]
-        held = Cat(flags.predicates, 1)
-        x = instruction.predicates[0]
+        a, b, c = (
+            _gated(values[lane], reads)
+            for values, reads in zip(self.registers.values, self._reads, strict=True))
         y = instruction.predicates[1]
         z = instruction.predicates[2]
-        m.d.comb += chosen.predicates.eq(flags.predicates)
-        m.d.comb += chosen.conditions.eq(flags.condition)
-        with m.If(current.is_supplied):
-            m.d.comb += chosen.sources[0].eq(self._supplied("flags", lane))
+        m.d.comb += self._chosen[lane].eq(struct_value(
+            Operands,
+            a=(a | self._uniform[_A] | self.special.values[lane]
+               | self._supplied("values", lane)),
+            b=b | self._uniform[_B],
+            c=c | self._uniform[_C],
+            conditions=flags.condition,
+            sources=Cat(
+                self._source_x(m, lane), _predicate_of(flags, y), _predicate_of(flags, z)),
+            predicates=flags.predicates))
+
+    def _source_x(self, m: Module, lane: int) -> Signal:
+        """S4: predicate x of a lane. A unit's predicate, or a vote, takes its place."""
+        instruction = self._current.instruction
+        x = Signal(name=f"x_{lane}")
+        with m.If(self._current.write.is_present):
+            m.d.comb += x.eq(self._supplied("flags", lane))
         with m.Elif(instruction.source_a == ValueSource.BALLOT):
-            m.d.comb += chosen.sources[0].eq(self._verdict)
+            m.d.comb += x.eq(self._verdict)
         with m.Else():
-            m.d.comb += chosen.sources[0].eq(held.bit_select(x.number, 1) ^ x.negated)
-        m.d.comb += chosen.sources[1].eq(held.bit_select(y.number, 1) ^ y.negated)
-        m.d.comb += chosen.sources[2].eq(held.bit_select(z.number, 1) ^ z.negated)
+            m.d.comb += x.eq(_predicate_of(self._flags[lane], instruction.predicates[0]))
+        return x
 
     def _supplied(self, name: str, lane: int) -> Value:
         """S4: what a unit supplies for a lane; 0 if none does."""
@@ -277,31 +288,32 @@ class OperandStage(Component):
         first part of the next beat: behind the last beat issue leaves it free, since its LaneTimer
         (rtl.issue.select) counts one cycle more than there are parts."""
         current = self._current
-        instruction = current.instruction
+        owner = current.owner
+        destination = current.instruction.destination
         stage = self.beat.payload
         parts_are_through = Signal()
         m.d.sync += parts_are_through.eq(self._part.valid & self._beat_is_done)
         m.d.sync += self.beat.valid.eq(parts_are_through | (self._is_valid & ~current.quarter))
         with m.If(~current.quarter | (self._part.number == 1)):
-            only_reads = current.gathers | current.collects
-            m.d.sync += stage.writes.eq(current.is_supplied | ~only_reads)
-            m.d.sync += stage.collects.eq(current.collects)
-            m.d.sync += stage.place.warp.eq(current.warp)
-            m.d.sync += stage.place.beat.eq(self._beat)
-            m.d.sync += stage.serial.eq(current.serial)
-            m.d.sync += stage.threads.eq(current.threads)
-            m.d.sync += stage.row.eq(current.first_row + instruction.destination)
-            m.d.sync += stage.register.eq(instruction.destination)
-            m.d.sync += stage.p.eq(instruction.p)
-            m.d.sync += stage.q.eq(instruction.q)
-            m.d.sync += stage.writes_cc.eq(instruction.writes_cc)
-            m.d.sync += stage.is_supplied.eq(current.is_supplied)
+            only_reads = current.gather.is_present | current.collects
+            m.d.sync += stage.record.eq(struct_value(
+                beat_record(self._params),
+                writes=current.write.is_present | ~only_reads,
+                collects=current.collects,
+                place=struct_value(
+                    beat_place(self._params), warp=owner.warp, beat=self._beat),
+                serial=owner.serial,
+                threads=current.threads,
+                row=owner.first_row + destination.register,
+                destination=destination,
+                is_supplied=current.write.is_present))
         for lane, conditions in enumerate(stage.supplied_conditions):
             m.d.sync += conditions.eq(self._supplied("conditions", lane))
 
     def _deliver(self, m: Module) -> None:
         """S5: what was gathered."""
         current = self._current
+        gather = current.gather
         names_a = current.instruction.registers[_A] != RZ
         counts = names_a & ~self.registers.blank[_A]
         for value, register in zip(self.registers.values[_A], self._register_a, strict=True):
@@ -309,8 +321,8 @@ class OperandStage(Component):
         for client in GATHERING:
             gathered = self._clients[client].gathered
             m.d.sync += gathered.valid.eq(
-                self._is_valid & current.gathers & (current.reader == client))
-            m.d.sync += gathered.payload.index.eq(current.read_index)
+                self._is_valid & gather.is_present & (gather.client == client))
+            m.d.sync += gathered.payload.index.eq(gather.index)
             m.d.sync += gathered.payload.beat.eq(self._beat)
             for lane, values in enumerate(gathered.payload.values):
                 operands = self.operands[lane]
@@ -320,3 +332,8 @@ class OperandStage(Component):
 def _gated(value: Any, holds: Value) -> Value:
     """The value, or 0."""
     return value & holds.replicate(len(value))
+
+
+def _predicate_of(flags: Any, operand: Any) -> Value:
+    """The value of a PredicateOperand for a thread with these ThreadFlags."""
+    return Cat(flags.predicates, 1).bit_select(operand.number, 1) ^ operand.negated

@@ -1,12 +1,10 @@
 """Permutations of bytes: which bytes, and their way to the result."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import PermuteMode
 
-__all__ = ["BytePermuter", "byte_picks", "fixed_picks"]
+__all__ = ["byte_picks", "fixed_picks", "permuted"]
 
 _BYTES = 4
 _SOURCES = 8
@@ -45,29 +43,13 @@ def byte_picks(mode: Value, selector: Value) -> Value:
     return Mux(mode == PermuteMode.INDEX, selector[:16], fixed)
 
 
-class BytePermuter(wiring.Component):
-    """Picks the bytes of a word from those of a pair; combinational.
-
-    Members
-    -------
-    picks : In(16)
-        As :func:`byte_picks` has them.
-    low, high : In(32)
-    result : Out(32)
-    """
-
-    picks: In(16)
-    low: In(32)
-    high: In(32)
-    result: Out(32)
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        pair = Cat(self.low, self.high)
-        for place in range(_BYTES):
-            pick = self.picks.word_select(place, 4)
-            byte = Signal(8, name=f"byte_{place}")
-            result = self.result.word_select(place, 8)
-            m.d.comb += byte.eq(pair.word_select(pick[:3], 8))
-            m.d.comb += result.eq(Mux(pick[3], byte[7].replicate(8), byte))
-        return m
+def permuted(m: Module, picks: Value, low: Value, high: Value) -> Value:
+    """The bytes of a pair of words that :func:`byte_picks` names."""
+    pair = Cat(low, high)
+    result: list[Value] = []
+    for place in range(_BYTES):
+        pick = picks.word_select(place, 4)
+        byte = Signal(8, name=f"byte_{place}")
+        m.d.comb += byte.eq(pair.word_select(pick[:3], 8))
+        result.append(Mux(pick[3], byte[7].replicate(8), byte))
+    return Cat(result)

@@ -4,17 +4,18 @@ from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, memory
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
 from rtl.component import Component
 from rtl.layouts import Event, warp_launch
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import struct_value
 from rtl.words import Words
 
 from .flags import ThreadFlags, WarpFlags
-from .reads import FlagRead
-from .slots import beat_write
+from .reads import FlagRead, WarpRead
+from .writes import FlagWrite
 
 __all__ = ["PredicateFile", "ThreadFlags"]
 
@@ -27,13 +28,11 @@ class PredicateFile(Component):
 
     Members
     -------
-    warp, warp_flags : In, Out(WarpFlags)
+    warp_read : In(WarpRead of WarpFlags)
         Of the threads of a warp.
     read : In(FlagRead)
-        Of a beat: the first one is of ``warp``.
-    write : In(beat_write)
-    written_flags : Out(ThreadFlags for each lane)
-        What the beat's threads have after the write.
+        Of a beat: the first one is of the warp of ``warp_read``.
+    write : In(FlagWrite)
     launch : In(Event of warp_launch)
         All of the warp becomes 0.
     """
@@ -42,11 +41,9 @@ class PredicateFile(Component):
         self._params = params
         lane_flags = data.ArrayLayout(ThreadFlags, params.lanes)
         super().__init__({
-            "warp": In(params.warp_bits),
-            "warp_flags": Out(WarpFlags),
+            "warp_read": In(WarpRead(params, WarpFlags)),
             "read": In(FlagRead(params)),
-            "write": In(beat_write(params)),
-            "written_flags": Out(lane_flags),
+            "write": In(FlagWrite(params)),
             "launch": In(Event(warp_launch(params))),
         })
         self._of_warps = Words(data.ArrayLayout(ThreadFlags, WARP_THREADS), params.warps)
@@ -73,9 +70,10 @@ class PredicateFile(Component):
 
     def _read_warp(self, m: Module) -> None:
         """The flags of a warp's threads."""
-        flags = self.warp_flags
-        stored = self._of_warps.read(m, self.warp)
-        stale = self._stale[self.warp]
+        warp = self.warp_read.warp
+        flags = self.warp_read.value
+        stored = self._of_warps.read(m, warp)
+        stale = self._stale[warp]
         m.d.comb += flags.live.eq(
             Cat(beat_is_live.replicate(self._params.lanes) for beat_is_live in ~stale))
         for number, mask in enumerate(flags.predicates):
@@ -91,14 +89,14 @@ class PredicateFile(Component):
         write = self.write
         place = self.read.place
         is_first = self.read.is_first
+        marks_of_warp = self._stale[self.warp_read.warp]
         marks = Signal(beats)
-        marks_of_warp = Mux(is_first, self._stale[self.warp], marks)
+        current_marks = Mux(is_first, marks_of_warp, marks)
         writes_same_warp = self._touched.any() & (write.place.warp == place.warp)
         m.d.sync += marks.eq(
-            marks_of_warp & ~one_hot(write.place.beat, beats, writes_same_warp))
+            current_marks & ~one_hot(write.place.beat, beats, writes_same_warp))
 
-        is_stale = Mux(
-            is_first, self._stale[self.warp][0], marks.bit_select(place.beat, 1))
+        is_stale = Mux(is_first, marks_of_warp[0], marks.bit_select(place.beat, 1))
         stored = self._of_beats.read_port(domain="comb")
         m.d.comb += stored.addr.eq(place)
         m.d.comb += self.read.flags.eq(_zero_if(is_stale, stored.data))
@@ -110,14 +108,17 @@ class PredicateFile(Component):
         m.d.comb += self._writes_stale.eq(self._stale[place.warp].bit_select(place.beat, 1))
         old = self._of_beats.read_port(domain="comb")
         m.d.comb += old.addr.eq(place)
-        for lane, after in enumerate(self.written_flags):
+        for lane, after in enumerate(write.after):
             before = data.View(ThreadFlags, _zero_if(self._writes_stale, old.data[lane]))
             written = write.predicates_written[lane]
-            m.d.comb += after.predicates.eq(
-                (before.predicates & ~written) | (write.predicates[lane] & written))
-            m.d.comb += after.condition.eq(before.condition)
-            with m.If(write.conditional[lane]):
-                m.d.comb += after.condition.eq(write.conditions[lane])
+            m.d.comb += after.eq(struct_value(
+                ThreadFlags,
+                predicates=(
+                    (before.predicates & ~written) | (write.predicates[lane] & written)),
+                condition=Mux(
+                    write.conditional[lane],
+                    write.conditions[lane].as_value(),
+                    before.condition.as_value())))
             m.d.comb += self._touched[lane].eq(written.any() | write.conditional[lane])
 
     def _store(self, m: Module) -> None:
@@ -130,12 +131,12 @@ class PredicateFile(Component):
         enable = self._touched | all_lanes.replicate(lanes)
         of_beat = self._of_beats.write_port(granularity=1)
         m.d.comb += of_beat.addr.eq(place)
-        m.d.comb += of_beat.data.eq(self.written_flags)
+        m.d.comb += of_beat.data.eq(self.write.after)
         m.d.comb += of_beat.en.eq(enable)
 
         of_warp = self._of_warps.write_port(granularity=1)
         m.d.comb += of_warp.addr.eq(place.warp)
-        m.d.comb += of_warp.data.eq(self.written_flags.as_value().replicate(beats))
+        m.d.comb += of_warp.data.eq(self.write.after.as_value().replicate(beats))
         m.d.comb += of_warp.en.eq(
             Cat(enable & (place.beat == number).replicate(lanes) for number in range(beats)))
 

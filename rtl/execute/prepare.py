@@ -1,6 +1,7 @@
 """The first stage of a lane: its operands, as the second one computes with them."""
 
 from abc import abstractmethod
+from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -8,15 +9,15 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import Boolean
 from rtl.params import QUAD
+from rtl.structs import struct_value
 from rtl.sums import sum_is_zero, sum_with_carry
 
 from .control import LaneControl, Part, Truth
 from .difference import ByteDifference
 from .float_prepare import FloatPrepare
-from .float_window import FloatAligned
-from .parts import PartSelector
+from .parts import SelectedPart, selected_part
 from .permute import byte_picks
-from .shift_plan import ShiftPlanner, WordShiftPlanner
+from .shift_plan import ShiftPlanner, ShiftTerms, word_shift_plan
 from .stages import FACTOR_BITS, PREPARED_SUM_BITS, WORD_BYTES, Operands, Prepared
 
 __all__ = ["FullPrepareStage", "PrepareStage", "WordPrepareStage", "joined"]
@@ -45,29 +46,20 @@ class PrepareStage(wiring.Component):
     control : In(LaneControl)
     operands : In(Operands)
     prepared : Out(Prepared)
-    aligned : Out(FloatAligned)
     """
 
     control: In(LaneControl)
     operands: In(Operands)
     prepared: Out(Prepared)
-    aligned: Out(FloatAligned)
 
     def __init__(self, place: int, *, floats: bool) -> None:
         self._place = place
         self.floats = FloatPrepare() if floats else None
         super().__init__()
-        self._a = Signal(32, name="selected_a")
-        """The part of a that counts, extended; b likewise."""
-        self._b = Signal(32, name="selected_b")
-        self._is_negative_a = Signal(name="is_negative_a")
-        """a is signed and below zero; b likewise."""
-        self._is_negative_b = Signal(name="is_negative_b")
+        self._a: Any = Signal(SelectedPart, name="selected_a")
+        self._b: Any = Signal(SelectedPart, name="selected_b")
         self._difference = Signal(PREPARED_SUM_BITS, name="difference")
         """a - b, with a sign; of a full lane perhaps something else, see ByteDifference."""
-        self._is_less = Signal(name="is_less")
-        """a is less than b, or c less than 0."""
-        self._is_equal = Signal(name="is_equal")
         self._verdict = Signal(name="verdict")
         """What a decision is made of that is no relation."""
         self._low_factor_a = Signal(signed(FACTOR_BITS), name="low_factor_a")
@@ -121,13 +113,6 @@ class PrepareStage(wiring.Component):
         """The carry into a - b: without a borrow, but for one of lower words."""
         return Mux(self.control.extended, self.operands.conditions.carry, 1)
 
-    def _extended_a(self) -> Value:
-        """a, with its sign; b likewise."""
-        return Cat(self._a, self._is_negative_a.replicate(2))
-
-    def _extended_b(self) -> Value:
-        return Cat(self._b, self._is_negative_b.replicate(2))
-
     def _compare(self, m: Module) -> None:
         """How a and b relate. Of words of more bits CC has the relation of the others: higher words
         have decided unless they are equal, and lower ones are equal or not."""
@@ -135,10 +120,9 @@ class PrepareStage(wiring.Component):
         flags = self.operands.conditions
         is_undecided = ~control.continues | flags.zero
         lower_are_equal = ~control.extended | flags.zero
-        m.d.comb += self._is_less.eq(Mux(is_undecided, self._difference[-1], ~flags.carry))
-        m.d.comb += self._is_equal.eq(self._is_same() & is_undecided & lower_are_equal)
-        m.d.comb += self.prepared.less.eq(self._is_less)
-        m.d.comb += self.prepared.equal.eq(self._is_equal)
+        relation = self.prepared.relation
+        m.d.comb += relation.less.eq(Mux(is_undecided, self._difference[-1], ~flags.carry))
+        m.d.comb += relation.equal.eq(self._is_same() & is_undecided & lower_are_equal)
 
     def _find_verdict(self, m: Module) -> None:
         """What a decision is made of where it does not matter how a and b relate: two predicates, a
@@ -173,14 +157,14 @@ class PrepareStage(wiring.Component):
     def _connect_floats(self, m: Module, floats: FloatPrepare) -> None:
         """The floating-point unit, which compares by the difference of words."""
         floating = self.control.floating
-        signs_differ = self._a[31] ^ self._b[31]
+        signs_differ = self._a.word[31] ^ self._b.word[31]
         m.submodules.floats = floats
         m.d.comb += floats.control.eq(floating)
         m.d.comb += floats.operands.eq(self.operands)
         m.d.comb += floats.swizzle.eq(floating.swizzle.word_select(QUAD - 1 - self._place, 2))
         m.d.comb += floats.below.eq(self._difference[31] ^ signs_differ)
         m.d.comb += floats.same.eq(~self._difference[:31].any())
-        m.d.comb += self.aligned.eq(floats.aligned)
+        m.d.comb += self.prepared.aligned.eq(floats.aligned)
 
 
 class WordPrepareStage(PrepareStage):
@@ -193,14 +177,18 @@ class WordPrepareStage(PrepareStage):
     def _select_parts(self, m: Module) -> None:
         operands = self.operands
         control = self.control
-        m.d.comb += self._a.eq(operands.a)
-        m.d.comb += self._b.eq(operands.b)
-        m.d.comb += self._is_negative_a.eq(control.signed_a & operands.a[31])
-        m.d.comb += self._is_negative_b.eq(control.signed_b & operands.b[31])
+        m.d.comb += self._a.eq(struct_value(
+            SelectedPart,
+            word=operands.a,
+            is_negative=control.signed_a & operands.a[31]))
+        m.d.comb += self._b.eq(struct_value(
+            SelectedPart,
+            word=operands.b,
+            is_negative=control.signed_b & operands.b[31]))
 
     def _subtract(self, m: Module) -> None:
         m.d.comb += self._difference.eq(sum_with_carry(
-            self._extended_a(), ~self._extended_b(), self._comparison_carry()))
+            self._a.extended, ~self._b.extended, self._comparison_carry()))
 
     def _is_same(self) -> Value:
         return ~self._difference.any()
@@ -263,11 +251,8 @@ class WordPrepareStage(PrepareStage):
             m.d.comb += products[3].eq(mantissa_a[16:] * mantissa_b[16:])
 
     def _plan_shift(self, m: Module) -> None:
-        m.submodules.shifts = shifts = WordShiftPlanner()
-        m.d.comb += shifts.control.eq(self.control)
-        m.d.comb += shifts.a.eq(self.prepared.a)
-        m.d.comb += shifts.b.eq(self._b)
-        m.d.comb += self.prepared.shift.eq(shifts.plan)
+        m.d.comb += self.prepared.shift.eq(
+            word_shift_plan(self.control, self.prepared.a[:32], self._b.word))
 
 
 class FullPrepareStage(PrepareStage):
@@ -281,30 +266,17 @@ class FullPrepareStage(PrepareStage):
 
     def _select_parts(self, m: Module) -> None:
         control = self.control
-        m.submodules.select_a = select_a = PartSelector()
-        m.d.comb += select_a.word.eq(self.operands.a)
-        m.d.comb += select_a.part.eq(control.part_a)
-        m.d.comb += select_a.is_signed.eq(control.signed_a)
-        m.d.comb += self._a.eq(select_a.selected)
-        m.d.comb += self._is_negative_a.eq(select_a.is_negative)
-
-        m.submodules.select_b = select_b = PartSelector()
-        m.d.comb += select_b.word.eq(self.operands.b)
-        m.d.comb += select_b.part.eq(control.part_b)
-        m.d.comb += select_b.is_signed.eq(control.signed_b)
-        m.d.comb += self._b.eq(select_b.selected)
-        m.d.comb += self._is_negative_b.eq(select_b.is_negative)
+        operands = self.operands
+        m.d.comb += self._a.eq(selected_part(operands.a, control.part_a, control.signed_a))
+        m.d.comb += self._b.eq(selected_part(operands.b, control.part_b, control.signed_b))
 
     def _subtract(self, m: Module) -> None:
         control = self.control
         m.submodules.bytes = difference = self._bytes
         is_one_difference = ~control.adds & ~control.bytes
-        m.d.comb += difference.a.eq(self._extended_a())
-        m.d.comb += difference.b.eq(self._extended_b())
-        m.d.comb += difference.signed_a.eq(control.signed_a)
-        m.d.comb += difference.signed_b.eq(control.signed_b)
-        m.d.comb += difference.bytes.eq(control.bytes)
-        m.d.comb += difference.adds.eq(control.adds)
+        m.d.comb += difference.control.eq(control)
+        m.d.comb += difference.a.eq(self._a.extended)
+        m.d.comb += difference.b.eq(self._b.extended)
         m.d.comb += difference.carry.eq(Mux(
             control.extended, self.operands.conditions.carry, is_one_difference))
         m.d.comb += self._difference.eq(difference.difference)
@@ -314,7 +286,7 @@ class FullPrepareStage(PrepareStage):
 
     def _is_same(self) -> Value:
         """Without a chain of carries; the one of the difference may make a sum."""
-        return sum_is_zero(self._extended_a(), ~self._extended_b(), self._comparison_carry())
+        return sum_is_zero(self._a.extended, ~self._b.extended, self._comparison_carry())
 
     def _tests_condition(self) -> Value:
         return self.control.condition.bit_select(self.operands.conditions.as_value(), 1)
@@ -323,9 +295,10 @@ class FullPrepareStage(PrepareStage):
         """Compares c with zero instead, for Truth.SIGN."""
         super()._compare(m)
         c = self.operands.c
+        relation = self.prepared.relation
         with m.If(self.control.truth == Truth.SIGN):
-            m.d.comb += self._is_less.eq(self.control.signed_a & c[31])
-            m.d.comb += self._is_equal.eq(~c.any())
+            m.d.comb += relation.less.eq(self.control.signed_a & c[31])
+            m.d.comb += relation.equal.eq(~c.any())
 
     def _prepare_terms(self, m: Module) -> None:
         self._prepare_a(m)
@@ -342,11 +315,11 @@ class FullPrepareStage(PrepareStage):
         with m.If(control.part_a == Part.REVERSED):
             m.d.comb += part_a.eq(self.operands.a[::-1])
         with m.Else():
-            m.d.comb += part_a.eq(self._a)
+            m.d.comb += part_a.eq(self._a.word)
         m.d.comb += self._term_a.eq(
             (part_a ^ control.negate_a.replicate(32)) + control.one_a)
         m.d.comb += prepared.a.eq(Mux(control.differs, self._difference, self._term_a))
-        m.d.comb += prepared.negative_a.eq(self._is_negative_a)
+        m.d.comb += prepared.negative_a.eq(self._a.is_negative)
 
         complements_word = control.opposite | (control.distance & self._difference[-1])
         for place, is_below in enumerate(self._bytes.is_below):
@@ -366,11 +339,11 @@ class FullPrepareStage(PrepareStage):
                 m.d.comb += prepared.b[8 * place].eq(
                     control.bytes & ~self._bytes.is_below[place])
         with m.Else():
-            m.d.comb += prepared.b.eq(self._b ^ control.negate_b.replicate(32))
+            m.d.comb += prepared.b.eq(self._b.word ^ control.negate_b.replicate(32))
         completes_distance = control.distance & self._difference[-1]
         m.d.comb += prepared.one_more.eq(control.one_b | completes_distance)
         m.d.comb += prepared.low_b.eq(self.operands.b)
-        m.d.comb += prepared.negative_b.eq(self._is_negative_b)
+        m.d.comb += prepared.negative_b.eq(self._b.is_negative)
 
     def _prepare_c(self, m: Module) -> None:
         """c, with its carry, and what of it is added to a product."""
@@ -415,8 +388,8 @@ class FullPrepareStage(PrepareStage):
     def _multiply(self, m: Module) -> None:
         """The four products of halves of words; with floating point of mantissas, as words."""
         control = self.control
-        word_a: Value = Cat(self._a, control.signed_a & self._a[31])
-        word_b: Value = Cat(self._b, control.signed_b & self._b[31])
+        word_a: Value = Cat(self._a.word, control.signed_a & self._a.word[31])
+        word_b: Value = Cat(self._b.word, control.signed_b & self._b.word[31])
         if self.floats is not None:
             mantissa_a, mantissa_b = self.floats.factors
             word_a = Mux(control.floating.real, mantissa_a, word_a)
@@ -440,12 +413,11 @@ class FullPrepareStage(PrepareStage):
         is_reversed = control.part_a == Part.REVERSED
         m.submodules.shifts = shifts = ShiftPlanner()
         m.d.comb += shifts.control.eq(control)
-        m.d.comb += shifts.a.eq(self._term_a)
-        m.d.comb += shifts.b.eq(self._b)
-        m.d.comb += shifts.c.eq(self.prepared.c)
+        m.d.comb += shifts.terms.eq(struct_value(
+            ShiftTerms, a=self._term_a, b=self._b.word, c=self.prepared.c))
         m.d.comb += shifts.operands.eq(operands)
         m.d.comb += shifts.negative.eq(
-            Mux(is_reversed, control.signed_a & operands.a[0], self._is_negative_a))
+            Mux(is_reversed, control.signed_a & operands.a[0], self._a.is_negative))
         with m.If(control.of_condition):
             m.d.comb += shifts.marks.eq(operands.conditions)
         with m.Else():

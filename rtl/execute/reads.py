@@ -1,5 +1,6 @@
-"""How the beats of an instruction read what is kept by warp, seen from the stage that reads."""
+"""How stages read what is kept by warp, seen from the stage that reads."""
 
+from amaranth.hdl import ShapeLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,7 +11,36 @@ from rtl.params import SmParams
 from .flags import ThreadFlags
 from .slots import beat_place
 
-__all__ = ["FlagRead", "RegisterRead", "SpecialRead"]
+__all__ = ["FlagRead", "RegisterRead", "SpecialRead", "UniformRead", "WarpRead"]
+
+
+class WarpRead(wiring.Signature):
+    """What is kept once of each warp.
+
+    Members
+    -------
+    warp : Out
+    value : In(shape)
+        In the same cycle.
+    """
+
+    def __init__(self, params: SmParams, shape: ShapeLike) -> None:
+        super().__init__({"warp": Out(params.warp_bits), "value": In(shape)})
+
+
+class UniformRead(wiring.Signature):
+    """A special register that is the same in all threads of a warp.
+
+    Members
+    -------
+    warp, number : Out, Out(8)
+        Whose register, and which one.
+    value : In(32)
+        In the same cycle; 0 if it differs from thread to thread, or is none.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({"warp": Out(params.warp_bits), "number": Out(8), "value": In(32)})
 
 
 class RegisterRead(wiring.Signature):

@@ -10,7 +10,7 @@ from rtl.params import SmParams
 from rtl.wires import IN_BLOCKS
 
 from .reads import RegisterRead
-from .slots import beat_write
+from .writes import RegisterWrite
 
 __all__ = ["RegisterFile"]
 
@@ -31,10 +31,7 @@ class RegisterFile(Component):
     -------
     read : In(RegisterRead)
         A row is blank if it was cleared, and had not been written when its first beat was read.
-    row : In
-        What will be written to in the next cycle.
-    write : In(beat_write)
-        ``values`` are 0 in lanes that do not write.
+    write : In(RegisterWrite)
     clear : In(stream of rows)
         Nothing of the warp whose row this will be is in flight. Waits while a write makes its own
         row blank no more.
@@ -42,12 +39,10 @@ class RegisterFile(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        row = params.row_bits
         super().__init__({
             "read": In(RegisterRead(params)),
-            "row": In(row),
-            "write": In(beat_write(params)),
-            "clear": In(stream.Signature(row)),
+            "write": In(RegisterWrite(params)),
+            "clear": In(stream.Signature(params.row_bits)),
         })
         self._blanks = memory.Memory(shape=1, depth=params.registers, init=[], attrs=IN_BLOCKS)
         self._fills_blank = Signal(name="fills_blank")
@@ -76,9 +71,9 @@ class RegisterFile(Component):
         m.d.sync += self.read.values[operand][lane].eq(stored.data)
 
         write = words.write_port()
-        m.d.comb += write.addr.eq(Cat(written.place.beat, written.row))
-        m.d.comb += write.data.eq(written["values"][lane])
-        m.d.comb += write.en.eq(written.registers[lane] | self._fills_blank)
+        m.d.comb += write.addr.eq(Cat(written.beat, written.row))
+        m.d.comb += write.data.eq(written.values[lane])
+        m.d.comb += write.en.eq(written.lanes[lane] | self._fills_blank)
 
     def _find_blank(self, m: Module) -> None:
         """Whether the row that is written is blank. It is so for all beats of the instruction whose
@@ -88,9 +83,9 @@ class RegisterFile(Component):
         that may change are compared, since it is known late which one does."""
         written = self.write
         mark = self._blanks.read_port()
-        m.d.comb += mark.addr.eq(self.row)
-        filled = self.row == written.row
-        cleared = self.clear.valid & (self.row == self.clear.payload)
+        m.d.comb += mark.addr.eq(written.next_row)
+        filled = written.next_row == written.row
+        cleared = self.clear.valid & (written.next_row == self.clear.payload)
         has_changed = Signal()
         changed_mark = Signal()
         m.d.sync += has_changed.eq(Mux(self._fills_blank, filled, cleared))
@@ -98,9 +93,9 @@ class RegisterFile(Component):
 
         was_blank = Signal()
         is_blank = Mux(
-            written.place.beat == 0, Mux(has_changed, changed_mark, mark.data), was_blank)
-        m.d.comb += self._fills_blank.eq(written.writes_register & is_blank)
-        with m.If(written.writes_register):
+            written.beat == 0, Mux(has_changed, changed_mark, mark.data), was_blank)
+        m.d.comb += self._fills_blank.eq(written.is_valid & is_blank)
+        with m.If(written.is_valid):
             m.d.sync += was_blank.eq(self._fills_blank)
 
     def _mark(self, m: Module) -> None:

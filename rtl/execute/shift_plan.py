@@ -1,17 +1,31 @@
 """Shifts, fields and packed bits, as a plan for the one shifter."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
+from rtl.structs import struct_value
 
 from .control import LaneControl, Part, ShiftCount
 from .stages import WORD_BYTES, Operands, ShiftPlan
 
-__all__ = ["ShiftPlanner", "WordShiftPlanner", "loses_bits"]
+__all__ = ["ShiftPlanner", "ShiftTerms", "loses_bits", "word_shift_plan"]
 
 # Codes of a half of a pair; 0 stands for zeros and 3 for ones, so that each bit is a table of four.
 _TAKE_A = 1
 _TAKE_C = 2
+
+
+class ShiftTerms(data.Struct):
+    """What a shift is planned of."""
+
+    a: unsigned(33)
+    """The term a, with its carry; c likewise."""
+    b: unsigned(32)
+    """A part of operand b: the count, unless it is fixed."""
+    c: unsigned(33)
 
 
 class ShiftPlanner(wiring.Component):
@@ -39,8 +53,7 @@ class ShiftPlanner(wiring.Component):
     Members
     -------
     control : In(LaneControl)
-    a, b, c : In
-        The terms, a and c with their carries; b is a part of its operand.
+    terms : In(ShiftTerms)
     negative : In(1)
         What is shifted is signed and below zero, if it is no pair.
     operands : In(Operands)
@@ -51,9 +64,7 @@ class ShiftPlanner(wiring.Component):
     """
 
     control: In(LaneControl)
-    a: In(33)
-    b: In(32)
-    c: In(33)
+    terms: In(ShiftTerms)
     negative: In(1)
     operands: In(Operands)
     marks: In(8)
@@ -77,8 +88,8 @@ class ShiftPlanner(wiring.Component):
         """Whether a count is beyond a word, or a pair if ``wide``."""
         control = self.control
         by_byte = control.count == ShiftCount.BYTE
-        beyond_word = number[5:8].any() | (number[8:].any() & ~by_byte)
-        return Mux(control.wide, number[6:].any(), beyond_word)
+        exceeds_word = number[5:8].any() | (number[8:].any() & ~by_byte)
+        return Mux(control.wide, number[6:].any(), exceeds_word)
 
     def _plan_amount(self, m: Module) -> None:
         """By how much, and whether nothing remains."""
@@ -88,17 +99,17 @@ class ShiftPlanner(wiring.Component):
         count = Signal(5)
 
         b = self.operands.b
-        is_beyond_word = Mux(control.wide, b[5], self._is_over(b) & ~control.wrap)
-        m.d.comb += self._is_far.eq(is_counted & control.pair & is_beyond_word)
+        is_outside_word = Mux(control.wide, b[5], self._is_over(b) & ~control.wrap)
+        m.d.comb += self._is_far.eq(is_counted & control.pair & is_outside_word)
         keeps_word = control.pair & ~control.wide
         m.d.comb += plan.outside.eq(
-            is_counted & self._is_over(self.b) & ~control.wrap & ~keeps_word)
+            is_counted & self._is_over(self.terms.b) & ~control.wrap & ~keeps_word)
         with m.If(~is_counted):
             m.d.comb += count.eq(control.shift)
         with m.Elif(self._is_far & ~control.wide):
             m.d.comb += count.eq(0)
         with m.Else():
-            m.d.comb += count.eq(self.b[:5])
+            m.d.comb += count.eq(self.terms.b[:5])
         m.d.comb += plan.amount.eq(count ^ control.left.replicate(5))
 
     def _plan_pair(self, m: Module) -> None:
@@ -126,8 +137,8 @@ class ShiftPlanner(wiring.Component):
 
     def _taken(self, code: Value) -> Value:
         """A word by one of the codes above."""
-        a = self.a[:32]
-        c = self.c[:32]
+        a = self.terms.a[:32]
+        c = self.terms.c[:32]
         return Mux(code[1], c | code[0].replicate(32), a & code[0].replicate(32))
 
     def _plan_result(self, m: Module) -> None:
@@ -168,7 +179,7 @@ class ShiftPlanner(wiring.Component):
             m.d.comb += other_byte.eq(self._field_sign(last).replicate(8))
         with m.Else():
             m.d.comb += other_byte.eq(self._fill.replicate(8))
-        other = Mux(control.insert, self.c[:32], 0)
+        other = Mux(control.insert, self.terms.c[:32], 0)
         m.d.comb += self.plan.other.eq(other | other_byte.replicate(WORD_BYTES))
 
     def _field_sign(self, last: Value) -> Value:
@@ -181,40 +192,27 @@ class ShiftPlanner(wiring.Component):
         return top & control.signed_a & ~is_empty
 
 
-class WordShiftPlanner(wiring.Component):
-    """Shifts of a word, for an ordinary lane; combinational.
+def word_shift_plan(control: Any, a: Value, b: Value) -> Any:
+    """The ShiftPlan of an ordinary lane, which shifts words: its ``amount``, ``fill`` and
+    ``counts``. ``a`` is the operand as it is shifted, ``b`` the count.
 
     A shift to the left is one of the word in the opposite order to the right, whose outcome is in
     the opposite order as well.
-
-    Members
-    -------
-    control : In(LaneControl)
-    a, b : In
-        The operands, a as it is shifted.
-    plan : Out(ShiftPlan)
-        Its ``amount``, ``fill`` and ``counts``.
     """
-
-    control: In(LaneControl)
-    a: In(32)
-    b: In(32)
-    plan: Out(ShiftPlan)
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        control = self.control
-        plan = self.plan
-        is_counted = control.count != ShiftCount.FIXED
-        sign = self.a[31] & control.signed_a
-        # By 32 and more: the sign, as by 31, or nothing.
-        outside = Signal()
-        m.d.comb += outside.eq(is_counted & ~control.wrap & self.b[5:].any())
-        count = Mux(is_counted, self.b[:5], control.shift)
-        m.d.comb += plan.amount.eq(count | outside.replicate(5))
-        m.d.comb += plan.fill.eq(Mux(control.left, control.negate_a, sign))
-        m.d.comb += plan.counts.eq(~outside | control.signed_a)
-        return m
+    is_counted = control.count != ShiftCount.FIXED
+    # By 32 and more: the sign, as by 31, or nothing.
+    is_outside = is_counted & ~control.wrap & b[5:].any()
+    count = Mux(is_counted, b[:5], control.shift)
+    sign = a[31] & control.signed_a
+    return struct_value(
+        ShiftPlan,
+        pair=0,
+        amount=count | is_outside.replicate(5),
+        mask=0,
+        other=0,
+        outside=0,
+        fill=Mux(control.left, control.negate_a, sign),
+        counts=~is_outside | control.signed_a)
 
 
 class _BitsBelow:

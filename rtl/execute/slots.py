@@ -6,16 +6,14 @@ from              to                struct
 DecodeStage       DispatchStage     :func:`decoded_stage`
 DispatchStage     OperandStage      :func:`lane_slot`
 OperandStage      WriteBack         :func:`beat_stage`
-WriteBack         register and      :func:`beat_write`
-                  predicate files
 ================  ================  ===========================
 """
 
+from amaranth.hdl import unsigned
 from amaranth.lib import data
 
 from rtl.isa.condition import Flags
 from rtl.isa.special_registers import OF_THREADS
-from rtl.isa.syntax import PT
 from rtl.layouts import (
     GATHER_REGISTERS,
     SERIAL_BITS,
@@ -28,10 +26,18 @@ from rtl.layouts import (
 from rtl.params import WARP_THREADS, SmParams
 
 from .common import CommonInstruction
-from .instruction import LaneInstruction
-from .vote import VOTE_PARTS
+from .instruction import LaneDestination, LaneInstruction
+from .vote import Votes
 
-__all__ = ["beat_place", "beat_stage", "beat_write", "decoded_stage", "lane_slot"]
+__all__ = [
+    "SlotOperation",
+    "beat_place",
+    "beat_record",
+    "beat_stage",
+    "decoded_stage",
+    "lane_slot",
+    "slot_owner",
+]
 
 
 def decoded_stage(params: SmParams) -> data.StructLayout:
@@ -77,23 +83,48 @@ def decoded_stage(params: SmParams) -> data.StructLayout:
     })
 
 
+def slot_owner(params: SmParams) -> data.StructLayout:
+    """Whose slot it is.
+
+    Fields
+    ------
+    warp
+    serial : 16
+    first_row
+        The row of the register file that has the warp's R0.
+    """
+    return data.StructLayout({
+        "warp": params.warp_bits,
+        "serial": SERIAL_BITS,
+        "first_row": params.row_bits,
+    })
+
+
+class SlotOperation(data.Struct):
+    """An operation of a unit in a slot."""
+
+    is_present: unsigned(1)
+    """There is one."""
+    client: LaneClient
+    """The unit."""
+    index: unsigned(4)
+    """The unit's own mark of it, which goes back to the unit beside the data."""
+
+
 def lane_slot(params: SmParams) -> data.StructLayout:
     """S3 to S4: an instruction, or operations of a unit, which begin to pass the lanes.
 
     Fields
     ------
-    warp, serial
+    owner : slot_owner
     instruction : LaneInstruction
     threads : 32
         Those that execute it.
-    agrees, objects : 1 bit for each part of a warp
-        See Vote.
+    votes : Votes
     thread_register : 1 bit for each of OF_THREADS
         Operand a is that special register, which differs from thread to thread.
-    first_row
-        The row of the register file that has the warp's R0.
     rows
-        Those of its register operands.
+        The rows of its register operands.
     constant : 32
         Its constant operand.
     uniform : 32
@@ -102,38 +133,29 @@ def lane_slot(params: SmParams) -> data.StructLayout:
         It reads registers for the collector, and writes nothing.
     quarter : 1
         It passes the full lanes only.
-    gathers, reader, read_index : 1, LaneClient, 4
-        It reads registers for a unit, which has marked the operation with ``read_index``; that
-        writes nothing.
-    is_supplied, client, index : 1, LaneClient, 4
-        It writes what a unit supplies: a register, a predicate and CC. The unit has marked the
-        operation with ``index``.
+    gather : SlotOperation
+        It reads registers for a unit; that writes nothing.
+    write : SlotOperation
+        It writes what a unit supplies: a register, a predicate and CC.
     """
     return data.StructLayout({
-        "warp": params.warp_bits,
-        "serial": SERIAL_BITS,
+        "owner": slot_owner(params),
         "instruction": LaneInstruction,
         "threads": WARP_THREADS,
-        "agrees": VOTE_PARTS,
-        "objects": VOTE_PARTS,
+        "votes": Votes,
         "thread_register": len(OF_THREADS),
-        "first_row": params.row_bits,
         "rows": data.ArrayLayout(params.row_bits, GATHER_REGISTERS),
         "constant": 32,
         "uniform": 32,
         "collects": 1,
         "quarter": 1,
-        "gathers": 1,
-        "reader": LaneClient,
-        "read_index": 4,
-        "is_supplied": 1,
-        "client": LaneClient,
-        "index": 4,
+        "gather": SlotOperation,
+        "write": SlotOperation,
     })
 
 
-def beat_stage(params: SmParams) -> data.StructLayout:
-    """S5 to S8: what goes with a beat beside the lanes.
+def beat_record(params: SmParams) -> data.StructLayout:
+    """What a beat is.
 
     Fields
     ------
@@ -146,13 +168,10 @@ def beat_stage(params: SmParams) -> data.StructLayout:
     threads : 1 bit for each lane
         The beat's threads that execute the instruction.
     row
-        The row of ``register``.
-    register : 8
-        The register that is written; RZ: none.
-    p, q, writes_cc
-        See LaneInstruction.
-    is_supplied, supplied_conditions : 1, Flags for each lane
-        CC is a unit's, not that of the lanes.
+        The row of the register that is written.
+    destination : LaneDestination
+    is_supplied : 1
+        A unit supplies what is written.
     """
     return data.StructLayout({
         "writes": 1,
@@ -161,11 +180,22 @@ def beat_stage(params: SmParams) -> data.StructLayout:
         "serial": SERIAL_BITS,
         "threads": params.lanes,
         "row": params.row_bits,
-        "register": 8,
-        "p": 3,
-        "q": 3,
-        "writes_cc": 1,
+        "destination": LaneDestination,
         "is_supplied": 1,
+    })
+
+
+def beat_stage(params: SmParams) -> data.StructLayout:
+    """S5 to S8: what goes with a beat beside the lanes.
+
+    Fields
+    ------
+    record : beat_record
+    supplied_conditions : Flags for each lane
+        CC, if a unit supplies it.
+    """
+    return data.StructLayout({
+        "record": beat_record(params),
         "supplied_conditions": data.ArrayLayout(Flags, params.lanes),
     })
 
@@ -175,39 +205,4 @@ def beat_place(params: SmParams) -> data.StructLayout:
     return data.StructLayout({
         "beat": range(params.beats),
         "warp": params.warp_bits,
-    })
-
-
-def beat_write(params: SmParams) -> data.StructLayout:
-    """S8: what a beat writes.
-
-    Fields
-    ------
-    place : beat_place
-    writes_register : 1
-        The instruction writes ``row`` of the register file.
-    row
-    registers : 1 bit for each lane
-        The lanes whose register is written.
-    values : 32 bits for each lane
-        What is written there; 0 in lanes that do not write.
-    predicates_written : P0 to P6 for each lane
-        The predicates that are written.
-    predicates : P0 to P6 for each lane
-        Their new values.
-    conditional : 1 bit for each lane
-        The lanes whose CC is written.
-    conditions : Flags for each lane
-    """
-    lanes = params.lanes
-    return data.StructLayout({
-        "place": beat_place(params),
-        "writes_register": 1,
-        "row": params.row_bits,
-        "registers": lanes,
-        "values": data.ArrayLayout(32, lanes),
-        "predicates_written": data.ArrayLayout(PT, lanes),
-        "predicates": data.ArrayLayout(PT, lanes),
-        "conditional": lanes,
-        "conditions": data.ArrayLayout(Flags, lanes),
     })

@@ -4,7 +4,7 @@ from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Signal, Value
 from amaranth.lib import data, memory
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
@@ -21,11 +21,10 @@ from rtl.one_hot import chosen_of
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
 from rtl.words import Words
 
-from .reads import SpecialRead
+from .reads import SpecialRead, UniformRead
 
 __all__ = ["SpecialValues"]
 
-_NUMBER_BITS = 8
 _CLOCK_BITS = 64
 _ALL_THREADS = (1 << WARP_THREADS) - 1
 
@@ -55,9 +54,9 @@ class SpecialValues(Component):
     Members
     -------
     warp_status, all_status : In(32), In(32)
-        The error status of ``warp``, and of all warps, from the trap unit.
-    number, warp, uniform : In(8), In, Out(32)
-        What is the same in all threads; combinational.
+        The error status of the warp of ``uniform``, and of all warps, from the trap unit.
+    uniform : In(UniformRead)
+        What is the same in all threads.
     read : In(SpecialRead)
         What differs from thread to thread.
     grid : In(GridConfiguration)
@@ -72,9 +71,7 @@ class SpecialValues(Component):
         super().__init__({
             "warp_status": In(32),
             "all_status": In(32),
-            "number": In(_NUMBER_BITS),
-            "warp": In(params.warp_bits),
-            "uniform": Out(32),
+            "uniform": In(UniformRead(params)),
             "read": In(SpecialRead(params)),
             "grid": In(GridConfiguration),
             "launch": In(Event(warp_launch(params))),
@@ -83,10 +80,10 @@ class SpecialValues(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        with m.Switch(self.number):
+        with m.Switch(self.uniform.number):
             for number, value in self._of_warp(m).items():
                 with m.Case(number):
-                    m.d.comb += self.uniform.eq(value)
+                    m.d.comb += self.uniform.value.eq(value)
         self._of_threads(m)
         return m
 
@@ -97,7 +94,8 @@ class SpecialValues(Component):
         index = warp_launch(self._params)["index"].shape
         m.submodules.indices = indices = Words(index, self._params.warps)
         indices.write(m, self.launch.valid, launch.warp, launch.index)
-        cta = indices.read(m, self.warp)
+        warp = self.uniform.warp
+        cta = indices.read(m, warp)
         clock = Signal(_CLOCK_BITS)
         m.d.sync += clock.eq(clock + 1)
         low = clock[:32]
@@ -108,7 +106,7 @@ class SpecialValues(Component):
             SpecialRegister.CTAID_X: cta.x,
             SpecialRegister.CTAID_Y: cta.y,
             SpecialRegister.CTAID_Z: cta.z,
-            SpecialRegister.VIRTID: self.warp << VIRTUAL_WARP_AT,
+            SpecialRegister.VIRTID: warp << VIRTUAL_WARP_AT,
             SpecialRegister.VIRTCFG: slots << VIRTUAL_WARP_AT | 1 << VIRTUAL_SM_AT,
             SpecialRegister.CLOCK: low,
             SpecialRegister.CLOCKLO: low,

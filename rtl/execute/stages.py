@@ -18,6 +18,8 @@ from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT
 from rtl.params import QUARTERS
 
+from .float_window import FloatAligned
+
 __all__ = [
     "FACTOR_BITS",
     "PREPARED_SUM_BITS",
@@ -26,6 +28,7 @@ __all__ = [
     "LaneResult",
     "Operands",
     "Prepared",
+    "Relation",
     "ShiftPlan",
     "Terms",
     "Unbounded",
@@ -80,6 +83,15 @@ class ShiftPlan(data.Struct):
     """Of an ordinary lane: the outcome is not 0."""
 
 
+class Relation(data.Struct):
+    """How a and b compare; neither: a is greater."""
+
+    less: unsigned(1)
+    """a is less than b, or c less than 0."""
+    equal: unsigned(1)
+    """a equals b, or c equals 0."""
+
+
 class Verdict(data.Struct):
     """What is true where a is less than b, where they are equal, and elsewhere."""
 
@@ -115,13 +127,14 @@ class Prepared(data.Struct):
     """For each byte of a permutation, the number of its source; bit 3 repeats its sign."""
     products: data.ArrayLayout(signed(2 * FACTOR_BITS), 4)
     """Low by low half, low half of a by high of b, high by low, high by high."""
-    less: unsigned(1)
-    equal: unsigned(1)
+    relation: Relation
     decision: Verdict
     """What the thread decides."""
     opposite_decision: Verdict
     """The opposite, joined with the same predicate."""
     conditions: Flags
+    aligned: FloatAligned
+    """Of the floating-point unit."""
 
 
 class Terms(data.Struct):
@@ -135,8 +148,7 @@ class Terms(data.Struct):
     b: unsigned(16)
     decision: unsigned(1)
     opposite: unsigned(1)
-    less: unsigned(1)
-    equal: unsigned(1)
+    relation: Relation
     conditions: Flags
 
 

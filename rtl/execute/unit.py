@@ -5,7 +5,7 @@ from amaranth.lib.wiring import connect, flipped
 
 from rtl.component import Component
 from rtl.isa.syntax import PT
-from rtl.layouts import operands_read, scoreboard_event
+from rtl.layouts import delayed, operands_read, scoreboard_event
 from rtl.params import SmParams
 from rtl.structs import common_fields
 from rtl.words import Words
@@ -158,14 +158,11 @@ class ExecuteUnit(Component):
         masks = self.masks
         predicates = self.predicates
         special = self.special
-        connect(m, flipped(self.launch), predicates.launch, special.launch, self.flow_reads.launch)
-        m.d.comb += masks.warp.eq(decoded.warp)
+        connect(m, dispatch.active, masks.read)
+        connect(m, dispatch.flags, predicates.warp_read)
+        connect(m, dispatch.special, special.uniform)
         connect(m, flipped(self.flow_result), masks.result, self.flow_reads.result)
-
-        m.d.comb += predicates.warp.eq(decoded.warp)
-
-        m.d.comb += special.number.eq(decoded.lanes.special)
-        m.d.comb += special.warp.eq(decoded.warp)
+        connect(m, flipped(self.launch), predicates.launch, special.launch, self.flow_reads.launch)
         m.d.comb += special.grid.eq(self.grid)
         connect(m, flipped(self.thread), special.thread)
         m.d.comb += special.warp_status.eq(self.warp_status)
@@ -174,13 +171,8 @@ class ExecuteUnit(Component):
 
         m.d.comb += dispatch.decoded.eq(decoded)
         m.d.comb += dispatch.report_mask.eq(self.report_mask)
-        m.d.comb += dispatch.active.eq(masks.active)
-        m.d.comb += dispatch.flags.eq(predicates.warp_flags)
-        m.d.comb += dispatch.special.eq(special.uniform)
-        m.d.comb += dispatch.flow_value.eq(self.flow_reads.value)
         m.d.comb += self.clear_status.eq(dispatch.clears_status)
-        m.d.sync += self.error.valid.eq(dispatch.error.valid)
-        m.d.sync += self.error.payload.eq(dispatch.error.payload)
+        connect(m, delayed(m, dispatch.error), flipped(self.error))
 
     def _connect_first_rows(self, m: Module) -> None:
         """S3: where the registers of each warp begin in the register file, as its launch says."""
@@ -218,10 +210,8 @@ class ExecuteUnit(Component):
         write_back = self.write_back
         connect(m, self.operands.beat, write_back.beat)
         m.d.comb += write_back.results.eq(self.lanes.results)
-        m.d.comb += self.registers.row.eq(write_back.row)
-        m.d.comb += self.registers.write.eq(write_back.write)
-        m.d.comb += self.predicates.write.eq(write_back.write)
-        m.d.comb += write_back.written_flags.eq(self.predicates.written_flags)
+        connect(m, write_back.registers, self.registers.write)
+        connect(m, write_back.flags, self.predicates.write)
         connect(m, write_back.report, flipped(self.written))
 
     def _connect_dispatch(self, m: Module) -> None:
@@ -229,25 +219,23 @@ class ExecuteUnit(Component):
         dispatch = self.dispatch_stage
         collector = self.collector
         operands = self.operands
-        m.d.comb += collector.start.eq(dispatch.collects)
-        m.d.comb += collector.record.eq(dispatch.record)
+        connect(m, dispatch.collected, collector.instruction)
         connect(m, operands.beat, collector.beat)
         m.d.comb += collector.operands.eq(operands.operands)
-        m.d.comb += collector.taken.eq(~dispatch.is_direct)
+        m.d.comb += collector.complete.ready.eq(~dispatch.direct.valid)
         m.d.comb += self.collecting.eq(collector.busy)
 
-        m.d.sync += self.dispatch.valid.eq(dispatch.is_direct | collector.ready)
-        with m.If(dispatch.is_direct):
-            m.d.sync += self.dispatch.payload.eq(dispatch.record)
-        with m.Elif(collector.ready):
-            m.d.sync += self.dispatch.payload.eq(collector.complete)
+        m.d.sync += self.dispatch.valid.eq(dispatch.direct.valid | collector.complete.valid)
+        with m.If(dispatch.direct.valid):
+            m.d.sync += self.dispatch.payload.eq(dispatch.direct.payload)
+        with m.Elif(collector.complete.valid):
+            m.d.sync += self.dispatch.payload.eq(collector.complete.payload)
 
     def _connect_flow_reads(self, m: Module) -> None:
         """What an instruction reads from the flow unit comes back as a write."""
         reads = self.flow_reads
-        m.d.comb += reads.dispatch.valid.eq(self.dispatch.valid)
-        m.d.comb += reads.dispatch.payload.eq(self.dispatch.payload)
-        m.d.comb += reads.warp.eq(self.decode_stage.decoded.write.operation.warp)
+        connect(m, self.dispatch, reads.dispatch)
+        connect(m, self.dispatch_stage.flow_value, reads.value)
         connect(m, reads.write, flipped(self.write_flow))
 
     def _complete(self, m: Module) -> None:

@@ -2,53 +2,47 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Cat, Mux, Value, unsigned
+from amaranth.lib import data
 
 from rtl.isa.kinds import VoteMode
 from rtl.params import WARP_THREADS
+from rtl.structs import struct_value
 
-__all__ = ["VOTE_PARTS", "Vote", "verdict_of"]
+__all__ = ["VOTE_PARTS", "Votes", "verdict_of", "votes_of"]
 
 VOTE_PARTS = 4
 """Parts of a warp, whose votes are counted together a cycle later."""
 _PART = WARP_THREADS // VOTE_PARTS
 
 
-class Vote(wiring.Component):
-    """VOTE, for a warp at once; combinational.
+class Votes(data.Struct):
+    """What each part of a warp votes, a bit for each part."""
 
-    Members
-    -------
-    threads, predicate : In(32)
-        The threads that execute it, and those of which the predicate holds.
-    ballot : Out(32)
-        Those that are both.
-    agrees, objects : Out(1 bit for each part)
-        Of an executing thread of that part the predicate holds; of one it does not.
-    """
+    agrees: unsigned(VOTE_PARTS)
+    """Of an executing thread of that part the predicate holds."""
+    objects: unsigned(VOTE_PARTS)
+    """Of an executing thread of that part it does not."""
 
-    threads: In(WARP_THREADS)
-    predicate: In(WARP_THREADS)
-    ballot: Out(WARP_THREADS)
-    agrees: Out(VOTE_PARTS)
-    objects: Out(VOTE_PARTS)
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        against = self.threads & ~self.predicate
-        m.d.comb += self.ballot.eq(self.threads & self.predicate)
-        for part in range(VOTE_PARTS):
-            m.d.comb += self.agrees[part].eq(self.ballot.word_select(part, _PART).any())
-            m.d.comb += self.objects[part].eq(against.word_select(part, _PART).any())
-        return m
+def votes_of(threads: Value, predicate: Value) -> Any:
+    """The Votes of a warp, of which ``threads`` execute the instruction. ``predicate``: those of
+    which the predicate holds."""
+    return struct_value(
+        Votes,
+        agrees=_parts_with_any(threads & predicate),
+        objects=_parts_with_any(threads & ~predicate))
+
+
+def _parts_with_any(threads: Value) -> Value:
+    """The parts of a warp that have one of these threads."""
+    return Cat(threads.word_select(part, _PART).any() for part in range(VOTE_PARTS))
 
 
 def verdict_of(mode: Any, agrees: Any, objects: Any) -> Value:
     """Whether the predicate holds of all executing threads, of any, or of all or none.
 
-    ``mode`` is a VoteMode; the others are a Vote's."""
+    ``mode`` is a VoteMode; the others are as in Votes."""
     some_agree = agrees.any()
     all_agree = ~objects.any()
     is_unanimous = all_agree | ((mode == VoteMode.EQ) & ~some_agree)

@@ -179,9 +179,10 @@ class LaneDriver(UnitDriver):
         """Compares what comes out with what the beat expects."""
         self._happened()
         dut, after, expect = self.dut, beat.after, self.bench.expect
+        destination = instruction.destination
         what = f"{beat.name} {beat.word:016x}"
-        expect(f"{what}: destination", instruction.destination, after.destination)
-        expect(f"{what}: writes CC", instruction.writes_cc, int(after.conditions is not None))
+        expect(f"{what}: destination", destination.register, after.destination)
+        expect(f"{what}: writes CC", destination.writes_cc, int(after.conditions is not None))
         executing = [thread for thread in range(self._lanes) if instruction.quad >> thread % 4 & 1]
         expect(f"{what}: threads", executing, list(after.threads))
         results = ctx.get(dut.results)
@@ -193,7 +194,7 @@ class LaneDriver(UnitDriver):
                 expect(f"{of}: value", result.value, after.values[thread])
             if after.conditions is not None:
                 expect(f"{of}: CC", result.conditions.as_bits(), after.conditions[thread])
-            written = {instruction.p: result.p, instruction.q: result.q}
+            written = {destination.p: result.p, destination.q: result.q}
             for number in range(PT):
                 if moves >> number & 1:
                     written[number] = moved >> number & 1

@@ -98,10 +98,10 @@ def _traces(driver: LaneDriver) -> View:
     return View({
         "instruction": {
             "text": Text(spell, [dut.word]), "word": dut.word,
-            "destination": Trace(dut.instruction.destination, "dec"), "first_term": control.first,
+            "destination": Trace(dut.instruction.destination.register, "dec"), "first_term": control.first,
             "truth": control.truth, "product": control.product, "count": control.count},
         "operands": {name: dut.operands[0][name] for name in ("a", "b", "c", "conditions")},
-        "prepared": {"a": prepared.a, "b": prepared.b, "c": prepared.c, "less": prepared.less,
+        "prepared": {"a": prepared.a, "b": prepared.b, "c": prepared.c, "less": prepared.relation.less,
                      "amount": Trace(prepared.shift.amount, "dec")},
         "terms": {"x": terms.x, "y": terms.y, "plus": terms.plus, "decision": terms.decision},
         "result": {name: dut.results[0][name] for name in ("value", "p", "q", "conditions")}},

@@ -60,7 +60,9 @@ def test_what_is_no_instruction_of_the_lanes_lets_operands_pass(floats):
             ctx.set(dut.instruction.valid, source.getrandbits(1))
             await ctx.tick()
             got = ctx.get(dut.decoded.lanes)
-            assert (got.destination, got.q, got.writes_cc, got.control.unpack) == (RZ, PT, 0, 0), form.name
+            destination = got.destination
+            assert (destination.register, destination.q, destination.writes_cc) == (RZ, PT, 0), form.name
+            assert not got.control.unpack, form.name
             assert list(got.registers) == [RZ] * 3
             assert not ctx.get(dut.decoded.computes)
             decoded.add(got.as_bits())

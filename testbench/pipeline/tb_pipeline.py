@@ -75,6 +75,7 @@ def traces_of(pipeline: Pipeline) -> View:
     gather, write = dut.gather.payload, dut.write.payload
     operands = dut.operands
     beat = operands.beat
+    beat_record = beat.payload.record
     first = operands.operands[0]
     return View({
         "S2": {
@@ -82,11 +83,11 @@ def traces_of(pipeline: Pipeline) -> View:
             "instruction": dut.instruction.valid, "warp": Trace(issued.warp, "dec"), "pc": issued.pc,
             "kind": issued.kind, "word": issued.word, "gather": dut.gather.valid, "gathers": gather.client,
             "first": Trace(gather.operation.registers[0], "dec"), "write": dut.write.valid, "writes": write.client,
-            "register": Trace(write.operation.register, "dec"), "active": dut.masks.active,
+            "register": Trace(write.operation.register, "dec"), "active": dut.masks.read.value,
             "guard": dut.dispatch_stage.selection.guard, "executing": dut.dispatch_stage.slot.payload.threads,
             "read_beat": Trace(operands.registers.beat, "dec")},
         "S4": {
-            "valid": beat.valid, "beat": Trace(beat.payload.place.beat, "dec"), "threads": beat.payload.threads,
+            "valid": beat.valid, "beat": Trace(beat_record.place.beat, "dec"), "threads": beat_record.threads,
             "a": first.a, "b": first.b, "c": first.c},
         "S7": {
             "valid": dut.written.valid, "warp": Trace(written.warp, "dec"), "beat": Trace(written.beat, "dec"),

@@ -480,7 +480,7 @@ class SerialExecuteUnit(Component):
         m.d.comb += sequencer.write_is_blocked.eq(rows.is_blocked)
         m.d.comb += results.executes.eq(self._writes_thread)
         m.d.comb += results.before.eq(rows.flags)
-        m.d.comb += results.q.eq(self._decoded.q)
+        m.d.comb += results.q.eq(self._decoded.destination.q)
         m.d.comb += results.result.eq(of_lane)
         with m.If(self._in_phase[Phase.WRITE]):
             m.d.comb += registers.result.eq(self._operand_a)
@@ -490,8 +490,8 @@ class SerialExecuteUnit(Component):
             m.d.comb += results.conditions.eq(self._supplied_conditions)
         with m.Else():
             m.d.comb += registers.result.eq(of_lane.value)
-            m.d.comb += results.p.eq(self._decoded.p)
-            m.d.comb += results.writes_cc.eq(self._decoded.writes_cc)
+            m.d.comb += results.p.eq(self._decoded.destination.p)
+            m.d.comb += results.writes_cc.eq(self._decoded.destination.writes_cc)
             m.d.comb += results.conditions.eq(of_lane.conditions)
         m.d.comb += registers.may_write_next.eq(sequencer.may_write_next)
         m.d.comb += registers.write.eq(

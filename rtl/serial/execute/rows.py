@@ -22,6 +22,8 @@ from rtl.one_hot import chosen_of
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
 from rtl.wires import IN_BLOCKS
 
+from .stages import thread_place
+
 __all__ = ["IN_ROWS", "ThreadRows"]
 
 _ALL = (1 << WARP_THREADS) - 1
@@ -97,12 +99,12 @@ class ThreadRows(Component):
 
     Members
     -------
-    warp, thread : In, In(5)
+    place : In(thread_place)
         The thread whose row is read or written.
     number : In(8)
         A special register, of those in IN_ROWS.
     flags : Out(ThreadFlags)
-        The thread's predicates and CC, a cycle after ``warp`` and ``thread``.
+        The thread's predicates and CC, a cycle after ``place``.
     enable, value : In(1), Out(32)
         While ``enable``, special register ``number`` of the thread of the cycle before; else 0.
     write, new_flags : In(1), In(ThreadFlags)
@@ -119,8 +121,7 @@ class ThreadRows(Component):
         self._params = params
         self._format = _RowFormat(params)
         super().__init__({
-            "warp": In(params.warp_bits),
-            "thread": In(_ROW_BITS),
+            "place": In(thread_place(params)),
             "number": In(8),
             "flags": Out(ThreadFlags),
             "enable": In(1),
@@ -141,7 +142,7 @@ class ThreadRows(Component):
             shape=self._format.size, depth=self._params.warps << _ROW_BITS, init=[],
             attrs=IN_BLOCKS)
         read = rows.read_port(domain="comb")
-        m.d.comb += read.addr.eq(Cat(self.thread, self.warp))
+        m.d.comb += read.addr.eq(self.place)
         m.d.sync += self._row.eq(read.data)
         m.d.comb += self.flags.eq(self._format.flags_of(self._row))
         self._write_row(m, rows.write_port())
@@ -161,7 +162,7 @@ class ThreadRows(Component):
                 for number, bit in enumerate(place):
                     m.d.comb += write.data[bit].eq(launched[axis][number])
         with m.Else():
-            m.d.comb += write.addr.eq(Cat(self.thread, self.warp))
+            m.d.comb += write.addr.eq(self.place)
             for place in self._format.coordinates.values():
                 for bit in place:
                     m.d.comb += write.data[bit].eq(self._row[bit])
@@ -187,7 +188,7 @@ class ThreadRows(Component):
             for place, number in enumerate(groups):
                 with m.Case(number):
                     m.d.comb += group.eq(place)
-                    m.d.comb += row.eq(self.thread)
+                    m.d.comb += row.eq(self.place.thread)
         m.d.comb += port.addr.eq(Cat(row, group))
         m.d.sync += self._table_word.eq(port.data)
 

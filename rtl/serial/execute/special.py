@@ -14,6 +14,7 @@ from rtl.layouts import EventLayout, GridConfiguration, warp_launch
 from rtl.params import WARP_THREADS, SmParams
 
 from .bits import WordBits
+from .stages import thread_place
 
 __all__ = ["SpecialBits"]
 
@@ -49,17 +50,17 @@ class SpecialBits(Component):
 
     Members
     -------
-    number, warp : In(8), In
-        The special register, and whose.
-    index, bit : In(5), Out(1)
-        A bit of it, a cycle later.
+    number, place : In(8), In(thread_place)
+        The special register; whose it is, and which bit of it is read: that of the thread's number.
+    bit : Out(1)
+        That bit, a cycle later.
     aligned : Out(1)
         The first bit may be requested in the next cycle.
     pc, next_pc, advance : In(32), Out(1), In(1)
-        A bit of the next instruction's pc, at the same index. Bits are requested in order, and
-        ``advance`` is 1 in the second cycle of each.
+        The same bit of the next instruction's pc. Bits are requested in order, and ``advance`` is 1
+        in the second cycle of each.
     warp_status, all_status : In(32), In(32)
-        The error status of ``warp`` and of all warps, from the trap unit.
+        The error status of the warp and of all warps, from the trap unit.
     grid : In(GridConfiguration)
     launch : In(valid, payload: warp_launch)
         Has the coordinates of the warp's CTA in the grid.
@@ -69,8 +70,7 @@ class SpecialBits(Component):
         self._params = params
         super().__init__({
             "number": In(8),
-            "warp": In(params.warp_bits),
-            "index": In(5),
+            "place": In(thread_place(params)),
             "bit": Out(1),
             "aligned": Out(1),
             "pc": In(32),
@@ -85,6 +85,8 @@ class SpecialBits(Component):
         """The bit of the clock that has its turn."""
         self._cta_bit = Signal(name="cta_bit")
         """The bit of a CTA's coordinate; 0 for other registers."""
+        self._index = self.place.thread
+        """The number of the bit that is read."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -129,14 +131,14 @@ class SpecialBits(Component):
         m.d.comb += x.word.eq(launch.index.x)
         m.d.comb += yz.word.eq(Cat(launch.index.y, launch.index.z))
         is_z = self.number == SpecialRegister.CTAID_Z
-        m.d.comb += x.read.eq(Cat(self.index, self.warp))
-        m.d.comb += yz.read.eq(Cat(self.index[:-1], is_z, self.warp))
+        m.d.comb += x.read.eq(self.place)
+        m.d.comb += yz.read.eq(Cat(self._index[:-1], is_z, self.place.warp))
 
         reads_x = Signal()
         reads_yz = Signal()
         is_y_or_z = _is_one_of(self.number, (SpecialRegister.CTAID_Y, SpecialRegister.CTAID_Z))
         m.d.sync += reads_x.eq(self.number == SpecialRegister.CTAID_X)
-        m.d.sync += reads_yz.eq(is_y_or_z & (self.index < _CTA_HALF_BITS))
+        m.d.sync += reads_yz.eq(is_y_or_z & (self._index < _CTA_HALF_BITS))
         m.d.comb += self._cta_bit.eq((x.bit & reads_x) | (yz.bit & reads_yz))
 
     def _select(self, m: Module) -> None:
@@ -145,7 +147,7 @@ class SpecialBits(Component):
         x_at, y_at, z_at = COORDINATES_AT
         values = {
             SpecialRegister.NTID: (block.x << x_at | block.y << y_at | block.z << z_at)[:32],
-            SpecialRegister.VIRTID: self.warp << VIRTUAL_WARP_AT,
+            SpecialRegister.VIRTID: self.place.warp << VIRTUAL_WARP_AT,
             SpecialRegister.SMEMSZ: self.grid.shared,
             SpecialRegister.LMEMLOSZ: self.grid.local,
             SpecialRegister.REGALLOC: self.grid.registers,
@@ -161,7 +163,7 @@ class SpecialBits(Component):
                     m.d.comb += selected.eq(self._clock_bit)
             for number, value in values.items():
                 with m.Case(number):
-                    m.d.comb += selected.eq(_bit(value, self.index))
+                    m.d.comb += selected.eq(_bit(value, self._index))
         m.d.sync += selected_bit.eq(selected)
         m.d.comb += self.bit.eq(selected_bit | self._cta_bit)
 
@@ -170,9 +172,9 @@ class SpecialBits(Component):
         carry = Signal()
         pc_bit = Signal()
         adds_one = Signal()
-        m.d.comb += pc_bit.eq(_bit(self.pc, self.index))
-        m.d.comb += adds_one.eq(carry | (self.index == _LOWEST_PC_BIT))
+        m.d.comb += pc_bit.eq(_bit(self.pc, self._index))
+        m.d.comb += adds_one.eq(carry | (self._index == _LOWEST_PC_BIT))
         m.d.sync += self.next_pc.eq(pc_bit ^ adds_one)
         with m.If(self.advance):
-            is_last = self.index == WARP_THREADS - 1
+            is_last = self._index == WARP_THREADS - 1
             m.d.sync += carry.eq(adds_one & pc_bit & ~is_last)

@@ -313,8 +313,8 @@ class SerialMemoryUnit(Component):
         m.d.comb += shared_write.data.eq(launch.payload.shared_base)
         with m.If(move.valid):
             m.d.comb += local_write.en.eq(1)
-            m.d.comb += local_write.addr.eq(move.warp)
-            m.d.comb += local_write.data.eq(move.base)
+            m.d.comb += local_write.addr.eq(move.payload.warp)
+            m.d.comb += local_write.data.eq(move.payload.base)
         with m.Else():
             m.d.comb += local_write.en.eq(launch.valid)
             m.d.comb += local_write.addr.eq(launch.payload.warp)
@@ -364,8 +364,8 @@ class SerialMemoryUnit(Component):
     def _connect_notes(self, m: Module) -> None:
         m.d.sync += self._note.eq(self._note_read.data)
         m.d.comb += self.accumulator.word.eq(self._note.value)
-        m.d.comb += self.port.values[0].eq(self._note.value)
-        m.d.comb += self.port.flags.eq(self._note.flag)
+        m.d.comb += self.port.data.values[0].eq(self._note.value)
+        m.d.comb += self.port.data.flags.eq(self._note.flag)
 
     def _address_gather(self, m: Module) -> None:
         """The register that is gathered, one at a time: of the address, then of the data."""
@@ -408,7 +408,7 @@ class SerialMemoryUnit(Component):
         """Completion and error. The scoreboard of an instruction that has gathered registers was
         released with the last of them."""
         job = self._job
-        completion = self.completion
+        completion = self.completion.payload
         m.d.comb += completion.warp.eq(job.warp)
         m.d.comb += completion.serial.eq(job.serial)
         m.d.comb += completion.write_barrier.eq(job.write_barrier)
@@ -416,9 +416,8 @@ class SerialMemoryUnit(Component):
             m.d.comb += completion.read_barrier.eq(job.read_barrier)
         with m.Else():
             m.d.comb += completion.read_barrier.eq(NO_BARRIER)
-        m.d.comb += self.error.warp.eq(job.warp)
-        m.d.comb += self.error.pc.eq(job.pc)
-        m.d.comb += self.error.error.eq(self._error)
+        m.d.comb += common_fields(self.error.payload, job)
+        m.d.comb += self.error.payload.error.eq(self._error)
 
     # The states.
 
@@ -448,16 +447,17 @@ class SerialMemoryUnit(Component):
         """Registers are gathered, one by one. An address of one word has one note, data follows at
         _DATA."""
         gather = self.port.gather
-        gathered = self.port.gathered
+        gathered = self.port.data.gathered
         index = self._gather_index
-        is_last_beat = gathered.beat == WARP_THREADS - 1
+        beat = gathered.payload
+        is_last_beat = beat.beat == WARP_THREADS - 1
         address_follows = ~index[0] & self._instruction.wide
         with m.State("GATHER"):
             m.d.comb += gather.valid.eq(1)
             with m.If(gather.ready):
                 m.next = "COLLECT"
         with m.State("COLLECT"), m.If(gathered.valid):
-            self._write_note(m, gathered.index, gathered.beat, gathered.values[0][0])
+            self._write_note(m, beat.index, beat.beat, beat.values[0][0])
             with m.If(is_last_beat):
                 with m.If(index >= _DATA):
                     m.d.sync += index.eq(index + 1)
@@ -825,13 +825,13 @@ class SerialMemoryUnit(Component):
     def _write_registers(self, m: Module) -> None:
         """Results go to the registers, one by one."""
         port = self.port
-        is_last_beat = port.wanted.beat == WARP_THREADS - 1
+        is_last_beat = port.data.wanted.payload.beat == WARP_THREADS - 1
         with m.State("WRITE"):
             m.d.comb += port.write.valid.eq(1)
             with m.If(port.write.ready):
                 m.next = "WRITE_DATA"
-        with m.State("WRITE_DATA"), m.If(port.wanted.valid):
-            self._read_note(m, self._note_of_word(_RESULT), port.wanted.beat)
+        with m.State("WRITE_DATA"), m.If(port.data.wanted.valid):
+            self._read_note(m, self._note_of_word(_RESULT), port.data.wanted.payload.beat)
             with m.If(is_last_beat):
                 m.d.sync += self._word.eq(self._word + 1)
                 with m.If(port.write.payload.last):

@@ -15,6 +15,7 @@ from rtl.layouts import (
     LaneClient,
     Policy,
     WaitReason,
+    completion,
     fetched_instruction,
     is_kind,
     issued,
@@ -279,13 +280,11 @@ class SerialIssue(Component):
 
     def _complete(self, m: Module) -> None:
         """NOTHING and DEPENDENCY, which no unit executes, are complete at once."""
-        completion = self.completion.payload
         has_no_unit = is_kind(self._kind, lambda rule: rule.silent and rule.unit is None)
         m.d.comb += self.completion.valid.eq(self._issues & has_no_unit)
-        m.d.comb += completion.warp.eq(self._warp)
-        m.d.comb += completion.serial.eq(self._serial)
-        m.d.comb += completion.write_barrier.eq(NO_BARRIER)
-        m.d.comb += completion.read_barrier.eq(NO_BARRIER)
+        m.d.comb += self.completion.payload.eq(struct_value(
+            completion(self._params), warp=self._warp, serial=self._serial,
+            write_barrier=NO_BARRIER, read_barrier=NO_BARRIER))
 
     def _forward_operations(self, m: Module) -> None:
         """Operations of the unit whose instruction is under way. None is accepted while the execute

@@ -12,8 +12,9 @@ from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.special_registers import COORDINATES_AT, VIRTUAL_WARP_AT, SpecialRegister
 from rtl.layouts import Event, GridConfiguration, warp_launch
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import struct_value
 
-from .bits import WordBits
+from .bits import WordBits, word_write
 from .stages import thread_place
 
 __all__ = ["SpecialBits"]
@@ -125,11 +126,14 @@ class SpecialBits(Component):
         m.submodules.x = x = WordBits(self._params.warps)
         m.submodules.yz = yz = WordBits(self._params.warps)
         launch = self.launch.payload
-        for words in (x, yz):
-            m.d.comb += words.write.eq(self.launch.valid)
-            m.d.comb += words.number.eq(launch.warp)
-        m.d.comb += x.word.eq(launch.index.x)
-        m.d.comb += yz.word.eq(Cat(launch.index.y, launch.index.z))
+        written = word_write(self._params.warps)
+        index = launch.index
+        m.d.comb += x.write.valid.eq(self.launch.valid)
+        m.d.comb += x.write.payload.eq(
+            struct_value(written, number=launch.warp, word=index.x))
+        m.d.comb += yz.write.valid.eq(self.launch.valid)
+        m.d.comb += yz.write.payload.eq(
+            struct_value(written, number=launch.warp, word=Cat(index.y, index.z)))
         is_z = self.number == SpecialRegister.CTAID_Z
         m.d.comb += x.read.eq(self.place)
         m.d.comb += yz.read.eq(Cat(self._index[:-1], is_z, self.place.warp))

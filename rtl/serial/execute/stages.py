@@ -5,7 +5,7 @@ from amaranth.lib import data
 
 from rtl.params import WARP_THREADS, SmParams
 
-__all__ = ["FlagDestinations", "InstructionClass", "thread_place"]
+__all__ = ["FlagDestinations", "InstructionClass", "ScannedMasks", "thread_place"]
 
 
 class InstructionClass(data.Struct):
@@ -32,6 +32,20 @@ def thread_place(params: SmParams) -> data.StructLayout:
     warp
     """
     return data.StructLayout({"thread": range(WARP_THREADS), "warp": params.warp_bits})
+
+
+class ScannedMasks(data.Struct):
+    """What a scan finds of each thread. All but ``same`` are as of a dispatched instruction."""
+
+    active: unsigned(WARP_THREADS)
+    """The thread is active."""
+    guard: unsigned(WARP_THREADS)
+    """Its guard holds."""
+    predicate: unsigned(WARP_THREADS)
+    """Its predicate operand is true."""
+    same: unsigned(WARP_THREADS)
+    """Of an instruction of the lanes: the value that is the same in all threads, a bit in the place
+    of each. Of others: the threads whose register a has the value of the first one, or all."""
 
 
 class FlagDestinations(data.Struct):

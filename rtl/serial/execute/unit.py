@@ -28,9 +28,14 @@ from rtl.layouts import (
     GATHERING,
     InstructionKind,
     LaneClient,
+    completion,
+    error_event,
     gathered_beat,
     is_kind,
     issued,
+    lane_write,
+    operands_read,
+    operation_beat,
     register_write,
     reported,
 )
@@ -41,7 +46,7 @@ from rtl.word import field_of
 from rtl.words import Words
 
 from ..lane import SerialLanes
-from .bits import WordBits
+from .bits import WordBits, word_write
 from .fields import A, B, C, RegisterFields
 from .guard import ThreadGuard, predicate_of
 from .registers import SerialRegisters
@@ -49,7 +54,7 @@ from .results import ThreadResults
 from .rows import IN_ROWS, ThreadRows
 from .sequencer import Phase, Sequencer, ThreadStep
 from .special import SpecialBits
-from .stages import FlagDestinations, InstructionClass, thread_place
+from .stages import FlagDestinations, InstructionClass, ScannedMasks, thread_place
 
 __all__ = ["SerialExecuteUnit"]
 
@@ -160,9 +165,7 @@ class SerialExecuteUnit(Component):
 
         self._scans_thread = Signal(name="scans_thread")
         """The last cycle of a thread in SCAN and COLLECT."""
-        self._scanned = Signal(WARP_THREADS, name="scanned")
-        """The bits that a scan has found: a value that is the same in all threads, or the threads
-        whose register a has the value of the first."""
+        self._scanned: Any = Signal(ScannedMasks, name="scanned")
         self._some_execute = Signal(name="some_execute")
         """A thread executes the instruction, as far as it is scanned."""
         self._some_true = Signal(name="some_true")
@@ -315,9 +318,9 @@ class SerialExecuteUnit(Component):
         active = self.active
         thread = self.sequencer.thread
         result = self.flow_result.payload
-        m.d.comb += active.write.eq(self.flow_result.valid)
-        m.d.comb += active.number.eq(result.warp)
-        m.d.comb += active.word.eq(result.active)
+        m.d.comb += active.write.valid.eq(self.flow_result.valid)
+        m.d.comb += active.write.payload.eq(struct_value(
+            word_write(self._params.warps), number=result.warp, word=result.active))
         m.d.comb += active.read.eq(self._place)
         flow_failed = Signal()
         with m.If(self.flow_result.valid):
@@ -422,7 +425,7 @@ class SerialExecuteUnit(Component):
         m.d.comb += self._bus.eq(
             _gated(self._reads_register, self.registers.read)
             | _gated(is_from_word, from_word)
-            | _gated(self._uniform_arrives, self._scanned)
+            | _gated(self._uniform_arrives, self._scanned.same)
             | self.rows.value
             | _gated(phase[Phase.AWAIT_FLOW], self.flow_result.payload.value)
             | from_units)
@@ -533,8 +536,15 @@ class SerialExecuteUnit(Component):
                 self._is_executing & (self.registers.read == self._operands[A]))
         with m.Else():
             m.d.comb += scanned_bit.eq(1)
+        scanned = self._scanned
+        guard = self.guard
         with m.If(self._scans_thread):
-            m.d.sync += self._scanned.eq(Cat(self._scanned[1:], scanned_bit))
+            m.d.sync += scanned.eq(struct_value(
+                ScannedMasks,
+                active=Cat(scanned.active[1:], self.active.bit),
+                guard=Cat(scanned.guard[1:], guard.guard_holds),
+                predicate=Cat(scanned.predicate[1:], guard.predicate_holds),
+                same=Cat(scanned.same[1:], scanned_bit)))
 
     def _vote(self, m: Module) -> None:
         """Whether a thread executes the instruction, and of those that do, whether the predicate
@@ -558,8 +568,9 @@ class SerialExecuteUnit(Component):
                 self._in_phase[Phase.WRITE] & (self._write.client == client))
             m.d.comb += port.wanted.valid.eq(
                 supplies & (self.sequencer.step == ThreadStep.FIRST))
-            m.d.comb += port.wanted.payload.index.eq(self._write.operation.index)
-            m.d.comb += port.wanted.payload.beat.eq(self.sequencer.thread)
+            m.d.comb += port.wanted.payload.eq(struct_value(
+                operation_beat(self._params), index=self._write.operation.index,
+                beat=self.sequencer.thread))
 
     def _connect_gatherers(self, m: Module) -> None:
         """Sends a beat of registers to the unit that gathers."""
@@ -573,30 +584,12 @@ class SerialExecuteUnit(Component):
 
     def _dispatch(self, m: Module) -> None:
         """Dispatches an instruction to its unit, with the masks that the scan has collected."""
-        instruction = self._issued
         dispatched = self.dispatch.payload
-        masks = (
-            ("active", self.active.bit),
-            ("guard", self.guard.guard_holds),
-            ("predicate", self.guard.predicate_holds),
-        )
-        for name, thread_bit in masks:
-            mask = Signal(WARP_THREADS, name=f"{name}_mask")
-            with m.If(self._scans_thread):
-                m.d.sync += mask.eq(Cat(mask[1:], thread_bit))
-            m.d.comb += dispatched[name].eq(mask)
         m.d.comb += self.dispatch.valid.eq(
             self._in_phase[Phase.DISPATCH] & ~self._class.is_lane_instruction)
-        m.d.comb += dispatched.warp.eq(instruction.warp)
-        m.d.comb += dispatched.serial.eq(instruction.serial)
-        m.d.comb += dispatched.pc.eq(instruction.pc)
-        m.d.comb += dispatched.word.eq(instruction.word)
-        m.d.comb += dispatched.kind.eq(instruction.kind)
-        m.d.comb += dispatched.write_barrier.eq(instruction.write_barrier)
-        m.d.comb += dispatched.read_barrier.eq(instruction.read_barrier)
-        m.d.comb += dispatched.same.eq(self._scanned)
-        m.d.comb += dispatched.operands[0].eq(self._operands[A])
-        m.d.comb += dispatched.operands[1].eq(self._operands[B])
+        m.d.comb += common_fields(dispatched, self._issued)
+        m.d.comb += common_fields(dispatched, self._scanned)
+        m.d.comb += dispatched.operands.eq(Cat(self._operands[A], self._operands[B]))
         with m.If(self.common.instruction.misaligned):
             m.d.comb += dispatched.fault.eq(WarpError.MISALIGNED_IMMC_ADDR)
         with m.Elif(self._lacks_constant):
@@ -611,11 +604,11 @@ class SerialExecuteUnit(Component):
             & self._some_execute)
         refuses = (self._in_phase[Phase.START] & is_refused
                    & reported(self.report_mask, issued_error))
+        error = Signal(WarpError, name="error_code")
         m.d.sync += self.error.valid.eq(refuses | (lanes_execute & self._lacks_constant))
-        m.d.sync += self.error.payload.error.eq(
-            Mux(is_refused, issued_error, WarpError.INVALID_CONST_ADDR))
-        m.d.comb += self.error.payload.warp.eq(self._issued.warp)
-        m.d.comb += self.error.payload.pc.eq(self._issued.pc)
+        m.d.sync += error.eq(Mux(is_refused, issued_error, WarpError.INVALID_CONST_ADDR))
+        m.d.comb += self.error.payload.eq(struct_value(
+            error_event(self._params), warp=self._issued.warp, pc=self._issued.pc, error=error))
 
         reads_and_clears = ((self._decoded.source_a == ValueSource.SPECIAL)
                             & (self._decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))
@@ -635,43 +628,46 @@ class SerialExecuteUnit(Component):
 
     def _report_writes(self, m: Module) -> None:
         """What a thread writes, for the retirement interface."""
-        written = self.written.payload
         results = self.results
-        m.d.comb += self.written.valid.eq(self.sequencer.writes)
-        m.d.comb += written.warp.eq(self._issued.warp)
-        m.d.comb += written.serial.eq(self._issued.serial)
-        m.d.comb += written.beat.eq(self.sequencer.thread)
-        m.d.comb += written.lanes.eq(self._writes_thread)
         has_no_destination = self._in_phase[Phase.COMPUTE] & self.fields.has_no_destination
-        # RZ is all ones.
-        m.d.comb += written.register.eq(self._number | has_no_destination.replicate(8))
-        m.d.comb += written["values"][0].eq(self.registers.written)
-        m.d.comb += written.conditional.eq(results.destinations.writes_cc)
-        m.d.comb += written.conditions[0].eq(results.result.conditions)
-        m.d.comb += written.predicates.eq(results.written)
-        m.d.comb += written.flags[0].eq(results.after.predicates)
+        m.d.comb += self.written.valid.eq(self.sequencer.writes)
+        m.d.comb += self.written.payload.eq(struct_value(
+            lane_write(self._params),
+            warp=self._issued.warp,
+            serial=self._issued.serial,
+            beat=self.sequencer.thread,
+            lanes=self._writes_thread,
+            register=self._number | has_no_destination.replicate(8),    # RZ is all ones
+            values=self.registers.written,
+            predicates=results.written,
+            flags=results.after.predicates,
+            conditional=results.destinations.writes_cc,
+            conditions=results.result.conditions))
 
     def _complete(self, m: Module) -> None:
         """Releases scoreboards. A unit that reads registers releases the read barrier itself; one
         that traps is passed when it is dispatched."""
         instruction = self._issued
         phase = self._in_phase
-        completion = self.completion.payload
         is_trap = instruction.kind == InstructionKind.TRAP
+        releases_read_barrier = (
+            self._class.is_lane_instruction | self._class.is_refused | is_trap)
         m.d.comb += self.sequencer.is_last_write.eq(self._write.operation.last)
         m.d.comb += self.completion.valid.eq(phase[Phase.COMPLETE])
-        m.d.comb += common_fields(completion, instruction)
-        with m.If(~(self._class.is_lane_instruction | self._class.is_refused | is_trap)):
-            m.d.comb += completion.read_barrier.eq(NO_BARRIER)
+        m.d.comb += self.completion.payload.eq(struct_value(
+            completion(self._params), warp=instruction.warp, serial=instruction.serial,
+            write_barrier=instruction.write_barrier,
+            read_barrier=Mux(releases_read_barrier, instruction.read_barrier, NO_BARRIER)))
 
         passed = self.passed.payload
         m.d.comb += self.passed.valid.eq(
             self.completion.valid | (phase[Phase.DISPATCH] & is_trap))
-        m.d.comb += common_fields(passed, completion)
+        m.d.comb += common_fields(passed, self.completion.payload)
         m.d.comb += passed.completes.eq(1)
 
         gathered = self.gathered
         m.d.comb += gathered.valid.eq(
             phase[Phase.GATHER] & self.sequencer.phase_ends & self._gather.operation.last)
-        m.d.comb += gathered.payload.warp.eq(instruction.warp)
-        m.d.comb += gathered.payload.barrier.eq(instruction.read_barrier)
+        m.d.comb += gathered.payload.eq(struct_value(
+            operands_read(self._params), warp=instruction.warp,
+            barrier=instruction.read_barrier))

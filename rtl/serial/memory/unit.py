@@ -20,18 +20,22 @@ from rtl.layouts import (
     SERIAL_BITS,
     BeatPort,
     ConstantBank,
+    completion,
+    error_event,
     register_gather,
     register_write,
 )
 from rtl.memory.addresses import PAST_WINDOWS, WINDOW_BITS, in_segment, shuffle_reach
 from rtl.memory.decode import MemoryDecoder, data_register
 from rtl.memory.instruction import WORDS, MemoryOperation, MemorySpace, memory_tag_bits
+from rtl.memory.limits import local_move
 from rtl.memory.ports import unit_ports
 from rtl.params import ADDRESS_BITS, LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, SmParams
 from rtl.pick import pick
 from rtl.structs import common_fields, struct_value
 from rtl.sums import sum_with_carry
 from rtl.wires import IN_BLOCKS, ONE_HOT
+from rtl.words import Words
 
 from .accumulator import REGISTER_BITS, Accumulator, Update
 from .subwords import LoadExtractor, StoreAligner, Subword
@@ -142,8 +146,8 @@ class SerialMemoryUnit(Component):
         # The instruction, and where its warp's memory begins.
         self._job: Any = Signal(_job_layout(params), name="job")
         self._instruction: Any = Signal(self.decoder.instruction.shape(), name="instruction")
-        self._shared_base = Signal(params.shared_bits, name="own_shared_base")
-        self._local_base = Signal(BLOCK_ADDRESS_BITS, name="own_local_base")
+        self._shared_base = Signal(params.shared_bits, name="warp_shared_base")
+        self._local_base = Signal(BLOCK_ADDRESS_BITS, name="warp_local_base")
         self._bank: Any = Signal(ConstantBank, name="bank")
         self._has_bank = Signal(name="has_bank")
         self._gather_index = Signal(3, name="gather_index")
@@ -299,34 +303,25 @@ class SerialMemoryUnit(Component):
     def _keep_bases(self, m: Module) -> None:
         """Where each warp's shared and local memory begin. A move of local memory goes before a
         launch."""
-        launch = self.launch
+        launch = self.launch.payload
         move = self.local_base
         warps = self._params.warps
-        m.submodules.shared_base = shared = memory.Memory(
-            shape=self._shared_base.shape(), depth=warps, init=[], attrs=IN_BLOCKS)
-        m.submodules.local_base = local = memory.Memory(
-            shape=self._local_base.shape(), depth=warps, init=[], attrs=IN_BLOCKS)
-        shared_write = shared.write_port()
-        local_write = local.write_port()
-        m.d.comb += shared_write.en.eq(launch.valid)
-        m.d.comb += shared_write.addr.eq(launch.payload.warp)
-        m.d.comb += shared_write.data.eq(launch.payload.shared_base)
+        m.submodules.shared_base = shared = Words(self._params.shared_bits, warps, **IN_BLOCKS)
+        m.submodules.local_base = local = Words(BLOCK_ADDRESS_BITS, warps, **IN_BLOCKS)
+        placed = Signal(local_move(self._params))
         with m.If(move.valid):
-            m.d.comb += local_write.en.eq(1)
-            m.d.comb += local_write.addr.eq(move.payload.warp)
-            m.d.comb += local_write.data.eq(move.payload.base)
+            m.d.comb += placed.eq(move.payload)
         with m.Else():
-            m.d.comb += local_write.en.eq(launch.valid)
-            m.d.comb += local_write.addr.eq(launch.payload.warp)
-            m.d.comb += local_write.data.eq(launch.payload.local_base)
+            m.d.comb += placed.eq(struct_value(
+                local_move(self._params), warp=launch.warp, base=launch.local_base))
+        shared.write(m, self.launch.valid, launch.warp, launch.shared_base)
+        local.write(m, move.valid | self.launch.valid, placed.warp, placed.base)
 
-        shared_read = shared.read_port(domain="comb")
-        local_read = local.read_port(domain="comb")
-        m.d.comb += shared_read.addr.eq(self.dispatch.payload.warp)
-        m.d.comb += local_read.addr.eq(self.dispatch.payload.warp)
+        shared_base = shared.read(m, self.dispatch.payload.warp)
+        local_base = local.read(m, self.dispatch.payload.warp)
         with m.If(self.dispatch.valid):
-            m.d.sync += self._shared_base.eq(shared_read.data)
-            m.d.sync += self._local_base.eq(local_read.data)
+            m.d.sync += self._shared_base.eq(shared_base)
+            m.d.sync += self._local_base.eq(local_base)
 
     def _select_bank(self, m: Module) -> None:
         """The instruction's constant bank."""
@@ -408,16 +403,12 @@ class SerialMemoryUnit(Component):
         """Completion and error. The scoreboard of an instruction that has gathered registers was
         released with the last of them."""
         job = self._job
-        completion = self.completion.payload
-        m.d.comb += completion.warp.eq(job.warp)
-        m.d.comb += completion.serial.eq(job.serial)
-        m.d.comb += completion.write_barrier.eq(job.write_barrier)
-        with m.If(self._has_nothing_to_do):
-            m.d.comb += completion.read_barrier.eq(job.read_barrier)
-        with m.Else():
-            m.d.comb += completion.read_barrier.eq(NO_BARRIER)
-        m.d.comb += common_fields(self.error.payload, job)
-        m.d.comb += self.error.payload.error.eq(self._error)
+        read_barrier = Mux(self._has_nothing_to_do, job.read_barrier, NO_BARRIER)
+        m.d.comb += self.completion.payload.eq(struct_value(
+            completion(self._params), warp=job.warp, serial=job.serial,
+            write_barrier=job.write_barrier, read_barrier=read_barrier))
+        m.d.comb += self.error.payload.eq(struct_value(
+            error_event(self._params), warp=job.warp, pc=job.pc, error=self._error))
 
     # The states.
 

@@ -10,17 +10,20 @@ from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
 from rtl.issue.ports import unit_ports
 from rtl.layouts import (
-    GATHERING,
     InstructionKind,
+    IssueEvents,
     LaneClient,
     Policy,
     WaitReason,
+    completion,
     fetched_instruction,
     is_kind,
     issued,
+    redirect,
 )
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.structs import struct_value
 from rtl.sweep import Sweep
 from rtl.wires import IN_BLOCKS
 from rtl.word import instruction_address
@@ -242,8 +245,8 @@ class SerialIssue(Component):
         m.d.sync += stored.eq(read.data)
         # What is stored may be the address of a group.
         m.d.comb += self._pc.eq(instruction_address(Cat(Const(0, _ALIGNED_BITS), stored)))
-        m.d.comb += self.redirect.payload.warp.eq(self._warp)
-        m.d.comb += self.redirect.payload.pc.eq(self._pc)
+        m.d.comb += self.redirect.payload.eq(
+            struct_value(redirect(self._params), warp=self._warp, pc=self._pc))
 
         write = self._pcs.write_port()
         with m.If(result.valid):
@@ -257,7 +260,6 @@ class SerialIssue(Component):
 
     def _issue(self, m: Module) -> None:
         """The instruction that was fetched, or a trap enter or leave in its place."""
-        issued = self.instruction.payload
         fetched = self.group.payload.instructions[0]
         with m.If(~self._injects):
             m.d.comb += self._kind.eq(fetched.kind)
@@ -266,30 +268,23 @@ class SerialIssue(Component):
         with m.Else():
             m.d.comb += self._kind.eq(InstructionKind.ENTER)
         m.d.comb += self.instruction.valid.eq(self._issues | self._injects)
-        m.d.comb += issued.warp.eq(self._warp)
-        m.d.comb += issued.serial.eq(self._serial)
-        m.d.comb += issued.pc.eq(self._pc)
-        m.d.comb += issued.word.eq(fetched.word)
-        m.d.comb += issued.kind.eq(self._kind)
-        m.d.comb += issued.quarter.eq(fetched.quarter & self._issues)
-        m.d.comb += issued.error.eq(fetched.error)
-        m.d.comb += issued.constant.eq(fetched.constant)
-        m.d.comb += issued.constant_missing.eq(fetched.constant_missing)
-        m.d.comb += issued.write_barrier.eq(NO_BARRIER)
-        m.d.comb += issued.read_barrier.eq(NO_BARRIER)
+        m.d.comb += self.instruction.payload.eq(struct_value(
+            issued(self._params), warp=self._warp, serial=self._serial, pc=self._pc,
+            word=fetched.word, kind=self._kind, quarter=fetched.quarter & self._issues,
+            error=fetched.error, constant=fetched.constant,
+            constant_missing=fetched.constant_missing,
+            write_barrier=NO_BARRIER, read_barrier=NO_BARRIER))
         self.last.write(m, self.instruction.valid, self._warp, self._pc)
         with m.If(self.instruction.valid):
             m.d.sync += self._kind_under_way.eq(self._kind)
 
     def _complete(self, m: Module) -> None:
         """NOTHING and DEPENDENCY, which no unit executes, are complete at once."""
-        completion = self.completion.payload
         has_no_unit = is_kind(self._kind, lambda rule: rule.silent and rule.unit is None)
         m.d.comb += self.completion.valid.eq(self._issues & has_no_unit)
-        m.d.comb += completion.warp.eq(self._warp)
-        m.d.comb += completion.serial.eq(self._serial)
-        m.d.comb += completion.write_barrier.eq(NO_BARRIER)
-        m.d.comb += completion.read_barrier.eq(NO_BARRIER)
+        m.d.comb += self.completion.payload.eq(struct_value(
+            completion(self._params), warp=self._warp, serial=self._serial,
+            write_barrier=NO_BARRIER, read_barrier=NO_BARRIER))
 
     def _forward_operations(self, m: Module) -> None:
         """Operations of the unit whose instruction is under way. None is accepted while the execute
@@ -299,22 +294,33 @@ class SerialIssue(Component):
             with m.If(is_kind(self._kind_under_way, lambda rule, unit=unit: rule.unit == unit)):
                 m.d.comb += client.eq(each)
 
-        gathers = {each: getattr(self, f"gather_{each.value}") for each in GATHERING}
-        writes = {each: getattr(self, f"write_{each.value}") for each in LaneClient}
+        gathers = {
+            LaneClient.MEMORY: self.gather_0,
+            LaneClient.CONVERSION: self.gather_1,
+        }
+        writes = {
+            LaneClient.MEMORY: self.write_0,
+            LaneClient.CONVERSION: self.write_1,
+            LaneClient.BARRIER: self.write_2,
+            LaneClient.FLOW: self.write_3,
+        }
         lanes_are_free = Signal()
         is_gather_offered = Cat(stream.valid for stream in gathers.values()).any()
         gather_was_offered = Signal()
         m.d.comb += lanes_are_free.eq(self._is_busy & ~self.collecting)
         m.d.sync += gather_was_offered.eq(
             ~gather_was_offered & lanes_are_free & is_gather_offered)
-        self._forward(m, "gather", client, gathers, gather_was_offered & lanes_are_free)
-        self._forward(m, "write", client, writes, lanes_are_free)
+        m.d.comb += self.gather.payload.client.eq(client)
+        m.d.comb += self.write.payload.client.eq(client)
+        can_gather = gather_was_offered & lanes_are_free
+        self._forward(m, "gather", client, gathers, can_gather, self.gather)
+        self._forward(m, "write", client, writes, lanes_are_free, self.write)
 
     def _forward(self, m: Module, kind: str, client: Any, streams: dict[LaneClient, Any],
-                 can_accept: Value) -> None:
+                 can_accept: Value, output: Any) -> None:
         """Operations of a kind: one is accepted from the client's stream, is in a register in the
-        next cycle, and leaves in the one after that."""
-        output = self.gather if kind == "gather" else self.write
+        next cycle, and leaves in the one after that. Its warp and serial number are those of the
+        instruction under way."""
         operation = output.payload.operation
         accepts = Signal(name=f"accepts_{kind}")
         is_in_register = Signal(name=f"{kind}_is_in_register")
@@ -325,7 +331,6 @@ class SerialIssue(Component):
         m.d.comb += operation.eq(register)
         m.d.comb += operation.warp.eq(self._warp)
         m.d.comb += operation.serial.eq(self._serial)
-        m.d.comb += output.payload.client.eq(client)
         with m.Switch(client):
             for each, stream in streams.items():
                 with m.Case(each):
@@ -336,14 +341,12 @@ class SerialIssue(Component):
 
     def _count_events(self, m: Module) -> None:
         """What happened in the cycle before."""
-        events = self.events
         is_operation = self.gather.valid | self.write.valid
-        m.d.sync += events.issued.eq(self._issues)
-        m.d.sync += events.operation.eq(is_operation)
-        m.d.sync += events.idle.eq(~self._issues & ~is_operation)
-        m.d.sync += events.unit.eq(self._is_busy)
-        m.d.sync += events.held.eq(self._is_choosing)
-        m.d.sync += events.fetch.eq(~self._is_busy & ~self._is_choosing)
+        m.d.sync += self.events.eq(struct_value(
+            IssueEvents, issued=self._issues, operation=is_operation,
+            idle=~self._issues & ~is_operation, stall=0, scoreboard=0, lanes=0,
+            unit=self._is_busy, fetch=~self._is_busy & ~self._is_choosing,
+            held=self._is_choosing))
 
     def _give_reasons(self, m: Module) -> None:
         """For observers: why each warp does not issue."""

@@ -1,17 +1,23 @@
 """Memories that are written by words and read by bits."""
 
 from amaranth.hdl import Cat, Const, Module
-from amaranth.lib import memory
+from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2, exact_log2
 
 from rtl.component import Component
+from rtl.layouts import Event
 from rtl.wires import IN_BLOCKS
 
-__all__ = ["WordBits"]
+__all__ = ["WordBits", "word_write"]
 
 _WIDTH = 32
 _BIT_NUMBER_BITS = exact_log2(_WIDTH)
+
+
+def word_write(depth: int) -> data.StructLayout:
+    """A word of ``depth`` words of 32 bits is written."""
+    return data.StructLayout({"number": ceil_log2(depth), "word": _WIDTH})
 
 
 class WordBits(Component):
@@ -20,19 +26,16 @@ class WordBits(Component):
 
     Members
     -------
-    write, number, word : In(1), In, In(32)
+    write : In(Event of word_write)
     read, bit : In, Out(1)
         A bit, by ``{word's number, bit's number}``; a cycle later.
     """
 
     def __init__(self, depth: int) -> None:
         self._depth = depth
-        number_bits = ceil_log2(depth)
         super().__init__({
-            "write": In(1),
-            "number": In(number_bits),
-            "word": In(_WIDTH),
-            "read": In(number_bits + _BIT_NUMBER_BITS),
+            "write": In(Event(word_write(depth))),
+            "read": In(ceil_log2(depth) + _BIT_NUMBER_BITS),
             "bit": Out(1),
         })
 
@@ -44,9 +47,10 @@ class WordBits(Component):
         m.d.comb += read.addr.eq(self.read)
         m.d.sync += self.bit.eq(read.data)
         # Synthesis makes one wide port of these ports of a bit each.
+        written = self.write.payload
         for place in range(_WIDTH):
             write = bits.write_port()
-            m.d.comb += write.en.eq(self.write)
-            m.d.comb += write.addr.eq(Cat(Const(place, _BIT_NUMBER_BITS), self.number))
-            m.d.comb += write.data.eq(self.word[place])
+            m.d.comb += write.en.eq(self.write.valid)
+            m.d.comb += write.addr.eq(Cat(Const(place, _BIT_NUMBER_BITS), written.number))
+            m.d.comb += write.data.eq(written.word[place])
         return m

@@ -6,10 +6,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.execute.common import tests_condition
+from rtl.execute.common import CommonInstruction, tests_condition
 from rtl.execute.condition import ConditionTable, condition_table
 from rtl.execute.decode import LANE_FORMS
-from rtl.execute.instruction import PredicateOperand
 from rtl.execute.predicates import ThreadFlags
 from rtl.isa.condition import ConditionCode
 from rtl.isa.fields import FIELDS
@@ -39,15 +38,16 @@ class ThreadGuard(wiring.Component):
     is_lane_instruction : In(1)
         A lane instruction has its test of CC in another field, and the lane evaluates it; that of
         a flow instruction is part of the guard. Other instructions have none.
-    guard, predicate : In(PredicateOperand)
+    instruction : In(CommonInstruction)
+        Its guard and its predicate operand; its test is looked up here, in the table that lane
+        instructions need, too.
     flags : In(ThreadFlags)
     test_holds, guard_holds, predicate_holds : Out(1)
     """
 
     word: In(WORD_BITS)
     is_lane_instruction: In(1)
-    guard: In(PredicateOperand)
-    predicate: In(PredicateOperand)
+    instruction: In(CommonInstruction)
     flags: In(ThreadFlags)
     test_holds: Out(1)
     guard_holds: Out(1)
@@ -67,6 +67,8 @@ class ThreadGuard(wiring.Component):
         outcome = Cat(condition.zero, carry_or_sign, condition.overflow)
         m.d.comb += self.test_holds.eq(table.outcomes.bit_select(outcome, 1))
         m.d.comb += self.guard_holds.eq(
-            predicate_of(self.flags, self.guard) & (self.test_holds | self.is_lane_instruction))
-        m.d.comb += self.predicate_holds.eq(predicate_of(self.flags, self.predicate))
+            predicate_of(self.flags, self.instruction.guard)
+            & (self.test_holds | self.is_lane_instruction))
+        m.d.comb += self.predicate_holds.eq(
+            predicate_of(self.flags, self.instruction.predicate))
         return m

@@ -6,8 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.execute.predicates import ThreadFlags
 from rtl.execute.stages import LaneResult
-from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT
+
+from .stages import FlagDestinations
 
 __all__ = ["ThreadResults"]
 
@@ -20,22 +21,17 @@ class ThreadResults(wiring.Component):
     -------
     executes : In(1)
         The thread executes the instruction; otherwise nothing changes.
-    p, q : In(3)
-        The destinations of the predicate results, PT for none.
-    writes_cc : In(1)
-    result, conditions : In(LaneResult), In(Flags)
-        The lane's result, and the new CC, from the lane or a unit.
+    destinations : In(FlagDestinations)
+    result : In(LaneResult)
+        The new predicates and CC, from the lane or a unit.
     before, after : In(ThreadFlags), Out(ThreadFlags)
     written : Out(7)
         The predicates that are written.
     """
 
     executes: In(1)
-    p: In(3)
-    q: In(3)
-    writes_cc: In(1)
+    destinations: In(FlagDestinations)
     result: In(LaneResult)
-    conditions: In(Flags)
     before: In(ThreadFlags)
     after: Out(ThreadFlags)
     written: Out(PT)
@@ -43,11 +39,12 @@ class ThreadResults(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         result = self.result
+        destinations = self.destinations
         m.d.comb += self.after.eq(self.before)
         for number in range(PT):
             predicate = self.after.predicates[number]
-            takes_q = self.executes & (self.q == number)
-            takes_p = self.executes & (self.p == number)
+            takes_q = self.executes & (destinations.q == number)
+            takes_p = self.executes & (destinations.p == number)
             is_unpacked = self.executes & result.predicates_written[number]
             m.d.comb += self.written[number].eq(takes_q | takes_p | is_unpacked)
             with m.If(takes_q):
@@ -56,6 +53,6 @@ class ThreadResults(wiring.Component):
                 m.d.comb += predicate.eq(result.p)
             with m.Elif(is_unpacked):
                 m.d.comb += predicate.eq(result.value[number])
-        with m.If(self.executes & self.writes_cc):
-            m.d.comb += self.after.condition.eq(self.conditions)
+        with m.If(self.executes & destinations.writes_cc):
+            m.d.comb += self.after.condition.eq(result.conditions)
         return m

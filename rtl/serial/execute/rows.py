@@ -1,9 +1,9 @@
 """A row of state for each thread, and the special registers that follow from the thread."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -21,6 +21,8 @@ from rtl.layouts import Event, thread_index
 from rtl.one_hot import chosen_of
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
 from rtl.wires import IN_BLOCKS
+
+from .stages import thread_place
 
 __all__ = ["IN_ROWS", "ThreadRows"]
 
@@ -63,6 +65,14 @@ _GROUP_BITS = 3
 _WORD_BITS = 32
 
 
+class _Coordinates(NamedTuple):
+    """Where a thread is in its CTA."""
+
+    x: Value
+    y: Value
+    z: Value
+
+
 class _RowFormat:
     """Where a thread's row has its coordinates, predicates and CC.
 
@@ -74,20 +84,30 @@ class _RowFormat:
         # A CTA has no more threads than the machine.
         width = ceil_log2(params.warps * WARP_THREADS)
         x_at, y_at, z_at = COORDINATES_AT
-        starts = {"x": x_at, "y": y_at, "z": max(z_at, y_at + width)}
-        self.coordinates = {axis: range(start, start + width) for axis, start in starts.items()}
-        taken = {bit for place in self.coordinates.values() for bit in place}
+        starts = (x_at, y_at, max(z_at, y_at + width))
+        self._coordinates = [range(start, start + width) for start in starts]
+        taken = {bit for place in self._coordinates for bit in place}
         free = [bit for bit in range(2 * len(taken) + _WORD_BITS) if bit not in taken]
-        self.flags = free[:ThreadFlags.as_shape().size]
-        self.size = max(*taken, *self.flags, _WORD_BITS - 1) + 1
+        self._flags = free[:ThreadFlags.as_shape().size]
+        self.size = max(*taken, *self._flags, _WORD_BITS - 1) + 1
 
-    def coordinate_of(self, row: Value, axis: str) -> Value:
-        """A coordinate in a row."""
-        return Cat(row[bit] for bit in self.coordinates[axis])
+    def coordinates_of(self, row: Value) -> _Coordinates:
+        """The coordinates in a row."""
+        return _Coordinates(*(Cat(row[bit] for bit in place) for place in self._coordinates))
 
     def flags_of(self, row: Value) -> Value:
         """The predicates and CC in a row."""
-        return Cat(row[bit] for bit in self.flags)
+        return Cat(row[bit] for bit in self._flags)
+
+    def row_of(self, coordinates: _Coordinates, flags: Value) -> Value:
+        """The row with these coordinates, of which upper bits may be cut, and these predicates and
+        CC."""
+        bits = list(Const(0, self.size))
+        for place, coordinate in zip(self._coordinates, coordinates, strict=True):
+            bits[place.start:place.stop] = coordinate[:len(place)]
+        for bit, flag in zip(self._flags, flags, strict=True):
+            bits[bit] = flag
+        return Cat(bits)
 
 
 class ThreadRows(Component):
@@ -97,12 +117,12 @@ class ThreadRows(Component):
 
     Members
     -------
-    warp, thread : In, In(5)
+    place : In(thread_place)
         The thread whose row is read or written.
     number : In(8)
         A special register, of those in IN_ROWS.
     flags : Out(ThreadFlags)
-        The thread's predicates and CC, a cycle after ``warp`` and ``thread``.
+        The thread's predicates and CC, a cycle after ``place``.
     enable, value : In(1), Out(32)
         While ``enable``, special register ``number`` of the thread of the cycle before; else 0.
     write, new_flags : In(1), In(ThreadFlags)
@@ -119,8 +139,7 @@ class ThreadRows(Component):
         self._params = params
         self._format = _RowFormat(params)
         super().__init__({
-            "warp": In(params.warp_bits),
-            "thread": In(_ROW_BITS),
+            "place": In(thread_place(params)),
             "number": In(8),
             "flags": Out(ThreadFlags),
             "enable": In(1),
@@ -141,7 +160,7 @@ class ThreadRows(Component):
             shape=self._format.size, depth=self._params.warps << _ROW_BITS, init=[],
             attrs=IN_BLOCKS)
         read = rows.read_port(domain="comb")
-        m.d.comb += read.addr.eq(Cat(self.thread, self.warp))
+        m.d.comb += read.addr.eq(self.place)
         m.d.sync += self._row.eq(read.data)
         m.d.comb += self.flags.eq(self._format.flags_of(self._row))
         self._write_row(m, rows.write_port())
@@ -153,20 +172,18 @@ class ThreadRows(Component):
         """Writes a launched thread's row, or flags into the row that was read."""
         launched = self.launched.payload
         is_launched = self.launched.valid
+        coordinates = self._format.coordinates_of(self._row)
+        new_flags = Value.cast(self.new_flags)
+        new_coordinates = _Coordinates(launched.x, launched.y, launched.z)
+        no_flags = Const(0, len(new_flags))
         m.d.comb += self.is_blocked.eq(is_launched)
         m.d.comb += write.en.eq(is_launched | self.write)
         with m.If(is_launched):
             m.d.comb += write.addr.eq(Cat(launched.thread, launched.warp))
-            for axis, place in self._format.coordinates.items():
-                for number, bit in enumerate(place):
-                    m.d.comb += write.data[bit].eq(launched[axis][number])
+            m.d.comb += write.data.eq(self._format.row_of(new_coordinates, no_flags))
         with m.Else():
-            m.d.comb += write.addr.eq(Cat(self.thread, self.warp))
-            for place in self._format.coordinates.values():
-                for bit in place:
-                    m.d.comb += write.data[bit].eq(self._row[bit])
-            for bit, flag in zip(self._format.flags, Value.cast(self.new_flags), strict=True):
-                m.d.comb += write.data[bit].eq(flag)
+            m.d.comb += write.addr.eq(self.place)
+            m.d.comb += write.data.eq(self._format.row_of(coordinates, new_flags))
 
     def _look_up(self, m: Module) -> None:
         """Reads special register ``number`` in the table. In the group of constants, the lower bits
@@ -187,21 +204,19 @@ class ThreadRows(Component):
             for place, number in enumerate(groups):
                 with m.Case(number):
                     m.d.comb += group.eq(place)
-                    m.d.comb += row.eq(self.thread)
+                    m.d.comb += row.eq(self.place.thread)
         m.d.comb += port.addr.eq(Cat(row, group))
         m.d.sync += self._table_word.eq(port.data)
 
     def _select_value(self, m: Module) -> None:
         """Special register ``number``: from the thread's row, or else from the table."""
-        x = self._format.coordinate_of(self._row, "x")
-        y = self._format.coordinate_of(self._row, "y")
-        z = self._format.coordinate_of(self._row, "z")
+        thread = self._format.coordinates_of(self._row)
         x_at, y_at, z_at = COORDINATES_AT
         values = {
-            SpecialRegister.TID: (x << x_at | y << y_at | z << z_at)[:_WORD_BITS],
-            SpecialRegister.TID_X: x,
-            SpecialRegister.TID_Y: y,
-            SpecialRegister.TID_Z: z,
+            SpecialRegister.TID: (thread.x << x_at | thread.y << y_at | thread.z << z_at)[:_WORD_BITS],
+            SpecialRegister.TID_X: thread.x,
+            SpecialRegister.TID_Y: thread.y,
+            SpecialRegister.TID_Z: thread.z,
         }
         in_row = Signal(len(values))
         in_table = Signal()

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.params import WARP_THREADS
 
 from ..lane import BYTE_LANE_CYCLES
+from .stages import InstructionClass
 
 __all__ = ["Phase", "Sequencer", "ThreadStep"]
 
@@ -84,10 +85,8 @@ class Sequencer(wiring.Component):
     -------
     instruction, gather, write : In(1)
         An instruction is issued, an operation accepted: one of them, and only in IDLE.
-    is_refused, is_lane_instruction, is_collected, needs_scan, is_flow_read : In(1)
-        The kind of the instruction, from START on: nobody executes it; the lanes do; its registers
-        are collected; the lanes execute it, and it is scanned first; the flow unit's value is
-        written to a register.
+    instruction_class : In(InstructionClass)
+        From START on.
     can_start : In(1)
         START ends.
     has_flow_result, write_accepted : In(1)
@@ -108,11 +107,7 @@ class Sequencer(wiring.Component):
     instruction: In(1)
     gather: In(1)
     write: In(1)
-    is_refused: In(1)
-    is_lane_instruction: In(1)
-    is_collected: In(1)
-    needs_scan: In(1)
-    is_flow_read: In(1)
+    instruction_class: In(InstructionClass)
     can_start: In(1)
     has_flow_result: In(1)
     write_accepted: In(1)
@@ -162,6 +157,7 @@ class Sequencer(wiring.Component):
 
     def _change_phase(self, m: Module) -> None:
         phase = self.phase
+        kind = self.instruction_class
         with m.Switch(phase):
             with m.Case(Phase.IDLE):
                 with m.If(self.write):
@@ -173,20 +169,20 @@ class Sequencer(wiring.Component):
             with m.Case(Phase.DECODE):
                 m.d.sync += phase.eq(Phase.START)
             with m.Case(Phase.START), m.If(self.can_start):
-                with m.If(self.is_lane_instruction & ~self.needs_scan):
+                with m.If(kind.is_lane_instruction & ~kind.needs_scan):
                     m.d.sync += phase.eq(Phase.COMPUTE)
-                with m.Elif(self.is_collected):
+                with m.Elif(kind.is_collected):
                     m.d.sync += phase.eq(Phase.COLLECT)
-                with m.Elif(self.is_refused):
+                with m.Elif(kind.is_refused):
                     m.d.sync += phase.eq(Phase.COMPLETE)
                 with m.Else():
                     m.d.sync += phase.eq(Phase.SCAN)
             with m.Case(Phase.SCAN, Phase.COLLECT), m.If(self.phase_ends):
                 m.d.sync += phase.eq(Phase.DISPATCH)
             with m.Case(Phase.DISPATCH):
-                with m.If(self.is_flow_read):
+                with m.If(kind.is_flow_read):
                     m.d.sync += phase.eq(Phase.AWAIT_FLOW)
-                with m.Elif(self.is_lane_instruction):
+                with m.Elif(kind.is_lane_instruction):
                     m.d.sync += phase.eq(Phase.COMPUTE)
                 with m.Else():
                     m.d.sync += phase.eq(Phase.IDLE)

@@ -12,8 +12,10 @@ from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.special_registers import COORDINATES_AT, VIRTUAL_WARP_AT, SpecialRegister
 from rtl.layouts import Event, GridConfiguration, warp_launch
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import struct_value
 
-from .bits import WordBits
+from .bits import WordBits, word_write
+from .stages import thread_place
 
 __all__ = ["SpecialBits"]
 
@@ -49,17 +51,17 @@ class SpecialBits(Component):
 
     Members
     -------
-    number, warp : In(8), In
-        The special register, and whose.
-    index, bit : In(5), Out(1)
-        A bit of it, a cycle later.
+    number, place : In(8), In(thread_place)
+        The special register; whose it is, and which bit of it is read: that of the thread's number.
+    bit : Out(1)
+        That bit, a cycle later.
     aligned : Out(1)
         The first bit may be requested in the next cycle.
     pc, next_pc, advance : In(32), Out(1), In(1)
-        A bit of the next instruction's pc, at the same index. Bits are requested in order, and
-        ``advance`` is 1 in the second cycle of each.
+        The same bit of the next instruction's pc. Bits are requested in order, and ``advance`` is 1
+        in the second cycle of each.
     warp_status, all_status : In(32), In(32)
-        The error status of ``warp`` and of all warps, from the trap unit.
+        The error status of the warp and of all warps, from the trap unit.
     grid : In(GridConfiguration)
     launch : In(Event of warp_launch)
         Has the coordinates of the warp's CTA in the grid.
@@ -69,8 +71,7 @@ class SpecialBits(Component):
         self._params = params
         super().__init__({
             "number": In(8),
-            "warp": In(params.warp_bits),
-            "index": In(5),
+            "place": In(thread_place(params)),
             "bit": Out(1),
             "aligned": Out(1),
             "pc": In(32),
@@ -85,6 +86,8 @@ class SpecialBits(Component):
         """The bit of the clock that has its turn."""
         self._cta_bit = Signal(name="cta_bit")
         """The bit of a CTA's coordinate; 0 for other registers."""
+        self._index = self.place.thread
+        """The number of the bit that is read."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -123,20 +126,23 @@ class SpecialBits(Component):
         m.submodules.x = x = WordBits(self._params.warps)
         m.submodules.yz = yz = WordBits(self._params.warps)
         launch = self.launch.payload
-        for words in (x, yz):
-            m.d.comb += words.write.eq(self.launch.valid)
-            m.d.comb += words.number.eq(launch.warp)
-        m.d.comb += x.word.eq(launch.index.x)
-        m.d.comb += yz.word.eq(Cat(launch.index.y, launch.index.z))
+        written = word_write(self._params.warps)
+        index = launch.index
+        m.d.comb += x.write.valid.eq(self.launch.valid)
+        m.d.comb += x.write.payload.eq(
+            struct_value(written, number=launch.warp, word=index.x))
+        m.d.comb += yz.write.valid.eq(self.launch.valid)
+        m.d.comb += yz.write.payload.eq(
+            struct_value(written, number=launch.warp, word=Cat(index.y, index.z)))
         is_z = self.number == SpecialRegister.CTAID_Z
-        m.d.comb += x.read.eq(Cat(self.index, self.warp))
-        m.d.comb += yz.read.eq(Cat(self.index[:-1], is_z, self.warp))
+        m.d.comb += x.read.eq(self.place)
+        m.d.comb += yz.read.eq(Cat(self._index[:-1], is_z, self.place.warp))
 
         reads_x = Signal()
         reads_yz = Signal()
         is_y_or_z = _is_one_of(self.number, (SpecialRegister.CTAID_Y, SpecialRegister.CTAID_Z))
         m.d.sync += reads_x.eq(self.number == SpecialRegister.CTAID_X)
-        m.d.sync += reads_yz.eq(is_y_or_z & (self.index < _CTA_HALF_BITS))
+        m.d.sync += reads_yz.eq(is_y_or_z & (self._index < _CTA_HALF_BITS))
         m.d.comb += self._cta_bit.eq((x.bit & reads_x) | (yz.bit & reads_yz))
 
     def _select(self, m: Module) -> None:
@@ -145,7 +151,7 @@ class SpecialBits(Component):
         x_at, y_at, z_at = COORDINATES_AT
         values = {
             SpecialRegister.NTID: (block.x << x_at | block.y << y_at | block.z << z_at)[:32],
-            SpecialRegister.VIRTID: self.warp << VIRTUAL_WARP_AT,
+            SpecialRegister.VIRTID: self.place.warp << VIRTUAL_WARP_AT,
             SpecialRegister.SMEMSZ: self.grid.shared,
             SpecialRegister.LMEMLOSZ: self.grid.local,
             SpecialRegister.REGALLOC: self.grid.registers,
@@ -161,7 +167,7 @@ class SpecialBits(Component):
                     m.d.comb += selected.eq(self._clock_bit)
             for number, value in values.items():
                 with m.Case(number):
-                    m.d.comb += selected.eq(_bit(value, self.index))
+                    m.d.comb += selected.eq(_bit(value, self._index))
         m.d.sync += selected_bit.eq(selected)
         m.d.comb += self.bit.eq(selected_bit | self._cta_bit)
 
@@ -170,9 +176,9 @@ class SpecialBits(Component):
         carry = Signal()
         pc_bit = Signal()
         adds_one = Signal()
-        m.d.comb += pc_bit.eq(_bit(self.pc, self.index))
-        m.d.comb += adds_one.eq(carry | (self.index == _LOWEST_PC_BIT))
+        m.d.comb += pc_bit.eq(_bit(self.pc, self._index))
+        m.d.comb += adds_one.eq(carry | (self._index == _LOWEST_PC_BIT))
         m.d.sync += self.next_pc.eq(pc_bit ^ adds_one)
         with m.If(self.advance):
-            is_last = self.index == WARP_THREADS - 1
+            is_last = self._index == WARP_THREADS - 1
             m.d.sync += carry.eq(adds_one & pc_bit & ~is_last)

@@ -6,6 +6,7 @@ from operator import or_
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data
 from amaranth.lib.wiring import connect, flipped
 
 from rtl.component import Component
@@ -15,21 +16,37 @@ from rtl.execute.decode_stage import PASSING_NAMES, PASSING_WORD
 from rtl.execute.instruction import LaneInstruction, OperandSource, ValueSource
 from rtl.execute.ports import unit_ports
 from rtl.execute.predicates import ThreadFlags
+from rtl.execute.stages import Operands
 from rtl.execute.vote import verdict_of
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.fields import FIELDS
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import GATHERING, InstructionKind, LaneClient, is_kind, issued, reported
+from rtl.layouts import (
+    GATHER_REGISTERS,
+    GATHERING,
+    InstructionKind,
+    LaneClient,
+    completion,
+    error_event,
+    gathered_beat,
+    is_kind,
+    issued,
+    lane_write,
+    operands_read,
+    operation_beat,
+    register_write,
+    reported,
+)
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
-from rtl.structs import common_fields
+from rtl.structs import common_fields, struct_value
 from rtl.word import field_of
 from rtl.words import Words
 
 from ..lane import SerialLanes
-from .bits import WordBits
+from .bits import WordBits, word_write
 from .fields import A, B, C, RegisterFields
 from .guard import ThreadGuard, predicate_of
 from .registers import SerialRegisters
@@ -37,8 +54,11 @@ from .results import ThreadResults
 from .rows import IN_ROWS, ThreadRows
 from .sequencer import Phase, Sequencer, ThreadStep
 from .special import SpecialBits
+from .stages import FlagDestinations, InstructionClass, ScannedMasks, thread_place
 
 __all__ = ["SerialExecuteUnit"]
+
+_ALL_THREADS = (1 << WARP_THREADS) - 1
 
 
 def _any_of(values: Iterable[Any]) -> Any:
@@ -129,8 +149,9 @@ class SerialExecuteUnit(Component):
         self._in_phase = {phase: Signal(name=f"in_{phase.name.lower()}") for phase in Phase}
         """The phase, decoded."""
 
-        self._is_lane_instruction = Signal(name="is_lane_instruction")
-        self._is_collected = Signal(name="is_collected")
+        self._place: Any = Signal(thread_place(params), name="place")
+        """The thread that has its turn, and the warp of the instruction."""
+        self._class: Any = Signal(InstructionClass, name="instruction_class")
         self._lacks_constant = Signal(name="lacks_constant")
         """Its constant is missing, and the error is reported."""
 
@@ -144,9 +165,7 @@ class SerialExecuteUnit(Component):
 
         self._scans_thread = Signal(name="scans_thread")
         """The last cycle of a thread in SCAN and COLLECT."""
-        self._scanned = Signal(WARP_THREADS, name="scanned")
-        """The bits that a scan has found: a value that is the same in all threads, or the threads
-        whose register a has the value of the first."""
+        self._scanned: Any = Signal(ScannedMasks, name="scanned")
         self._some_execute = Signal(name="some_execute")
         """A thread executes the instruction, as far as it is scanned."""
         self._some_true = Signal(name="some_true")
@@ -159,15 +178,16 @@ class SerialExecuteUnit(Component):
         """A register other than RZ was requested in the cycle before."""
         self._uniform_arrives = Signal(name="uniform_arrives")
         """A value that is the same in all threads, and was scanned, arrives as operand a."""
+        self._needs_scan = Signal(name="needs_scan")
+        """An instruction of the lanes is scanned first."""
         self._bus = Signal(32, name="bus")
         self._at_a = Signal(name="at_a")
         """The operand a arrives; likewise below."""
         self._at_b = Signal(name="at_b")
         self._at_c = Signal(name="at_c")
-        self._operand_a = Signal(32, name="operand_a")
-        """Operand a, or a value to write."""
-        self._operand_b = Signal(32, name="operand_b")
-        self._operand_c = Signal(32, name="operand_c")
+        self._operands: Any = Signal(
+            data.ArrayLayout(32, GATHER_REGISTERS), name="operands")
+        """Operands a, b and c. A holds a value to write, too."""
 
         self._supplies = {
             client: Signal(name=f"supplies_{client.name.lower()}") for client in self._suppliers}
@@ -249,28 +269,29 @@ class SerialExecuteUnit(Component):
         m.d.comb += decoder.word.eq(word)
         m.d.comb += passing.word.eq(PASSING_WORD)
         with m.If(self._in_phase[Phase.DECODE]):
-            with m.If(self._is_lane_instruction):
+            with m.If(self._class.is_lane_instruction):
                 m.d.sync += self._decoded.eq(decoder.instruction)
             with m.Else():
                 m.d.sync += self._decoded.eq(passing.instruction)
         m.d.comb += self.common.word.eq(word)
         m.d.comb += self.common.x.eq(self._decoded.predicates[0])
         m.d.comb += self.fields.word.eq(word)
-        m.d.comb += self.fields.is_lane_instruction.eq(self._is_lane_instruction)
+        m.d.comb += self.fields.is_lane_instruction.eq(self._class.is_lane_instruction)
 
     def _classify(self, m: Module) -> None:
         """The instruction's kind, which decides its phases."""
-        sequencer = self.sequencer
         kind = self._issued.kind
-        m.d.comb += self._is_lane_instruction.eq(kind == InstructionKind.LANES)
-        m.d.comb += self._is_collected.eq(is_kind(kind, lambda rule: rule.collected))
+        m.d.comb += self._class.eq(struct_value(
+            InstructionClass,
+            is_refused=kind == InstructionKind.REFUSED,
+            is_lane_instruction=kind == InstructionKind.LANES,
+            needs_scan=self._needs_scan,
+            is_collected=is_kind(kind, lambda rule: rule.collected),
+            is_flow_read=kind == InstructionKind.FLOW_READ))
+        m.d.comb += self.sequencer.instruction_class.eq(self._class)
         m.d.comb += self._lacks_constant.eq(
             self._issued.constant_missing
             & reported(self.report_mask, WarpError.INVALID_CONST_ADDR))
-        m.d.comb += sequencer.is_refused.eq(kind == InstructionKind.REFUSED)
-        m.d.comb += sequencer.is_flow_read.eq(kind == InstructionKind.FLOW_READ)
-        m.d.comb += sequencer.is_lane_instruction.eq(self._is_lane_instruction)
-        m.d.comb += sequencer.is_collected.eq(self._is_collected)
 
     def _launch(self, m: Module) -> None:
         """A new warp: its registers, its CTA's coordinates, and each thread's."""
@@ -284,13 +305,12 @@ class SerialExecuteUnit(Component):
     def _evaluate_guard(self, m: Module) -> None:
         """The thread's predicates and CC, and what the instruction makes of them."""
         guard = self.guard
-        common = self.common.instruction
-        m.d.comb += self.rows.warp.eq(self._issued.warp)
-        m.d.comb += self.rows.thread.eq(self.sequencer.thread)
+        m.d.comb += self._place.eq(struct_value(
+            thread_place(self._params), thread=self.sequencer.thread, warp=self._issued.warp))
+        m.d.comb += self.rows.place.eq(self._place)
         m.d.comb += guard.word.eq(self._issued.word)
-        m.d.comb += guard.is_lane_instruction.eq(self._is_lane_instruction)
-        m.d.comb += guard.guard.eq(common.guard)
-        m.d.comb += guard.predicate.eq(common.predicate)
+        m.d.comb += guard.is_lane_instruction.eq(self._class.is_lane_instruction)
+        m.d.comb += guard.instruction.eq(self.common.instruction)
         m.d.comb += guard.flags.eq(self.rows.flags)
 
     def _select_threads(self, m: Module) -> None:
@@ -298,10 +318,10 @@ class SerialExecuteUnit(Component):
         active = self.active
         thread = self.sequencer.thread
         result = self.flow_result.payload
-        m.d.comb += active.write.eq(self.flow_result.valid)
-        m.d.comb += active.number.eq(result.warp)
-        m.d.comb += active.word.eq(result.active)
-        m.d.comb += active.read.eq(Cat(thread, self._issued.warp))
+        m.d.comb += active.write.valid.eq(self.flow_result.valid)
+        m.d.comb += active.write.payload.eq(struct_value(
+            word_write(self._params.warps), number=result.warp, word=result.active))
+        m.d.comb += active.read.eq(self._place)
         flow_failed = Signal()
         with m.If(self.flow_result.valid):
             m.d.sync += flow_failed.eq(result.error != WarpError.NONE)
@@ -311,7 +331,7 @@ class SerialExecuteUnit(Component):
         is_named_by_unit = self._write.client != LaneClient.FLOW
         with m.If(self._in_phase[Phase.WRITE] & is_named_by_unit):
             m.d.comb += self._writes_thread.eq(pick(self._write.operation.threads, thread))
-        with m.Elif(self._is_lane_instruction):
+        with m.Elif(self._class.is_lane_instruction):
             m.d.comb += self._writes_thread.eq(self._is_executing & ~self._lacks_constant)
         with m.Else():
             m.d.comb += self._writes_thread.eq(self._is_executing & ~flow_failed)
@@ -368,15 +388,14 @@ class SerialExecuteUnit(Component):
             self._in_phase[Phase.COMPUTE] & in_rows & (self.sequencer.step == ThreadStep.A))
 
         m.d.comb += special.number.eq(number)
-        m.d.comb += special.warp.eq(self._issued.warp)
-        m.d.comb += special.index.eq(self.sequencer.thread)
+        m.d.comb += special.place.eq(self._place)
         m.d.comb += special.pc.eq(self._issued.pc)
         m.d.comb += special.warp_status.eq(self.warp_status)
         m.d.comb += special.all_status.eq(self.all_status)
         m.d.comb += special.advance.eq(self._scans_thread)
 
         is_uniform = (self._decoded.source_a != ValueSource.REGISTER) & ~in_rows
-        m.d.comb += self.sequencer.needs_scan.eq(is_uniform | self._lacks_constant)
+        m.d.comb += self._needs_scan.eq(is_uniform | self._lacks_constant)
         m.d.comb += self.sequencer.can_start.eq(special.aligned | ~is_special)
         m.d.comb += self._uniform_arrives.eq(
             self._in_phase[Phase.COMPUTE] & self._at_a & is_uniform)
@@ -406,7 +425,7 @@ class SerialExecuteUnit(Component):
         m.d.comb += self._bus.eq(
             _gated(self._reads_register, self.registers.read)
             | _gated(is_from_word, from_word)
-            | _gated(self._uniform_arrives, self._scanned)
+            | _gated(self._uniform_arrives, self._scanned.same)
             | self.rows.value
             | _gated(phase[Phase.AWAIT_FLOW], self.flow_result.payload.value)
             | from_units)
@@ -424,13 +443,15 @@ class SerialExecuteUnit(Component):
         m.d.comb += self.sequencer.has_flow_result.eq(has_flow_result)
         flow_value_arrives = phase[Phase.AWAIT_FLOW] & has_flow_result
         supply_arrives = self._at_c & _any_of(self._supplies.values())
-        with m.If(phase[Phase.START] | flow_value_arrives | supply_arrives
-                  | (self._at_a & reads_operands)):
-            m.d.sync += self._operand_a.eq(self._bus)
-        with m.If(self._at_b & reads_operands):
-            m.d.sync += self._operand_b.eq(self._bus)
-        with m.If(self._at_c & reads_operands):
-            m.d.sync += self._operand_c.eq(self._bus)
+        value_arrives = phase[Phase.START] | flow_value_arrives | supply_arrives
+        arrives = {
+            A: value_arrives | (self._at_a & reads_operands),
+            B: self._at_b & reads_operands,
+            C: self._at_c & reads_operands,
+        }
+        for operand, is_on_bus in arrives.items():
+            with m.If(is_on_bus):
+                m.d.sync += self._operands[operand].eq(self._bus)
 
         with m.If(supply_arrives):
             m.d.sync += self._supplied_flag.eq(_any_of(
@@ -450,24 +471,22 @@ class SerialExecuteUnit(Component):
     def _compute(self, m: Module) -> None:
         """The lane."""
         lanes = self.lanes
-        operands = lanes.operands[0]
         control = lanes.instruction.control
         flags = self._lane_flags
+        sources = Signal(3)
         m.d.comb += lanes.instruction.eq(self._decoded)
         m.d.comb += control.condition.eq(self._test_holds.replicate(len(control.condition)))
         m.d.comb += lanes.executes.eq(self._writes_thread)
         m.d.comb += lanes.part.valid.eq(
             self._in_phase[Phase.COMPUTE] & (self.sequencer.step == ThreadStep.OPERANDS))
-        m.d.comb += operands.a.eq(self._operand_a)
-        m.d.comb += operands.b.eq(self._operand_b)
-        m.d.comb += operands.c.eq(self._operand_c)
-        m.d.comb += operands.conditions.eq(flags.condition)
-        m.d.comb += operands.predicates.eq(flags.predicates)
-        m.d.comb += operands.sources.eq(
+        m.d.comb += sources.eq(
             Cat(predicate_of(flags, operand) for operand in self._decoded.predicates))
         with m.If(self._decoded.source_a == ValueSource.BALLOT):
-            m.d.comb += operands.sources[0].eq(
+            m.d.comb += sources[0].eq(
                 verdict_of(self._decoded.vote, self._some_true, self._some_false))
+        m.d.comb += lanes.operands[0].eq(struct_value(
+            Operands, a=self._operands[A], b=self._operands[B], c=self._operands[C],
+            conditions=flags.condition, sources=sources, predicates=flags.predicates))
 
     def _write_thread(self, m: Module) -> None:
         """Register, predicates and CC of the thread, by the lane or a unit."""
@@ -480,19 +499,17 @@ class SerialExecuteUnit(Component):
         m.d.comb += sequencer.write_is_blocked.eq(rows.is_blocked)
         m.d.comb += results.executes.eq(self._writes_thread)
         m.d.comb += results.before.eq(rows.flags)
-        m.d.comb += results.q.eq(self._decoded.destination.q)
         m.d.comb += results.result.eq(of_lane)
         with m.If(self._in_phase[Phase.WRITE]):
-            m.d.comb += registers.result.eq(self._operand_a)
-            m.d.comb += results.p.eq(of_unit.predicate)
+            m.d.comb += registers.result.eq(self._operands[A])
+            m.d.comb += results.destinations.eq(struct_value(
+                FlagDestinations, p=of_unit.predicate, q=self._decoded.destination.q,
+                writes_cc=of_unit.conditional))
             m.d.comb += results.result.p.eq(self._supplied_flag)
-            m.d.comb += results.writes_cc.eq(of_unit.conditional)
-            m.d.comb += results.conditions.eq(self._supplied_conditions)
+            m.d.comb += results.result.conditions.eq(self._supplied_conditions)
         with m.Else():
             m.d.comb += registers.result.eq(of_lane.value)
-            m.d.comb += results.p.eq(self._decoded.destination.p)
-            m.d.comb += results.writes_cc.eq(self._decoded.destination.writes_cc)
-            m.d.comb += results.conditions.eq(of_lane.conditions)
+            m.d.comb += common_fields(results.destinations, self._decoded.destination)
         m.d.comb += registers.may_write_next.eq(sequencer.may_write_next)
         m.d.comb += registers.write.eq(
             sequencer.writes & self._writes_thread & (self.written.payload.register != RZ))
@@ -507,20 +524,27 @@ class SerialExecuteUnit(Component):
             self.sequencer.thread_ends
             & (self._in_phase[Phase.SCAN] | self._in_phase[Phase.COLLECT]))
         scanned_bit = Signal()
-        with m.If(self._is_lane_instruction), m.Switch(self._decoded.source_a):
+        with m.If(self._class.is_lane_instruction), m.Switch(self._decoded.source_a):
             with m.Case(ValueSource.BALLOT):
                 m.d.comb += scanned_bit.eq(self._is_executing & self.guard.predicate_holds)
             with m.Case(ValueSource.NEXT_PC):
                 m.d.comb += scanned_bit.eq(self.special.next_pc)
             with m.Default():
                 m.d.comb += scanned_bit.eq(self.special.bit)
-        with m.Elif(self._is_collected):
+        with m.Elif(self._class.is_collected):
             m.d.comb += scanned_bit.eq(
-                self._is_executing & (self.registers.read == self._operand_a))
+                self._is_executing & (self.registers.read == self._operands[A]))
         with m.Else():
             m.d.comb += scanned_bit.eq(1)
+        scanned = self._scanned
+        guard = self.guard
         with m.If(self._scans_thread):
-            m.d.sync += self._scanned.eq(Cat(self._scanned[1:], scanned_bit))
+            m.d.sync += scanned.eq(struct_value(
+                ScannedMasks,
+                active=Cat(scanned.active[1:], self.active.bit),
+                guard=Cat(scanned.guard[1:], guard.guard_holds),
+                predicate=Cat(scanned.predicate[1:], guard.predicate_holds),
+                same=Cat(scanned.same[1:], scanned_bit)))
 
     def _vote(self, m: Module) -> None:
         """Whether a thread executes the instruction, and of those that do, whether the predicate
@@ -544,8 +568,9 @@ class SerialExecuteUnit(Component):
                 self._in_phase[Phase.WRITE] & (self._write.client == client))
             m.d.comb += port.wanted.valid.eq(
                 supplies & (self.sequencer.step == ThreadStep.FIRST))
-            m.d.comb += port.wanted.payload.index.eq(self._write.operation.index)
-            m.d.comb += port.wanted.payload.beat.eq(self.sequencer.thread)
+            m.d.comb += port.wanted.payload.eq(struct_value(
+                operation_beat(self._params), index=self._write.operation.index,
+                beat=self.sequencer.thread))
 
     def _connect_gatherers(self, m: Module) -> None:
         """Sends a beat of registers to the unit that gathers."""
@@ -553,37 +578,18 @@ class SerialExecuteUnit(Component):
         for client in GATHERING:
             beat = self._suppliers[client].gathered
             m.d.comb += beat.valid.eq(sends & (self._gather.client == client))
-            m.d.comb += beat.payload.index.eq(self._gather.operation.index)
-            m.d.comb += beat.payload.beat.eq(self.sequencer.thread)
-            m.d.comb += beat.payload["values"].eq(
-                Cat(self._operand_a, self._operand_b, self._operand_c))
+            m.d.comb += beat.payload.eq(struct_value(
+                gathered_beat(self._params), index=self._gather.operation.index,
+                beat=self.sequencer.thread, values=self._operands))
 
     def _dispatch(self, m: Module) -> None:
         """Dispatches an instruction to its unit, with the masks that the scan has collected."""
-        instruction = self._issued
         dispatched = self.dispatch.payload
-        masks = (
-            ("active", self.active.bit),
-            ("guard", self.guard.guard_holds),
-            ("predicate", self.guard.predicate_holds),
-        )
-        for name, thread_bit in masks:
-            mask = Signal(WARP_THREADS, name=f"{name}_mask")
-            with m.If(self._scans_thread):
-                m.d.sync += mask.eq(Cat(mask[1:], thread_bit))
-            m.d.comb += dispatched[name].eq(mask)
         m.d.comb += self.dispatch.valid.eq(
-            self._in_phase[Phase.DISPATCH] & ~self._is_lane_instruction)
-        m.d.comb += dispatched.warp.eq(instruction.warp)
-        m.d.comb += dispatched.serial.eq(instruction.serial)
-        m.d.comb += dispatched.pc.eq(instruction.pc)
-        m.d.comb += dispatched.word.eq(instruction.word)
-        m.d.comb += dispatched.kind.eq(instruction.kind)
-        m.d.comb += dispatched.write_barrier.eq(instruction.write_barrier)
-        m.d.comb += dispatched.read_barrier.eq(instruction.read_barrier)
-        m.d.comb += dispatched.same.eq(self._scanned)
-        m.d.comb += dispatched.operands[0].eq(self._operand_a)
-        m.d.comb += dispatched.operands[1].eq(self._operand_b)
+            self._in_phase[Phase.DISPATCH] & ~self._class.is_lane_instruction)
+        m.d.comb += common_fields(dispatched, self._issued)
+        m.d.comb += common_fields(dispatched, self._scanned)
+        m.d.comb += dispatched.operands.eq(Cat(self._operands[A], self._operands[B]))
         with m.If(self.common.instruction.misaligned):
             m.d.comb += dispatched.fault.eq(WarpError.MISALIGNED_IMMC_ADDR)
         with m.Elif(self._lacks_constant):
@@ -592,16 +598,17 @@ class SerialExecuteUnit(Component):
     def _report_errors(self, m: Module) -> None:
         """A refused instruction's error, or a missing constant that a thread reads."""
         issued_error = self._issued.error
-        is_refused = self.sequencer.is_refused
+        is_refused = self._class.is_refused
         lanes_execute = (
-            self._in_phase[Phase.DISPATCH] & self._is_lane_instruction & self._some_execute)
+            self._in_phase[Phase.DISPATCH] & self._class.is_lane_instruction
+            & self._some_execute)
         refuses = (self._in_phase[Phase.START] & is_refused
                    & reported(self.report_mask, issued_error))
+        error = Signal(WarpError, name="error_code")
         m.d.sync += self.error.valid.eq(refuses | (lanes_execute & self._lacks_constant))
-        m.d.sync += self.error.payload.error.eq(
-            Mux(is_refused, issued_error, WarpError.INVALID_CONST_ADDR))
-        m.d.comb += self.error.payload.warp.eq(self._issued.warp)
-        m.d.comb += self.error.payload.pc.eq(self._issued.pc)
+        m.d.sync += error.eq(Mux(is_refused, issued_error, WarpError.INVALID_CONST_ADDR))
+        m.d.comb += self.error.payload.eq(struct_value(
+            error_event(self._params), warp=self._issued.warp, pc=self._issued.pc, error=error))
 
         reads_and_clears = ((self._decoded.source_a == ValueSource.SPECIAL)
                             & (self._decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))
@@ -610,56 +617,57 @@ class SerialExecuteUnit(Component):
 
     def _offer_flow_value(self, m: Module) -> None:
         """The flow unit's value, which issue accepts as the only write of its instruction."""
-        write = self.write_flow.payload
+        instruction = self._issued
         m.d.comb += self.write_flow.valid.eq(self._in_phase[Phase.OFFER_WRITE])
         m.d.comb += self.sequencer.write_accepted.eq(self.write_flow.ready)
-        m.d.comb += write.warp.eq(self._issued.warp)
-        m.d.comb += write.serial.eq(self._issued.serial)
-        m.d.comb += write.register.eq(field_of(self._issued.word, FIELDS["Rd"]))
-        m.d.comb += write.predicate.eq(PT)
-        m.d.comb += write.last.eq(1)
-        m.d.comb += write.barrier.eq(self._issued.write_barrier)
-        m.d.comb += write.threads.eq(~0)
+        m.d.comb += self.write_flow.payload.eq(struct_value(
+            register_write(self._params), warp=instruction.warp, serial=instruction.serial,
+            index=0, last=1, barrier=instruction.write_barrier,
+            register=field_of(instruction.word, FIELDS["Rd"]), threads=_ALL_THREADS,
+            predicate=PT, conditional=0))
 
     def _report_writes(self, m: Module) -> None:
         """What a thread writes, for the retirement interface."""
-        written = self.written.payload
         results = self.results
-        m.d.comb += self.written.valid.eq(self.sequencer.writes)
-        m.d.comb += written.warp.eq(self._issued.warp)
-        m.d.comb += written.serial.eq(self._issued.serial)
-        m.d.comb += written.beat.eq(self.sequencer.thread)
-        m.d.comb += written.lanes.eq(self._writes_thread)
         has_no_destination = self._in_phase[Phase.COMPUTE] & self.fields.has_no_destination
-        # RZ is all ones.
-        m.d.comb += written.register.eq(self._number | has_no_destination.replicate(8))
-        m.d.comb += written["values"][0].eq(self.registers.written)
-        m.d.comb += written.conditional.eq(results.writes_cc)
-        m.d.comb += written.conditions[0].eq(results.conditions)
-        m.d.comb += written.predicates.eq(results.written)
-        m.d.comb += written.flags[0].eq(results.after.predicates)
+        m.d.comb += self.written.valid.eq(self.sequencer.writes)
+        m.d.comb += self.written.payload.eq(struct_value(
+            lane_write(self._params),
+            warp=self._issued.warp,
+            serial=self._issued.serial,
+            beat=self.sequencer.thread,
+            lanes=self._writes_thread,
+            register=self._number | has_no_destination.replicate(8),    # RZ is all ones
+            values=self.registers.written,
+            predicates=results.written,
+            flags=results.after.predicates,
+            conditional=results.destinations.writes_cc,
+            conditions=results.result.conditions))
 
     def _complete(self, m: Module) -> None:
         """Releases scoreboards. A unit that reads registers releases the read barrier itself; one
         that traps is passed when it is dispatched."""
         instruction = self._issued
         phase = self._in_phase
-        completion = self.completion.payload
         is_trap = instruction.kind == InstructionKind.TRAP
+        releases_read_barrier = (
+            self._class.is_lane_instruction | self._class.is_refused | is_trap)
         m.d.comb += self.sequencer.is_last_write.eq(self._write.operation.last)
         m.d.comb += self.completion.valid.eq(phase[Phase.COMPLETE])
-        m.d.comb += common_fields(completion, instruction)
-        with m.If(~(self._is_lane_instruction | self.sequencer.is_refused | is_trap)):
-            m.d.comb += completion.read_barrier.eq(NO_BARRIER)
+        m.d.comb += self.completion.payload.eq(struct_value(
+            completion(self._params), warp=instruction.warp, serial=instruction.serial,
+            write_barrier=instruction.write_barrier,
+            read_barrier=Mux(releases_read_barrier, instruction.read_barrier, NO_BARRIER)))
 
         passed = self.passed.payload
         m.d.comb += self.passed.valid.eq(
             self.completion.valid | (phase[Phase.DISPATCH] & is_trap))
-        m.d.comb += common_fields(passed, completion)
+        m.d.comb += common_fields(passed, self.completion.payload)
         m.d.comb += passed.completes.eq(1)
 
         gathered = self.gathered
         m.d.comb += gathered.valid.eq(
             phase[Phase.GATHER] & self.sequencer.phase_ends & self._gather.operation.last)
-        m.d.comb += gathered.payload.warp.eq(instruction.warp)
-        m.d.comb += gathered.payload.barrier.eq(instruction.read_barrier)
+        m.d.comb += gathered.payload.eq(struct_value(
+            operands_read(self._params), warp=instruction.warp,
+            barrier=instruction.read_barrier))

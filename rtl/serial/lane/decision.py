@@ -4,11 +4,10 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.execute.control import LaneControl, Truth
+from rtl.execute.control import Truth
 from rtl.execute.prepare import joined
-from rtl.execute.stages import Operands
 
-from .stages import Difference, ThreadDecision
+from .stages import Difference, ThreadDecision, ThreadWork
 
 __all__ = ["Decision"]
 
@@ -18,14 +17,12 @@ class Decision(wiring.Component):
 
     Members
     -------
-    control : In(LaneControl)
-    operands : In(Operands)
+    work : In(ThreadWork)
     difference : In(Difference)
     result : Out(ThreadDecision)
     """
 
-    control: In(LaneControl)
-    operands: In(Operands)
+    work: In(ThreadWork)
     difference: In(Difference)
     result: Out(ThreadDecision)
 
@@ -43,8 +40,8 @@ class Decision(wiring.Component):
     def _compare(self, m: Module) -> None:
         """How a and b relate. A comparison that continues that of higher words takes their relation
         from CC, unless they were equal."""
-        control = self.control
-        flags = self.operands.conditions
+        control = self.work.control
+        flags = self.work.operands.conditions
         less = self.result.less
         equal = self.result.equal
         is_undecided = Signal()
@@ -61,8 +58,8 @@ class Decision(wiring.Component):
 
     def _decide(self, m: Module) -> None:
         """The decision, and its opposite, joined with a predicate."""
-        control = self.control
-        sources = self.operands.sources
+        control = self.work.control
+        sources = self.work.operands.sources
         holds = Signal()
         predicate = Signal()
         m.d.comb += predicate.eq(sources[0])
@@ -71,7 +68,7 @@ class Decision(wiring.Component):
                 m.d.comb += holds.eq(joined(control.combine_first, sources[0], sources[1]))
                 m.d.comb += predicate.eq(sources[2])
             with m.Case(Truth.CONDITION):
-                flags = self.operands.conditions.as_value()
+                flags = self.work.operands.conditions.as_value()
                 m.d.comb += holds.eq(control.condition.bit_select(flags, 1))
             with m.Case(Truth.RELATION, Truth.SIGN):
                 m.d.comb += holds.eq(self._relation_holds)

@@ -5,14 +5,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.execute.bounds import ONE, size_of
-from rtl.execute.control import FirstTerm, LaneControl, ProductPart, ShiftCount, Truth
+from rtl.execute.control import FirstTerm, ProductPart, ShiftCount, Truth
 from rtl.execute.shifter import moved_down
-from rtl.execute.stages import WORD_BYTES, Operands
+from rtl.execute.stages import WORD_BYTES
 from rtl.isa.kinds import SumShift
 from rtl.sums import sum_with_carry
 
 from .sources import starts_in_high_word
-from .stages import ByteOperands, Difference, FirstTermResult
+from .stages import ByteOperands, Difference, FirstTermResult, ThreadWork
 from .step import Step
 
 __all__ = ["FirstTermBytes"]
@@ -49,8 +49,7 @@ class FirstTermBytes(wiring.Component):
 
     Members
     -------
-    control : In(LaneControl)
-    operands : In(Operands)
+    work : In(ThreadWork)
     step : In(Step)
     selected : In(ByteOperands)
     decision : In(1)
@@ -60,8 +59,7 @@ class FirstTermBytes(wiring.Component):
         When the first term is made.
     """
 
-    control: In(LaneControl)
-    operands: In(Operands)
+    work: In(ThreadWork)
     step: In(Step)
     selected: In(ByteOperands)
     decision: In(1)
@@ -107,7 +105,7 @@ class FirstTermBytes(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        first = self.control.first
+        first = self.work.control.first
         m.d.comb += self._is_shift.eq(first == FirstTerm.SHIFT)
         m.d.comb += self._is_product.eq(first == FirstTerm.PRODUCT)
         m.d.comb += self._is_sum.eq(first == FirstTerm.SUM)
@@ -127,7 +125,7 @@ class FirstTermBytes(wiring.Component):
 
     def _subtract(self, m: Module) -> None:
         """The sum or difference of a and b, of words or byte by byte; or a."""
-        control = self.control
+        control = self.work.control
         step = self.step
         selected = self.selected
         carry = Signal()
@@ -136,7 +134,7 @@ class FirstTermBytes(wiring.Component):
         with m.If(self._is_shift | self._is_product):
             m.d.comb += first_carry.eq(0)
         with m.Elif(control.extended):
-            m.d.comb += first_carry.eq(self.operands.conditions.carry)
+            m.d.comb += first_carry.eq(self.work.operands.conditions.carry)
         with m.Elif(control.three):
             m.d.comb += first_carry.eq(control.one_a)
         with m.Else():
@@ -160,14 +158,14 @@ class FirstTermBytes(wiring.Component):
     def _compare(self, m: Module) -> None:
         """Whether a - b, or c, is below zero, or zero."""
         step = self.step
-        compares_c = self.control.truth == Truth.SIGN
+        compares_c = self.work.control.truth == Truth.SIGN
         compared = Mux(compares_c, self.selected.raw_c, self._sum[:8])
         is_nonzero = Signal()
         with m.If(step.prepares & step.runs):
             m.d.sync += is_nonzero.eq(compared.any() | (is_nonzero & ~step.first_place))
         with m.If(compares_c):
             m.d.comb += self.difference.is_below_zero.eq(
-                self.control.signed_a & self.operands.c[31])
+                self.work.control.signed_a & self.work.operands.c[31])
             m.d.comb += self.difference.is_zero.eq(~is_nonzero)
         with m.Else():
             m.d.comb += self.difference.is_below_zero.eq(self._signs[-1])
@@ -177,14 +175,14 @@ class FirstTermBytes(wiring.Component):
     def _shift_pair(self, m: Module) -> None:
         """Takes the pair, then shifts it down. Above it is its sign. The factor of a product stays
         in place."""
-        control = self.control
+        control = self.work.control
         step = self.step
         low = self._low
         high = self._high
         has_high_word = control.pair & ~(
-            control.wide & starts_in_high_word(control, self.operands.b))
+            control.wide & starts_in_high_word(control, self.work.operands.b))
         pair_sign = Mux(
-            control.pair, self.operands.c[31] & control.signed_a, self.selected.a_is_negative)
+            control.pair, self.work.operands.c[31] & control.signed_a, self.selected.a_is_negative)
         fill = Signal(8)
         into_low = Signal(8)
         into_high = Signal(8)
@@ -235,7 +233,7 @@ class FirstTermBytes(wiring.Component):
     def _make_number(self, m: Module) -> None:
         """A byte of the pair, which may be negated; of a product with its addend; or of the sum of
         four distances, which adds each to the ones before."""
-        control = self.control
+        control = self.work.control
         step = self.step
         total = Signal(9)
         addend = Signal(8)
@@ -274,7 +272,7 @@ class FirstTermBytes(wiring.Component):
     def _make_logic(self, m: Module) -> None:
         """A function of a, b and c; or the byte that a permutation picks, which is in place of a.
         All ones may stand for another word."""
-        control = self.control
+        control = self.work.control
         step = self.step
         table = Signal(8)
         is_permutation = control.first == FirstTerm.PERMUTATION
@@ -302,7 +300,7 @@ class FirstTermBytes(wiring.Component):
         m.d.comb += is_number.eq(
             self._is_shift | self._is_product | self._is_sum | self._is_distances)
         # A sum of two words that goes down by a half keeps 33 bits.
-        is_cut = self._is_sum & (self.control.sum_shift == SumShift.RS) & ~step.low
+        is_cut = self._is_sum & (self.work.control.sum_shift == SumShift.RS) & ~step.low
         mask = Cat(is_number, is_number & ~is_cut, is_number.replicate(6))
         above_distances = self._distances_high & (step.high & step.first_place).replicate(3)
         m.d.comb += self._stream.eq((self._number & mask) | self._logic | above_distances)
@@ -310,7 +308,7 @@ class FirstTermBytes(wiring.Component):
     def _count_shift(self, m: Module) -> None:
         """The bit of the pair with which a shift begins, and whether that is beyond the word. A
         shift to the left begins below the high word: at 32 less its count."""
-        control = self.control
+        control = self.work.control
         step = self.step
         raw = self.selected.raw_b
         low_count = Signal(5)
@@ -341,7 +339,7 @@ class FirstTermBytes(wiring.Component):
 
     def _find_start(self, m: Module) -> None:
         """The bit of the stream with which the first term begins."""
-        control = self.control
+        control = self.work.control
         start = self._start
         with m.If(self._is_shift):
             m.d.comb += start.eq(self._shift)
@@ -369,7 +367,7 @@ class FirstTermBytes(wiring.Component):
         with m.If(step.makes & (self._starts_window | self._in_window.any())):
             m.d.sync += self._window.eq(Cat(self._window[8:], self._aligned))
 
-        keeps_top = self.control.three & (self.control.sum_shift == SumShift.NONE)
+        keeps_top = self.work.control.three & (self.work.control.sum_shift == SumShift.NONE)
         with m.If(step.prepares):
             m.d.sync += self._top.eq(0)
         with m.If(step.high & step.first_place & keeps_top):
@@ -381,7 +379,7 @@ class FirstTermBytes(wiring.Component):
         """Whether the bytes above those of the term's type, in the window and above it, are all
         zeros, or ones if the term is negative. The last byte is checked with the result."""
         step = self.step
-        size = size_of(self.control)
+        size = size_of(self.work.control)
         is_negative = self.result.is_negative
         last = Signal(8)
         last_is_above = Signal()

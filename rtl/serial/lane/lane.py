@@ -4,13 +4,13 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.execute.control import LaneControl
-from rtl.execute.stages import LaneResult, Operands
+from rtl.execute.stages import LaneResult
 
 from .decision import Decision
 from .first import FirstTermBytes
 from .last import ResultBytes
 from .sources import OperandBytes
+from .stages import ThreadWork
 from .step import BYTE_LANE_CYCLES, Steps
 
 __all__ = ["BYTE_LANE_CYCLES", "ByteLane"]
@@ -29,19 +29,14 @@ class ByteLane(wiring.Component):
     Members
     -------
     start : In(1)
-        The first step of a thread. All other inputs are stable until its result is there.
-    control : In(LaneControl)
-    operands : In(Operands)
-    executes : In(1)
-        The thread executes the instruction; otherwise the value is 0.
+        The first step of a thread.
+    work : In(ThreadWork)
     result : Out(LaneResult)
-        BYTE_LANE_CYCLES after the start, while the other inputs are stable.
+        BYTE_LANE_CYCLES after the start, while ``work`` stays the same.
     """
 
     start: In(1)
-    control: In(LaneControl)
-    operands: In(Operands)
-    executes: In(1)
+    work: In(ThreadWork)
     result: Out(LaneResult)
 
     def __init__(self) -> None:
@@ -61,8 +56,7 @@ class ByteLane(wiring.Component):
         m.submodules.last = last = self.last
         m.d.comb += steps.start.eq(self.start)
         for part in (sources, first, decision, last):
-            m.d.comb += part.control.eq(self.control)
-            m.d.comb += part.operands.eq(self.operands)
+            m.d.comb += part.work.eq(self.work)
         for part in (sources, first, last):
             m.d.comb += part.step.eq(steps.step)
         for part in (first, last):
@@ -71,6 +65,5 @@ class ByteLane(wiring.Component):
         m.d.comb += first.decision.eq(decision.result.decision)
         m.d.comb += last.first.eq(first.result)
         m.d.comb += last.decision.eq(decision.result)
-        m.d.comb += last.executes.eq(self.executes)
         m.d.comb += self.result.eq(last.result)
         return m

@@ -8,8 +8,10 @@ from rtl.component import Component
 from rtl.execute.instruction import LaneInstruction
 from rtl.execute.stages import LanePart, LaneResult, Operands
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
 from .lane import ByteLane
+from .stages import ThreadWork
 
 __all__ = ["SerialLanes"]
 
@@ -47,8 +49,8 @@ class SerialLanes(Component):
         m = Module()
         m.submodules.lane_0 = lane = self.lane
         m.d.comb += lane.start.eq(self.part.valid)
-        m.d.comb += lane.control.eq(self.instruction.control)
-        m.d.comb += lane.operands.eq(self.operands[0])
-        m.d.comb += lane.executes.eq(self.executes)
+        m.d.comb += lane.work.eq(struct_value(
+            ThreadWork, control=self.instruction.control, operands=self.operands[0],
+            executes=self.executes))
         m.d.comb += self.results[0].eq(lane.result)
         return m

@@ -1,16 +1,19 @@
 """The final sum and the result, in a lane that computes a byte in a cycle."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.execute.bounds import size_of, taken_bytes
 from rtl.execute.conclude import is_inside
-from rtl.execute.control import FirstTerm, LaneControl, PredicateResult
-from rtl.execute.stages import WORD_BYTES, LaneResult, Operands
+from rtl.execute.control import FirstTerm, PredicateResult
+from rtl.execute.stages import WORD_BYTES, LaneResult
+from rtl.structs import struct_value
 from rtl.sums import sum_with_carry
 
-from .stages import ByteOperands, FirstTermResult, ThreadDecision
+from .stages import ByteOperands, FirstTermResult, ThreadDecision, ThreadWork
 from .step import Step
 
 __all__ = ["ResultBytes"]
@@ -32,6 +35,23 @@ class _BitsBelow:
         m.d.comb += self.mask.eq(Cat(self.is_whole | (self.count > bit) for bit in range(8)))
 
 
+class _ByteTerms(data.Struct):
+    """The terms of a byte of the result, a step before it is written."""
+
+    x: unsigned(8)
+    """The byte of the first term."""
+    y: unsigned(9)
+    """The byte of b + c, with its carry."""
+    raw_b: unsigned(8)
+    """The byte of b, unchanged."""
+    place: unsigned(2)
+    """The byte's place in its word."""
+    is_first: unsigned(1)
+    """It is the first byte that is written."""
+    is_last: unsigned(1)
+    is_written: unsigned(1)
+
+
 class ResultBytes(wiring.Component):
     """Cuts a field out of the first term or puts it within the bounds of its type, adds the second
     term, and writes the bytes of the result. ::
@@ -45,11 +65,8 @@ class ResultBytes(wiring.Component):
 
     Members
     -------
-    control : In(LaneControl)
-    operands : In(Operands)
+    work : In(ThreadWork)
     step : In(Step)
-    executes : In(1)
-        Otherwise the value is 0.
     selected : In(ByteOperands)
     first : In(FirstTermResult)
     decision : In(ThreadDecision)
@@ -57,10 +74,8 @@ class ResultBytes(wiring.Component):
         After the last step.
     """
 
-    control: In(LaneControl)
-    operands: In(Operands)
+    work: In(ThreadWork)
     step: In(Step)
-    executes: In(1)
     selected: In(ByteOperands)
     first: In(FirstTermResult)
     decision: In(ThreadDecision)
@@ -85,17 +100,8 @@ class ResultBytes(wiring.Component):
         """The sign of a field, for the bits above it."""
         self._cut_byte = Signal(8, name="cut_byte")
 
-        self._x = Signal(8, name="x")
-        """The byte of the first term, a step later."""
-        self._y = Signal(9, name="y")
-        """The byte of b + c, with its carry."""
-        self._raw_b = Signal(8, name="raw_b")
-        self._written_place = Signal(2, name="written_place")
-        self._begins = Signal(name="begins")
-        """It is the first byte that is written."""
-        self._ends = Signal(name="ends")
-        """It is the last one."""
-        self._writes = Signal(name="writes")
+        self._terms: Any = Signal(_ByteTerms, name="terms")
+        """The byte that is written."""
 
         self._total = Signal(9, name="total")
         """A byte of the sum, with its carry; or the difference of the first term and c."""
@@ -130,7 +136,7 @@ class ResultBytes(wiring.Component):
 
     def _select_byte(self, m: Module) -> None:
         """The byte of the first term, whose low half may take the place of its high one."""
-        control = self.control
+        control = self.work.control
         place = self._place
         m.d.comb += self._chooses.eq(control.smaller | control.larger)
         m.d.comb += place.eq(self.step.place ^ self._chooses.replicate(2))
@@ -141,7 +147,7 @@ class ResultBytes(wiring.Component):
         """Whether the byte is one of the first term and within the bounds of its type, and the byte
         of the bound. The highest bound has ones, the lowest one none; the highest bit of a type
         with a sign is the other way round."""
-        control = self.control
+        control = self.work.control
         place = self._place
         size = size_of(control)
         word = self.first.term[:32]
@@ -170,13 +176,13 @@ class ResultBytes(wiring.Component):
     def _find_field(self, m: Module) -> None:
         """The bits of the byte within the field: below its end, and, where the field is inserted
         into c, not below its position. b has the position and the length."""
-        control = self.control
+        control = self.work.control
         is_shift = control.first == FirstTerm.SHIFT
-        length = self.operands.b[8:16]
+        length = self.work.operands.b[8:16]
         position = Signal(8)
         end = Signal(9)
         with m.If(is_shift & control.insert):
-            m.d.comb += position.eq(self.operands.b[:8])
+            m.d.comb += position.eq(self.work.operands.b[:8])
         m.d.comb += end.eq(length + position)
         has_no_end = ~(is_shift & control.field)
         end_bit = Cat(end[:5], has_no_end | end[5:].any())
@@ -185,7 +191,7 @@ class ResultBytes(wiring.Component):
         below_field = _BitsBelow(m, "below_field", self._place, position_bit, Const(1))
         packs_byte = control.which_byte == self._place
         with m.If(control.pack):
-            packed = self.operands.b[:8] & packs_byte.replicate(8)
+            packed = self.work.operands.b[:8] & packs_byte.replicate(8)
             m.d.comb += self._field.eq(below_end.mask & ~packed)
         with m.Else():
             m.d.comb += self._field.eq(below_end.mask & ~below_field.mask)
@@ -205,14 +211,14 @@ class ResultBytes(wiring.Component):
     def _cut(self, m: Module) -> None:
         """The byte, where it is within the field. Elsewhere it is that of c, into which a field is
         inserted; predicates or CC, which are packed; the sign of the field; or a bound."""
-        control = self.control
+        control = self.work.control
         other = Signal(8)
         with m.If(control.insert & (control.first == FirstTerm.SHIFT)):
             m.d.comb += other.eq(self.selected.raw_c)
         with m.Elif(control.pack & control.of_condition):
-            m.d.comb += other.eq(self.operands.conditions.as_value())
+            m.d.comb += other.eq(self.work.operands.conditions.as_value())
         with m.Elif(control.pack):
-            m.d.comb += other.eq(Cat(self.operands.predicates, Const(1, 1)))
+            m.d.comb += other.eq(Cat(self.work.operands.predicates, Const(1, 1)))
         with m.Elif(self._is_kept):
             m.d.comb += other.eq(self._fill.replicate(8))
         with m.Else():
@@ -222,48 +228,52 @@ class ResultBytes(wiring.Component):
 
     def _register_terms(self, m: Module) -> None:
         """Both terms, a step before their sum."""
-        control = self.control
+        control = self.work.control
         step = self.step
         selected = self.selected
         adds_one = control.one_c | (
-            control.three & control.add_carry & self.operands.conditions.overflow)
-        carry = Mux(step.first_place, adds_one, self._y[8])
-        m.d.sync += self._x.eq(self._cut_byte)
-        m.d.sync += self._y.eq(sum_with_carry(selected.b, selected.c, carry))
-        m.d.sync += self._raw_b.eq(selected.raw_b)
-        m.d.sync += self._written_place.eq(self._place)
-        m.d.sync += self._begins.eq(step.first_place)
-        m.d.sync += self._ends.eq(step.last_place)
-        m.d.sync += self._writes.eq(step.concludes)
+            control.three & control.add_carry & self.work.operands.conditions.overflow)
+        carry = Mux(step.first_place, adds_one, self._terms.y[8])
+        m.d.sync += self._terms.eq(struct_value(
+            _ByteTerms,
+            x=self._cut_byte,
+            y=sum_with_carry(selected.b, selected.c, carry),
+            raw_b=selected.raw_b,
+            place=self._place,
+            is_first=step.first_place,
+            is_last=step.last_place,
+            is_written=step.concludes))
 
     def _add(self, m: Module) -> None:
         """A byte of the sum. Differences of bytes that are compared have no carry between them."""
-        control = self.control
+        terms = self._terms
+        control = self.work.control
         total = self._total
-        x_sign = self._x[7]
+        x_sign = terms.x[7]
         carry = Signal()
         adds_one = (
             control.plus_one
-            | (control.add_carry & self.operands.conditions.carry)
+            | (control.add_carry & self.work.operands.conditions.carry)
             | (control.complete & self.first.product_is_zero))
-        carry_in = Mux(self._begins | self._chooses, adds_one, carry)
-        m.d.comb += total.eq(sum_with_carry(self._x, self._y[:8], carry_in))
+        carry_in = Mux(terms.is_first | self._chooses, adds_one, carry)
+        m.d.comb += total.eq(sum_with_carry(terms.x, terms.y[:8], carry_in))
         m.d.sync += carry.eq(total[8])
-        m.d.comb += self._overflows.eq((x_sign == self._y[7]) & (total[7] != x_sign))
-        m.d.comb += self._is_bounded.eq(control.saturate & self._overflows & self._ends)
+        m.d.comb += self._overflows.eq((x_sign == terms.y[7]) & (total[7] != x_sign))
+        m.d.comb += self._is_bounded.eq(control.saturate & self._overflows & terms.is_last)
 
     def _choose(self, m: Module) -> None:
         """Whether the first term is chosen, not c: by the highest bytes that differ, the highest of
         all with its sign. y is the complement of c."""
-        control = self.control
-        x_sign = self._x[7]
-        signs_differ = self._begins & (x_sign == self._y[7])
+        terms = self._terms
+        control = self.work.control
+        x_sign = terms.x[7]
+        signs_differ = terms.is_first & (x_sign == terms.y[7])
         is_less = Signal()
         was_decided = Signal()
         took_x = Signal()
         m.d.comb += is_less.eq(
             Mux(control.signed_result & signs_differ, x_sign, ~self._total[8]))
-        is_decided = was_decided & ~self._begins
+        is_decided = was_decided & ~terms.is_first
         m.d.comb += self._takes_x.eq(Mux(is_decided, took_x, is_less ^ control.larger))
         m.d.sync += took_x.eq(self._takes_x)
         m.d.sync += was_decided.eq(is_decided | self._total[:8].any())
@@ -271,57 +281,59 @@ class ResultBytes(wiring.Component):
     def _make_byte(self, m: Module) -> None:
         """A byte of the result: of the chosen term, of b's low half in place of the high one, or of
         the sum. If the result is bounded, that is all but its highest bit; it goes to all bytes."""
-        merges = self.control.merge & self._written_place[1]
+        terms = self._terms
+        merges = self.work.control.merge & terms.place[1]
         chosen = Signal(8)
         sum_byte = Signal(8)
         merged = Signal(8)
         bound = Signal(8)
         with m.If(self._chooses):
-            m.d.comb += chosen.eq(Mux(self._takes_x, self._x, ~self._y[:8]))
+            m.d.comb += chosen.eq(Mux(self._takes_x, terms.x, ~terms.y[:8]))
         with m.If(~self._chooses & ~merges & ~self._is_bounded):
             m.d.comb += sum_byte.eq(self._total[:8])
         with m.If(merges):
-            m.d.comb += merged.eq(self._raw_b)
-        with m.If(self._is_bounded & ~self._x[7]):
+            m.d.comb += merged.eq(terms.raw_b)
+        with m.If(self._is_bounded & ~terms.x[7]):
             m.d.comb += bound.eq(0xFF)
         m.d.comb += self._byte.eq(chosen | sum_byte | merged | bound)
 
     def _write_byte(self, m: Module) -> None:
         """Writes the byte, and notes what flags depend on."""
+        terms = self._terms
         value = self.result.value
         with m.If(self.step.makes):
             m.d.sync += value.eq(0)
             m.d.sync += self._is_nonzero.eq(0)
-        with m.If(self._writes):
-            y_carry = self.control.three & self._y[8]
+        with m.If(terms.is_written):
+            y_carry = self.work.control.three & terms.y[8]
             term_above = self.first.term[32:]
             m.d.sync += self._is_nonzero.eq(
                 self._is_nonzero | self._byte.any() | self._is_bounded)
             m.d.sync += self._overflowed.eq(self._overflows)
             m.d.sync += self._carries.eq(term_above + self._total[8] + y_carry)
-        with m.If(self._writes & self.executes):
+        with m.If(terms.is_written & self.work.executes):
             for number in range(WORD_BYTES):
-                with m.If((self._written_place == number) | self._is_bounded):
+                with m.If((terms.place == number) | self._is_bounded):
                     m.d.sync += value.word_select(number, 8).eq(self._byte)
             with m.If(self._is_bounded):
                 # The highest bit of a bound is the sign of the true sum.
-                m.d.sync += value[31].eq(self._x[7])
+                m.d.sync += value[31].eq(terms.x[7])
 
     def _find_zero(self, m: Module) -> Value:
         """Whether the result counts as zero."""
         zero = Signal(name="zero")
-        lower_are_zero = ~self.control.chain_zero | self.operands.conditions.zero
+        lower_are_zero = ~self.work.control.chain_zero | self.work.operands.conditions.zero
         m.d.comb += zero.eq(~self._is_nonzero & lower_are_zero)
         return zero
 
     def _set_conditions(self, m: Module, zero: Value) -> None:
         """CC: of the result; of a comparison, how a and b relate; or some of its bits are the
         result's."""
-        control = self.control
+        control = self.work.control
         flags = self.result.conditions
-        old = self.operands.conditions
+        old = self.work.operands.conditions
         value = self.result.value
-        named = self.operands.b[:4]
+        named = self.work.operands.b[:4]
         with m.If(control.unpack):
             m.d.comb += flags.eq((old.as_value() & ~named) | (value[:4] & named))
         with m.Else():
@@ -336,12 +348,12 @@ class ResultBytes(wiring.Component):
 
     def _set_predicates(self, m: Module, zero: Value) -> None:
         """The predicate results, p and q, and the predicates that take bits of the result."""
-        control = self.control
+        control = self.work.control
         result = self.result
         value = result.value
         m.d.comb += result.q.eq(self.decision.opposite)
         with m.If(control.unpack & ~control.of_condition):
-            m.d.comb += result.predicates_written.eq(self.operands.b)
+            m.d.comb += result.predicates_written.eq(self.work.operands.b)
         with m.Switch(control.predicate):
             with m.Case(PredicateResult.TRUE):
                 m.d.comb += result.p.eq(1)

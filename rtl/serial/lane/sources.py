@@ -9,10 +9,10 @@ from amaranth.lib.wiring import In, Out
 from rtl.execute.bounds import kept_bytes
 from rtl.execute.control import FirstTerm, LaneControl, Part
 from rtl.execute.permute import fixed_picks
-from rtl.execute.stages import WORD_BYTES, Operands
+from rtl.execute.stages import WORD_BYTES
 from rtl.isa.kinds import PermuteMode
 
-from .stages import ByteOperands
+from .stages import ByteOperands, ThreadWork
 from .step import Step
 
 __all__ = ["OperandBytes", "starts_in_high_word"]
@@ -52,14 +52,12 @@ class OperandBytes(wiring.Component):
 
     Members
     -------
-    control : In(LaneControl)
-    operands : In(Operands)
+    work : In(ThreadWork)
     step : In(Step)
     selected : Out(ByteOperands)
     """
 
-    control: In(LaneControl)
-    operands: In(Operands)
+    work: In(ThreadWork)
     step: In(Step)
     selected: Out(ByteOperands)
 
@@ -82,7 +80,7 @@ class OperandBytes(wiring.Component):
 
     def _pick_byte(self, m: Module) -> None:
         """The source of a byte of a permutation: a digit of b, or by a table."""
-        control = self.control
+        control = self.work.control
         place = self.step.place
         mode = Value.cast(control.permute)
         table_modes = [kind for kind in PermuteMode if kind != PermuteMode.INDEX]
@@ -96,10 +94,10 @@ class OperandBytes(wiring.Component):
         with m.If(control.permute == PermuteMode.INDEX):
             m.d.comb += self._pick.eq(self.selected.raw_b.word_select(place[0], _PICK_BITS))
         with m.Else():
-            m.d.comb += self._pick.eq(picks[Cat(place, self.operands.b[:2], mode[:-1])])
+            m.d.comb += self._pick.eq(picks[Cat(place, self.work.operands.b[:2], mode[:-1])])
 
     def _select_a(self, m: Module) -> None:
-        control = self.control
+        control = self.work.control
         step = self.step
         pick = self._pick
         selected = self.selected
@@ -110,7 +108,7 @@ class OperandBytes(wiring.Component):
         is_inside = Signal()
         complements = Signal()
         m.d.comb += index.eq(Mux(self._permutes, pick[:2], part.index))
-        m.d.comb += raw.eq(self.operands.a.word_select(index, 8))
+        m.d.comb += raw.eq(self.work.operands.a.word_select(index, 8))
         m.d.comb += is_inside.eq(part.is_inside & (step.prepares | step.low))
         m.d.comb += complements.eq(
             control.negate_a
@@ -132,7 +130,7 @@ class OperandBytes(wiring.Component):
             shifts_pair_right = (
                 (control.first == FirstTerm.SHIFT) & control.pair & ~control.left & control.wide)
             m.d.comb += takes_c.eq(
-                shifts_pair_right & starts_in_high_word(control, self.operands.b))
+                shifts_pair_right & starts_in_high_word(control, self.work.operands.b))
             m.d.comb += is_sign.eq(~is_inside)
             m.d.comb += sign.eq(selected.a_is_negative ^ complements)
         with m.If(is_sign):
@@ -145,7 +143,7 @@ class OperandBytes(wiring.Component):
     def _select_raw_b(self, m: Module) -> None:
         """A permutation has two digits in a byte of b; the final sum takes b's low half twice where
         the instruction works on halves."""
-        control = self.control
+        control = self.work.control
         step = self.step
         place = step.place
         selected = self.selected
@@ -157,7 +155,7 @@ class OperandBytes(wiring.Component):
             m.d.comb += index.eq(Cat(place[0], place[1] & ~control.halves))
         with m.Else():
             m.d.comb += index.eq(part.index)
-        m.d.comb += selected.raw_b.eq(self.operands.b.word_select(index, 8))
+        m.d.comb += selected.raw_b.eq(self.work.operands.b.word_select(index, 8))
         m.d.comb += selected.b_is_inside.eq(part.is_inside)
         self._hold_sign(
             m, "b", selected.b_is_negative, step.prepares & part.is_inside,
@@ -165,7 +163,7 @@ class OperandBytes(wiring.Component):
 
     def _modify_b(self, m: Module) -> None:
         """Operand b as the step needs it: its byte or zeros, complemented or not."""
-        control = self.control
+        control = self.work.control
         step = self.step
         place = step.place
         selected = self.selected
@@ -203,7 +201,7 @@ class OperandBytes(wiring.Component):
     def _correction(self, m: Module) -> Value:
         """What corrects the high half of a product of halves that is one of two middle ones, as the
         low bits of a byte: -1 for each factor that is negative while the other is not 0."""
-        operands = self.operands
+        operands = self.work.operands
         of_a = Signal()
         of_b = Signal()
         correction = Signal(2)
@@ -217,7 +215,7 @@ class OperandBytes(wiring.Component):
 
     def _select_raw_c(self, m: Module) -> None:
         """The final choice of the smaller or the larger term goes from the highest byte down."""
-        control = self.control
+        control = self.work.control
         place = self.step.place
         goes_down = self.step.concludes & (control.smaller | control.larger)
         index = Signal(2)
@@ -226,11 +224,11 @@ class OperandBytes(wiring.Component):
         with m.Else():
             m.d.comb += index[0].eq(place[0] ^ goes_down)
             m.d.comb += index[1].eq((place[1] ^ goes_down) | (control.part_c == Part.HIGH))
-        m.d.comb += self.selected.raw_c.eq(self.operands.c.word_select(index, 8))
+        m.d.comb += self.selected.raw_c.eq(self.work.operands.c.word_select(index, 8))
 
     def _modify_c(self, m: Module) -> None:
         """The byte of c or of its part, or zeros, complemented or not."""
-        control = self.control
+        control = self.work.control
         step = self.step
         keeps_byte = Signal()
         complements = Signal()
@@ -240,7 +238,7 @@ class OperandBytes(wiring.Component):
             m.d.comb += keeps_byte.eq(is_kept & in_part)
             m.d.comb += complements.eq(is_kept & control.negate_c)
         with m.Else():
-            sign = ~step.low & control.signed_result & self.operands.c[31]
+            sign = ~step.low & control.signed_result & self.work.operands.c[31]
             m.d.comb += keeps_byte.eq(step.low)
             m.d.comb += complements.eq(control.negate_c ^ control.complement ^ sign)
         m.d.comb += self.selected.c.eq(

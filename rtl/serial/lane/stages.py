@@ -3,10 +3,30 @@
 from amaranth.hdl import unsigned
 from amaranth.lib import data
 
-__all__ = ["TERM_BITS", "ByteOperands", "Difference", "FirstTermResult", "ThreadDecision"]
+from rtl.execute.control import LaneControl
+from rtl.execute.stages import Operands
+
+__all__ = [
+    "TERM_BITS",
+    "ByteOperands",
+    "Difference",
+    "FirstTermResult",
+    "ThreadDecision",
+    "ThreadWork",
+]
 
 TERM_BITS = 34
 """A sum of three words, without its sign."""
+
+
+class ThreadWork(data.Struct):
+    """What is computed for a thread. It stays the same from the thread's first step until its
+    result is there."""
+
+    control: LaneControl
+    operands: Operands
+    executes: unsigned(1)
+    """The thread executes the instruction; otherwise the value of its result is 0."""
 
 
 class ByteOperands(data.Struct):

@@ -8,30 +8,26 @@ from rtl.component import Component
 from rtl.isa.syntax import WORD_BITS
 from rtl.sums import sum_with_carry
 
-__all__ = ["REGISTER_BITS", "Accumulator", "Combination", "Update"]
+__all__ = ["REGISTER_BITS", "Accumulator", "Update"]
 
 REGISTER_BITS = WORD_BITS // 2
 """Width of a register, and of the accumulator."""
 _LOW_BITS = 4
 
 
-class Update(enum.Enum, shape=2):
+class Update(enum.Enum, shape=3):
     """What the accumulator becomes in the next cycle."""
 
     HOLD = 0
     CLEAR = 1
     SUM = 2
-    COMBINE = 3
-
-
-class Combination(enum.Enum, shape=2):
-    """What COMBINE makes of the accumulator and a word."""
-
-    AND = 0
-    OR = 1
-    XOR = 2
+    """Its sum with the addend."""
     WORD = 3
     """The word."""
+    AND = 4
+    """The accumulator and the word, bit by bit; likewise below."""
+    OR = 5
+    XOR = 6
 
 
 class Accumulator(Component):
@@ -39,7 +35,7 @@ class Accumulator(Component):
 
     Members
     -------
-    update, combination : In(Update), In(Combination)
+    update : In(Update)
     word : In(32)
     add_word, invert, term, carry_in : In(1), In(1), In(32), In(1)
         The addend: ``word`` if ``add_word``, else 0; then all bits inverted if ``invert``; or the
@@ -53,7 +49,6 @@ class Accumulator(Component):
     def __init__(self) -> None:
         super().__init__({
             "update": In(Update),
-            "combination": In(Combination),
             "word": In(REGISTER_BITS),
             "add_word": In(1),
             "invert": In(1),
@@ -74,8 +69,14 @@ class Accumulator(Component):
                 m.d.sync += self.value.eq(0)
             with m.Case(Update.SUM):
                 m.d.sync += self.value.eq(self.total)
-            with m.Case(Update.COMBINE):
-                self._combine(m)
+            with m.Case(Update.WORD):
+                m.d.sync += self.value.eq(self.word)
+            with m.Case(Update.AND):
+                m.d.sync += self.value.eq(self.value & self.word)
+            with m.Case(Update.OR):
+                m.d.sync += self.value.eq(self.value | self.word)
+            with m.Case(Update.XOR):
+                m.d.sync += self.value.eq(self.value ^ self.word)
         return m
 
     def _add(self, m: Module) -> None:
@@ -84,14 +85,3 @@ class Accumulator(Component):
         word = Mux(self.add_word, self.word, 0) ^ self.invert.replicate(REGISTER_BITS)
         m.d.comb += Cat(self.total, self.carry_out).eq(
             sum_with_carry(augend, word | self.term, self.carry_in))
-
-    def _combine(self, m: Module) -> None:
-        with m.Switch(self.combination):
-            with m.Case(Combination.AND):
-                m.d.sync += self.value.eq(self.value & self.word)
-            with m.Case(Combination.OR):
-                m.d.sync += self.value.eq(self.value | self.word)
-            with m.Case(Combination.XOR):
-                m.d.sync += self.value.eq(self.value ^ self.word)
-            with m.Case(Combination.WORD):
-                m.d.sync += self.value.eq(self.word)

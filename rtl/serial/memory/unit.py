@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, ValueLike
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, ValueLike, unsigned
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import Out, connect, flipped
 from amaranth.utils import ceil_log2
@@ -13,19 +13,32 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import AtomicOperation, ShuffleMode
 from rtl.isa.syntax import PT, RZ, WORD_BITS
 from rtl.isa.tokens import CRS_GRANULE
-from rtl.layouts import BLOCK_ADDRESS_BITS, CONSTANT_BANKS, SERIAL_BITS, BeatPort, ConstantBank
+from rtl.layouts import (
+    BLOCK_ADDRESS_BITS,
+    CONSTANT_BANKS,
+    GATHER_REGISTERS,
+    SERIAL_BITS,
+    BeatPort,
+    ConstantBank,
+    completion,
+    error_event,
+    register_gather,
+    register_write,
+)
 from rtl.memory.addresses import PAST_WINDOWS, WINDOW_BITS, in_segment, shuffle_reach
 from rtl.memory.decode import MemoryDecoder, data_register
 from rtl.memory.instruction import WORDS, MemoryOperation, MemorySpace, memory_tag_bits
+from rtl.memory.limits import local_move
 from rtl.memory.ports import unit_ports
 from rtl.params import ADDRESS_BITS, LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, SmParams
 from rtl.pick import pick
-from rtl.structs import common_fields
+from rtl.structs import common_fields, struct_value
 from rtl.sums import sum_with_carry
 from rtl.wires import IN_BLOCKS, ONE_HOT
+from rtl.words import Words
 
-from .accumulator import REGISTER_BITS, Accumulator, Combination, Update
-from .subwords import LoadExtractor, StoreAligner
+from .accumulator import REGISTER_BITS, Accumulator, Update
+from .subwords import LoadExtractor, StoreAligner, Subword
 from .words import BYTE_BITS, WordAccess
 
 __all__ = ["SerialMemoryUnit"]
@@ -43,6 +56,8 @@ _GRANULE_SHIFT = ceil_log2(CRS_GRANULE) - _THREAD_BITS
 _HIGH_BITS = ADDRESS_BITS - REGISTER_BITS
 """Bits of an address above a register's."""
 _LOW_MASK_BITS = 4
+_NO_REGISTERS = Const(RZ, 8).replicate(GATHER_REGISTERS - 1)
+"""A gather reads one register."""
 _REPORTABLE = (
     WarpError.MMU_FAULT,
     WarpError.OOR_ADDR,
@@ -52,8 +67,24 @@ _REPORTABLE = (
 )
 
 
+class _Note(data.Struct):
+    """A word that is noted of a thread."""
+
+    value: unsigned(REGISTER_BITS)
+    flag: unsigned(1)
+    """Of a result: what goes to the predicate."""
+
+
 def _job_layout(params: SmParams) -> data.StructLayout:
-    """The instruction under way: as dispatched, with its executing threads."""
+    """The instruction under way.
+
+    Fields
+    ------
+    warp, serial, pc, word, write_barrier, read_barrier
+        As dispatched.
+    threads : 32
+        They execute it.
+    """
     return data.StructLayout({
         "warp": params.warp_bits,
         "serial": SERIAL_BITS,
@@ -106,18 +137,17 @@ class SerialMemoryUnit(Component):
         self.extractor = LoadExtractor()
         self.aligner = StoreAligner()
         self.notes = memory.Memory(
-            shape=data.StructLayout({"value": REGISTER_BITS, "flag": 1}),
-            depth=WARP_THREADS << _NOTE_BITS, init=[], attrs=IN_BLOCKS)
+            shape=_Note, depth=WARP_THREADS << _NOTE_BITS, init=[], attrs=IN_BLOCKS)
         self._note_write = self.notes.write_port()
         self._note_read = self.notes.read_port(domain="comb")
-        self._note: Any = Signal(self.notes.shape, name="note")
+        self._note: Any = Signal(_Note, name="note")
         """The note that was read a cycle ago."""
 
         # The instruction, and where its warp's memory begins.
         self._job: Any = Signal(_job_layout(params), name="job")
         self._instruction: Any = Signal(self.decoder.instruction.shape(), name="instruction")
-        self._shared_base = Signal(params.shared_bits, name="own_shared_base")
-        self._local_base = Signal(BLOCK_ADDRESS_BITS, name="own_local_base")
+        self._shared_base = Signal(params.shared_bits, name="warp_shared_base")
+        self._local_base = Signal(BLOCK_ADDRESS_BITS, name="warp_local_base")
         self._bank: Any = Signal(ConstantBank, name="bank")
         self._has_bank = Signal(name="has_bank")
         self._gather_index = Signal(3, name="gather_index")
@@ -207,13 +237,17 @@ class SerialMemoryUnit(Component):
     def _read_fixed_note(self, m: Module, number: int, thread: Value | None = None) -> None:
         self._read_note(m, Const(number, _NOTE_BITS), thread)
 
-    def _write_result(self, m: Module, value: Value, flag: ValueLike = 0) -> None:
-        """Writes this word's result of this thread."""
+    def _write_note(self, m: Module, number: Value, thread: Value, value: Value,
+                    flag: ValueLike = 0) -> None:
+        """Writes a note of a thread."""
         write = self._note_write
         m.d.comb += write.en.eq(1)
-        m.d.comb += write.addr.eq(Cat(self._thread, self._note_of_word(_RESULT)))
-        m.d.comb += write.data.value.eq(value)
-        m.d.comb += write.data.flag.eq(flag)
+        m.d.comb += write.addr.eq(Cat(thread, number))
+        m.d.comb += write.data.eq(struct_value(_Note, value=value, flag=flag))
+
+    def _write_result(self, m: Module, value: Value, flag: ValueLike = 0) -> None:
+        """Writes this word's result of this thread."""
+        self._write_note(m, self._note_of_word(_RESULT), self._thread, value, flag)
 
     def _note_of_word(self, first: int) -> Value:
         """The note of this word, among those from ``first`` on, which is a multiple of WORDS."""
@@ -221,8 +255,12 @@ class SerialMemoryUnit(Component):
 
     def _take_note(self, m: Module) -> None:
         """The note that was read goes to the accumulator."""
-        m.d.comb += self.accumulator.update.eq(Update.COMBINE)
-        m.d.comb += self.accumulator.combination.eq(Combination.WORD)
+        m.d.comb += self.accumulator.update.eq(Update.WORD)
+
+    def _add(self, m: Module, term: ValueLike) -> None:
+        """The sum with a term goes to the accumulator."""
+        m.d.comb += self.accumulator.update.eq(Update.SUM)
+        m.d.comb += self.accumulator.term.eq(term)
 
     def _advance_word(self, m: Module) -> None:
         """To the next word, or to the first one of the next thread."""
@@ -265,34 +303,25 @@ class SerialMemoryUnit(Component):
     def _keep_bases(self, m: Module) -> None:
         """Where each warp's shared and local memory begin. A move of local memory goes before a
         launch."""
-        launch = self.launch
+        launch = self.launch.payload
         move = self.local_base
         warps = self._params.warps
-        m.submodules.shared_base = shared = memory.Memory(
-            shape=self._shared_base.shape(), depth=warps, init=[], attrs=IN_BLOCKS)
-        m.submodules.local_base = local = memory.Memory(
-            shape=self._local_base.shape(), depth=warps, init=[], attrs=IN_BLOCKS)
-        shared_write = shared.write_port()
-        local_write = local.write_port()
-        m.d.comb += shared_write.en.eq(launch.valid)
-        m.d.comb += shared_write.addr.eq(launch.payload.warp)
-        m.d.comb += shared_write.data.eq(launch.payload.shared_base)
+        m.submodules.shared_base = shared = Words(self._params.shared_bits, warps, **IN_BLOCKS)
+        m.submodules.local_base = local = Words(BLOCK_ADDRESS_BITS, warps, **IN_BLOCKS)
+        placed = Signal(local_move(self._params))
         with m.If(move.valid):
-            m.d.comb += local_write.en.eq(1)
-            m.d.comb += local_write.addr.eq(move.payload.warp)
-            m.d.comb += local_write.data.eq(move.payload.base)
+            m.d.comb += placed.eq(move.payload)
         with m.Else():
-            m.d.comb += local_write.en.eq(launch.valid)
-            m.d.comb += local_write.addr.eq(launch.payload.warp)
-            m.d.comb += local_write.data.eq(launch.payload.local_base)
+            m.d.comb += placed.eq(struct_value(
+                local_move(self._params), warp=launch.warp, base=launch.local_base))
+        shared.write(m, self.launch.valid, launch.warp, launch.shared_base)
+        local.write(m, move.valid | self.launch.valid, placed.warp, placed.base)
 
-        shared_read = shared.read_port(domain="comb")
-        local_read = local.read_port(domain="comb")
-        m.d.comb += shared_read.addr.eq(self.dispatch.payload.warp)
-        m.d.comb += local_read.addr.eq(self.dispatch.payload.warp)
+        shared_base = shared.read(m, self.dispatch.payload.warp)
+        local_base = local.read(m, self.dispatch.payload.warp)
         with m.If(self.dispatch.valid):
-            m.d.sync += self._shared_base.eq(shared_read.data)
-            m.d.sync += self._local_base.eq(local_read.data)
+            m.d.sync += self._shared_base.eq(shared_base)
+            m.d.sync += self._local_base.eq(local_base)
 
     def _select_bank(self, m: Module) -> None:
         """The instruction's constant bank."""
@@ -305,29 +334,27 @@ class SerialMemoryUnit(Component):
         """The word that is accessed. Words of a thread's local memory lie apart: there, the next
         one of each other thread lies between."""
         words = self.words
-        aligner = self.aligner
-        extractor = self.extractor
+        request = words.request.payload
         connect(m, flipped(self.clear), words.clear)
         connect(m, words.memory, flipped(self.memory))
-        m.d.comb += self.events.line.eq(words.events.line)
-        m.d.comb += self.events.write.eq(words.events.write)
-        m.d.comb += self.events.shared.eq(words.events.shared)
+        m.d.comb += self.events.eq(words.events)
 
-        m.d.comb += words.is_shared.eq(self._in_shared)
+        m.d.comb += request.is_shared.eq(self._in_shared)
         with m.If(self._in_local):
-            m.d.comb += words.address.eq(self._place | self._word << BYTE_BITS + _THREAD_BITS)
+            m.d.comb += request.address.eq(
+                self._place | self._word << BYTE_BITS + _THREAD_BITS)
         with m.Else():
-            m.d.comb += words.address.eq(self._place | self._word << BYTE_BITS)
+            m.d.comb += request.address.eq(self._place | self._word << BYTE_BITS)
+        with m.If(request.is_write):
+            m.d.comb += request.stored.eq(self.aligner.stored)
 
-        m.d.comb += aligner.instruction.eq(self._instruction)
-        m.d.comb += aligner.address.eq(self._place)
-        m.d.comb += aligner.value.eq(self.accumulator.value)
-        with m.If(words.is_write):
-            m.d.comb += words.value.eq(aligner.word)
-            m.d.comb += words.mask.eq(aligner.mask)
-        m.d.comb += extractor.instruction.eq(self._instruction)
-        m.d.comb += extractor.address.eq(self._place)
-        m.d.comb += extractor.word.eq(words.word)
+        subword = struct_value(
+            Subword, size=self._instruction.size, is_signed=self._instruction.is_signed,
+            place=self._place)
+        m.d.comb += self.aligner.subword.eq(subword)
+        m.d.comb += self.aligner.value.eq(self.accumulator.value)
+        m.d.comb += self.extractor.subword.eq(subword)
+        m.d.comb += self.extractor.word.eq(words.word.payload)
 
     def _connect_notes(self, m: Module) -> None:
         m.d.sync += self._note.eq(self._note_read.data)
@@ -341,61 +368,47 @@ class SerialMemoryUnit(Component):
         instruction = self._instruction
         registers = self.decoder.data
         index = self._gather_index
-        gather = self.port.gather.payload
         address_registers = instruction.gathers[0]
+        register = Signal(8)
         data_words = Signal(3)
-        m.d.comb += gather.warp.eq(job.warp)
-        m.d.comb += gather.serial.eq(job.serial)
-        m.d.comb += gather.index.eq(index)
-        m.d.comb += gather.barrier.eq(job.read_barrier)
-        for register in list(gather.registers)[1:]:
-            m.d.comb += register.eq(RZ)
+        is_last = Signal()
         with m.If(index >= _DATA):
-            m.d.comb += gather.registers[0].eq(data_register(registers, index[:2]))
-        with m.Elif(index[0]):
-            m.d.comb += gather.registers[0].eq(address_registers[1])
+            m.d.comb += register.eq(data_register(registers, index[:2]))
         with m.Else():
-            m.d.comb += gather.registers[0].eq(address_registers[0])
+            m.d.comb += register.eq(Mux(index[0], address_registers[1], address_registers[0]))
 
         # A compare and swap has two numbers.
-        with m.If(instruction.compare):
-            m.d.comb += data_words.eq(instruction.words << 1)
-        with m.Else():
-            m.d.comb += data_words.eq(registers.end)
+        m.d.comb += data_words.eq(
+            Mux(instruction.compare, instruction.words << 1, registers.end))
         with m.If(data_words == 0):
-            m.d.comb += gather.last.eq(index == instruction.wide)
+            m.d.comb += is_last.eq(index == instruction.wide)
         with m.Else():
-            m.d.comb += gather.last.eq(index == _DATA - 1 + data_words)
+            m.d.comb += is_last.eq(index == _DATA - 1 + data_words)
+        m.d.comb += self.port.gather.payload.eq(struct_value(
+            register_gather(self._params), warp=job.warp, serial=job.serial, index=index,
+            last=is_last, barrier=job.read_barrier, registers=Cat(register, _NO_REGISTERS)))
 
     def _address_write(self, m: Module) -> None:
         """The register that is written, one at a time; with the last one also the predicate."""
         job = self._job
         instruction = self._instruction
-        write = self.port.write.payload
         is_last = self._word == instruction.results - 1
-        m.d.comb += write.warp.eq(job.warp)
-        m.d.comb += write.serial.eq(job.serial)
-        m.d.comb += write.index.eq(self._word)
-        m.d.comb += write.last.eq(is_last)
-        m.d.comb += write.barrier.eq(job.write_barrier)
-        m.d.comb += write.register.eq(instruction.destination | self._word)
-        m.d.comb += write.threads.eq(job.threads)
-        m.d.comb += write.predicate.eq(Mux(is_last, instruction.predicate, PT))
+        m.d.comb += self.port.write.payload.eq(struct_value(
+            register_write(self._params), warp=job.warp, serial=job.serial, index=self._word,
+            last=is_last, barrier=job.write_barrier,
+            register=instruction.destination | self._word, threads=job.threads,
+            predicate=Mux(is_last, instruction.predicate, PT), conditional=0))
 
     def _report(self, m: Module) -> None:
         """Completion and error. The scoreboard of an instruction that has gathered registers was
         released with the last of them."""
         job = self._job
-        completion = self.completion.payload
-        m.d.comb += completion.warp.eq(job.warp)
-        m.d.comb += completion.serial.eq(job.serial)
-        m.d.comb += completion.write_barrier.eq(job.write_barrier)
-        with m.If(self._has_nothing_to_do):
-            m.d.comb += completion.read_barrier.eq(job.read_barrier)
-        with m.Else():
-            m.d.comb += completion.read_barrier.eq(NO_BARRIER)
-        m.d.comb += common_fields(self.error.payload, job)
-        m.d.comb += self.error.payload.error.eq(self._error)
+        read_barrier = Mux(self._has_nothing_to_do, job.read_barrier, NO_BARRIER)
+        m.d.comb += self.completion.payload.eq(struct_value(
+            completion(self._params), warp=job.warp, serial=job.serial,
+            write_barrier=job.write_barrier, read_barrier=read_barrier))
+        m.d.comb += self.error.payload.eq(struct_value(
+            error_event(self._params), warp=job.warp, pc=job.pc, error=self._error))
 
     # The states.
 
@@ -404,13 +417,8 @@ class SerialMemoryUnit(Component):
         job = self._job
         is_checked_before = ~self._is(MemoryOperation.LOAD) & ~self._is(MemoryOperation.SHUFFLE)
         with m.State("IDLE"), m.If(self.dispatch.valid):
-            m.d.sync += job.warp.eq(dispatch.warp)
-            m.d.sync += job.serial.eq(dispatch.serial)
-            m.d.sync += job.pc.eq(dispatch.pc)
-            m.d.sync += job.word.eq(dispatch.word)
+            m.d.sync += common_fields(job, dispatch)
             m.d.sync += job.threads.eq(dispatch.active & dispatch.guard)
-            m.d.sync += job.write_barrier.eq(dispatch.write_barrier)
-            m.d.sync += job.read_barrier.eq(dispatch.read_barrier)
             m.d.sync += self._gather_index.eq(0)
             m.d.sync += self._thread.eq(0)
             m.d.sync += self._word.eq(0)
@@ -432,17 +440,15 @@ class SerialMemoryUnit(Component):
         gather = self.port.gather
         gathered = self.port.data.gathered
         index = self._gather_index
-        note = self._note_write
-        is_last_beat = gathered.payload.beat == WARP_THREADS - 1
+        beat = gathered.payload
+        is_last_beat = beat.beat == WARP_THREADS - 1
         address_follows = ~index[0] & self._instruction.wide
         with m.State("GATHER"):
             m.d.comb += gather.valid.eq(1)
             with m.If(gather.ready):
                 m.next = "COLLECT"
         with m.State("COLLECT"), m.If(gathered.valid):
-            m.d.comb += note.en.eq(1)
-            m.d.comb += note.addr.eq(Cat(gathered.payload.beat, gathered.payload.index))
-            m.d.comb += note.data.value.eq(gathered.payload.values[0][0])
+            self._write_note(m, beat.index, beat.beat, beat.values[0][0])
             with m.If(is_last_beat):
                 with m.If(index >= _DATA):
                     m.d.sync += index.eq(index + 1)
@@ -492,8 +498,7 @@ class SerialMemoryUnit(Component):
             self._read_fixed_note(m, _ADDRESS + 1)
             m.next = "OFFSET"
         with m.State("OFFSET"):
-            m.d.comb += sums.update.eq(Update.SUM)
-            m.d.comb += sums.term.eq(instruction.offset[:REGISTER_BITS])
+            self._add(m, instruction.offset[:REGISTER_BITS])
             m.d.sync += self._carry.eq(sums.carry_out)
             self._read_fixed_note(m, _ADDRESS + 1)
             m.next = "ADDRESS_HIGH"
@@ -539,11 +544,9 @@ class SerialMemoryUnit(Component):
             m.d.sync += self._in_shared.eq(in_shared_window | (space == MemorySpace.SHARED))
             m.d.sync += self._in_local.eq(in_local_window | (space == MemorySpace.LOCAL))
             with m.If(in_shared_window):
-                m.d.comb += sums.update.eq(Update.SUM)
-                m.d.comb += sums.term.eq(-SHARED_WINDOW)
+                self._add(m, -SHARED_WINDOW)
             with m.Elif(in_local_window):
-                m.d.comb += sums.update.eq(Update.SUM)
-                m.d.comb += sums.term.eq(-LOCAL_WINDOW)
+                self._add(m, -LOCAL_WINDOW)
             with m.If(in_window & must_be_outside):
                 self._fail(m, WarpError.INVALID_ADDR_SPACE)
             with m.Elif((address & self._low_mask).any()):
@@ -601,8 +604,7 @@ class SerialMemoryUnit(Component):
         is_unmapped = Mux(
             self._in_local, is_past_local, Mux(is_constant, high[-1], is_past_global))
         with m.State("BASE"):
-            m.d.comb += sums.update.eq(Update.SUM)
-            m.d.comb += sums.term.eq(base[:REGISTER_BITS])
+            self._add(m, base[:REGISTER_BITS])
             m.d.sync += self._carry.eq(sums.carry_out)
             m.next = "PLACE"
         with m.State("PLACE"):
@@ -630,10 +632,10 @@ class SerialMemoryUnit(Component):
             with m.Else():
                 m.next = "LOAD"
         with m.State("LOAD"):
-            m.d.comb += words.valid.eq(1)
-            with m.If(words.word_valid):
+            m.d.comb += words.request.valid.eq(1)
+            with m.If(words.word.valid):
                 self._write_result(m, self.extractor.loaded)
-            with m.If(words.done):
+            with m.If(words.request.ready):
                 self._advance_word(m)
                 with m.If(words.fault):
                     self._fail(m, WarpError.MMU_FAULT)
@@ -654,9 +656,9 @@ class SerialMemoryUnit(Component):
             self._take_note(m)
             m.next = "STORE"
         with m.State("STORE"):
-            m.d.comb += words.valid.eq(1)
-            m.d.comb += words.is_write.eq(1)
-            with m.If(words.done):
+            m.d.comb += words.request.valid.eq(1)
+            m.d.comb += words.request.payload.is_write.eq(1)
+            with m.If(words.request.ready):
                 self._advance_word(m)
                 with m.If(words.fault):
                     self._fail(m, WarpError.MMU_FAULT)
@@ -754,7 +756,6 @@ class SerialMemoryUnit(Component):
             with m.Else():
                 m.d.comb += sums.carry_in.eq(self._carry)
             m.d.sync += self._carry.eq(sums.carry_out)
-            m.d.comb += sums.combination.eq(Combination.WORD)
             with m.If(instruction.compare):
                 self._take_operand_if(m, is_equal, Update.HOLD)
             with m.Else():
@@ -763,7 +764,7 @@ class SerialMemoryUnit(Component):
 
     def _take_operand_if(self, m: Module, condition: Value, otherwise: Update) -> None:
         with m.If(condition):
-            m.d.comb += self.accumulator.update.eq(Update.COMBINE)
+            m.d.comb += self.accumulator.update.eq(Update.WORD)
         with m.Else():
             m.d.comb += self.accumulator.update.eq(otherwise)
 
@@ -784,16 +785,13 @@ class SerialMemoryUnit(Component):
             with m.Case(AtomicOperation.DEC):
                 self._take_operand_if(m, ~can_decrement, Update.SUM)
             with m.Case(AtomicOperation.AND):
-                m.d.comb += sums.update.eq(Update.COMBINE)
-                m.d.comb += sums.combination.eq(Combination.AND)
+                m.d.comb += sums.update.eq(Update.AND)
             with m.Case(AtomicOperation.OR):
-                m.d.comb += sums.update.eq(Update.COMBINE)
-                m.d.comb += sums.combination.eq(Combination.OR)
+                m.d.comb += sums.update.eq(Update.OR)
             with m.Case(AtomicOperation.XOR):
-                m.d.comb += sums.update.eq(Update.COMBINE)
-                m.d.comb += sums.combination.eq(Combination.XOR)
+                m.d.comb += sums.update.eq(Update.XOR)
             with m.Default():
-                m.d.comb += sums.update.eq(Update.COMBINE)
+                m.d.comb += sums.update.eq(Update.WORD)
 
     def _end(self, m: Module) -> None:
         """An error of the first round has a second one, in which threads below may have a fault,

@@ -1,20 +1,31 @@
 """Words of shared memory and of memory, one at a time."""
 
-from amaranth.hdl import Assert, Cat, Module, Signal, Value
-from amaranth.lib import memory, stream
+from typing import Any
+
+from amaranth.hdl import Assert, Module, Signal, Value, unsigned
+from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
-from rtl.layouts import BEAT_BYTES, BEAT_NUMBER_BITS, BeatPort, ends_answer, ends_request
+from rtl.layouts import (
+    BEAT_BYTES,
+    BEAT_NUMBER_BITS,
+    BeatPort,
+    Event,
+    beat_request,
+    ends_answer,
+    ends_request,
+)
 from rtl.memory.banks import clear_request
 from rtl.memory.instruction import OFFSET_BITS, MemoryEvents, memory_tag_bits
 from rtl.params import ADDRESS_BITS, SmParams
+from rtl.structs import struct_value
 from rtl.wires import IN_BLOCKS
 
 from .accumulator import REGISTER_BITS
 
-__all__ = ["BYTE_BITS", "WordAccess"]
+__all__ = ["BYTE_BITS", "StoredBytes", "WordAccess", "WordRequest"]
 
 _WORD_BYTES = 4
 BYTE_BITS = ceil_log2(_WORD_BYTES)
@@ -23,6 +34,26 @@ _BEAT_OFFSET_BITS = ceil_log2(BEAT_BYTES)
 _GRANULE_BITS = 8
 """A CTA's shared memory begins at a multiple of a granule, and is cleared by granules; the width of
 an address in one."""
+
+
+class StoredBytes(data.Struct):
+    """What is written to a word."""
+
+    value: unsigned(REGISTER_BITS)
+    mask: unsigned(_WORD_BYTES)
+    """The bytes that are written."""
+
+
+class WordRequest(data.Struct):
+    """An access to a word."""
+
+    is_shared: unsigned(1)
+    """In shared memory."""
+    is_write: unsigned(1)
+    address: unsigned(ADDRESS_BITS)
+    """Of the word, or of a byte in it."""
+    stored: StoredBytes
+    """What is written; 0 unless something is."""
 
 
 class WordAccess(Component):
@@ -42,16 +73,12 @@ class WordAccess(Component):
 
     Members
     -------
-    valid : In(1)
-        A word is requested, until it is ``done``; the request stays the same.
-    is_shared, is_write, address : In(1), In(1), In(40)
-        In shared memory; the address of the word, or of a byte in it.
-    mask, value : In(4), In(32)
-        The bytes that are written. Both are 0 unless something is written.
-    word_valid, word : Out(1), Out(32)
+    request : In(stream of WordRequest)
+        Taken when the access is done.
+    fault : Out(1)
+        There is no memory; in the cycle in which the request is taken.
+    word : Out(Event of 32 bits)
         The word that was read, when the access is done or before.
-    done, fault : Out(1), Out(1)
-        The access is done; with ``fault`` there is no memory.
     clear : In(stream of clear_request)
         Shared memory to fill with zeros, a word a cycle. Taken when that is done.
     memory : Out(BeatPort)
@@ -62,16 +89,9 @@ class WordAccess(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "valid": In(1),
-            "is_shared": In(1),
-            "is_write": In(1),
-            "address": In(ADDRESS_BITS),
-            "mask": In(_WORD_BYTES),
-            "value": In(REGISTER_BITS),
-            "word_valid": Out(1),
-            "word": Out(REGISTER_BITS),
-            "done": Out(1),
+            "request": In(stream.Signature(WordRequest)),
             "fault": Out(1),
+            "word": Out(Event(REGISTER_BITS)),
             "clear": In(stream.Signature(clear_request(params))),
             "memory": Out(BeatPort(memory_tag_bits(params))),
             "events": Out(MemoryEvents),
@@ -85,6 +105,8 @@ class WordAccess(Component):
         self._is_requested = Signal(name="is_requested")
         """Memory has the whole request, and has yet to answer."""
         self._memory_done = Signal(name="memory_done")
+        self._line_is_requested = Signal(name="line_is_requested")
+        """Memory takes the last beat of a request."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -92,11 +114,19 @@ class WordAccess(Component):
         self._access_shared(m)
         self._request_line(m)
         self._receive_line(m)
-        m.d.comb += self.done.eq(self._memory_done | self._shared_done)
-        m.d.comb += self.events.shared.eq(self._shared_done)
+        request = self._request
+        m.d.comb += self.request.ready.eq(self._memory_done | self._shared_done)
+        m.d.comb += self.events.eq(struct_value(
+            MemoryEvents, line=self._line_is_requested, write=request.is_write,
+            shared=self._shared_done, atomic=0))
         m.d.sync += Assert(
-            self.is_write | ~Cat(self.mask, self.value).any(), "what nobody writes is not 0")
+            request.is_write | ~request.stored.as_value().any(), "what nobody writes is not 0")
         return m
+
+    @property
+    def _request(self) -> Any:
+        """What is accessed."""
+        return self.request.payload
 
     def _clear_shared(self, m: Module) -> None:
         """A request to clear: its words, while nothing is written; it is taken a cycle after the
@@ -106,7 +136,8 @@ class WordAccess(Component):
         is_clearing = Signal()
         granules = Signal(len(self._cleared_row) - granule_row_bits + 1)
         ends_granule = self._cleared_row[:granule_row_bits].all()
-        m.d.comb += self._clears.eq(is_clearing & ~self.is_write & granules.any())
+        m.d.comb += self._clears.eq(
+            is_clearing & ~self._request.is_write & granules.any())
         m.d.comb += self.clear.ready.eq(is_clearing & ~granules.any())
         with m.If(~is_clearing):
             m.d.sync += is_clearing.eq(self.clear.valid)
@@ -128,59 +159,62 @@ class WordAccess(Component):
             shape=REGISTER_BITS, depth=1 << row_bits, init=[], attrs=IN_BLOCKS)
         read = words.read_port(domain="comb")
         write = words.write_port(granularity=8)
-        row = self.address[BYTE_BITS:self._params.shared_bits]
-        is_requested = self.valid & self.is_shared
+        request = self._request
+        row = request.address[BYTE_BITS:self._params.shared_bits]
+        is_requested = self.request.valid & request.is_shared
         word_is_read = Signal()
         m.d.comb += read.addr.eq(row)
         m.d.sync += self._shared_word.eq(read.data)
-        m.d.sync += word_is_read.eq(is_requested & ~self.is_write & ~word_is_read)
-        m.d.comb += self._shared_done.eq(is_requested & (self.is_write | word_is_read))
+        m.d.sync += word_is_read.eq(is_requested & ~request.is_write & ~word_is_read)
+        m.d.comb += self._shared_done.eq(is_requested & (request.is_write | word_is_read))
 
         m.d.comb += write.addr.eq(row)
-        m.d.comb += write.data.eq(self.value)    # 0 while a word is cleared
+        m.d.comb += write.data.eq(request.stored.value)    # 0 while a word is cleared
         with m.If(self._clears):
             m.d.comb += write.addr.eq(self._cleared_row)
             m.d.comb += write.en.eq(~0)
         with m.Elif(is_requested):
-            m.d.comb += write.en.eq(self.mask)
+            m.d.comb += write.en.eq(request.stored.mask)
 
     @property
     def _beat(self) -> Value:
         """The beat of the line that has the word."""
-        return self.address[_BEAT_OFFSET_BITS:OFFSET_BITS]
+        return self._request.address[_BEAT_OFFSET_BITS:OFFSET_BITS]
 
     @property
     def _is_upper_word(self) -> Value:
         """The word is the upper one of its beat."""
-        return self.address[BYTE_BITS]
+        return self._request.address[BYTE_BITS]
 
     def _request_line(self, m: Module) -> None:
         """A read is one request, a write has all beats of the line. Beats are counted around: with
         the last one the number is 0 again."""
-        request = self.memory.request
-        beat = request.payload
+        request = self._request
+        stored = request.stored
+        beats = self.memory.request
+        beat = beats.payload
         number = Signal(BEAT_NUMBER_BITS)
+        mask = Signal(BEAT_BYTES)
         is_sent = Signal()
-        is_last_sent = is_sent & ends_request(beat)
-        m.d.comb += request.valid.eq(self.valid & ~self.is_shared & ~self._is_requested)
-        m.d.comb += is_sent.eq(request.valid & request.ready)
-        m.d.comb += beat.write.eq(self.is_write)
-        m.d.comb += beat.address.eq(self.address[OFFSET_BITS:])
-        m.d.comb += beat.beat.eq(number)
-        m.d.comb += beat.data.eq(self.value.replicate(2))
+        m.d.comb += beats.valid.eq(
+            self.request.valid & ~request.is_shared & ~self._is_requested)
+        m.d.comb += is_sent.eq(beats.valid & beats.ready)
+        m.d.comb += self._line_is_requested.eq(is_sent & ends_request(beat))
         with m.If(number == self._beat):
             with m.If(self._is_upper_word):
-                m.d.comb += beat.mask.eq(self.mask << _WORD_BYTES)
+                m.d.comb += mask.eq(stored.mask << _WORD_BYTES)
             with m.Else():
-                m.d.comb += beat.mask.eq(self.mask)
+                m.d.comb += mask.eq(stored.mask)
+        m.d.comb += beat.eq(struct_value(
+            beat_request(memory_tag_bits(self._params)), write=request.is_write, tag=0,
+            address=request.address[OFFSET_BITS:], beat=number,
+            data=stored.value.replicate(2), mask=mask))
         with m.If(self._memory_done):
             m.d.sync += self._is_requested.eq(0)
         with m.Elif(is_sent):
             m.d.sync += self._is_requested.eq(ends_request(beat))
         with m.If(is_sent):
-            m.d.sync += number.eq(number + self.is_write)
-        m.d.comb += self.events.line.eq(is_last_sent)
-        m.d.comb += self.events.write.eq(self.is_write)
+            m.d.sync += number.eq(number + request.is_write)
 
     def _receive_line(self, m: Module) -> None:
         """The word, from memory or from shared memory."""
@@ -190,10 +224,11 @@ class WordAccess(Component):
         m.d.comb += response.ready.eq(1)
         m.d.comb += self._memory_done.eq(response.valid & ends_answer(answer))
         m.d.comb += self.fault.eq(self._memory_done & answer.error)
-        m.d.comb += self.word_valid.eq(is_beat | self._shared_done)
-        with m.If(self.is_shared):
-            m.d.comb += self.word.eq(self._shared_word)
+        word = self.word
+        m.d.comb += word.valid.eq(is_beat | self._shared_done)
+        with m.If(self._request.is_shared):
+            m.d.comb += word.payload.eq(self._shared_word)
         with m.Elif(self._is_upper_word):
-            m.d.comb += self.word.eq(answer.data[REGISTER_BITS:])
+            m.d.comb += word.payload.eq(answer.data[REGISTER_BITS:])
         with m.Else():
-            m.d.comb += self.word.eq(answer.data[:REGISTER_BITS])
+            m.d.comb += word.payload.eq(answer.data[:REGISTER_BITS])

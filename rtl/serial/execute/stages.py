@@ -1,0 +1,58 @@
+"""What the parts of the execute unit of a serial machine hand to each other."""
+
+from amaranth.hdl import unsigned
+from amaranth.lib import data
+
+from rtl.params import WARP_THREADS, SmParams
+
+__all__ = ["FlagDestinations", "InstructionClass", "ScannedMasks", "thread_place"]
+
+
+class InstructionClass(data.Struct):
+    """What decides the phases of an instruction."""
+
+    is_refused: unsigned(1)
+    """Nobody executes it."""
+    is_lane_instruction: unsigned(1)
+    """The lanes execute it."""
+    needs_scan: unsigned(1)
+    """The lanes execute it, and it is scanned first."""
+    is_collected: unsigned(1)
+    """Another unit executes it, and its registers are collected."""
+    is_flow_read: unsigned(1)
+    """The flow unit's value is written to a register."""
+
+
+def thread_place(params: SmParams) -> data.StructLayout:
+    """A thread of a warp; as a number, where state that each thread has lies in a memory.
+
+    Fields
+    ------
+    thread : 0 to 31
+    warp
+    """
+    return data.StructLayout({"thread": range(WARP_THREADS), "warp": params.warp_bits})
+
+
+class ScannedMasks(data.Struct):
+    """What a scan finds of each thread. All but ``same`` are as of a dispatched instruction."""
+
+    active: unsigned(WARP_THREADS)
+    """The thread is active."""
+    guard: unsigned(WARP_THREADS)
+    """Its guard holds."""
+    predicate: unsigned(WARP_THREADS)
+    """Its predicate operand is true."""
+    same: unsigned(WARP_THREADS)
+    """Of an instruction of the lanes: the value that is the same in all threads, a bit in the place
+    of each. Of others: the threads whose register a has the value of the first one, or all."""
+
+
+class FlagDestinations(data.Struct):
+    """Which flags of a thread are written."""
+
+    p: unsigned(3)
+    """The predicate that the first predicate result goes to; PT: none."""
+    q: unsigned(3)
+    """The predicate that the second predicate result goes to; PT: none."""
+    writes_cc: unsigned(1)

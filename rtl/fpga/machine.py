@@ -218,8 +218,8 @@ class BoardMachine(Component):
         warps = self.warp_lamps
         m.d.comb += warps.running.eq(self.sm.distributor.running)
         m.d.comb += warps.traps.eq(self.sm.core.trap_state)
-        m.d.comb += warps.errors.eq(self.sm.retired.errors)
         m.d.comb += warps.reset.eq(self._is_in_reset)
+        connect(m, self.sm.retired.errors, warps.errors)
         connect(m, warps.lamps, flipped(self.lamps))
 
     def _reset(self, m: Module) -> None:

@@ -14,7 +14,7 @@ from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import PT, RZ
 from rtl.layouts import dispatched
 from rtl.params import WARP_THREADS, SmParams
-from rtl.structs import struct_value
+from rtl.structs import common_fields, struct_value
 from rtl.word import field_of
 
 from .decode import SerialConversionDecoder
@@ -155,22 +155,22 @@ class SerialConversionUnit(Component):
 
     def _connect_sources(self, m: Module) -> None:
         """Words that are written: of a register, or of a constant."""
-        gathered = self.port.gathered
+        gathered = self.port.data.gathered
         constant = self._constant_lower | self._constant_upper
         m.d.comb += self.sources.write.payload.eq(struct_value(
             SourceWord,
-            value=Mux(gathered.valid, gathered["values"][0][0], constant),
+            value=Mux(gathered.valid, gathered.payload["values"][0][0], constant),
             is_upper=self._second))
 
     def _connect_results(self, m: Module) -> None:
         """Words are read for the lanes."""
         results = self.results
-        port = self.port
+        written = self.port.data
         m.d.comb += results.reads_upper.eq(
-            self._state.instruction.result_is_double & port.write.payload.last)
-        m.d.comb += port.values[0].eq(results.value)
-        m.d.comb += port.conditions[0].zero.eq(results.is_zero)
-        m.d.comb += port.conditions[0].sign.eq(results.value[-1])
+            self._state.instruction.result_is_double & self.port.write.payload.last)
+        m.d.comb += written.values[0].eq(results.value)
+        m.d.comb += written.conditions[0].zero.eq(results.is_zero)
+        m.d.comb += written.conditions[0].sign.eq(results.value[-1])
 
     def _connect_gather(self, m: Module) -> None:
         """The gather operation. If the source is not in registers there may be one of RZ, which
@@ -231,13 +231,9 @@ class SerialConversionUnit(Component):
         writes_nothing = (instruction.destination == RZ) & ~instruction.conditional
         m.d.comb += self._is_skipped.eq(
             self.constant_is_missing | ~self.threads.any() | writes_nothing)
-        m.d.comb += self.completion.warp.eq(held.warp)
-        m.d.comb += self.completion.serial.eq(held.serial)
-        m.d.comb += self.completion.write_barrier.eq(held.write_barrier)
-        m.d.comb += self.completion.read_barrier.eq(held.read_barrier)
-        m.d.comb += self.error.warp.eq(held.warp)
-        m.d.comb += self.error.pc.eq(held.pc)
-        m.d.comb += self.error.error.eq(WarpError.INVALID_CONST_ADDR)
+        m.d.comb += common_fields(self.completion.payload, held)
+        m.d.comb += common_fields(self.error.payload, held)
+        m.d.comb += self.error.payload.error.eq(WarpError.INVALID_CONST_ADDR)
 
     def _sequence(self, m: Module) -> None:
         """The steps are counted in all states; who needs a count begins it."""
@@ -276,18 +272,20 @@ class SerialConversionUnit(Component):
     def _gather_states(self, m: Module) -> None:
         """GATHER, GATHER_BEATS: a register of all threads."""
         port = self.port
+        gathered = port.data.gathered
         instruction = self._state.instruction
+        is_last_beat = gathered.payload.beat == self._params.beats - 1
         with m.State("GATHER"):
             m.d.comb += port.gather.valid.eq(1)
             with m.If(port.gather.ready):
                 m.next = "GATHER_BEATS"
         with m.State("GATHER_BEATS"):
             m.d.comb += self._is_gathering.eq(1)
-            m.d.comb += self.sources.write.valid.eq(port.gathered.valid)
+            m.d.comb += self.sources.write.valid.eq(gathered.valid)
             self._start_scan(m)
-            with m.If(port.gathered.valid):
+            with m.If(gathered.valid):
                 m.d.sync += self._state.thread.eq(self._state.thread + 1)
-                with m.If(port.gathered.beat == self._params.beats - 1):
+                with m.If(is_last_beat):
                     m.d.sync += self._second.eq(~port.gather.payload.last)
                     with m.If(~port.gather.payload.last):
                         m.next = "GATHER"
@@ -363,16 +361,18 @@ class SerialConversionUnit(Component):
         """WRITE, WRITE_BEATS: a register of all threads. All threads have thread 0's result if the
         source is not in registers."""
         port = self.port
+        wanted = port.data.wanted
         instruction = self._state.instruction
+        is_last_beat = wanted.payload.beat == self._params.beats - 1
         with m.State("WRITE"):
             m.d.comb += port.write.valid.eq(1)
             with m.If(port.write.ready):
                 m.next = "WRITE_BEATS"
         with m.State("WRITE_BEATS"):
             m.d.comb += self._is_writing.eq(1)
-            with m.If(port.wanted.valid & instruction.reads_register):
+            with m.If(wanted.valid & instruction.reads_register):
                 m.d.sync += self._state.thread.eq(self._state.thread + 1)
-            with m.If(port.wanted.valid & (port.wanted.beat == self._params.beats - 1)):
+            with m.If(wanted.valid & is_last_beat):
                 m.d.sync += self._second.eq(1)
                 with m.If(port.write.payload.last):
                     m.next = "IDLE"
@@ -381,8 +381,8 @@ class SerialConversionUnit(Component):
 
     def _promise(self, m: Module) -> None:
         """What the other units promise this one."""
-        gathered = self.port.gathered
-        is_next_beat = self._is_gathering & (gathered.beat == self._state.thread)
+        gathered = self.port.data.gathered
+        is_next_beat = self._is_gathering & (gathered.payload.beat == self._state.thread)
         m.d.sync += Assert(
             ~self.dispatch.valid | self._is_idle,
             "an instruction is dispatched while another one is under way")
@@ -390,5 +390,5 @@ class SerialConversionUnit(Component):
             ~gathered.valid | is_next_beat,
             "a beat is gathered out of order, or without a gather operation")
         m.d.sync += Assert(
-            ~self.port.wanted.valid | self._is_writing,
+            ~self.port.data.wanted.valid | self._is_writing,
             "data are requested without a write operation")

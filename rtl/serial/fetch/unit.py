@@ -19,7 +19,6 @@ from rtl.layouts import (
     BeatPort,
     ConstantBank,
     Event,
-    EventLayout,
     FetchedInstruction,
     GridConfiguration,
     InstructionKind,
@@ -71,7 +70,7 @@ class SerialFetch(Component):
     -------
     grid, indexed, value, memory
         See FetchUnit.
-    bank : In(EventLayout of described_bank)
+    bank : In(Event of described_bank)
         A constant bank of the grid, before it runs.
     named : Out(ConstantBank)
         The bank that LDC names, if the last instruction that was fetched is one.
@@ -112,7 +111,7 @@ class SerialFetch(Component):
         """The bank has no such word."""
         super().__init__({
             "grid": In(GridConfiguration),
-            "bank": In(EventLayout(described_bank())),
+            "bank": In(Event(described_bank())),
             "named": Out(ConstantBank),
             "redirect": In(Event(redirect(params))),
             "group": Out(Event(fetched_instruction(params))),

@@ -8,7 +8,7 @@ from rtl.component import Component
 from rtl.flow.stages import PC_BITS
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
-from rtl.layouts import FlowOperation, flow_request
+from rtl.layouts import Event, FlowOperation, flow_request
 from rtl.params import WARP_THREADS, SmParams
 
 __all__ = ["TargetAccumulator"]
@@ -33,7 +33,7 @@ class TargetAccumulator(Component):
         Stable from ``clear`` on; of a launch only the pc counts.
     clear : In(1)
         The next sum begins.
-    valid, cycle : In(1), In(5)
+    cycle : In(Event of 5 bits)
         A cycle of the sum, from 0 on without gaps; nothing is added after cycle 4.
     next_pc : Out(PC_BITS)
         From cycle 3 on.
@@ -47,8 +47,7 @@ class TargetAccumulator(Component):
         super().__init__({
             "request": In(flow_request(params)),
             "clear": In(1),
-            "valid": In(1),
-            "cycle": In(range(WARP_THREADS)),
+            "cycle": In(Event(range(WARP_THREADS))),
             "next_pc": Out(PC_BITS),
             "target": Out(PC_BITS),
             "error": Out(WarpError),
@@ -61,9 +60,9 @@ class TargetAccumulator(Component):
         self._select_term(m, term)
         with m.If(self.clear):
             m.d.sync += total.eq(0)
-        with m.Elif(self.valid):
+        with m.Elif(self.cycle.valid):
             m.d.sync += total.eq(total + term.as_signed())
-            with m.If(self.cycle == 2):
+            with m.If(self.cycle.payload == 2):
                 m.d.sync += self.next_pc.eq(total)
                 with m.If(~self.request.instruction.relative):
                     m.d.sync += total.eq(0)
@@ -81,7 +80,7 @@ class TargetAccumulator(Component):
         operand_sign = self.request.operand[-1] & instruction.relative
         offset_is_signed = instruction.relative | instruction.indexed
         offset_sign = instruction.offset[-1] & offset_is_signed
-        with m.Switch(self.cycle):
+        with m.Switch(self.cycle.payload):
             with m.Case(0):
                 m.d.comb += term.eq(self.request.pc)
             with m.Case(1):

@@ -374,8 +374,8 @@ class SerialFlowUnit(Component):
         target = self.target
         m.d.comb += target.request.eq(self._current)
         m.d.comb += target.clear.eq(self._is_idle)
-        m.d.comb += target.valid.eq(self.stack.step & self._is_first_pass)
-        m.d.comb += target.cycle.eq(self.stack.thread)
+        m.d.comb += target.cycle.valid.eq(self.stack.step & self._is_first_pass)
+        m.d.comb += target.cycle.payload.eq(self.stack.thread)
 
     @property
     def _has_bad_target(self) -> Value:

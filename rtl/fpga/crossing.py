@@ -48,8 +48,8 @@ class CrossingQueue(Component):
             "level": Out(range(self._depth + 1)),
             "read": Out(stream.Signature(width)),
         })
-        # Words written and removed, and both counts as Gray codes in their own domain and in the other
-        # one.
+        # Words written and removed, and both counts as Gray codes in their own domain and in the
+        # other one.
         bits = self._depth.bit_length()
         self._written = Signal(bits)
         self._removed = Signal(bits)

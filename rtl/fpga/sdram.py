@@ -27,7 +27,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import BEAT_BYTES, BEATS, BeatPort, ends_answer, ends_request
+from rtl.layouts import BEAT_BYTES, BEATS, BeatPort, beat_response, ends_answer, ends_request
 from rtl.params import LINE_ADDRESS_BITS
 from rtl.structs import common_fields, struct_value
 
@@ -710,9 +710,13 @@ class SdramController(Component):
         is_taken = response.valid & response.ready
         m.d.comb += response.valid.eq(self._answers.r_rdy)
         m.d.comb += self._answers.r_en.eq(response.ready)
-        m.d.comb += common_fields(payload, answer.head)
-        m.d.comb += payload.data.eq(answer.data)
-        m.d.comb += payload.beat.eq(number)
+        m.d.comb += payload.eq(struct_value(
+            beat_response(self._tag_bits),
+            write=answer.head.write,
+            tag=answer.head.tag,
+            error=answer.head.error,
+            beat=number,
+            data=answer.data))
         with m.If(is_taken & ~answer.head.write):
             m.d.sync += number.eq(number + 1)
 

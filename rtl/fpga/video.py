@@ -119,11 +119,11 @@ class LineReader(Component):
         """Word of memory at which the row begins."""
         self._next = Signal(ADDRESS_BITS - 2, name="next")
         """Word of memory to read next."""
-        self._row_words_left = Signal(range(widest + 1), name="row_words_left")
+        self._remaining_words = Signal(range(widest + 1), name="remaining_words")
         """Words of the row to come."""
         self._times_shown = Signal((1 << _SCALE_BITS) - 1, name="times_shown")
         """Lines that have shown the row."""
-        self._lines_left = Signal(range(mode.height + 1), name="lines_left")
+        self._remaining_lines = Signal(range(mode.height + 1), name="remaining_lines")
         """Lines to come."""
         self._number = Signal(range(BEAT_BYTES // _WORD_BYTES), name="number")
         """Of the word in a beat."""
@@ -145,20 +145,20 @@ class LineReader(Component):
             with m.State("WAIT"):
                 with m.If(~self.run):
                     m.next = "BEGIN"
-                with m.Elif((self._lines_left != 0) & self.room):
-                    m.next = "ASK"
-            with m.State("ASK"):
+                with m.Elif((self._remaining_lines != 0) & self.room):
+                    m.next = "REQUEST"
+            with m.State("REQUEST"):
                 m.d.comb += request.valid.eq(1)
                 with m.If(request.ready):
-                    m.next = "ANSWER"
-            with m.State("ANSWER"):
+                    m.next = "RESPONSE"
+            with m.State("RESPONSE"):
                 m.d.comb += response.ready.eq(is_last_word)
                 self._take_word(m)
                 with m.If(response.valid & is_last_word & ends_answer(answer)):
                     m.next = "NEXT"
             with m.State("NEXT"):
                 m.next = "WAIT"
-                with m.If(self._row_words_left == 0):
+                with m.If(self._remaining_words == 0):
                     self._end_line(m)
         return m
 
@@ -169,25 +169,25 @@ class LineReader(Component):
         m.d.sync += self._row.eq(first)
         m.d.sync += self._next.eq(first)
         m.d.sync += self._times_shown.eq(0)
-        m.d.sync += self._row_words_left.eq(self._row_words[self.scale])
-        m.d.sync += self._lines_left.eq(self._mode.height)
+        m.d.sync += self._remaining_words.eq(self._row_words[self.scale])
+        m.d.sync += self._remaining_lines.eq(self._mode.height)
 
     def _take_word(self, m: Module) -> None:
         """A word of the beat that memory answers with: it is of the row from the next one on."""
         response = self.memory.response
         place = Cat(self._number, response.payload.beat)
         is_next = place == self._next[:_PLACE_BITS]
-        m.d.comb += self.words.valid.eq(response.valid & (self._row_words_left != 0) & is_next)
+        m.d.comb += self.words.valid.eq(response.valid & (self._remaining_words != 0) & is_next)
         m.d.sync += self._number.eq(self._number + response.valid)
         with m.If(self.words.valid):
             m.d.sync += self._next.eq(self._next + 1)
-            m.d.sync += self._row_words_left.eq(self._row_words_left - 1)
+            m.d.sync += self._remaining_words.eq(self._remaining_words - 1)
 
     def _end_line(self, m: Module) -> None:
         """The next line shows the row again, or the next row."""
         is_repeated = self._times_shown != (1 << self._scale) - 1
-        m.d.sync += self._row_words_left.eq(self._row_words[self._scale])
-        m.d.sync += self._lines_left.eq(self._lines_left - 1)
+        m.d.sync += self._remaining_words.eq(self._row_words[self._scale])
+        m.d.sync += self._remaining_lines.eq(self._remaining_lines - 1)
         with m.If(is_repeated):
             m.d.sync += self._next.eq(self._row)
             m.d.sync += self._times_shown.eq(self._times_shown + 1)

@@ -20,6 +20,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.fpga.boards import Board, BoardTop, board_top
+from rtl.fpga.lamps import LampSignals
 from rtl.params import SmParams
 from sim.command import make_folder
 from sim.ecp5 import (
@@ -197,10 +198,7 @@ class PadsAlone(Component):
         members = {
             "receive": In(1),
             "transmit": Out(1),
-            "live": Out(lamps),
-            "trapped": Out(lamps),
-            "failed": Out(lamps),
-            "lamps": Out(lamps)}
+            "lamps": Out(LampSignals(lamps))}
         if self._has_bus:
             members["bus"] = self._memory.signature.members["bus"]
         if self._has_lanes:
@@ -219,7 +217,7 @@ class PadsAlone(Component):
         if self._video is not None:
             m.submodules.video = self._video
             connect(m, self._video.memory, self._memory.port)
-            m.d.comb += self._video.enable.eq(1)
+            m.d.comb += self._video.framebuffer.enable.eq(1)
         return m
 
 

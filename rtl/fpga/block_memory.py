@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory
 from amaranth.lib.wiring import In
 
@@ -102,8 +102,5 @@ class BlockMemory(Component):
     def _read(self, m: Module, port: Any, place: Any, is_reading: Any, next_place: Any) -> None:
         """The first beat of a read, or the next one."""
         m.d.comb += port.en.eq(self._advances)
-        with m.If(is_reading):
-            m.d.comb += port.addr.eq(next_place)
-        with m.Else():
-            m.d.comb += port.addr.eq(place)
+        m.d.comb += port.addr.eq(Mux(is_reading, next_place, place))
         m.d.comb += self.port.response.payload.data.eq(port.data)

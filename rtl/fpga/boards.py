@@ -153,16 +153,16 @@ class BoardTop(Elaboratable):
 
     def _connect_lamps(self, m: Module, platform: Any) -> None:
         """Lamps of one colour or of three."""
-        machine = self.machine
+        shown = self.machine.lamps
         for number in range(self.board.lamps):
             if self.board.coloured:
                 lamp = platform.request("rgb_led", number, dir="-")
-                self._light(m, f"lamp_{number}r", lamp.r, machine.failed[number])
-                self._light(m, f"lamp_{number}g", lamp.g, machine.live[number])
-                self._light(m, f"lamp_{number}b", lamp.b, machine.trapped[number])
+                self._light(m, f"lamp_{number}r", lamp.r, shown.failed[number])
+                self._light(m, f"lamp_{number}g", lamp.g, shown.live[number])
+                self._light(m, f"lamp_{number}b", lamp.b, shown.trapped[number])
             else:
                 lamp = platform.request("led", number, dir="-")
-                self._light(m, f"lamp_{number}", lamp, machine.lamps[number])
+                self._light(m, f"lamp_{number}", lamp, shown.lit[number])
 
     def _light(self, m: Module, name: str, lamp: Any, is_lit: Any) -> None:
         """A lamp of one colour, or one colour of a lamp."""

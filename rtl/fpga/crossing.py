@@ -5,11 +5,13 @@ simulate; and only the writer knows how full it is.
 """
 
 from amaranth.hdl import Assert, Cat, Module, Signal, Value
+from amaranth.lib import stream
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.memory import Memory, ReadPort, WritePort
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
+from rtl.layouts import Event
 
 __all__ = ["CrossingQueue"]
 
@@ -28,14 +30,12 @@ class CrossingQueue(Component):
 
     Members
     -------
-    write, word : In(1), In(width)
-        Only while ``level`` is less than the depth.
+    write : In(Event of a word)
+        Only while ``level`` is less than the depth; the writer's domain.
     level : Out
         Words in the queue, now or a few cycles ago; the writer's domain.
-    available, head : Out(1), Out(width)
-        The oldest word; the reader's domain, as ``take`` is.
-    take : In(1)
-        The oldest word is removed. Nothing happens when there is none.
+    read : Out(stream of words)
+        The oldest word; the reader's domain.
     """
 
     def __init__(self, width: int, depth_bits: int, writer: str, reader: str) -> None:
@@ -44,22 +44,19 @@ class CrossingQueue(Component):
         self._writer = writer
         self._reader = reader
         super().__init__({
-            "write": In(1),
-            "word": In(width),
+            "write": In(Event(width)),
             "level": Out(range(self._depth + 1)),
-            "available": Out(1),
-            "head": Out(width),
-            "take": In(1),
+            "read": Out(stream.Signature(width)),
         })
-        # Words written and read, and both counts as Gray codes in their own domain and in the other
-        # one.
+        # Words written and removed, and both counts as Gray codes in their own domain and in the
+        # other one.
         bits = self._depth.bit_length()
         self._written = Signal(bits)
-        self._read = Signal(bits)
+        self._removed = Signal(bits)
         self._written_gray = Signal(bits)
-        self._read_gray = Signal(bits)
+        self._removed_gray = Signal(bits)
         self._synchronized_written = Signal(bits)
-        self._synchronized_read = Signal(bits)
+        self._synchronized_removed = Signal(bits)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -67,33 +64,34 @@ class CrossingQueue(Component):
         m.submodules += FFSynchronizer(
             self._written_gray, self._synchronized_written, o_domain=self._reader)
         m.submodules += FFSynchronizer(
-            self._read_gray, self._synchronized_read, o_domain=self._writer)
+            self._removed_gray, self._synchronized_removed, o_domain=self._writer)
         self._write(m, memory.write_port(domain=self._writer))
-        self._take(m, memory.read_port(domain=self._reader))
+        self._read(m, memory.read_port(domain=self._reader))
         return m
 
     def _write(self, m: Module, port: WritePort) -> None:
         """The writer's side."""
         bits = len(self._written)
-        level = (self._written - _number_of(self._synchronized_read))[:bits]
-        m.d.comb += port.en.eq(self.write)
+        level = (self._written - _number_of(self._synchronized_removed))[:bits]
+        m.d.comb += port.en.eq(self.write.valid)
         m.d.comb += port.addr.eq(self._written)
-        m.d.comb += port.data.eq(self.word)
-        m.d[self._writer] += self._written.eq(self._written + self.write)
+        m.d.comb += port.data.eq(self.write.payload)
+        m.d[self._writer] += self._written.eq(self._written + self.write.valid)
         m.d[self._writer] += self._written_gray.eq(_gray_of(self._written))
-        m.d[self._writer] += self.level.eq((level + self.write)[:bits])
+        m.d[self._writer] += self.level.eq((level + self.write.valid)[:bits])
         m.d[self._writer] += Assert(
-            ~self.write | (level < self._depth), "a word is written into a queue that is full")
+            ~self.write.valid | (level < self._depth),
+            "a word is written into a queue that is full")
 
-    def _take(self, m: Module, port: ReadPort) -> None:
+    def _read(self, m: Module, port: ReadPort) -> None:
         """The reader's side. The memory is read a cycle ahead."""
-        following = Signal(len(self._read))
-        m.d.comb += following.eq(self._read + (self.take & self.available))
+        following = Signal(len(self._removed))
+        m.d.comb += following.eq(self._removed + (self.read.ready & self.read.valid))
         m.d.comb += port.addr.eq(following)
-        m.d.comb += self.head.eq(port.data)
-        m.d[self._reader] += self._read.eq(following)
-        m.d[self._reader] += self._read_gray.eq(_gray_of(following))
-        m.d[self._reader] += self.available.eq(
+        m.d.comb += self.read.payload.eq(port.data)
+        m.d[self._reader] += self._removed.eq(following)
+        m.d[self._reader] += self._removed_gray.eq(_gray_of(following))
+        m.d[self._reader] += self.read.valid.eq(
             _gray_of(following) != self._synchronized_written)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream
 from amaranth.lib.crc.catalog import CRC32_ISO_HDLC
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.layouts import Event
@@ -95,7 +95,7 @@ class Deframer(Component):
         })
         # The byte that is taken, without its escape, and its number in the frame, which stops
         # behind the longest frame.
-        self._byte = Signal(8)
+        self._byte = self.content.payload
         self._position = Signal(range(self._most_bytes + 2))
         self._is_escaped = Signal()
 
@@ -115,7 +115,6 @@ class Deframer(Component):
         has_right_length = (length <= self._most) & (position == HEADER_BYTES + length + CRC_BYTES)
         m.d.comb += source.ready.eq(~frame.valid)
         m.d.comb += self._byte.eq(source.payload ^ Mux(self._is_escaped, ESCAPED_BIT, 0))
-        m.d.comb += self.content.payload.eq(self._byte)
         m.d.comb += crc.data.eq(self._byte)
         m.d.comb += crc.start.eq(frame.valid)
         with m.If(source.valid & source.ready):
@@ -169,16 +168,14 @@ class Framer(Component):
         """Rotates by a byte with each that is sent."""
         self._remaining = Signal(_LENGTH_BITS)
         """Bytes of header, content or CRC behind the present one."""
-        self._byte = Signal(8)
-        """The present byte; whether there is one; it has been sent, with its escape."""
-        self._has_byte = Signal()
-        self._is_sent = Signal()
+        self._current: Any = stream.Signature(8).create(path=("current",))
+        """The present byte, which is taken when it has been sent, with its escape."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         crc: Any = CRC32_ISO_HDLC(8).create()
         m.submodules.crc = crc
-        m.d.comb += crc.data.eq(self._byte)
+        m.d.comb += crc.data.eq(self._current.payload)
         self._escape(m)
         with m.FSM(name="part"):
             with m.State("IDLE"):
@@ -196,25 +193,32 @@ class Framer(Component):
                 self._send_crc(m, crc.crc)
             with m.State("CLOSE"):
                 self._send_flag(m, "IDLE")
-        m.d.sync += Assert(~self._is_sent | self._has_byte, "a byte is sent that is not there")
+        m.d.sync += Assert(
+            ~self._current.ready | self._current.valid, "a byte is sent that is not there")
         return m
+
+    @property
+    def _is_sent(self) -> Value:
+        """The present byte has been sent."""
+        return self._current.valid & self._current.ready
 
     def _escape(self, m: Module) -> None:
         """The present byte on the line: if it is a FLAG or an ESCAPE, an ESCAPE and then the byte
         with a bit inverted."""
         out = self.bytes
-        byte = self._byte
+        current = self._current
+        byte = current.payload
         needs_escape = (byte == FLAG) | (byte == ESCAPE)
         is_escaped = Signal()           # its ESCAPE has been sent
-        m.d.comb += out.valid.eq(self._has_byte)
+        m.d.comb += out.valid.eq(current.valid)
         with m.If(is_escaped):
             m.d.comb += out.payload.eq(byte ^ ESCAPED_BIT)
         with m.Elif(needs_escape):
             m.d.comb += out.payload.eq(ESCAPE)
         with m.Else():
             m.d.comb += out.payload.eq(byte)
-        with m.If(self._has_byte & out.ready):
-            m.d.comb += self._is_sent.eq(is_escaped | ~needs_escape)
+        with m.If(current.valid & out.ready):
+            m.d.comb += current.ready.eq(is_escaped | ~needs_escape)
             m.d.sync += is_escaped.eq(needs_escape & ~is_escaped)
 
     def _send_flag(self, m: Module, following: str) -> None:
@@ -236,8 +240,8 @@ class Framer(Component):
         """HEADER: its bytes. With the last one the header is as it was at first."""
         rotated = self._header.as_value().rotate_right(8)
         length = rotated[-_LENGTH_BITS:]
-        m.d.comb += self._has_byte.eq(1)
-        m.d.comb += self._byte.eq(self._header.as_value()[:8])
+        m.d.comb += self._current.valid.eq(1)
+        m.d.comb += self._current.payload.eq(self._header.as_value()[:8])
         with m.If(self._is_sent):
             m.d.sync += self._header.eq(rotated)
             m.d.sync += self._remaining.eq(self._remaining - 1)
@@ -250,9 +254,7 @@ class Framer(Component):
 
     def _send_content(self, m: Module) -> None:
         """CONTENT: its bytes, as they come."""
-        m.d.comb += self._has_byte.eq(self.content.valid)
-        m.d.comb += self._byte.eq(self.content.payload)
-        m.d.comb += self.content.ready.eq(self._is_sent)
+        connect(m, flipped(self.content), flipped(self._current))
         with m.If(self._is_sent):
             m.d.sync += self._remaining.eq(self._remaining - 1)
             with m.If(self._remaining == 0):
@@ -262,8 +264,8 @@ class Framer(Component):
     def _send_crc(self, m: Module, crc: Value) -> None:
         """CRC: its bytes."""
         place: Any = CRC_BYTES - 1 - self._remaining
-        m.d.comb += self._has_byte.eq(1)
-        m.d.comb += self._byte.eq(crc.word_select(place[:2], 8))
+        m.d.comb += self._current.valid.eq(1)
+        m.d.comb += self._current.payload.eq(crc.word_select(place[:2], 8))
         with m.If(self._is_sent):
             m.d.sync += self._remaining.eq(self._remaining - 1)
             with m.If(self._remaining == 0):

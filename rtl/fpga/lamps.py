@@ -1,6 +1,7 @@
 """What the board's lamps show: which warps live, which are in a trap, which have failed."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -8,12 +9,32 @@ from rtl.layouts import ErrorEvents, TrapStatus
 from rtl.machines import units_of
 from rtl.params import SmParams
 
-__all__ = ["WarpLamps"]
+__all__ = ["LampSignals", "WarpLamps"]
 
 _SLOW_HZ = 1
 """Blinks a second, at least: the rate is the clock's, divided by a power of two."""
 _FASTER_BITS = 2
 """Quick blinks are faster by so many powers of two."""
+
+
+class LampSignals(wiring.Signature):
+    """What is shown, a bit a lamp.
+
+    Members
+    -------
+    live, trapped, failed : Out(count)
+        One of the lamp's warps lives, is in a trap, has failed: for lamps with colours.
+    lit : Out(count)
+        For lamps without.
+    """
+
+    def __init__(self, count: int) -> None:
+        super().__init__({
+            "live": Out(count),
+            "trapped": Out(count),
+            "failed": Out(count),
+            "lit": Out(count),
+        })
 
 
 class WarpLamps(Component):
@@ -35,10 +56,9 @@ class WarpLamps(Component):
     running : In(warps)
         Those that live.
     traps : In(TrapStatus)
-    errors : In(array of error_event)
+    errors : In(ErrorEvents)
     reset : In(1)
-    live, trapped, failed, lamps : Out(lamps)
-        By lamp, for those with colours; and the lamps, for those without.
+    lamps : Out(LampSignals)
     """
 
     def __init__(self, params: SmParams, clock: int, lamps: int) -> None:
@@ -47,35 +67,33 @@ class WarpLamps(Component):
             "traps": In(TrapStatus(params)),
             "reset": In(1),
             "errors": In(ErrorEvents(params)),
-            "live": Out(lamps),
-            "trapped": Out(lamps),
-            "failed": Out(lamps),
-            "lamps": Out(lamps),
+            "lamps": Out(LampSignals(lamps)),
         })
         self._simultaneous = units_of(params).simultaneous_errors
         self._warps = params.warps
-        self._lamps = lamps
+        self._count = lamps
         self._time_bits = max((clock // _SLOW_HZ).bit_length(), _FASTER_BITS + 1)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         failed = self._keep_failed(m)
+        lamps = self.lamps
         trapped = self.traps.paused | self.traps.trapped
-        m.d.sync += self.live.eq(self._by_lamp(self.running))
-        m.d.sync += self.trapped.eq(self._by_lamp(trapped))
-        m.d.sync += self.failed.eq(self._by_lamp(failed))
+        m.d.sync += lamps.live.eq(self._by_lamp(self.running))
+        m.d.sync += lamps.trapped.eq(self._by_lamp(trapped))
+        m.d.sync += lamps.failed.eq(self._by_lamp(failed))
 
         time = Signal(self._time_bits)
         blinks = time[-1]
         blinks_quickly = time[-1 - _FASTER_BITS]
         m.d.sync += time.eq(time + 1)
-        for lamp in range(self._lamps):
-            with m.If(self.failed[lamp]):
-                m.d.comb += self.lamps[lamp].eq(blinks_quickly)
-            with m.Elif(self.trapped[lamp]):
-                m.d.comb += self.lamps[lamp].eq(blinks)
+        for number in range(self._count):
+            with m.If(lamps.failed[number]):
+                m.d.comb += lamps.lit[number].eq(blinks_quickly)
+            with m.Elif(lamps.trapped[number]):
+                m.d.comb += lamps.lit[number].eq(blinks)
             with m.Else():
-                m.d.comb += self.lamps[lamp].eq(self.live[lamp])
+                m.d.comb += lamps.lit[number].eq(lamps.live[number])
         return m
 
     def _keep_failed(self, m: Module) -> Value:
@@ -93,4 +111,4 @@ class WarpLamps(Component):
 
     def _by_lamp(self, warps: Value) -> Value:
         """For each lamp, whether one of its warps is among these."""
-        return Cat(warps[lamp::self._lamps].any() for lamp in range(self._lamps))
+        return Cat(warps[lamp::self._count].any() for lamp in range(self._count))

@@ -39,10 +39,12 @@ from rtl.layouts import (
     HOST_ADDRESS_BITS,
     BeatPort,
     HostBus,
+    beat_request,
     ends_answer,
     ends_request,
 )
 from rtl.params import ADDRESS_BITS, LINE_ADDRESS_BITS
+from rtl.structs import struct_value
 
 from .frames import Deframer, Framer
 
@@ -239,15 +241,17 @@ class HostLink(Component):
 
     def _connect_ports(self, m: Module) -> None:
         """What bus and memory are driven with."""
-        request = self.memory.request.payload
         written = self._end_of_content(_REGISTER_TO_WRITE)
         m.d.comb += self.bus.address.eq(self._address)
         m.d.comb += self.bus.data.eq(written.value)
-        m.d.comb += request.write.eq(self._has_command(LinkCommand.WRITE_LINE))
-        m.d.comb += request.address.eq(self._address[-LINE_ADDRESS_BITS:])
-        m.d.comb += request.beat.eq(self._beat)
-        m.d.comb += request.data.eq(self._beat_bytes)
-        m.d.comb += request.mask.eq(self._content[:BEAT_BYTES])
+        m.d.comb += self.memory.request.payload.eq(struct_value(
+            beat_request(_TAG_BITS),
+            write=self._has_command(LinkCommand.WRITE_LINE),
+            tag=0,
+            address=self._address[-LINE_ADDRESS_BITS:],
+            beat=self._beat,
+            data=self._beat_bytes,
+            mask=self._content[:BEAT_BYTES]))
 
     def _shift_content(self, m: Module) -> None:
         """The shift register. While an answer is sent, bytes of the line follow its head."""
@@ -270,14 +274,13 @@ class HostLink(Component):
         place = self._place
         received = self.deframer.content
         answer = self.memory.response.payload
+        answered_byte = answer.data.word_select(place[:_IN_BEAT_BITS], 8)
         m.d.comb += read.addr.eq(place)
         m.d.comb += self._line_byte.eq(read.data)
         m.d.comb += write.en.eq(self._stores_answer | received.valid)
         m.d.comb += write.addr.eq(place)
-        with m.If(self._stores_answer):
-            m.d.comb += write.data.eq(answer.data.word_select(place[:_IN_BEAT_BITS], 8))
-        with m.Else():
-            m.d.comb += write.data.eq(self._content[:8])
+        m.d.comb += write.data.eq(
+            Mux(self._stores_answer, answered_byte, self._content[:8]))
 
         with m.If(self.deframer.frame.ready):
             m.d.sync += place.eq(place.init)

@@ -21,12 +21,13 @@ from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import SmParams
 from rtl.sm import Sm
+from rtl.structs import struct_value
 
 from .gate import MemoryGate
 from .global_net import GlobalNet
-from .lamps import WarpLamps
+from .lamps import LampSignals, WarpLamps
 from .link import HostLink
-from .registers import BoardRegisters
+from .registers import BoardRegisters, MachineState
 from .uart import UartReceiver, UartTransmitter
 
 __all__ = ["MEMORY_BASE", "BoardMachine"]
@@ -76,8 +77,7 @@ class BoardMachine(Component):
     -------
     receive, transmit : In(1), Out(1)
         The serial line.
-    live, trapped, failed, lamps : Out
-        See WarpLamps.
+    lamps : Out(LampSignals)
     traffic : Out(1)
         The host's link is at work.
     bus : Out
@@ -107,10 +107,7 @@ class BoardMachine(Component):
         members: dict[str, Any] = {
             "receive": In(1, init=1),    # pyright: ignore[reportCallIssue]
             "transmit": Out(1, init=1),    # pyright: ignore[reportCallIssue]
-            "live": Out(lamps),
-            "trapped": Out(lamps),
-            "failed": Out(lamps),
-            "lamps": Out(lamps),
+            "lamps": Out(LampSignals(lamps)),
             "traffic": Out(1),
         }
         if self._has_bus:
@@ -156,23 +153,19 @@ class BoardMachine(Component):
     def _connect_line(self, m: Module) -> None:
         """Serial line <-> link. A register takes what the queue's block RAM has read."""
         m.submodules.waiting = queue = SyncFIFOBuffered(width=8, depth=_RECEIVE_BYTES)
-        received = self.receiver.received
-        has_byte = Signal()
-        byte = Signal(8)
-        takes = Signal()
+        arriving = self.receiver.received
+        received = self.link.received
         m.d.comb += self.receiver.pin.eq(self.receive)
-        m.d.comb += queue.w_en.eq(received.valid)
-        m.d.comb += queue.w_data.eq(received.payload)
-        m.d.comb += takes.eq(~has_byte | self.link.received.ready)
-        m.d.comb += queue.r_en.eq(takes)
-        with m.If(takes):
-            m.d.sync += has_byte.eq(queue.r_rdy)
-            m.d.sync += byte.eq(queue.r_data)
-        m.d.comb += self.link.received.valid.eq(has_byte)
-        m.d.comb += self.link.received.payload.eq(byte)
+        m.d.comb += queue.w_en.eq(arriving.valid)
+        m.d.comb += queue.w_data.eq(arriving.payload)
+        m.d.comb += queue.r_en.eq(~received.valid | received.ready)
+        with m.If(queue.r_en):
+            m.d.sync += received.valid.eq(queue.r_rdy)
+            m.d.sync += received.payload.eq(queue.r_data)
         connect(m, self.link.sent, self.transmitter.content)
         m.d.comb += self.transmit.eq(self.transmitter.pin)
-        m.d.comb += self.traffic.eq(queue.r_rdy | has_byte | ~self.transmitter.content.ready)
+        m.d.comb += self.traffic.eq(
+            queue.r_rdy | received.valid | ~self.transmitter.content.ready)
 
     def _connect_registers(self, m: Module) -> None:
         """Link -> registers of the machine and of the board. Each reads 0 outside of its own."""
@@ -185,10 +178,11 @@ class BoardMachine(Component):
             m.d.comb += registers.write.eq(bus.write)
             m.d.comb += registers.data.eq(bus.data)
         m.d.comb += bus.value.eq(machine.value | board.value)
-        state = self.registers.state
-        m.d.comb += state.busy.eq(self.sm.busy)
-        m.d.comb += state.locked_down.eq(self.sm.core.trap_state.locked_down)
-        m.d.comb += state.interrupt.eq(self.sm.interrupt)
+        m.d.comb += self.registers.state.eq(struct_value(
+            MachineState,
+            busy=self.sm.busy,
+            locked_down=self.sm.core.trap_state.locked_down,
+            interrupt=self.sm.interrupt))
         m.d.comb += self.sm.policy.eq(self.registers.policy)
 
     def _connect_memory(self, m: Module) -> None:
@@ -212,29 +206,21 @@ class BoardMachine(Component):
     def _connect_video(self, m: Module) -> None:
         """Memory -> video, which counts from the beginning of memory, too."""
         m.submodules.video = video = self.video
-        framebuffer = self.registers.framebuffer
         client = self.arbiter.clients[-1]
+        connect(m, self.registers.framebuffer, video.framebuffer)
         connect(m, video.memory, client)
         m.d.comb += client.request.payload.address.eq(
             video.memory.request.payload.address ^ _FIRST_LINE)
-        m.d.comb += framebuffer.present.eq(1)
-        m.d.comb += framebuffer.underrun.eq(video.underrun)
-        m.d.comb += video.enable.eq(framebuffer.enable)
-        m.d.comb += video.scale.eq(framebuffer.scale)
-        m.d.comb += video.base.eq(framebuffer.base)
         m.d.comb += self.lanes.eq(video.lanes)
 
     def _connect_lamps(self, m: Module) -> None:
         """Machine -> lamps."""
-        lamps = self.warp_lamps
-        m.d.comb += lamps.running.eq(self.sm.distributor.running)
-        m.d.comb += lamps.traps.eq(self.sm.core.trap_state)
-        connect(m, self.sm.retired.errors, lamps.errors)
-        m.d.comb += lamps.reset.eq(self._is_in_reset)
-        m.d.comb += self.live.eq(lamps.live)
-        m.d.comb += self.trapped.eq(lamps.trapped)
-        m.d.comb += self.failed.eq(lamps.failed)
-        m.d.comb += self.lamps.eq(lamps.lamps)
+        warps = self.warp_lamps
+        m.d.comb += warps.running.eq(self.sm.distributor.running)
+        m.d.comb += warps.traps.eq(self.sm.core.trap_state)
+        m.d.comb += warps.reset.eq(self._is_in_reset)
+        connect(m, self.sm.retired.errors, warps.errors)
+        connect(m, warps.lamps, flipped(self.lamps))
 
     def _reset(self, m: Module) -> None:
         """The machine's reset: at first, and later once memory owes it nothing."""

@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Array, Assert, Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Assert, Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.memory import Memory
@@ -27,8 +27,9 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import BEAT_BYTES, BEATS, BeatPort, ends_answer, ends_request
+from rtl.layouts import BEAT_BYTES, BEATS, BeatPort, beat_response, ends_answer, ends_request
 from rtl.params import LINE_ADDRESS_BITS
+from rtl.structs import common_fields, struct_value
 
 __all__ = ["BURST", "MT48LC16M16A2", "SdramBus", "SdramChip", "SdramCommand", "SdramController"]
 
@@ -189,16 +190,26 @@ class _CommandSignals:
 
     Attributes
     ----------
-    kind : Signal(SdramCommand)
-    bank : Signal
-    address : Signal
+    kind : Value
+        A SdramCommand; NOP if none is issued.
+    bank : Value
+    address : Value
         Row, column or mode.
     """
 
     def __init__(self, chip: SdramChip) -> None:
-        self.kind = Signal(SdramCommand, name="command")
-        self.bank = Signal(chip.bank_bits, name="command_bank")
-        self.address = Signal(chip.row_bits, name="command_address")
+        self._command: Any = Signal(
+            data.StructLayout({
+                "kind": SdramCommand, "bank": chip.bank_bits, "address": chip.row_bits}),
+            name="command")
+        self.kind = self._command.kind
+        self.bank = self._command.bank
+        self.address = self._command.address
+
+    def issue(self, kind: ValueLike, bank: ValueLike = 0, address: ValueLike = 0) -> Any:
+        """The assignment, in comb, that issues a command."""
+        return self._command.eq(struct_value(
+            self._command.shape(), kind=kind, bank=bank, address=address))
 
     def is_kind(self, kind: SdramCommand) -> Value:
         """A command of this kind is issued."""
@@ -302,6 +313,13 @@ def _transfer(tag_bits: int, chip: SdramChip) -> data.StructLayout:
     half word."""
     return data.StructLayout({
         "head": _answer_head(tag_bits), "bank": chip.bank_bits, "column": chip.column_bits})
+
+
+_BEAT_TO_WRITE = data.StructLayout({
+    "data": data.ArrayLayout(8 * HALF_WORD, BEAT_HALF_WORDS),
+    "mask": data.ArrayLayout(HALF_WORD, BEAT_HALF_WORDS),
+})
+"""A beat of a line to write, by half words."""
 
 
 class SdramController(Component):
@@ -408,8 +426,7 @@ class SdramController(Component):
         """Its last half word is."""
         self._write_buffer = Signal()
         """The write buffer that the next request fills; a transfer reads the other one."""
-        self._write_data: Any = Signal(data.ArrayLayout(8 * HALF_WORD, BEAT_HALF_WORDS))
-        self._write_mask: Any = Signal(data.ArrayLayout(HALF_WORD, BEAT_HALF_WORDS))
+        self._write_beat: Any = Signal(_BEAT_TO_WRITE)
         """The beat of the half word to write now."""
         self._read_beat = Signal(8 * BEAT_BYTES)
         """A beat that was read."""
@@ -467,8 +484,7 @@ class SdramController(Component):
     def _close_all_banks(self, m: Module) -> None:
         """CLOSE: a PRECHARGE of all banks, when all of them may get it."""
         with m.If(Cat(bank.may_precharge for bank in self._banks).all()):
-            m.d.comb += self._command.kind.eq(SdramCommand.PRECHARGE)
-            m.d.comb += self._command.address.eq(ALL_BANKS)
+            m.d.comb += self._command.issue(SdramCommand.PRECHARGE, address=ALL_BANKS)
             m.next = "REFRESH"
 
     def _refresh(self, m: Module) -> None:
@@ -476,7 +492,7 @@ class SdramController(Component):
         remaining = self._first_refreshes
         all_idle = Cat(bank.may_activate for bank in self._banks).all()
         with m.If(all_idle & self._chip_is_ready):
-            m.d.comb += self._command.kind.eq(SdramCommand.REFRESH)
+            m.d.comb += self._command.issue(SdramCommand.REFRESH)
             with m.If(remaining > 1):
                 m.d.sync += remaining.eq(remaining - 1)
             with m.Elif(remaining == 1):
@@ -489,8 +505,8 @@ class SdramController(Component):
         """MODE: the CAS latency and the length of a burst."""
         burst_code = BURST.bit_length() - 1
         with m.If(self._refresh_is_over):
-            m.d.comb += self._command.kind.eq(SdramCommand.MODE)
-            m.d.comb += self._command.address.eq(self._cas << 4 | burst_code)
+            mode = self._cas << 4 | burst_code
+            m.d.comb += self._command.issue(SdramCommand.MODE, address=mode)
             m.d.sync += self.initialised.eq(1)
             m.next = "SERVE"
 
@@ -528,9 +544,7 @@ class SdramController(Component):
         with m.Elif(port.valid & port.ready):
             m.d.sync += self._has_request.eq(1)
             m.d.sync += self._is_complete.eq(ends_request(port.payload))
-            m.d.sync += request.write.eq(port.payload.write)
-            m.d.sync += request.tag.eq(port.payload.tag)
-            m.d.sync += request.address.eq(port.payload.address)
+            m.d.sync += common_fields(request, port.payload)
 
     def _decide_start(self, m: Module) -> None:
         """Starts the transfer of the next request.
@@ -541,7 +555,6 @@ class SdramController(Component):
         """
         request = self._request
         place = self._place
-        transfer = self._transfer
         is_outside = Signal()
         row_is_ready = Signal()
         is_waiting = self._has_request & ~self._starts
@@ -556,11 +569,16 @@ class SdramController(Component):
         may_start = self._is_serving & self._has_room & transfer_ends
         m.d.comb += self._starts.eq(self._is_complete & may_start & can_be_served)
         with m.If(self._starts):
-            m.d.sync += transfer.head.write.eq(request.write)
-            m.d.sync += transfer.head.tag.eq(request.tag)
-            m.d.sync += transfer.head.error.eq(is_outside)
-            m.d.sync += transfer.bank.eq(place.bank)
-            m.d.sync += transfer.column.eq(place.column)
+            head = struct_value(
+                _answer_head(self._tag_bits),
+                write=request.write,
+                tag=request.tag,
+                error=is_outside)
+            m.d.sync += self._transfer.eq(struct_value(
+                self._transfer.shape(),
+                head=head,
+                bank=place.bank,
+                column=place.column))
 
     @property
     def _bank_is_open(self) -> Value:
@@ -586,17 +604,13 @@ class SdramController(Component):
             bank.may_activate & self._chip_is_ready for bank in self._banks)[place.bank]
         has_conflict = self._bank_is_open & ~self._row_matches
         with m.If(starts_burst):
-            m.d.comb += command.kind.eq(
-                Mux(transfer.head.write, SdramCommand.WRITE, SdramCommand.READ))
-            m.d.comb += command.bank.eq(transfer.bank)
-            m.d.comb += command.address.eq(transfer.column | self._position)
+            kind = Mux(transfer.head.write, SdramCommand.WRITE, SdramCommand.READ)
+            column = transfer.column | self._position
+            m.d.comb += command.issue(kind, transfer.bank, column)
         with m.Elif(needs_row & has_conflict & ~bank_is_busy & may_precharge):
-            m.d.comb += command.kind.eq(SdramCommand.PRECHARGE)
-            m.d.comb += command.bank.eq(place.bank)
+            m.d.comb += command.issue(SdramCommand.PRECHARGE, place.bank)
         with m.Elif(needs_row & ~self._bank_is_open & may_activate):
-            m.d.comb += command.kind.eq(SdramCommand.ACTIVATE)
-            m.d.comb += command.bank.eq(place.bank)
-            m.d.comb += command.address.eq(place.row)
+            m.d.comb += command.issue(SdramCommand.ACTIVATE, place.bank, place.row)
 
     def _count_position(self, m: Module) -> None:
         """The half word that is transferred. A line may start right behind another one."""
@@ -614,19 +628,15 @@ class SdramController(Component):
     def _store_write_data(self, m: Module) -> None:
         """The two write buffers: written beat by beat, read where the transfer is."""
         request = self.port.request
-        beat = data.StructLayout({
-            "data": self._write_data.shape(), "mask": self._write_mask.shape()})
-        m.submodules.to_write = memory = Memory(shape=beat, depth=2 * BEATS, init=[])
+        m.submodules.to_write = memory = Memory(shape=_BEAT_TO_WRITE, depth=2 * BEATS, init=[])
         store = memory.write_port()
         load = memory.read_port(domain="comb")
         m.d.comb += store.en.eq(request.valid & request.ready)
         m.d.comb += store.addr.eq(Cat(request.payload.beat, self._write_buffer))
-        m.d.comb += store.data.data.as_value().eq(request.payload.data)
-        m.d.comb += store.data.mask.as_value().eq(request.payload.mask)
+        m.d.comb += common_fields(store.data, request.payload)
         beat_number = self._position[BEAT_POSITION_BITS:]
         m.d.comb += load.addr.eq(Cat(beat_number, ~self._write_buffer))
-        m.d.comb += self._write_data.eq(load.data.data)
-        m.d.comb += self._write_mask.eq(load.data.mask)
+        m.d.comb += self._write_beat.eq(load.data)
 
     def _drive_data_pins(self, m: Module) -> None:
         """The half word of a write, and the mask: all bytes before the chip is initialised, none
@@ -636,11 +646,11 @@ class SdramController(Component):
         writes = self._is_transferring & head.write & ~head.error
         in_beat = self._position[:BEAT_POSITION_BITS]
         m.d.sync += bus.dq_oe.eq(writes)
-        m.d.sync += bus.dq_o.eq(self._write_data[in_beat])
+        m.d.sync += bus.dq_o.eq(self._write_beat.data[in_beat])
         with m.If(~self.initialised):
             m.d.sync += bus.dqm.eq(~0)
         with m.Elif(writes):
-            m.d.sync += bus.dqm.eq(~self._write_mask[in_beat])
+            m.d.sync += bus.dqm.eq(~self._write_beat.mask[in_beat])
         with m.Else():
             m.d.sync += bus.dqm.eq(0)
 
@@ -682,8 +692,10 @@ class SdramController(Component):
         is_written = Signal()
         m.d.comb += is_written.eq(self._is_last & head.write)
         m.d.comb += answers.w_en.eq(self._read_is_complete | is_written)
-        m.d.comb += queued.head.eq(Mux(is_written, head, self._read_head))
-        m.d.comb += queued.data.eq(self._read_beat)
+        m.d.comb += queued.eq(struct_value(
+            entry,
+            head=Mux(is_written, head, self._read_head),
+            data=self._read_beat))
         m.d.sync += Assert(~(self._read_is_complete & is_written), "two requests end in one cycle")
         m.d.sync += Assert(~answers.w_en | answers.w_rdy, "an answer is lost")
 
@@ -698,11 +710,13 @@ class SdramController(Component):
         is_taken = response.valid & response.ready
         m.d.comb += response.valid.eq(self._answers.r_rdy)
         m.d.comb += self._answers.r_en.eq(response.ready)
-        m.d.comb += payload.write.eq(answer.head.write)
-        m.d.comb += payload.tag.eq(answer.head.tag)
-        m.d.comb += payload.error.eq(answer.head.error)
-        m.d.comb += payload.data.eq(answer.data)
-        m.d.comb += payload.beat.eq(number)
+        m.d.comb += payload.eq(struct_value(
+            beat_response(self._tag_bits),
+            write=answer.head.write,
+            tag=answer.head.tag,
+            error=answer.head.error,
+            beat=number,
+            data=answer.data))
         with m.If(is_taken & ~answer.head.write):
             m.d.sync += number.eq(number + 1)
 

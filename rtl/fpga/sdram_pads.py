@@ -9,7 +9,7 @@ the edges of its clock. This is not measured on a board: the delays of pads are 
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Value
 from amaranth.lib import io
 from amaranth.lib.wiring import In
 
@@ -24,17 +24,6 @@ PAD_DELAY = 3.5
 an input register, together: an estimate."""
 _MARGIN = 1.0
 """Nanoseconds beside the chip's setup and hold times."""
-_OUTPUTS = {
-    "clk_en": "cke",
-    "cs": "cs",
-    "ras": "ras",
-    "cas": "cas",
-    "we": "we",
-    "ba": "ba",
-    "a": "a",
-    "dqm": "dqm",
-}
-"""Output pads of the platform, and the members of SdramBus that drive them."""
 
 
 @dataclass(frozen=True)
@@ -103,18 +92,29 @@ class SdramPads(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        bus = self.bus
+        port = self._port
         # The clock: 1 after the rising edge of its domain, 0 after the falling one.
         clock: Any = io.DDRBuffer(
-            io.Direction.Output, self._port.clk, o_domain=self._clock_domain)
+            io.Direction.Output, port.clk, o_domain=self._clock_domain)
         m.submodules.clk = clock
         m.d.comb += clock.o[0].eq(1)
         m.d.comb += clock.o[1].eq(0)
-        for pad, name in _OUTPUTS.items():
-            buffer = io.FFBuffer(io.Direction.Output, getattr(self._port, pad))
-            m.submodules[pad] = buffer
-            m.d.comb += buffer.o.eq(getattr(self.bus, name))
-        m.submodules.dq = dq = io.FFBuffer(io.Direction.Bidir, self._port.dq)
-        m.d.comb += dq.o.eq(self.bus.dq_o)
-        m.d.comb += dq.oe.eq(self.bus.dq_oe)
-        m.d.comb += self.bus.dq_i.eq(dq.i)
+        self._drive(m, "clk_en", port.clk_en, bus.cke)
+        self._drive(m, "cs", port.cs, bus.cs)
+        self._drive(m, "ras", port.ras, bus.ras)
+        self._drive(m, "cas", port.cas, bus.cas)
+        self._drive(m, "we", port.we, bus.we)
+        self._drive(m, "ba", port.ba, bus.ba)
+        self._drive(m, "a", port.a, bus.a)
+        self._drive(m, "dqm", port.dqm, bus.dqm)
+        m.submodules.dq = dq = io.FFBuffer(io.Direction.Bidir, port.dq)
+        m.d.comb += dq.o.eq(bus.dq_o)
+        m.d.comb += dq.oe.eq(bus.dq_oe)
+        m.d.comb += bus.dq_i.eq(dq.i)
         return m
+
+    def _drive(self, m: Module, name: str, pad: Any, value: Value) -> None:
+        """An output pad with a register."""
+        m.submodules[name] = buffer = io.FFBuffer(io.Direction.Output, pad)
+        m.d.comb += buffer.o.eq(value)

@@ -60,7 +60,7 @@ class UartReceiver(wiring.Component):
         is_receiving = Signal()
         phase = Signal(_PHASE_BITS)
         samples = Signal()              # the middle of a bit
-        bits = Signal(_BYTE_BITS)
+        bits = self.received.payload
         remaining = Signal(range(_FRAME_BITS))
         m.submodules.synchronizer = FFSynchronizer(self.pin, line, init=1)
         m.d.sync += last_line.eq(line)
@@ -82,7 +82,6 @@ class UartReceiver(wiring.Component):
             with m.If(is_stop_bit | (is_start_bit & line)):
                 m.d.sync += is_receiving.eq(0)
         m.d.comb += self.received.valid.eq(samples & is_stop_bit & line)
-        m.d.comb += self.received.payload.eq(bits)
         return m
 
 

@@ -19,17 +19,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
-from amaranth.lib import data
+from amaranth.lib import data, stream
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import BEAT_BYTES, BeatPort, ends_answer
+from rtl.layouts import BEAT_BYTES, BeatPort, Event, ends_answer
 from rtl.params import ADDRESS_BITS
 
 from .crossing import CrossingQueue
-from .tmds import CHANNELS, SYMBOL_BITS, TmdsEncoder, TmdsSerializer
+from .registers import Framebuffer
+from .tmds import CHANNELS, TmdsEncoder, TmdsSerializer
 
 __all__ = ["VGA", "LineReader", "Scanner", "Video", "VideoMode"]
 
@@ -96,7 +97,7 @@ class LineReader(Component):
         While it is 0 nothing is read; when it becomes 1 a picture begins.
     room : In(1)
         There is a place for a whole line of memory.
-    valid, word : Out(1), Out(32)
+    words : Out(Event of 32 bits)
         Four pixels, the left one in the lower bits.
     """
 
@@ -108,8 +109,7 @@ class LineReader(Component):
             "scale": In(_SCALE_BITS),
             "run": In(1),
             "room": In(1),
-            "valid": Out(1),
-            "word": Out(8 * _WORD_BYTES),
+            "words": Out(Event(8 * _WORD_BYTES)),
         })
         widest = mode.width // _WORD_BYTES
         self._row_words = Array(widest >> scale for scale in range(1 << _SCALE_BITS))
@@ -119,11 +119,11 @@ class LineReader(Component):
         """Word of memory at which the row begins."""
         self._next = Signal(ADDRESS_BITS - 2, name="next")
         """Word of memory to read next."""
-        self._row_words_left = Signal(range(widest + 1), name="row_words_left")
+        self._remaining_words = Signal(range(widest + 1), name="remaining_words")
         """Words of the row to come."""
         self._times_shown = Signal((1 << _SCALE_BITS) - 1, name="times_shown")
         """Lines that have shown the row."""
-        self._lines_left = Signal(range(mode.height + 1), name="lines_left")
+        self._remaining_lines = Signal(range(mode.height + 1), name="remaining_lines")
         """Lines to come."""
         self._number = Signal(range(BEAT_BYTES // _WORD_BYTES), name="number")
         """Of the word in a beat."""
@@ -135,7 +135,7 @@ class LineReader(Component):
         answer = response.payload
         word = answer.data.word_select(self._number, 8 * _WORD_BYTES)
         m.d.comb += request.payload.address.eq(self._next >> _PLACE_BITS)
-        m.d.comb += self.word.eq(Mux(answer.error, 0, word))
+        m.d.comb += self.words.payload.eq(Mux(answer.error, 0, word))
         is_last_word = self._number == BEAT_BYTES // _WORD_BYTES - 1
         with m.FSM(name="reader"):
             with m.State("BEGIN"):
@@ -145,20 +145,20 @@ class LineReader(Component):
             with m.State("WAIT"):
                 with m.If(~self.run):
                     m.next = "BEGIN"
-                with m.Elif((self._lines_left != 0) & self.room):
-                    m.next = "ASK"
-            with m.State("ASK"):
+                with m.Elif((self._remaining_lines != 0) & self.room):
+                    m.next = "REQUEST"
+            with m.State("REQUEST"):
                 m.d.comb += request.valid.eq(1)
                 with m.If(request.ready):
-                    m.next = "ANSWER"
-            with m.State("ANSWER"):
+                    m.next = "RESPONSE"
+            with m.State("RESPONSE"):
                 m.d.comb += response.ready.eq(is_last_word)
                 self._take_word(m)
                 with m.If(response.valid & is_last_word & ends_answer(answer)):
                     m.next = "NEXT"
             with m.State("NEXT"):
                 m.next = "WAIT"
-                with m.If(self._row_words_left == 0):
+                with m.If(self._remaining_words == 0):
                     self._end_line(m)
         return m
 
@@ -169,25 +169,25 @@ class LineReader(Component):
         m.d.sync += self._row.eq(first)
         m.d.sync += self._next.eq(first)
         m.d.sync += self._times_shown.eq(0)
-        m.d.sync += self._row_words_left.eq(self._row_words[self.scale])
-        m.d.sync += self._lines_left.eq(self._mode.height)
+        m.d.sync += self._remaining_words.eq(self._row_words[self.scale])
+        m.d.sync += self._remaining_lines.eq(self._mode.height)
 
     def _take_word(self, m: Module) -> None:
         """A word of the beat that memory answers with: it is of the row from the next one on."""
         response = self.memory.response
         place = Cat(self._number, response.payload.beat)
         is_next = place == self._next[:_PLACE_BITS]
-        m.d.comb += self.valid.eq(response.valid & (self._row_words_left != 0) & is_next)
+        m.d.comb += self.words.valid.eq(response.valid & (self._remaining_words != 0) & is_next)
         m.d.sync += self._number.eq(self._number + response.valid)
-        with m.If(self.valid):
+        with m.If(self.words.valid):
             m.d.sync += self._next.eq(self._next + 1)
-            m.d.sync += self._row_words_left.eq(self._row_words_left - 1)
+            m.d.sync += self._remaining_words.eq(self._remaining_words - 1)
 
     def _end_line(self, m: Module) -> None:
         """The next line shows the row again, or the next row."""
         is_repeated = self._times_shown != (1 << self._scale) - 1
-        m.d.sync += self._row_words_left.eq(self._row_words[self._scale])
-        m.d.sync += self._lines_left.eq(self._lines_left - 1)
+        m.d.sync += self._remaining_words.eq(self._row_words[self._scale])
+        m.d.sync += self._remaining_lines.eq(self._remaining_lines - 1)
         with m.If(is_repeated):
             m.d.sync += self._next.eq(self._row)
             m.d.sync += self._times_shown.eq(self._times_shown + 1)
@@ -205,10 +205,8 @@ class Scanner(Component):
         There is a picture to show: else the screen is black. Looked at between pictures, as
         ``scale`` is.
     scale : In(2)
-    available, word : In(1), In(32)
-        The next four pixels of memory.
-    take : Out(1)
-        They are not needed any more.
+    words : In(stream of 32 bits)
+        The next four pixels of memory; taken when they are not needed any more.
     run : Out(1)
         The reader may read: see :class:`LineReader`.
     visible, pixel : Out(1), Out(8)
@@ -224,9 +222,7 @@ class Scanner(Component):
         super().__init__({
             "enable": In(1),
             "scale": In(_SCALE_BITS),
-            "available": In(1),
-            "word": In(8 * _WORD_BYTES),
-            "take": Out(1),
+            "words": In(stream.Signature(8 * _WORD_BYTES)),
             "run": Out(1),
             "visible": Out(1),
             "pixel": Out(8),
@@ -275,11 +271,11 @@ class Scanner(Component):
         is_last_time = Cat(
             self._x[bit] | (bit >= self._scale) for bit in range((1 << _SCALE_BITS) - 1)).all()
         is_last_pixel = is_last_time & (column[:2] == _WORD_BYTES - 1)
-        m.d.comb += self.take.eq(self._is_between | (self._is_visible & is_last_pixel))
+        m.d.comb += self.words.ready.eq(self._is_between | (self._is_visible & is_last_pixel))
         m.d.pixel += self.visible.eq(self._is_visible)
         m.d.pixel += self.pixel.eq(0)
-        with m.If(self._is_enabled & self.available):
-            m.d.pixel += self.pixel.eq(self.word.word_select(column[:2], 8))
+        with m.If(self._is_enabled & self.words.valid):
+            m.d.pixel += self.pixel.eq(self.words.payload.word_select(column[:2], 8))
         with m.Elif(self._is_enabled & self._is_visible):
             m.d.pixel += self.underrun.eq(1)
 
@@ -311,14 +307,9 @@ class Video(Component):
     Members
     -------
     memory : Out(BeatPort)
-    base : In(40)
-        Address of the picture, a multiple of 4; taken when a picture begins, as the others are.
-    scale : In(2)
-        A pixel of memory is 2**scale pixels wide and high.
-    enable : In(1)
-        Whether the picture is shown; else the screen is black, and memory is left alone.
-    underrun : Out(1)
-        Memory was too slow for a pixel, since the reset.
+    framebuffer : In(Framebuffer)
+        Taken when a picture begins. While it is not enabled the screen is black, and memory is left
+        alone.
     lanes : Out(array of 4 pairs of bits)
         Blue, green, red, clock; domain ``shift``.
 
@@ -333,37 +324,33 @@ class Video(Component):
         self._tag_bits = tag_bits
         super().__init__({
             "memory": Out(BeatPort(tag_bits)),
-            "base": In(ADDRESS_BITS),
-            "scale": In(_SCALE_BITS),
-            "enable": In(1),
-            "underrun": Out(1),
+            "framebuffer": In(Framebuffer()),
             "lanes": Out(data.ArrayLayout(2, CHANNELS + 1)),
         })
-        self.symbols: Any = Signal(data.ArrayLayout(SYMBOL_BITS, CHANNELS))
+        self._serializer = TmdsSerializer()
+        self.symbols: Any = self._serializer.symbols
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.reader = reader = LineReader(self._mode, self._tag_bits)
         m.submodules.scanner = scanner = Scanner(self._mode)
         m.submodules.queue = queue = CrossingQueue(8 * _WORD_BYTES, _QUEUE_BITS, "sync", "pixel")
-        m.submodules.serializer = serializer = TmdsSerializer()
+        m.submodules.serializer = self._serializer
+        framebuffer = self.framebuffer
         m.submodules += [
-            FFSynchronizer(self.enable, scanner.enable, o_domain="pixel"),
-            FFSynchronizer(self.scale, scanner.scale, o_domain="pixel"),
+            FFSynchronizer(framebuffer.enable, scanner.enable, o_domain="pixel"),
+            FFSynchronizer(framebuffer.scale, scanner.scale, o_domain="pixel"),
             FFSynchronizer(scanner.run, reader.run),
-            FFSynchronizer(scanner.underrun, self.underrun),
+            FFSynchronizer(scanner.underrun, framebuffer.underrun),
         ]
-        connect(m, reader.memory, flipped(self.memory))
-        m.d.comb += reader.base.eq(self.base)
-        m.d.comb += reader.scale.eq(self.scale)
+        m.d.comb += framebuffer.present.eq(1)
+        m.d.comb += reader.base.eq(framebuffer.base)
+        m.d.comb += reader.scale.eq(framebuffer.scale)
         m.d.comb += reader.room.eq(queue.level <= _QUEUE - _WORDS)
-        m.d.comb += queue.write.eq(reader.valid)
-        m.d.comb += queue.word.eq(reader.word)
-        m.d.comb += queue.take.eq(scanner.take)
-        m.d.comb += scanner.available.eq(queue.available)
-        m.d.comb += scanner.word.eq(queue.head)
-        m.d.comb += serializer.symbols.eq(self.symbols)
-        m.d.comb += self.lanes.eq(serializer.lanes)
+        connect(m, reader.memory, flipped(self.memory))
+        connect(m, reader.words, queue.write)
+        connect(m, queue.read, scanner.words)
+        m.d.comb += self.lanes.eq(self._serializer.lanes)
         self._encode(m, scanner)
         return m
 

@@ -144,13 +144,13 @@ class SerialBarrierUnit(BarrierUnit):
         """CTAs whose barriers are still to be cleared. All barriers are used."""
         warps = len(self.uncleared)
         launch = self.launch.payload
-        begins = self.launch.valid & (launch.number == 0)
-        begun = one_hot(launch.cta, warps, begins)
+        cta_starts = self.launch.valid & (launch.number == 0)
+        started = one_hot(launch.cta, warps, cta_starts)
         cleared = one_hot(self.lowest_uncleared, warps, self.starts_clearing)
         m.d.comb += self.is_present.eq(1)
         m.d.comb += self.has_uncleared.eq(self.uncleared.any())
         m.d.comb += self.lowest_uncleared.eq(lowest(self.uncleared))
-        m.d.sync += self.uncleared.eq((self.uncleared & ~cleared) | begun)
+        m.d.sync += self.uncleared.eq((self.uncleared & ~cleared) | started)
 
     def reading_threads(self) -> Value:
         return self.work.request.threads

@@ -70,10 +70,10 @@ def test_lamps_tell_of_warps_that_live_are_trapped_and_have_failed():
     async def testbench(ctx):
         async def levels():
             await ctx.tick().repeat(2)
-            seen = [ctx.get(dut.lamps)]
+            seen = [ctx.get(dut.lamps.lit)]
             for _ in range(32):
                 await ctx.tick()
-                seen.append(ctx.get(dut.lamps))
+                seen.append(ctx.get(dut.lamps.lit))
             return [sum(one >> lamp & 1 != other >> lamp & 1 for one, other in pairwise(seen))
                     for lamp in range(2)], seen[-1]
 
@@ -88,9 +88,9 @@ def test_lamps_tell_of_warps_that_live_are_trapped_and_have_failed():
         set_errors(ctx, dut.errors, {})
         changes, _ = await levels()
         assert changes == [8, 2]
-        assert (ctx.get(dut.failed), ctx.get(dut.trapped), ctx.get(dut.live)) == (0b01, 0b10, 0b11)
+        assert tuple(map(ctx.get, (dut.lamps.failed, dut.lamps.trapped, dut.lamps.live))) == (0b01, 0b10, 0b11)
         ctx.set(dut.reset, 1)
         await ctx.tick().repeat(2)
-        assert ctx.get(dut.failed) == 0
+        assert ctx.get(dut.lamps.failed) == 0
 
     simulate(dut, testbench)

@@ -27,16 +27,17 @@ def play(write: float, read: float, *, heed: bool = True) -> tuple[list[int], se
         while number < COUNT:
             levels.add(ctx.get(queue.level))
             writes = (not heed or ctx.get(queue.level) < DEPTH) and random.random() < 0.9
-            ctx.set(queue.write, writes)
-            ctx.set(queue.word, number)
+            ctx.set(queue.write.valid, writes)
+            ctx.set(queue.write.payload, number)
             number += writes
             await ctx.tick("left")
-        ctx.set(queue.write, 0)
+        ctx.set(queue.write.valid, 0)
 
     async def reader(ctx: Any) -> None:
         for _ in range(40 * COUNT):
-            ctx.set(queue.take, random.random() < 0.7)
-            _, _, available, take, head = await ctx.tick("right").sample(queue.available, queue.take, queue.head)
+            ctx.set(queue.read.ready, random.random() < 0.7)
+            _, _, available, take, head = await ctx.tick("right").sample(
+                queue.read.valid, queue.read.ready, queue.read.payload)
             if available and take:
                 got.append(head)
             if len(got) == COUNT:

@@ -53,12 +53,13 @@ def second_picture(design: Any, video: Video, server: Any, clock: float, scale: 
 
     async def screen(ctx: Any) -> None:
         nonlocal underrun
-        for port, value in ((video.base, BASE), (video.scale, scale), (video.enable, enable)):
+        shown = video.framebuffer
+        for port, value in ((shown.base, BASE), (shown.scale, scale), (shown.enable, enable)):
             ctx.set(port, value)
         for _ in range(SMALL.line * (2 * SMALL.lines - SMALL.above) + 10):
             _, _, three = await ctx.tick("pixel").sample(video.symbols)
             symbols.append(list(three))
-        underrun = ctx.get(video.underrun)
+        underrun = ctx.get(shown.underrun)
 
     # Nobody looks at the wires, whose clock may be that of the pixels.
     simulate(design, screen, background=[server], clocks={"sync": clock, "pixel": PIXEL, "shift": PIXEL})
@@ -138,7 +139,8 @@ def test_the_picture_comes_back_when_one_domain_alone_is_reset(domain):
         octets, video = pixels.tobytes(), design.video
         for row in range(len(octets) // 8):
             ctx.set(design.memory.beats.data[8 + row], int.from_bytes(octets[8 * row:8 * row + 8], "little"))
-        for port, value in ((video.base, 64), (video.scale, 0), (video.enable, 1)):
+        shown = video.framebuffer
+        for port, value in ((shown.base, 64), (shown.scale, 0), (shown.enable, 1)):
             ctx.set(port, value)
         before = picture + random.randrange(SMALL.line * SMALL.height)
         await ctx.tick("pixel").repeat(before)

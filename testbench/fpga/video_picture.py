@@ -57,7 +57,7 @@ class PictureMemory(Elaboratable):
         m = Module()
         m.submodules.video, m.submodules.memory = video, memory = self.video, self.memory
         connect(m, video.memory, memory.port)
-        m.d.comb += [video.scale.eq(self._scale), video.enable.eq(1)]
+        m.d.comb += [video.framebuffer.scale.eq(self._scale), video.framebuffer.enable.eq(1)]
         return m
 
 

@@ -97,7 +97,7 @@ def test_the_predecoder_that_walks_says_the_same():
             ctx.set(dut.word, word)
             ctx.set(dut.registers, registers)
             ctx.set(dut.works, 1)
-            await ctx.tick().until(dut.over)
+            await ctx.tick().until(dut.done)
             ctx.set(dut.works, 0)
             got = ctx.get(dut.predecoded)
             error = compare_with_table(got, word, registers, (False, False))

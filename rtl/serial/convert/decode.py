@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.convert.decode import CONVERSION_FORMS
 from rtl.convert.instruction import WORD_BITS, size_code
+from rtl.isa.fields import FIELDS
 from rtl.isa.kinds import FloatFormat
 from rtl.isa.syntax import WORD_BITS as INSTRUCTION_BITS
 from rtl.isa.syntax import Constant, Field, Form, Register
@@ -19,15 +20,6 @@ from .instruction import SerialConversion
 __all__ = ["SERIAL_FORMS", "SerialConversionDecoder"]
 
 _WORD = size_code(WORD_BITS)
-_OPERATIONS = {
-    "is_popc": ("POPC",),
-    "is_flo": ("FLO",),
-    "is_i2i": ("I2I", "F2F"),
-    "is_i2f": ("I2F",),
-    "is_f2i": ("F2I",),
-    "is_rcp": ("MUFU",),
-}
-"""Field of the decoded instruction -> names of the instructions."""
 
 
 def _exists(form: Form) -> bool:
@@ -52,16 +44,10 @@ class SerialConversionDecoder(wiring.Component):
     word : In(64)
         A word of one of SERIAL_FORMS that is not refused.
     instruction : Out(SerialConversion)
-    source : Out(8)
-        The first register of the source, if it is in registers.
-    destination : Out(8)
-        The first register of the result.
     """
 
     word: In(INSTRUCTION_BITS)
     instruction: Out(SerialConversion)
-    source: Out(8)
-    destination: Out(8)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -69,25 +55,27 @@ class SerialConversionDecoder(wiring.Component):
         self._decode_source(m)
         self._decode_types(m)
         self._decode_modifiers(m)
-        m.d.comb += self.destination.eq(self._field("Rd"))
+        m.d.comb += self.instruction.destination.eq(self._field("Rd"))
         return m
 
     def _decode_operation(self, m: Module) -> None:
         """What is computed."""
-        instruction: Any = self.instruction
-        for flag, names in _OPERATIONS.items():
-            is_operation = self._matches(lambda form, names=names: form.name in names)
-            m.d.comb += instruction[flag].eq(is_operation)
+        instruction = self.instruction
+        m.d.comb += instruction.is_popc.eq(self._is_named("POPC"))
+        m.d.comb += instruction.is_flo.eq(self._is_named("FLO"))
+        m.d.comb += instruction.is_i2i.eq(self._is_named("I2I", "F2F"))
+        m.d.comb += instruction.is_i2f.eq(self._is_named("I2F"))
+        m.d.comb += instruction.is_f2i.eq(self._is_named("F2I"))
+        m.d.comb += instruction.is_rcp.eq(self._is_named("MUFU"))
 
     def _decode_source(self, m: Module) -> None:
         """Where the source comes from."""
         instruction = self.instruction
-        register = Mux(instruction.is_rcp, self._field("Ra"), self._field("Rb"))
-        reads_register = self._matches(lambda form: isinstance(_operand(form), Register))
-        reads_constant = self._matches(lambda form: isinstance(_operand(form), Constant))
-        m.d.comb += self.source.eq(register)
-        m.d.comb += instruction.reads_register.eq(reads_register)
-        m.d.comb += instruction.reads_constant.eq(reads_constant)
+        m.d.comb += instruction.register.eq(
+            Mux(instruction.is_rcp, self._field("Ra"), self._field("Rb")))
+        m.d.comb += instruction.reads_register.eq(self._has_operand(Register))
+        m.d.comb += instruction.reads_constant.eq(self._has_operand(Constant))
+        m.d.comb += instruction.immediate.eq(field_of(self.word, FIELDS["imm"]))
 
     def _decode_types(self, m: Module) -> None:
         """The types of source and result: a size, and whether an integer is signed."""
@@ -96,30 +84,37 @@ class SerialConversionDecoder(wiring.Component):
         size = self._field("source")
         is_whole_word = is_of_words | size[1]
         source_is_signed = self._field("source", "I2I", "I2F")[-1]
-        result_is_signed = self._field("destination", "I2I", "F2I")[-1]
         part = self._field("part", "I2I", "I2F")
-        signed = Mux(instruction.is_flo, self._field("signed"), source_is_signed)
         m.d.comb += instruction.size.eq(Mux(is_of_words, _WORD, size))
-        m.d.comb += instruction.signed.eq(signed)
+        m.d.comb += instruction.signed.eq(
+            Mux(instruction.is_flo, self._field("signed"), source_is_signed))
         m.d.comb += instruction.part.eq(Mux(is_whole_word, 0, part))
         m.d.comb += instruction.to_size.eq(Mux(is_of_words, _WORD, self._field("destination")))
-        m.d.comb += instruction.to_signed.eq(result_is_signed)
+        m.d.comb += instruction.to_signed.eq(self._field("destination", "I2I", "F2I")[-1])
 
     def _decode_modifiers(self, m: Module) -> None:
         """Modifiers of the source and of the result, and the rounding."""
         instruction = self.instruction
         is_rcp = instruction.is_rcp
-        absolute = Mux(is_rcp, self._field("absolute_a"), self._field("absolute_b"))
-        negate = Mux(is_rcp, self._field("negate_a"), self._field("negate_b"))
         has_cc = ~(instruction.is_popc | is_rcp)
-        m.d.comb += instruction.absolute.eq(absolute)
-        m.d.comb += instruction.negate.eq(negate)
+        m.d.comb += instruction.absolute.eq(
+            Mux(is_rcp, self._field("absolute_a"), self._field("absolute_b")))
+        m.d.comb += instruction.negate.eq(
+            Mux(is_rcp, self._field("negate_a"), self._field("negate_b")))
         m.d.comb += instruction.invert.eq(self._field("invert_b"))
         m.d.comb += instruction.flush.eq(self._field("flush"))
         m.d.comb += instruction.round.eq(Mux(is_rcp, 0, self._field("round")))
         m.d.comb += instruction.saturate.eq(self._field("saturate"))
         m.d.comb += instruction.from_top.eq(self._field("shift"))
         m.d.comb += instruction.conditional.eq(self._field("cc") & has_cc)
+
+    def _is_named(self, *names: str) -> Value:
+        """Whether the word is one of these instructions."""
+        return self._matches(lambda form: form.name in names)
+
+    def _has_operand(self, kind: type) -> Value:
+        """Whether its source comes from there."""
+        return self._matches(lambda form: isinstance(_operand(form), kind))
 
     def _matches(self, belongs: Callable[[Form], bool]) -> Value:
         """Whether the word's form belongs to a group."""

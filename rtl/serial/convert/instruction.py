@@ -1,15 +1,18 @@
 """What the parts of the serial conversion unit share."""
 
-from amaranth.hdl import signed, unsigned
-from amaranth.lib import data, enum
+from typing import Any
 
-from rtl.convert.instruction import SHIFT_BITS
+from amaranth.hdl import Value, signed, unsigned
+from amaranth.lib import data, enum, wiring
+from amaranth.lib.wiring import Out
+
+from rtl.convert.instruction import DOUBLE_BITS, SHIFT_BITS, THREAD_BITS, WORD_BITS, size_code
+from rtl.isa.fields import FIELDS
 
 __all__ = [
     "BYTE",
     "EXPONENT",
     "FILL_LAST",
-    "HEAD_BYTES",
     "INDEX",
     "OUTPUT_FIRST",
     "OUTPUT_LAST",
@@ -17,10 +20,15 @@ __all__ = [
     "SCAN_LAST",
     "STEP",
     "UNSHIFTED",
+    "BytePair",
+    "ConversionState",
     "Phase",
-    "ResultExponent",
+    "Scaling",
     "ScannedSource",
     "SerialConversion",
+    "SourceByte",
+    "SourceWord",
+    "computes_parabola",
 ]
 
 BYTE = 8
@@ -44,8 +52,12 @@ INDEX = signed(5)
 sign."""
 EXPONENT = signed(12)
 """Shape of an exponent in a calculation."""
-HEAD_BYTES = 4
-"""Bytes of a source that are kept: the highest ones."""
+_HEAD_BITS = 4 * BYTE
+"""Bits of a source that are kept: its highest bytes."""
+_SHIFT = signed(8)
+"""Shape of a shift."""
+_REGISTER_BITS = 8
+_IMMEDIATE_BITS = sum(width for _, width in FIELDS["imm"].pieces)
 
 
 class Phase(enum.Enum, shape=3):
@@ -82,6 +94,10 @@ class SerialConversion(data.Struct):
     reads_register: unsigned(1)
     reads_constant: unsigned(1)
     """The source is in a constant bank. If neither is set, it is an immediate operand."""
+    register: unsigned(_REGISTER_BITS)
+    """The first register of the source, if it is in registers."""
+    immediate: unsigned(_IMMEDIATE_BITS)
+    """The immediate operand, as it is encoded."""
     size: unsigned(2)
     """Of the source, as a code."""
     signed: unsigned(1)
@@ -104,13 +120,52 @@ class SerialConversion(data.Struct):
     """FLO counts from the top."""
     conditional: unsigned(1)
     """CC is written."""
+    destination: unsigned(_REGISTER_BITS)
+    """The first register of the result."""
+
+    @property
+    def is_immediate(self) -> Value:
+        return ~self.reads_register & ~self.reads_constant
+
+    @property
+    def source_is_double(self) -> Value:
+        return self.size == size_code(DOUBLE_BITS)
+
+    @property
+    def result_is_double(self) -> Value:
+        return self.to_size == size_code(DOUBLE_BITS)
+
+
+class SourceWord(data.Struct):
+    """A word of a thread's source."""
+
+    value: unsigned(WORD_BITS)
+    is_upper: unsigned(1)
+    """It is the upper word of a source of 64 bits."""
+
+
+class SourceByte(data.Struct):
+    """A byte of a source; of MUFU.RCP's result also one of a parabola's constant."""
+
+    index: INDEX
+    byte: unsigned(BYTE)
+
+
+class BytePair(data.Struct):
+    """Two bytes of the integer that a source is converted to."""
+
+    lower: unsigned(BYTE)
+    upper: unsigned(BYTE)
+    """The byte above it."""
 
 
 class ScannedSource(data.Struct):
     """What is known of a source after the scan."""
 
+    head: unsigned(_HEAD_BITS)
+    """Its highest bytes."""
     is_negative: unsigned(1)
-    """It is a negative integer."""
+    """It is a negative integer. Known as soon as the head is, like ``sign``."""
     sign: unsigned(1)
     """The sign of its magnitude, after the modifiers."""
     has_leading_bit: unsigned(1)
@@ -119,18 +174,67 @@ class ScannedSource(data.Struct):
     """The complement of that bit's number; that of -1 without one. Of POPC how many bits are 1."""
 
 
-class ResultExponent(data.Struct):
-    """The exponent of a result, and sources and results without one."""
+class Scaling(data.Struct):
+    """The shift of an integer, the exponent of its result, and sources and results without one."""
 
+    shift: _SHIFT
+    """By how many bits the integer goes down, plus UNSHIFTED. From the phase EXPONENT to the
+    output; in all other phases nothing is shifted."""
     exponent: EXPONENT
     """One less than the stored exponent of the result: the leading bit is added to it. Of F2I: it
-    is negative if the source is 2**64 or more."""
+    is negative if the source is 2**64 or more. In the output."""
+    is_normal: unsigned(1)
+    """The source is a normal floating-point number."""
+    is_flushed: unsigned(1)
+    """It is subnormal, and taken for 0."""
     is_nan: unsigned(1)
-    """The source is not a number."""
+    """It is not a number."""
     is_too_large: unsigned(1)
     """Of F2I: the source is 2**64 or more."""
-    gives_infinity: unsigned(1)
-    """Of MUFU.RCP, like the next two: the result is an infinity."""
     gives_zero: unsigned(1)
+    """Of MUFU.RCP: the result is 0."""
     gives_one: unsigned(1)
-    """It is 1, since it saturates."""
+    """Of MUFU.RCP: it is 1, since it saturates."""
+
+    @property
+    def gives_infinity(self) -> Value:
+        """Of MUFU.RCP: the result is an infinity."""
+        return ~self.is_normal
+
+    @property
+    def reciprocal_is_special(self) -> Value:
+        """Of MUFU.RCP: the result is not calculated."""
+        is_number = self.gives_zero | self.gives_infinity | self.gives_one
+        return is_number | self.is_nan
+
+
+class ConversionState(wiring.Signature):
+    """What all parts of the unit read: the instruction, how far it is, and what they have found.
+
+    Members
+    -------
+    instruction : Out(SerialConversion)
+        Stable until the next one is dispatched.
+    thread : Out(5)
+        Whose source is written or converted, and whose result is read.
+    phase : Out(Phase)
+    step : Out(STEP)
+        In the scan the number of the source's byte that is inspected.
+    source : Out(ScannedSource)
+    scaling : Out(Scaling)
+    """
+
+    def __init__(self) -> None:
+        super().__init__({
+            "instruction": Out(SerialConversion),
+            "thread": Out(THREAD_BITS),
+            "phase": Out(Phase),
+            "step": Out(STEP),
+            "source": Out(ScannedSource),
+            "scaling": Out(Scaling),
+        })
+
+
+def computes_parabola(state: Any) -> Value:
+    """Whether the byte of the source that is read is that of a parabola's constant."""
+    return (state.phase == Phase.OUTPUT) & state.instruction.is_rcp

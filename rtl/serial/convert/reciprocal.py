@@ -18,7 +18,7 @@ from rtl.isa.functions import DISTANCE_BITS, FRACTION_BITS, INTERVAL_BITS, UNIT,
 from rtl.isa.kinds import MultiFunction
 from rtl.wires import IN_BLOCKS
 
-from .instruction import BYTE, STEP
+from .instruction import BYTE, ConversionState, computes_parabola
 
 __all__ = ["INTERVALS", "ReciprocalSum", "raised_constants"]
 
@@ -66,40 +66,43 @@ class ReciprocalSum(wiring.Component):
 
     Members
     -------
-    enable : In(1)
-        The sum is needed; otherwise the bytes are zeros.
-    fraction : In(23)
-        Stable.
-    step : In(STEP)
-        Of the result: the lowest byte is there in step -3.
+    state : In(ConversionState)
+        The lowest byte is there in step -3.
     byte : Out(8)
+        0 if no sum is needed.
     """
 
-    enable: In(1)
-    fraction: In(SINGLE.fraction)
-    step: In(STEP)
+    state: In(ConversionState())
     byte: Out(BYTE)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_needed = Signal()
+        """The sum is."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        is_calculated = ~self.state.scaling.reciprocal_is_special
+        m.d.comb += self._is_needed.eq(computes_parabola(self.state) & is_calculated)
         product = self._multiply(m)
         self._add(m, product)
         return m
 
     def _multiply(self, m: Module) -> Value:
         """A factor times the distance or its square; of the fourth factor it is 0."""
-        step = self.step
+        step = self.state.step
+        fraction = SINGLE.fraction_of(self.state.source.head)
         m.submodules.factors = factors = memory.Memory(
             shape=signed(_FACTOR_BITS), depth=_FACTORS * INTERVALS, init=_factors(),
             attrs=IN_BLOCKS)
         factor = factors.read_port()
         # In steps -8 to -5 the factors are read in their order, in all others the fourth one.
-        is_idle = step[2] | ~step[-1] | ~self.enable
+        is_idle = step[2] | ~step[-1] | ~self._is_needed
         number = step[:2] | is_idle.replicate(2)
-        m.d.comb += factor.addr.eq(Cat(number, self.fraction[_OFFSET_BITS:]))
+        m.d.comb += factor.addr.eq(Cat(number, fraction[_OFFSET_BITS:]))
 
         # The distance from the middle of the interval.
-        offset = self.fraction[:_OFFSET_BITS]
+        offset = fraction[:_OFFSET_BITS]
         distance = Signal(signed(_OFFSET_BITS))
         square = Signal(unsigned(_SQUARE_BITS))
         multiplicand = Signal(signed(_FACTOR_BITS))
@@ -112,17 +115,17 @@ class ReciprocalSum(wiring.Component):
 
     def _add(self, m: Module, product: Value) -> None:
         """Products are added to the sum, which goes down by a byte a cycle."""
-        step = self.step
+        step = self.state.step
         total = Signal(signed(_SUM_BITS))
         next_total = Signal(signed(_SUM_BITS + 1))
         m.d.comb += next_total.eq((total >> BYTE) + product)
-        with m.If(self.enable):
+        with m.If(self._is_needed):
             m.d.sync += total.eq(next_total)
         with m.Else():
             m.d.sync += total.eq(0)
 
         is_from_lowest_step_on = ~step[-1] | step[2:].all()
-        with m.If(self.enable & is_from_lowest_step_on):
+        with m.If(self._is_needed & is_from_lowest_step_on):
             m.d.sync += self.byte.eq(next_total[BYTE - _RAISED:2 * BYTE - _RAISED])
             with m.If(step == _LOWEST_STEP):
                 m.d.sync += self.byte[:_RAISED].eq(0)

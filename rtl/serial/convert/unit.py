@@ -1,11 +1,12 @@
 """The serial conversion unit: its parts connected, and the phases of an instruction."""
 
-from amaranth.hdl import Assert, Module, Mux, Signal, Value
-from amaranth.utils import ceil_log2
+from typing import Any
+
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.lib.wiring import connect
 
 from rtl.component import Component
-from rtl.convert.formats import SINGLE
-from rtl.convert.instruction import CONSTANT_ADDRESS_BITS, DOUBLE_BITS, WORD_BITS, size_code
+from rtl.convert.instruction import CONSTANT_ADDRESS_BITS, WORD_BITS
 from rtl.convert.ports import unit_ports
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
@@ -13,21 +14,20 @@ from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import PT, RZ
 from rtl.layouts import dispatched
 from rtl.params import WARP_THREADS, SmParams
-from rtl.structs import common_fields
+from rtl.structs import common_fields, struct_value
 from rtl.word import field_of
 
 from .decode import SerialConversionDecoder
 from .exponents import SerialExponents
 from .instruction import (
-    BYTE,
     FILL_LAST,
-    INDEX,
     OUTPUT_FIRST,
     OUTPUT_LAST,
     SCAN_FIRST,
     SCAN_LAST,
-    STEP,
+    ConversionState,
     Phase,
+    SourceWord,
 )
 from .integer import SourceInteger
 from .reciprocal import ReciprocalSum
@@ -37,21 +37,19 @@ from .sources import SourceBytes
 
 __all__ = ["SerialConversionUnit"]
 
-_THREAD_BITS = ceil_log2(WARP_THREADS)
-_BYTE_NUMBER_BITS = ceil_log2(BYTE)
-_DOUBLE = size_code(DOUBLE_BITS)
-_REGISTER_BITS = 8
-
 
 class SerialConversionUnit(Component):
     """Executes POPC, FLO, I2I, I2F, F2I and MUFU.RCP in a machine without floating point: one
     instruction at a time, and of that a thread at a time. ::
 
         registers  --> SourceBytes --> SourceInteger --> SerialResult --> ResultWords --> registers
-        constants        ^               ^    | ^            ^   |
-                         | index         |    | +------------+---+ shifted by one, in the scan
-                         |  ReciprocalSum+    v              |
-                         +---- shift ---- SerialExponents ---+ exponent
+        constants                        ^    | ^                |
+                                         |    | +----------------+ shifted by one, in the scan
+                            ReciprocalSum+    v
+                                          SerialExponents
+
+    All parts read the ConversionState: the source as SourceInteger has scanned it, and shift and
+    exponent of SerialExponents among it.
 
     What happens for an instruction:
 
@@ -88,6 +86,7 @@ class SerialConversionUnit(Component):
         self.exponents = SerialExponents()
         self.result = SerialResult()
         self.results = ResultWords()
+        self._state: Any = ConversionState().create(path=("state",))
         self.held = Signal(dispatched(params))
         """The instruction. Synthesis removes fields that are not read."""
         self.threads = Signal(WARP_THREADS)
@@ -97,11 +96,8 @@ class SerialConversionUnit(Component):
         self._constant_lower = Signal(WORD_BITS)
         self._constant_upper = Signal(WORD_BITS)
         """Words of a constant until they are written to the sources; one of them is 0."""
-        self._thread = Signal(_THREAD_BITS)
         self._second = Signal()
         """The second register or word of two."""
-        self._phase = Signal(Phase)
-        self._step = Signal(STEP)
         self._is_idle = Signal()
         self._is_gathering = Signal()
         self._is_writing = Signal()
@@ -119,12 +115,8 @@ class SerialConversionUnit(Component):
         m.submodules.result = self.result
         m.submodules.results = self.results
         self._accept(m)
-        self._connect_decoder(m)
+        self._connect_parts(m)
         self._connect_sources(m)
-        self._connect_reciprocal(m)
-        self._connect_integer(m)
-        self._connect_exponents(m)
-        self._connect_result(m)
         self._connect_results(m)
         self._connect_gather(m)
         self._connect_write(m)
@@ -133,26 +125,6 @@ class SerialConversionUnit(Component):
         self._sequence(m)
         self._promise(m)
         return m
-
-    @property
-    def _source_is_double(self) -> Value:
-        return self.decoder.instruction.size == _DOUBLE
-
-    @property
-    def _result_is_double(self) -> Value:
-        return self.decoder.instruction.to_size == _DOUBLE
-
-    @property
-    def _computes_parabola(self) -> Value:
-        """The byte of the source that is read is that of a parabola's constant."""
-        return (self._phase == Phase.OUTPUT) & self.decoder.instruction.is_rcp
-
-    @property
-    def _rcp_is_special(self) -> Value:
-        """MUFU.RCP: the result is not calculated."""
-        exponent = self.exponents.result
-        is_number = exponent.gives_zero | exponent.gives_infinity | exponent.gives_one
-        return is_number | exponent.is_nan
 
     def _accept(self, m: Module) -> None:
         """Keeps an instruction that is dispatched."""
@@ -165,122 +137,77 @@ class SerialConversionUnit(Component):
             m.d.sync += self.threads.eq(instruction.active & instruction.guard)
             m.d.sync += self.constant_is_missing.eq(has_fault & is_reported)
 
-    def _connect_decoder(self, m: Module) -> None:
-        """The decoded instruction is stable until the next one is dispatched."""
-        instruction = self.decoder.instruction
+    def _connect_parts(self, m: Module) -> None:
+        """The state, which all parts read, and the way of a byte through them."""
+        state = self._state
         m.d.comb += self.decoder.word.eq(self.held.word)
-        m.d.comb += self.sources.instruction.eq(instruction)
-        m.d.comb += self.integer.instruction.eq(instruction)
-        m.d.comb += self.exponents.instruction.eq(instruction)
-        m.d.comb += self.result.instruction.eq(instruction)
+        m.d.comb += state.instruction.eq(self.decoder.instruction)
+        m.d.comb += state.source.eq(self.integer.source)
+        m.d.comb += state.scaling.eq(self.exponents.scaling)
+        connect(
+            m, state, self.sources.state, self.integer.state, self.reciprocal.state,
+            self.exponents.state, self.result.state, self.results.state)
+        m.d.comb += self.integer.read.eq(self.sources.read)
+        m.d.comb += self.integer.addend.eq(self.reciprocal.byte)
+        m.d.comb += self.integer.shifted.eq(self.result.shifted)
+        m.d.comb += self.result.pair.eq(self.integer.pair)
+        m.d.comb += self.results.byte.eq(self.result.byte)
 
     def _connect_sources(self, m: Module) -> None:
-        """Words that are written, and the byte that is read."""
-        sources = self.sources
+        """Words that are written: of a register, or of a constant."""
         gathered = self.port.data.gathered
         constant = self._constant_lower | self._constant_upper
-        fraction = SINGLE.fraction_of(self.integer.head)
-        shift_in_bytes = self.exponents.shift >> _BYTE_NUMBER_BITS
-        m.d.comb += sources.value.eq(Mux(gathered.valid, gathered.payload["values"][0][0], constant))
-        m.d.comb += sources.second.eq(self._second)
-        m.d.comb += sources.thread.eq(self._thread)
-        m.d.comb += sources.index.eq(self._step + shift_in_bytes)
-        m.d.comb += sources.word.eq(self.held.word)
-        m.d.comb += sources.is_parabola.eq(self._computes_parabola)
-        m.d.comb += sources.interval.eq(fraction[-len(sources.interval):])
-
-    def _connect_reciprocal(self, m: Module) -> None:
-        """The terms of a parabola that are added to its constant."""
-        reciprocal = self.reciprocal
-        m.d.comb += reciprocal.enable.eq(self._computes_parabola & ~self._rcp_is_special)
-        m.d.comb += reciprocal.fraction.eq(SINGLE.fraction_of(self.integer.head))
-        m.d.comb += reciprocal.step.eq(self._step)
-
-    def _connect_integer(self, m: Module) -> None:
-        """The byte that was read, a cycle after its request."""
-        instruction = self.decoder.instruction
-        integer = self.integer
-        index = Signal(INDEX)
-        is_flushed = instruction.is_f2i & self.exponents.is_flushed
-        is_output = self._phase == Phase.OUTPUT
-        m.d.sync += index.eq(self.sources.index)
-        m.d.comb += integer.phase.eq(self._phase)
-        m.d.comb += integer.step.eq(self._step)
-        m.d.comb += integer.index.eq(index)
-        m.d.comb += integer.byte.eq(self.sources.byte)
-        m.d.comb += integer.addend.eq(self.reciprocal.byte)
-        m.d.comb += integer.is_parabola.eq(self._computes_parabola)
-        m.d.comb += integer.is_normal.eq(self.exponents.is_normal & is_output)
-        m.d.comb += integer.is_zero.eq(
-            Mux(instruction.is_rcp, self._rcp_is_special, is_flushed))
-        m.d.comb += integer.shifted.eq(self.result.shifted)
-
-    def _connect_exponents(self, m: Module) -> None:
-        """What the scan has found."""
-        exponents = self.exponents
-        m.d.comb += exponents.phase.eq(self._phase)
-        m.d.comb += exponents.head.eq(self.integer.head)
-        m.d.comb += exponents.source.eq(self.integer.source)
-
-    def _connect_result(self, m: Module) -> None:
-        """The integer's bytes, and what the result depends on beside them."""
-        result = self.result
-        integer = self.integer
-        exponents = self.exponents
-        m.d.comb += result.phase.eq(self._phase)
-        m.d.comb += result.step.eq(self._step)
-        m.d.comb += result.lower.eq(integer.lower)
-        m.d.comb += result.upper.eq(integer.upper)
-        m.d.comb += result.source.eq(integer.source)
-        m.d.comb += result.places.eq(exponents.shift[:_BYTE_NUMBER_BITS])
-        m.d.comb += result.exponent.eq(exponents.result)
+        m.d.comb += self.sources.write.payload.eq(struct_value(
+            SourceWord,
+            value=Mux(gathered.valid, gathered.payload["values"][0][0], constant),
+            is_upper=self._second))
 
     def _connect_results(self, m: Module) -> None:
-        """Bytes are written, words are read for the lanes."""
+        """Words are read for the lanes."""
         results = self.results
-        port = self.port
-        is_output = self._phase == Phase.OUTPUT
-        is_fill = self._phase == Phase.FILL
-        is_upper = self._result_is_double & port.write.payload.last
-        m.d.comb += results.thread.eq(self._thread)
-        m.d.comb += results.step.eq(self._step)
-        m.d.comb += results.byte.eq(self.result.byte)
-        m.d.comb += results.write.eq(is_output | is_fill)
-        m.d.comb += results.reads_upper.eq(is_upper)
-        m.d.comb += port.data.values[0].eq(results.value)
-        m.d.comb += port.data.conditions[0].zero.eq(results.is_zero)
-        m.d.comb += port.data.conditions[0].sign.eq(results.value[-1])
+        written = self.port.data
+        m.d.comb += results.reads_upper.eq(
+            self._state.instruction.result_is_double & self.port.write.payload.last)
+        m.d.comb += written.values[0].eq(results.value)
+        m.d.comb += written.conditions[0].zero.eq(results.is_zero)
+        m.d.comb += written.conditions[0].sign.eq(results.value[-1])
 
     def _connect_gather(self, m: Module) -> None:
         """The gather operation. If the source is not in registers there may be one of RZ, which
         only releases the read barrier."""
-        instruction = self.decoder.instruction
+        instruction = self._state.instruction
         gather = self.port.gather.payload
-        no_register = (~instruction.reads_register).replicate(_REGISTER_BITS)
-        is_single = ~self._source_is_double | ~instruction.reads_register
-        m.d.comb += gather.warp.eq(self.held.warp)
-        m.d.comb += gather.serial.eq(self.held.serial)
-        m.d.comb += gather.registers[0].eq(self.decoder.source | self._second | no_register)
-        m.d.comb += gather.registers[1].eq(RZ)
-        m.d.comb += gather.registers[2].eq(RZ)
-        m.d.comb += gather.last.eq(self._second | is_single)
-        m.d.comb += gather.barrier.eq(self.held.read_barrier)
+        none = Const(RZ, len(instruction.register))
+        register = Mux(instruction.reads_register, instruction.register | self._second, none)
+        is_single = ~instruction.source_is_double | ~instruction.reads_register
+        m.d.comb += gather.eq(struct_value(
+            gather.shape(),
+            warp=self.held.warp,
+            serial=self.held.serial,
+            index=0,
+            last=self._second | is_single,
+            barrier=self.held.read_barrier,
+            registers=Cat(register, none, none)))
 
     def _connect_write(self, m: Module) -> None:
         """The write operation. Without a register one is enough, which writes CC."""
-        instruction = self.decoder.instruction
-        destination = self.decoder.destination
+        instruction = self._state.instruction
+        destination = instruction.destination
         write = self.port.write.payload
         is_last = Signal()
-        m.d.comb += is_last.eq(self._second | ~self._result_is_double | (destination == RZ))
-        m.d.comb += write.warp.eq(self.held.warp)
-        m.d.comb += write.serial.eq(self.held.serial)
-        m.d.comb += write.threads.eq(self.threads)
-        m.d.comb += write.register.eq(destination | self._second)
-        m.d.comb += write.predicate.eq(PT)
-        m.d.comb += write.conditional.eq(instruction.conditional & is_last)
-        m.d.comb += write.last.eq(is_last)
-        m.d.comb += write.barrier.eq(Mux(is_last, self.held.write_barrier, NO_BARRIER))
+        m.d.comb += is_last.eq(
+            self._second | ~instruction.result_is_double | (destination == RZ))
+        m.d.comb += write.eq(struct_value(
+            write.shape(),
+            warp=self.held.warp,
+            serial=self.held.serial,
+            index=0,
+            last=is_last,
+            barrier=Mux(is_last, self.held.write_barrier, NO_BARRIER),
+            register=destination | self._second,
+            predicate=PT,
+            conditional=instruction.conditional & is_last,
+            threads=self.threads))
 
     def _connect_constant(self, m: Module) -> None:
         """The lower word of a constant is dispatched with the instruction, the upper one is
@@ -300,7 +227,8 @@ class SerialConversionUnit(Component):
     def _complete(self, m: Module) -> None:
         """Who converts nothing is complete without a write operation."""
         held = self.held
-        writes_nothing = (self.decoder.destination == RZ) & ~self.decoder.instruction.conditional
+        instruction = self._state.instruction
+        writes_nothing = (instruction.destination == RZ) & ~instruction.conditional
         m.d.comb += self._is_skipped.eq(
             self.constant_is_missing | ~self.threads.any() | writes_nothing)
         m.d.comb += common_fields(self.completion.payload, held)
@@ -309,7 +237,7 @@ class SerialConversionUnit(Component):
 
     def _sequence(self, m: Module) -> None:
         """The steps are counted in all states; who needs a count begins it."""
-        m.d.sync += self._step.eq(self._step + 1)
+        m.d.sync += self._state.step.eq(self._state.step + 1)
         with m.FSM(name="state"):
             self._begin_states(m)
             self._gather_states(m)
@@ -319,12 +247,12 @@ class SerialConversionUnit(Component):
 
     def _begin_states(self, m: Module) -> None:
         """IDLE, DECODE."""
-        instruction = self.decoder.instruction
+        instruction = self._state.instruction
         releases_barrier = self.held.read_barrier != NO_BARRIER
         with m.State("IDLE"):
             m.d.comb += self._is_idle.eq(1)
             m.d.sync += self._second.eq(0)
-            m.d.sync += self._thread.eq(0)
+            m.d.sync += self._state.thread.eq(0)
             m.d.sync += self._constant_upper.eq(0)
             with m.If(self.dispatch.valid):
                 m.next = "DECODE"
@@ -344,18 +272,20 @@ class SerialConversionUnit(Component):
     def _gather_states(self, m: Module) -> None:
         """GATHER, GATHER_BEATS: a register of all threads."""
         port = self.port
-        instruction = self.decoder.instruction
+        gathered = port.data.gathered
+        instruction = self._state.instruction
+        is_last_beat = gathered.payload.beat == self._params.beats - 1
         with m.State("GATHER"):
             m.d.comb += port.gather.valid.eq(1)
             with m.If(port.gather.ready):
                 m.next = "GATHER_BEATS"
         with m.State("GATHER_BEATS"):
             m.d.comb += self._is_gathering.eq(1)
-            m.d.comb += self.sources.write.eq(port.data.gathered.valid)
+            m.d.comb += self.sources.write.valid.eq(gathered.valid)
             self._start_scan(m)
-            with m.If(port.data.gathered.valid):
-                m.d.sync += self._thread.eq(self._thread + 1)
-                with m.If(port.data.gathered.payload.beat == self._params.beats - 1):
+            with m.If(gathered.valid):
+                m.d.sync += self._state.thread.eq(self._state.thread + 1)
+                with m.If(is_last_beat):
                     m.d.sync += self._second.eq(~port.gather.payload.last)
                     with m.If(~port.gather.payload.last):
                         m.next = "GATHER"
@@ -367,12 +297,12 @@ class SerialConversionUnit(Component):
     def _constant_states(self, m: Module) -> None:
         """WRITE_LOWER, REQUEST_UPPER, AWAIT_UPPER, WRITE_UPPER: a source that is not in
         registers."""
-        instruction = self.decoder.instruction
+        instruction = self._state.instruction
         with m.State("WRITE_LOWER"):
-            m.d.comb += self.sources.write.eq(1)
+            m.d.comb += self.sources.write.valid.eq(1)
             m.d.sync += self._constant_lower.eq(0)
             m.d.sync += self._second.eq(1)
-            with m.If(instruction.reads_constant & self._source_is_double):
+            with m.If(instruction.reads_constant & instruction.source_is_double):
                 m.next = "REQUEST_UPPER"
             with m.Else():
                 m.next = "WRITE_UPPER"
@@ -383,45 +313,45 @@ class SerialConversionUnit(Component):
         with m.State("AWAIT_UPPER"), m.If(self.value.valid):
             m.next = "WRITE_UPPER"
         with m.State("WRITE_UPPER"):
-            m.d.comb += self.sources.write.eq(1)
+            m.d.comb += self.sources.write.valid.eq(1)
             m.d.sync += self._second.eq(0)
             self._start_scan(m)
             m.next = "SCAN"
 
     def _start_scan(self, m: Module) -> None:
-        m.d.sync += self._step.eq(SCAN_FIRST)
+        m.d.sync += self._state.step.eq(SCAN_FIRST)
 
     def _convert_states(self, m: Module) -> None:
         """SCAN, SHIFT, EXPONENT, OUTPUT, FILL: the phases of a thread."""
-        instruction = self.decoder.instruction
-        step = self._step
+        instruction = self._state.instruction
+        step = self._state.step
         with m.State("SCAN"):
-            m.d.comb += self._phase.eq(Phase.SCAN)
+            m.d.comb += self._state.phase.eq(Phase.SCAN)
             m.d.sync += self._second.eq(0)
             with m.If(step == SCAN_LAST):
                 m.d.sync += step.eq(OUTPUT_FIRST)
                 m.next = "SHIFT"
         with m.State("SHIFT"):
-            m.d.comb += self._phase.eq(Phase.SHIFT)
+            m.d.comb += self._state.phase.eq(Phase.SHIFT)
             m.d.sync += step.eq(OUTPUT_FIRST)
             m.next = "EXPONENT"
         with m.State("EXPONENT"):
-            m.d.comb += self._phase.eq(Phase.EXPONENT)
+            m.d.comb += self._state.phase.eq(Phase.EXPONENT)
             m.d.sync += step.eq(OUTPUT_FIRST)
             m.next = "OUTPUT"
         with m.State("OUTPUT"):
-            m.d.comb += self._phase.eq(Phase.OUTPUT)
+            m.d.comb += self._state.phase.eq(Phase.OUTPUT)
             with m.If(step == OUTPUT_LAST):
                 m.d.sync += step.eq(0)
                 m.next = "FILL"
         with m.State("FILL"):
-            is_last_thread = (self._thread == WARP_THREADS - 1) | ~instruction.reads_register
+            is_last_thread = (self._state.thread == WARP_THREADS - 1) | ~instruction.reads_register
             with m.If(self.result.needs_fill):
-                m.d.comb += self._phase.eq(Phase.FILL)
+                m.d.comb += self._state.phase.eq(Phase.FILL)
             with m.If((step == FILL_LAST) | ~self.result.needs_fill):
                 self._start_scan(m)
                 with m.If(instruction.reads_register):
-                    m.d.sync += self._thread.eq(self._thread + 1)
+                    m.d.sync += self._state.thread.eq(self._state.thread + 1)
                 with m.If(is_last_thread):
                     m.next = "WRITE"
                 with m.Else():
@@ -431,16 +361,18 @@ class SerialConversionUnit(Component):
         """WRITE, WRITE_BEATS: a register of all threads. All threads have thread 0's result if the
         source is not in registers."""
         port = self.port
-        instruction = self.decoder.instruction
+        wanted = port.data.wanted
+        instruction = self._state.instruction
+        is_last_beat = wanted.payload.beat == self._params.beats - 1
         with m.State("WRITE"):
             m.d.comb += port.write.valid.eq(1)
             with m.If(port.write.ready):
                 m.next = "WRITE_BEATS"
         with m.State("WRITE_BEATS"):
             m.d.comb += self._is_writing.eq(1)
-            with m.If(port.data.wanted.valid & instruction.reads_register):
-                m.d.sync += self._thread.eq(self._thread + 1)
-            with m.If(port.data.wanted.valid & (port.data.wanted.payload.beat == self._params.beats - 1)):
+            with m.If(wanted.valid & instruction.reads_register):
+                m.d.sync += self._state.thread.eq(self._state.thread + 1)
+            with m.If(wanted.valid & is_last_beat):
                 m.d.sync += self._second.eq(1)
                 with m.If(port.write.payload.last):
                     m.next = "IDLE"
@@ -450,7 +382,7 @@ class SerialConversionUnit(Component):
     def _promise(self, m: Module) -> None:
         """What the other units promise this one."""
         gathered = self.port.data.gathered
-        is_next_beat = self._is_gathering & (gathered.payload.beat == self._thread)
+        is_next_beat = self._is_gathering & (gathered.payload.beat == self._state.thread)
         m.d.sync += Assert(
             ~self.dispatch.valid | self._is_idle,
             "an instruction is dispatched while another one is under way")

@@ -29,12 +29,15 @@ from rtl.layouts import (
     BeatPort,
     Event,
     SerialStackPort,
+    SerialStackResult,
     StackEvents,
     StackOperation,
     ThreadCode,
+    beat_request,
     ends_answer,
 )
 from rtl.params import LINE_ADDRESS_BITS, WARP_THREADS, SmParams
+from rtl.structs import common_fields, struct_value
 
 from .records import BlockWords, StackSizes, TokenWord, serial_stack_state
 
@@ -53,6 +56,19 @@ _MASK, _PC = 0, 1
 _PUSHES = (StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL)
 _COUNTS = (StackOperation.CALL, StackOperation.PREPARE_CALL)
 _UNWINDS = (StackOperation.UNWIND, StackOperation.POP_QUAD, StackOperation.RESTORE)
+
+
+class _ThreadsOfPass(data.Struct):
+    """Whether a pass over the threads has found one of each kind."""
+
+    revived: unsigned(1)
+    """It goes on at the token."""
+    past_token: unsigned(1)
+    """It is of the token's mask and has synchronised past it."""
+    stuck: unsigned(1)
+    """It waits for a token of another kind than RETURN."""
+    returning: unsigned(1)
+    """It waits for a RETURN token."""
 
 
 class SerialStack(Component):
@@ -132,14 +148,7 @@ class SerialStack(Component):
         self._is_last_step = Signal(name="is_last_step")
         self._compares = Signal(name="compares")
         """The pass finds the threads that go on at a token."""
-        self._some_revived = Signal(name="some_revived")
-        """A thread of the pass goes on at the token."""
-        self._some_passed = Signal(name="some_passed")
-        """One of the token's mask has synchronised past it."""
-        self._some_stuck = Signal(name="some_stuck")
-        """One waits for a token of another kind than RETURN."""
-        self._some_returned = Signal(name="some_returned")
-        """One waits for a RETURN token."""
+        self._found: Any = Signal(_ThreadsOfPass, name="found")
 
         # The token that an unwind looks at.
         self._token_kind = Signal(TokenKind, name="token_kind")
@@ -157,6 +166,8 @@ class SerialStack(Component):
         """Memory could not read the line that is needed."""
         self._line = Signal(LINE_BITS, name="line")
         self._beat = Signal(BEAT_NUMBER_BITS, name="beat")
+        self._content = Signal(_BEAT_BITS, name="content", reset_less=True)
+        """The beat that goes to memory."""
         self._granule = Signal(BLOCK_ADDRESS_BITS, name="granule", reset_less=True)
         """Its granule's address, summed up in three steps."""
         self._granule_sum = Signal(BLOCK_ADDRESS_BITS, name="granule_sum")
@@ -218,12 +229,10 @@ class SerialStack(Component):
         m.d.comb += self.places.read_enable.eq(1)
         m.d.comb += self.places.read_address.eq(Cat(Const(_BASE, 1), self._warp))
 
-    def _write_state(self, m: Module, **fields: ValueLike) -> None:
-        """Writes the warp's state, of which these are new."""
+    def _write_state(self, m: Module) -> None:
+        """Writes the warp's state, with the fields of ``_new_state`` that are assigned beside."""
         m.d.comb += self.states.write_enable.eq(1)
         m.d.comb += self.states.write_address.eq(Cat(Const(_STATE, 1), self._warp))
-        for name, value in fields.items():
-            m.d.comb += self._new_state[name].eq(value)
 
     def _write_place(self, m: Module, word: int, value: Value) -> None:
         """Writes where the warp's memory begins, or how much lies before the stack."""
@@ -244,8 +253,7 @@ class SerialStack(Component):
         tokens = self.tokens
         m.d.comb += tokens.write_enable.eq(1)
         m.d.comb += tokens.write_address.eq(self._token_address(number, Const(word, 1)))
-        m.d.comb += tokens.write_data.bits.eq(bits)
-        m.d.comb += tokens.write_data.note.eq(note)
+        m.d.comb += tokens.write_data.eq(struct_value(TokenWord, bits=bits, note=note))
 
     def _fail(self, m: Module, error: WarpError) -> None:
         """The operation is over, in error."""
@@ -264,36 +272,31 @@ class SerialStack(Component):
 
     def _answer(self, m: Module) -> None:
         """The result. Of a trap frame the lowest bits of the pc hold the holes under it."""
-        stack = self.stack
-        result = stack.result
         state = self._state
         pc = self.tokens.read_data.bits
+        pc_of_frame = Cat(Const(0, HOLE_BITS), pc[HOLE_BITS:])
+        unused = Const(0, POINTER_CALLS - DEPTH_BITS)
+        pointer = Cat(self._depth, unused, self._calls, state.kill)
         m.d.comb += self._new_state.eq(state)
         m.d.comb += self.states.write_data.eq(self._new_state)
-        m.d.comb += stack.holes.eq(-state.depth[:HOLE_BITS])
-        m.d.comb += result.error.eq(self._error)
-        m.d.comb += result.kind.eq(self._kind)
-        m.d.comb += result.resume.eq(self._resume)
-        m.d.comb += result.empty.eq(self._empty)
-        with m.If(self._is(StackOperation.RESTORE)):
-            m.d.comb += result.pc.eq(Cat(Const(0, HOLE_BITS), pc[HOLE_BITS:]))
-        with m.Else():
-            m.d.comb += result.pc.eq(pc)
-        with m.If(self._is(StackOperation.GET_BASE)):
-            m.d.comb += result.value.eq(self.places.read_data)
-        with m.Else():
-            unused = Const(0, POINTER_CALLS - DEPTH_BITS)
-            m.d.comb += result.value.eq(Cat(self._depth, unused, self._calls, state.kill))
+        m.d.comb += self.stack.holes.eq(-state.depth[:HOLE_BITS])
+        m.d.comb += self.stack.result.eq(struct_value(
+            SerialStackResult,
+            resume=self._resume,
+            empty=self._empty,
+            error=self._error,
+            kind=self._kind,
+            pc=Mux(self._is(StackOperation.RESTORE), pc_of_frame, pc),
+            value=Mux(self._is(StackOperation.GET_BASE), self.places.read_data, pointer)))
 
     def _report(self, m: Module) -> None:
         """Whose events they are."""
-        request = self.stack.request.payload
+        committed = self.committed.payload
         pushed = self.stack.pushed
-        m.d.comb += self.committed.payload.warp.eq(self._warp)
-        m.d.comb += self.committed.payload.last.eq(self._depth - 1)
+        m.d.comb += committed.eq(struct_value(
+            committed.shape(), warp=self._warp, last=self._depth - 1))
+        m.d.comb += common_fields(pushed.payload, self.stack.request.payload)
         m.d.comb += self.write_fault.payload.eq(self._warp)
-        m.d.comb += pushed.payload.warp.eq(self._warp)
-        m.d.comb += pushed.payload.kind.eq(request.kind)
         m.d.comb += self.events.push.eq(pushed.valid)
 
     def _count(self, m: Module) -> None:
@@ -315,13 +318,14 @@ class SerialStack(Component):
         role = Signal(ThreadCode)
         revivable = Signal(WARP_THREADS)
         revives = Signal()
-        passes_token = Signal()
+        is_past_token = Signal()
+        found = self._found
         is_stuck = code.as_value().matches(*(each.value for each in STUCK))
         is_frame = self._is(StackOperation.RESTORE)
         m.d.comb += role.as_value().eq(role_of(TokenKind(token.note)))
         m.d.comb += stack.bit.eq(token.bits.bit_select(stack.thread, 1))
         m.d.comb += revives.eq(stack.bit & (is_frame | (code == role)))
-        m.d.comb += passes_token.eq(
+        m.d.comb += is_past_token.eq(
             stack.bit & (code == ThreadCode.NONE) & (role != ThreadCode.NONE))
         m.d.comb += stack.revived.eq(revivable[0])
         m.d.comb += self._is_last_step.eq(stack.step & (stack.thread == WARP_THREADS - 1))
@@ -329,21 +333,16 @@ class SerialStack(Component):
             m.d.sync += revivable.eq(
                 Cat(revivable[1:], Mux(self._compares, revives, revivable[0])))
         with m.If(stack.looks):
-            m.d.sync += self._some_revived.eq(0)
-            m.d.sync += self._some_passed.eq(0)
-            m.d.sync += self._some_stuck.eq(0)
-            m.d.sync += self._some_returned.eq(0)
+            m.d.sync += found.eq(0)
         with m.Elif(stack.step):
-            has_returned = code == ThreadCode.RETURN
-            m.d.sync += self._some_revived.eq(self._some_revived | revives)
-            m.d.sync += self._some_passed.eq(self._some_passed | passes_token)
-            m.d.sync += self._some_stuck.eq(self._some_stuck | is_stuck)
-            m.d.sync += self._some_returned.eq(self._some_returned | has_returned)
+            m.d.sync += found.revived.eq(found.revived | revives)
+            m.d.sync += found.past_token.eq(found.past_token | is_past_token)
+            m.d.sync += found.stuck.eq(found.stuck | is_stuck)
+            m.d.sync += found.returning.eq(found.returning | (code == ThreadCode.RETURN))
 
     def _address(self, m: Module) -> None:
         """Which line moves, and where it lies: the base of the warp's memory, behind its threads',
         and so many granules further."""
-        request = self.port.request.payload
         state = self._state
         has_room = state.depth[:PLACE_BITS] != 0
         lowest_dirty = state.depth[PLACE_BITS:] - (state.dirty - has_room)
@@ -355,11 +354,14 @@ class SerialStack(Component):
             m.d.comb += self._granule_sum.eq(self._granule + self._line[_GRANULE_LINE_BITS:])
         with m.Else():
             m.d.comb += self._granule_sum.eq(self._granule + self.places.read_data)
-        m.d.comb += request.write.eq(self._spills)
-        m.d.comb += request.tag.eq(self._warp)
-        m.d.comb += request.beat.eq(self._beat)
-        m.d.comb += request.address.eq(Cat(self._line[:_GRANULE_LINE_BITS], self._granule))
-        m.d.comb += request.mask.eq(~0)
+        m.d.comb += self.port.request.payload.eq(struct_value(
+            beat_request(self.params.warp_bits),
+            write=self._spills,
+            tag=self._warp,
+            address=Cat(self._line[:_GRANULE_LINE_BITS], self._granule),
+            beat=self._beat,
+            data=self._content,
+            mask=Const(-1, BEAT_BYTES)))
 
     def _classify_token(self, m: Module) -> None:
         """Whether an unwind stops at the token: at any that is no hole; a RESTORE at a whole
@@ -476,7 +478,8 @@ class SerialStack(Component):
                 with m.Case(*_UNWINDS):
                     m.next = "WALK"
                     with m.If(self._is(StackOperation.RESTORE) & state.trap):
-                        self._write_state(m, trap=0)
+                        self._write_state(m)
+                        m.d.comb += self._new_state.trap.eq(0)
                         m.next = "READ"
 
     def _decide_push(self, m: Module) -> None:
@@ -491,7 +494,8 @@ class SerialStack(Component):
             with m.If(self._is(StackOperation.CALL)):
                 self._fail(m, WarpError.API_STACK_ERROR)
             with m.Else():
-                self._write_state(m, kill=1)
+                self._write_state(m)
+                m.d.comb += self._new_state.kill.eq(1)
         with m.Elif(self._overflows):
             self._fail(m, WarpError.STACK_OVERFLOW)
         with m.Elif(self._top_line_is_missing & self._fill_failed):
@@ -510,15 +514,18 @@ class SerialStack(Component):
         enters = operand[0]
         enters_anyway = ~operand[1]
         with m.If(enters & self._overflows):
-            self._write_state(m, trap=enters_anyway)
+            self._write_state(m)
+            m.d.comb += self._new_state.trap.eq(enters_anyway)
             self._fail(m, WarpError.STACK_OVERFLOW)
         with m.Elif(enters & self._top_line_is_missing & self._fill_failed):
-            self._write_state(m, trap=enters_anyway)
+            self._write_state(m)
+            m.d.comb += self._new_state.trap.eq(enters_anyway)
             self._fail(m, WarpError.MMU_FAULT)
         with m.Elif(enters & self._top_line_is_missing):
             self._start_fill(m)
         with m.Else():
-            self._write_state(m, trap=enters)
+            self._write_state(m)
+            m.d.comb += self._new_state.trap.eq(enters)
 
     def _push(self, m: Module) -> None:
         is_counted = self._is(*_COUNTS)
@@ -599,6 +606,7 @@ class SerialStack(Component):
         next_depth = self._next_depth
         place = next_depth[:PLACE_BITS]
         line = next_depth[PLACE_BITS:]
+        found = self._found
 
         pc_alignment = Signal(_ALIGNMENT_BITS, name="pc_alignment")
         is_counted = Signal(name="is_counted")
@@ -630,9 +638,9 @@ class SerialStack(Component):
             with m.If(self._is_last_step):
                 m.next = "COMPARED"
         with m.State("COMPARED"):
-            with m.If(self._some_passed | (must_revive & ~self._some_revived)):
+            with m.If(found.past_token | (must_revive & ~found.revived)):
                 self._fail(m, WarpError.STACK_ERROR)
-            with m.Elif(~self._some_revived):
+            with m.Elif(~found.revived):
                 m.next = "POP"
             with m.Elif(~is_quad & is_misaligned):
                 self._fail(m, WarpError.MISALIGNED_PC)
@@ -661,10 +669,10 @@ class SerialStack(Component):
         with m.State("BOTTOM"), m.If(self._is_last_step):
             m.next = "BOTTOM_COMPARED"
         with m.State("BOTTOM_COMPARED"):
-            with m.If(must_find_token | self._some_stuck):
+            with m.If(must_find_token | self._found.stuck):
                 self._fail(m, WarpError.STACK_ERROR)
             with m.Else():
-                with m.If(self._some_returned):
+                with m.If(self._found.returning):
                     m.d.sync += self._error.eq(WarpError.RET_EMPTY_STACK_ERROR)
                 m.d.sync += self._empty.eq(1)
                 m.next = "EMPTY"
@@ -686,9 +694,15 @@ class SerialStack(Component):
         dirty = Mux(
             ~is_push & self._is_line_end, self._next_dirty, Cat(top_is_dirty, self._dirty[1:]))
         with m.State("COMMIT"):
-            self._write_state(
-                m, depth=self._depth, calls=self._calls, kill=kill, trap=state.trap & ~is_launch,
-                lines=lines, dirty=dirty)
+            self._write_state(m)
+            m.d.comb += self._new_state.eq(struct_value(
+                state.shape(),
+                depth=self._depth,
+                lines=lines,
+                dirty=dirty,
+                calls=self._calls,
+                kill=kill,
+                trap=state.trap & ~is_launch))
             m.d.comb += self.committed.valid.eq(~is_push)
             m.next = "DONE"
         with m.State("DONE"):
@@ -722,18 +736,16 @@ class SerialStack(Component):
         state = self._state
         beat = self._beat
         token = self.tokens.read_data
-        content = Signal(_BEAT_BITS, name="content", reset_less=True)
         is_counted = Signal(name="spilled_is_counted")
         kind = Signal(4, name="spilled_kind")
         second_beat: Any = Signal(MemoryToken, name="second_beat")
         second_content = second_beat.as_value()[_BEAT_BITS:]
-        first_beat: Any = data.View(MemoryToken, Cat(content, second_content))
+        first_beat: Any = data.View(MemoryToken, Cat(self._content, second_content))
         token_place = beat[1:]
         number = Cat(token_place, self._line[:self.params.stack_slot_bits])
         depth_in_line = state.depth[:PLACE_BITS]
         is_top_line = (depth_in_line != 0) & (state.dirty == 1)
         is_on_stack = ~(is_top_line & (token_place >= depth_in_line))
-        m.d.comb += port.request.payload.data.eq(content)
         m.d.comb += second_beat.counted.eq(is_counted)
         m.d.comb += second_beat.kind.eq(kind)
         with m.State("SEND_PC"):
@@ -752,7 +764,7 @@ class SerialStack(Component):
             m.d.comb += port.request.valid.eq(1)
             with m.If(port.request.ready):
                 m.d.sync += beat.eq(beat + 1)
-                m.d.sync += content.eq(second_content)
+                m.d.sync += self._content.eq(second_content)
                 with m.If(beat.all()):
                     m.d.comb += self.events.spill.eq(1)
                     m.next = "WRITTEN"
@@ -762,7 +774,8 @@ class SerialStack(Component):
             m.d.comb += port.response.ready.eq(1)
             with m.If(port.response.valid):
                 m.d.comb += self.write_fault.valid.eq(port.response.payload.error)
-                self._write_state(m, dirty=state.dirty - 1)
+                self._write_state(m)
+                m.d.comb += self._new_state.dirty.eq(state.dirty - 1)
                 m.next = "MOVED"
 
     def _fill(self, m: Module) -> None:
@@ -798,7 +811,9 @@ class SerialStack(Component):
             with m.Else():
                 m.next = "RECEIVE"
         with m.State("FILLED"):
-            self._write_state(m, lines=tops_stack, dirty=tops_stack)
+            self._write_state(m)
+            m.d.comb += self._new_state.lines.eq(tops_stack)
+            m.d.comb += self._new_state.dirty.eq(tops_stack)
             with m.If(~self._fill_failed):
                 m.d.sync += self._lines.eq(self._is_line_end + 1)
                 m.d.sync += self._dirty.eq(self._is_line_end)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Signal
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -12,6 +12,7 @@ from rtl.fetch.records import LINE_CONSTANTS, LINE_GROUPS, TAG_BITS
 from rtl.isa.syntax import WORD_BITS
 from rtl.layouts import BEAT_NUMBER_BITS, BEATS, BeatPort
 from rtl.params import LINE_ADDRESS_BITS, SmParams
+from rtl.structs import struct_value
 from rtl.wires import IN_BLOCKS
 
 __all__ = ["BEAT_ADDRESS_BITS", "BeatCache"]
@@ -110,13 +111,12 @@ class BeatCache(Component):
     def _write_tag(self, m: Module, tag_write: Any) -> None:
         """The tag of a line that has come, or of one that is cleared."""
         m.d.comb += tag_write.en.eq(self._fills | self._clears)
-        m.d.comb += tag_write.data.error.eq(self.memory.response.payload.error)
-        m.d.comb += tag_write.data.line.eq(self._rest)
-        with m.If(self._clears):
-            m.d.comb += tag_write.addr.eq(self._cleared)
-        with m.Else():
-            m.d.comb += tag_write.addr.eq(self._index)
-            m.d.comb += tag_write.data.valid.eq(1)
+        m.d.comb += tag_write.addr.eq(Mux(self._clears, self._cleared, self._index))
+        m.d.comb += tag_write.data.eq(struct_value(
+            self._tag_layout,
+            valid=~self._clears,
+            error=self.memory.response.payload.error,
+            line=self._rest))
 
     def _control(self, m: Module) -> None:
         """The states."""

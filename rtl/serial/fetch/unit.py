@@ -1,5 +1,7 @@
 """The fetch unit of the serial machine: one instruction at a time."""
 
+from typing import Any
+
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
 from amaranth.lib import memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -10,13 +12,14 @@ from rtl.fetch.predecode import CONSTANT_FIELDS
 from rtl.fetch.records import TAG_BITS
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import WORD_BITS
+from rtl.isa.syntax import Field
 from rtl.isa.table import FORMS
 from rtl.layouts import (
     CONSTANT_BANKS,
     BeatPort,
     ConstantBank,
     Event,
+    FetchedInstruction,
     GridConfiguration,
     InstructionKind,
     described_bank,
@@ -26,6 +29,7 @@ from rtl.layouts import (
     redirect,
 )
 from rtl.params import ADDRESS_BITS, SmParams
+from rtl.structs import struct_value
 from rtl.wires import IN_BLOCKS
 from rtl.word import field_of, instruction_address
 
@@ -83,18 +87,18 @@ class SerialFetch(Component):
         self._params = params
         self._cache = BeatCache(params)
         self._predecoder = WalkingPredecoder(params.floats, params.doubles)
-        self._pc = Signal(redirect(params)["pc"].shape)
-        self._warp = Signal(params.warp_bits)
+        self._requested = Signal(redirect(params))
+        """Where the instruction is that was requested."""
         self._is_requested = Signal()
-        """An instruction is, which was not sent yet."""
-        self._word = Signal(WORD_BITS)
+        """It was not sent yet."""
+        self._word = self._predecoder.word
         self._has_fault = Signal()
         """Memory does not have the instruction."""
         self._is_indexed = Signal()
         """An indexed request is served, not an instruction."""
-        self._locates_constant = Signal()
+        self._locates_constant = self._cache.constant
         """The address is that of a constant, not of the instruction."""
-        self._wanted = Signal(indexed_request())
+        self._constant = Signal(indexed_request())
         """The word of a constant bank that is requested."""
         self._bank_number = Signal(_BANK_BITS)
         """The bank that is read."""
@@ -142,20 +146,16 @@ class SerialFetch(Component):
         m.d.comb += cache.invalidate.eq(self.invalidate)
         m.d.comb += self.busy.eq(cache.busy)
         m.d.comb += cache.address.eq(self._address[-len(cache.address):])
-        m.d.comb += cache.constant.eq(self._locates_constant)
         connect(m, cache.memory, flipped(self.memory))
 
     def _connect_predecoder(self, m: Module) -> None:
-        predecoder = self._predecoder
-        m.d.comb += predecoder.word.eq(self._word)
-        m.d.comb += predecoder.registers.eq(self.grid.registers)
+        m.d.comb += self._predecoder.registers.eq(self.grid.registers)
 
     def _keep_request(self, m: Module) -> None:
         """Keeps a redirect."""
         with m.If(self.redirect.valid):
             m.d.sync += self._is_requested.eq(1)
-            m.d.sync += self._pc.eq(self.redirect.payload.pc)
-            m.d.sync += self._warp.eq(self.redirect.payload.warp)
+            m.d.sync += self._requested.eq(self.redirect.payload)
         m.d.sync += Assert(
             ~(self.redirect.valid & self._is_requested),
             "an instruction is requested before the last one was sent")
@@ -163,19 +163,22 @@ class SerialFetch(Component):
     def _select_constant(self, m: Module) -> None:
         """The word of a constant bank: of an indexed request, or the instruction's operand. An
         instruction without one has some bank here, too: LDC the one that it names."""
-        wanted = self._wanted
+        constant = self._constant
         second_is_used = self._predecoder.predecoded.constant == _SECOND_PLACE
         (first_offset, first_bank), (second_offset, second_bank) = CONSTANT_FIELDS
         with m.If(self._is_indexed):
-            m.d.comb += wanted.eq(self.indexed.payload)
+            m.d.comb += constant.eq(self.indexed.payload)
         with m.Elif(second_is_used):
-            offset = field_of(self._word, second_offset).as_unsigned()
-            m.d.comb += wanted.address.eq(offset * second_offset.scale)
-            m.d.comb += wanted.bank.eq(field_of(self._word, second_bank))
+            m.d.comb += constant.eq(self._operand(second_offset, second_bank))
         with m.Else():
-            offset = field_of(self._word, first_offset).as_unsigned()
-            m.d.comb += wanted.address.eq(offset * first_offset.scale)
-            m.d.comb += wanted.bank.eq(field_of(self._word, first_bank))
+            m.d.comb += constant.eq(self._operand(first_offset, first_bank))
+
+    def _operand(self, offset: Field, bank: Field) -> Any:
+        """The word of a constant bank whose offset and bank these fields of the instruction are."""
+        return struct_value(
+            indexed_request(),
+            bank=field_of(self._word, bank),
+            address=field_of(self._word, offset).as_unsigned() * offset.scale)
 
     def _keep_banks(self, m: Module) -> None:
         """The grid's constant banks. One is read a cycle after its number is known."""
@@ -193,47 +196,46 @@ class SerialFetch(Component):
         """The address of a word in memory, of the instruction or of a constant; and whether the
         bank, which was read, has that."""
         bank = self.named
-        base = Signal(ADDRESS_BITS)
-        offset = Signal(self._wanted.address.shape())
-        with m.If(self._locates_constant):
-            m.d.comb += base.eq(bank.address)
-            m.d.comb += offset.eq(self._wanted.address)
-        with m.Else():
-            instruction = instruction_address(self._pc)
-            m.d.comb += base.eq(self.grid.program)
-            m.d.comb += offset[_INSTRUCTION_ALIGNED_BITS:].eq(
-                instruction[_INSTRUCTION_ALIGNED_BITS:])
+        pc = instruction_address(self._requested.pc)
+        aligned_pc = Cat(Const(0, _INSTRUCTION_ALIGNED_BITS), pc[_INSTRUCTION_ALIGNED_BITS:])
+        base = Mux(self._locates_constant, bank.address, self.grid.program)
+        offset = Mux(self._locates_constant, self._constant.address, aligned_pc)
         m.d.comb += self._next_address.eq(
             base[_WORD_ALIGNED_BITS:] + offset[_WORD_ALIGNED_BITS:])
 
-        no_such_bank = self._wanted.bank[_BANK_BITS:].any() | ~bank.valid
+        no_such_bank = self._constant.bank[_BANK_BITS:].any() | ~bank.valid
         offset_of_word = Cat(Const(0, _WORD_ALIGNED_BITS), offset[_WORD_ALIGNED_BITS:])
         m.d.comb += self._is_out_of_bank.eq(no_such_bank | (offset_of_word >= bank.size))
 
     def _send_group(self, m: Module) -> None:
         """The instruction, and its constant operand."""
         group = self.group.payload
-        instruction = group.instructions[0]
         predecoded = self._predecoder.predecoded
-        m.d.comb += group.warp.eq(self._warp)
-        m.d.comb += group.pc.eq(instruction_address(self._pc))
-        m.d.comb += instruction.word.eq(self._word)
-        m.d.comb += instruction.quarter.eq(predecoded.quarter)
-        m.d.comb += instruction.constant.eq(self.value.payload.value)
-        m.d.comb += instruction.constant_missing.eq(self._is_missing)
-        with m.If(self._has_fault):
-            m.d.comb += instruction.kind.eq(InstructionKind.REFUSED)
-            m.d.comb += instruction.error.eq(WarpError.MMU_FAULT)
-        with m.Else():
-            m.d.comb += instruction.kind.eq(predecoded.kind)
-            m.d.comb += instruction.error.as_value().eq(predecoded.error)
+        response = self.value.payload
+        instruction = struct_value(
+            FetchedInstruction,
+            word=self._word,
+            control=0,
+            kind=Mux(self._has_fault, InstructionKind.REFUSED, predecoded.kind),
+            quarter=predecoded.quarter,
+            error=Mux(self._has_fault, WarpError.MMU_FAULT, predecoded.error),
+            constant=response.value,
+            constant_missing=response.missing)
+        m.d.comb += group.eq(struct_value(
+            group.shape(),
+            warp=self._requested.warp,
+            pc=instruction_address(self._requested.pc),
+            first=0,
+            instructions=instruction))
 
     def _send_value(self, m: Module) -> None:
         """The constant: one of the two words of a beat."""
-        value = self.value.payload
-        word = self._cache.word.word_select(self._address[0], len(value.value))
-        m.d.comb += value.missing.eq(self._is_missing)
-        m.d.comb += value.value.eq(Mux(self._is_missing, 0, word))
+        response = self.value.payload
+        word = self._cache.word.word_select(self._address[0], len(response.value))
+        m.d.comb += response.eq(struct_value(
+            indexed_response(),
+            value=Mux(self._is_missing, 0, word),
+            missing=self._is_missing))
 
     def _sequence(self, m: Module) -> None:
         """What happens when."""
@@ -275,14 +277,14 @@ class SerialFetch(Component):
                 m.next = "DECODE"
         with m.State("DECODE"):
             m.d.comb += self._predecoder.works.eq(1)
-            with m.If(self._predecoder.over):
+            with m.If(self._predecoder.done):
                 m.next = "NAME_BANK"
 
     def _bank_states(self, m: Module) -> None:
         """NAME_BANK, READ_BANK: for LDC, too, which has no constant operand here."""
         has_operand = self._predecoder.predecoded.constant.any() & ~self._has_fault
         with m.State("NAME_BANK"):
-            m.d.sync += self._bank_number.eq(self._wanted.bank)
+            m.d.sync += self._bank_number.eq(self._constant.bank)
             m.d.sync += self._locates_constant.eq(1)
             m.next = "READ_BANK"
         with m.State("READ_BANK"):

@@ -26,6 +26,7 @@ from rtl.isa.syntax import RZ, WORD_BITS, Field, Form
 from rtl.isa.table import FORMS
 from rtl.layouts import InstructionKind
 from rtl.pick import pick
+from rtl.structs import common_fields
 from rtl.wires import IN_BLOCKS
 from rtl.word import field_of
 
@@ -140,7 +141,7 @@ _diagram_of = cache(InstructionDiagram)
 class WalkingPredecoder(Component):
     """Decodes a word by the instruction table, step by step. ::
 
-        works --> WALK: a node of the diagram a cycle --> REGISTERS: a place a cycle --> over
+        works --> WALK: a node of the diagram a cycle --> REGISTERS: a place a cycle --> done
 
     WALK reads the table, a decision diagram in block RAM: a node names a bit of the word, and the
     node that follows if it is 0, or 1. At a leaf it is known what the form says. Then REGISTERS
@@ -154,7 +155,7 @@ class WalkingPredecoder(Component):
         See Predecoder; they are stable while ``works`` is 1.
     works : In(1)
         Decodes, from the first node on.
-    over, predecoded : Out(1), Out(Predecoded)
+    done, predecoded : Out(1), Out(Predecoded)
         For one cycle: the result, which is kept until ``works`` rises again.
     """
 
@@ -180,7 +181,7 @@ class WalkingPredecoder(Component):
             "word": In(WORD_BITS),
             "registers": In(9),
             "works": In(1),
-            "over": Out(1),
+            "done": Out(1),
             "predecoded": Out(Predecoded),
         })
         self._facts: Any = Signal(word_facts())
@@ -193,9 +194,7 @@ class WalkingPredecoder(Component):
         self._walk(m)
         is_out_of_range, is_misaligned = self._check_registers(m)
         facts = self._facts
-        m.d.comb += self.predecoded.kind.eq(facts.kind)
-        m.d.comb += self.predecoded.quarter.eq(facts.quarter)
-        m.d.comb += self.predecoded.constant.eq(facts.constant)
+        m.d.comb += common_fields(self.predecoded, facts)
         refuse(m, self.predecoded, facts.illegal, is_out_of_range, is_misaligned)
         return m
 
@@ -229,7 +228,7 @@ class WalkingPredecoder(Component):
         more = Cat(size[1], size.all())         # registers behind the first one: 0, 1 or 3
         is_used = size.any() & (number != RZ)
         m.d.sync += place.eq(Mux(self._has_facts, place + 1, 0))
-        m.d.sync += self.over.eq(self._has_facts & (place == len(PLACES) - 1))
+        m.d.sync += self.done.eq(self._has_facts & (place == len(PLACES) - 1))
         with m.If(self.works & ~self._has_facts):
             m.d.sync += is_out_of_range.eq(0)
             m.d.sync += is_misaligned.eq(0)

@@ -27,6 +27,7 @@ from rtl.layouts import (
     reported,
 )
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import common_fields
 from rtl.wires import IN_BLOCKS
 from rtl.word import instruction_address
 
@@ -136,12 +137,13 @@ class SerialFlowUnit(Component):
         })
         self.threads = memory.Memory(
             shape=_Thread, depth=WARP_THREADS * params.warps, init=[], attrs=IN_BLOCKS)
-        self.target = TargetAccumulator()
+        self.target = TargetAccumulator(params)
 
         # The instruction.
         self._is_launch = Signal(name="is_launch")
-        self._operation: Any = Signal(FlowOperation, name="operation")
-        self._pc = Signal(PC_BITS, name="pc")
+        self._current: Any = Signal(flow_request(params), name="current")
+        """The request that is executed. Of a launch only its warp, its pc and the operation LAUNCH
+        have a meaning."""
         self._is_executed = Signal(name="is_executed")
         """Some thread executes it. Known after the first pass, as are the next two."""
         self._has_deferred = Signal(name="has_deferred")
@@ -162,7 +164,8 @@ class SerialFlowUnit(Component):
         # The thread of a step.
         self._is_last_step = Signal(name="is_last_step")
         self._old: Any = Signal(_Thread, name="old")
-        self._new: Any = Signal(_Thread, name="new")
+        self._write = self.threads.write_port()
+        self._new: Any = self._write.data
         self._role: Any = Signal(_ThreadRole, name="role")
 
         # Tokens.
@@ -176,7 +179,7 @@ class SerialFlowUnit(Component):
         """The token of the trap frame that comes after the holes."""
         self._pc_mask = Signal(WARP_THREADS, name="pc_mask")
         """The threads that the token holds in place of a pc."""
-        self._frame_word = Signal(range(_FRAME_WORDS), name="frame_word")
+        self._frame_word = self.stack.word
         """The word of the trap frame that is restored; 0 before the first one."""
         self._selected = Signal(_Word, name="selected")
         self._selected_word = Signal(PC_BITS, name="selected_word")
@@ -218,18 +221,16 @@ class SerialFlowUnit(Component):
 
     def _select_instruction(self, m: Module) -> None:
         """A launch, or what was requested. A launch is taken from IDLE on, and stays one."""
-        request = self.request.payload
-        launch = self.launch.payload
         with m.If(self._is_idle):
             m.d.sync += self._is_launch.eq(self.launch.valid)
+        m.d.comb += self._current.eq(self.request.payload)
         with m.If(self._is_launch):
+            m.d.comb += common_fields(self._current, self.launch.payload)
             m.d.comb += self._operation.eq(FlowOperation.LAUNCH)
-            m.d.comb += self._pc.eq(launch.pc)
-            m.d.comb += self.stack.request.payload.warp.eq(launch.warp)
-        with m.Else():
-            m.d.comb += self._operation.eq(request.instruction.operation)
-            m.d.comb += self._pc.eq(request.pc)
-            m.d.comb += self.stack.request.payload.warp.eq(request.warp)
+
+    @property
+    def _operation(self) -> Any:
+        return self._current.instruction.operation
 
     # The threads.
 
@@ -237,9 +238,9 @@ class SerialFlowUnit(Component):
         """A pass: 32 cycles in which ``step`` is 1, from the second one on after its start. A
         thread is read a cycle before its step, and written in its step if the pass ``commits``."""
         stack = self.stack
-        warp = stack.request.payload.warp
+        warp = self._current.warp
         read = self.threads.read_port(domain="comb")
-        write = self.threads.write_port()
+        write = self._write
         reads = Signal()
         read_thread = Signal(range(WARP_THREADS))
         m.d.comb += read.addr.eq(Cat(read_thread, warp))
@@ -256,13 +257,12 @@ class SerialFlowUnit(Component):
         m.d.comb += self._is_last_step.eq(stack.step & (stack.thread == WARP_THREADS - 1))
 
         m.d.comb += write.addr.eq(Cat(stack.thread, warp))
-        m.d.comb += write.data.eq(self._new)
         m.d.comb += write.en.eq(stack.step & self._commits)
 
     def _classify_thread(self, m: Module) -> None:
         """What the instruction is to the thread. Of a launch all 32 threads are active, and those
         that it does not want execute it: they leave."""
-        request = self.request.payload
+        request = self._current
         instruction = request.instruction
         thread = self.stack.thread
         role = self._role
@@ -306,7 +306,7 @@ class SerialFlowUnit(Component):
             with m.If(self._is_launch):
                 m.d.comb += code.eq(ThreadCode.KILLED)
             with m.Else():
-                m.d.comb += code.eq(self.request.payload.instruction.code)
+                m.d.comb += code.eq(self._current.instruction.code)
         with m.Elif(operation.clears_codes | (operation.clears_living_codes & role.lives)):
             m.d.comb += code.eq(ThreadCode.NONE)
         with m.Else():
@@ -316,7 +316,6 @@ class SerialFlowUnit(Component):
         """What becomes of the thread."""
         result = self.result.payload
         codes: Any = result.codes.as_value()
-        m.d.comb += self.stack.word.eq(self._frame_word)
         m.d.comb += self._new.eq(self._old)
         with m.If(self._restores):
             self._restore_code(m)
@@ -372,15 +371,11 @@ class SerialFlowUnit(Component):
 
     def _resolve_target(self, m: Module) -> None:
         """The target, in the first cycles of the first pass."""
-        request = self.request.payload
         target = self.target
-        m.d.comb += target.pc.eq(self._pc)
-        m.d.comb += target.instruction.eq(request.instruction)
-        m.d.comb += target.operand.eq(request.operand)
-        m.d.comb += target.fault.eq(request.fault)
+        m.d.comb += target.request.eq(self._current)
         m.d.comb += target.clear.eq(self._is_idle)
-        m.d.comb += target.valid.eq(self.stack.step & self._is_first_pass)
-        m.d.comb += target.cycle.eq(self.stack.thread)
+        m.d.comb += target.cycle.valid.eq(self.stack.step & self._is_first_pass)
+        m.d.comb += target.cycle.payload.eq(self.stack.thread)
 
     @property
     def _has_bad_target(self) -> Value:
@@ -432,14 +427,14 @@ class SerialFlowUnit(Component):
     def _request(self, m: Module) -> None:
         """The request's operation, its token and the stack's configuration. Operation, kind, mask
         and operand are registers."""
-        request = self.request.payload
-        instruction = request.instruction
+        instruction = self._current.instruction
         stack_request = self.stack.request.payload
         configuration = self.stack.configuration
         m.d.comb += configuration.eq(self.launch.payload.stack)
         with m.If(~self._is_launch):
-            m.d.comb += configuration.base.eq(request.operand)    # SET_BASE's alone
+            m.d.comb += configuration.base.eq(self._current.operand)    # SET_BASE's alone
         needs_two_pushes = self._has_remaining & self._has_deferred
+        m.d.comb += stack_request.warp.eq(self._current.warp)
         m.d.comb += stack_request.pair.eq(needs_two_pushes & ~self._is_followup)
 
         m.d.sync += stack_request.kind.eq(instruction.kind)
@@ -495,7 +490,7 @@ class SerialFlowUnit(Component):
         with m.Else():
             m.d.comb += self._selected.eq(_Word.TARGET)
         words = {
-            _Word.PC: self._pc,
+            _Word.PC: self._current.pc,
             _Word.NEXT_PC: self.target.next_pc,
             _Word.TARGET: self.target.target,
             _Word.PC_MASK: self._pc_mask,
@@ -527,7 +522,7 @@ class SerialFlowUnit(Component):
     def _decide(self, m: Module) -> None:
         """Whether a branch is taken; why the instruction fails. An error that is known without the
         stack goes before one of the stack."""
-        instruction = self.request.payload.instruction
+        instruction = self._current.instruction
         is_killed = instruction.limited & self.stack.killed
         may_branch = self._is_executed & ~is_killed
         diverges = instruction.uniform & self._has_remaining
@@ -540,16 +535,12 @@ class SerialFlowUnit(Component):
             with m.Case(FlowOperation.CALL, FlowOperation.PUSH, FlowOperation.ENTER_TRAP):
                 m.d.comb += known_error.eq(self.target.error)
 
-        with m.If(self._is_followup):
-            m.d.comb += self._refusal.eq(self._first_error)
-        with m.Else():
-            m.d.comb += self._refusal.eq(self.stack.result.error)
+        m.d.comb += self._refusal.eq(
+            Mux(self._is_followup, self._first_error, self.stack.result.error))
         with m.If(self.stack.request.valid & self.stack.request.ready):
             m.d.sync += self._first_error.eq(self._refusal)
-        with m.If(known_error != WarpError.NONE):
-            m.d.comb += self._error.eq(known_error)
-        with m.Else():
-            m.d.comb += self._error.eq(self._refusal)
+        m.d.comb += self._error.eq(
+            Mux(known_error != WarpError.NONE, known_error, self._refusal))
 
     def _conclude(self, m: Module) -> None:
         """Where the warp goes on, and with which threads. After an error that is the next
@@ -584,20 +575,17 @@ class SerialFlowUnit(Component):
         stays_in_place = operation.retries_on_error | (operation == FlowOperation.LAUNCH)
         leaves_for_good = (operation == FlowOperation.LEAVE) & self._is_executed & (
             answer.empty | ~self._fails)
-        m.d.comb += result.own.eq(self._pc)
+        goes_to_token = self._returns & ~self._fails
+        is_reported = self._is_entry | reported(self.report_mask, self._error)
+        m.d.comb += result.own.eq(self._current.pc)
         with m.If(self._concludes):
-            with m.If(self._returns & ~self._fails):
-                m.d.sync += result.pc.eq(answer.pc)
-            with m.Else():
-                m.d.sync += result.pc.eq(self._selected_word)
-            m.d.sync += result.error.eq(WarpError.NONE)
-            with m.If(self._is_entry | reported(self.report_mask, self._error)):
-                m.d.sync += result.error.eq(self._error)
-            m.d.sync += result.warp.eq(self.stack.request.payload.warp)
+            m.d.sync += result.pc.eq(Mux(goes_to_token, answer.pc, self._selected_word))
+            m.d.sync += result.error.eq(Mux(is_reported, self._error, WarpError.NONE))
+            m.d.sync += result.warp.eq(self._current.warp)
             m.d.sync += result.value.eq(answer.value)
             m.d.sync += result.terminated.eq(answer.empty)
             m.d.sync += result.kept.eq(
-                leaves_for_good & self.request.payload.instruction.keep_reference)
+                leaves_for_good & self._current.instruction.keep_reference)
             m.d.sync += result.behind.eq(~self._fails & ~stays_in_place)
 
     # The sequence.

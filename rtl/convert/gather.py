@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Signal
 from amaranth.lib import fifo, stream
 from amaranth.lib.wiring import In, Out
 
@@ -12,9 +12,10 @@ from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ
 from rtl.layouts import Event, LaneClientPort, register_gather
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
 from .buffers import source_beat
-from .entries import allocated_entry
+from .entries import Allocation
 from .instruction import ENTRY_BITS, conversion_entry
 
 __all__ = ["GatherStep"]
@@ -35,8 +36,7 @@ class GatherStep(Component):
     Members
     -------
     arriving : In(stream of conversion_entry)
-    has_room, next_number, allocate
-        See EntryTable.
+    allocate : Out(Allocation)
     gather, gathered
         See LaneClientPort.
     sources : Out(Event(source_beat))
@@ -48,9 +48,7 @@ class GatherStep(Component):
         gathered = LaneClientPort(params).members["gathered"]
         super().__init__({
             "arriving": In(stream.Signature(conversion_entry(params))),
-            "has_room": In(1),
-            "next_number": In(ENTRY_BITS),
-            "allocate": Out(Event(allocated_entry(params))),
+            "allocate": Out(Allocation(params)),
             "gather": Out(stream.Signature(register_gather(params))),
             "gathered": gathered,
             "sources": Out(Event(source_beat(params))),
@@ -72,40 +70,41 @@ class GatherStep(Component):
         """An entry for the instruction that comes, when the request before it is taken."""
         arriving = self.arriving
         instruction = arriving.payload
-        allocated = self.allocate.payload
+        request = self.allocate.request
+        allocated = request.payload
+        can_request = ~self._request_pending | self.gather.ready
         releases_barrier = instruction.read_barrier != NO_BARRIER
-        m.d.comb += arriving.ready.eq(
-            self.has_room & (~self._request_pending | self.gather.ready))
-        m.d.comb += self.allocate.valid.eq(arriving.valid & arriving.ready)
+        m.d.comb += arriving.ready.eq(request.ready & can_request)
+        m.d.comb += request.valid.eq(arriving.valid & can_request)
         m.d.comb += allocated.instruction.eq(instruction)
         m.d.comb += allocated.writes_nothing.eq(_writes_nothing(instruction))
         m.d.comb += allocated.needs_gather.eq(
-            ~allocated.writes_nothing & (instruction.gathers | releases_barrier))
+            ~allocated.writes_nothing & (instruction.decoded.gathers | releases_barrier))
 
         with m.If(self.gather.ready):
             m.d.sync += self._request_pending.eq(0)
-        with m.If(self.allocate.valid):
+        with m.If(request.valid & request.ready):
             m.d.sync += self._request_pending.eq(allocated.needs_gather)
             m.d.sync += self._requested.eq(instruction)
-            m.d.sync += self._requested_number.eq(self.next_number)
+            m.d.sync += self._requested_number.eq(self.allocate.number)
 
     def _request(self, m: Module) -> None:
         """Offers a gather to the lanes."""
         gather = self.gather
         requested = self._requested
         m.d.comb += gather.valid.eq(self._request_pending)
-        m.d.comb += gather.payload.warp.eq(requested.warp)
-        m.d.comb += gather.payload.serial.eq(requested.serial)
-        m.d.comb += gather.payload.last.eq(1)
-        m.d.comb += gather.payload.barrier.eq(requested.read_barrier)
-        m.d.comb += gather.payload.registers[0].eq(requested.registers[0])
-        m.d.comb += gather.payload.registers[1].eq(requested.registers[1])
-        m.d.comb += gather.payload.registers[2].eq(RZ)
+        m.d.comb += gather.payload.eq(struct_value(
+            register_gather(self._params),
+            warp=requested.warp,
+            serial=requested.serial,
+            index=0,
+            last=1,
+            barrier=requested.read_barrier,
+            registers=Cat(requested.decoded.registers, Const(RZ, 8))))
 
     def _receive(self, m: Module) -> None:
         """Passes the beats of the oldest outstanding gather on to the source buffer."""
         gathered = self.gathered
-        sources = self.sources
         m.submodules.outstanding = outstanding = fifo.SyncFIFO(
             width=ENTRY_BITS, depth=1 << ENTRY_BITS)
         is_last_beat = gathered.beat == self._params.beats - 1
@@ -116,16 +115,18 @@ class GatherStep(Component):
         m.d.sync += Assert(
             ~outstanding.w_en | outstanding.w_rdy, "more gathers are outstanding than entries")
 
-        m.d.comb += sources.valid.eq(gathered.valid)
-        m.d.comb += sources.payload.beat.eq(gathered.beat)
-        m.d.comb += sources.payload.entry.eq(outstanding.r_data)
-        for source, words in zip(sources.payload["values"], gathered["values"], strict=True):
-            m.d.comb += source.eq(Cat(words[0], words[1]))
+        m.d.comb += self.sources.valid.eq(gathered.valid)
+        m.d.comb += self.sources.payload.eq(struct_value(
+            source_beat(self._params),
+            entry=outstanding.r_data,
+            beat=gathered.beat,
+            values=Cat(Cat(words[0], words[1]) for words in gathered["values"])))
 
 
 def _writes_nothing(instruction: Any) -> Any:
     """Whether a conversion_entry only completes: it has an error or no threads, or its result goes
     nowhere."""
+    decoded = instruction.decoded
     has_error = instruction.error != WarpError.NONE
-    result_is_unused = (instruction.destination == RZ) & ~instruction.instruction.conditional
+    result_is_unused = (decoded.destination == RZ) & ~decoded.instruction.conditional
     return has_error | ~instruction.threads.any() | result_is_unused

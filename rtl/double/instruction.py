@@ -14,7 +14,7 @@ __all__ = [
     "DoubleInstruction",
     "DoubleOperation",
     "Uniform",
-    "computed_instruction",
+    "buffered_instruction",
     "double_entry",
     "gathered_instruction",
 ]
@@ -101,7 +101,7 @@ def double_entry(params: SmParams) -> data.StructLayout:
     warp, serial
     threads : 32
         They execute it.
-    predicates : 32
+    predicate : 32
         Its predicate operand in each thread.
     decoded : DecodedDouble
     write_barrier, read_barrier : 3
@@ -111,23 +111,20 @@ def double_entry(params: SmParams) -> data.StructLayout:
         "warp": params.warp_bits,
         "serial": SERIAL_BITS,
         "threads": WARP_THREADS,
-        "predicates": WARP_THREADS,
+        "predicate": WARP_THREADS,
         "decoded": DecodedDouble,
         "write_barrier": 3,
         "read_barrier": 3,
     })
 
 
-def gathered_instruction(params: SmParams) -> data.StructLayout:
-    """Gather to compute: an instruction whose operands are in an entry of the buffer, and the value
-    of its uniform operand."""
-    return data.StructLayout({
-        "work": double_entry(params),
-        "entry": 1,
-        "uniform": DOUBLE_BITS,
-    })
-
-
-def computed_instruction(params: SmParams) -> data.StructLayout:
-    """Compute to write: an instruction whose results are in an entry of the buffer."""
+def buffered_instruction(params: SmParams) -> data.StructLayout:
+    """An instruction, ``work``, and the number of its ``entry`` in a buffer: compute to write, that
+    of its results."""
     return data.StructLayout({"work": double_entry(params), "entry": 1})
+
+
+def gathered_instruction(params: SmParams) -> data.StructLayout:
+    """Gather to compute: a buffered_instruction, whose operands are in the buffer, and the value of
+    its ``uniform`` operand."""
+    return data.StructLayout({"buffered": buffered_instruction(params), "uniform": DOUBLE_BITS})

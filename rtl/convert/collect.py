@@ -13,11 +13,8 @@ from rtl.structs import struct_value
 from .buffers import GROUPS, result_place, result_write
 from .instruction import DOUBLE_BITS, ENTRY_BITS, THREAD_BITS, WORD_BITS
 
-__all__ = ["ResultCollector", "collected_instruction", "thread_in_flight"]
+__all__ = ["ResultCollector", "collected_instruction"]
 
-thread_in_flight = data.StructLayout({"valid": 1, "thread": THREAD_BITS})
-"""A thread that is being computed, or the first thread of a group, in one stage of the way: there
-is one if ``valid``."""
 collected_instruction = data.StructLayout({"entry": ENTRY_BITS, "is_narrow": 1})
 """An instruction whose results are made; ``is_narrow``: by groups of threads."""
 
@@ -40,11 +37,11 @@ class ResultCollector(Component):
         The one whose results come.
     is_wide : In(1)
         They have 64 bits.
-    group_leaving : In(thread_in_flight)
+    group_leaving : In(Event(THREAD_BITS))
         The first thread of a group whose results were in ``group`` a cycle ago.
     group : In(array of words)
         0 while the instruction is not a narrow one.
-    thread_leaving : In(thread_in_flight)
+    thread_leaving : In(Event(THREAD_BITS))
     result : In(64)
         The result of that thread, in the same cycle.
     write : Out(Event(result_write) for each lane)
@@ -56,9 +53,9 @@ class ResultCollector(Component):
         super().__init__({
             "instruction": In(collected_instruction),
             "is_wide": In(1),
-            "group_leaving": In(thread_in_flight),
+            "group_leaving": In(Event(THREAD_BITS)),
             "group": In(data.ArrayLayout(WORD_BITS, self._group_threads)),
-            "thread_leaving": In(thread_in_flight),
+            "thread_leaving": In(Event(THREAD_BITS)),
             "result": In(DOUBLE_BITS),
             "write": Out(Event(result_write(params))).array(params.lanes),
         })
@@ -81,9 +78,9 @@ class ResultCollector(Component):
         low_word = self.result[:WORD_BITS]
         m.d.comb += self._has_low_word.eq(~is_narrow & self.thread_leaving.valid)
         with m.If(is_narrow):
-            m.d.comb += self._thread.eq(self.group_leaving.thread)
+            m.d.comb += self._thread.eq(self.group_leaving.payload)
         with m.Else():
-            m.d.comb += self._thread.eq(self.thread_leaving.thread)
+            m.d.comb += self._thread.eq(self.thread_leaving.payload)
         m.d.sync += self._high_thread.eq(self._thread)
         m.d.sync += self._has_high_word.eq(self._has_low_word & self.is_wide)
         m.d.sync += self._high_word.eq(self.result[WORD_BITS:])

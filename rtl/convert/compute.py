@@ -13,7 +13,7 @@ from rtl.params import WARP_THREADS, SmParams
 from rtl.structs import struct_value
 
 from .buffers import GROUPS, SourceRead, result_write, source_place
-from .collect import ResultCollector, collected_instruction, thread_in_flight
+from .collect import ResultCollector, collected_instruction
 from .datapath import DATAPATH_STAGES, FUNCTION_DELAY, ConversionDatapath
 from .entries import pending_entry
 from .instruction import (
@@ -48,8 +48,8 @@ class ComputeStep(Component):
         thread --> source --> operand |                                 +--> result buffer
              0          1           2 +--> datapath, 13 cycles, or 19 --+
 
-    ``in_flight[n]`` is the thread that was requested n + 1 cycles ago, or the first one of the
-    group.
+    ``in_flight[n]`` is the thread, or the first one of the group, that was requested n + 1 cycles
+    ago.
 
     The next instruction is taken when the last group's sources are in the narrow parts, or when the
     last thread leaves the datapath.
@@ -80,17 +80,15 @@ class ComputeStep(Component):
         """The instruction that is computed."""
         self._computed: Any = Signal(collected_instruction, name="computed")
         """Its entry, and whether it is computed by groups."""
-        self._thread = Signal(THREAD_BITS, name="thread")
+        self._requested: Any = Event(THREAD_BITS).create(path=("requested",))
         """The thread whose source is requested, or the first one of a group."""
-        self._requests = Signal(name="requests")
-        """It is requested in this cycle."""
         self._collected: Any = Signal(collected_instruction, name="collected")
         """The same of the instruction whose results are collected: the next one may be taken while
         the last group is on its way."""
         self._in_flight: list[Any] = [
-            Signal(thread_in_flight, name=f"in_flight_{stage}")
+            Event(THREAD_BITS).create(path=(f"in_flight_{stage}",))
             for stage in range(_FUNCTION_LEAVES + 1)]
-        self._leaving: Any = Signal(thread_in_flight, name="leaving")
+        self._leaving: Any = Event(THREAD_BITS).create(path=("leaving",))
         """The thread whose result leaves the datapath."""
 
     def elaborate(self, platform: object) -> Module:
@@ -108,6 +106,7 @@ class ComputeStep(Component):
     def _sequence(self, m: Module) -> None:
         """Takes instructions, and requests the sources of their threads."""
         following = self.next
+        thread = self._requested.payload
         last_group = WARP_THREADS - self._group_threads
         last_group_in_parts = _is_thread(self._in_flight[_GROUP_COLLECTED - 2], last_group)
         last_thread_leaves = _is_thread(self._leaving, _LAST_THREAD)
@@ -120,16 +119,16 @@ class ComputeStep(Component):
                         collected_instruction,
                         entry=following.payload.number,
                         is_narrow=is_narrow(following.payload.instruction.decoded.instruction)))
-                    m.d.sync += self._thread.eq(0)
+                    m.d.sync += thread.eq(0)
                 with m.If(following.valid & ~following.payload.writes_nothing):
                     m.next = "COMPUTE"
             with m.State("COMPUTE"):
-                m.d.comb += self._requests.eq(1)
-                m.d.sync += self._thread.eq(
-                    self._thread + Mux(self._computed.is_narrow, self._group_threads, 1))
-                with m.If(self._computed.is_narrow & (self._thread == last_group)):
+                m.d.comb += self._requested.valid.eq(1)
+                m.d.sync += thread.eq(
+                    thread + Mux(self._computed.is_narrow, self._group_threads, 1))
+                with m.If(self._computed.is_narrow & (thread == last_group)):
                     m.next = "DRAIN_GROUPS"
-                with m.Elif(self._thread == _LAST_THREAD):
+                with m.Elif(thread == _LAST_THREAD):
                     m.next = "DRAIN_THREADS"
             with m.State("DRAIN_GROUPS"), m.If(last_group_in_parts):
                 m.next = "TAKE"
@@ -140,20 +139,22 @@ class ComputeStep(Component):
         """Where threads are. A group is not followed behind its end, nor is a thread, but for
         MUFU."""
         in_flight = self._in_flight
+        leaving = self._leaving
         operation = self.current.decoded.instruction.operation
         is_function = operation == ConversionOperation.FUNCTION
-        m.d.sync += in_flight[0].eq(
-            struct_value(thread_in_flight, valid=self._requests, thread=self._thread))
-        for before, after in pairwise(in_flight):
-            m.d.sync += after.eq(before)
+        for before, after in pairwise((self._requested, *in_flight)):
+            m.d.sync += after.valid.eq(before.valid)
+            m.d.sync += after.payload.eq(before.payload)
         with m.If(self._collected.is_narrow):
             m.d.sync += in_flight[_GROUP_COLLECTED + 1].valid.eq(0)
         with m.If(~is_function):
             m.d.sync += in_flight[_THREAD_LEAVES + 1].valid.eq(0)
         with m.If(is_function):
-            m.d.comb += self._leaving.eq(in_flight[_FUNCTION_LEAVES])
+            m.d.comb += leaving.valid.eq(in_flight[_FUNCTION_LEAVES].valid)
+            m.d.comb += leaving.payload.eq(in_flight[_FUNCTION_LEAVES].payload)
         with m.Else():
-            m.d.comb += self._leaving.eq(in_flight[_THREAD_LEAVES])
+            m.d.comb += leaving.valid.eq(in_flight[_THREAD_LEAVES].valid)
+            m.d.comb += leaving.payload.eq(in_flight[_THREAD_LEAVES].payload)
 
     def _feed(self, m: Module) -> None:
         """Sources, from registers or the instruction's operand, on their way to the narrow parts
@@ -162,7 +163,8 @@ class ComputeStep(Component):
         decoded = current.decoded
         read = self.read
         m.d.comb += read.place.eq(
-            struct_value(source_place, entry=self._computed.entry, thread=self._thread))
+            struct_value(
+                source_place, entry=self._computed.entry, thread=self._requested.payload))
         m.d.comb += self.datapath.instruction.eq(decoded.instruction)
         m.d.sync += self.datapath.source.eq(Mux(decoded.gathers, read.value, current.operand))
 
@@ -182,8 +184,8 @@ class ComputeStep(Component):
         m.d.sync += self._collected.eq(self._computed)
         m.d.comb += collector.instruction.eq(self._collected)
         m.d.comb += collector.is_wide.eq(instruction.to_size == size_code(DOUBLE_BITS))
-        m.d.comb += collector.group_leaving.eq(group_leaving)
-        m.d.comb += collector.thread_leaving.eq(self._leaving)
+        connect(m, group_leaving, collector.group_leaving)
+        connect(m, self._leaving, collector.thread_leaving)
         m.d.comb += collector.result.eq(self.datapath.result)
         m.d.comb += collector.group.eq(Cat(part.result for part in self.narrow))
         for written, write in zip(collector.write, self.write, strict=True):
@@ -200,5 +202,5 @@ class ComputeStep(Component):
 
 
 def _is_thread(moving: Any, thread: int) -> Any:
-    """Whether a thread_in_flight is that thread."""
-    return moving.valid & (moving.thread == thread)
+    """Whether an event is of that thread."""
+    return moving.valid & (moving.payload == thread)

@@ -10,7 +10,7 @@ from rtl.component import Component
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ
-from rtl.layouts import Event, LaneClientPort, register_gather
+from rtl.layouts import Event, gathered_beat, register_gather
 from rtl.params import SmParams
 from rtl.structs import struct_value
 
@@ -45,12 +45,11 @@ class GatherStep(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        gathered = LaneClientPort(params).members["gathered"]
         super().__init__({
             "arriving": In(stream.Signature(conversion_entry(params))),
             "allocate": Out(Allocation(params)),
             "gather": Out(stream.Signature(register_gather(params))),
-            "gathered": gathered,
+            "gathered": In(Event(gathered_beat(params))),
             "sources": Out(Event(source_beat(params))),
         })
         self._request_pending = Signal(name="request_pending")
@@ -107,7 +106,7 @@ class GatherStep(Component):
         gathered = self.gathered
         m.submodules.outstanding = outstanding = fifo.SyncFIFO(
             width=ENTRY_BITS, depth=1 << ENTRY_BITS)
-        is_last_beat = gathered.beat == self._params.beats - 1
+        is_last_beat = gathered.payload.beat == self._params.beats - 1
         m.d.comb += outstanding.w_en.eq(self._request_pending & self.gather.ready)
         m.d.comb += outstanding.w_data.eq(self._requested_number)
         m.d.comb += outstanding.r_en.eq(gathered.valid & is_last_beat)
@@ -119,8 +118,8 @@ class GatherStep(Component):
         m.d.comb += self.sources.payload.eq(struct_value(
             source_beat(self._params),
             entry=outstanding.r_data,
-            beat=gathered.beat,
-            values=Cat(Cat(words[0], words[1]) for words in gathered["values"])))
+            beat=gathered.payload.beat,
+            values=Cat(Cat(words[0], words[1]) for words in gathered.payload["values"])))
 
 
 def _writes_nothing(instruction: Any) -> Any:

@@ -9,7 +9,7 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.syntax import RZ
-from rtl.layouts import Event
+from rtl.layouts import Event, delayed
 from rtl.params import WARP_THREADS, SmParams
 from rtl.structs import struct_value
 
@@ -38,7 +38,6 @@ class _WordRead(data.Struct):
     """A read of a thread's word of operands. There are two numbers more than words: what they name
     is read, and not used."""
 
-    valid: unsigned(1)
     word: unsigned(OPERAND_WORD_BITS)
     thread: unsigned(_THREAD_BITS)
 
@@ -88,10 +87,7 @@ class ComputeStep(Component):
         """There is one."""
         self._is_taken = Signal(name="is_taken")
         """The next instruction is taken."""
-        self._next_read: Any = Signal(_WordRead, name="next_read")
-        self._reads: list[Any] = [
-            Signal(_WordRead, name=f"read_{cycle}") for cycle in range(_BUFFER_CYCLES)]
-        """Reads whose words come; that of the last one is there."""
+        self._next_read: Any = Event(_WordRead).create(path=("next_read",))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -116,27 +112,27 @@ class ComputeStep(Component):
 
     def _read_words(self, m: Module) -> None:
         """All words of all threads, one a cycle."""
-        read = self._next_read
+        valid = self._next_read.valid
+        read = self._next_read.payload
         is_last_word = read.word.all()
         with m.If(self._is_taken):
-            m.d.sync += read.valid.eq(1)
-        with m.Elif(read.valid):
+            m.d.sync += valid.eq(1)
+        with m.Elif(valid):
             m.d.sync += read.word.eq(read.word + 1)
             m.d.sync += read.thread.eq(read.thread + is_last_word)
-            m.d.sync += read.valid.eq(~(is_last_word & read.thread.all()))
+            m.d.sync += valid.eq(~(is_last_word & read.thread.all()))
         m.d.comb += self.read.place.eq(struct_value(
             operand_place,
             entry=self._gathered.buffered.entry,
             word=read.word,
             thread=read.thread))
-        m.d.sync += self._reads[0].eq(read)
-        m.d.sync += self._reads[1].eq(self._reads[0])
 
     def _collect_words(self, m: Module) -> None:
         """A thread's words, which the datapath gets when the last one is there."""
         work = self.work
         datapath = self.datapath
-        read = self._reads[-1]
+        arriving = delayed(m, self._next_read, _BUFFER_CYCLES)
+        read = arriving.payload
         operand = read.word[1:]
         is_upper = read.word[0]
         has_b = work.decoded.registers[_OPERAND_B] != RZ
@@ -154,7 +150,7 @@ class ComputeStep(Component):
         for number, word in enumerate(words):
             with m.If(read.word == number):
                 m.d.sync += word.eq(value)
-        m.d.sync += datapath.start.eq(read.valid & (read.word == _WORDS - 1))
+        m.d.sync += datapath.start.eq(arriving.valid & (read.word == _WORDS - 1))
         m.d.sync += datapath.predicate.eq(work.predicate.bit_select(read.thread, 1))
         m.d.comb += datapath.instruction.eq(work.decoded.instruction)
         m.d.comb += datapath.a.eq(Cat(words[0], words[1]))

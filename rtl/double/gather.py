@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.syntax import RZ
-from rtl.layouts import Event, LaneClientPort, indexed_request, indexed_response, register_gather
+from rtl.layouts import Event, gathered_beat, indexed_request, indexed_response, register_gather
 from rtl.params import SmParams
 from rtl.structs import struct_value
 
@@ -59,11 +59,10 @@ class GatherStep(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        port = LaneClientPort(params).members
         super().__init__({
             "entry": In(stream.Signature(double_entry(params))),
             "gather": Out(stream.Signature(register_gather(params))),
-            "gathered": In(port["gathered"].shape),
+            "gathered": In(Event(gathered_beat(params))),
             "indexed": Out(stream.Signature(indexed_request())),
             "value": In(stream.Signature(indexed_response())),
             "operands": Out(Event(operand_write(params))),
@@ -140,15 +139,16 @@ class GatherStep(Component):
     def _receive_words(self, m: Module) -> None:
         """A beat of a word, into the buffer."""
         gathered = self.gathered
-        is_last_beat = gathered.beat == self._params.beats - 1
-        is_last_word = gathered.index == self._last_word
+        content = gathered.payload
+        is_last_beat = content.beat == self._params.beats - 1
+        is_last_word = content.index == self._last_word
         m.d.comb += self.operands.valid.eq(gathered.valid)
         m.d.comb += self.operands.payload.eq(struct_value(
             operand_write(self._params),
             entry=self._buffer_entry,
-            word=gathered.index,
-            beat=gathered.beat,
-            values=Cat(registers[0] for registers in gathered["values"])))
+            word=content.index,
+            beat=content.beat,
+            values=Cat(registers[0] for registers in content["values"])))
         with m.If(self.entry.ready):
             m.d.sync += self._has_words.eq(0)
         with m.Elif(gathered.valid & is_last_word & is_last_beat):

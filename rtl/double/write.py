@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import LaneClientPort, register_write
+from rtl.layouts import Event, operation_beat, register_write
 from rtl.params import SmParams
 from rtl.structs import struct_value
 
@@ -37,11 +37,10 @@ class WriteStep(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        port = LaneClientPort(params).members
         super().__init__({
             "input": In(stream.Signature(buffered_instruction(params))),
             "write": Out(stream.Signature(register_write(params))),
-            "wanted": In(port["wanted"].shape),
+            "wanted": In(Event(operation_beat(params))),
             "read": Out(result_place(params)),
         })
         self._buffered: Any = Signal(buffered_instruction(params), name="buffered")
@@ -63,8 +62,8 @@ class WriteStep(Component):
         """The next instruction, when the last beat of the one before is requested."""
         wanted = self.wanted
         is_busy = Signal()
-        is_last_beat = wanted.beat == self._params.beats - 1
-        is_last_write = wanted.index[0] == self._has_second
+        is_last_beat = wanted.payload.beat == self._params.beats - 1
+        is_last_write = wanted.payload.index[0] == self._has_second
         is_written = wanted.valid & is_last_beat & is_last_write
         m.d.comb += self.input.ready.eq(~is_busy | is_written)
         m.d.comb += self._is_taken.eq(self.input.valid & self.input.ready)
@@ -117,5 +116,5 @@ class WriteStep(Component):
         m.d.comb += self.read.eq(struct_value(
             result_place(self._params),
             entry=self._buffered.entry,
-            second=self.wanted.index[0],
-            beat=self.wanted.beat))
+            second=self.wanted.payload.index[0],
+            beat=self.wanted.payload.beat))

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import (
-    EventLayout,
+    Event,
     GridConfiguration,
     StackConfiguration,
     flow_launch,
@@ -64,7 +64,7 @@ class WarpStarter(Component):
         What belongs to that slot and to the CTA's.
     done : Out(1)
         All warps have started.
-    launch, thread : Out(EventLayout of warp_launch), Out(EventLayout of thread_index)
+    launch, thread : Out(Event of warp_launch), Out(Event of thread_index)
     clear_rows : Out(stream of rows of the register file)
         The registers of the warp, one after the other.
     clear : Out(stream of shared_clear)
@@ -87,8 +87,8 @@ class WarpStarter(Component):
             "taking": Out(SlotTaking(params)),
             "lookup": Out(PlaceLookup(params)),
             "done": Out(1),
-            "launch": Out(EventLayout(launch)),
-            "thread": Out(EventLayout(thread_index(params))),
+            "launch": Out(Event(launch)),
+            "thread": Out(Event(thread_index(params))),
             "clear_rows": Out(stream.Signature(params.row_bits)),
             "clear": Out(stream.Signature(shared_clear(params))),
             "flow": Out(stream.Signature(flow_launch(params))),
@@ -143,16 +143,17 @@ class WarpStarter(Component):
     def _describe_warp(self, m: Module) -> None:
         """What the units hear of a warp."""
         lookup = self.lookup
-        launch = self.launch.payload
         grid = self.grid
-        m.d.comb += launch.warp.eq(lookup.slot)
-        m.d.comb += launch.number.eq(self._number)
-        m.d.comb += launch.cta.eq(self.cta)
-        m.d.comb += launch.cta_warps.eq(self.planned.warps)
-        m.d.comb += launch.index.eq(self.index)
-        m.d.comb += launch.first_row.eq(lookup.place.first_row)
-        m.d.comb += launch.shared_base.eq(lookup.shared_base)
-        m.d.comb += launch.local_base.eq(lookup.place.local_base)
+        m.d.comb += self.launch.payload.eq(struct_value(
+            warp_launch(self._params),
+            warp=lookup.slot,
+            number=self._number,
+            cta=self.cta,
+            cta_warps=self.planned.warps,
+            index=self.index,
+            first_row=lookup.place.first_row,
+            shared_base=lookup.shared_base,
+            local_base=lookup.place.local_base))
         stack = struct_value(
             StackConfiguration,
             base=lookup.place.local_base,
@@ -169,17 +170,18 @@ class WarpStarter(Component):
     def _walk_block(self, m: Module) -> None:
         """The places of the warp's threads."""
         walk = self.walk
-        thread = self.thread.payload
         m.d.comb += walk.begin.eq(self.begin)
         m.d.comb += walk.block.eq(self.grid.block)
         m.d.comb += walk.threads.eq(self.planned.threads)
         m.d.comb += walk.start_warp.eq(self.launch.valid)
         m.d.comb += self.thread.valid.eq(walk.active)
-        m.d.comb += thread.warp.eq(self.lookup.slot)
-        m.d.comb += thread.thread.eq(walk.lane)
-        m.d.comb += thread.x.eq(walk.x)
-        m.d.comb += thread.y.eq(walk.y)
-        m.d.comb += thread.z.eq(walk.z)
+        m.d.comb += self.thread.payload.eq(struct_value(
+            thread_index(self._params),
+            warp=self.lookup.slot,
+            thread=walk.lane,
+            x=walk.x,
+            y=walk.y,
+            z=walk.z))
 
     def _clear_registers(self, m: Module) -> None:
         """Every register of the warp."""

@@ -87,8 +87,6 @@ class ConversionDecoder(wiring.Component):
         uniform = self.uniform
         offset = field_of(self.word, FIELDS["offset"]).as_unsigned()
         address = (offset << exact_log2(FIELDS["offset"].scale))[:CONSTANT_ADDRESS_BITS - 1]
-        for register in self.decoded.registers:
-            m.d.comb += register.eq(RZ)
         m.d.comb += uniform.bank.eq(field_of(self.word, FIELDS["bank"]))
         m.d.comb += uniform.address.eq(address + WORD_BITS // 8)
         with m.Switch(self.word):

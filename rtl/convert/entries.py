@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.layouts import Event
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
 from .buffers import source_beat
 from .instruction import ENTRY_BITS, conversion_entry
@@ -159,12 +160,14 @@ class EntryTable(Component):
 
     def _offer(self, m: Module, offered: Any, pointer: Signal, ready: Any, port: Any) -> None:
         """Offers the next instruction to a step, if the step before it has made it ready."""
-        number = offered.payload.number
-        m.d.comb += number.eq(pointer[:ENTRY_BITS])
+        number = pointer[:ENTRY_BITS]
         m.d.comb += port.addr.eq(number)
         m.d.comb += offered.valid.eq((pointer != self._allocated) & ready[number])
-        m.d.comb += offered.payload.instruction.eq(port.data)
-        m.d.comb += offered.payload.writes_nothing.eq(self._writes_nothing[number])
+        m.d.comb += offered.payload.eq(struct_value(
+            pending_entry(self._params),
+            number=number,
+            instruction=port.data,
+            writes_nothing=self._writes_nothing[number]))
         with m.If(offered.valid & offered.ready):
             m.d.sync += pointer.eq(pointer + 1)
 

@@ -15,7 +15,7 @@ from rtl.params import SmParams
 from rtl.structs import struct_value
 
 from .buffers import source_beat
-from .entries import Allocation
+from .entries import Allocation, allocated_entry
 from .instruction import ENTRY_BITS, conversion_entry
 
 __all__ = ["GatherStep"]
@@ -52,10 +52,8 @@ class GatherStep(Component):
             "gathered": In(Event(gathered_beat(params))),
             "sources": Out(Event(source_beat(params))),
         })
-        self._request_pending = Signal(name="request_pending")
-        """A gather is offered to the lanes."""
         self._requested: Any = Signal(conversion_entry(params), name="requested")
-        """The instruction it is for."""
+        """The instruction of the gather that is offered to the lanes."""
         self._requested_number = Signal(ENTRY_BITS, name="requested_number")
 
     def elaborate(self, platform: object) -> Module:
@@ -70,29 +68,29 @@ class GatherStep(Component):
         arriving = self.arriving
         instruction = arriving.payload
         request = self.allocate.request
-        allocated = request.payload
-        can_request = ~self._request_pending | self.gather.ready
+        can_request = ~self.gather.valid | self.gather.ready
+        writes_nothing = _writes_nothing(instruction)
         releases_barrier = instruction.read_barrier != NO_BARRIER
         m.d.comb += arriving.ready.eq(request.ready & can_request)
         m.d.comb += request.valid.eq(arriving.valid & can_request)
-        m.d.comb += allocated.instruction.eq(instruction)
-        m.d.comb += allocated.writes_nothing.eq(_writes_nothing(instruction))
-        m.d.comb += allocated.needs_gather.eq(
-            ~allocated.writes_nothing & (instruction.decoded.gathers | releases_barrier))
+        needs_gather = ~writes_nothing & (instruction.decoded.gathers | releases_barrier)
+        m.d.comb += request.payload.eq(struct_value(
+            allocated_entry(self._params),
+            instruction=instruction,
+            writes_nothing=writes_nothing,
+            needs_gather=needs_gather))
 
         with m.If(self.gather.ready):
-            m.d.sync += self._request_pending.eq(0)
+            m.d.sync += self.gather.valid.eq(0)
         with m.If(request.valid & request.ready):
-            m.d.sync += self._request_pending.eq(allocated.needs_gather)
+            m.d.sync += self.gather.valid.eq(needs_gather)
             m.d.sync += self._requested.eq(instruction)
             m.d.sync += self._requested_number.eq(self.allocate.number)
 
     def _request(self, m: Module) -> None:
-        """Offers a gather to the lanes."""
-        gather = self.gather
+        """The gather that is offered to the lanes."""
         requested = self._requested
-        m.d.comb += gather.valid.eq(self._request_pending)
-        m.d.comb += gather.payload.eq(struct_value(
+        m.d.comb += self.gather.payload.eq(struct_value(
             register_gather(self._params),
             warp=requested.warp,
             serial=requested.serial,
@@ -107,7 +105,7 @@ class GatherStep(Component):
         m.submodules.outstanding = outstanding = fifo.SyncFIFO(
             width=ENTRY_BITS, depth=1 << ENTRY_BITS)
         is_last_beat = gathered.payload.beat == self._params.beats - 1
-        m.d.comb += outstanding.w_en.eq(self._request_pending & self.gather.ready)
+        m.d.comb += outstanding.w_en.eq(self.gather.valid & self.gather.ready)
         m.d.comb += outstanding.w_data.eq(self._requested_number)
         m.d.comb += outstanding.r_en.eq(gathered.valid & is_last_beat)
         m.d.sync += Assert(~gathered.valid | outstanding.r_rdy, "no gather is outstanding")

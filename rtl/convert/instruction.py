@@ -8,6 +8,7 @@ from amaranth.utils import ceil_log2
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import MultiFunction
+from rtl.isa.syntax import RZ
 from rtl.layouts import SERIAL_BITS
 from rtl.params import WARP_THREADS, SmParams
 
@@ -116,7 +117,7 @@ class DecodedConversion(data.Struct):
     instruction: ConversionInstruction
     gathers: unsigned(1)
     """The source is in registers."""
-    registers: data.ArrayLayout(8, 2)
+    registers: data.ArrayLayout(8, 2) = [RZ, RZ]
     """Which; RZ where there is none."""
     destination: unsigned(8)
     """The first register of the result."""

@@ -7,8 +7,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.functions import OF_DOUBLES
+from rtl.structs import struct_value
 
-from .bound import IntegerBound, UnboundedInteger
+from .bound import BoundType, IntegerBound, UnboundedInteger
 from .formats import DOUBLE, HALF, SINGLE, result_formats
 from .instruction import (
     DOUBLE_BITS,
@@ -345,10 +346,10 @@ class ConversionResult(wiring.Component):
         m.d.comb += bound.number.eq(added)
         with m.If(is_flushed):
             m.d.comb += bound.number.bits[:WORD_BITS - 1].eq(0)
-        m.d.comb += bound.size.eq(size_code(DOUBLE_BITS))
-        with m.If(to_integer):
-            m.d.comb += bound.size.eq(instruction.to_size)
-        m.d.comb += bound.signed.eq(instruction.to_signed)
-        m.d.comb += bound.saturate.eq(to_integer)
-        m.d.comb += bound.double.eq(instruction.size == size_code(DOUBLE_BITS))
+        m.d.comb += bound.type.eq(struct_value(
+            BoundType,
+            size=Mux(to_integer, instruction.to_size, size_code(DOUBLE_BITS)),
+            signed=instruction.to_signed,
+            saturate=to_integer,
+            double=instruction.size == size_code(DOUBLE_BITS)))
         m.d.sync += self.result.eq(bound.bounded)

@@ -162,15 +162,13 @@ class ComputeStep(Component):
         result = self.datapath.result
         is_second = Signal()
         thread = Signal(_THREAD_BITS)
-        is_done = Signal()
         is_handed_on = self.output.valid & self.output.ready
         m.d.sync += is_second.eq(self.datapath.done)
         m.d.sync += thread.eq(thread + is_second)
         with m.If(is_handed_on):
-            m.d.sync += is_done.eq(0)
+            m.d.sync += self.output.valid.eq(0)
         with m.Elif(is_second & thread.all()):
-            m.d.sync += is_done.eq(1)
-        m.d.comb += self.output.valid.eq(is_done)
+            m.d.sync += self.output.valid.eq(1)
         word = struct_value(
             result_word,
             value=result.word_select(is_second, WORD_BITS),

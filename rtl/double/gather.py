@@ -105,7 +105,7 @@ class GatherStep(Component):
         """A gather for each word. A register pair begins with an even number, and RZ is odd: no sum
         is needed."""
         work = self.work
-        has_request = Signal()
+        gather = self.gather
         word = Signal(OPERAND_WORD_BITS)
         has_b = work.decoded.registers[1] != RZ
         has_c = work.decoded.registers[2] != RZ
@@ -119,8 +119,7 @@ class GatherStep(Component):
         is_last = word == self._last_word
         register = Array(work.decoded.registers)[word[1:]] | word[0]
         nothing = Const(RZ, 8)
-        m.d.comb += self.gather.valid.eq(has_request)
-        m.d.comb += self.gather.payload.eq(struct_value(
+        m.d.comb += gather.payload.eq(struct_value(
             register_gather(self._params),
             warp=work.warp,
             serial=work.serial,
@@ -129,12 +128,12 @@ class GatherStep(Component):
             barrier=Mux(is_last, work.read_barrier, NO_BARRIER),
             registers=Cat(register, nothing, nothing)))
         with m.If(self.entry.ready):
-            m.d.sync += has_request.eq(self.entry.valid)
+            m.d.sync += gather.valid.eq(self.entry.valid)
             m.d.sync += word.eq(0)
-        with m.Elif(self.gather.ready):
-            m.d.sync += has_request.eq(~is_last)
+        with m.Elif(gather.ready):
+            m.d.sync += gather.valid.eq(~is_last)
             m.d.sync += word.eq(Mux((word == _LAST_OF_A) & ~has_b, _FIRST_OF_C, word + 1))
-        m.d.sync += Assert(~self.gather.ready | has_request, "a gather taken that nobody offered")
+        m.d.sync += Assert(~gather.ready | gather.valid, "a gather is taken that was not offered")
 
     def _receive_words(self, m: Module) -> None:
         """A beat of a word, into the buffer."""
@@ -154,7 +153,7 @@ class GatherStep(Component):
         with m.Elif(gathered.valid & is_last_word & is_last_beat):
             m.d.sync += self._has_words.eq(1)
         m.d.sync += Assert(
-            ~gathered.valid | self._is_busy, "a gather that nobody has asked for")
+            ~gathered.valid | self._is_busy, "a gather that was not requested")
 
     def _request_constant(self, m: Module) -> None:
         """The upper word of a constant; the lower one was dispatched."""

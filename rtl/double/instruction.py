@@ -4,6 +4,7 @@ from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
 
 from rtl.isa.kinds import Boolean, FloatRounding
+from rtl.isa.syntax import PT, RZ
 from rtl.layouts import SERIAL_BITS
 from rtl.params import WARP_THREADS, SmParams
 
@@ -72,7 +73,7 @@ class DecodedDouble(data.Struct):
     """What the word of an instruction says."""
 
     instruction: DoubleInstruction
-    registers: data.ArrayLayout(8, 3)
+    registers: data.ArrayLayout(8, 3) = [RZ, RZ, RZ]
     """Of a, b and c; RZ where there is none, or where it is uniform."""
     uniform: Uniform
     """Where the operand comes from that is the same in all threads."""
@@ -84,10 +85,10 @@ class DecodedDouble(data.Struct):
     """Where its other word is, if it is a constant."""
     address: unsigned(17)
     """In bytes."""
-    destination: unsigned(8)
+    destination: unsigned(8) = RZ
     """RZ if there is none."""
-    p: unsigned(3)
-    q: unsigned(3)
+    p: unsigned(3) = PT
+    q: unsigned(3) = PT
     """Predicates that are written; PT if there are none."""
     conditional: unsigned(1)
     """CC is written."""

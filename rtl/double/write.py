@@ -89,11 +89,10 @@ class WriteStep(Component):
         sum is needed."""
         work = self._buffered.work
         decoded = work.decoded
-        has_write = Signal()
+        write = self.write
         is_second = Signal()
         is_last = is_second | ~self._has_second
-        m.d.comb += self.write.valid.eq(has_write)
-        m.d.comb += self.write.payload.eq(struct_value(
+        m.d.comb += write.payload.eq(struct_value(
             register_write(self._params),
             warp=work.warp,
             serial=work.serial,
@@ -105,10 +104,10 @@ class WriteStep(Component):
             conditional=decoded.conditional & is_last,
             threads=work.threads))
         with m.If(self._is_taken):
-            m.d.sync += has_write.eq(1)
+            m.d.sync += write.valid.eq(1)
             m.d.sync += is_second.eq(0)
-        with m.Elif(self.write.ready & has_write):
-            m.d.sync += has_write.eq(~is_last)
+        with m.Elif(write.ready & write.valid):
+            m.d.sync += write.valid.eq(~is_last)
             m.d.sync += is_second.eq(1)
 
     def _read_results(self, m: Module) -> None:

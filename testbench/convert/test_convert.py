@@ -286,9 +286,8 @@ def test_integers_within_their_types():
             for negative, saturate, double in product((0, 1), repeat=3):
                 for kind in ["", "overflow", "nan"]:
                     for magnitude in magnitudes if not kind else [source.choice(magnitudes)]:
-                        for name, value in (("size", code & 3), ("signed", code >> 2), ("saturate", saturate),
-                                            ("double", double)):
-                            ctx.set(getattr(dut, name), value)
+                        ctx.set(dut.type, {
+                            "size": code & 3, "signed": code >> 2, "saturate": saturate, "double": double})
                         ctx.set(dut.number, {
                             "bits": -magnitude % (1 << 64) if negative else magnitude, "negative": negative,
                             "overflows": kind == "overflow", "is_nan": kind == "nan"})

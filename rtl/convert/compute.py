@@ -80,11 +80,11 @@ class ComputeStep(Component):
         """The instruction that is computed."""
         self._computed: Any = Signal(collected_instruction, name="computed")
         """Its entry, and whether it is computed by groups."""
-        self._requested: Any = Event(THREAD_BITS).create(path=("requested",))
-        """The thread whose source is requested, or the first one of a group."""
         self._collected: Any = Signal(collected_instruction, name="collected")
         """The same of the instruction whose results are collected: the next one may be taken while
         the last group is on its way."""
+        self._requested: Any = Event(THREAD_BITS).create(path=("requested",))
+        """The thread whose source is requested, or the first one of a group."""
         self._in_flight: list[Any] = [
             Event(THREAD_BITS).create(path=(f"in_flight_{stage}",))
             for stage in range(_FUNCTION_LEAVES + 1)]
@@ -162,9 +162,8 @@ class ComputeStep(Component):
         current = self.current
         decoded = current.decoded
         read = self.read
-        m.d.comb += read.place.eq(
-            struct_value(
-                source_place, entry=self._computed.entry, thread=self._requested.payload))
+        m.d.comb += read.place.eq(struct_value(
+            source_place, entry=self._computed.entry, thread=self._requested.payload))
         m.d.comb += self.datapath.instruction.eq(decoded.instruction)
         m.d.sync += self.datapath.source.eq(Mux(decoded.gathers, read.value, current.operand))
 

@@ -79,7 +79,7 @@ class ConversionUnit(Component):
         return m
 
     def _connect_dispatch(self, m: Module) -> None:
-        """Instructions come through the queue, which decodes them and asks for constants."""
+        """Instructions come through the queue, which decodes them and requests constants."""
         queue = self.queue
         connect(m, flipped(self.dispatch), queue.dispatch)
         m.d.comb += queue.report_mask.eq(self.report_mask)

@@ -92,7 +92,7 @@ class PlaceLookup(wiring.Signature):
     Members
     -------
     find, slot, cta : Out(1), Out, Out
-        From the next cycle on ``place`` and ``shared_base`` of these slots are asked for.
+        From the next cycle on ``place`` and ``shared_base`` of these slots are looked up.
     found, place, shared_base : In(1), In(warp_place), In
         They are there, at the earliest in the cycle after ``find``.
     """

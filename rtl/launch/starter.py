@@ -24,7 +24,7 @@ from .slots import SlotTaking
 __all__ = ["BlockWalk", "WarpStarter"]
 
 _LOCAL_UNIT_BITS = (CRS_GRANULE // WARP_THREADS).bit_length() - 1
-"""A thread's local memory is told in units of a granule of its warp's."""
+"""A thread's local memory counts in units of a granule of its warp's."""
 
 
 class WarpStarter(Component):
@@ -38,7 +38,7 @@ class WarpStarter(Component):
     state   what happens
     ======  ==========================================================================
     PICK    the lowest free slot is taken
-    LAUNCH  when its place is found, the units hear of the warp (``launch``)
+    LAUNCH  when its place is found, the warp is announced to the units (``launch``)
     FILL    the places of its threads, one a cycle, and meanwhile its registers are
             cleared, a row a cycle; waits also until the CTA's shared memory is clear
     BEGIN   the flow unit takes the warp: its threads begin
@@ -68,7 +68,7 @@ class WarpStarter(Component):
     clear_rows : Out(stream of rows of the register file)
         The registers of the warp, one after the other.
     clear : Out(stream of shared_clear)
-        Shared memory, if the CTA has some. A transfer tells that it is clear.
+        Shared memory, if the CTA has some. With a transfer it is clear.
     flow : Out(stream of flow_launch)
     """
 
@@ -141,7 +141,7 @@ class WarpStarter(Component):
                     m.next = "IDLE"
 
     def _describe_warp(self, m: Module) -> None:
-        """What the units hear of a warp."""
+        """What is announced to the units of a warp."""
         lookup = self.lookup
         grid = self.grid
         m.d.comb += self.launch.payload.eq(struct_value(

@@ -86,7 +86,7 @@ class Distributor(Component):
     clear_rows : Out(stream of rows of the register file)
         The registers of a warp that is being launched.
     clear : Out(stream of shared_clear)
-        Shared memory is to be cleared, once for each CTA that has some. A transfer tells that it is
+        Shared memory is to be cleared, once for each CTA that has some. With a transfer it is
         clear.
     flow : Out(stream of flow_launch)
     exit : In(Event of warp_exit)
@@ -221,7 +221,7 @@ class Distributor(Component):
             connect(m, self.memory.bank, flipped(self.bank))
 
     def _banks(self) -> list[Any]:
-        """The grid's constant banks; none if they are told one by one, as they are read."""
+        """The grid's constant banks; none if they are streamed, as they are read."""
         if self.memory.streams_banks:
             return []
         fields = self.memory.fields

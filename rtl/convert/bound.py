@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from .instruction import DOUBLE_BITS, SEGMENTS, SIZES
 
-__all__ = ["IntegerBound", "UnboundedInteger"]
+__all__ = ["BoundType", "IntegerBound", "UnboundedInteger"]
 
 
 class UnboundedInteger(data.Struct):
@@ -23,6 +23,20 @@ class UnboundedInteger(data.Struct):
     """There is no number."""
 
 
+class BoundType(data.Struct):
+    """The type into which integers are brought, and how."""
+
+    size: unsigned(2)
+    """As a code."""
+    signed: unsigned(1)
+    saturate: unsigned(1)
+    """A number that the type does not have is replaced by the nearest bound. Otherwise its low bits
+    are kept."""
+    double: unsigned(1)
+    """It was made from 64 bits: then a NaN gives the type's top bit alone, otherwise 0. With 64
+    bits in the type it gives the top bit, too."""
+
+
 class IntegerBound(wiring.Component):
     """Cuts an integer to a type's size, or replaces it by the type's nearest bound.
 
@@ -34,23 +48,14 @@ class IntegerBound(wiring.Component):
     Members
     -------
     number : In(UnboundedInteger)
-    size, signed : In(2), In(1)
-        The type. It, ``saturate`` and ``double`` are stable while numbers pass.
-    saturate : In(1)
-        A number that the type does not have is replaced by the nearest bound. Otherwise its low
-        bits are kept.
-    double : In(1)
-        It was made from 64 bits: then a NaN gives the type's top bit alone, otherwise 0. With 64
-        bits in the type it gives the top bit, too.
+    type : In(BoundType)
+        Stable while numbers pass.
     bounded : Out(64)
         Extended by the type; a cycle later.
     """
 
     number: In(UnboundedInteger)
-    size: In(2)
-    signed: In(1)
-    saturate: In(1)
-    double: In(1)
+    type: In(BoundType)
     bounded: Out(DOUBLE_BITS)
 
     def __init__(self) -> None:
@@ -98,28 +103,30 @@ class IntegerBound(wiring.Component):
         """Whether the type has the number. A signed type has a negative number if its top bit and
         all bits above are 1, and 0 of a negative sign."""
         number = self._number
+        to: Any = self.type
         is_zero = ~self._any_set[0]
-        with m.Switch(self.size):
+        with m.Switch(to.size):
             for code, size in enumerate(SIZES):
                 none_above = ~self._any_set[code + 1]
                 all_above = self._all_set[code + 1]
                 top = number.bits[size - 1]
                 with m.Case(code):
                     m.d.comb += self._top.eq(top)
-                    with m.If(~self.signed):
+                    with m.If(~to.signed):
                         m.d.comb += self._fits.eq(~number.negative & none_above)
                     with m.Elif(number.negative):
                         m.d.comb += self._fits.eq((top & all_above) | is_zero)
                     with m.Else():
                         m.d.comb += self._fits.eq(~top & none_above)
         m.d.comb += self._is_kept.eq(
-            ~number.is_nan & ~number.overflows & (self._fits | ~self.saturate))
+            ~number.is_nan & ~number.overflows & (self._fits | ~to.saturate))
 
     def _select(self, m: Module) -> None:
         """The number's bits, or the nearest bound's: below its top bit they are all the same. Bits
         above the type are all the same in any case."""
         number = self._number
-        is_64_bits = self.size == SIZES.index(DOUBLE_BITS)
+        to: Any = self.type
+        is_64_bits = to.size == SIZES.index(DOUBLE_BITS)
         bound_top = Signal()
         """The top bit of a bound."""
         bound_low = Signal()
@@ -127,23 +134,23 @@ class IntegerBound(wiring.Component):
         above = Signal()
         """Bits above the type: its top bit, if it is signed."""
         with m.If(number.is_nan):
-            m.d.comb += bound_top.eq(self.double | is_64_bits)
+            m.d.comb += bound_top.eq(to.double | is_64_bits)
         with m.Else():
-            m.d.comb += bound_top.eq(number.negative ^ ~self.signed)
+            m.d.comb += bound_top.eq(number.negative ^ ~to.signed)
             m.d.comb += bound_low.eq(~number.negative)
-        with m.If(self.signed & self._is_kept):
+        with m.If(to.signed & self._is_kept):
             m.d.comb += above.eq(self._top)
-        with m.Elif(self.signed):
+        with m.Elif(to.signed):
             m.d.comb += above.eq(bound_top)
 
         for code, (start, stop) in enumerate(SEGMENTS):
             last = stop - 1
-            is_in_type = self.size >= code
+            is_in_type = to.size >= code
             fill = Signal(name=f"fill_{code}")
             fill_last = Signal(name=f"fill_last_{code}")
             """The segment's last bit, which may be the top bit of the type."""
             m.d.comb += fill.eq(Mux(is_in_type, bound_low, above))
-            m.d.comb += fill_last.eq(Mux(self.size == code, bound_top, fill))
+            m.d.comb += fill_last.eq(Mux(to.size == code, bound_top, fill))
             with m.If(is_in_type & self._is_kept):
                 m.d.comb += self.bounded[start:stop].eq(number.bits[start:stop])
             with m.Else():

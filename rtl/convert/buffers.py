@@ -8,15 +8,16 @@ read after they were written.
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
-from amaranth.lib import data, memory
+from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.condition import Flags
-from rtl.layouts import Event, EventLayout
+from rtl.layouts import Event
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
+from rtl.structs import common_fields
 from rtl.wires import IN_BLOCKS
 
 from .instruction import DOUBLE_BITS, ENTRY_BITS, THREAD_BITS, WORD_BITS
@@ -25,6 +26,7 @@ __all__ = [
     "GROUPS",
     "ResultBuffer",
     "SourceBuffer",
+    "SourceRead",
     "result_place",
     "result_write",
     "source_beat",
@@ -63,6 +65,27 @@ def result_write(params: SmParams) -> data.StructLayout:
     return data.StructLayout({"place": result_place(params), "word": _result_word})
 
 
+class SourceRead(wiring.Signature):
+    """Compute to the buffer: the source of a thread is read.
+
+    Members
+    -------
+    place : Out(source_place)
+        Which one.
+    group : In(array of 32 bits)
+        The low words of the thread's group, a cycle later.
+    value : In(64)
+        The thread's own source, a cycle later.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "place": Out(source_place),
+            "group": In(data.ArrayLayout(WORD_BITS, params.lanes // GROUPS)),
+            "value": In(DOUBLE_BITS),
+        })
+
+
 class SourceBuffer(Component):
     """Sources of a warp's threads: written by beats, read by groups and by threads.
 
@@ -71,38 +94,30 @@ class SourceBuffer(Component):
     Members
     -------
     write : In(Event(source_beat))
-    read : In(source_place)
-    group : Out(array of 32 bits)
-        The low words of the thread's group, a cycle later.
-    value : Out(64)
-        The thread's own source, a cycle later.
+    read : In(SourceRead)
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._params = params
         self._group_threads = params.lanes // GROUPS
         super().__init__({
             "write": In(Event(source_beat(params))),
-            "read": In(source_place),
-            "group": Out(data.ArrayLayout(WORD_BITS, self._group_threads)),
-            "value": Out(DOUBLE_BITS),
+            "read": In(SourceRead(params)),
         })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        read = self.read
         values = self.write.payload["values"]
         low_words = [value.word_select(0, WORD_BITS) for value in values]
         high_words = [value.word_select(1, WORD_BITS) for value in values]
-        group = Signal.like(self.group)
         high = Signal(WORD_BITS)
-        number = Signal.like(self.read.thread)
+        number = Signal.like(read.place.thread)
         """The thread whose source comes out."""
-        m.d.sync += group.eq(self._add_memory(m, "low", low_words, self._group_threads))
+        m.d.sync += read.group.eq(self._add_memory(m, "low", low_words, self._group_threads))
         m.d.sync += high.eq(self._add_memory(m, "high", high_words, 1))
-        m.d.sync += number.eq(self.read.thread)
+        m.d.sync += number.eq(read.place.thread)
         place_in_group = number[:ceil_log2(self._group_threads)]
-        m.d.comb += self.group.eq(group)
-        m.d.comb += self.value.eq(Cat(pick(group, place_in_group), high))
+        m.d.comb += read.value.eq(Cat(pick(read.group, place_in_group), high))
         return m
 
     def _add_memory(self, m: Module, name: str, words: list[Any], row_words: int) -> Value:
@@ -120,7 +135,8 @@ class SourceBuffer(Component):
             init=[],
             attrs=IN_BLOCKS)
         read = rows.read_port(domain="comb")
-        m.d.comb += read.addr.eq(Cat(self.read.thread[place_bits:], self.read.entry))
+        place = self.read.place
+        m.d.comb += read.addr.eq(Cat(place.thread[place_bits:], place.entry))
         arriving = self.write.payload
         for first in range(0, len(words), row_words):
             write = rows.write_port()
@@ -138,7 +154,7 @@ class ResultBuffer(Component):
 
     Members
     -------
-    write : In(array of EventLayout(result_write), one for each lane)
+    write : In(Event(result_write) for each lane)
     read : In(result_place)
     values, conditions : Out(array of words), Out(array of Flags)
         What is there, a cycle later. C and O are clear.
@@ -148,7 +164,7 @@ class ResultBuffer(Component):
         place = result_place(params)
         self._depth = 1 << place.size
         super().__init__({
-            "write": In(data.ArrayLayout(EventLayout(result_write(params)), params.lanes)),
+            "write": In(Event(result_write(params))).array(params.lanes),
             "read": In(place),
             "values": Out(data.ArrayLayout(WORD_BITS, params.lanes)),
             "conditions": Out(data.ArrayLayout(Flags, params.lanes)),
@@ -168,6 +184,5 @@ class ResultBuffer(Component):
             m.d.comb += read.addr.eq(self.read)
             m.d.sync += found.eq(read.data)
             m.d.comb += self.values[lane].eq(found.value)
-            m.d.comb += self.conditions[lane].zero.eq(found.zero)
-            m.d.comb += self.conditions[lane].sign.eq(found.sign)
+            m.d.comb += common_fields(self.conditions[lane], found)
         return m

@@ -6,16 +6,17 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
-from rtl.layouts import EventLayout
+from rtl.layouts import Event
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
-from .buffers import GROUPS, result_write
+from .buffers import GROUPS, result_place, result_write
 from .instruction import DOUBLE_BITS, ENTRY_BITS, THREAD_BITS, WORD_BITS
 
-__all__ = ["ResultCollector", "thread_in_flight"]
+__all__ = ["ResultCollector", "collected_instruction"]
 
-thread_in_flight = EventLayout(THREAD_BITS)
-"""A thread that is being computed, or the first thread of a group, in one stage of the way."""
+collected_instruction = data.StructLayout({"entry": ENTRY_BITS, "is_narrow": 1})
+"""An instruction whose results are made; ``is_narrow``: by groups of threads."""
 
 
 class ResultCollector(Component):
@@ -32,34 +33,31 @@ class ResultCollector(Component):
 
     Members
     -------
-    entry : In(ENTRY_BITS)
-        Of the instruction whose results come.
-    is_narrow : In(1)
-        They come by groups.
+    instruction : In(collected_instruction)
+        The one whose results come.
     is_wide : In(1)
         They have 64 bits.
-    group_leaving : In(thread_in_flight)
+    group_leaving : In(Event(THREAD_BITS))
         The first thread of a group whose results were in ``group`` a cycle ago.
     group : In(array of words)
         0 while the instruction is not a narrow one.
-    thread_leaving : In(thread_in_flight)
+    thread_leaving : In(Event(THREAD_BITS))
     result : In(64)
         The result of that thread, in the same cycle.
-    write : Out(array of EventLayout(result_write), one for each lane)
+    write : Out(Event(result_write) for each lane)
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         self._group_threads = params.lanes // GROUPS
         super().__init__({
-            "entry": In(ENTRY_BITS),
-            "is_narrow": In(1),
+            "instruction": In(collected_instruction),
             "is_wide": In(1),
-            "group_leaving": In(thread_in_flight),
+            "group_leaving": In(Event(THREAD_BITS)),
             "group": In(data.ArrayLayout(WORD_BITS, self._group_threads)),
-            "thread_leaving": In(thread_in_flight),
+            "thread_leaving": In(Event(THREAD_BITS)),
             "result": In(DOUBLE_BITS),
-            "write": Out(data.ArrayLayout(EventLayout(result_write(params)), params.lanes)),
+            "write": Out(Event(result_write(params))).array(params.lanes),
         })
         self._thread = Signal(THREAD_BITS, name="thread")
         """The thread, or the first one of the group."""
@@ -76,9 +74,10 @@ class ResultCollector(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        is_narrow = self.instruction.is_narrow
         low_word = self.result[:WORD_BITS]
-        m.d.comb += self._has_low_word.eq(~self.is_narrow & self.thread_leaving.valid)
-        with m.If(self.is_narrow):
+        m.d.comb += self._has_low_word.eq(~is_narrow & self.thread_leaving.valid)
+        with m.If(is_narrow):
             m.d.comb += self._thread.eq(self.group_leaving.payload)
         with m.Else():
             m.d.comb += self._thread.eq(self.thread_leaving.payload)
@@ -91,7 +90,7 @@ class ResultCollector(Component):
             self._write_lane(m, lane)
         is_other_parity = self._thread[0] != self._high_thread[0]
         m.d.sync += Assert(
-            ~self._has_high_word | (~self.is_narrow & is_other_parity), "a high word is lost")
+            ~self._has_high_word | (~is_narrow & is_other_parity), "a high word is lost")
         return m
 
     def _write_lane(self, m: Module, lane: int) -> None:
@@ -101,8 +100,8 @@ class ResultCollector(Component):
         group_of_lane, place_in_group = divmod(lane, self._group_threads)
         write = self.write[lane]
         word = write.payload.word
-        place = write.payload.place
-        takes_high = ~self.is_narrow & (self._thread[0] != lane % 2)
+        instruction = self.instruction
+        takes_high = ~instruction.is_narrow & (self._thread[0] != lane % 2)
         thread = Mux(takes_high, self._high_thread, self._thread)
         is_own_group = self._thread[lane_bits - 1] == group_of_lane
         is_own_thread = thread[:lane_bits] == lane
@@ -111,16 +110,18 @@ class ResultCollector(Component):
         thread_word = Signal(WORD_BITS, name=f"thread_word_{lane}")
         with m.If(takes_high):
             m.d.comb += thread_word.eq(self._high_word)
-        with m.Elif(~self.is_narrow):
+        with m.Elif(~instruction.is_narrow):
             m.d.comb += thread_word.eq(self.result[:WORD_BITS])
         m.d.comb += word.value.eq(self._group[place_in_group] | thread_word)
         m.d.comb += word.sign.eq(word.value[-1])
         m.d.comb += word.zero.eq((word.value == 0) & (~takes_high | self._low_was_zero))
 
-        m.d.comb += place.entry.eq(self.entry)
-        m.d.comb += place.beat.eq(thread[lane_bits:])
-        m.d.comb += place.second.eq(takes_high)
-        with m.If(self.is_narrow):
+        m.d.comb += write.payload.place.eq(struct_value(
+            result_place(self._params),
+            second=takes_high,
+            beat=thread[lane_bits:],
+            entry=instruction.entry))
+        with m.If(instruction.is_narrow):
             m.d.comb += write.valid.eq(self.group_leaving.valid & is_own_group)
         with m.Elif(takes_high):
             m.d.comb += write.valid.eq(self._has_high_word & is_own_thread)

@@ -3,16 +3,17 @@
 from itertools import pairwise
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
-from rtl.layouts import Event, EventLayout
+from rtl.layouts import Event
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import struct_value
 
-from .buffers import GROUPS, result_write, source_place
-from .collect import ResultCollector, thread_in_flight
+from .buffers import GROUPS, SourceRead, result_write, source_place
+from .collect import ResultCollector, collected_instruction
 from .datapath import DATAPATH_STAGES, FUNCTION_DELAY, ConversionDatapath
 from .entries import pending_entry
 from .instruction import (
@@ -47,8 +48,8 @@ class ComputeStep(Component):
         thread --> source --> operand |                                 +--> result buffer
              0          1           2 +--> datapath, 13 cycles, or 19 --+
 
-    ``in_flight[n]`` is the thread that was requested n + 1 cycles ago, or the first one of the
-    group.
+    ``in_flight[n]`` is the thread, or the first one of the group, that was requested n + 1 cycles
+    ago.
 
     The next instruction is taken when the last group's sources are in the narrow parts, or when the
     last thread leaves the datapath.
@@ -56,10 +57,8 @@ class ComputeStep(Component):
     Members
     -------
     next : In(stream of pending_entry)
-    read : Out(source_place)
-    group : In(array of words), source : In(64)
-        What was read, see SourceBuffer.
-    write : Out(array of EventLayout(result_write), one for each lane)
+    read : Out(SourceRead)
+    write : Out(Event(result_write) for each lane)
     has_results : Out(Event(ENTRY_BITS))
         The results of that entry may be read from now on, a beat a cycle: what is not in the buffer
         yet is there in time.
@@ -68,13 +67,10 @@ class ComputeStep(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         self._group_threads = params.lanes // GROUPS
-        groups = data.ArrayLayout(WORD_BITS, self._group_threads)
         super().__init__({
             "next": In(stream.Signature(pending_entry(params))),
-            "read": Out(source_place),
-            "group": In(groups),
-            "source": In(DOUBLE_BITS),
-            "write": Out(data.ArrayLayout(EventLayout(result_write(params)), params.lanes)),
+            "read": Out(SourceRead(params)),
+            "write": Out(Event(result_write(params))).array(params.lanes),
             "has_results": Out(Event(ENTRY_BITS)),
         })
         self.datapath = ConversionDatapath(params.floats, params.doubles)
@@ -82,22 +78,17 @@ class ComputeStep(Component):
         self.collector = ResultCollector(params)
         self.current: Any = Signal(conversion_entry(params), name="current")
         """The instruction that is computed."""
-        self._number = Signal(ENTRY_BITS, name="number")
-        """Its entry."""
-        self._is_narrow = Signal(name="is_narrow")
-        """It is computed by groups."""
-        self._thread = Signal(THREAD_BITS, name="thread")
+        self._computed: Any = Signal(collected_instruction, name="computed")
+        """Its entry, and whether it is computed by groups."""
+        self._collected: Any = Signal(collected_instruction, name="collected")
+        """The same of the instruction whose results are collected: the next one may be taken while
+        the last group is on its way."""
+        self._requested: Any = Event(THREAD_BITS).create(path=("requested",))
         """The thread whose source is requested, or the first one of a group."""
-        self._requests = Signal(name="requests")
-        """It is requested in this cycle."""
-        self._collected_number = Signal(ENTRY_BITS, name="collected_number")
-        self._collects_groups = Signal(name="collects_groups")
-        """Entry and kind of the instruction whose results are collected: the next one may be taken
-        while the last group is on its way."""
         self._in_flight: list[Any] = [
-            Signal(thread_in_flight, name=f"in_flight_{stage}")
+            Event(THREAD_BITS).create(path=(f"in_flight_{stage}",))
             for stage in range(_FUNCTION_LEAVES + 1)]
-        self._leaving: Any = Signal(thread_in_flight, name="leaving")
+        self._leaving: Any = Event(THREAD_BITS).create(path=("leaving",))
         """The thread whose result leaves the datapath."""
 
     def elaborate(self, platform: object) -> Module:
@@ -115,6 +106,7 @@ class ComputeStep(Component):
     def _sequence(self, m: Module) -> None:
         """Takes instructions, and requests the sources of their threads."""
         following = self.next
+        thread = self._requested.payload
         last_group = WARP_THREADS - self._group_threads
         last_group_in_parts = _is_thread(self._in_flight[_GROUP_COLLECTED - 2], last_group)
         last_thread_leaves = _is_thread(self._leaving, _LAST_THREAD)
@@ -123,19 +115,20 @@ class ComputeStep(Component):
                 m.d.comb += following.ready.eq(1)
                 with m.If(following.valid):
                     m.d.sync += self.current.eq(following.payload.instruction)
-                    m.d.sync += self._number.eq(following.payload.number)
-                    m.d.sync += self._is_narrow.eq(
-                        is_narrow(following.payload.instruction.instruction))
-                    m.d.sync += self._thread.eq(0)
+                    m.d.sync += self._computed.eq(struct_value(
+                        collected_instruction,
+                        entry=following.payload.number,
+                        is_narrow=is_narrow(following.payload.instruction.decoded.instruction)))
+                    m.d.sync += thread.eq(0)
                 with m.If(following.valid & ~following.payload.writes_nothing):
                     m.next = "COMPUTE"
             with m.State("COMPUTE"):
-                m.d.comb += self._requests.eq(1)
-                m.d.sync += self._thread.eq(
-                    self._thread + Mux(self._is_narrow, self._group_threads, 1))
-                with m.If(self._is_narrow & (self._thread == last_group)):
+                m.d.comb += self._requested.valid.eq(1)
+                m.d.sync += thread.eq(
+                    thread + Mux(self._computed.is_narrow, self._group_threads, 1))
+                with m.If(self._computed.is_narrow & (thread == last_group)):
                     m.next = "DRAIN_GROUPS"
-                with m.Elif(self._thread == _LAST_THREAD):
+                with m.Elif(thread == _LAST_THREAD):
                     m.next = "DRAIN_THREADS"
             with m.State("DRAIN_GROUPS"), m.If(last_group_in_parts):
                 m.next = "TAKE"
@@ -146,63 +139,61 @@ class ComputeStep(Component):
         """Where threads are. A group is not followed behind its end, nor is a thread, but for
         MUFU."""
         in_flight = self._in_flight
-        is_function = self.current.instruction.operation == ConversionOperation.FUNCTION
-        m.d.sync += in_flight[0].valid.eq(self._requests)
-        m.d.sync += in_flight[0].payload.eq(self._thread)
-        for before, after in pairwise(in_flight):
-            m.d.sync += after.eq(before)
-        with m.If(self._collects_groups):
+        leaving = self._leaving
+        operation = self.current.decoded.instruction.operation
+        is_function = operation == ConversionOperation.FUNCTION
+        for before, after in pairwise((self._requested, *in_flight)):
+            m.d.sync += after.valid.eq(before.valid)
+            m.d.sync += after.payload.eq(before.payload)
+        with m.If(self._collected.is_narrow):
             m.d.sync += in_flight[_GROUP_COLLECTED + 1].valid.eq(0)
         with m.If(~is_function):
             m.d.sync += in_flight[_THREAD_LEAVES + 1].valid.eq(0)
         with m.If(is_function):
-            m.d.comb += self._leaving.eq(in_flight[_FUNCTION_LEAVES])
+            m.d.comb += leaving.valid.eq(in_flight[_FUNCTION_LEAVES].valid)
+            m.d.comb += leaving.payload.eq(in_flight[_FUNCTION_LEAVES].payload)
         with m.Else():
-            m.d.comb += self._leaving.eq(in_flight[_THREAD_LEAVES])
+            m.d.comb += leaving.valid.eq(in_flight[_THREAD_LEAVES].valid)
+            m.d.comb += leaving.payload.eq(in_flight[_THREAD_LEAVES].payload)
 
     def _feed(self, m: Module) -> None:
         """Sources, from registers or the instruction's operand, on their way to the narrow parts
         and the datapath."""
         current = self.current
-        m.d.comb += self.read.entry.eq(self._number)
-        m.d.comb += self.read.thread.eq(self._thread)
-
-        source = Signal(DOUBLE_BITS)
-        m.d.sync += source.eq(Mux(current.gathers, self.source, current.operand))
-        m.d.comb += self.datapath.instruction.eq(current.instruction)
-        m.d.comb += self.datapath.source.eq(source)
+        decoded = current.decoded
+        read = self.read
+        m.d.comb += read.place.eq(struct_value(
+            source_place, entry=self._computed.entry, thread=self._requested.payload))
+        m.d.comb += self.datapath.instruction.eq(decoded.instruction)
+        m.d.sync += self.datapath.source.eq(Mux(decoded.gathers, read.value, current.operand))
 
         bound = Signal(NarrowBound)
-        m.d.sync += bound.eq(bound_of(current.instruction))
-        for place, part in enumerate(self.narrow):
-            word = Signal(WORD_BITS, name=f"word_{place}")
-            m.d.sync += word.eq(
-                Mux(current.gathers, self.group[place], current.operand[:WORD_BITS]))
-            m.d.comb += part.instruction.eq(current.instruction)
+        m.d.sync += bound.eq(bound_of(decoded.instruction))
+        for gathered_word, part in zip(read.group, self.narrow, strict=True):
+            m.d.comb += part.instruction.eq(decoded.instruction)
             m.d.comb += part.bound.eq(bound)
-            m.d.comb += part.source.eq(word)
+            m.d.sync += part.source.eq(
+                Mux(decoded.gathers, gathered_word, current.operand[:WORD_BITS]))
 
     def _collect(self, m: Module) -> None:
         """Results, and when their instruction has enough of them."""
         collector = self.collector
         group_leaving = self._in_flight[_GROUP_COLLECTED]
-        m.d.sync += self._collected_number.eq(self._number)
-        m.d.sync += self._collects_groups.eq(self._is_narrow)
-        m.d.comb += collector.entry.eq(self._collected_number)
-        m.d.comb += collector.is_narrow.eq(self._collects_groups)
-        m.d.comb += collector.is_wide.eq(
-            self.current.instruction.to_size == size_code(DOUBLE_BITS))
-        m.d.comb += collector.group_leaving.eq(group_leaving)
-        m.d.comb += collector.thread_leaving.eq(self._leaving)
+        instruction = self.current.decoded.instruction
+        m.d.sync += self._collected.eq(self._computed)
+        m.d.comb += collector.instruction.eq(self._collected)
+        m.d.comb += collector.is_wide.eq(instruction.to_size == size_code(DOUBLE_BITS))
+        connect(m, group_leaving, collector.group_leaving)
+        connect(m, self._leaving, collector.thread_leaving)
         m.d.comb += collector.result.eq(self.datapath.result)
-        for word, part in zip(collector.group, self.narrow, strict=True):
-            m.d.comb += word.eq(part.result)
-        m.d.comb += self.write.eq(collector.write)
+        m.d.comb += collector.group.eq(Cat(part.result for part in self.narrow))
+        for written, write in zip(collector.write, self.write, strict=True):
+            connect(m, written, flipped(write))
 
         # Of groups half of them are enough: the others come half a beat a cycle, and the write
         # reads a beat a cycle, some cycles later.
-        m.d.comb += self.has_results.payload.eq(self._collected_number)
-        with m.If(self._collects_groups):
+        m.d.comb += self.has_results.payload.eq(self._collected.entry)
+        with m.If(self._collected.is_narrow):
             m.d.comb += self.has_results.valid.eq(
                 _is_thread(group_leaving, WARP_THREADS // GROUPS))
         with m.Else():
@@ -210,5 +201,5 @@ class ComputeStep(Component):
 
 
 def _is_thread(moving: Any, thread: int) -> Any:
-    """Whether a thread_in_flight is that thread."""
+    """Whether an event is of that thread."""
     return moving.valid & (moving.payload == thread)

@@ -62,7 +62,6 @@ class ConversionDatapath(wiring.Component):
 
         m.d.comb += function.function.eq(instruction.function)
         m.d.comb += function.number.eq(first.selected)
-        m.d.comb += function.negative.eq(first.selected_negative)
 
         m.d.comb += shifter.normalise.eq(goes_up(instruction))
         m.d.comb += shifter.before.eq(first.shiftable)

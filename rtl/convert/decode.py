@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Module, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
@@ -19,8 +19,9 @@ from .instruction import (
     CONSTANT_ADDRESS_BITS,
     SIZES,
     WORD_BITS,
-    ConversionInstruction,
     ConversionOperation,
+    DecodedConversion,
+    UniformSource,
 )
 
 __all__ = ["CONVERSION_FORMS", "ConversionDecoder"]
@@ -68,35 +69,14 @@ class ConversionDecoder(wiring.Component):
         A word of one of CONVERSION_FORMS that is not refused.
     constant : In(32)
         What its constant operand reads, of 64 bits the lower word.
-    instruction : Out(ConversionInstruction)
-    gathers : Out(1)
-        The source is in registers.
-    registers : Out(array of 2 numbers)
-        Which; RZ where there is none.
-    operand : Out(32)
-        The source, where it is not in registers; of 64 bits the lower half, which has its sign, or
-        the upper one.
-    upper : Out(1)
-        It is the upper one, and the lower one is 0.
-    wide : Out(1)
-        It is the lower word of a constant of 64 bits.
-    bank, address : Out(5), Out(17)
-        The upper one's, in bytes.
-    destination : Out(8)
-        The first register of the result.
+    decoded : Out(DecodedConversion)
+    uniform : Out(UniformSource)
     """
 
     word: In(INSTRUCTION_BITS)
     constant: In(WORD_BITS)
-    instruction: Out(ConversionInstruction)
-    gathers: Out(1)
-    registers: Out(data.ArrayLayout(8, 2))
-    operand: Out(WORD_BITS)
-    upper: Out(1)
-    wide: Out(1)
-    bank: Out(5)
-    address: Out(CONSTANT_ADDRESS_BITS)
-    destination: Out(8)
+    decoded: Out(DecodedConversion)
+    uniform: Out(UniformSource)
 
     def __init__(self, floats: bool) -> None:
         self._floats = floats
@@ -104,12 +84,11 @@ class ConversionDecoder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        uniform = self.uniform
         offset = field_of(self.word, FIELDS["offset"]).as_unsigned()
         address = (offset << exact_log2(FIELDS["offset"].scale))[:CONSTANT_ADDRESS_BITS - 1]
-        m.d.comb += self.registers[0].eq(RZ)
-        m.d.comb += self.registers[1].eq(RZ)
-        m.d.comb += self.bank.eq(field_of(self.word, FIELDS["bank"]))
-        m.d.comb += self.address.eq(address + WORD_BITS // 8)
+        m.d.comb += uniform.bank.eq(field_of(self.word, FIELDS["bank"]))
+        m.d.comb += uniform.address.eq(address + WORD_BITS // 8)
         with m.Switch(self.word):
             for form in CONVERSION_FORMS:
                 with m.Case(pattern_of(form)):
@@ -122,9 +101,9 @@ class ConversionDecoder(wiring.Component):
     def _decode_operation(self, m: Module, form: Form) -> None:
         """What is computed, and where the result goes."""
         fields = form.fields
-        instruction = self.instruction
+        instruction = self.decoded.instruction
         m.d.comb += instruction.operation.eq(_OPERATIONS[form.name])
-        m.d.comb += self.destination.eq(field_of(self.word, fields["Rd"]))
+        m.d.comb += self.decoded.destination.eq(field_of(self.word, fields["Rd"]))
         for name, flag in _FLAGS.items():
             if name in fields:
                 m.d.comb += instruction[flag].eq(field_of(self.word, fields[name]))
@@ -140,7 +119,7 @@ class ConversionDecoder(wiring.Component):
 
     def _decode_rounding(self, m: Module, form: Form) -> None:
         """The rounding; of F2F a code that has one bit more, for rounding to an integer."""
-        instruction = self.instruction
+        instruction = self.decoded.instruction
         for name in ("round", "whole"):
             if name in form.fields:
                 code = field_of(self.word, form.fields[name])
@@ -149,7 +128,7 @@ class ConversionDecoder(wiring.Component):
 
     def _decode_types(self, m: Module, form: Form) -> None:
         """The types of source and result: a size, and whether an integer is signed."""
-        instruction = self.instruction
+        instruction = self.decoded.instruction
         self._decode_type(m, form, "source", instruction.size, instruction.signed)
         self._decode_type(m, form, "destination", instruction.to_size, instruction.to_signed)
         if "part" in form.fields:
@@ -170,23 +149,25 @@ class ConversionDecoder(wiring.Component):
 
     def _decode_source(self, m: Module, form: Form) -> None:
         """Where the source comes from."""
-        is_double = self.instruction.size == _DOUBLE
+        decoded = self.decoded
+        uniform = self.uniform
+        is_double = decoded.instruction.size == _DOUBLE
         match form.operands["a" if "a" in form.operands else "b"]:
             case Register(name):
                 number = field_of(self.word, form.fields[name])
-                m.d.comb += self.gathers.eq(1)
-                m.d.comb += self.registers[0].eq(number)
+                m.d.comb += decoded.gathers.eq(1)
+                m.d.comb += decoded.registers[0].eq(number)
                 # A pair begins with an even register, and that of RZ is RZ twice.
                 with m.If(is_double):
-                    m.d.comb += self.registers[1].eq(number | 1)
+                    m.d.comb += decoded.registers[1].eq(number | 1)
             case Constant():
-                m.d.comb += self.operand.eq(self.constant)
-                m.d.comb += self.wide.eq(is_double)
+                m.d.comb += uniform.word.eq(self.constant)
+                m.d.comb += uniform.needs_upper_word.eq(is_double)
             case Immediate(name):
                 field = form.fields[name]
                 lowest_bit = exact_log2(field.scale)
-                m.d.comb += self.operand.eq(
+                m.d.comb += uniform.word.eq(
                     field_of(self.word, field) << lowest_bit % WORD_BITS)
-                m.d.comb += self.upper.eq(lowest_bit >= WORD_BITS)
+                m.d.comb += uniform.is_upper.eq(lowest_bit >= WORD_BITS)
             case operand:
                 raise TypeError(f"{form.name}: the unit cannot read {operand!r}")

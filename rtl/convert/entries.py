@@ -3,16 +3,18 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Module, Signal, unsigned
-from amaranth.lib import data, memory, stream
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.layouts import Event
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
+from .buffers import source_beat
 from .instruction import ENTRY_BITS, conversion_entry
 
-__all__ = ["EntryTable", "allocated_entry", "pending_entry"]
+__all__ = ["Allocation", "EntryTable", "Release", "allocated_entry", "pending_entry"]
 
 _ENTRIES = 1 << ENTRY_BITS
 
@@ -44,6 +46,39 @@ def pending_entry(params: SmParams) -> data.StructLayout:
     })
 
 
+class Allocation(wiring.Signature):
+    """Gather to the table: an instruction gets an entry.
+
+    Members
+    -------
+    request : Out(stream of allocated_entry)
+        Taken while an entry is free.
+    number : In(ENTRY_BITS)
+        The entry that it gets.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "request": Out(stream.Signature(allocated_entry(params))),
+            "number": In(ENTRY_BITS),
+        })
+
+
+class Release(wiring.Signature):
+    """Write to the table: the oldest entry is freed.
+
+    Members
+    -------
+    oldest : In(ENTRY_BITS)
+        The oldest entry in use.
+    frees : Out(1)
+        It is free again: the last of its results is being read, or it has none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"oldest": In(ENTRY_BITS), "frees": Out(1)})
+
+
 class EntryTable(Component):
     """Holds instructions from gather to write. Every step serves them in order, with a pointer of
     its own::
@@ -58,37 +93,31 @@ class EntryTable(Component):
 
     Members
     -------
-    has_room : Out(1)
-    next_number : Out(ENTRY_BITS)
-        Number of the entry that is allocated next.
-    allocate : In(Event(allocated_entry))
-        Only if there is room.
-    has_sources, has_results : In(Event(ENTRY_BITS)), In(Event(ENTRY_BITS))
+    allocate : In(Allocation)
+    sources : In(Event(source_beat))
+        A beat of sources, whose entry has sources from now on.
+    has_results : In(Event(ENTRY_BITS))
         From now on that entry does.
     compute : Out(stream of pending_entry)
         The next instruction to compute. One that writes nothing has results as soon as it is taken.
     write : Out(stream of pending_entry)
         The next instruction whose results are to be written.
-    oldest : Out(ENTRY_BITS)
-        The oldest entry in use.
-    release : In(1)
-        It is free again: the last of its results is being read, or it has none.
+    release : In(Release)
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         entry = stream.Signature(pending_entry(params))
         super().__init__({
-            "has_room": Out(1),
-            "next_number": Out(ENTRY_BITS),
-            "allocate": In(Event(allocated_entry(params))),
-            "has_sources": In(Event(ENTRY_BITS)),
+            "allocate": In(Allocation(params)),
+            "sources": In(Event(source_beat(params))),
             "has_results": In(Event(ENTRY_BITS)),
             "compute": Out(entry),
             "write": Out(entry),
-            "oldest": Out(ENTRY_BITS),
-            "release": In(1),
+            "release": In(Release()),
         })
+        self._is_allocated = Signal(name="is_allocated")
+        """An instruction gets an entry in this cycle."""
         # Instructions that have entered each step, modulo twice the number of entries.
         self._allocated = Signal(ENTRY_BITS + 1, name="allocated")
         self._computed = Signal(ENTRY_BITS + 1, name="computed")
@@ -113,17 +142,17 @@ class EntryTable(Component):
 
     def _allocate(self, m: Module, port: Any) -> None:
         """Writes an instruction to the next entry."""
-        number = self.next_number
-        arriving = self.allocate.payload
+        request = self.allocate.request
+        number = self.allocate.number
         m.d.comb += number.eq(self._allocated[:ENTRY_BITS])
-        m.d.comb += self.has_room.eq(self._in_use() != _ENTRIES)
-        m.d.comb += port.en.eq(self.allocate.valid)
+        m.d.comb += request.ready.eq(self._in_use() != _ENTRIES)
+        m.d.comb += self._is_allocated.eq(request.valid & request.ready)
+        m.d.comb += port.en.eq(self._is_allocated)
         m.d.comb += port.addr.eq(number)
-        m.d.comb += port.data.eq(arriving.instruction)
-        with m.If(self.allocate.valid):
+        m.d.comb += port.data.eq(request.payload.instruction)
+        with m.If(self._is_allocated):
             m.d.sync += self._allocated.eq(self._allocated + 1)
-            m.d.sync += self._writes_nothing[number].eq(arriving.writes_nothing)
-        m.d.sync += Assert(~self.allocate.valid | self.has_room, "no entry is free")
+            m.d.sync += self._writes_nothing[number].eq(request.payload.writes_nothing)
 
     def _in_use(self) -> Any:
         """How many entries are in use."""
@@ -131,29 +160,33 @@ class EntryTable(Component):
 
     def _offer(self, m: Module, offered: Any, pointer: Signal, ready: Any, port: Any) -> None:
         """Offers the next instruction to a step, if the step before it has made it ready."""
-        number = offered.payload.number
-        m.d.comb += number.eq(pointer[:ENTRY_BITS])
+        number = pointer[:ENTRY_BITS]
         m.d.comb += port.addr.eq(number)
         m.d.comb += offered.valid.eq((pointer != self._allocated) & ready[number])
-        m.d.comb += offered.payload.instruction.eq(port.data)
-        m.d.comb += offered.payload.writes_nothing.eq(self._writes_nothing[number])
+        m.d.comb += offered.payload.eq(struct_value(
+            pending_entry(self._params),
+            number=number,
+            instruction=port.data,
+            writes_nothing=self._writes_nothing[number]))
         with m.If(offered.valid & offered.ready):
             m.d.sync += pointer.eq(pointer + 1)
 
     def _advance(self, m: Module) -> None:
         """What is ready for the next step. The flags of an entry are set anew when it is allocated;
         what makes it ready in the same cycle counts."""
-        with m.If(self.allocate.valid):
-            needs_gather = self.allocate.payload.needs_gather
-            m.d.sync += self._sources_ready[self.next_number].eq(~needs_gather)
-            m.d.sync += self._results_ready[self.next_number].eq(0)
-        with m.If(self.has_sources.valid):
-            m.d.sync += self._sources_ready[self.has_sources.payload].eq(1)
+        allocate = self.allocate
+        with m.If(self._is_allocated):
+            needs_gather = allocate.request.payload.needs_gather
+            m.d.sync += self._sources_ready[allocate.number].eq(~needs_gather)
+            m.d.sync += self._results_ready[allocate.number].eq(0)
+        with m.If(self.sources.valid):
+            m.d.sync += self._sources_ready[self.sources.payload.entry].eq(1)
         compute = self.compute
         with m.If(compute.valid & compute.ready & compute.payload.writes_nothing):
             m.d.sync += self._results_ready[compute.payload.number].eq(1)
         with m.If(self.has_results.valid):
             m.d.sync += self._results_ready[self.has_results.payload].eq(1)
-        m.d.comb += self.oldest.eq(self._released[:ENTRY_BITS])
-        m.d.sync += self._released.eq(self._released + self.release)
-        m.d.sync += Assert(~self.release | (self._in_use() != 0), "no entry is in use")
+        release = self.release
+        m.d.comb += release.oldest.eq(self._released[:ENTRY_BITS])
+        m.d.sync += self._released.eq(self._released + release.frees)
+        m.d.sync += Assert(~release.frees | (self._in_use() != 0), "no entry is in use")

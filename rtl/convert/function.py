@@ -19,10 +19,11 @@ from rtl.isa.functions import (
     rows,
 )
 from rtl.isa.kinds import MultiFunction
+from rtl.structs import common_fields, struct_value
 
 from .formats import SINGLE, UPPER
-from .instruction import DOUBLE_BITS, WORD_BITS
-from .source import Shiftable
+from .instruction import DOUBLE_BITS
+from .source import SelectedNumber, Shiftable
 
 __all__ = ["FUNCTION_STAGES", "Function"]
 
@@ -38,13 +39,6 @@ _COARSE = 4
 """The shift down goes by multiples of 16 in the first stage, by the rest in the second one."""
 
 assert DOUBLE_BITS >= UNIT + _INTEGER_BITS
-
-
-class _Operand(data.Struct):
-    """A number beside the stages that make a fixed-point number of it."""
-
-    pattern: unsigned(WORD_BITS)
-    negative: unsigned(1)
 
 
 class _Number(data.Struct):
@@ -69,8 +63,6 @@ class _Outcome(data.Struct):
     is_zero: unsigned(1)
     is_infinite: unsigned(1)
     is_nan: unsigned(1)
-    logarithm: unsigned(_INTEGER_BITS)
-    """The integer part of a logarithm, in ones' complement if it is negative."""
 
 
 class _Coefficients(data.Struct):
@@ -102,17 +94,13 @@ class Function(wiring.Component):
     -------
     function : In(MultiFunction)
         Stable while numbers pass.
-    number : In(32)
-        Its sign bit is not used.
-    negative : In(1)
-        The sign instead.
+    number : In(SelectedNumber)
     value : Out(Shiftable)
         The result, for the shifter and what is behind it.
     """
 
     function: In(MultiFunction)
-    number: In(WORD_BITS)
-    negative: In(1)
+    number: In(SelectedNumber)
     value: Out(Shiftable)
 
     def __init__(self, floats: bool, doubles: bool) -> None:
@@ -123,7 +111,8 @@ class Function(wiring.Component):
         """The function; of upper words, the same one in single precision."""
         self._is_upper = Signal(name="is_upper")
         """Numbers are upper words of doubles."""
-        self._operand: Any = Signal(_Operand, name="operand")
+        self._operand: Any = Signal(SelectedNumber, name="operand")
+        """The number beside the stages that make a fixed-point number of it."""
         self._fixed = Signal(_FIXED_BITS, name="fixed")
         """The number's magnitude as a fixed-point number; for SIN and COS, in quarters of a
         turn."""
@@ -136,6 +125,8 @@ class Function(wiring.Component):
         self._low_fraction = Signal(DISTANCE_BITS, name="low_fraction")
         """The fraction below the bits that select the row."""
         self._outcome: Any = Signal(_Outcome, name="outcome")
+        self._logarithm = Signal(_INTEGER_BITS, name="logarithm")
+        """The integer part of a logarithm, in ones' complement if it is negative."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -146,7 +137,7 @@ class Function(wiring.Component):
         self._select_row(m)
         self._conclude(m)
         value = self._interpolate(m)
-        self._pack(m, value, _delayed(m, self._outcome, 4))
+        self._pack(m, value, _delayed(m, self._outcome, 4), _delayed(m, self._logarithm, 4))
         return m
 
     def _select_function(self, m: Module) -> None:
@@ -168,17 +159,15 @@ class Function(wiring.Component):
 
     def _shift(self, m: Module) -> None:
         """Stages 1 and 2: the number as a fixed-point number. A number of 2**7 or more is 0."""
-        arriving: Any = Signal(_Operand)
-        m.d.comb += arriving.pattern.eq(self.number)
-        m.d.comb += arriving.negative.eq(self.negative)
-        m.d.comb += self._operand.eq(_delayed(m, arriving, 2))
+        pattern = self.number.pattern
+        m.d.comb += self._operand.eq(_delayed(m, self.number, 2))
         if not self._floats:
             return
 
         # By how much the significand goes down, less than 64 for a number that counts.
         down = Signal(signed(SINGLE.exponent + 2))
         largest = SINGLE.bias + SINGLE.fraction - FRACTION_BITS + _PRESHIFT
-        exponent = SINGLE.exponent_of(self.number)
+        exponent = SINGLE.exponent_of(pattern)
         with m.If(self._base == MultiFunction.EX2):
             m.d.comb += down.eq(largest - exponent)
         with m.Else():
@@ -188,7 +177,7 @@ class Function(wiring.Component):
         coarse = Signal(_FIXED_BITS + (1 << _COARSE) - 1)
         """The significand after the first stage's shift."""
         fine = Signal(_COARSE)
-        significand = Cat(Const(0, _PRESHIFT), SINGLE.fraction_of(self.number), Const(1, 1))
+        significand = Cat(Const(0, _PRESHIFT), SINGLE.fraction_of(pattern), Const(1, 1))
         m.d.sync += coarse.eq(significand >> (down[_COARSE:6] << _COARSE))
         with m.If(is_out_of_range):
             m.d.sync += coarse.eq(0)
@@ -267,40 +256,50 @@ class Function(wiring.Component):
         has_no_root = (negative & ~number.is_zero) | number.is_nan
         is_too_large = number.exponent >= SINGLE.bias + _INTEGER_BITS
         top = Mux(self._is_upper, UPPER.bias, SINGLE.bias) + _INTEGER_BITS - 1
-        m.d.sync += outcome.logarithm.eq(
+        is_odd = self._base == MultiFunction.SIN
+        m.d.sync += self._logarithm.eq(
             number.power ^ power_is_negative.replicate(len(number.power)))
         with m.Switch(self._base):
             with m.Case(MultiFunction.RCP):
-                m.d.sync += outcome.exponent.eq(top - number.power)
-                m.d.sync += outcome.negative.eq(negative)
-                m.d.sync += outcome.is_zero.eq(number.is_infinite)
-                m.d.sync += outcome.is_infinite.eq(number.is_zero)
-                m.d.sync += outcome.is_nan.eq(number.is_nan)
+                m.d.sync += outcome.eq(struct_value(
+                    _Outcome,
+                    exponent=top - number.power,
+                    negative=negative,
+                    is_zero=number.is_infinite,
+                    is_infinite=number.is_zero,
+                    is_nan=number.is_nan))
             with m.Case(MultiFunction.RSQ):
-                m.d.sync += outcome.exponent.eq(top - (number.power >> 1))
-                m.d.sync += outcome.negative.eq(negative)
-                m.d.sync += outcome.is_zero.eq(number.is_infinite)
-                m.d.sync += outcome.is_infinite.eq(number.is_zero)
-                m.d.sync += outcome.is_nan.eq(has_no_root)
+                m.d.sync += outcome.eq(struct_value(
+                    _Outcome,
+                    exponent=top - (number.power >> 1),
+                    negative=negative,
+                    is_zero=number.is_infinite,
+                    is_infinite=number.is_zero,
+                    is_nan=has_no_root))
             with m.Case(MultiFunction.LG2):
-                m.d.sync += outcome.exponent.eq(top)
-                m.d.sync += outcome.negative.eq(number.is_zero | power_is_negative)
-                m.d.sync += outcome.is_zero.eq(0)
-                m.d.sync += outcome.is_infinite.eq(number.is_zero | number.is_infinite)
-                m.d.sync += outcome.is_nan.eq(has_no_root)
+                m.d.sync += outcome.eq(struct_value(
+                    _Outcome,
+                    exponent=top,
+                    negative=number.is_zero | power_is_negative,
+                    is_zero=0,
+                    is_infinite=number.is_zero | number.is_infinite,
+                    is_nan=has_no_root))
             with m.Case(MultiFunction.EX2):
-                m.d.sync += outcome.exponent.eq(top + (self._split >> FRACTION_BITS) + 1)
-                m.d.sync += outcome.negative.eq(0)
-                m.d.sync += outcome.is_zero.eq(is_too_large & negative)
-                m.d.sync += outcome.is_infinite.eq(is_too_large & ~negative)
-                m.d.sync += outcome.is_nan.eq(number.is_nan)
+                m.d.sync += outcome.eq(struct_value(
+                    _Outcome,
+                    exponent=top + (self._split >> FRACTION_BITS) + 1,
+                    negative=0,
+                    is_zero=is_too_large & negative,
+                    is_infinite=is_too_large & ~negative,
+                    is_nan=number.is_nan))
             with m.Case(MultiFunction.SIN, MultiFunction.COS):
-                is_odd = self._base == MultiFunction.SIN
-                m.d.sync += outcome.exponent.eq(top)
-                m.d.sync += outcome.negative.eq((is_odd & negative) ^ self._quarter[1])
-                m.d.sync += outcome.is_zero.eq(0)
-                m.d.sync += outcome.is_infinite.eq(0)
-                m.d.sync += outcome.is_nan.eq(number.is_nan | number.is_infinite)
+                m.d.sync += outcome.eq(struct_value(
+                    _Outcome,
+                    exponent=top,
+                    negative=(is_odd & negative) ^ self._quarter[1],
+                    is_zero=0,
+                    is_infinite=0,
+                    is_nan=number.is_nan | number.is_infinite))
 
     def _interpolate(self, m: Module) -> Signal:
         """Stages 4 to 7: C0 + C1 * distance + C2 * distance**2, see :mod:`rtl.isa.functions`."""
@@ -334,7 +333,7 @@ class Function(wiring.Component):
             _delayed(m, coefficients.c0, 1) + (linear + (quadratic << 1) >> DISTANCE_BITS - 1))
         return value
 
-    def _pack(self, m: Module, value: Value, outcome: Any) -> None:
+    def _pack(self, m: Module, value: Value, outcome: Any, logarithm: Value) -> None:
         """The result. A logarithm has its integer part above the value; in a negative one all bits
         are inverted."""
         result = self.value
@@ -342,15 +341,13 @@ class Function(wiring.Component):
         is_inverted = is_logarithm & outcome.negative
         fraction = value[:UNIT] ^ is_inverted.replicate(UNIT)
         integer = Signal(_INTEGER_BITS)
-        m.d.comb += integer.eq(Mux(is_logarithm, outcome.logarithm, value[UNIT:]))
+        m.d.comb += integer.eq(Mux(is_logarithm, logarithm, value[UNIT:]))
         unused_bits = len(result.bits) - UNIT - _INTEGER_BITS
         m.d.comb += result.bits.eq(Cat(Const(0, unused_bits), fraction, integer))
         with m.If(outcome.is_zero):
             m.d.comb += result.bits.eq(0)
-        m.d.comb += result.exponent.eq(outcome.exponent)
-        m.d.comb += result.negative.eq(outcome.negative)
+        m.d.comb += common_fields(result, outcome)
         m.d.comb += result.overflows.eq(outcome.is_infinite)
-        m.d.comb += result.is_nan.eq(outcome.is_nan)
 
 
 def _delayed(m: Module, value: Any, cycles: int) -> Any:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Signal
 from amaranth.lib import fifo, stream
 from amaranth.lib.wiring import In, Out
 
@@ -12,9 +12,10 @@ from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ
 from rtl.layouts import Event, gathered_beat, register_gather
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
 from .buffers import source_beat
-from .entries import allocated_entry
+from .entries import Allocation, allocated_entry
 from .instruction import ENTRY_BITS, conversion_entry
 
 __all__ = ["GatherStep"]
@@ -35,8 +36,7 @@ class GatherStep(Component):
     Members
     -------
     arriving : In(stream of conversion_entry)
-    has_room, next_number, allocate
-        See EntryTable.
+    allocate : Out(Allocation)
     gather, gathered
         See LaneClientPort.
     sources : Out(Event(source_beat))
@@ -47,17 +47,13 @@ class GatherStep(Component):
         self._params = params
         super().__init__({
             "arriving": In(stream.Signature(conversion_entry(params))),
-            "has_room": In(1),
-            "next_number": In(ENTRY_BITS),
-            "allocate": Out(Event(allocated_entry(params))),
+            "allocate": Out(Allocation(params)),
             "gather": Out(stream.Signature(register_gather(params))),
             "gathered": In(Event(gathered_beat(params))),
             "sources": Out(Event(source_beat(params))),
         })
-        self._request_pending = Signal(name="request_pending")
-        """A gather is offered to the lanes."""
         self._requested: Any = Signal(conversion_entry(params), name="requested")
-        """The instruction it is for."""
+        """The instruction of the gather that is offered to the lanes."""
         self._requested_number = Signal(ENTRY_BITS, name="requested_number")
 
     def elaborate(self, platform: object) -> Module:
@@ -71,61 +67,63 @@ class GatherStep(Component):
         """An entry for the instruction that comes, when the request before it is taken."""
         arriving = self.arriving
         instruction = arriving.payload
-        allocated = self.allocate.payload
+        request = self.allocate.request
+        can_request = ~self.gather.valid | self.gather.ready
+        writes_nothing = _writes_nothing(instruction)
         releases_barrier = instruction.read_barrier != NO_BARRIER
-        m.d.comb += arriving.ready.eq(
-            self.has_room & (~self._request_pending | self.gather.ready))
-        m.d.comb += self.allocate.valid.eq(arriving.valid & arriving.ready)
-        m.d.comb += allocated.instruction.eq(instruction)
-        m.d.comb += allocated.writes_nothing.eq(_writes_nothing(instruction))
-        m.d.comb += allocated.needs_gather.eq(
-            ~allocated.writes_nothing & (instruction.gathers | releases_barrier))
+        m.d.comb += arriving.ready.eq(request.ready & can_request)
+        m.d.comb += request.valid.eq(arriving.valid & can_request)
+        needs_gather = ~writes_nothing & (instruction.decoded.gathers | releases_barrier)
+        m.d.comb += request.payload.eq(struct_value(
+            allocated_entry(self._params),
+            instruction=instruction,
+            writes_nothing=writes_nothing,
+            needs_gather=needs_gather))
 
         with m.If(self.gather.ready):
-            m.d.sync += self._request_pending.eq(0)
-        with m.If(self.allocate.valid):
-            m.d.sync += self._request_pending.eq(allocated.needs_gather)
+            m.d.sync += self.gather.valid.eq(0)
+        with m.If(request.valid & request.ready):
+            m.d.sync += self.gather.valid.eq(needs_gather)
             m.d.sync += self._requested.eq(instruction)
-            m.d.sync += self._requested_number.eq(self.next_number)
+            m.d.sync += self._requested_number.eq(self.allocate.number)
 
     def _request(self, m: Module) -> None:
-        """Offers a gather to the lanes."""
-        gather = self.gather
+        """The gather that is offered to the lanes."""
         requested = self._requested
-        m.d.comb += gather.valid.eq(self._request_pending)
-        m.d.comb += gather.payload.warp.eq(requested.warp)
-        m.d.comb += gather.payload.serial.eq(requested.serial)
-        m.d.comb += gather.payload.last.eq(1)
-        m.d.comb += gather.payload.barrier.eq(requested.read_barrier)
-        m.d.comb += gather.payload.registers[0].eq(requested.registers[0])
-        m.d.comb += gather.payload.registers[1].eq(requested.registers[1])
-        m.d.comb += gather.payload.registers[2].eq(RZ)
+        m.d.comb += self.gather.payload.eq(struct_value(
+            register_gather(self._params),
+            warp=requested.warp,
+            serial=requested.serial,
+            index=0,
+            last=1,
+            barrier=requested.read_barrier,
+            registers=Cat(requested.decoded.registers, Const(RZ, 8))))
 
     def _receive(self, m: Module) -> None:
         """Passes the beats of the oldest outstanding gather on to the source buffer."""
         gathered = self.gathered
-        sources = self.sources
         m.submodules.outstanding = outstanding = fifo.SyncFIFO(
             width=ENTRY_BITS, depth=1 << ENTRY_BITS)
         is_last_beat = gathered.payload.beat == self._params.beats - 1
-        m.d.comb += outstanding.w_en.eq(self._request_pending & self.gather.ready)
+        m.d.comb += outstanding.w_en.eq(self.gather.valid & self.gather.ready)
         m.d.comb += outstanding.w_data.eq(self._requested_number)
         m.d.comb += outstanding.r_en.eq(gathered.valid & is_last_beat)
         m.d.sync += Assert(~gathered.valid | outstanding.r_rdy, "no gather is outstanding")
         m.d.sync += Assert(
             ~outstanding.w_en | outstanding.w_rdy, "more gathers are outstanding than entries")
 
-        m.d.comb += sources.valid.eq(gathered.valid)
-        m.d.comb += sources.payload.beat.eq(gathered.payload.beat)
-        m.d.comb += sources.payload.entry.eq(outstanding.r_data)
-        for source, words in zip(
-                sources.payload["values"], gathered.payload["values"], strict=True):
-            m.d.comb += source.eq(Cat(words[0], words[1]))
+        m.d.comb += self.sources.valid.eq(gathered.valid)
+        m.d.comb += self.sources.payload.eq(struct_value(
+            source_beat(self._params),
+            entry=outstanding.r_data,
+            beat=gathered.payload.beat,
+            values=Cat(Cat(words[0], words[1]) for words in gathered.payload["values"])))
 
 
 def _writes_nothing(instruction: Any) -> Any:
     """Whether a conversion_entry only completes: it has an error or no threads, or its result goes
     nowhere."""
+    decoded = instruction.decoded
     has_error = instruction.error != WarpError.NONE
-    result_is_unused = (instruction.destination == RZ) & ~instruction.instruction.conditional
+    result_is_unused = (decoded.destination == RZ) & ~decoded.instruction.conditional
     return has_error | ~instruction.threads.any() | result_is_unused

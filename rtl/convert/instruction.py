@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from amaranth.hdl import unsigned
+from amaranth.hdl import ShapeLike, unsigned
 from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import MultiFunction
+from rtl.isa.syntax import RZ
 from rtl.layouts import SERIAL_BITS
 from rtl.params import WARP_THREADS, SmParams
 
@@ -23,7 +24,9 @@ __all__ = [
     "WORD_BITS",
     "ConversionInstruction",
     "ConversionOperation",
+    "DecodedConversion",
     "Rounding",
+    "UniformSource",
     "conversion_entry",
     "goes_down",
     "goes_up",
@@ -108,6 +111,47 @@ class ConversionInstruction(data.Struct):
     """CC is written."""
 
 
+class DecodedConversion(data.Struct):
+    """What the word of an instruction says, but for a source that is the same in all threads."""
+
+    instruction: ConversionInstruction
+    gathers: unsigned(1)
+    """The source is in registers."""
+    registers: data.ArrayLayout(8, 2) = [RZ, RZ]
+    """Which; RZ where there is none."""
+    destination: unsigned(8)
+    """The first register of the result."""
+
+
+class UniformSource(data.Struct):
+    """A source that is the same in all threads, a constant or a number in the instruction, before
+    it is complete. Without meaning if the source is in registers."""
+
+    word: unsigned(WORD_BITS)
+    """A word of it, which is extended with its sign, unless one of the next two fields is 1."""
+    is_upper: unsigned(1)
+    """It is the upper word, and the lower one is 0."""
+    needs_upper_word: unsigned(1)
+    """It is the lower word, and the upper one is in the constant bank."""
+    bank: unsigned(5)
+    """Where that is."""
+    address: unsigned(CONSTANT_ADDRESS_BITS)
+    """In bytes."""
+
+
+def _instruction_fields(params: SmParams) -> dict[str, ShapeLike]:
+    return {
+        "warp": params.warp_bits,
+        "serial": SERIAL_BITS,
+        "pc": 32,
+        "threads": WARP_THREADS,
+        "error": WarpError,
+        "decoded": DecodedConversion,
+        "write_barrier": 3,
+        "read_barrier": 3,
+    }
+
+
 def conversion_entry(params: SmParams) -> data.StructLayout:
     """An instruction that waits for the unit.
 
@@ -119,52 +163,16 @@ def conversion_entry(params: SmParams) -> data.StructLayout:
         They execute it.
     error : WarpError
         Other than NONE: it is reported, and nothing else happens.
-    instruction : ConversionInstruction
-    gathers : 1
-        The source is in registers; otherwise it is ``operand``.
-    registers : 2 numbers
-        Those, RZ where there is none.
+    decoded : DecodedConversion
     operand : 64
-    destination : 8
-        The first register of the result.
+        The source, if it is not in registers.
     """
-    return data.StructLayout({
-        "warp": params.warp_bits,
-        "serial": SERIAL_BITS,
-        "pc": 32,
-        "threads": WARP_THREADS,
-        "error": WarpError,
-        "instruction": ConversionInstruction,
-        "gathers": 1,
-        "registers": data.ArrayLayout(8, 2),
-        "operand": DOUBLE_BITS,
-        "destination": 8,
-        "write_barrier": 3,
-        "read_barrier": 3,
-    })
+    return data.StructLayout(_instruction_fields(params) | {"operand": DOUBLE_BITS})
 
 
 def queued_conversion(params: SmParams) -> data.StructLayout:
-    """A conversion_entry before its operand is complete.
-
-    Fields
-    ------
-    operand : 32
-        A word of it, which is extended with its sign, unless one of the following holds.
-    upper : 1
-        It is the upper word, and the lower one is 0.
-    needs_upper_word : 1
-        It is the lower word, and the upper one is in the constant bank.
-    bank, address : 5, in bytes
-        Where.
-    """
-    return data.StructLayout(conversion_entry(params).members | {
-        "operand": WORD_BITS,
-        "upper": 1,
-        "needs_upper_word": 1,
-        "bank": 5,
-        "address": CONSTANT_ADDRESS_BITS,
-    })
+    """A conversion_entry before its operand is complete: ``uniform`` is its UniformSource."""
+    return data.StructLayout(_instruction_fields(params) | {"uniform": UniformSource})
 
 
 def size_code(size: int) -> int:

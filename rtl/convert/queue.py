@@ -11,6 +11,7 @@ from rtl.dispatch_queue import DispatchQueue
 from rtl.isa.errors import WarpError
 from rtl.layouts import Event, dispatched, indexed_request, indexed_response, reported
 from rtl.params import SmParams
+from rtl.structs import common_fields, struct_value
 
 from .decode import ConversionDecoder
 from .instruction import WORD_BITS, conversion_entry, queued_conversion
@@ -72,44 +73,36 @@ class ConversionQueue(Component):
     def _decode(self, m: Module) -> None:
         """What is dispatched, into the queue."""
         dispatch: Any = self.dispatch.payload
+        decoder: Any = self.decoder
         queue = self.queue
         arriving = queue.arriving.payload
-        decoder: Any = self.decoder
         threads = dispatch.active & dispatch.guard
         fails = threads.any() & reported(self.report_mask, dispatch.fault)
+        m.d.comb += decoder.word.eq(dispatch.word)
+        m.d.comb += decoder.constant.eq(dispatch.operands[0])
+
         m.d.comb += self.room.eq(queue.room)
         m.d.comb += queue.arriving.valid.eq(self.dispatch.valid)
-        m.d.comb += arriving.warp.eq(dispatch.warp)
-        m.d.comb += arriving.serial.eq(dispatch.serial)
-        m.d.comb += arriving.pc.eq(dispatch.pc)
-        m.d.comb += arriving.write_barrier.eq(dispatch.write_barrier)
-        m.d.comb += arriving.read_barrier.eq(dispatch.read_barrier)
+        m.d.comb += common_fields(arriving, dispatch)
         m.d.comb += arriving.threads.eq(threads)
+        m.d.comb += arriving.decoded.eq(decoder.decoded)
+        m.d.comb += arriving.uniform.eq(decoder.uniform)
         with m.If(fails):
             m.d.comb += arriving.error.eq(dispatch.fault)
         with m.Else():
             m.d.comb += arriving.error.eq(WarpError.NONE)
-
-        m.d.comb += decoder.word.eq(dispatch.word)
-        m.d.comb += decoder.constant.eq(dispatch.operands[0])
-        m.d.comb += arriving.instruction.eq(decoder.instruction)
-        m.d.comb += arriving.gathers.eq(decoder.gathers)
-        m.d.comb += arriving.registers.eq(decoder.registers)
-        m.d.comb += arriving.operand.eq(decoder.operand)
-        m.d.comb += arriving.upper.eq(decoder.upper)
-        m.d.comb += arriving.needs_upper_word.eq(decoder.wide & threads.any() & ~fails)
-        m.d.comb += arriving.bank.eq(decoder.bank)
-        m.d.comb += arriving.address.eq(decoder.address)
-        m.d.comb += arriving.destination.eq(decoder.destination)
+        with m.If(fails | ~threads.any()):
+            m.d.comb += arriving.uniform.needs_upper_word.eq(0)
 
     def _request_upper_word(self, m: Module) -> None:
         """The upper word of the head's constant, if it needs one: one request, one answer."""
         head = self.queue.head
         indexed = self.indexed
+        uniform = head.payload.uniform
         m.d.comb += indexed.valid.eq(
-            head.valid & head.payload.needs_upper_word & ~self._upper_word_is_requested)
-        m.d.comb += indexed.payload.bank.eq(head.payload.bank)
-        m.d.comb += indexed.payload.address.eq(head.payload.address)
+            head.valid & uniform.needs_upper_word & ~self._upper_word_is_requested)
+        m.d.comb += indexed.payload.eq(
+            struct_value(indexed_request(), bank=uniform.bank, address=uniform.address))
         m.d.comb += self.value.ready.eq(1)
         with m.If(indexed.valid & indexed.ready):
             m.d.sync += self._upper_word_is_requested.eq(1)
@@ -127,17 +120,15 @@ class ConversionQueue(Component):
         """The head, as soon as its operand is complete."""
         head = self.queue.head
         entry = self.entry
-        word = head.payload.operand
+        uniform = head.payload.uniform
         operand = entry.payload.operand
-        is_complete = ~head.payload.needs_upper_word | self._has_upper_word
+        is_complete = ~uniform.needs_upper_word | self._has_upper_word
         m.d.comb += entry.valid.eq(head.valid & is_complete)
         m.d.comb += head.ready.eq(entry.ready & is_complete)
-        for name, _ in entry.payload.shape():
-            if name != "operand":
-                m.d.comb += entry.payload[name].eq(head.payload[name])
-        with m.If(head.payload.upper):
-            m.d.comb += operand.eq(Cat(Const(0, WORD_BITS), word))
-        with m.Elif(head.payload.needs_upper_word):
-            m.d.comb += operand.eq(Cat(word, self._upper_word))
+        m.d.comb += common_fields(entry.payload, head.payload)
+        with m.If(uniform.is_upper):
+            m.d.comb += operand.eq(Cat(Const(0, WORD_BITS), uniform.word))
+        with m.Elif(uniform.needs_upper_word):
+            m.d.comb += operand.eq(Cat(uniform.word, self._upper_word))
         with m.Else():
-            m.d.comb += operand.eq(word.as_signed())
+            m.d.comb += operand.eq(uniform.word.as_signed())

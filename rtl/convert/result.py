@@ -7,8 +7,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.functions import OF_DOUBLES
+from rtl.structs import struct_value
 
-from .bound import IntegerBound, UnboundedInteger
+from .bound import BoundType, IntegerBound, UnboundedInteger
 from .formats import DOUBLE, HALF, SINGLE, result_formats
 from .instruction import (
     DOUBLE_BITS,
@@ -37,15 +38,10 @@ _PLACE_BITS = 5
 class _PackedResult(data.Struct):
     """Pack to add: a result before rounding."""
 
-    bits: unsigned(DOUBLE_BITS)
+    number: UnboundedInteger
+    """The result's magnitude; only one that is to be an integer is anything but ``bits``."""
     adds_one: unsigned(1)
     """It is rounded up."""
-    is_inverted: unsigned(1)
-    """It is negated."""
-    overflows: unsigned(1)
-    """It is to be an integer, and larger than any."""
-    is_nan: unsigned(1)
-    """It is to be an integer, and not a number."""
 
 
 class ConversionResult(wiring.Component):
@@ -306,20 +302,21 @@ class ConversionResult(wiring.Component):
     def _pack(self, m: Module) -> None:
         """Pack: the result before rounding."""
         shifted = self.shifted
-        packed = self._packed
+        number = self._packed.number
+        adds_one = self._packed.adds_one
         to_integer = self._is(ConversionOperation.FLOAT_TO_INTEGER)
-        m.d.sync += packed.is_inverted.eq(to_integer & shifted.negative)
-        m.d.sync += packed.overflows.eq(to_integer & shifted.overflows)
-        m.d.sync += packed.is_nan.eq(to_integer & shifted.is_nan)
+        m.d.sync += number.negative.eq(to_integer & shifted.negative)
+        m.d.sync += number.overflows.eq(to_integer & shifted.overflows)
+        m.d.sync += number.is_nan.eq(to_integer & shifted.is_nan)
         with m.If(to_integer):
-            m.d.sync += packed.bits.eq(self._integer[1:])
-            m.d.sync += packed.adds_one.eq(self._rounds_up)
+            m.d.sync += number.bits.eq(self._integer[1:])
+            m.d.sync += adds_one.eq(self._rounds_up)
         with m.Elif(self._is(ConversionOperation.FIND)):
-            m.d.sync += packed.bits.eq(self._found_place())
-            m.d.sync += packed.adds_one.eq(0)
+            m.d.sync += number.bits.eq(self._found_place())
+            m.d.sync += adds_one.eq(0)
         with m.Else():
-            m.d.sync += packed.bits.eq(self._float)
-            m.d.sync += packed.adds_one.eq(self._rounds_up & self._float_is_rounded)
+            m.d.sync += number.bits.eq(self._float)
+            m.d.sync += adds_one.eq(self._rounds_up & self._float_is_rounded)
 
     def _found_place(self) -> Value:
         """The result of FLO: how far the highest bit went up, or its place counted from below; all
@@ -330,13 +327,10 @@ class ConversionResult(wiring.Component):
 
     def _add(self, m: Module) -> None:
         """Add: rounded and negated. -(n + 1) is ~n, -n is ~n + 1."""
-        packed = self._packed
-        added = self._added
-        bits = packed.bits ^ packed.is_inverted.replicate(DOUBLE_BITS)
-        m.d.sync += added.bits.eq(bits + (packed.is_inverted ^ packed.adds_one))
-        m.d.sync += added.negative.eq(packed.is_inverted)
-        m.d.sync += added.overflows.eq(packed.overflows)
-        m.d.sync += added.is_nan.eq(packed.is_nan)
+        number = self._packed.number
+        bits = number.bits ^ number.negative.replicate(DOUBLE_BITS)
+        m.d.sync += self._added.eq(number)
+        m.d.sync += self._added.bits.eq(bits + (number.negative ^ self._packed.adds_one))
 
     def _bound(self, m: Module) -> None:
         """Bound: an integer within its type. What is no integer passes as it is, but for a
@@ -352,10 +346,10 @@ class ConversionResult(wiring.Component):
         m.d.comb += bound.number.eq(added)
         with m.If(is_flushed):
             m.d.comb += bound.number.bits[:WORD_BITS - 1].eq(0)
-        m.d.comb += bound.size.eq(size_code(DOUBLE_BITS))
-        with m.If(to_integer):
-            m.d.comb += bound.size.eq(instruction.to_size)
-        m.d.comb += bound.signed.eq(instruction.to_signed)
-        m.d.comb += bound.saturate.eq(to_integer)
-        m.d.comb += bound.double.eq(instruction.size == size_code(DOUBLE_BITS))
+        m.d.comb += bound.type.eq(struct_value(
+            BoundType,
+            size=Mux(to_integer, instruction.to_size, size_code(DOUBLE_BITS)),
+            signed=instruction.to_signed,
+            saturate=to_integer,
+            double=instruction.size == size_code(DOUBLE_BITS)))
         m.d.sync += self.result.eq(bound.bounded)

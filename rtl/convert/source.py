@@ -6,6 +6,8 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed, unsigne
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from rtl.structs import common_fields, struct_value
+
 from .formats import formats
 from .instruction import (
     DOUBLE_BITS,
@@ -20,7 +22,7 @@ from .instruction import (
 )
 from .unpack import FloatUnpack, UnpackedFloat
 
-__all__ = ["SOURCE_STAGES", "ConversionSource", "Shiftable"]
+__all__ = ["SOURCE_STAGES", "ConversionSource", "SelectedNumber", "Shiftable"]
 
 SOURCE_STAGES = 2
 _PART_BITS = 16
@@ -46,6 +48,15 @@ class Shiftable(data.Struct):
     is_nan: unsigned(1)
 
 
+class SelectedNumber(data.Struct):
+    """The source of one of MUFU's functions."""
+
+    pattern: unsigned(WORD_BITS)
+    """Its sign bit is not used."""
+    negative: unsigned(1)
+    """Its sign instead, after ``absolute`` and ``negate``."""
+
+
 class ConversionSource(wiring.Component):
     """Two stages with a register each, which a source passes in as many cycles.
 
@@ -65,17 +76,14 @@ class ConversionSource(wiring.Component):
     instruction : In(ConversionInstruction)
         Stable while sources of it pass.
     source : In(64)
-    selected : Out(32)
+    selected : Out(SelectedNumber)
         Low word of the source a cycle later, for MUFU's functions.
-    selected_negative : Out(1)
-        Its sign, after ``absolute`` and ``negate``.
     shiftable : Out(Shiftable)
     """
 
     instruction: In(ConversionInstruction)
     source: In(DOUBLE_BITS)
-    selected: Out(WORD_BITS)
-    selected_negative: Out(1)
+    selected: Out(SelectedNumber)
     shiftable: Out(Shiftable)
 
     def __init__(self, floats: bool) -> None:
@@ -85,6 +93,8 @@ class ConversionSource(wiring.Component):
         """The source is a floating-point number, and is not one of MUFU."""
         self._pattern = Signal(DOUBLE_BITS, name="pattern")
         """Select: the source, extended; a negative integer is inverted."""
+        self._pattern_negative = Signal(name="pattern_negative")
+        """Select: its sign, after ``absolute`` and ``negate``."""
         self._adds_one = Signal(name="adds_one")
         """Select: it is inverted, and one makes a magnitude of it."""
         self._magnitude = Signal(DOUBLE_BITS, name="magnitude")
@@ -142,9 +152,10 @@ class ConversionSource(wiring.Component):
             m.d.sync += self._pattern[start:stop].eq(bits ^ flips.replicate(width))
 
         has_sign = instruction.signed | self._is_from_float | calculates
-        m.d.sync += self.selected_negative.eq(
+        m.d.sync += self._pattern_negative.eq(
             (sign & has_sign & ~instruction.absolute) ^ instruction.negate)
-        m.d.comb += self.selected.eq(self._pattern)
+        m.d.comb += self.selected.eq(struct_value(
+            SelectedNumber, pattern=self._pattern, negative=self._pattern_negative))
 
     def _find_magnitude(self, m: Module) -> None:
         """Magnitude: an integer has no shift of its own, and is neither infinite nor a NaN."""
@@ -152,7 +163,7 @@ class ConversionSource(wiring.Component):
         m.d.comb += unpack.pattern.eq(self._pattern)
         m.d.comb += unpack.instruction.eq(self.instruction)
         unpacked: Any = unpack.unpacked
-        m.d.sync += self._negative.eq(self.selected_negative)
+        m.d.sync += self._negative.eq(self._pattern_negative)
         m.d.sync += self._unpacked.eq(unpacked)
         with m.If(self._is_from_float):
             m.d.sync += self._magnitude.eq(unpacked.significand)
@@ -174,13 +185,10 @@ class ConversionSource(wiring.Component):
         with m.If(self._is_from_float):
             m.d.comb += shiftable.count.eq(unpacked.shift)
 
+        m.d.comb += common_fields(shiftable, unpacked)
+        m.d.comb += shiftable.negative.eq(self._negative)
         # An integer with its highest bit on top is 2**63 or more.
-        m.d.comb += shiftable.exponent.eq(unpacked.exponent)
         with m.If(~self._refits()), m.Switch(self.instruction.to_size):
             for code, form in formats(self._floats).items():
                 with m.Case(code):
                     m.d.comb += shiftable.exponent.eq(form.bias + DOUBLE_BITS - 1)
-        m.d.comb += shiftable.sticky.eq(unpacked.sticky)
-        m.d.comb += shiftable.negative.eq(self._negative)
-        m.d.comb += shiftable.overflows.eq(unpacked.overflows)
-        m.d.comb += shiftable.is_nan.eq(unpacked.is_nan)

@@ -79,7 +79,7 @@ class ConversionUnit(Component):
         return m
 
     def _connect_dispatch(self, m: Module) -> None:
-        """Instructions come through the queue, which decodes them and asks for constants."""
+        """Instructions come through the queue, which decodes them and requests constants."""
         queue = self.queue
         connect(m, flipped(self.dispatch), queue.dispatch)
         m.d.comb += queue.report_mask.eq(self.report_mask)
@@ -91,30 +91,19 @@ class ConversionUnit(Component):
     def _connect_entries(self, m: Module) -> None:
         """The steps serve the entries in order."""
         entries = self.entries
-        gather = self.gather
-        m.d.comb += gather.has_room.eq(entries.has_room)
-        m.d.comb += gather.next_number.eq(entries.next_number)
-        connect(m, gather.allocate, entries.allocate)
+        connect(m, self.gather.allocate, entries.allocate)
         connect(m, entries.compute, self.compute.next)
         connect(m, self.compute.has_results, entries.has_results)
         connect(m, entries.write, self.write.next)
-        m.d.comb += entries.has_sources.valid.eq(gather.sources.valid)
-        m.d.comb += entries.has_sources.payload.eq(gather.sources.payload.entry)
-        m.d.comb += self.write.oldest.eq(entries.oldest)
-        m.d.comb += entries.release.eq(self.write.release)
+        connect(m, self.write.release, entries.release)
 
     def _connect_buffers(self, m: Module) -> None:
-        """Sources go from gather to compute, results from compute to write."""
-        compute = self.compute
-        write = self.write
-        connect(m, self.gather.sources, self.sources.write)
-        m.d.comb += self.sources.read.eq(compute.read)
-        m.d.comb += compute.group.eq(self.sources.group)
-        m.d.comb += compute.source.eq(self.sources.value)
-        m.d.comb += self.results.write.eq(compute.write)
-        m.d.comb += self.results.read.eq(write.read)
-        m.d.comb += write.read_values.eq(self.results.values)
-        m.d.comb += write.read_conditions.eq(self.results.conditions)
+        """Sources go from gather to compute, results from compute to the lanes."""
+        connect(m, self.gather.sources, self.sources.write, self.entries.sources)
+        connect(m, self.compute.read, self.sources.read)
+        for computed, stored in zip(self.compute.write, self.results.write, strict=True):
+            connect(m, computed, stored)
+        m.d.comb += self.results.read.eq(self.write.read)
 
     def _connect_lanes(self, m: Module) -> None:
         """Registers are read and written by the lanes."""
@@ -123,5 +112,5 @@ class ConversionUnit(Component):
         connect(m, self.write.write, flipped(port.write))
         connect(m, flipped(port.data.gathered), self.gather.gathered)
         connect(m, flipped(port.data.wanted), self.write.wanted)
-        m.d.comb += port.data.values.eq(self.write.values)
-        m.d.comb += port.data.conditions.eq(self.write.conditions)
+        m.d.comb += port.data.values.eq(self.results.values)
+        m.d.comb += port.data.conditions.eq(self.results.conditions)

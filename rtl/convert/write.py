@@ -7,17 +7,16 @@ from amaranth.lib import data, fifo, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.condition import Flags
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT, RZ
 from rtl.layouts import Event, completion, error_event, operation_beat, register_write
 from rtl.params import SmParams
-from rtl.structs import common_fields
+from rtl.structs import common_fields, struct_value
 
 from .buffers import result_place
-from .entries import pending_entry
-from .instruction import DOUBLE_BITS, ENTRY_BITS, WORD_BITS, size_code
+from .entries import Release, pending_entry
+from .instruction import DOUBLE_BITS, ENTRY_BITS, size_code
 
 __all__ = ["WriteStep"]
 
@@ -39,12 +38,11 @@ class WriteStep(Component):
     Members
     -------
     next : In(stream of pending_entry)
-    oldest, release : In(ENTRY_BITS), Out(1)
-        The entry whose results are read; see EntryTable.
+    release : Out(Release)
+        The oldest entry is the one whose results are read.
     read : Out(result_place)
-    read_values, read_conditions
-        What was read, see ResultBuffer.
-    write, wanted, values, conditions
+        Of the ResultBuffer, which drives the lanes' data a cycle later.
+    write, wanted
         See LaneClientPort.
     completion, error
         See ConversionUnit.
@@ -52,19 +50,12 @@ class WriteStep(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        words = data.ArrayLayout(WORD_BITS, params.lanes)
-        conditions = data.ArrayLayout(Flags, params.lanes)
         super().__init__({
             "next": In(stream.Signature(pending_entry(params))),
-            "oldest": In(ENTRY_BITS),
-            "release": Out(1),
+            "release": Out(Release()),
             "read": Out(result_place(params)),
-            "read_values": In(words),
-            "read_conditions": In(conditions),
             "write": Out(stream.Signature(register_write(params))),
             "wanted": In(Event(operation_beat(params))),
-            "values": Out(words),
-            "conditions": Out(conditions),
             "completion": Out(Event(completion(params))),
             "error": Out(Event(error_event(params))),
         })
@@ -87,27 +78,32 @@ class WriteStep(Component):
         """The next instruction's registers, that of the low word first. CC goes with the last one.
         A pair whose destination is RZ is one write, for CC."""
         write = self.write
-        operation = write.payload
         following = self.next
         entry = following.payload.instruction
-        is_wide = entry.instruction.to_size == size_code(DOUBLE_BITS)
+        decoded = entry.decoded
+        is_wide = decoded.instruction.to_size == size_code(DOUBLE_BITS)
         is_second = Signal()
         """The first register of a pair was written, this is the other one."""
+        is_last = Signal()
+        m.d.comb += is_last.eq(~is_wide | is_second | (decoded.destination == RZ))
         m.d.comb += write.valid.eq(following.valid & ~following.payload.writes_nothing)
-        m.d.comb += operation.warp.eq(entry.warp)
-        m.d.comb += operation.serial.eq(entry.serial)
-        m.d.comb += operation.threads.eq(entry.threads)
-        m.d.comb += operation.register.eq(entry.destination | is_second)
-        m.d.comb += operation.predicate.eq(PT)
-        m.d.comb += operation.last.eq(~is_wide | is_second | (entry.destination == RZ))
-        m.d.comb += operation.conditional.eq(entry.instruction.conditional & operation.last)
-        m.d.comb += operation.barrier.eq(Mux(operation.last, entry.write_barrier, NO_BARRIER))
+        m.d.comb += write.payload.eq(struct_value(
+            register_write(self._params),
+            warp=entry.warp,
+            serial=entry.serial,
+            index=0,
+            last=is_last,
+            barrier=Mux(is_last, entry.write_barrier, NO_BARRIER),
+            register=decoded.destination | is_second,
+            predicate=PT,
+            conditional=decoded.instruction.conditional & is_last,
+            threads=entry.threads))
 
         m.d.comb += self._write_taken.eq(write.valid & write.ready)
-        m.d.comb += self._write_taken_of.last.eq(operation.last)
-        m.d.comb += self._write_taken_of.second.eq(is_wide & operation.last)
+        m.d.comb += self._write_taken_of.eq(
+            struct_value(_outstanding_write, second=is_wide & is_last, last=is_last))
         with m.If(self._write_taken):
-            m.d.sync += is_second.eq(~operation.last)
+            m.d.sync += is_second.eq(~is_last)
 
     def _read_results(self, m: Module) -> None:
         """The lanes want the beats of the writes that they have taken, in order."""
@@ -124,11 +120,11 @@ class WriteStep(Component):
         m.d.sync += Assert(
             ~outstanding.w_en | outstanding.w_rdy, "more writes are outstanding than there can be")
 
-        m.d.comb += self.read.entry.eq(self.oldest)
-        m.d.comb += self.read.beat.eq(wanted.payload.beat)
-        m.d.comb += self.read.second.eq(oldest_write.second)
-        m.d.comb += self.values.eq(self.read_values)
-        m.d.comb += self.conditions.eq(self.read_conditions)
+        m.d.comb += self.read.eq(struct_value(
+            result_place(self._params),
+            second=oldest_write.second,
+            beat=wanted.payload.beat,
+            entry=self.release.oldest))
 
         settling = Signal(_WRITE_CYCLES)
         """Not 0: a beat that was read may not be in its register yet."""
@@ -151,7 +147,7 @@ class WriteStep(Component):
             m.d.comb += completion.valid.eq(following.valid & following.ready)
         with m.Else():
             m.d.comb += following.ready.eq(self.write.ready & self._write_taken_of.last)
-        m.d.comb += self.release.eq(self._last_word_read | completion.valid)
+        m.d.comb += self.release.frees.eq(self._last_word_read | completion.valid)
         m.d.sync += Assert(
             ~(self._last_word_read & completion.valid), "two entries are released at once")
 

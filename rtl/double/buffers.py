@@ -4,14 +4,16 @@ A word is not read in the cycle in which it is written.
 """
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import data, memory
+from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.condition import Flags
+from rtl.layouts import Event
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
+from rtl.structs import common_fields
 from rtl.wires import IN_BLOCKS
 
 from .instruction import WORD_BITS
@@ -19,10 +21,12 @@ from .instruction import WORD_BITS
 __all__ = [
     "OPERAND_WORD_BITS",
     "OperandBuffer",
+    "OperandRead",
     "ResultBuffer",
-    "operand_read",
+    "operand_place",
     "operand_write",
-    "result_read",
+    "result_place",
+    "result_word",
     "result_write",
 ]
 
@@ -36,7 +40,6 @@ OPERAND_WORD_BITS = 3
 def operand_write(params: SmParams) -> data.StructLayout:
     """Gather to operands: a word of each thread of a beat, of the instruction in an entry."""
     return data.StructLayout({
-        "valid": 1,
         "entry": 1,
         "word": OPERAND_WORD_BITS,
         "beat": range(params.beats),
@@ -44,26 +47,37 @@ def operand_write(params: SmParams) -> data.StructLayout:
     })
 
 
-def operand_read() -> data.StructLayout:
-    """Compute to operands: a word of a thread, of the instruction in an entry."""
-    return data.StructLayout({"entry": 1, "word": OPERAND_WORD_BITS, "thread": _THREAD_BITS})
+operand_place = data.StructLayout({"entry": 1, "word": OPERAND_WORD_BITS, "thread": _THREAD_BITS})
+"""A word of a thread, of the instruction in an entry."""
 
 
-def result_write() -> data.StructLayout:
-    """Compute to results: the ``second`` word of a thread's result, or the first one, of the
-    instruction in an entry. ``zero`` and ``sign`` are those of the whole result."""
-    return data.StructLayout({
-        "valid": 1,
-        "entry": 1,
-        "second": 1,
-        "thread": _THREAD_BITS,
-        "value": WORD_BITS,
-        "zero": 1,
-        "sign": 1,
-    })
+class OperandRead(wiring.Signature):
+    """Compute to operands: a word of a thread is read.
+
+    Members
+    -------
+    place : Out(operand_place)
+    value : In(32)
+        Two cycles later.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"place": Out(operand_place), "value": In(WORD_BITS)})
 
 
-def result_read(params: SmParams) -> data.StructLayout:
+result_word = data.StructLayout({"value": WORD_BITS, "zero": 1, "sign": 1})
+"""A word of a thread's result; ``zero`` and ``sign`` are those of the whole result."""
+result_write = data.StructLayout({
+    "entry": 1,
+    "second": 1,
+    "thread": _THREAD_BITS,
+    "word": result_word,
+})
+"""Compute to results: the ``second`` word of a thread's result, or the first one, of the
+instruction in an entry."""
+
+
+def result_place(params: SmParams) -> data.StructLayout:
     """Write to results: the second word of the results of a beat, or the first one."""
     return data.StructLayout({"entry": 1, "second": 1, "beat": range(params.beats)})
 
@@ -74,17 +88,15 @@ class OperandBuffer(Component):
 
     Members
     -------
-    write : In(operand_write)
-    read, value : In(operand_read), Out(32)
-        Two cycles later.
+    write : In(Event(operand_write))
+    read : In(OperandRead)
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "write": In(operand_write(params)),
-            "read": In(operand_read()),
-            "value": Out(WORD_BITS),
+            "write": In(Event(operand_write(params))),
+            "read": In(OperandRead()),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -95,18 +107,20 @@ class OperandBuffer(Component):
         m.submodules.rows = rows = memory.Memory(
             shape=row_shape, depth=depth, init=[], attrs=IN_BLOCKS)
         write = rows.write_port()
+        arriving = self.write.payload
         m.d.comb += write.en.eq(self.write.valid)
-        m.d.comb += write.addr.eq(Cat(self.write.beat, self.write.word, self.write.entry))
-        m.d.comb += write.data.eq(self.write.values)
+        m.d.comb += write.addr.eq(Cat(arriving.beat, arriving.word, arriving.entry))
+        m.d.comb += write.data.eq(arriving["values"])
 
-        thread = self.read.thread
+        place = self.read.place
+        thread = place.thread
         read = rows.read_port(domain="comb")
         row = Signal(row_shape)
         lane = Signal(lane_bits)
-        m.d.comb += read.addr.eq(Cat(thread[lane_bits:], self.read.word, self.read.entry))
+        m.d.comb += read.addr.eq(Cat(thread[lane_bits:], place.word, place.entry))
         m.d.sync += row.eq(read.data)
         m.d.sync += lane.eq(thread[:lane_bits])
-        m.d.sync += self.value.eq(pick(row, lane))
+        m.d.sync += self.read.value.eq(pick(row, lane))
         return m
 
 
@@ -116,16 +130,16 @@ class ResultBuffer(Component):
 
     Members
     -------
-    write : In(result_write)
-    read, values, conditions : In(result_read), Out(array of words), Out(array of Flags)
+    write : In(Event(result_write))
+    read, values, conditions : In(result_place), Out(array of words), Out(array of Flags)
         A cycle later. C and O are clear.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "write": In(result_write()),
-            "read": In(result_read(params)),
+            "write": In(Event(result_write)),
+            "read": In(result_place(params)),
             "values": Out(data.ArrayLayout(WORD_BITS, params.lanes)),
             "conditions": Out(data.ArrayLayout(Flags, params.lanes)),
         })
@@ -133,25 +147,22 @@ class ResultBuffer(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         lane_bits = ceil_log2(self._params.lanes)
-        lane_of_thread = self.write.thread[:lane_bits]
-        beat_of_thread = self.write.thread[lane_bits:]
-        word = data.StructLayout({"value": WORD_BITS, "zero": 1, "sign": 1})
+        arriving = self.write.payload
+        lane_of_thread = arriving.thread[:lane_bits]
+        beat_of_thread = arriving.thread[lane_bits:]
         depth = _ENTRIES * _RESULT_WORDS * self._params.beats
         for lane, (value, flags) in enumerate(zip(self.values, self.conditions, strict=True)):
             m.submodules[f"lane_{lane}"] = words = memory.Memory(
-                shape=word, depth=depth, init=[], attrs=IN_BLOCKS)
+                shape=result_word, depth=depth, init=[], attrs=IN_BLOCKS)
             write = words.write_port()
             m.d.comb += write.en.eq(self.write.valid & (lane_of_thread == lane))
-            m.d.comb += write.addr.eq(Cat(beat_of_thread, self.write.second, self.write.entry))
-            m.d.comb += write.data.value.eq(self.write.value)
-            m.d.comb += write.data.zero.eq(self.write.zero)
-            m.d.comb += write.data.sign.eq(self.write.sign)
+            m.d.comb += write.addr.eq(Cat(beat_of_thread, arriving.second, arriving.entry))
+            m.d.comb += write.data.eq(arriving.word)
 
             read = words.read_port(domain="comb")
-            found = Signal(word, name=f"found_{lane}")
+            found = Signal(result_word, name=f"found_{lane}")
             m.d.comb += read.addr.eq(Cat(self.read.beat, self.read.second, self.read.entry))
             m.d.sync += found.eq(read.data)
             m.d.comb += value.eq(found.value)
-            m.d.comb += flags.zero.eq(found.zero)
-            m.d.comb += flags.sign.eq(found.sign)
+            m.d.comb += common_fields(flags, found)
         return m

@@ -9,16 +9,16 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.syntax import RZ
+from rtl.layouts import Event, delayed
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import struct_value
 
-from .buffers import OPERAND_WORD_BITS, operand_read, result_write
+from .buffers import OPERAND_WORD_BITS, OperandRead, operand_place, result_word, result_write
 from .datapath import THREAD_CYCLES, DoubleDatapath
 from .instruction import (
-    DOUBLE_BITS,
     WORD_BITS,
     Uniform,
-    computed_instruction,
-    double_entry,
+    buffered_instruction,
     gathered_instruction,
 )
 
@@ -38,7 +38,6 @@ class _WordRead(data.Struct):
     """A read of a thread's word of operands. There are two numbers more than words: what they name
     is read, and not used."""
 
-    valid: unsigned(1)
     word: unsigned(OPERAND_WORD_BITS)
     thread: unsigned(_THREAD_BITS)
 
@@ -60,41 +59,35 @@ class ComputeStep(Component):
     -------
     input : In(stream of gathered_instruction)
         The next one is taken when the one before is handed on.
-    read, value : Out(operand_read), In(32)
-        Of the OperandBuffer, two cycles later.
-    result : Out(result_write)
-    output : Out(stream of computed_instruction)
+    read : Out(OperandRead)
+    result : Out(Event(result_write))
+    output : Out(stream of buffered_instruction)
         When all its results are in the buffer.
 
     Attributes
     ----------
-    work : Signal
-        The instruction.
+    work
+        The instruction, a double_entry.
     datapath : DoubleDatapath
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
             "input": In(stream.Signature(gathered_instruction(params))),
-            "read": Out(operand_read()),
-            "value": In(WORD_BITS),
-            "result": Out(result_write()),
-            "output": Out(stream.Signature(computed_instruction(params))),
+            "read": Out(OperandRead()),
+            "result": Out(Event(result_write)),
+            "output": Out(stream.Signature(buffered_instruction(params))),
         })
         self.datapath = DoubleDatapath()
-        self.work: Any = Signal(double_entry(params), name="work")
+        self._gathered: Any = Signal(gathered_instruction(params), name="gathered")
+        """The instruction, where its words are in the buffers, and the operand that is the same in
+        all threads."""
+        self.work = self._gathered.buffered.work
         self._is_busy = Signal(name="is_busy")
         """There is one."""
-        self._buffer_entry = Signal(name="buffer_entry")
-        """Where its words are in the buffers."""
-        self._uniform = Signal(DOUBLE_BITS, name="uniform")
-        """The operand that is the same in all threads."""
         self._is_taken = Signal(name="is_taken")
         """The next instruction is taken."""
-        self._next_read: Any = Signal(_WordRead, name="next_read")
-        self._reads: list[Any] = [
-            Signal(_WordRead, name=f"read_{cycle}") for cycle in range(_BUFFER_CYCLES)]
-        """Reads whose words come; that of the last one is there."""
+        self._next_read: Any = Event(_WordRead).create(path=("next_read",))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -112,35 +105,34 @@ class ComputeStep(Component):
         m.d.comb += self._is_taken.eq(self.input.valid & self.input.ready)
         with m.If(self._is_taken):
             m.d.sync += self._is_busy.eq(1)
-            m.d.sync += self.work.eq(self.input.payload.work)
-            m.d.sync += self._buffer_entry.eq(self.input.payload.entry)
-            m.d.sync += self._uniform.eq(self.input.payload.uniform)
+            m.d.sync += self._gathered.eq(self.input.payload)
         with m.Elif(is_handed_on):
             m.d.sync += self._is_busy.eq(0)
-        m.d.comb += self.output.payload.work.eq(self.work)
-        m.d.comb += self.output.payload.entry.eq(self._buffer_entry)
+        m.d.comb += self.output.payload.eq(self._gathered.buffered)
 
     def _read_words(self, m: Module) -> None:
         """All words of all threads, one a cycle."""
-        read = self._next_read
+        valid = self._next_read.valid
+        read = self._next_read.payload
         is_last_word = read.word.all()
         with m.If(self._is_taken):
-            m.d.sync += read.valid.eq(1)
-        with m.Elif(read.valid):
+            m.d.sync += valid.eq(1)
+        with m.Elif(valid):
             m.d.sync += read.word.eq(read.word + 1)
             m.d.sync += read.thread.eq(read.thread + is_last_word)
-            m.d.sync += read.valid.eq(~(is_last_word & read.thread.all()))
-        m.d.comb += self.read.entry.eq(self._buffer_entry)
-        m.d.comb += self.read.word.eq(read.word)
-        m.d.comb += self.read.thread.eq(read.thread)
-        m.d.sync += self._reads[0].eq(read)
-        m.d.sync += self._reads[1].eq(self._reads[0])
+            m.d.sync += valid.eq(~(is_last_word & read.thread.all()))
+        m.d.comb += self.read.place.eq(struct_value(
+            operand_place,
+            entry=self._gathered.buffered.entry,
+            word=read.word,
+            thread=read.thread))
 
     def _collect_words(self, m: Module) -> None:
         """A thread's words, which the datapath gets when the last one is there."""
         work = self.work
         datapath = self.datapath
-        read = self._reads[-1]
+        arriving = delayed(m, self._next_read, _BUFFER_CYCLES)
+        read = arriving.payload
         operand = read.word[1:]
         is_upper = read.word[0]
         has_b = work.decoded.registers[_OPERAND_B] != RZ
@@ -150,16 +142,16 @@ class ComputeStep(Component):
         is_uniform = (work.decoded.uniform != Uniform.NONE) & (operand == uniform_operand)
         value = Signal(WORD_BITS, name="operand_word")
         with m.If(is_uniform):
-            m.d.comb += value.eq(self._uniform.word_select(is_upper, WORD_BITS))
+            m.d.comb += value.eq(self._gathered.uniform.word_select(is_upper, WORD_BITS))
         with m.Elif(is_gathered):
-            m.d.comb += value.eq(self.value)
+            m.d.comb += value.eq(self.read.value)
 
         words = [Signal(WORD_BITS, name=f"word_{number}") for number in range(_WORDS)]
         for number, word in enumerate(words):
             with m.If(read.word == number):
                 m.d.sync += word.eq(value)
-        m.d.sync += datapath.start.eq(read.valid & (read.word == _WORDS - 1))
-        m.d.sync += datapath.predicate.eq(work.predicates.bit_select(read.thread, 1))
+        m.d.sync += datapath.start.eq(arriving.valid & (read.word == _WORDS - 1))
+        m.d.sync += datapath.predicate.eq(work.predicate.bit_select(read.thread, 1))
         m.d.comb += datapath.instruction.eq(work.decoded.instruction)
         m.d.comb += datapath.a.eq(Cat(words[0], words[1]))
         m.d.comb += datapath.b.eq(Cat(words[2], words[3]))
@@ -167,23 +159,25 @@ class ComputeStep(Component):
 
     def _store_results(self, m: Module) -> None:
         """A thread's result: the lower word when it is done, the upper one in the next cycle."""
-        stored = self.result
         result = self.datapath.result
         is_second = Signal()
         thread = Signal(_THREAD_BITS)
-        is_done = Signal()
         is_handed_on = self.output.valid & self.output.ready
         m.d.sync += is_second.eq(self.datapath.done)
         m.d.sync += thread.eq(thread + is_second)
         with m.If(is_handed_on):
-            m.d.sync += is_done.eq(0)
+            m.d.sync += self.output.valid.eq(0)
         with m.Elif(is_second & thread.all()):
-            m.d.sync += is_done.eq(1)
-        m.d.comb += self.output.valid.eq(is_done)
-        m.d.comb += stored.valid.eq(self.datapath.done | is_second)
-        m.d.comb += stored.entry.eq(self._buffer_entry)
-        m.d.comb += stored.second.eq(is_second)
-        m.d.comb += stored.thread.eq(thread)
-        m.d.comb += stored.value.eq(result.word_select(is_second, WORD_BITS))
-        m.d.comb += stored.zero.eq(~result.any())
-        m.d.comb += stored.sign.eq(result[-1])
+            m.d.sync += self.output.valid.eq(1)
+        word = struct_value(
+            result_word,
+            value=result.word_select(is_second, WORD_BITS),
+            zero=~result.any(),
+            sign=result[-1])
+        m.d.comb += self.result.valid.eq(self.datapath.done | is_second)
+        m.d.comb += self.result.payload.eq(struct_value(
+            result_write,
+            entry=self._gathered.buffered.entry,
+            second=is_second,
+            thread=thread,
+            word=word))

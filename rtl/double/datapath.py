@@ -7,6 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import Boolean, FloatRounding
+from rtl.structs import struct_value
 
 from .instruction import DOUBLE_BITS, WORD_BITS, DoubleInstruction, DoubleOperation
 from .product import PRODUCT_BITS, PRODUCT_CYCLES, SIGNIFICAND_BITS, SignificandProduct
@@ -84,7 +85,7 @@ class _Chosen(data.Struct):
     outcome: _Outcome
 
 
-class _Sum(data.Struct):
+class _Beside(data.Struct):
     """What is known beside two terms, and beside their sum."""
 
     power: signed(_POWER_BITS)
@@ -93,8 +94,6 @@ class _Sum(data.Struct):
     """The sign of its term; then of the sum."""
     subtracts: unsigned(1)
     """The terms have different signs."""
-    is_inexact: unsigned(1)
-    """Of the sum: a 1 was shifted out of the term of the lesser exponent."""
     outcome: _Outcome
 
 
@@ -105,7 +104,7 @@ class _Terms(data.Struct):
     large: unsigned(_WIDTH)
     small: unsigned(_WIDTH)
     distance: unsigned(DISTANCE_BITS)
-    beside: _Sum
+    beside: _Beside
 
 
 class _Rounded(data.Struct):
@@ -170,7 +169,10 @@ class DoubleDatapath(wiring.Component):
         self._product = SignificandProduct()
         self._terms: Any = Signal(_Terms, name="terms")
         self._magnitude = Signal(_WIDTH, name="magnitude")
-        self._sum: Any = Signal(_Sum, name="sum")
+        self._sum: Any = Signal(_Beside, name="sum")
+        """What is known beside the magnitude of the sum."""
+        self._is_inexact = Signal(name="is_inexact")
+        """A 1 was shifted out of the term of the lesser exponent."""
         self._normalize = Normalize(_WIDTH)
         self._rounded: Any = Signal(_Rounded, name="rounded")
 
@@ -297,8 +299,7 @@ class DoubleDatapath(wiring.Component):
         x = self._chosen.x
         y = self._chosen.y
         z = self._chosen.z
-        terms = self._terms
-        beside = terms.beside
+        outcome = self._chosen.outcome
         shape = signed(_POWER_BITS)
         power = Signal(shape)
         power_less_z = Signal(shape)
@@ -310,27 +311,41 @@ class DoubleDatapath(wiring.Component):
 
         product_is_negative = Signal()
         z_is_negative = Signal()
+        subtracts = Signal()
         adds_nothing = self._chosen.is_product_only | (z.is_zero & ~is_zero)
         m.d.comb += product_is_negative.eq(x.is_negative ^ y.is_negative)
         m.d.comb += z_is_negative.eq(Mux(adds_nothing, product_is_negative, z.is_negative))
+        m.d.comb += subtracts.eq(product_is_negative ^ z_is_negative)
 
         product = Cat(Const(0, _BELOW), self._product.product)
         addend = Cat(Const(0, _POINT - _FRACTION), z.significand)
+        beside_addend = struct_value(
+            _Beside,
+            power=z.exponent,
+            is_negative=z_is_negative,
+            subtracts=subtracts,
+            outcome=outcome)
+        beside_product = struct_value(
+            _Beside,
+            power=power,
+            is_negative=product_is_negative,
+            subtracts=subtracts,
+            outcome=outcome)
         with m.If(self._at(_PRODUCT_AT)):
-            m.d.sync += beside.subtracts.eq(product_is_negative ^ z_is_negative)
-            m.d.sync += beside.outcome.eq(self._chosen.outcome)
             with m.If(power_less_z[-1]):
-                m.d.sync += terms.large.eq(addend)
-                m.d.sync += terms.small.eq(product)
-                m.d.sync += terms.distance.eq(saturated(z_less_power))
-                m.d.sync += beside.power.eq(z.exponent)
-                m.d.sync += beside.is_negative.eq(z_is_negative)
+                m.d.sync += self._terms.eq(struct_value(
+                    _Terms,
+                    large=addend,
+                    small=product,
+                    distance=saturated(z_less_power),
+                    beside=beside_addend))
             with m.Else():
-                m.d.sync += terms.large.eq(product)
-                m.d.sync += terms.small.eq(addend)
-                m.d.sync += terms.distance.eq(saturated(power_less_z))
-                m.d.sync += beside.power.eq(power)
-                m.d.sync += beside.is_negative.eq(product_is_negative)
+                m.d.sync += self._terms.eq(struct_value(
+                    _Terms,
+                    large=product,
+                    small=addend,
+                    distance=saturated(power_less_z),
+                    beside=beside_product))
 
     def _add(self, m: Module) -> None:
         """The sum of the terms, or the amount of their difference.
@@ -356,7 +371,7 @@ class DoubleDatapath(wiring.Component):
         with m.If(self._at(_SUM_AT)):
             m.d.sync += self._sum.eq(terms.beside)
             m.d.sync += self._sum.is_negative.eq(terms.beside.is_negative ^ is_complemented)
-            m.d.sync += self._sum.is_inexact.eq(lost)
+            m.d.sync += self._is_inexact.eq(lost)
 
     def _round(self, m: Module) -> None:
         """The sum, normalized as far as its exponent allows, rounded to the places of a fraction. A
@@ -371,7 +386,7 @@ class DoubleDatapath(wiring.Component):
         is_normal = number[-1]
         fraction = number[-SIGNIFICAND_BITS:-1]
         half = number[-SIGNIFICAND_BITS - 1]
-        is_more = number[:-SIGNIFICAND_BITS - 1].any() | total.is_inexact
+        is_more = number[:-SIGNIFICAND_BITS - 1].any() | self._is_inexact
         is_zero = ~(is_normal | fraction.any() | half | is_more)
         is_negative = Signal()
         with m.If(is_zero & total.subtracts):
@@ -394,9 +409,11 @@ class DoubleDatapath(wiring.Component):
 
         power = (total.power + _ABOVE - normalize.distance)[:_POWER_BITS]
         exponent = Mux(is_normal, power, 0)
-        m.d.sync += self._rounded.packed.eq(Cat(fraction, exponent) + rounds_up)
-        m.d.sync += self._rounded.is_negative.eq(is_negative)
-        m.d.sync += self._rounded.overflows_to_infinity.eq(to_infinity)
+        m.d.sync += self._rounded.eq(struct_value(
+            _Rounded,
+            packed=Cat(fraction, exponent) + rounds_up,
+            is_negative=is_negative,
+            overflows_to_infinity=to_infinity))
 
     def _give_result(self, m: Module) -> None:
         """The result in its format."""

@@ -9,8 +9,8 @@ from amaranth.utils import exact_log2
 
 from rtl.isa.double import DOUBLE
 from rtl.isa.fields import FIELDS
-from rtl.isa.syntax import PT, RZ, Constant, Form, Immediate, Register
 from rtl.isa.syntax import WORD_BITS as INSTRUCTION_BITS
+from rtl.isa.syntax import Constant, Form, Immediate, Register
 from rtl.word import field_of, pattern_of
 
 from .instruction import WORD_BITS, DecodedDouble, DoubleOperation, Uniform
@@ -59,11 +59,6 @@ class DoubleDecoder(wiring.Component):
         offset_field = FIELDS["offset"]
         offset_shift = exact_log2(offset_field.scale)
         offset = field_of(self.word, offset_field).as_unsigned() << offset_shift
-        for register in decoded.registers:
-            m.d.comb += register.eq(RZ)
-        m.d.comb += decoded.destination.eq(RZ)
-        m.d.comb += decoded.p.eq(PT)
-        m.d.comb += decoded.q.eq(PT)
         m.d.comb += decoded.bank.eq(field_of(self.word, FIELDS["bank"]))
         m.d.comb += decoded.address.eq(offset[:_OFFSET_BITS] + WORD_BITS // 8)
         m.d.comb += decoded.operand.eq(self.constant)

@@ -9,17 +9,19 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.syntax import RZ
-from rtl.layouts import (
-    Event,
-    gathered_beat,
-    indexed_request,
-    indexed_response,
-    register_gather,
-)
+from rtl.layouts import Event, gathered_beat, indexed_request, indexed_response, register_gather
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
 from .buffers import OPERAND_WORD_BITS, operand_write
-from .instruction import DOUBLE_BITS, WORD_BITS, Uniform, double_entry, gathered_instruction
+from .instruction import (
+    DOUBLE_BITS,
+    WORD_BITS,
+    Uniform,
+    buffered_instruction,
+    double_entry,
+    gathered_instruction,
+)
 
 __all__ = ["GatherStep"]
 
@@ -50,7 +52,7 @@ class GatherStep(Component):
         Of a LaneClientPort.
     indexed, value : Out(stream of indexed_request), In(stream of indexed_response)
         The upper word of a constant operand.
-    operands : Out(operand_write)
+    operands : Out(Event(operand_write))
     output : Out(stream of gathered_instruction)
         When all its words have arrived.
     """
@@ -63,7 +65,7 @@ class GatherStep(Component):
             "gathered": In(Event(gathered_beat(params))),
             "indexed": Out(stream.Signature(indexed_request())),
             "value": In(stream.Signature(indexed_response())),
-            "operands": Out(operand_write(params)),
+            "operands": Out(Event(operand_write(params))),
             "output": Out(stream.Signature(gathered_instruction(params))),
         })
         self.work: Any = Signal(double_entry(params), name="work")
@@ -103,8 +105,7 @@ class GatherStep(Component):
         """A gather for each word. A register pair begins with an even number, and RZ is odd: no sum
         is needed."""
         work = self.work
-        gather = self.gather.payload
-        has_request = Signal()
+        gather = self.gather
         word = Signal(OPERAND_WORD_BITS)
         has_b = work.decoded.registers[1] != RZ
         has_c = work.decoded.registers[2] != RZ
@@ -118,39 +119,41 @@ class GatherStep(Component):
         is_last = word == self._last_word
         register = Array(work.decoded.registers)[word[1:]] | word[0]
         nothing = Const(RZ, 8)
-        m.d.comb += self.gather.valid.eq(has_request)
-        m.d.comb += gather.warp.eq(work.warp)
-        m.d.comb += gather.serial.eq(work.serial)
-        m.d.comb += gather.registers.eq(Cat(register, nothing, nothing))
-        m.d.comb += gather.index.eq(word)
-        m.d.comb += gather.last.eq(is_last)
-        m.d.comb += gather.barrier.eq(Mux(is_last, work.read_barrier, NO_BARRIER))
+        m.d.comb += gather.payload.eq(struct_value(
+            register_gather(self._params),
+            warp=work.warp,
+            serial=work.serial,
+            index=word,
+            last=is_last,
+            barrier=Mux(is_last, work.read_barrier, NO_BARRIER),
+            registers=Cat(register, nothing, nothing)))
         with m.If(self.entry.ready):
-            m.d.sync += has_request.eq(self.entry.valid)
+            m.d.sync += gather.valid.eq(self.entry.valid)
             m.d.sync += word.eq(0)
-        with m.Elif(self.gather.ready):
-            m.d.sync += has_request.eq(~is_last)
+        with m.Elif(gather.ready):
+            m.d.sync += gather.valid.eq(~is_last)
             m.d.sync += word.eq(Mux((word == _LAST_OF_A) & ~has_b, _FIRST_OF_C, word + 1))
-        m.d.sync += Assert(~self.gather.ready | has_request, "a gather taken that nobody offered")
+        m.d.sync += Assert(~gather.ready | gather.valid, "a gather is taken that was not offered")
 
     def _receive_words(self, m: Module) -> None:
         """A beat of a word, into the buffer."""
         gathered = self.gathered
-        operands = self.operands
-        is_last_beat = gathered.payload.beat == self._params.beats - 1
-        is_last_word = gathered.payload.index == self._last_word
-        m.d.comb += operands.valid.eq(gathered.valid)
-        m.d.comb += operands.entry.eq(self._buffer_entry)
-        m.d.comb += operands.word.eq(gathered.payload.index)
-        m.d.comb += operands.beat.eq(gathered.payload.beat)
-        for value, registers in zip(operands.values, gathered.payload["values"], strict=True):
-            m.d.comb += value.eq(registers[0])
+        content = gathered.payload
+        is_last_beat = content.beat == self._params.beats - 1
+        is_last_word = content.index == self._last_word
+        m.d.comb += self.operands.valid.eq(gathered.valid)
+        m.d.comb += self.operands.payload.eq(struct_value(
+            operand_write(self._params),
+            entry=self._buffer_entry,
+            word=content.index,
+            beat=content.beat,
+            values=Cat(registers[0] for registers in content["values"])))
         with m.If(self.entry.ready):
             m.d.sync += self._has_words.eq(0)
         with m.Elif(gathered.valid & is_last_word & is_last_beat):
             m.d.sync += self._has_words.eq(1)
         m.d.sync += Assert(
-            ~gathered.valid | self._is_busy, "a gather that nobody has asked for")
+            ~gathered.valid | self._is_busy, "a gather that was not requested")
 
     def _request_constant(self, m: Module) -> None:
         """The upper word of a constant; the lower one was dispatched."""
@@ -158,8 +161,8 @@ class GatherStep(Component):
         is_constant = work.decoded.uniform == Uniform.CONSTANT
         is_requested = Signal()
         m.d.comb += self.indexed.valid.eq(self._is_busy & is_constant & ~is_requested)
-        m.d.comb += self.indexed.payload.bank.eq(work.decoded.bank)
-        m.d.comb += self.indexed.payload.address.eq(work.decoded.address)
+        m.d.comb += self.indexed.payload.eq(struct_value(
+            indexed_request(), bank=work.decoded.bank, address=work.decoded.address))
         m.d.comb += self.value.ready.eq(1)
         with m.If(self.value.valid):
             m.d.sync += self._upper.eq(self.value.payload.value)
@@ -179,8 +182,8 @@ class GatherStep(Component):
         is_constant = work.decoded.uniform == Uniform.CONSTANT
         m.d.comb += self.output.valid.eq(
             self._is_busy & self._has_words & (self._has_constant | ~is_constant))
-        m.d.comb += output.work.eq(work)
-        m.d.comb += output.entry.eq(self._buffer_entry)
+        m.d.comb += output.buffered.eq(struct_value(
+            buffered_instruction(self._params), work=work, entry=self._buffer_entry))
         with m.If(is_constant):
             m.d.comb += output.uniform.eq(Cat(work.decoded.operand, self._upper))
         with m.Else():

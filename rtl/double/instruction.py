@@ -4,6 +4,7 @@ from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
 
 from rtl.isa.kinds import Boolean, FloatRounding
+from rtl.isa.syntax import PT, RZ
 from rtl.layouts import SERIAL_BITS
 from rtl.params import WARP_THREADS, SmParams
 
@@ -14,7 +15,7 @@ __all__ = [
     "DoubleInstruction",
     "DoubleOperation",
     "Uniform",
-    "computed_instruction",
+    "buffered_instruction",
     "double_entry",
     "gathered_instruction",
 ]
@@ -72,7 +73,7 @@ class DecodedDouble(data.Struct):
     """What the word of an instruction says."""
 
     instruction: DoubleInstruction
-    registers: data.ArrayLayout(8, 3)
+    registers: data.ArrayLayout(8, 3) = [RZ, RZ, RZ]
     """Of a, b and c; RZ where there is none, or where it is uniform."""
     uniform: Uniform
     """Where the operand comes from that is the same in all threads."""
@@ -84,10 +85,10 @@ class DecodedDouble(data.Struct):
     """Where its other word is, if it is a constant."""
     address: unsigned(17)
     """In bytes."""
-    destination: unsigned(8)
+    destination: unsigned(8) = RZ
     """RZ if there is none."""
-    p: unsigned(3)
-    q: unsigned(3)
+    p: unsigned(3) = PT
+    q: unsigned(3) = PT
     """Predicates that are written; PT if there are none."""
     conditional: unsigned(1)
     """CC is written."""
@@ -101,7 +102,7 @@ def double_entry(params: SmParams) -> data.StructLayout:
     warp, serial
     threads : 32
         They execute it.
-    predicates : 32
+    predicate : 32
         Its predicate operand in each thread.
     decoded : DecodedDouble
     write_barrier, read_barrier : 3
@@ -111,23 +112,20 @@ def double_entry(params: SmParams) -> data.StructLayout:
         "warp": params.warp_bits,
         "serial": SERIAL_BITS,
         "threads": WARP_THREADS,
-        "predicates": WARP_THREADS,
+        "predicate": WARP_THREADS,
         "decoded": DecodedDouble,
         "write_barrier": 3,
         "read_barrier": 3,
     })
 
 
-def gathered_instruction(params: SmParams) -> data.StructLayout:
-    """Gather to compute: an instruction whose operands are in an entry of the buffer, and the value
-    of its uniform operand."""
-    return data.StructLayout({
-        "work": double_entry(params),
-        "entry": 1,
-        "uniform": DOUBLE_BITS,
-    })
-
-
-def computed_instruction(params: SmParams) -> data.StructLayout:
-    """Compute to write: an instruction whose results are in an entry of the buffer."""
+def buffered_instruction(params: SmParams) -> data.StructLayout:
+    """An instruction, ``work``, and the number of its ``entry`` in a buffer: compute to write, that
+    of its results."""
     return data.StructLayout({"work": double_entry(params), "entry": 1})
+
+
+def gathered_instruction(params: SmParams) -> data.StructLayout:
+    """Gather to compute: a buffered_instruction, whose operands are in the buffer, and the value of
+    its ``uniform`` operand."""
+    return data.StructLayout({"buffered": buffered_instruction(params), "uniform": DOUBLE_BITS})

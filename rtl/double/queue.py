@@ -8,6 +8,7 @@ from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
 from rtl.layouts import Event, dispatched
 from rtl.params import SmParams
+from rtl.structs import common_fields
 
 from .decode import DoubleDecoder
 from .instruction import double_entry
@@ -46,11 +47,7 @@ class DoubleQueue(Component):
         connect(m, places.head, flipped(self.entry))
 
         entry = places.arriving.payload
-        m.d.comb += entry.warp.eq(dispatch.warp)
-        m.d.comb += entry.serial.eq(dispatch.serial)
-        m.d.comb += entry.write_barrier.eq(dispatch.write_barrier)
-        m.d.comb += entry.read_barrier.eq(dispatch.read_barrier)
+        m.d.comb += common_fields(entry, dispatch)
         m.d.comb += entry.threads.eq(dispatch.active & dispatch.guard)
-        m.d.comb += entry.predicates.eq(dispatch.predicate)
         m.d.comb += entry.decoded.eq(decoder.decoded)
         return m

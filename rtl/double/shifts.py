@@ -56,12 +56,8 @@ class Align(Component):
                 shifts = self.distance[level]
                 lost = lost | (shifts & value[:step].any())
                 value = Mux(shifts, value[step:], value)
-            stage_value = Signal(self._width, name=f"value_{stage}")
-            stage_lost = Signal(name=f"lost_{stage}")
-            m.d.sync += stage_value.eq(value)
-            m.d.sync += stage_lost.eq(lost)
-            value = stage_value
-            lost = stage_lost
+            value = _registered(m, f"value_{stage}", value)
+            lost = _registered(m, f"lost_{stage}", lost)
         m.d.comb += self.shifted.eq(value)
         m.d.comb += self.lost.eq(lost)
         return m
@@ -102,15 +98,16 @@ class Normalize(Component):
                 most = most[:level] | may_shift_freely.replicate(level)
                 value = Mux(shifts, Cat(Const(0, step), value[:-step]), value)
                 distance = Cat(shifts, distance)
-            value = self._register(m, f"value_{stage}", value)
-            most = self._register(m, f"most_{stage}", most)
-            distance = self._register(m, f"distance_{stage}", distance)
+            value = _registered(m, f"value_{stage}", value)
+            most = _registered(m, f"most_{stage}", most)
+            distance = _registered(m, f"distance_{stage}", distance)
         m.d.comb += self.shifted.eq(value)
         m.d.comb += self.distance.eq(distance)
         return m
 
-    def _register(self, m: Module, name: str, value: Value) -> Signal:
-        """The value a cycle later."""
-        register = Signal(len(value), name=name)
-        m.d.sync += register.eq(value)
-        return register
+
+def _registered(m: Module, name: str, value: Value) -> Signal:
+    """The value a cycle later."""
+    register = Signal(len(value), name=name)
+    m.d.sync += register.eq(value)
+    return register

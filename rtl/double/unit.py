@@ -1,6 +1,6 @@
 """The unit for double precision: its three steps, joined."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -81,12 +81,10 @@ class DoubleUnit(Component):
         connect(m, compute.output, write.input)
 
         # Buffers.
-        m.d.comb += operands.write.eq(gather.operands)
-        m.d.comb += operands.read.eq(compute.read)
-        m.d.comb += compute.value.eq(operands.value)
-        m.d.comb += results.write.eq(compute.result)
+        connect(m, gather.operands, operands.write)
+        connect(m, compute.read, operands.read)
+        connect(m, compute.result, results.write)
         m.d.comb += results.read.eq(write.read)
-        m.d.comb += write.values.eq(results.values)
 
         # Lanes and constants.
         port = self.port
@@ -98,5 +96,5 @@ class DoubleUnit(Component):
         connect(m, flipped(port.data.wanted), write.wanted)
         m.d.comb += port.data.values.eq(results.values)
         m.d.comb += port.data.conditions.eq(results.conditions)
-        m.d.comb += port.data.flags.eq(write.flags)
+        m.d.comb += port.data.flags.eq(Cat(word[0] for word in results.values))
         return m

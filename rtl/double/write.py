@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, stream
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -11,9 +11,10 @@ from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.syntax import PT, RZ
 from rtl.layouts import Event, operation_beat, register_write
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
-from .buffers import result_read
-from .instruction import WORD_BITS, DoubleOperation, computed_instruction, double_entry
+from .buffers import result_place
+from .instruction import DoubleOperation, buffered_instruction
 
 __all__ = ["WriteStep"]
 
@@ -26,28 +27,24 @@ class WriteStep(Component):
 
     Members
     -------
-    input : In(stream of computed_instruction)
+    input : In(stream of buffered_instruction)
         The next one is taken when the lanes request the last beat of the one before.
-    write, wanted, flags
-        Of a LaneClientPort, whose values and conditions are the buffer's.
-    read, values : Out(result_read), In(a word for each lane)
-        Of the ResultBuffer, a cycle later.
+    write, wanted
+        Of a LaneClientPort.
+    read : Out(result_place)
+        Of the ResultBuffer, which drives the lanes' data a cycle later.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "input": In(stream.Signature(computed_instruction(params))),
+            "input": In(stream.Signature(buffered_instruction(params))),
             "write": Out(stream.Signature(register_write(params))),
             "wanted": In(Event(operation_beat(params))),
-            "flags": Out(params.lanes),
-            "read": Out(result_read(params)),
-            "values": In(data.ArrayLayout(WORD_BITS, params.lanes)),
+            "read": Out(result_place(params)),
         })
-        self.work: Any = Signal(double_entry(params), name="work")
-        """The instruction."""
-        self._buffer_entry = Signal(name="buffer_entry")
-        """Where its words are."""
+        self._buffered: Any = Signal(buffered_instruction(params), name="buffered")
+        """The instruction, and where its words are."""
         self._is_taken = Signal(name="is_taken")
         """The next instruction is taken."""
         self._has_second = Signal(name="has_second")
@@ -58,7 +55,7 @@ class WriteStep(Component):
         self._take(m)
         self._count_writes(m)
         self._offer_writes(m)
-        self._give_data(m)
+        self._read_results(m)
         return m
 
     def _take(self, m: Module) -> None:
@@ -72,50 +69,51 @@ class WriteStep(Component):
         m.d.comb += self._is_taken.eq(self.input.valid & self.input.ready)
         with m.If(self._is_taken):
             m.d.sync += is_busy.eq(1)
-            m.d.sync += self.work.eq(self.input.payload.work)
-            m.d.sync += self._buffer_entry.eq(self.input.payload.entry)
+            m.d.sync += self._buffered.eq(self.input.payload)
         with m.Elif(is_written):
             m.d.sync += is_busy.eq(0)
 
     def _count_writes(self, m: Module) -> None:
         """Whether the second word goes anywhere."""
-        operation = self.work.decoded.instruction.operation
+        decoded = self._buffered.work.decoded
+        operation = decoded.instruction.operation
         with m.If(operation == DoubleOperation.TEST):
-            m.d.comb += self._has_second.eq(self.work.decoded.q != PT)
+            m.d.comb += self._has_second.eq(decoded.q != PT)
         with m.Elif(operation == DoubleOperation.TEST_TO_REGISTER):
             m.d.comb += self._has_second.eq(0)
         with m.Else():
-            m.d.comb += self._has_second.eq(self.work.decoded.destination != RZ)
+            m.d.comb += self._has_second.eq(decoded.destination != RZ)
 
     def _offer_writes(self, m: Module) -> None:
         """A write, and another one. A register pair begins with an even number, and RZ is odd: no
         sum is needed."""
-        work = self.work
-        write = self.write.payload
-        has_write = Signal()
+        work = self._buffered.work
+        decoded = work.decoded
+        write = self.write
         is_second = Signal()
         is_last = is_second | ~self._has_second
-        m.d.comb += self.write.valid.eq(has_write)
-        m.d.comb += write.warp.eq(work.warp)
-        m.d.comb += write.serial.eq(work.serial)
-        m.d.comb += write.threads.eq(work.threads)
-        m.d.comb += write.register.eq(work.decoded.destination | is_second)
-        m.d.comb += write.predicate.eq(Mux(is_second, work.decoded.q, work.decoded.p))
-        m.d.comb += write.index.eq(is_second)
-        m.d.comb += write.last.eq(is_last)
-        m.d.comb += write.conditional.eq(work.decoded.conditional & is_last)
-        m.d.comb += write.barrier.eq(Mux(is_last, work.write_barrier, NO_BARRIER))
+        m.d.comb += write.payload.eq(struct_value(
+            register_write(self._params),
+            warp=work.warp,
+            serial=work.serial,
+            index=is_second,
+            last=is_last,
+            barrier=Mux(is_last, work.write_barrier, NO_BARRIER),
+            register=decoded.destination | is_second,
+            predicate=Mux(is_second, decoded.q, decoded.p),
+            conditional=decoded.conditional & is_last,
+            threads=work.threads))
         with m.If(self._is_taken):
-            m.d.sync += has_write.eq(1)
+            m.d.sync += write.valid.eq(1)
             m.d.sync += is_second.eq(0)
-        with m.Elif(self.write.ready & has_write):
-            m.d.sync += has_write.eq(~is_last)
+        with m.Elif(write.ready & write.valid):
+            m.d.sync += write.valid.eq(~is_last)
             m.d.sync += is_second.eq(1)
 
-    def _give_data(self, m: Module) -> None:
+    def _read_results(self, m: Module) -> None:
         """The beat that the lanes request."""
-        wanted = self.wanted
-        m.d.comb += self.read.entry.eq(self._buffer_entry)
-        m.d.comb += self.read.second.eq(wanted.payload.index[0])
-        m.d.comb += self.read.beat.eq(wanted.payload.beat)
-        m.d.comb += self.flags.eq(Cat(value[0] for value in self.values))
+        m.d.comb += self.read.eq(struct_value(
+            result_place(self._params),
+            entry=self._buffered.entry,
+            second=self.wanted.payload.index[0],
+            beat=self.wanted.payload.beat))

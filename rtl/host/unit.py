@@ -11,6 +11,7 @@ from rtl.component import Component
 from rtl.isa.registers import BLOCK_BYTES, COUNTER_BLOCK, SM_BLOCK, WORK_BLOCK, counters_of
 from rtl.layouts import CounterEvents, GridControl, HostBus, RegisterAccess, TrapCommand, TrapStatus
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
 from .counters import Counters
 from .debugger import DebuggerRegisters
@@ -41,6 +42,7 @@ class HostPort(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
+        self._params = params
         super().__init__({
             "bus": In(HostBus()),
             "error_status": In(RegisterAccess()),
@@ -71,6 +73,7 @@ class HostPort(Component):
         self._select_block(m)
         self._connect_debugger(m)
         self._connect_work(m)
+        self._command_traps(m)
         m.d.comb += self.counters.events.eq(self.events)
         return m
 
@@ -102,19 +105,26 @@ class HostPort(Component):
         return value
 
     def _connect_debugger(self, m: Module) -> None:
-        """What the debugger reads, and its part of the commands."""
+        """What the debugger reads, and what it does to caches."""
         debugger = self.debugger
         m.d.comb += debugger.state.eq(self.state)
         m.d.comb += debugger.valid.eq(self.valid)
         m.d.comb += self.invalidate.eq(debugger.invalidate)
-        m.d.comb += self.command.stop.eq(debugger.stop)
-        m.d.comb += self.command.step.eq(debugger.step)
-        m.d.comb += self.command.wake.eq(debugger.wake)
 
     def _connect_work(self, m: Module) -> None:
-        """The work distributor, and the other part of the commands."""
+        """The work distributor."""
+        connect(m, self.work.grids, flipped(self.grids))
+
+    def _command_traps(self, m: Module) -> None:
+        """The trap unit's settings, of which the debugger and the work distributor's registers have
+        a part each."""
+        debugger = self.debugger
         work = self.work
-        connect(m, work.grids, flipped(self.grids))
-        m.d.comb += self.command.installed.eq(work.installed)
-        m.d.comb += self.command.handler.eq(work.handler)
-        m.d.comb += self.command.timeout.eq(work.timeout)
+        m.d.comb += self.command.eq(struct_value(
+            TrapCommand(self._params),
+            installed=work.installed,
+            handler=work.handler,
+            stop=debugger.stop,
+            step=debugger.step,
+            wake=debugger.wake,
+            timeout=work.timeout))

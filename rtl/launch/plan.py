@@ -4,7 +4,7 @@ from abc import abstractmethod
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -20,12 +20,18 @@ from .descriptor import Descriptor
 __all__ = [
     "ROW_GRANULE",
     "SHARED_GRANULE",
+    "WARP_COUNT_BITS",
     "GridPlan",
+    "PlaceLookup",
     "StoredGridPlan",
     "WalkedGridPlan",
+    "planned_grid",
+    "thread_count",
     "warp_place",
 ]
 
+WARP_COUNT_BITS = 7
+"""Width of how many warps a CTA has."""
 ROW_GRANULE = 8
 """Registers of a thread are counted in multiples of this (ours)."""
 SHARED_GRANULE = 256
@@ -57,6 +63,51 @@ def warp_place(params: SmParams) -> data.StructLayout:
     })
 
 
+def planned_grid(params: SmParams) -> data.StructLayout:
+    """How a grid divides the machine; see :class:`GridPlan`.
+
+    Fields
+    ------
+    threads, warps
+        Of a CTA. Threads are counted up to what is too many.
+    slots, ctas : warps
+        The warp slots and the CTA slots that the grid can use.
+    """
+    return data.StructLayout({
+        "threads": thread_count(params),
+        "warps": WARP_COUNT_BITS,
+        "slots": params.warps,
+        "ctas": params.warps,
+    })
+
+
+def thread_count(params: SmParams) -> range:
+    """Threads of a CTA, or what has been found to be too many."""
+    return range(2 * params.warps * WARP_THREADS + 1)
+
+
+class PlaceLookup(wiring.Signature):
+    """What belongs to a warp slot and to a CTA slot, seen from where it is needed.
+
+    Members
+    -------
+    find, slot, cta : Out(1), Out, Out
+        From the next cycle on ``place`` and ``shared_base`` of these slots are looked up.
+    found, place, shared_base : In(1), In(warp_place), In
+        They are there, at the earliest in the cycle after ``find``.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "find": Out(1),
+            "slot": Out(params.warp_bits),
+            "cta": Out(params.warp_bits),
+            "found": In(1),
+            "place": In(warp_place(params)),
+            "shared_base": In(params.shared_bits),
+        })
+
+
 class GridPlan(Component):
     """Judges a descriptor, and divides the machine. There are no multipliers: products are sums of
     many cycles. A state machine, a method for some of its states::
@@ -85,14 +136,8 @@ class GridPlan(Component):
         granule.
     done, rejection : Out(1), Out(LaunchRejection)
         For one cycle: the plan is made, or the grid is rejected.
-    warps, threads : Out, Out
-        Of a CTA.
-    slots, ctas : Out(warps), Out(warps)
-        The warp slots and the CTA slots that the grid can use.
-    find, slot, cta : In(1), In, In
-        From the next cycle on ``place`` and ``shared_base`` of these slots are asked for.
-    found, place, shared_base : Out(1), Out(warp_place), Out
-        They are there.
+    planned : Out(planned_grid)
+    lookup : In(PlaceLookup)
     shared_bytes : Out
         A CTA's piece of shared memory.
     """
@@ -101,23 +146,14 @@ class GridPlan(Component):
         self._params = params
         self._most_threads = params.warps * WARP_THREADS
         """Threads of a CTA, at most."""
-        bits = params.warp_bits
         super().__init__({
             "make": In(1),
             "fields": In(Descriptor),
             "local": In(BLOCK_ADDRESS_BITS),
             "done": Out(1),
             "rejection": Out(LaunchRejection),
-            "warps": Out(7),
-            "threads": Out(range(2 * self._most_threads + 1)),
-            "slots": Out(params.warps),
-            "ctas": Out(params.warps),
-            "find": In(1),
-            "slot": In(bits),
-            "cta": In(bits),
-            "found": Out(1),
-            "place": Out(warp_place(params)),
-            "shared_base": Out(params.shared_bits),
+            "planned": Out(planned_grid(params)),
+            "lookup": In(PlaceLookup(params)),
             "shared_bytes": Out(params.shared_bits + 1),
         })
         # The warp slot that has its turn, and what belongs to it.
@@ -220,7 +256,8 @@ class GridPlan(Component):
         fields = self.fields
         most = self._most_threads
         width = fields["CTA_THREAD_DIMENSION0"]
-        plane = Signal.like(self.threads)
+        threads = self.planned.threads
+        plane = Signal.like(threads)
         count = Signal(16)
         with m.State("PLANE"):
             # The descriptor's widths are larger than any that fits.
@@ -230,14 +267,14 @@ class GridPlan(Component):
                 self._end(m, LaunchRejection.WARPS)
             with m.Elif(count == fields["CTA_THREAD_DIMENSION1"]):
                 m.d.sync += count.eq(0)
-                m.d.sync += self.threads.eq(0)
+                m.d.sync += threads.eq(0)
                 m.next = "VOLUME"
             with m.Else():
                 m.d.sync += plane.eq(plane + width)
                 m.d.sync += count.eq(count + 1)
         with m.State("VOLUME"):
-            with m.If(self.threads > most):
-                m.d.sync += self.threads.eq(self.threads + plane)
+            with m.If(threads > most):
+                m.d.sync += threads.eq(threads + plane)
                 m.d.sync += plane.eq(0)
                 m.d.sync += count.eq(0)
                 self._end(m, LaunchRejection.WARPS)
@@ -246,13 +283,13 @@ class GridPlan(Component):
                 m.d.sync += count.eq(0)
                 m.next = "WARPS"
             with m.Else():
-                m.d.sync += self.threads.eq(self.threads + plane)
+                m.d.sync += threads.eq(threads + plane)
                 m.d.sync += count.eq(count + 1)
         with m.State("WARPS"):
-            m.d.sync += self.warps.eq(
-                self.threads + (WARP_THREADS - 1) >> WARP_THREADS.bit_length() - 1)
-            m.d.sync += self.slots.eq(0)
-            m.d.sync += self.ctas.eq(0)
+            m.d.sync += self.planned.warps.eq(
+                threads + (WARP_THREADS - 1) >> WARP_THREADS.bit_length() - 1)
+            m.d.sync += self.planned.slots.eq(0)
+            m.d.sync += self.planned.ctas.eq(0)
             m.next = "SLOTS"
 
     def _divide_warps(self, m: Module) -> None:
@@ -262,10 +299,10 @@ class GridPlan(Component):
         with m.State("SLOTS"):
             with m.If((self._walk_slot < params.warps) & has_rows):
                 m.d.comb += self._slot_fits.eq(1)
-                m.d.sync += self.slots.eq(Cat(1, self.slots))
+                m.d.sync += self.planned.slots.eq(Cat(1, self.planned.slots))
             with m.Else():
                 m.d.comb += self._slots_end.eq(1)
-                with m.If(self._walk_slot < self.warps):
+                with m.If(self._walk_slot < self.planned.warps):
                     self._end(m, LaunchRejection.REGISTERS)
                 with m.Else():
                     m.next = "SHARED"
@@ -278,7 +315,7 @@ class GridPlan(Component):
         with m.State("SHARED"):
             with m.If((self._walk_cta < most_ctas) & has_bytes):
                 m.d.comb += self._cta_fits.eq(1)
-                m.d.sync += self.ctas.eq(Cat(1, self.ctas))
+                m.d.sync += self.planned.ctas.eq(Cat(1, self.planned.ctas))
             with m.Else():
                 m.d.comb += self._ctas_end.eq(1)
                 self._end(m, LaunchRejection.NONE)
@@ -317,9 +354,10 @@ class StoredGridPlan(GridPlan):
         m.submodules.bases = bases = Words(params.shared_bits, params.warps)
         places.write(m, self._slot_fits, self._walk_slot, self._walk_place)
         bases.write(m, self._cta_fits, self._walk_cta, self._walk_shared)
-        m.d.comb += self.place.eq(places.read(m, self.slot))
-        m.d.comb += self.shared_base.eq(bases.read(m, self.cta))
-        m.d.comb += self.found.eq(1)
+        lookup = self.lookup
+        m.d.comb += lookup.place.eq(places.read(m, lookup.slot))
+        m.d.comb += lookup.shared_base.eq(bases.read(m, lookup.cta))
+        m.d.comb += lookup.found.eq(1)
         with m.If(self._slot_fits):
             self._go_to_next_slot(m)
         with m.Elif(self._slots_end):
@@ -339,22 +377,23 @@ class WalkedGridPlan(GridPlan):
         self._is_finding = Signal()
 
     def _leave_idle(self, m: Module) -> None:
-        with m.Elif(self.find):
+        with m.Elif(self.lookup.find):
             m.next = "FIND"
 
     def _add_states(self, m: Module) -> None:
         with m.State("FIND"):
             m.d.comb += self._is_finding.eq(1)
-            with m.If(self.found):
+            with m.If(self.lookup.found):
                 m.next = "IDLE"
 
     def _walk(self, m: Module) -> None:
-        is_at_slot = self._walk_slot == self.slot
-        is_at_cta = self._walk_cta == self.cta
-        m.d.comb += self.place.eq(self._walk_place)
-        m.d.comb += self.shared_base.eq(self._walk_shared)
-        m.d.comb += self.found.eq(self._is_finding & is_at_slot & is_at_cta)
-        with m.If(self.find | self.make):
+        lookup = self.lookup
+        is_at_slot = self._walk_slot == lookup.slot
+        is_at_cta = self._walk_cta == lookup.cta
+        m.d.comb += lookup.place.eq(self._walk_place)
+        m.d.comb += lookup.shared_base.eq(self._walk_shared)
+        m.d.comb += lookup.found.eq(self._is_finding & is_at_slot & is_at_cta)
+        with m.If(lookup.find | self.make):
             self._go_to_first_slot(m)
             self._go_to_first_cta(m)
         with m.Else():

@@ -1,6 +1,9 @@
 """The reference counters that throttle CTAs."""
 
-from amaranth.hdl import Assert, Module, Signal
+from typing import Any
+
+from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -8,6 +11,7 @@ from rtl.isa.qmd import QMD
 from rtl.isa.registers import REFERENCE_COUNTERS
 from rtl.layouts import REFERENCE_BITS, ReferenceAccess
 from rtl.params import SmParams
+from rtl.structs import struct_value
 from rtl.sweep import Sweep
 from rtl.wires import IN_BLOCKS
 from rtl.words import Words
@@ -15,6 +19,8 @@ from rtl.words import Words
 __all__ = ["ReferenceCounters", "SlowReferenceCounters"]
 
 _MOST = (1 << REFERENCE_BITS) - 1
+_Write = data.StructLayout({"number": range(REFERENCE_COUNTERS), "value": REFERENCE_BITS})
+"""A counter, and what is written to it."""
 _DELTA_BITS = QMD["CWD_REFERENCE_COUNT_DELTA_MINUS_ONE"].width + 1
 _PORTS = {
     "number": In(range(REFERENCE_COUNTERS)),
@@ -65,30 +71,24 @@ class ReferenceCounters(Component):
         with m.If(~sweep.active):
             m.d.comb += host.count.eq(host_count)
 
-        # What the host sets, until it is written.
         is_pending = Signal()
-        host_number = Signal.like(host.number)
-        host_value = Signal.like(host.value)
+        """What the host sets is not written yet."""
+        pending = Signal(_Write)
         changes = self.add ^ self.take
         with m.If(host.set):
             m.d.sync += is_pending.eq(1)
-            m.d.sync += host_number.eq(host.number)
-            m.d.sync += host_value.eq(host.value)
+            m.d.sync += pending.eq(struct_value(_Write, number=host.number, value=host.value))
         with m.Elif(~changes & ~sweep.active):
             m.d.sync += is_pending.eq(0)
 
-        number = Signal.like(self.number)
-        value = Signal(REFERENCE_BITS)
+        written: Any = Signal(_Write)
+        grid_value = Mux(self.add, increased, decreased)
         with m.If(changes):
-            m.d.comb += number.eq(self.number)
-            with m.If(self.add):
-                m.d.comb += value.eq(increased)
-            with m.Else():
-                m.d.comb += value.eq(decreased)
+            m.d.comb += written.eq(struct_value(_Write, number=self.number, value=grid_value))
         with m.Else():
-            m.d.comb += number.eq(host_number)
-            m.d.comb += value.eq(host_value)
-        counts.write(m, (changes | is_pending) & ~sweep.active, number, value)
+            m.d.comb += written.eq(pending)
+        is_written = (changes | is_pending) & ~sweep.active
+        counts.write(m, is_written, written.number, written.value)
         return m
 
 
@@ -140,26 +140,21 @@ class SlowReferenceCounters(Component):
         with m.If(~sweep.active):
             m.d.comb += host.count.eq(port.data)
 
-        # What the host sets, until it is written.
         is_pending = Signal()
-        host_number = Signal.like(host.number)
-        host_value = Signal.like(host.value)
+        """What the host sets is not written yet."""
+        pending = Signal(_Write)
         with m.If(host.set):
             m.d.sync += is_pending.eq(1)
-            m.d.sync += host_number.eq(host.number)
-            m.d.sync += host_value.eq(host.value)
+            m.d.sync += pending.eq(struct_value(_Write, number=host.number, value=host.value))
         with m.Elif(~changes & ~sweep.active):
             m.d.sync += is_pending.eq(0)
 
-        number = Signal.like(self.number)
-        value = Signal(REFERENCE_BITS)
+        written: Any = Signal(_Write)
+        grid_value = Mux(~takes | has_carry, sum_, 0)
         with m.If(changes):
-            m.d.comb += number.eq(self.number)
-            with m.If(~takes | has_carry):
-                m.d.comb += value.eq(sum_)
+            m.d.comb += written.eq(struct_value(_Write, number=self.number, value=grid_value))
         with m.Else():
-            m.d.comb += number.eq(host_number)
-            m.d.comb += value.eq(host_value)
+            m.d.comb += written.eq(pending)
         m.d.comb += writes.eq((changes | is_pending) & ~sweep.active)
-        counts.write(m, writes, number, value)
+        counts.write(m, writes, written.number, written.value)
         return m

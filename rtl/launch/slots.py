@@ -1,6 +1,7 @@
 """Which warp slots and CTA slots are free, and when a CTA is over."""
 
 from amaranth.hdl import Assert, Const, Module, Signal
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
@@ -10,7 +11,24 @@ from rtl.params import SmParams
 from rtl.population import population
 from rtl.words import Words
 
-__all__ = ["SlotKeeper"]
+from .plan import WARP_COUNT_BITS, planned_grid
+
+__all__ = ["SlotKeeper", "SlotTaking"]
+
+
+class SlotTaking(wiring.Signature):
+    """A warp slot is taken, seen from what takes it.
+
+    Members
+    -------
+    take : Out(1)
+        The slot is taken.
+    slot : In
+        The one that is taken now or next.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({"take": Out(1), "slot": In(params.warp_bits)})
 
 
 class SlotKeeper(Component):
@@ -22,17 +40,15 @@ class SlotKeeper(Component):
 
     Members
     -------
-    slots, ctas : In(warps), In(warps)
-        Which slots the grid can use.
-    wanted : In(7)
-        Warps of a CTA.
+    planned : In(planned_grid)
+        Which slots the grid can use, and how many warps a CTA has.
     has_room : Out(1)
         There was a free CTA slot, and there were enough free warp slots, a cycle ago and two cycles
         ago.
     begin, cta : In(1), Out
         A CTA begins in CTA slot ``cta``, the lowest free one.
-    take, slot : In(1), Out
-        A warp of it begins in ``slot``, the lowest of those that were free when the CTA began.
+    taking : In(SlotTaking)
+        A warp of it begins, in the lowest of the slots that were free when the CTA began.
     complete : In(1)
         It has all its warps.
     exit : In(Event of warp_exit)
@@ -51,14 +67,11 @@ class SlotKeeper(Component):
         warps = params.warps
         bits = params.warp_bits
         super().__init__({
-            "slots": In(warps),
-            "ctas": In(warps),
-            "wanted": In(7),
+            "planned": In(planned_grid(params)),
             "has_room": Out(1),
             "begin": In(1),
             "cta": Out(bits),
-            "take": In(1),
-            "slot": Out(bits),
+            "taking": In(SlotTaking(params)),
             "complete": In(1),
             "exit": In(Event(warp_exit(params))),
             "drained": In(warps),
@@ -80,7 +93,7 @@ class SlotKeeper(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.members = self._members
-        m.d.comb += self._free.eq(self.slots & ~self.occupied)
+        m.d.comb += self._free.eq(self.planned.slots & ~self.occupied)
         m.d.comb += self.running.eq(self.occupied & ~self._ended)
         self._find_room(m)
         # In this order: a slot that is taken is not free.
@@ -91,17 +104,17 @@ class SlotKeeper(Component):
 
     def _find_room(self, m: Module) -> None:
         """Whether a CTA can begin: known two cycles after the slots have changed."""
-        free_ctas = self.ctas & ~self.active
-        free_count = Signal(7)
+        free_ctas = self.planned.ctas & ~self.active
+        free_count = Signal(WARP_COUNT_BITS)
         has_cta = Signal()
         is_settled = Signal(2)
-        changes = self.begin | self.take | self.over
+        changes = self.begin | self.taking.take | self.over
         m.d.comb += self.cta.eq(lowest(free_ctas))
         m.d.sync += free_count.eq(population(self._free))
         m.d.sync += has_cta.eq(free_ctas.any())
         m.d.sync += is_settled.eq(is_settled << 1 | ~changes)
         m.d.comb += self.has_room.eq(
-            is_settled.all() & has_cta & (free_count >= self.wanted))
+            is_settled.all() & has_cta & (free_count >= self.planned.warps))
 
     def _free_slots(self, m: Module) -> None:
         """Checks a CTA slot. Its warps have ended, and nothing of them is under way: it is free."""
@@ -122,23 +135,25 @@ class SlotKeeper(Component):
         cta = Signal(self._params.warp_bits)
         members = Signal(self._params.warps)
         available = Signal(self._params.warps)
-        slot_bit = Const(1, self._params.warps) << self.slot
-        m.d.comb += self.slot.eq(lowest(available))
+        take = self.taking.take
+        slot = self.taking.slot
+        slot_bit = Const(1, self._params.warps) << slot
+        m.d.comb += slot.eq(lowest(available))
         with m.If(self.begin):
             m.d.sync += cta.eq(self.cta)
             m.d.sync += members.eq(0)
             m.d.sync += available.eq(self._free)
             m.d.sync += self.active.bit_select(self.cta, 1).eq(1)
-        with m.If(self.take):
+        with m.If(take):
             m.d.sync += members.eq(members | slot_bit)
             m.d.sync += available.eq(available & (available - 1))
-            m.d.sync += self.occupied.bit_select(self.slot, 1).eq(1)
-            m.d.sync += self._ended.bit_select(self.slot, 1).eq(0)
-            m.d.sync += self._kept.bit_select(self.slot, 1).eq(0)
+            m.d.sync += self.occupied.bit_select(slot, 1).eq(1)
+            m.d.sync += self._ended.bit_select(slot, 1).eq(0)
+            m.d.sync += self._kept.bit_select(slot, 1).eq(0)
         with m.If(self.complete):
             m.d.sync += self._complete.bit_select(cta, 1).eq(1)
         self._members.write(m, self.complete, cta, members)
-        m.d.sync += Assert(~(self.take & ~available.any()), "a CTA takes a slot that is not free")
+        m.d.sync += Assert(~(take & ~available.any()), "a CTA takes a slot that is not free")
 
     def _end_warps(self, m: Module) -> None:
         """Warps end."""

@@ -9,19 +9,22 @@ from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import (
     Event,
     GridConfiguration,
+    StackConfiguration,
     flow_launch,
     shared_clear,
     thread_index,
     warp_launch,
 )
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import struct_value
 
-from .plan import warp_place
+from .plan import PlaceLookup, planned_grid, thread_count
+from .slots import SlotTaking
 
 __all__ = ["BlockWalk", "WarpStarter"]
 
 _LOCAL_UNIT_BITS = (CRS_GRANULE // WARP_THREADS).bit_length() - 1
-"""A thread's local memory is told in units of a granule of its warp's."""
+"""A thread's local memory counts in units of a granule of its warp's."""
 
 
 class WarpStarter(Component):
@@ -35,7 +38,7 @@ class WarpStarter(Component):
     state   what happens
     ======  ==========================================================================
     PICK    the lowest free slot is taken
-    LAUNCH  when its place is found, the units hear of the warp (``launch``)
+    LAUNCH  when its place is found, the warp is announced to the units (``launch``)
     FILL    the places of its threads, one a cycle, and meanwhile its registers are
             cleared, a row a cycle; waits also until the CTA's shared memory is clear
     BEGIN   the flow unit takes the warp: its threads begin
@@ -46,29 +49,26 @@ class WarpStarter(Component):
     Parameters
     ----------
     places_are_found_late : bool
-        ``place`` and ``shared_base`` are there some time after ``take``, with ``found``; else at
-        once.
+        What ``lookup`` finds is there some time after ``find``, with ``found``; else at once.
 
     Members
     -------
-    begin, index, cta, shared_base : In(1), In(x, y, z), In, In
+    begin, index, cta : In(1), In(x, y, z), In
         Starts the CTA of this place in the grid, in a CTA slot; all but ``begin`` stay until it is
         over.
-    grid, threads, warps, shared_bytes : In(GridConfiguration), In, In, In
+    grid, planned, shared_bytes : In(GridConfiguration), In(planned_grid), In
         What the plan says of every CTA.
-    slot, place : In, In(warp_place)
-        The lowest free warp slot, and what belongs to ``taken``.
-    take, taken : Out(1), Out
-        The slot is taken.
-    found : In(1)
-        ``place`` and ``shared_base`` are there, at the earliest in the cycle after ``take``.
+    taking : Out(SlotTaking)
+        Takes the lowest free warp slot.
+    lookup : Out(PlaceLookup)
+        What belongs to that slot and to the CTA's.
     done : Out(1)
         All warps have started.
     launch, thread : Out(Event of warp_launch), Out(Event of thread_index)
     clear_rows : Out(stream of rows of the register file)
         The registers of the warp, one after the other.
     clear : Out(stream of shared_clear)
-        Shared memory, if the CTA has some. A transfer tells that it is clear.
+        Shared memory, if the CTA has some. With a transfer it is clear.
     flow : Out(stream of flow_launch)
     """
 
@@ -81,16 +81,11 @@ class WarpStarter(Component):
             "begin": In(1),
             "index": In(launch["index"].shape),
             "cta": In(bits),
-            "shared_base": In(params.shared_bits),
             "grid": In(GridConfiguration),
-            "threads": In(_thread_count(params)),
-            "warps": In(7),
+            "planned": In(planned_grid(params)),
             "shared_bytes": In(params.shared_bits + 1),
-            "slot": In(bits),
-            "place": In(warp_place(params)),
-            "take": Out(1),
-            "taken": Out(bits),
-            "found": In(1),
+            "taking": Out(SlotTaking(params)),
+            "lookup": Out(PlaceLookup(params)),
             "done": Out(1),
             "launch": Out(Event(launch)),
             "thread": Out(Event(thread_index(params))),
@@ -116,6 +111,9 @@ class WarpStarter(Component):
 
     def _start_warps(self, m: Module) -> None:
         """The state machine."""
+        lookup = self.lookup
+        m.d.comb += lookup.find.eq(self.taking.take)
+        m.d.comb += lookup.cta.eq(self.cta)
         is_filled = ~self.walk.active & ~self._clears_registers & ~self._clears_shared
         with m.FSM():
             with m.State("IDLE"):
@@ -123,10 +121,10 @@ class WarpStarter(Component):
                 with m.If(self.begin):
                     m.next = "PICK"
             with m.State("PICK"):
-                m.d.comb += self.take.eq(1)
-                m.d.sync += self.taken.eq(self.slot)
+                m.d.comb += self.taking.take.eq(1)
+                m.d.sync += lookup.slot.eq(self.taking.slot)
                 m.next = "LAUNCH"
-            with m.State("LAUNCH"), m.If(self.found):
+            with m.State("LAUNCH"), m.If(lookup.found):
                 m.d.comb += self.launch.valid.eq(1)
                 m.next = "FILL"
             with m.State("FILL"), m.If(is_filled):
@@ -138,51 +136,58 @@ class WarpStarter(Component):
                     m.next = "NEXT"
             with m.State("NEXT"):
                 m.next = "PICK"
-                with m.If(self._number == self.warps):
+                with m.If(self._number == self.planned.warps):
                     m.d.comb += self.done.eq(1)
                     m.next = "IDLE"
 
     def _describe_warp(self, m: Module) -> None:
-        """What the units hear of a warp."""
-        launch = self.launch.payload
-        flow = self.flow.payload
+        """What is announced to the units of a warp."""
+        lookup = self.lookup
         grid = self.grid
-        m.d.comb += launch.warp.eq(self.taken)
-        m.d.comb += launch.number.eq(self._number)
-        m.d.comb += launch.cta.eq(self.cta)
-        m.d.comb += launch.cta_warps.eq(self.warps)
-        m.d.comb += launch.index.eq(self.index)
-        m.d.comb += launch.first_row.eq(self.place.first_row)
-        m.d.comb += launch.shared_base.eq(self.shared_base)
-        m.d.comb += launch.local_base.eq(self.place.local_base)
-        m.d.comb += flow.warp.eq(self.taken)
-        m.d.comb += flow.threads.eq(self.walk.created)
-        m.d.comb += flow.pc.eq(grid.entry)
-        m.d.comb += flow.stack.base.eq(self.place.local_base)
-        m.d.comb += flow.stack.local.eq(grid.local >> _LOCAL_UNIT_BITS)
-        m.d.comb += flow.stack.size.eq(grid.stack)
-        m.d.comb += flow.stack.check_calls.eq(grid.check_calls)
+        m.d.comb += self.launch.payload.eq(struct_value(
+            warp_launch(self._params),
+            warp=lookup.slot,
+            number=self._number,
+            cta=self.cta,
+            cta_warps=self.planned.warps,
+            index=self.index,
+            first_row=lookup.place.first_row,
+            shared_base=lookup.shared_base,
+            local_base=lookup.place.local_base))
+        stack = struct_value(
+            StackConfiguration,
+            base=lookup.place.local_base,
+            local=grid.local >> _LOCAL_UNIT_BITS,
+            size=grid.stack,
+            check_calls=grid.check_calls)
+        m.d.comb += self.flow.payload.eq(struct_value(
+            flow_launch(self._params),
+            warp=lookup.slot,
+            threads=self.walk.created,
+            pc=grid.entry,
+            stack=stack))
 
     def _walk_block(self, m: Module) -> None:
         """The places of the warp's threads."""
         walk = self.walk
-        thread = self.thread.payload
         m.d.comb += walk.begin.eq(self.begin)
         m.d.comb += walk.block.eq(self.grid.block)
-        m.d.comb += walk.threads.eq(self.threads)
+        m.d.comb += walk.threads.eq(self.planned.threads)
         m.d.comb += walk.start_warp.eq(self.launch.valid)
         m.d.comb += self.thread.valid.eq(walk.active)
-        m.d.comb += thread.warp.eq(self.taken)
-        m.d.comb += thread.thread.eq(walk.lane)
-        m.d.comb += thread.x.eq(walk.x)
-        m.d.comb += thread.y.eq(walk.y)
-        m.d.comb += thread.z.eq(walk.z)
+        m.d.comb += self.thread.payload.eq(struct_value(
+            thread_index(self._params),
+            warp=self.lookup.slot,
+            thread=walk.lane,
+            x=walk.x,
+            y=walk.y,
+            z=walk.z))
 
     def _clear_registers(self, m: Module) -> None:
         """Every register of the warp."""
         register = Signal(8)
         m.d.comb += self.clear_rows.valid.eq(self._clears_registers)
-        m.d.comb += self.clear_rows.payload.eq(self.place.first_row + register)
+        m.d.comb += self.clear_rows.payload.eq(self.lookup.place.first_row + register)
         with m.If(self.launch.valid):
             m.d.sync += self._clears_registers.eq(self.grid.registers.any())
         with m.If(self._clears_registers & self.clear_rows.ready):
@@ -198,13 +203,15 @@ class WarpStarter(Component):
             m.d.sync += self._clears_shared.eq(self.shared_bytes.any())
         with m.Elif(clear.ready):
             m.d.sync += self._clears_shared.eq(0)
-        m.d.comb += clear.payload.base.eq(self.shared_base)
-        m.d.comb += clear.payload.bytes.eq(self.shared_bytes)
+        m.d.comb += clear.payload.eq(struct_value(
+            shared_clear(self._params),
+            base=self.lookup.shared_base,
+            bytes=self.shared_bytes))
         if self._places_are_found_late:
             was_found = Signal()
-            with m.If(self.begin | self.take):
+            with m.If(self.begin | self.lookup.find):
                 m.d.sync += was_found.eq(0)
-            with m.Elif(self.found):
+            with m.Elif(self.lookup.found):
                 m.d.sync += was_found.eq(1)
             m.d.comb += clear.valid.eq(self._clears_shared & was_found)
         else:
@@ -234,7 +241,7 @@ class BlockWalk(Component):
         super().__init__({
             "begin": In(1),
             "block": In(GridConfiguration.as_shape()["block"].shape),
-            "threads": In(_thread_count(params)),
+            "threads": In(thread_count(params)),
             "start_warp": In(1),
             "active": Out(1),
             "lane": Out(range(WARP_THREADS)),
@@ -286,8 +293,3 @@ class BlockWalk(Component):
                 m.d.sync += self.active.eq(0)
         m.d.sync += Assert(~(self.begin & self.active), "a CTA begins while another one starts")
         return m
-
-
-def _thread_count(params: SmParams) -> range:
-    """Threads of a CTA, or what has been found to be too many."""
-    return range(2 * params.warps * WARP_THREADS + 1)

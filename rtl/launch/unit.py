@@ -11,6 +11,7 @@ from rtl.isa.qmd import QMD_BYTES
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import (
     CONSTANT_BANKS,
+    ConstantBank,
     Event,
     GridConfiguration,
     GridControl,
@@ -24,6 +25,7 @@ from rtl.layouts import (
     warp_launch,
 )
 from rtl.params import SmParams
+from rtl.structs import struct_value
 from rtl.sweep import Sweep
 
 from .descriptor import (
@@ -84,7 +86,7 @@ class Distributor(Component):
     clear_rows : Out(stream of rows of the register file)
         The registers of a warp that is being launched.
     clear : Out(stream of shared_clear)
-        Shared memory is to be cleared, once for each CTA that has some. A transfer tells that it is
+        Shared memory is to be cleared, once for each CTA that has some. With a transfer it is
         clear.
     flow : Out(stream of flow_launch)
     exit : In(Event of warp_exit)
@@ -161,10 +163,7 @@ class Distributor(Component):
         m.submodules.sweep = self.sweep
         self._connect_ports(m)
         self._configure_grid(m)
-        self._configure_banks(m)
-        self._connect_plan(m)
-        self._connect_slots(m)
-        self._connect_starter(m)
+        self._connect_parts(m)
         self._count_references(m)
         self._run(m)
         self._go_to_next_cta(m)
@@ -190,75 +189,74 @@ class Distributor(Component):
         m.d.comb += self.warp_started.eq(starter.launch.valid)
 
     def _configure_grid(self, m: Module) -> None:
-        """What all units hear of the grid, from the descriptor's fields."""
+        """What all units get of the grid, from the descriptor's fields."""
         fields = self.memory.fields
-        grid = self.grid
+        layout = GridConfiguration.as_shape()
         local_low = fields["SHADER_LOCAL_MEMORY_LOW_SIZE"]
         local_high = fields["SHADER_LOCAL_MEMORY_HIGH_SIZE"]
-        m.d.comb += grid.program.eq(self._settings.program)
-        m.d.comb += grid.entry.eq(fields["PROGRAM_OFFSET"])
-        m.d.comb += grid.registers.eq(fields["REGISTER_COUNT"])
-        m.d.comb += grid.barriers.eq(fields["BARRIER_COUNT"])
-        m.d.comb += grid.shared.eq(fields["SHARED_MEMORY_SIZE"])
-        m.d.comb += grid.local.eq(local_low + local_high)
-        m.d.comb += grid.stack.eq(fields["SHADER_LOCAL_MEMORY_CRS_SIZE"] >> _GRANULE_BITS)
-        m.d.comb += grid.check_calls.eq(~fields["API_VISIBLE_CALL_LIMIT"])
-        m.d.comb += grid.grid.x.eq(fields["CTA_RASTER_WIDTH"])
-        m.d.comb += grid.grid.y.eq(fields["CTA_RASTER_HEIGHT"])
-        m.d.comb += grid.grid.z.eq(fields["CTA_RASTER_DEPTH"])
-        m.d.comb += grid.block.x.eq(fields["CTA_THREAD_DIMENSION0"])
-        m.d.comb += grid.block.y.eq(fields["CTA_THREAD_DIMENSION1"])
-        m.d.comb += grid.block.z.eq(fields["CTA_THREAD_DIMENSION2"])
-
-    def _configure_banks(self, m: Module) -> None:
-        """The grid's constant banks: all at once, or as they are read."""
+        grid = struct_value(
+            layout["grid"].shape,
+            x=fields["CTA_RASTER_WIDTH"],
+            y=fields["CTA_RASTER_HEIGHT"],
+            z=fields["CTA_RASTER_DEPTH"])
+        block = struct_value(
+            layout["block"].shape,
+            x=fields["CTA_THREAD_DIMENSION0"],
+            y=fields["CTA_THREAD_DIMENSION1"],
+            z=fields["CTA_THREAD_DIMENSION2"])
+        m.d.comb += self.grid.eq(struct_value(
+            GridConfiguration,
+            program=self._settings.program,
+            entry=fields["PROGRAM_OFFSET"],
+            registers=fields["REGISTER_COUNT"],
+            barriers=fields["BARRIER_COUNT"],
+            shared=fields["SHARED_MEMORY_SIZE"],
+            local=local_low + local_high,
+            stack=fields["SHADER_LOCAL_MEMORY_CRS_SIZE"] >> _GRANULE_BITS,
+            check_calls=~fields["API_VISIBLE_CALL_LIMIT"],
+            grid=grid,
+            block=block,
+            banks=Cat(self._banks())))
         if self.memory.streams_banks:
             connect(m, self.memory.bank, flipped(self.bank))
-            return
-        fields = self.memory.fields
-        for number in range(CONSTANT_BANKS):
-            bank = self.grid.banks[number]
-            lower = fields["CONSTANT_BUFFER_ADDR_LOWER"][number]
-            upper = fields["CONSTANT_BUFFER_ADDR_UPPER"][number]
-            m.d.comb += bank.valid.eq(fields["CONSTANT_BUFFER_VALID"][number])
-            m.d.comb += bank.address.eq(Cat(lower, upper))
-            m.d.comb += bank.size.eq(fields["CONSTANT_BUFFER_SIZE"][number])
 
-    def _connect_plan(self, m: Module) -> None:
-        """What is planned, and whose place is asked for."""
+    def _banks(self) -> list[Any]:
+        """The grid's constant banks; none if they are streamed, as they are read."""
+        if self.memory.streams_banks:
+            return []
+        fields = self.memory.fields
+        lower = fields["CONSTANT_BUFFER_ADDR_LOWER"]
+        upper = fields["CONSTANT_BUFFER_ADDR_UPPER"]
+        return [
+            struct_value(
+                ConstantBank,
+                valid=fields["CONSTANT_BUFFER_VALID"][number],
+                address=Cat(lower[number], upper[number]),
+                size=fields["CONSTANT_BUFFER_SIZE"][number])
+            for number in range(CONSTANT_BANKS)]
+
+    def _connect_parts(self, m: Module) -> None:
+        """The plan divides the machine; the starter takes slots for the warps of a CTA, and looks
+        up what belongs to them."""
         plan = self.plan
+        slots = self.slots
+        starter = self.starter
         m.d.comb += plan.fields.eq(self.memory.fields)
         m.d.comb += plan.local.eq(self._settings.local[_GRANULE_BITS:])
-        m.d.comb += plan.find.eq(self.starter.take)
-        m.d.comb += plan.slot.eq(self.starter.taken)
-        m.d.comb += plan.cta.eq(self._cta)
+        connect(m, starter.taking, slots.taking)
+        connect(m, starter.lookup, plan.lookup)
 
-    def _connect_slots(self, m: Module) -> None:
-        """What takes slots."""
-        slots = self.slots
-        m.d.comb += slots.slots.eq(self.plan.slots)
-        m.d.comb += slots.ctas.eq(self.plan.ctas)
-        m.d.comb += slots.wanted.eq(self.plan.warps)
+        m.d.comb += slots.planned.eq(plan.planned)
         m.d.comb += slots.begin.eq(self._begin)
-        m.d.comb += slots.take.eq(self.starter.take)
-        m.d.comb += slots.complete.eq(self.starter.done)
+        m.d.comb += slots.complete.eq(starter.done)
         with m.If(self._begin):
             m.d.sync += self._cta.eq(slots.cta)
 
-    def _connect_starter(self, m: Module) -> None:
-        """What is started."""
-        starter = self.starter
-        plan = self.plan
+        m.d.comb += starter.planned.eq(plan.planned)
+        m.d.comb += starter.shared_bytes.eq(plan.shared_bytes)
+        m.d.comb += starter.grid.eq(self.grid)
         m.d.comb += starter.index.eq(self._index)
         m.d.comb += starter.cta.eq(self._cta)
-        m.d.comb += starter.grid.eq(self.grid)
-        m.d.comb += starter.threads.eq(plan.threads)
-        m.d.comb += starter.warps.eq(plan.warps)
-        m.d.comb += starter.shared_base.eq(plan.shared_base)
-        m.d.comb += starter.shared_bytes.eq(plan.shared_bytes)
-        m.d.comb += starter.slot.eq(self.slots.slot)
-        m.d.comb += starter.place.eq(plan.place)
-        m.d.comb += starter.found.eq(plan.found)
 
     def _count_references(self, m: Module) -> None:
         """CTAs that begin add to the grid's reference counter, those that are over take from it."""

@@ -215,7 +215,8 @@ def traces_of(driver: ConvertDriver) -> View:
                      "warp": Trace(dut.dispatch.payload.warp, "dec"), "word": dut.dispatch.payload.word,
                      "room": dut.room},
         "instruction": {
-            "operation": current.instruction.operation, "warp": Trace(current.warp, "dec"), "threads": current.threads},
+            "operation": current.decoded.instruction.operation, "warp": Trace(current.warp, "dec"),
+            "threads": current.threads},
         "datapath": {"source": datapath.source, "result": datapath.result},
         "lanes": {
             "gather": gather.valid, "read": gather.ready, "write": write.valid, "taken": write.ready,

@@ -93,23 +93,24 @@ def test_the_decoder_reads_what_the_table_says():
                 constant = source.getrandbits(32)
                 ctx.set(dut.word, word)
                 ctx.set(dut.constant, constant)
-                got, used = ctx.get(dut.instruction), effects(form, values)
+                decoded, uniform = ctx.get(dut.decoded), ctx.get(dut.uniform)
+                got, used = decoded.instruction, effects(form, values)
                 operand = form.operands["a" if "a" in form.operands else "b"]
-                assert ctx.get(dut.gathers) == isinstance(operand, Register)
-                registers = [int(number) for number in ctx.get(dut.registers) if number != RZ]
+                assert decoded.gathers == isinstance(operand, Register)
+                registers = [int(number) for number in decoded.registers if number != RZ]
                 assert registers == sorted(used.reads), hex(word)
-                assert ctx.get(dut.destination) == values["Rd"]
+                assert decoded.destination == values["Rd"]
                 wide = got.to_size == 3
                 assert values["Rd"] == RZ or used.writes == set(range(values["Rd"], values["Rd"] + 1 + wide))
                 assert got.conditional == used.writes_cc
                 if isinstance(operand, Constant):
                     wide, upper = got.size == SIZES.index(64), (values["offset"] & 0xFFFF) + 4
-                    assert (ctx.get(dut.operand), ctx.get(dut.wide)) == (constant, wide)
-                    assert not wide or (ctx.get(dut.bank), ctx.get(dut.address)) == (values["bank"], upper), hex(word)
+                    assert (uniform.word, uniform.needs_upper_word) == (constant, wide)
+                    assert not wide or (uniform.bank, uniform.address) == (values["bank"], upper), hex(word)
                 if isinstance(operand, Immediate):
                     upper = operand.real == 64
-                    assert ctx.get(dut.upper) == upper
-                    assert ctx.get(dut.operand) == values[operand.field] >> 32 * upper & (1 << 32) - 1
+                    assert uniform.is_upper == upper
+                    assert uniform.word == values[operand.field] >> 32 * upper & (1 << 32) - 1
                 if "part" in values:
                     halves = form.fields["part"].width == 1
                     assert got.part == (values["part"] << halves if got.size < 2 else 0)
@@ -285,9 +286,8 @@ def test_integers_within_their_types():
             for negative, saturate, double in product((0, 1), repeat=3):
                 for kind in ["", "overflow", "nan"]:
                     for magnitude in magnitudes if not kind else [source.choice(magnitudes)]:
-                        for name, value in (("size", code & 3), ("signed", code >> 2), ("saturate", saturate),
-                                            ("double", double)):
-                            ctx.set(getattr(dut, name), value)
+                        ctx.set(dut.type, {
+                            "size": code & 3, "signed": code >> 2, "saturate": saturate, "double": double})
                         ctx.set(dut.number, {
                             "bits": -magnitude % (1 << 64) if negative else magnitude, "negative": negative,
                             "overflows": kind == "overflow", "is_nan": kind == "nan"})

@@ -1,5 +1,6 @@
 """Judge: the third stage. A token against the codes of 32 threads, and what the step comes to."""
 
+from typing import Any
 
 from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
@@ -9,12 +10,13 @@ from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import HOLE_BITS, TokenKind
-from rtl.layouts import DEPTH_BITS, ThreadCode, ThreadCodes, stack_result
+from rtl.layouts import Event, ThreadCode, stack_result
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import struct_value
 
 from .operations import StepOperation
 from .records import Parking, StackStates
-from .stages import changed_step, judged_step, stack_step
+from .stages import changed_step, judged_step, stack_step, unwound_step
 
 __all__ = ["JudgeStage"]
 
@@ -44,22 +46,22 @@ class JudgeStage(Component):
         it replays.
     ends, continues : Out(1), Out(1)
         Late. An unwind ends with the token, found or in error; it goes on with the next token.
-    next_step, next_codes : Out(stack_step), Out(ThreadCodes)
-        The unwind and the threads' codes as its next token finds them.
+    unwind : Out(Event(unwound_step))
+        An unwind has another token on chip, and goes on with that unless the present one ends it.
     result_valid, result
         See StackPort.
     outcome : Out(judged_step)
     """
 
     def __init__(self, params: SmParams, states: StackStates) -> None:
+        self._params = params
         self._states = states
         super().__init__({
             "stage": In(changed_step(params)),
             "unwind_stays": In(1),
             "ends": Out(1),
             "continues": Out(1),
-            "next_step": Out(stack_step(params)),
-            "next_codes": Out(ThreadCodes),
+            "unwind": Out(Event(unwound_step(params))),
             "result_valid": Out(1),
             "result": Out(stack_result(params)),
             "outcome": Out(judged_step(params)),
@@ -187,7 +189,7 @@ class JudgeStage(Component):
         stage = self.stage
         token = stage.token
         for thread, code in enumerate(stage.codes):
-            next_code = self.next_codes[thread]
+            next_code = self.unwind.payload.codes[thread]
             with m.If(code != ThreadCode.NONE):
                 m.d.comb += next_code.eq(code)
             with m.Elif(token.pc[thread]):
@@ -201,18 +203,22 @@ class JudgeStage(Component):
         """The step as the unwind's next token finds it."""
         stage = self.stage
         step = stage.step
+        unwind = self.unwind
+        next_step = unwind.payload.step
         closes_call = (
             stage.has_token & stage.token.counted & (stage.token.kind == TokenKind.RETURN))
-        m.d.comb += self.next_step.eq(step)
-        m.d.comb += self.next_step.in_frame.eq(stage.is_masks)
-        m.d.comb += self.next_step.state.calls.eq(step.state.calls - closes_call)
+        m.d.comb += unwind.valid.eq(stage.may_continue & stage.has_next)
+        m.d.comb += unwind.payload.ends.eq(self.ends)
+        m.d.comb += next_step.eq(step)
+        m.d.comb += next_step.in_frame.eq(stage.is_masks)
+        m.d.comb += next_step.state.calls.eq(step.state.calls - closes_call)
 
     def _leave(self, m: Module) -> None:
         """What the commit stage makes of the warp's stack."""
         stage = self.stage
         step = stage.step
         operation = step.operation
-        outcome = self.outcome
+        left_step: Any = Signal(stack_step(self._params))
         last = step.state.last
         is_launch = operation == StepOperation.LAUNCH
         is_restore = operation == StepOperation.RESTORE
@@ -221,36 +227,36 @@ class JudgeStage(Component):
 
         # An unwind that has seen all lines on chip, none of which was dirty, leaves them behind.
         leaves_lines = self.continues & ~stage.has_next & stage.has_token & step.was_clean
-        m.d.comb += outcome.step.eq(self.next_step)
-        m.d.comb += outcome.step.state.is_provisional.eq(leaves_lines)
+        m.d.comb += left_step.eq(self.unwind.payload.step)
+        m.d.comb += left_step.state.is_provisional.eq(leaves_lines)
 
         # The pointer. SET_POINTER fills the topmost line; a trap frame takes the holes under it
         # along, if there is a line for them.
         takes_holes = is_restore & stage.must_end & ~last[-1]
-        new_last = Signal(DEPTH_BITS)
-        m.d.comb += new_last.eq(last)
         with m.If(is_launch | self._ends_warp | (sets_pointer & ~step.has_region)):
-            m.d.comb += new_last.eq(~0)
+            m.d.comb += left_step.state.last.eq(~0)
         with m.Elif(sets_pointer):
-            m.d.comb += new_last[:HOLE_BITS].eq(~0)
+            m.d.comb += left_step.state.last[:HOLE_BITS].eq(~0)
         with m.Elif(takes_holes):
-            m.d.comb += new_last[:HOLE_BITS].eq(last[:HOLE_BITS] ^ stage.token.pc[:HOLE_BITS])
-        m.d.comb += outcome.step.state.last.eq(new_last)
+            m.d.comb += left_step.state.last[:HOLE_BITS].eq(
+                last[:HOLE_BITS] ^ stage.token.pc[:HOLE_BITS])
 
-        m.d.comb += outcome.writes.eq(
+        unwind_writes = (
             self._found | self._is_emptied | leaves_lines
-            | (self._failed & step.state.is_provisional)
-            | (stage.valid & (sets_pointer | is_launch | is_loaded)))
-        m.d.comb += outcome.rolls_back.eq(self._failed)
-        m.d.comb += outcome.origin.eq(self._states.origins.read(m, step.warp))
-        m.d.comb += outcome.ends_warp.eq(is_launch | self._ends_warp)
-        m.d.comb += outcome.empties.eq(
-            self._failed | self._is_emptied | sets_pointer | is_launch)
-        m.d.comb += outcome.moves_region.eq(
-            stage.valid & (operation == StepOperation.SET_BASE))
-        m.d.comb += outcome.is_done.eq(
+            | (self._failed & step.state.is_provisional))
+        other_writes = stage.valid & (sets_pointer | is_launch | is_loaded)
+        is_done = (
             stage.valid & operation.is_blocking & ~self.continues
             & (operation != StepOperation.WRITE_BACK))
-        m.d.comb += outcome.parks.eq(self.continues & ~self.unwind_stays)
-        m.d.comb += outcome.parking.eq(
-            Mux(stage.has_next | step.was_clean, Parking.UNWIND.value, Parking.EVICT.value))
+        m.d.comb += self.outcome.eq(struct_value(
+            judged_step(self._params),
+            step=left_step,
+            writes=unwind_writes | other_writes,
+            rolls_back=self._failed,
+            origin=self._states.origins.read(m, step.warp),
+            ends_warp=is_launch | self._ends_warp,
+            empties=self._failed | self._is_emptied | sets_pointer | is_launch,
+            moves_region=stage.valid & (operation == StepOperation.SET_BASE),
+            is_done=is_done,
+            parks=self.continues & ~self.unwind_stays,
+            parking=Mux(stage.has_next | step.was_clean, Parking.UNWIND, Parking.EVICT)))

@@ -2,20 +2,22 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Shape, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE, TokenKind
+from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE, MemoryToken, TokenKind
 from rtl.layouts import Event, MemoryPort, TokenLine
 from rtl.params import LINE_ADDRESS_BITS, SmParams
+from rtl.structs import struct_value
 
-from .tokens import TokenPort, line_number_bits, role_of
+from .tokens import StoredToken, TokenPort, line_number_bits, role_of
 
 __all__ = ["LineTransfer", "line_job"]
 
 _KNOWN_KINDS = tuple(kind.value for kind in TokenKind if kind is not TokenKind.ILLEGAL)
+_KIND_BITS = Shape.cast(TokenKind).width
 
 
 def line_job(params: SmParams) -> data.StructLayout:
@@ -173,16 +175,18 @@ class LineTransfer(Component):
         job = self._job
         read = self._read
         m.d.comb += self.spill.eq(self._read_valid & ~self._stays)
-        m.d.comb += self.left.valid.eq(self.spill)
-        m.d.comb += self.left.payload.warp.eq(read.warp)
-        m.d.comb += self.left.payload.cleaned.eq(read.cleaned)
+        left = self.left
+        spilled = self.spilled
+        m.d.comb += left.valid.eq(self.spill)
+        m.d.comb += left.payload.eq(struct_value(
+            left.payload.shape(), warp=read.warp, cleaned=read.cleaned))
         m.d.comb += self.leaving.warp.eq(job.warp)
         to_read = Mux(self._job_valid & job.spill, job.more + 1, 0)
         with m.If(~self._stays):
             m.d.comb += self.leaving.lines.eq(to_read + self._read_valid)
-        m.d.sync += self.spilled.valid.eq(self._read_valid | self._stops)
-        m.d.sync += self.spilled.payload.done.eq(self.spill)
-        m.d.sync += self.spilled.payload.warp.eq(job.warp)
+        m.d.sync += spilled.valid.eq(self._read_valid | self._stops)
+        m.d.sync += spilled.payload.eq(struct_value(
+            spilled.payload.shape(), warp=job.warp, done=self.spill))
 
     def _request(self, m: Module) -> None:
         """The request to memory. A token that is not on the stack is written as zeros: NONE."""
@@ -199,12 +203,8 @@ class LineTransfer(Component):
             m.d.sync += request.payload.tag.eq(job.warp)
             m.d.sync += request.payload.address.eq(read.address)
             for place in range(TOKENS_PER_LINE):
-                token = self.tokens.line[place]
-                is_kept = read.keep[place]
-                m.d.sync += line[place].pc.eq(Mux(is_kept, token.pc, 0))
-                m.d.sync += line[place].mask.eq(Mux(is_kept, token.mask, 0))
-                m.d.sync += line[place].kind.eq(Mux(is_kept, token.kind.as_value(), 0))
-                m.d.sync += line[place].counted.eq(Mux(is_kept, token.counted, 0))
+                token = _in_memory(self.tokens.line[place])
+                m.d.sync += line[place].eq(Mux(read.keep[place], token.as_value(), 0))
         with m.Elif(self.fill):
             m.d.sync += request.payload.write.eq(0)
             m.d.sync += request.payload.tag.eq(job.warp)
@@ -230,15 +230,15 @@ class LineTransfer(Component):
         arrived = self.arrived
         with m.If(~arrived.valid):
             m.d.sync += arrived.valid.eq(response.valid & ~answer.write)
-            m.d.sync += arrived.payload.warp.eq(answer.tag)
-            m.d.sync += arrived.payload.error.eq(answer.error)
+            m.d.sync += arrived.payload.eq(struct_value(
+                arrived.payload.shape(), warp=answer.tag, error=answer.error))
             m.d.sync += self._line.eq(answer.data)
         with m.Elif(arrived.ready):
             m.d.sync += arrived.valid.eq(0)
         m.d.sync += Assert(~arrived.ready | arrived.valid, "a line is taken that has not come")
 
     def _install(self, m: Module) -> None:
-        """Into the cache, with the kinds that there are and their roles."""
+        """Into the cache."""
         write = self.tokens.write
         m.d.comb += self.install_free.eq(self.tokens.write_free)
         m.d.sync += Assert(
@@ -247,10 +247,20 @@ class LineTransfer(Component):
         m.d.comb += write.payload.slot.eq(self.install.payload)
         m.d.comb += write.payload.places.eq(~0)
         for token, stored in zip(self._line, write.payload.tokens, strict=True):
-            is_known = token.kind.matches(*_KNOWN_KINDS)
-            kind = Mux(is_known, token.kind, TokenKind.ILLEGAL.value)
-            m.d.comb += stored.pc.eq(token.pc)
-            m.d.comb += stored.mask.eq(token.mask)
-            m.d.comb += stored.counted.eq(token.counted)
-            m.d.comb += stored.kind.as_value().eq(kind)
-            m.d.comb += stored.role.as_value().eq(role_of(stored.kind))
+            m.d.comb += stored.eq(_on_chip(token))
+
+
+def _in_memory(token: Any) -> Any:
+    """A token on chip as it lies in memory."""
+    return struct_value(
+        MemoryToken, pc=token.pc, mask=token.mask, kind=token.kind, counted=token.counted, zero=0)
+
+
+def _on_chip(token: Any) -> Any:
+    """A token from memory as it lies on chip: with its role, and ILLEGAL in place of a kind that
+    there is not."""
+    is_known = token.kind.matches(*_KNOWN_KINDS)
+    kind = TokenKind(Mux(is_known, token.kind, TokenKind.ILLEGAL.value)[:_KIND_BITS])
+    return struct_value(
+        StoredToken, pc=token.pc, mask=token.mask, counted=token.counted, kind=kind,
+        role=role_of(kind))

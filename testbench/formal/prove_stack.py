@@ -571,7 +571,7 @@ class StackSpec(Elaboratable):
         self._claim(~change.continues, "a push is done twice", when=self.pushing)
         self._claim(~self.busy, "a push of a warp that is busy", when=self.pushed)
         self._claim(~(again.valid & self.arbiter.unwind_replays & ~self.judge.ends), "two operations replay at once")
-        self._claim(engine.replay_ready, "a replay while the register is not free", when=again.valid)
+        self._claim(engine.replay.ready, "a replay while the register is not free", when=again.valid)
         self._claim(self.acknowledged != self.cleaned, "memory has taken a line that nobody wrote",
                     when=told.valid & (told.payload == self.warp))
         self._claim(engine._view.filling, "a line has come that nobody asked for",
@@ -623,8 +623,8 @@ FAULTS = (
     Fault("rtl.crs.engine", "self._visits & (self._line_was_begun | self._begins_line)", "0"),
     Fault("rtl.crs.engine", "self._commits & commit.writes", "self._commits & commit.keeps_lines"),
     Fault("rtl.crs.engine", "waits_for_line = view.parked & ~self._drains", "waits_for_line = view.parked"),
-    Fault("rtl.crs.change", "flags.drops_line.eq(self._stores & begins_line & (step.lines == all_lines))",
-          "flags.drops_line.eq(0)"),
+    Fault("rtl.crs.change", "drops_line=self._stores & begins_line & (step.lines == all_lines)",
+          "drops_line=0"),
     Fault("rtl.crs.commit", "stage.empties | is_negative", "stage.empties"),
     Fault("rtl.crs.judge", "stage.has_token & step.was_clean", "stage.has_token"))
 """Changes of the hardware that the theorem must notice."""

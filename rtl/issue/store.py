@@ -10,6 +10,7 @@ from rtl.component import Component
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
 from rtl.layouts import Event, InstructionKind, fetched_group
 from rtl.params import SmParams
+from rtl.structs import struct_value
 from rtl.sweep import Sweep
 from rtl.words import Words
 
@@ -170,8 +171,7 @@ class InstructionStore(Component):
         self.entries.write(m, self.group.valid, group.warp, ~self._entry)
 
         with m.If(self.bus_has_arriving):
-            m.d.comb += taken.entry.eq(self._entry)
-            m.d.comb += taken.number.eq(group.first)
+            m.d.comb += taken.eq(struct_value(Place, entry=self._entry, number=group.first))
         with m.Else():
             m.d.comb += taken.eq(self._next)
         m.d.comb += self.bus_ends_group.eq(taken.number == _LAST)
@@ -200,9 +200,9 @@ class InstructionStore(Component):
         here = self._here
         effects = [self._read(m, column, self.warp, here) for column in self.effects_of]
         m.d.comb += self.effects.eq(Array(effects)[here.number])
-        m.d.comb += self._leaving.number.eq(here.number)
-        m.d.comb += self._leaving.is_injected.eq(self.is_injected)
-        m.d.comb += self._leaving.leaves_trap.eq(self.leaves_trap)
+        m.d.comb += self._leaving.eq(struct_value(
+            _LEAVING, number=here.number, is_injected=self.is_injected,
+            leaves_trap=self.leaves_trap))
         m.d.sync += self._left.eq(self._leaving)
 
         if self._params.warps <= _IN_LUTS:

@@ -7,6 +7,7 @@ store, by the bus    warp                 :class:`Requirements`
 store                warp                 :class:`Effects`
 unit                 one warp             :class:`WarpEvents`
 unit                 all warps            :class:`IssueBroadcast`, with what the bus has
+warp                 unit                 :class:`WarpWaits`
 unit                 scoreboards          :func:`counted`
 ===================  ===================  ===========================================
 
@@ -37,6 +38,7 @@ __all__ = [
     "Requirements",
     "Resource",
     "WarpEvents",
+    "WarpWaits",
     "counted",
 ]
 
@@ -182,6 +184,22 @@ class WarpEvents(data.Struct):
     bus_has_following: unsigned(1)
     """The bus has the instruction after the one that it issued last, if that is stored and no group
     arrives."""
+
+
+class WarpWaits(data.Struct):
+    """Why a warp does not issue, as IssueEvents counts it; one of these at most."""
+
+    stall: unsigned(1)
+    """The last instruction's stall count has not run out."""
+    scoreboard: unsigned(1)
+    """Scoreboards that it waits for are not down, or too many instructions are in flight."""
+    unit: unsigned(1)
+    """The unit that executes it has no room."""
+    fetch: unsigned(1)
+    """Its next instruction is not there."""
+    held: unsigned(1)
+    """It waits for a flow result, until it is drained, for a unit that resumes it, or for the trap
+    unit."""
 
 
 class NextInstruction(data.Struct):

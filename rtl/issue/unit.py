@@ -1,6 +1,8 @@
 """The issue unit: its stages of select, read and count, joined."""
 
 from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Signal, Value
@@ -38,6 +40,7 @@ from .records import (
     NextInstruction,
     Resource,
     WarpEvents,
+    WarpWaits,
 )
 from .results import FlowResults
 from .scoreboards import Scoreboards
@@ -320,14 +323,12 @@ class IssueUnit(Component):
         events = self.events
         selector = self.selector
         is_idle = Signal()
+        waits: Any = Signal(WarpWaits)
         seen: Any = Signal(IssueEvents)
         m.d.sync += is_idle.eq(~selector.is_selected & ~self._operations_go)
-        m.d.sync += seen.stall.eq(_any(warp.stall for warp in self.warps))
-        m.d.sync += seen.scoreboard.eq(_any(warp.scoreboard for warp in self.warps))
+        m.d.comb += waits.eq(reduce(or_, (warp.waits.as_value() for warp in self.warps)))
+        m.d.sync += common_fields(seen, waits)
         m.d.sync += seen.lanes.eq(selector.ready_lanes.any() & ~self.lane_timer.free)
-        m.d.sync += seen.unit.eq(_any(warp.unit for warp in self.warps))
-        m.d.sync += seen.fetch.eq(_any(warp.fetch for warp in self.warps))
-        m.d.sync += seen.held.eq(_any(warp.held for warp in self.warps))
         m.d.sync += events.eq(0)
         with m.If(is_idle):
             m.d.sync += events.eq(seen)

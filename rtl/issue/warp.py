@@ -21,6 +21,7 @@ from .records import (
     NextInstruction,
     Resource,
     WarpEvents,
+    WarpWaits,
 )
 
 __all__ = ["ReadyWarp"]
@@ -77,8 +78,8 @@ class ReadyWarp(Component):
         Its flow_launch was taken, and it has not ended; nothing of it is in flight.
     is_starting : Out(1)
         It waits for the result of its flow_launch.
-    stall, scoreboard, unit, fetch, held : Out(1)
-        Why it does not issue, as IssueEvents has it.
+    waits : Out(WarpWaits)
+        Why it does not issue, for counters.
     reason : Out(WaitReason)
         The same, for observers.
 
@@ -107,11 +108,7 @@ class ReadyWarp(Component):
             "is_live": Out(1),
             "is_drained": Out(1),
             "is_starting": Out(1),
-            "stall": Out(1),
-            "scoreboard": Out(1),
-            "unit": Out(1),
-            "fetch": Out(1),
-            "held": Out(1),
+            "waits": Out(WarpWaits),
             "reason": Out(WaitReason),
         })
         self.runs = Signal()
@@ -329,37 +326,38 @@ class ReadyWarp(Component):
         events = self.events
         blocks = self.blocks
         reason = self.reason
+        waits = self.waits
         waits_for_scoreboard = (
             self._hazards[:SCOREBOARDS].any() | events.is_full | blocks.until_limit)
         with m.If(~self.is_live):
             m.d.comb += reason.eq(WaitReason.NOT_LIVE)
         with m.Elif(self.is_starting | (blocks.until_results & self.pending[RESULTS])):
             m.d.comb += reason.eq(WaitReason.FLOW)
-            m.d.comb += self.held.eq(1)
+            m.d.comb += waits.held.eq(1)
         with m.Elif(blocks.until_drained):
             m.d.comb += reason.eq(WaitReason.DRAIN)
-            m.d.comb += self.held.eq(1)
+            m.d.comb += waits.held.eq(1)
         with m.Elif(blocks.until_resumed):
             m.d.comb += reason.eq(WaitReason.RESUME)
-            m.d.comb += self.held.eq(1)
+            m.d.comb += waits.held.eq(1)
         with m.Elif(events.is_held):
             m.d.comb += reason.eq(WaitReason.TRAP)
-            m.d.comb += self.held.eq(1)
+            m.d.comb += waits.held.eq(1)
         with m.Elif(~self.valid):
             m.d.comb += reason.eq(WaitReason.FETCH)
-            m.d.comb += self.fetch.eq(1)
+            m.d.comb += waits.fetch.eq(1)
         with m.Elif(~self.stall_was_over):
             m.d.comb += reason.eq(WaitReason.STALL)
-            m.d.comb += self.stall.eq(1)
+            m.d.comb += waits.stall.eq(1)
         with m.Elif(waits_for_scoreboard):
             m.d.comb += reason.eq(WaitReason.SCOREBOARD)
-            m.d.comb += self.scoreboard.eq(1)
+            m.d.comb += waits.scoreboard.eq(1)
         with m.Elif(self._hazards[SCOREBOARDS:].any()):
             m.d.comb += reason.eq(WaitReason.DRAIN)
-            m.d.comb += self.held.eq(1)
+            m.d.comb += waits.held.eq(1)
         with m.Elif(~self._has_resource):
             m.d.comb += reason.eq(WaitReason.UNIT)
-            m.d.comb += self.unit.eq(1)
+            m.d.comb += waits.unit.eq(1)
         with m.Elif(self.ready_lanes & ~self.broadcast.lanes_are_free):
             m.d.comb += reason.eq(WaitReason.LANES)
         with m.Else():

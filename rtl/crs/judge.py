@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
@@ -10,7 +10,7 @@ from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import HOLE_BITS, TokenKind
-from rtl.layouts import Event, ThreadCode, stack_result
+from rtl.layouts import Event, ThreadCode, ThreadCodes, stack_result
 from rtl.params import WARP_THREADS, SmParams
 from rtl.structs import struct_value
 
@@ -48,7 +48,7 @@ class JudgeStage(Component):
         Late. An unwind ends with the token, found or in error; it goes on with the next token.
     unwind : Out(Event(unwound_step))
         An unwind has another token on chip, and goes on with that unless the present one ends it.
-    result_valid, result
+    result
         See StackPort.
     outcome : Out(judged_step)
     """
@@ -62,8 +62,7 @@ class JudgeStage(Component):
             "ends": Out(1),
             "continues": Out(1),
             "unwind": Out(Event(unwound_step(params))),
-            "result_valid": Out(1),
-            "result": Out(stack_result(params)),
+            "result": Out(Event(stack_result(params))),
             "outcome": Out(judged_step(params)),
         })
         self._matching = Signal(WARP_THREADS, name="matching")
@@ -85,11 +84,14 @@ class JudgeStage(Component):
         returned, and ends the warp all the same."""
         self._failed = Signal(name="failed")
         """The unwind ends in error: its stack is as it was before."""
+        self._error = Signal(WarpError, name="error")
+        """Why the operation fails, or NONE."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         self._judge(m)
         self._conclude(m)
+        self._find_error(m)
         self._answer(m)
         self._assign_codes(m)
         self._continue(m)
@@ -150,39 +152,48 @@ class JudgeStage(Component):
         operation = step.operation
         result = self.result
         is_restore = operation == StepOperation.RESTORE
-        m.d.sync += self.result_valid.eq(
-            stage.valid & ~self.continues & ~operation.has_no_result)
-        m.d.sync += result.warp.eq(step.warp)
-        m.d.sync += result.resume.eq(self._found)
-        m.d.sync += result.empty.eq(self._is_emptied)
-        m.d.sync += result.kind.eq(token.kind)
-        m.d.sync += result.mask.eq(self._matching)
-        m.d.sync += result.value.eq(stage.value)
-        m.d.sync += result.pc.eq(token.pc)
-        with m.If(is_restore):
-            m.d.sync += result.pc[:HOLE_BITS].eq(0)
+        codes: Any = Signal(ThreadCodes, name="result_codes")
         for thread, code in enumerate(stage.codes):
             revived = self._revived[thread]
-            m.d.sync += result.codes[thread].as_value().eq(
+            m.d.comb += codes[thread].as_value().eq(
                 code.as_value() & ~revived.replicate(len(code.as_value())))
 
-        # The error: of an operation that is no unwind the change stage has it.
-        with m.If(operation.is_unwind & step.fault):
-            m.d.sync += result.error.eq(WarpError.MMU_FAULT)
+        # The lowest bits of a TRAP token's pc say how many holes are under the frame.
+        pc = Cat(Mux(is_restore, 0, token.pc[:HOLE_BITS]), token.pc[HOLE_BITS:])
+        m.d.sync += result.valid.eq(stage.valid & ~self.continues & ~operation.has_no_result)
+        m.d.sync += result.payload.eq(struct_value(
+            result.payload.shape(),
+            warp=step.warp,
+            resume=self._found,
+            empty=self._is_emptied,
+            error=self._error,
+            kind=token.kind,
+            pc=pc,
+            mask=self._matching,
+            codes=codes,
+            value=stage.value))
+
+    def _find_error(self, m: Module) -> None:
+        """Why the operation fails. Of one that is no unwind the change stage has found it."""
+        stage = self.stage
+        operation = stage.step.operation
+        error = self._error
+        with m.If(operation.is_unwind & stage.step.fault):
+            m.d.comb += error.eq(WarpError.MMU_FAULT)
         with m.Elif(self.ends & self._is_bad):
-            m.d.sync += result.error.eq(WarpError.STACK_ERROR)
+            m.d.comb += error.eq(WarpError.STACK_ERROR)
         with m.Elif(self.ends & self._is_misaligned):
-            m.d.sync += result.error.eq(WarpError.MISALIGNED_PC)
+            m.d.comb += error.eq(WarpError.MISALIGNED_PC)
         with m.Elif(self.ends):
-            m.d.sync += result.error.eq(WarpError.NONE)
+            m.d.comb += error.eq(WarpError.NONE)
         with m.Elif(operation.is_unwind & self._must_not_end_warp):
-            m.d.sync += result.error.eq(WarpError.STACK_ERROR)
+            m.d.comb += error.eq(WarpError.STACK_ERROR)
         with m.Elif(operation.is_unwind & stage.has_returned):
-            m.d.sync += result.error.eq(WarpError.RET_EMPTY_STACK_ERROR)
+            m.d.comb += error.eq(WarpError.RET_EMPTY_STACK_ERROR)
         with m.Elif(operation.is_unwind):
-            m.d.sync += result.error.eq(WarpError.NONE)
+            m.d.comb += error.eq(WarpError.NONE)
         with m.Else():
-            m.d.sync += result.error.eq(stage.error)
+            m.d.comb += error.eq(stage.error)
 
     def _assign_codes(self, m: Module) -> None:
         """In a trap frame a token gives its codes to the threads that have none yet."""

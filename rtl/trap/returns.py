@@ -5,7 +5,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
@@ -13,11 +13,9 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import ReturnFromTrapMode
 from rtl.isa.syntax import WORD_BITS
 from rtl.layouts import (
-    ERROR_SOURCES,
+    ErrorEvents,
     Event,
-    EventLayout,
     InstructionKind,
-    error_event,
     warp_launch,
 )
 from rtl.params import SmParams
@@ -49,7 +47,7 @@ class ReturnPoints(Component):
     Members
     -------
     dispatch : In(Event of trap_instruction)
-    launch : In(EventLayout of warp_launch)
+    launch : In(Event of warp_launch)
     errors : In(array of error_event)
         By ERROR_SOURCES.
     withdrawn : In(Event of a warp)
@@ -68,8 +66,8 @@ class ReturnPoints(Component):
     def __init__(self, params: SmParams, **others: Any) -> None:
         super().__init__({
             "dispatch": In(Event(trap_instruction(params))),
-            "launch": In(EventLayout(warp_launch(params))),
-            "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))),
+            "launch": In(Event(warp_launch(params))),
+            "errors": In(ErrorEvents(params)),
             "withdrawn": In(Event(params.warp_bits)),
             "inside": In(params.warps),
             "failed": In(params.warps),
@@ -145,7 +143,7 @@ class LoggedReturns(ReturnPoints):
         log = self.log
         dispatched = self.dispatch.payload
         leaves = self.dispatch.valid & (dispatched.kind == InstructionKind.LEAVE)
-        m.d.comb += log.errors.eq(self.errors)
+        connect(m, flipped(self.errors), log.errors)
         m.d.comb += log.inside.eq(self.inside)
         m.d.comb += log.moved.valid.eq(enters | leaves)
         m.d.comb += log.moved.payload.warp.eq(dispatched.warp)

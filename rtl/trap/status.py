@@ -31,7 +31,7 @@ class StatusScan(Component):
         A BPT.TRAP outside the trap: its warp, and its reason as a bit.
     failed, trapped, stepped, enters : In(warps)
         See WarpTraps.
-    waiting, withdraw : In(warps), Out(valid and warp)
+    waiting, withdraw : In(warps), Out(Event of a warp)
         See TrapUnit.
     stop : In(1)
         The host's stop trigger.
@@ -55,7 +55,7 @@ class StatusScan(Component):
             "stepped": In(params.warps),
             "enters": In(params.warps),
             "waiting": In(params.warps),
-            "withdraw": Out(data.StructLayout({"valid": 1, "warp": params.warp_bits})),
+            "withdraw": Out(Event(params.warp_bits)),
             "stop": In(1),
             "status_warp": In(params.warp_bits),
             "status": Out(WarpStatus),
@@ -91,7 +91,7 @@ class StatusScan(Component):
         found = Signal(_REASONS)
         waits = self.waiting.bit_select(scanned, 1)
         m.d.comb += self.withdraw.valid.eq(self.enters.bit_select(scanned, 1) & waits)
-        m.d.comb += self.withdraw.warp.eq(scanned)
+        m.d.comb += self.withdraw.payload.eq(scanned)
         with m.If(trapped.valid):
             m.d.comb += new_reason.eq(trapped.payload.reason)
         m.d.comb += found.eq(collected | self._reasons_of(m, scanned) | new_reason)

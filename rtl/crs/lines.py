@@ -110,12 +110,10 @@ class LineTransfer(Component):
             "tokens": Out(TokenPort(params)),
             "port": Out(MemoryPort(warp)),
         })
-        self._job: Any = Signal(line_job(params), name="job")
+        self._job: Any = Event(line_job(params)).create(path=("job_register",))
         """The line that moves next, and those that follow it."""
-        self._job_valid = Signal(name="job_valid")
-        self._read: Any = Signal(line_job(params), name="read")
+        self._read: Any = Event(line_job(params)).create(path=("read",))
         """The line that was read from the cache a cycle ago."""
-        self._read_valid = Signal(name="read_valid")
         self._stays = Signal(name="stays")
         """The commit stage keeps the warp's lines on chip: none leaves any more."""
         self._reads = Signal(name="reads")
@@ -137,24 +135,24 @@ class LineTransfer(Component):
 
     def _take_job(self, m: Module) -> None:
         """The job register, and the lines of a job that are read one after the other."""
-        job = self._job
-        read = self._read
+        job = self._job.payload
+        read = self._read.payload
         request = self.port.request
         request_free = ~request.valid | request.ready
-        spills = self._job_valid & job.spill
-        m.d.comb += self.free.eq(~self._job_valid & ~self._read_valid)
+        spills = self._job.valid & job.spill
+        m.d.comb += self.free.eq(~self._job.valid & ~self._read.valid)
         m.d.comb += self._stays.eq(
             self.keeps_lines.valid & (self.keeps_lines.payload == job.warp))
         m.d.comb += self._stops.eq(spills & self._stays)
         m.d.comb += self._reads.eq(
-            spills & self.tokens.read_free & request_free & ~self._read_valid & ~self._stops)
-        m.d.comb += self.fill.eq(self._job_valid & ~job.spill & request_free)
+            spills & self.tokens.read_free & request_free & ~self._read.valid & ~self._stops)
+        m.d.comb += self.fill.eq(self._job.valid & ~job.spill & request_free)
         m.d.comb += self.tokens.read.valid.eq(self._reads)
         m.d.comb += self.tokens.read.payload.eq(Cat(job.slot, job.warp))
-        m.d.sync += self._read_valid.eq(self._reads)
+        m.d.sync += self._read.valid.eq(self._reads)
         with m.If(self.job.valid):
             m.d.sync += job.eq(self.job.payload)
-            m.d.sync += self._job_valid.eq(1)
+            m.d.sync += self._job.valid.eq(1)
         with m.Elif(self._reads):
             is_last = job.more == 0
             m.d.sync += read.eq(job)
@@ -164,41 +162,41 @@ class LineTransfer(Component):
             m.d.sync += job.address.eq(job.address + 1)
             m.d.sync += job.cleaned.eq(job.cleaned + 1)
             m.d.sync += job.more.eq(job.more - 1)
-            m.d.sync += self._job_valid.eq(~is_last)
+            m.d.sync += self._job.valid.eq(~is_last)
         with m.Elif(self.fill | self._stops):
-            m.d.sync += self._job_valid.eq(0)
+            m.d.sync += self._job.valid.eq(0)
         m.d.sync += Assert(
             ~(self.job.valid & ~self.free), "a line is to move while another one does")
 
     def _tell(self, m: Module) -> None:
         """What the engine is told of lines that leave."""
-        job = self._job
-        read = self._read
-        m.d.comb += self.spill.eq(self._read_valid & ~self._stays)
+        job = self._job.payload
+        read = self._read.payload
+        m.d.comb += self.spill.eq(self._read.valid & ~self._stays)
         left = self.left
         spilled = self.spilled
         m.d.comb += left.valid.eq(self.spill)
         m.d.comb += left.payload.eq(struct_value(
             left.payload.shape(), warp=read.warp, cleaned=read.cleaned))
         m.d.comb += self.leaving.warp.eq(job.warp)
-        to_read = Mux(self._job_valid & job.spill, job.more + 1, 0)
+        to_read = Mux(self._job.valid & job.spill, job.more + 1, 0)
         with m.If(~self._stays):
-            m.d.comb += self.leaving.lines.eq(to_read + self._read_valid)
-        m.d.sync += spilled.valid.eq(self._read_valid | self._stops)
+            m.d.comb += self.leaving.lines.eq(to_read + self._read.valid)
+        m.d.sync += spilled.valid.eq(self._read.valid | self._stops)
         m.d.sync += spilled.payload.eq(struct_value(
             spilled.payload.shape(), warp=job.warp, done=self.spill))
 
     def _request(self, m: Module) -> None:
         """The request to memory. A token that is not on the stack is written as zeros: NONE."""
-        job = self._job
-        read = self._read
+        job = self._job.payload
+        read = self._read.payload
         request = self.port.request
         line: Any = data.View(TokenLine, request.payload.data)
         request_free = ~request.valid | request.ready
         m.d.comb += request.payload.mask.eq(Const(~0, LINE_BYTES))
         with m.If(request_free):
             m.d.sync += request.valid.eq(self.spill | self.fill)
-        with m.If(self._read_valid):
+        with m.If(self._read.valid):
             m.d.sync += request.payload.write.eq(1)
             m.d.sync += request.payload.tag.eq(job.warp)
             m.d.sync += request.payload.address.eq(read.address)
@@ -210,7 +208,7 @@ class LineTransfer(Component):
             m.d.sync += request.payload.tag.eq(job.warp)
             m.d.sync += request.payload.address.eq(job.address)
         m.d.sync += Assert(
-            ~self._read_valid | request_free, "a line that was read has nowhere to go")
+            ~self._read.valid | request_free, "a line that was read has nowhere to go")
 
     def _respond(self, m: Module) -> None:
         """What memory says of a write goes on at once; a line waits for the one before."""

@@ -14,6 +14,7 @@ from rtl.isa.control_code import NO_BARRIER, SCOREBOARDS
 from rtl.layouts import Event, operands_read, scoreboard_event
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.structs import struct_value
 from rtl.sweep import Sweep
 from rtl.words import Words
 
@@ -212,9 +213,10 @@ class Scoreboards(Component):
         with m.If(passed.head.valid):
             m.d.comb += queued.eq(passed.head.payload)
         with m.Else():
-            m.d.comb += queued.warp.eq(gathers.head.payload.warp)
-            m.d.comb += queued.write_barrier.eq(NO_BARRIER)
-            m.d.comb += queued.read_barrier.eq(gathers.head.payload.barrier)
+            gather = gathers.head.payload
+            m.d.comb += queued.eq(struct_value(
+                queued.shape(), warp=gather.warp, completes=0,
+                write_barrier=NO_BARRIER, read_barrier=gather.barrier))
 
     def _select_warp(self, m: Module) -> None:
         """C0: what C1 counts, or the warp that it checks. A warp is checked once after its last

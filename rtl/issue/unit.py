@@ -391,10 +391,9 @@ class IssueUnit(Component):
         raises = self.scoreboards.counted.payload.raises
         m.d.comb += done.valid.eq(
             self.instruction.valid & ~raises[INCOMPLETE] & ~raises[RESULTS])
-        m.d.comb += done.payload.warp.eq(leaving.warp)
-        m.d.comb += done.payload.serial.eq(leaving.serial)
-        m.d.comb += done.payload.write_barrier.eq(NO_BARRIER)
-        m.d.comb += done.payload.read_barrier.eq(NO_BARRIER)
+        m.d.comb += done.payload.eq(struct_value(
+            done.payload.shape(), warp=leaving.warp, serial=leaving.serial,
+            write_barrier=NO_BARRIER, read_barrier=NO_BARRIER))
 
     def _count(self, m: Module) -> None:
         """S2: scoreboards and flow results count what leaves."""

@@ -10,7 +10,7 @@ from rtl.component import Component
 from rtl.isa.tokens import API_CALL_LIMIT
 from rtl.layouts import DEPTH_BITS, Event, StackOperation, stack_request
 from rtl.params import SmParams
-from rtl.structs import struct_value
+from rtl.structs import common_fields, struct_value
 
 from .compare import equal_in_parts, successor
 from .operations import StepOperation
@@ -237,26 +237,26 @@ class AccessStage(Component):
         """Who has the stage."""
         arbiter = self.arbiter
         request = self.request
-        asked = request.payload
+        requested = request.payload
         in_change = self.in_change
         hazards = arbiter.hazards
         connect(m, flipped(self.request), arbiter.request)
         connect(m, flipped(self.unwind), arbiter.unwind)
         connect(m, flipped(self.replay), arbiter.replay)
-        changes = in_change.valid & (in_change.step.warp == asked.warp)
+        changes = in_change.valid & (in_change.step.warp == requested.warp)
         m.d.comb += hazards.eq(struct_value(
             RequestHazards,
-            busy=self._states.busy.read(m, asked.warp),
+            busy=self._states.busy.read(m, requested.warp),
             conflict=changes | self._states.sweep.active,
-            cache_is_full=self.cache_is_full.bit_select(asked.warp, 1)))
+            cache_is_full=self.cache_is_full.bit_select(requested.warp, 1)))
         m.d.comb += self.unwind_is_granted.eq(arbiter.grant == AccessSource.UNWIND)
         m.d.comb += self.unwind_replays.eq(arbiter.unwind_replays)
-        self._states.codes.write(m, request.valid, asked.warp, asked.codes)
+        self._states.codes.write(m, request.valid, requested.warp, requested.codes)
 
         # Why a request waits.
         others_go = arbiter.replayed.valid | self.unwind_is_granted
         m.d.comb += self.full.eq(
-            request.valid & ~hazards.busy & _requests(asked, *_PUSHES) & hazards.cache_is_full)
+            request.valid & ~hazards.busy & _requests(requested, *_PUSHES) & hazards.cache_is_full)
         m.d.comb += self.taken.eq(request.valid & ~request.ready & others_go)
 
     def _select_operation(self, m: Module, cleaned: Any) -> None:
@@ -264,7 +264,7 @@ class AccessStage(Component):
         one, whoever has the grant: that is known earlier."""
         replayed = self.arbiter.replayed
         grant = self.arbiter.grant
-        asked = self.request.payload
+        requested = self.request.payload
         step = self._accessed.step
         goal = self._states.goals.read(m, replayed.payload.warp)
         acknowledged = self._states.acknowledged.read(m, step.warp)
@@ -274,9 +274,8 @@ class AccessStage(Component):
         m.d.comb += self._accessed.valid.eq(
             (grant == AccessSource.REPLAY) | (grant == AccessSource.REQUEST))
         with m.If(replayed.valid):
-            m.d.comb += step.warp.eq(replayed.payload.warp)
+            m.d.comb += common_fields(step, replayed.payload)
             m.d.comb += step.replayed.eq(1)
-            m.d.comb += step.fault.eq(replayed.payload.fault)
             with m.Switch(replayed.payload.parking):
                 with m.Case(Parking.LOAD):
                     m.d.comb += step.operation.eq(StepOperation.LOAD)
@@ -290,9 +289,9 @@ class AccessStage(Component):
                     with m.Else():
                         m.d.comb += step.operation.eq(StepOperation.UNWIND)
         with m.Else():
-            m.d.comb += step.warp.eq(asked.warp)
-            m.d.comb += step.pair.eq(asked.pair)
-            with m.If(asked.enable), m.Switch(asked.operation):
+            m.d.comb += step.warp.eq(requested.warp)
+            m.d.comb += step.pair.eq(requested.pair)
+            with m.If(requested.enable), m.Switch(requested.operation):
                 for operation in StackOperation:
                     with m.Case(operation):
                         m.d.comb += step.operation.eq(StepOperation[operation.name])
@@ -303,7 +302,7 @@ class AccessStage(Component):
     def _read_state(self, m: Module, state: Any, sizes: Any, cleaned: Any) -> None:
         """What is known of the warp's stack. What a request changes of it before the next stage
         does not need ``enable``: without that nothing comes of it."""
-        asked = self.request.payload
+        requested = self.request.payload
         accessed = self._accessed
         step = accessed.step
         below = self._states.below.read(m, step.warp)
@@ -312,12 +311,12 @@ class AccessStage(Component):
         m.d.comb += step.has_region.eq(sizes.has_region)
         m.d.comb += step.lines.eq(state.entered - below)
         m.d.comb += step.was_clean.eq(state.dirtied == cleaned)
-        with m.If(~step.replayed & _requests(asked, StackOperation.SET_POINTER)):
-            m.d.comb += step.state.last.eq(asked.operand[:DEPTH_BITS])
-            m.d.comb += step.state.calls.eq(asked.operand[POINTER_CALLS:-1])
-            m.d.comb += step.state.kill.eq(asked.operand[-1])
+        with m.If(~step.replayed & _requests(requested, StackOperation.SET_POINTER)):
+            m.d.comb += step.state.last.eq(requested.operand[:DEPTH_BITS])
+            m.d.comb += step.state.calls.eq(requested.operand[POINTER_CALLS:-1])
+            m.d.comb += step.state.kill.eq(requested.operand[-1])
         with m.Elif(~step.replayed & _requests(
-                asked, StackOperation.GET_POINTER, StackOperation.SET_MODE)):
+                requested, StackOperation.GET_POINTER, StackOperation.SET_MODE)):
             # These count whole lines.
             m.d.comb += step.state.last[:PLACE_BITS].eq(LAST_PLACE)
 
@@ -337,10 +336,10 @@ class AccessStage(Component):
     def _read_limit(self, m: Module, state: Any, sizes: Any) -> None:
         """The limit of the warp's stack. The trap handler has the upper half of the last granule
         besides; without a region the tokens on chip are all, in any mode."""
-        asked = self.request.payload
+        requested = self.request.payload
         accessed = self._accessed
         in_handler = self._states.traps.read(m, accessed.step.warp)
-        enters_handler = _requests(asked, StackOperation.SET_MODE)
+        enters_handler = _requests(requested, StackOperation.SET_MODE)
         has_upper_half = Mux(
             sizes.has_region, in_handler | enters_handler, steps_on_chip(self._params) > 1)
         granule = state.last[STEP_BITS + 1:]
@@ -352,14 +351,14 @@ class AccessStage(Component):
 
     def _read_token(self, m: Module) -> None:
         """The token that a request pushes."""
-        asked = self.request.payload
+        requested = self.request.payload
         m.d.comb += self._accessed.token.eq(struct_value(
             StoredToken,
-            pc=asked.operand,
-            mask=asked.mask,
-            counted=_requests(asked, StackOperation.CALL, StackOperation.PREPARE_CALL),
-            kind=asked.kind,
-            role=role_of(asked.kind)))
+            pc=requested.operand,
+            mask=requested.mask,
+            counted=_requests(requested, StackOperation.CALL, StackOperation.PREPARE_CALL),
+            kind=requested.kind,
+            role=role_of(requested.kind)))
 
     def _read_line(self, m: Module) -> None:
         """The line of the token that an unwind looks at. Its number goes to block RAM, and is on
@@ -367,7 +366,7 @@ class AccessStage(Component):
         early, and not by the warp of the step."""
         states = self._states.states
         arbiter = self.arbiter
-        asked = self.request.payload
+        requested = self.request.payload
         replayed = arbiter.replayed
         unwound = self.unwind.payload.step
         bits = token_slot_bits(self._params)
@@ -376,7 +375,7 @@ class AccessStage(Component):
             return Cat(state.last[PLACE_BITS:bits], warp)
 
         replay_state = states.read(m, replayed.payload.warp)
-        request_state = states.read(m, asked.warp)
+        request_state = states.read(m, requested.warp)
         with m.If(self.unwind_is_granted):
             m.d.comb += self.read.valid.eq(1)
             m.d.comb += self.read.payload.eq(line_of(unwound.state, unwound.warp))
@@ -384,8 +383,8 @@ class AccessStage(Component):
             m.d.comb += self.read.valid.eq(1)
             m.d.comb += self.read.payload.eq(line_of(replay_state, replayed.payload.warp))
         with m.Else():
-            m.d.comb += self.read.valid.eq(arbiter.pending & _requests(asked, *_UNWINDS))
-            m.d.comb += self.read.payload.eq(line_of(request_state, asked.warp))
+            m.d.comb += self.read.valid.eq(arbiter.pending & _requests(requested, *_UNWINDS))
+            m.d.comb += self.read.payload.eq(line_of(request_state, requested.warp))
 
     def _hand_over(self, m: Module) -> None:
         """What the stage has done: for a replay or a request what was read, for an unwind its next

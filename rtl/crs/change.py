@@ -259,7 +259,7 @@ class ChangeStage(Component):
             m, stage.valid & ~stage.continues & step.operation.is_blocking, step.warp, 1)
 
     def _answer(self, m: Module) -> None:
-        """What is told of an operation that is no unwind."""
+        """The value and the error of an operation that is no unwind."""
         stage = self.stage
         step = stage.step
         operation = step.operation

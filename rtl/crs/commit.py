@@ -20,7 +20,7 @@ __all__ = ["CommitStage"]
 
 class CommitStage(Component):
     """The fourth stage, beside the result: the state that is left is written, the warp is not busy
-    any more, and the engine is told what it has to do for it.
+    any more, and the engine learns what it has to do for it.
 
     A topmost line that has room is dirty, whatever memory has behind its tokens: so it has to be on
     chip before the next operation. If an operation leaves such a line, and no line on chip, its

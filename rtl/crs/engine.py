@@ -532,23 +532,24 @@ class SpillFillEngine(Component):
         over with the last one of a warp that has given it all."""
         lines = self.lines
         states = self._states
-        left = lines.left
+        written = lines.written
         acknowledged = lines.acknowledged
         leaving = lines.leaving
         warp = self.commit.warp
         counters = self.counters
         count = states.acknowledged.read(m, acknowledged.payload)
-        given = states.cleaned.read(m, acknowledged.payload)
+        written_count = states.cleaned.read(m, acknowledged.payload)
         confirming = states.confirming.read(m, acknowledged.payload)
         next_count = Signal(self._params.stack_count_bits)
         m.d.comb += next_count.eq(count + 1)
         none_leaving = (leaving.lines == 0) | (leaving.warp != acknowledged.payload)
-        is_last = (next_count == given) & none_leaving
+        is_last = (next_count == written_count) & none_leaving
         m.d.comb += self._confirmed.eq(acknowledged.valid & confirming & is_last)
-        states.cleaned.write(m, left.valid, left.payload.warp, left.payload.cleaned)
+        states.cleaned.write(m, written.valid, written.payload.warp, written.payload.cleaned)
         states.acknowledged.write(m, acknowledged.valid, acknowledged.payload, next_count)
         m.d.sync += Assert(
-            ~acknowledged.valid | (count != given), "memory has taken a line that nobody wrote")
+            ~acknowledged.valid | (count != written_count),
+            "memory has taken a line that nobody wrote")
 
         # The counters for the commit stage, with what is written in this cycle.
         below = states.below.read(m, warp)
@@ -557,8 +558,8 @@ class SpillFillEngine(Component):
             m.d.comb += counters.below.eq(self._view.below - 1)
         with m.Else():
             m.d.comb += counters.below.eq(below)
-        with m.If(left.valid & (left.payload.warp == warp)):
-            m.d.comb += counters.cleaned.eq(left.payload.cleaned)
+        with m.If(written.valid & (written.payload.warp == warp)):
+            m.d.comb += counters.cleaned.eq(written.payload.cleaned)
         with m.Else():
             m.d.comb += counters.cleaned.eq(cleaned)
 

@@ -69,7 +69,7 @@ class LineTransfer(Component):
     keeps_lines : In(Event(warp))
         What the commit stage has said of the warp a cycle ago: a line of it that has not gone to
         memory stays, and is dirty.
-    left : Out(Event(warp, cleaned))
+    written : Out(Event(warp, cleaned))
         A line is out, and clean; what ``cleaned`` is then.
     spilled : Out(Event(warp, done))
         A line is out (``done``), or stays, a cycle ago.
@@ -98,7 +98,7 @@ class LineTransfer(Component):
             "free": Out(1),
             "leaving": Out(of_warp(lines=count)),
             "keeps_lines": In(Event(warp)),
-            "left": Out(Event(of_warp(cleaned=count))),
+            "written": Out(Event(of_warp(cleaned=count))),
             "spilled": Out(Event(of_warp(done=1))),
             "acknowledged": Out(Event(warp)),
             "write_fault": Out(Event(warp)),
@@ -126,7 +126,7 @@ class LineTransfer(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         self._take_job(m)
-        self._tell(m)
+        self._report(m)
         self._request(m)
         self._respond(m)
         self._receive(m)
@@ -168,20 +168,20 @@ class LineTransfer(Component):
         m.d.sync += Assert(
             ~(self.job.valid & ~self.free), "a line is to move while another one does")
 
-    def _tell(self, m: Module) -> None:
-        """What the engine is told of lines that leave."""
+    def _report(self, m: Module) -> None:
+        """What the engine has to know of lines that leave."""
         job = self._job.payload
         read = self._read.payload
         m.d.comb += self.spill.eq(self._read.valid & ~self._stays)
-        left = self.left
+        written = self.written
         spilled = self.spilled
-        m.d.comb += left.valid.eq(self.spill)
-        m.d.comb += left.payload.eq(struct_value(
-            left.payload.shape(), warp=read.warp, cleaned=read.cleaned))
-        m.d.comb += self.leaving.warp.eq(job.warp)
+        m.d.comb += written.valid.eq(self.spill)
+        m.d.comb += written.payload.eq(struct_value(
+            written.payload.shape(), warp=read.warp, cleaned=read.cleaned))
         to_read = Mux(self._job.valid & job.spill, job.more + 1, 0)
-        with m.If(~self._stays):
-            m.d.comb += self.leaving.lines.eq(to_read + self._read.valid)
+        m.d.comb += self.leaving.eq(struct_value(
+            self.leaving.shape(), warp=job.warp,
+            lines=Mux(self._stays, 0, to_read + self._read.valid)))
         m.d.sync += spilled.valid.eq(self._read.valid | self._stops)
         m.d.sync += spilled.payload.eq(struct_value(
             spilled.payload.shape(), warp=job.warp, done=self.spill))

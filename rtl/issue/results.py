@@ -22,7 +22,7 @@ __all__ = ["FlowResults"]
 class _PastResult(data.Struct):
     """R0 to R1: what was known of the flow result of the cycle before."""
 
-    has_come: unsigned(1)
+    is_valid: unsigned(1)
     """There was one."""
     starts: unsigned(1)
     """It was that of a flow_launch."""
@@ -89,16 +89,14 @@ class FlowResults(Component):
         self._is_counted = Signal()
         self._balances = Signal()
         """With this result as many have come as instructions have issued."""
-        self._late_warp = Signal(params.warp_bits)
         self._late_warps = Signal(params.warps)
-        """Of the result in the cycle before; the same one-hot."""
+        """R1: the warp of the result, one-hot."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.sweep = self._sweep
         m.submodules.issues = self._issues
         m.submodules.answers = self._answers
-        m.d.sync += self._late_warp.eq(self.result.payload.warp)
         m.d.sync += self._late_warps.eq(one_hot(self.result.payload.warp, self._params.warps))
         self._count(m)
         self._settle(m)
@@ -128,7 +126,7 @@ class FlowResults(Component):
         issued = self.issued
         may_be_settled = Signal()
         issues_now = issued.valid & (issued.payload == self.result.payload.warp)
-        issues_late = issued.valid & (issued.payload == self._late_warp)
+        issues_late = issued.valid & (issued.payload == self.redirect.payload.warp)
         m.d.sync += may_be_settled.eq(self._is_counted & self._balances & ~issues_now)
         with m.If(may_be_settled & ~issues_late):
             m.d.comb += self.settled.eq(self._late_warps)
@@ -137,19 +135,20 @@ class FlowResults(Component):
         """R1: where the warp goes on. A result says late in its cycle whether that is the next
         instruction in memory, so it is put together from registers."""
         result = self.result.payload
+        redirect = self.redirect
         past: Any = Signal(_PastResult)
         m.d.sync += past.eq(struct_value(
             _PastResult,
-            has_come=self.result.valid,
+            is_valid=self.result.valid,
             starts=self._starts,
             was_last=self.is_last,
             is_elsewhere=~result.behind,
             terminates=result.terminated))
         goes_elsewhere = past.was_last & past.is_elsewhere
-        m.d.sync += self.redirect.payload.pc.eq(result.pc)
-        m.d.comb += self.redirect.payload.warp.eq(self._late_warp)
-        m.d.comb += self.redirect.valid.eq(
-            past.has_come & ~past.terminates & (past.starts | goes_elsewhere))
+        m.d.sync += redirect.payload.eq(struct_value(
+            redirect.payload.shape(), warp=result.warp, pc=result.pc))
+        m.d.comb += redirect.valid.eq(
+            past.is_valid & ~past.terminates & (past.starts | goes_elsewhere))
         is_revoked = past.was_last & (past.is_elsewhere | past.terminates)
-        with m.If(past.has_come & is_revoked):
+        with m.If(past.is_valid & is_revoked):
             m.d.comb += self.revoked.eq(self._late_warps)

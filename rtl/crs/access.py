@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -10,23 +10,25 @@ from rtl.component import Component
 from rtl.isa.tokens import API_CALL_LIMIT
 from rtl.layouts import DEPTH_BITS, Event, StackOperation, stack_request
 from rtl.params import SmParams
+from rtl.structs import common_fields, struct_value
 
 from .compare import equal_in_parts, successor
 from .operations import StepOperation
 from .records import Parking, StackStates
-from .stages import LIMIT_PARTS, accessed_step, replay, stack_step
+from .stages import LIMIT_PARTS, ReplayPort, accessed_step, replay, unwound_step
 from .tokens import (
     LAST_PLACE,
     PLACE_BITS,
     POINTER_CALLS,
     STEP_BITS,
+    StoredToken,
     line_number_bits,
     role_of,
     steps_on_chip,
     token_slot_bits,
 )
 
-__all__ = ["AccessArbiter", "AccessSource", "AccessStage"]
+__all__ = ["AccessArbiter", "AccessSource", "AccessStage", "RequestHazards"]
 
 _PUSHES = (StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL)
 _UNWINDS = (
@@ -51,12 +53,23 @@ class AccessSource(enum.Enum, shape=2):
     """The flow unit's."""
 
 
+class RequestHazards(data.Struct):
+    """Why a request may have to wait, whatever it is: three facts about its warp."""
+
+    busy: unsigned(1)
+    """An operation of it is under way."""
+    conflict: unsigned(1)
+    """Its state is being written: by the change stage, or by the sweep after a reset."""
+    cache_is_full: unsigned(1)
+    """None of its lines has room for another token."""
+
+
 class AccessArbiter(Component):
     """Grants the access stage to one of three sources, and keeps the one operation that replays.
 
     An unwind that has replayed goes first, then a replay, then a request, then any other unwind. An
     unwind without a grant replays, unless the engine may need the replay register in this cycle
-    (``replay_soon``): then it parks in the engine. In both cases it starts again at the committed
+    (``replay.soon``): then it parks in the engine. In both cases it starts again at the committed
     topmost token.
 
     A request waits
@@ -71,15 +84,12 @@ class AccessArbiter(Component):
     Members
     -------
     request : In(stream of stack_request)
-    busy, conflict, cache_is_full : In(1)
-        Of the request's warp: an operation is under way; its state is being written, by the change
-        stage or by the sweep after a reset; no line has room for another token.
-    unwind : In(Event(struct))
-        The judge stage has an unwind with another token on chip, of that warp. ``replayed``: it has
-        replayed before. ``ends``, which comes late: its present token ends it.
-    replay, replay_soon, replay_ready : In(Event(replay)), In(1), Out(1)
-        The engine's; ``replay_soon``: it may need the replay register in this cycle, so that no
-        unwind may have it.
+    hazards : In(RequestHazards)
+        Of the request's warp.
+    unwind : In(Event(unwound_step))
+        The judge stage has an unwind with another token on chip.
+    replay : In(ReplayPort)
+        The engine's. In a cycle with ``soon`` no unwind may have the replay register.
     grant : Out(AccessSource)
     pending : Out(1)
         There is a request, and it did not wait for its busy warp a cycle ago. An unwind that has
@@ -92,16 +102,12 @@ class AccessArbiter(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        unwind = data.StructLayout({"warp": params.warp_bits, "replayed": 1, "ends": 1})
+        self._params = params
         super().__init__({
             "request": In(stream.Signature(stack_request(params))),
-            "busy": In(1),
-            "conflict": In(1),
-            "cache_is_full": In(1),
-            "unwind": In(Event(unwind)),
-            "replay": In(Event(replay(params))),
-            "replay_soon": In(1),
-            "replay_ready": Out(1),
+            "hazards": In(RequestHazards),
+            "unwind": In(Event(unwound_step(params))),
+            "replay": In(ReplayPort(params)),
             "grant": Out(AccessSource),
             "pending": Out(1),
             "replayed": Out(Event(replay(params))),
@@ -118,18 +124,19 @@ class AccessArbiter(Component):
         """Who has the stage."""
         unwind = self.unwind
         request = self.request
+        hazards = self.hazards
         is_unwind = _requests(request.payload, *_UNWINDS)
         is_push = _requests(request.payload, *_PUSHES)
         was_busy = Signal()
-        m.d.sync += was_busy.eq(request.valid & self.busy)
+        m.d.sync += was_busy.eq(request.valid & hazards.busy)
         m.d.comb += self.pending.eq(request.valid & ~was_busy)
         token_is_late = is_unwind & was_busy
-        waits_for_line = request.valid & is_push & self.cache_is_full
+        waits_for_line = request.valid & is_push & hazards.cache_is_full
         hazard = Signal()
-        m.d.comb += hazard.eq(self.busy | self.conflict | token_is_late | waits_for_line)
+        m.d.comb += hazard.eq(hazards.busy | hazards.conflict | token_is_late | waits_for_line)
         others_wait = self.replayed.valid | self.pending
 
-        with m.If(unwind.valid & (unwind.payload.replayed | ~others_wait)):
+        with m.If(unwind.valid & (unwind.payload.step.replayed | ~others_wait)):
             m.d.comb += self.grant.eq(AccessSource.UNWIND)
         with m.Elif(self.replayed.valid):
             m.d.comb += self.grant.eq(AccessSource.REPLAY)
@@ -141,24 +148,26 @@ class AccessArbiter(Component):
     def _keep_replay(self, m: Module) -> None:
         """What replays: the engine's operation, or the unwind that was not granted."""
         unwind = self.unwind
+        replay_port = self.replay
         replayed = self.replayed
         has_unwind = self.grant == AccessSource.UNWIND
-        m.d.comb += self.replay_ready.eq(~(replayed.valid & has_unwind))
+        m.d.comb += replay_port.ready.eq(~(replayed.valid & has_unwind))
         m.d.comb += self.unwind_replays.eq(
-            unwind.valid & ~has_unwind & self.replay_ready & ~self.replay_soon)
+            unwind.valid & ~has_unwind & replay_port.ready & ~replay_port.soon)
         keeps_unwind = Signal()
         m.d.comb += keeps_unwind.eq(self.unwind_replays & ~unwind.payload.ends)
-        with m.If(self.replay_ready):
-            m.d.sync += replayed.valid.eq(self.replay.valid | keeps_unwind)
-            m.d.sync += replayed.payload.eq(self.replay.payload)
+        with m.If(replay_port.ready):
+            m.d.sync += replayed.valid.eq(replay_port.valid | keeps_unwind)
             with m.If(self.unwind_replays):
-                m.d.sync += replayed.payload.warp.eq(unwind.payload.warp)
-                m.d.sync += replayed.payload.parking.eq(Parking.UNWIND)
-                m.d.sync += replayed.payload.fault.eq(0)
+                m.d.sync += replayed.payload.eq(struct_value(
+                    replay(self._params), warp=unwind.payload.step.warp,
+                    parking=Parking.UNWIND, fault=0))
+            with m.Else():
+                m.d.sync += replayed.payload.eq(replay_port.payload)
 
-        m.d.sync += Assert(~(self.replay.valid & keeps_unwind), "two operations replay at once")
+        m.d.sync += Assert(~(replay_port.valid & keeps_unwind), "two operations replay at once")
         m.d.sync += Assert(
-            ~(self.replay.valid & ~self.replay_ready), "a replay while the register is not free")
+            ~(replay_port.valid & ~replay_port.ready), "a replay while the register is not free")
 
 
 class AccessStage(Component):
@@ -169,15 +178,11 @@ class AccessStage(Component):
     -------
     request, killed
         See CallReturnStack.
-    in_change : In(Event(warp))
-        The warp of the step in the change stage.
+    in_change : In(accessed_step)
+        The step in the change stage, as it counts.
     cache_is_full : In(warps)
         Whose lines are all dirty and full.
-    unwind_may_continue, next_step : In(1), In(stack_step)
-        The judge stage has an unwind with another token on chip; its step as that token finds it.
-    unwind_ends : In(1)
-        The present token ends it after all. Comes late.
-    replay, replay_soon, replay_ready
+    unwind, replay
         See AccessArbiter.
     unwind_is_granted, unwind_replays : Out(1)
         What becomes of that unwind, if it does not end: its next token has this stage; it replays.
@@ -185,8 +190,7 @@ class AccessStage(Component):
     read : Out(Event(slot))
         The line that is read.
     result : Out(accessed_step)
-        Of a replay or a request; the change stage has ``next_step`` instead if
-        ``unwind_is_granted``.
+        Of the operation that has the stage.
     full, taken : Out(1)
         See StackEvents.
     """
@@ -198,14 +202,10 @@ class AccessStage(Component):
         super().__init__({
             "request": In(stream.Signature(stack_request(params))),
             "killed": Out(1),
-            "in_change": In(Event(params.warp_bits)),
+            "in_change": In(accessed_step(params)),
             "cache_is_full": In(params.warps),
-            "unwind_may_continue": In(1),
-            "next_step": In(stack_step(params)),
-            "unwind_ends": In(1),
-            "replay": In(Event(replay(params))),
-            "replay_soon": In(1),
-            "replay_ready": Out(1),
+            "unwind": In(Event(unwound_step(params))),
+            "replay": In(ReplayPort(params)),
             "unwind_is_granted": Out(1),
             "unwind_replays": Out(1),
             "read": Out(Event(line_number_bits(params))),
@@ -213,12 +213,14 @@ class AccessStage(Component):
             "full": Out(1),
             "taken": Out(1),
         })
+        self._accessed: Any = Signal(accessed_step(params), name="accessed")
+        """The step of a replay or a request. An unwind has been through this stage before."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.arbiter = self.arbiter
         states = self._states
-        warp = self.result.step.warp
+        warp = self._accessed.step.warp
         state = states.states.read(m, warp)
         sizes = states.sizes.read(m, warp)
         cleaned = states.cleaned.read(m, warp)
@@ -228,37 +230,33 @@ class AccessStage(Component):
         self._read_limit(m, state, sizes)
         self._read_token(m)
         self._read_line(m)
+        self._hand_over(m)
         return m
 
     def _arbitrate(self, m: Module) -> None:
         """Who has the stage."""
         arbiter = self.arbiter
         request = self.request
-        asked = request.payload
-        unwind = arbiter.unwind
-        busy = self._states.busy.read(m, asked.warp)
-        cache_is_full = self.cache_is_full.bit_select(asked.warp, 1)
+        requested = request.payload
+        in_change = self.in_change
+        hazards = arbiter.hazards
         connect(m, flipped(self.request), arbiter.request)
+        connect(m, flipped(self.unwind), arbiter.unwind)
         connect(m, flipped(self.replay), arbiter.replay)
-        m.d.comb += arbiter.busy.eq(busy)
-        m.d.comb += arbiter.conflict.eq(
-            (self.in_change.valid & (self.in_change.payload == asked.warp))
-            | self._states.sweep.active)
-        m.d.comb += arbiter.cache_is_full.eq(cache_is_full)
-        m.d.comb += unwind.valid.eq(self.unwind_may_continue)
-        m.d.comb += unwind.payload.warp.eq(self.next_step.warp)
-        m.d.comb += unwind.payload.replayed.eq(self.next_step.replayed)
-        m.d.comb += unwind.payload.ends.eq(self.unwind_ends)
-        m.d.comb += arbiter.replay_soon.eq(self.replay_soon)
-        m.d.comb += self.replay_ready.eq(arbiter.replay_ready)
+        changes = in_change.valid & (in_change.step.warp == requested.warp)
+        m.d.comb += hazards.eq(struct_value(
+            RequestHazards,
+            busy=self._states.busy.read(m, requested.warp),
+            conflict=changes | self._states.sweep.active,
+            cache_is_full=self.cache_is_full.bit_select(requested.warp, 1)))
         m.d.comb += self.unwind_is_granted.eq(arbiter.grant == AccessSource.UNWIND)
         m.d.comb += self.unwind_replays.eq(arbiter.unwind_replays)
-        self._states.codes.write(m, request.valid, asked.warp, asked.codes)
+        self._states.codes.write(m, request.valid, requested.warp, requested.codes)
 
         # Why a request waits.
         others_go = arbiter.replayed.valid | self.unwind_is_granted
         m.d.comb += self.full.eq(
-            request.valid & ~busy & _requests(asked, *_PUSHES) & cache_is_full)
+            request.valid & ~hazards.busy & _requests(requested, *_PUSHES) & hazards.cache_is_full)
         m.d.comb += self.taken.eq(request.valid & ~request.ready & others_go)
 
     def _select_operation(self, m: Module, cleaned: Any) -> None:
@@ -266,19 +264,18 @@ class AccessStage(Component):
         one, whoever has the grant: that is known earlier."""
         replayed = self.arbiter.replayed
         grant = self.arbiter.grant
-        asked = self.request.payload
-        step = self.result.step
+        requested = self.request.payload
+        step = self._accessed.step
         goal = self._states.goals.read(m, replayed.payload.warp)
         acknowledged = self._states.acknowledged.read(m, step.warp)
         memory_is_current = Signal()
         m.d.comb += memory_is_current.eq(
             ~step.has_region | (step.was_clean & (cleaned == acknowledged)))
-        m.d.comb += self.result.valid.eq(
+        m.d.comb += self._accessed.valid.eq(
             (grant == AccessSource.REPLAY) | (grant == AccessSource.REQUEST))
         with m.If(replayed.valid):
-            m.d.comb += step.warp.eq(replayed.payload.warp)
+            m.d.comb += common_fields(step, replayed.payload)
             m.d.comb += step.replayed.eq(1)
-            m.d.comb += step.fault.eq(replayed.payload.fault)
             with m.Switch(replayed.payload.parking):
                 with m.Case(Parking.LOAD):
                     m.d.comb += step.operation.eq(StepOperation.LOAD)
@@ -292,9 +289,9 @@ class AccessStage(Component):
                     with m.Else():
                         m.d.comb += step.operation.eq(StepOperation.UNWIND)
         with m.Else():
-            m.d.comb += step.warp.eq(asked.warp)
-            m.d.comb += step.pair.eq(asked.pair)
-            with m.If(asked.enable), m.Switch(asked.operation):
+            m.d.comb += step.warp.eq(requested.warp)
+            m.d.comb += step.pair.eq(requested.pair)
+            with m.If(requested.enable), m.Switch(requested.operation):
                 for operation in StackOperation:
                     with m.Case(operation):
                         m.d.comb += step.operation.eq(StepOperation[operation.name])
@@ -305,63 +302,63 @@ class AccessStage(Component):
     def _read_state(self, m: Module, state: Any, sizes: Any, cleaned: Any) -> None:
         """What is known of the warp's stack. What a request changes of it before the next stage
         does not need ``enable``: without that nothing comes of it."""
-        asked = self.request.payload
-        result = self.result
-        step = result.step
+        requested = self.request.payload
+        accessed = self._accessed
+        step = accessed.step
         below = self._states.below.read(m, step.warp)
         m.d.comb += self.killed.eq(state.kill)
         m.d.comb += step.state.eq(state)
         m.d.comb += step.has_region.eq(sizes.has_region)
         m.d.comb += step.lines.eq(state.entered - below)
         m.d.comb += step.was_clean.eq(state.dirtied == cleaned)
-        with m.If(~step.replayed & _requests(asked, StackOperation.SET_POINTER)):
-            m.d.comb += step.state.last.eq(asked.operand[:DEPTH_BITS])
-            m.d.comb += step.state.calls.eq(asked.operand[POINTER_CALLS:-1])
-            m.d.comb += step.state.kill.eq(asked.operand[-1])
+        with m.If(~step.replayed & _requests(requested, StackOperation.SET_POINTER)):
+            m.d.comb += step.state.last.eq(requested.operand[:DEPTH_BITS])
+            m.d.comb += step.state.calls.eq(requested.operand[POINTER_CALLS:-1])
+            m.d.comb += step.state.kill.eq(requested.operand[-1])
         with m.Elif(~step.replayed & _requests(
-                asked, StackOperation.GET_POINTER, StackOperation.SET_MODE)):
+                requested, StackOperation.GET_POINTER, StackOperation.SET_MODE)):
             # These count whole lines.
             m.d.comb += step.state.last[:PLACE_BITS].eq(LAST_PLACE)
 
-        m.d.comb += result.top_place.eq(state.last[:PLACE_BITS])
-        m.d.comb += result.dirty_lines.eq(state.dirtied - cleaned)
-        m.d.comb += result.has_token.eq(
+        m.d.comb += accessed.top_place.eq(state.last[:PLACE_BITS])
+        m.d.comb += accessed.dirty_lines.eq(state.dirtied - cleaned)
+        m.d.comb += accessed.has_token.eq(
             step.operation.is_unwind & (step.operation != StepOperation.CLEAR) & ~step.fault
             & ~state.last[-1] & (state.entered != below))
-        m.d.comb += result.calls_are_full.eq(
+        m.d.comb += accessed.calls_are_full.eq(
             sizes.checks_calls & (state.calls >= API_CALL_LIMIT))
 
         bits = token_slot_bits(self._params)
-        m.d.comb += result.next_slot.eq(successor(state.last, bits))
+        m.d.comb += accessed.next_slot.eq(successor(state.last, bits))
         m.d.sync += Assert(
-            result.next_slot == (state.last + 1)[:bits], "the next slot is not the next")
+            accessed.next_slot == (state.last + 1)[:bits], "the next slot is not the next")
 
     def _read_limit(self, m: Module, state: Any, sizes: Any) -> None:
         """The limit of the warp's stack. The trap handler has the upper half of the last granule
         besides; without a region the tokens on chip are all, in any mode."""
-        asked = self.request.payload
-        result = self.result
-        in_handler = self._states.traps.read(m, result.step.warp)
-        enters_handler = _requests(asked, StackOperation.SET_MODE)
+        requested = self.request.payload
+        accessed = self._accessed
+        in_handler = self._states.traps.read(m, accessed.step.warp)
+        enters_handler = _requests(requested, StackOperation.SET_MODE)
         has_upper_half = Mux(
             sizes.has_region, in_handler | enters_handler, steps_on_chip(self._params) > 1)
         granule = state.last[STEP_BITS + 1:]
-        m.d.comb += result.limit.eq(Cat(has_upper_half, sizes.granules))
-        m.d.comb += result.granule_matches.eq(
+        m.d.comb += accessed.limit.eq(Cat(has_upper_half, sizes.granules))
+        m.d.comb += accessed.granule_matches.eq(
             equal_in_parts(granule, sizes.granules, LIMIT_PARTS))
         m.d.sync += Assert(
-            result.granule_matches.all() == (granule == sizes.granules), "another granule")
+            accessed.granule_matches.all() == (granule == sizes.granules), "another granule")
 
     def _read_token(self, m: Module) -> None:
         """The token that a request pushes."""
-        asked = self.request.payload
-        token = self.result.token
-        m.d.comb += token.pc.eq(asked.operand)
-        m.d.comb += token.mask.eq(asked.mask)
-        m.d.comb += token.kind.eq(asked.kind)
-        m.d.comb += token.role.as_value().eq(role_of(asked.kind))
-        m.d.comb += token.counted.eq(
-            _requests(asked, StackOperation.CALL, StackOperation.PREPARE_CALL))
+        requested = self.request.payload
+        m.d.comb += self._accessed.token.eq(struct_value(
+            StoredToken,
+            pc=requested.operand,
+            mask=requested.mask,
+            counted=_requests(requested, StackOperation.CALL, StackOperation.PREPARE_CALL),
+            kind=requested.kind,
+            role=role_of(requested.kind)))
 
     def _read_line(self, m: Module) -> None:
         """The line of the token that an unwind looks at. Its number goes to block RAM, and is on
@@ -369,21 +366,33 @@ class AccessStage(Component):
         early, and not by the warp of the step."""
         states = self._states.states
         arbiter = self.arbiter
-        asked = self.request.payload
+        requested = self.request.payload
         replayed = arbiter.replayed
+        unwound = self.unwind.payload.step
         bits = token_slot_bits(self._params)
 
         def line_of(state: Any, warp: Any) -> Value:
             return Cat(state.last[PLACE_BITS:bits], warp)
 
         replay_state = states.read(m, replayed.payload.warp)
-        request_state = states.read(m, asked.warp)
+        request_state = states.read(m, requested.warp)
         with m.If(self.unwind_is_granted):
             m.d.comb += self.read.valid.eq(1)
-            m.d.comb += self.read.payload.eq(line_of(self.next_step.state, self.next_step.warp))
+            m.d.comb += self.read.payload.eq(line_of(unwound.state, unwound.warp))
         with m.Elif(replayed.valid):
             m.d.comb += self.read.valid.eq(1)
             m.d.comb += self.read.payload.eq(line_of(replay_state, replayed.payload.warp))
         with m.Else():
-            m.d.comb += self.read.valid.eq(arbiter.pending & _requests(asked, *_UNWINDS))
-            m.d.comb += self.read.payload.eq(line_of(request_state, asked.warp))
+            m.d.comb += self.read.valid.eq(arbiter.pending & _requests(requested, *_UNWINDS))
+            m.d.comb += self.read.payload.eq(line_of(request_state, requested.warp))
+
+    def _hand_over(self, m: Module) -> None:
+        """What the stage has done: for a replay or a request what was read, for an unwind its next
+        token."""
+        result = self.result
+        m.d.comb += result.eq(self._accessed)
+        with m.If(self.unwind_is_granted):
+            m.d.comb += result.valid.eq(1)
+            m.d.comb += result.step.eq(self.unwind.payload.step)
+            m.d.comb += result.continues.eq(1)
+            m.d.comb += result.has_token.eq(1)

@@ -1,5 +1,6 @@
 """Change: the second stage. Does what a push does; finds out what an unwind's token is."""
 
+from typing import Any
 
 from amaranth.hdl import Array, Assert, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data
@@ -19,10 +20,11 @@ from rtl.layouts import (
 )
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
 from .operations import PUSHES, UNWINDS, StepOperation
 from .records import StackStates, spills_from
-from .stages import accessed_step, change_flags, changed_step
+from .stages import accessed_step, change_flags, changed_step, unwound_step
 from .tokens import (
     LAST_PLACE,
     PLACE_BITS,
@@ -64,14 +66,13 @@ class ChangeStage(Component):
     -------
     arriving : In(accessed_step)
         The register behind the access stage.
-    unwind_ended : In(1)
-        A step with ``continues`` counts for nothing: the token before ended the unwind.
+    unwind : In(Event(unwound_step))
+        The unwind in the judge stage. If its token there ends it, the step that ``continues`` it,
+        which is in this stage a cycle later, counts for nothing.
     configuration : In(StackConfiguration)
         That of the request that is in the access stage.
     line : In(array of StoredToken)
         The line of the token that an unwind looks at.
-    frame_codes : In(ThreadCodes)
-        The threads' codes as the token in the judge stage leaves them.
     stage : Out(accessed_step)
         The step in this stage, as it counts.
     pushed, holes, entry
@@ -87,10 +88,9 @@ class ChangeStage(Component):
         pushed = data.StructLayout({"warp": params.warp_bits, "kind": TokenKind})
         super().__init__({
             "arriving": In(accessed_step(params)),
-            "unwind_ended": In(1),
+            "unwind": In(Event(unwound_step(params))),
             "configuration": In(StackConfiguration),
             "line": In(StoredLine),
-            "frame_codes": In(ThreadCodes),
             "stage": Out(accessed_step(params)),
             "pushed": Out(Event(pushed)),
             "holes": Out(range(TOKENS_PER_LINE)),
@@ -118,8 +118,10 @@ class ChangeStage(Component):
         m = Module()
         stage = self.stage
         arriving = self.arriving
+        unwind_ended = Signal()
+        m.d.sync += unwind_ended.eq(self.unwind.payload.ends)
         m.d.comb += stage.eq(arriving)
-        m.d.comb += stage.valid.eq(arriving.valid & ~(arriving.continues & self.unwind_ended))
+        m.d.comb += stage.valid.eq(arriving.valid & ~(arriving.continues & unwind_ended))
         self._check_push(m)
         self._apply(m)
         self._store(m)
@@ -221,6 +223,7 @@ class ChangeStage(Component):
         place = stage.next_slot[:PLACE_BITS]
         slot = stage.next_slot[PLACE_BITS:]
         write = self.write
+        pushed = self.pushed
         kills = stage.valid & (step.operation == StepOperation.PREPARE_CALL) & self._call_refused
         self._states.states.write(m, self._stores | kills, step.warp, self.result.step.state)
         m.d.comb += write.valid.eq(stage.valid & step.operation.is_push)
@@ -228,15 +231,14 @@ class ChangeStage(Component):
         m.d.comb += write.payload.places.eq(one_hot(place, TOKENS_PER_LINE, self._stores))
         for token in write.payload.tokens:
             m.d.comb += token.eq(stage.token)
-        m.d.comb += self.pushed.valid.eq(self._stores)
-        m.d.comb += self.pushed.payload.warp.eq(step.warp)
-        m.d.comb += self.pushed.payload.kind.eq(stage.token.kind)
+        m.d.comb += pushed.valid.eq(self._stores)
+        m.d.comb += pushed.payload.eq(struct_value(
+            pushed.payload.shape(), warp=step.warp, kind=stage.token.kind))
 
     def _inform_engine(self, m: Module) -> None:
         """What the spill and fill engine has to know of the step."""
         stage = self.stage
         step = stage.step
-        flags = self.flags
         all_lines = self._params.stack_lines
         place = step.state.last[:PLACE_BITS]
         begins_line = place == LAST_PLACE
@@ -244,19 +246,20 @@ class ChangeStage(Component):
         stores_in_region = self._stores & step.has_region
         lacks_line = stage.valid & self._pushes & self._line_is_missing
         has_to_spill = stores_in_region & (self._dirty_lines >= spills_from(self._params))
-        m.d.comb += flags.warp.eq(step.warp)
-        m.d.comb += flags.parks_write_back.eq(
-            stage.valid & (step.operation == StepOperation.WRITE_BACK))
-        m.d.comb += flags.fills_cache.eq(
-            stores_in_region & fills_line & (self._dirty_lines == all_lines))
-        m.d.comb += flags.drops_line.eq(self._stores & begins_line & (step.lines == all_lines))
-        m.d.comb += flags.begins_line.eq(stage.valid & step.operation.is_push & begins_line)
-        m.d.comb += flags.is_urgent.eq(flags.parks_write_back | has_to_spill | lacks_line)
+        parks_write_back = stage.valid & (step.operation == StepOperation.WRITE_BACK)
+        m.d.comb += self.flags.eq(struct_value(
+            change_flags(self._params),
+            warp=step.warp,
+            parks_write_back=parks_write_back,
+            fills_cache=stores_in_region & fills_line & (self._dirty_lines == all_lines),
+            drops_line=self._stores & begins_line & (step.lines == all_lines),
+            begins_line=stage.valid & step.operation.is_push & begins_line,
+            is_urgent=parks_write_back | has_to_spill | lacks_line))
         self._states.busy.write(
             m, stage.valid & ~stage.continues & step.operation.is_blocking, step.warp, 1)
 
     def _answer(self, m: Module) -> None:
-        """What is told of an operation that is no unwind."""
+        """The value and the error of an operation that is no unwind."""
         stage = self.stage
         step = stage.step
         operation = step.operation
@@ -330,8 +333,8 @@ class ChangeStage(Component):
         is_topmost = step.state.last[:PLACE_BITS] == LAST_PLACE
         is_restore = step.operation == StepOperation.RESTORE
         request_codes = self._states.codes.read(m, step.warp)
-        frame_codes = Signal.like(self.frame_codes)
-        m.d.sync += frame_codes.eq(self.frame_codes)
+        frame_codes: Any = Signal(ThreadCodes)
+        m.d.sync += frame_codes.eq(self.unwind.payload.codes)
         with m.If(stage.continues & is_restore & ~is_topmost):
             m.d.comb += result.codes.eq(frame_codes)
         with m.Else():

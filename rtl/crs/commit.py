@@ -9,9 +9,10 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.layouts import DEPTH_BITS, Event
 from rtl.params import SmParams
+from rtl.structs import common_fields, struct_value
 
 from .records import Parking, StackStates, fills_up_to, stack_state
-from .stages import commit_flags, judged_step
+from .stages import commit_flags, engine_counters, judged_step
 from .tokens import LAST_PLACE, PLACE_BITS
 
 __all__ = ["CommitStage"]
@@ -19,7 +20,7 @@ __all__ = ["CommitStage"]
 
 class CommitStage(Component):
     """The fourth stage, beside the result: the state that is left is written, the warp is not busy
-    any more, and the engine is told what it has to do for it.
+    any more, and the engine learns what it has to do for it.
 
     A topmost line that has room is dirty, whatever memory has behind its tokens: so it has to be on
     chip before the next operation. If an operation leaves such a line, and no line on chip, its
@@ -30,9 +31,8 @@ class CommitStage(Component):
     -------
     stage : In(judged_step)
         The register behind the judge stage.
-    below, cleaned : In, In
-        The engine's counters of the warp of ``flags`` as they are now: lines may have come and gone
-        since the step was in the access stage.
+    counters : In(engine_counters)
+        The engine's, of the warp of ``flags``.
     committed : Out(Event(warp, last))
         See CallReturnStack.
     flags : Out(commit_flags)
@@ -44,8 +44,7 @@ class CommitStage(Component):
         committed = data.StructLayout({"warp": params.warp_bits, "last": DEPTH_BITS})
         super().__init__({
             "stage": In(judged_step(params)),
-            "below": In(params.stack_count_bits),
-            "cleaned": In(params.stack_count_bits),
+            "counters": In(engine_counters(params)),
             "committed": Out(Event(committed)),
             "flags": Out(commit_flags(params)),
         })
@@ -77,7 +76,7 @@ class CommitStage(Component):
         step = stage.step
         is_negative = step.dropped & self._dirty_lines[-1]
         m.d.comb += self._lines.eq(Mux(stage.empties, 0, step.lines))
-        m.d.comb += self._dirty_lines.eq(step.state.dirtied - self.cleaned)
+        m.d.comb += self._dirty_lines.eq(step.state.dirtied - self.counters.cleaned)
         m.d.comb += self._is_clean.eq(
             stage.empties | is_negative | (self._dirty_lines == 0))
 
@@ -87,30 +86,30 @@ class CommitStage(Component):
         state = self._state
         m.d.comb += state.eq(stage.step.state)
         with m.If(stage.rolls_back):
-            m.d.comb += state.last.eq(stage.origin.last)
-            m.d.comb += state.calls.eq(stage.origin.calls)
+            m.d.comb += common_fields(state, stage.origin)
         with m.Elif(stage.ends_warp):
             m.d.comb += state.calls.eq(0)
             m.d.comb += state.kill.eq(0)
         m.d.comb += self._has_room.eq(state.last[:PLACE_BITS] != LAST_PLACE)
         with m.If(stage.empties):
-            m.d.comb += state.entered.eq(self.below)
+            m.d.comb += state.entered.eq(self.counters.below)
         with m.If(self._is_clean):
             topmost_is_dirty = self._has_room & (self._lines != 0)
-            m.d.comb += state.dirtied.eq(self.cleaned + topmost_is_dirty)
+            m.d.comb += state.dirtied.eq(self.counters.cleaned + topmost_is_dirty)
 
     def _write(self, m: Module) -> None:
         """Writes it, and says what it is."""
         stage = self.stage
         warp = stage.step.warp
+        committed = self.committed
         busy = self._states.busy
         m.d.comb += self._waits_for_line.eq(
             stage.writes & stage.is_done & self._has_room & (self._lines == 0))
         self._states.states.write(m, stage.writes, warp, self._state)
         busy.write(m, stage.is_done & ~self._waits_for_line, warp, 0)
-        m.d.sync += self.committed.valid.eq(stage.writes & stage.is_done)
-        m.d.sync += self.committed.payload.warp.eq(warp)
-        m.d.sync += self.committed.payload.last.eq(self._state.last)
+        m.d.sync += committed.valid.eq(stage.writes & stage.is_done)
+        m.d.sync += committed.payload.eq(struct_value(
+            committed.payload.shape(), warp=warp, last=self._state.last))
         m.d.sync += Assert(~stage.is_done | busy.read(m, warp), "a result that nobody waits for")
         m.d.sync += Assert(~(stage.is_done & stage.parks), "an operation is over, and goes on")
 
@@ -118,21 +117,21 @@ class CommitStage(Component):
         """What the spill and fill engine has to know of the step."""
         stage = self.stage
         step = stage.step
-        flags = self.flags
         last = self._state.last
         lines = self._lines
         has_few_lines = lines <= fills_up_to(self._params)
         top_line = last[PLACE_BITS:]
         none_below = Mux(lines == 0, last[-1], top_line == (lines - 1)[:len(lines)])
-        m.d.comb += flags.warp.eq(step.warp)
-        m.d.comb += flags.parks.eq(stage.parks | self._waits_for_line)
-        m.d.comb += flags.parking.eq(stage.parking)
-        with m.If(self._waits_for_line):
-            m.d.comb += flags.parking.eq(Parking.LOAD)
-        m.d.comb += flags.writes.eq(stage.writes)
-        m.d.comb += flags.empties.eq(stage.writes & stage.empties)
-        m.d.comb += flags.needs_fill.eq(
-            stage.writes & step.has_region & has_few_lines & ~none_below)
-        m.d.comb += flags.invalidates.eq(stage.moves_region | flags.empties)
+        empties = stage.writes & stage.empties
+        invalidates = stage.moves_region | empties
         may_change = self._is_clean | (self._dirty_lines == 1)
-        m.d.comb += flags.keeps_lines.eq(flags.invalidates | (stage.writes & may_change))
+        m.d.comb += self.flags.eq(struct_value(
+            commit_flags(self._params),
+            warp=step.warp,
+            parks=stage.parks | self._waits_for_line,
+            parking=Mux(self._waits_for_line, Parking.LOAD, stage.parking),
+            writes=stage.writes,
+            empties=empties,
+            needs_fill=stage.writes & step.has_region & has_few_lines & ~none_below,
+            invalidates=invalidates,
+            keeps_lines=invalidates | (stage.writes & may_change)))

@@ -12,10 +12,11 @@ from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES, TOKENS_PER_LINE
 from rtl.layouts import BLOCK_ADDRESS_BITS, DEPTH_BITS, LINE_BITS, Event, MemoryPort
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
-from .lines import LineTransfer
+from .lines import LineTransfer, line_job
 from .records import Parking, StackStates, fills_up_to, spills_from
-from .stages import change_flags, commit_flags, replay
+from .stages import ReplayPort, change_flags, commit_flags, engine_counters, replay
 from .tokens import PLACE_BITS, TokenPort
 
 __all__ = ["Action", "ActionView", "SpillFillEngine", "VisitStep", "warp_view"]
@@ -153,13 +154,11 @@ class SpillFillEngine(Component):
     -------
     change : In(change_flags)
     commit : In(commit_flags)
-    below, cleaned : Out
-        The counters of the warp of ``commit``, as they are with what is written in this cycle.
+    counters : Out(engine_counters)
+        Of the warp of ``commit``.
     cache_is_full : Out(warps)
         Whose lines are all dirty, and the last one full.
-    replay, replay_ready, replay_soon : Out(Event(replay)), In(1), Out(1)
-        An operation comes back into the pipeline. ``replay_soon``: perhaps in this cycle, so that
-        the replay register has to be kept for it.
+    replay : Out(ReplayPort)
     tokens, write_fault, spill, fill, port
         See LineTransfer.
     """
@@ -171,12 +170,9 @@ class SpillFillEngine(Component):
         super().__init__({
             "change": In(change_flags(params)),
             "commit": In(commit_flags(params)),
-            "below": Out(params.stack_count_bits),
-            "cleaned": Out(params.stack_count_bits),
+            "counters": Out(engine_counters(params)),
             "cache_is_full": Out(params.warps),
-            "replay": Out(Event(replay(params))),
-            "replay_ready": In(1),
-            "replay_soon": Out(1),
+            "replay": Out(ReplayPort(params)),
             "tokens": Out(TokenPort(params)),
             "write_fault": Out(Event(params.warp_bits)),
             "spill": Out(1),
@@ -281,27 +277,28 @@ class SpillFillEngine(Component):
     def _read(self, m: Module) -> None:
         """READ: the words of the warp, a cycle later in ``view``. They are read in all steps."""
         states = self._states
-        view = self._view
         leaving = self.lines.leaving
         state = states.states.read(m, self.warp)
         below = states.below.read(m, self.warp)
         cleaned = states.cleaned.read(m, self.warp)
         acknowledged = states.acknowledged.read(m, self.warp)
         lines_leaving = Mux(leaving.warp == self.warp, leaving.lines, 0)
-        m.d.sync += view.last.eq(state.last)
-        m.d.sync += view.lines.eq(state.entered - below)
-        m.d.sync += view.below.eq(below)
-        m.d.sync += view.dirty.eq(state.dirtied - cleaned - lines_leaving)
-        m.d.sync += view.leaving.eq(lines_leaving != 0)
-        m.d.sync += view.next_cleaned.eq(cleaned + lines_leaving + 1)
-        m.d.sync += view.writes.eq(cleaned + lines_leaving - acknowledged)
-        m.d.sync += view.parked.eq(states.parked.read(m, self.warp))
-        m.d.sync += view.writing_back.eq(states.writing_back.read(m, self.warp))
-        m.d.sync += view.parking.eq(states.parking.read(m, self.warp))
-        m.d.sync += view.has_region.eq(states.sizes.read(m, self.warp).has_region)
-        m.d.sync += view.filling.eq(states.filling.read(m, self.warp))
-        m.d.sync += view.stale.eq(self.stale.bit_select(self.warp, 1))
-        m.d.sync += view.region.eq(states.regions.read(m, self.warp))
+        m.d.sync += self._view.eq(struct_value(
+            warp_view(self._params),
+            last=state.last,
+            lines=state.entered - below,
+            below=below,
+            dirty=state.dirtied - cleaned - lines_leaving,
+            leaving=lines_leaving != 0,
+            next_cleaned=cleaned + lines_leaving + 1,
+            writes=cleaned + lines_leaving - acknowledged,
+            parked=states.parked.read(m, self.warp),
+            writing_back=states.writing_back.read(m, self.warp),
+            parking=states.parking.read(m, self.warp),
+            has_region=states.sizes.read(m, self.warp).has_region,
+            filling=states.filling.read(m, self.warp),
+            stale=self.stale.bit_select(self.warp, 1),
+            region=states.regions.read(m, self.warp)))
 
     def _check_spill(self, m: Module) -> None:
         """DECIDE: whether lines are to be written. All dirty ones, if an operation waits for that;
@@ -416,16 +413,18 @@ class SpillFillEngine(Component):
         action = self._action
         arrived = self.lines.arrived
         job = self.lines.job
-        can_replay = self.replay_ready & ~self._confirmed
+        can_replay = self.replay.ready & ~self._confirmed
         has_line_below = ~self._number[-1]
         region = Cat(Const(0, _LINES_PER_GRANULE_BITS), self._view.region)
-        m.d.comb += job.payload.warp.eq(self.warp)
-        m.d.comb += job.payload.spill.eq(action == Action.SPILL)
-        m.d.comb += job.payload.address.eq(region + self._number)
-        m.d.comb += job.payload.slot.eq(self._number)
-        m.d.comb += job.payload.more.eq(self._more)
-        m.d.comb += job.payload.keep.eq(self._keep)
-        m.d.comb += job.payload.cleaned.eq(self._view.next_cleaned)
+        m.d.comb += job.payload.eq(struct_value(
+            line_job(self._params),
+            warp=self.warp,
+            spill=action == Action.SPILL,
+            address=region + self._number,
+            slot=self._number,
+            more=self._more,
+            keep=self._keep,
+            cleaned=self._view.next_cleaned))
         m.d.comb += self.lines.install.payload.eq(
             Cat(self._number[:self._params.stack_slot_bits], self.warp))
         m.d.comb += self._done.eq(1)
@@ -510,18 +509,18 @@ class SpillFillEngine(Component):
         replayed = self.replay
         view = self._view
         acts = self._step == VisitStep.ACT
-        m.d.comb += self.replay_soon.eq(
+        m.d.comb += replayed.soon.eq(
             self._confirmed | (acts & (self._action.wakes | self._action.is_for_arrival)))
-        m.d.comb += replayed.valid.eq((self._confirmed & self.replay_ready) | self._replays)
+        m.d.comb += replayed.valid.eq((self._confirmed & replayed.ready) | self._replays)
         with m.If(self._confirmed):
-            m.d.comb += replayed.payload.warp.eq(self.lines.acknowledged.payload)
-            m.d.comb += replayed.payload.parking.eq(Parking.WRITE_BACK)
+            m.d.comb += replayed.payload.eq(struct_value(
+                replay(self._params), warp=self.lines.acknowledged.payload,
+                parking=Parking.WRITE_BACK, fault=0))
         with m.Else():
-            m.d.comb += replayed.payload.warp.eq(self.warp)
-            m.d.comb += replayed.payload.parking.eq(view.parking)
-            m.d.comb += replayed.payload.fault.eq(self._action == Action.FAIL)
-            with m.If(view.writing_back):
-                m.d.comb += replayed.payload.parking.eq(Parking.WRITE_BACK)
+            m.d.comb += replayed.payload.eq(struct_value(
+                replay(self._params), warp=self.warp,
+                parking=Mux(view.writing_back, Parking.WRITE_BACK, view.parking),
+                fault=self._action == Action.FAIL))
         states = self._states
         warp = replayed.payload.warp
         is_parked = states.parked.read(m, warp) | states.writing_back.read(m, warp)
@@ -533,34 +532,36 @@ class SpillFillEngine(Component):
         over with the last one of a warp that has given it all."""
         lines = self.lines
         states = self._states
-        left = lines.left
+        written = lines.written
         acknowledged = lines.acknowledged
         leaving = lines.leaving
         warp = self.commit.warp
+        counters = self.counters
         count = states.acknowledged.read(m, acknowledged.payload)
-        given = states.cleaned.read(m, acknowledged.payload)
+        written_count = states.cleaned.read(m, acknowledged.payload)
         confirming = states.confirming.read(m, acknowledged.payload)
         next_count = Signal(self._params.stack_count_bits)
         m.d.comb += next_count.eq(count + 1)
         none_leaving = (leaving.lines == 0) | (leaving.warp != acknowledged.payload)
-        is_last = (next_count == given) & none_leaving
+        is_last = (next_count == written_count) & none_leaving
         m.d.comb += self._confirmed.eq(acknowledged.valid & confirming & is_last)
-        states.cleaned.write(m, left.valid, left.payload.warp, left.payload.cleaned)
+        states.cleaned.write(m, written.valid, written.payload.warp, written.payload.cleaned)
         states.acknowledged.write(m, acknowledged.valid, acknowledged.payload, next_count)
         m.d.sync += Assert(
-            ~acknowledged.valid | (count != given), "memory has taken a line that nobody wrote")
+            ~acknowledged.valid | (count != written_count),
+            "memory has taken a line that nobody wrote")
 
         # The counters for the commit stage, with what is written in this cycle.
         below = states.below.read(m, warp)
         cleaned = states.cleaned.read(m, warp)
         with m.If(self._installs & (self.warp == warp)):
-            m.d.comb += self.below.eq(self._view.below - 1)
+            m.d.comb += counters.below.eq(self._view.below - 1)
         with m.Else():
-            m.d.comb += self.below.eq(below)
-        with m.If(left.valid & (left.payload.warp == warp)):
-            m.d.comb += self.cleaned.eq(left.payload.cleaned)
+            m.d.comb += counters.below.eq(below)
+        with m.If(written.valid & (written.payload.warp == warp)):
+            m.d.comb += counters.cleaned.eq(written.payload.cleaned)
         with m.Else():
-            m.d.comb += self.cleaned.eq(cleaned)
+            m.d.comb += counters.cleaned.eq(cleaned)
 
     def _remember(self, m: Module) -> None:
         """What operations wait for, and whose lines are stale, or full."""

@@ -1,7 +1,8 @@
 """Judge: the third stage. A token against the codes of 32 threads, and what the step comes to."""
 
+from typing import Any
 
-from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
@@ -9,12 +10,13 @@ from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import HOLE_BITS, TokenKind
-from rtl.layouts import DEPTH_BITS, Event, ThreadCode, ThreadCodes, stack_result
+from rtl.layouts import Event, ThreadCode, ThreadCodes, stack_result
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import struct_value
 
 from .operations import StepOperation
 from .records import Parking, StackStates
-from .stages import changed_step, judged_step, stack_step
+from .stages import changed_step, judged_step, stack_step, unwound_step
 
 __all__ = ["JudgeStage"]
 
@@ -44,22 +46,22 @@ class JudgeStage(Component):
         it replays.
     ends, continues : Out(1), Out(1)
         Late. An unwind ends with the token, found or in error; it goes on with the next token.
-    next_step, next_codes : Out(stack_step), Out(ThreadCodes)
-        The unwind and the threads' codes as its next token finds them.
+    unwind : Out(Event(unwound_step))
+        An unwind has another token on chip, and goes on with that unless the present one ends it.
     result
         See StackPort.
     outcome : Out(judged_step)
     """
 
     def __init__(self, params: SmParams, states: StackStates) -> None:
+        self._params = params
         self._states = states
         super().__init__({
             "stage": In(changed_step(params)),
             "unwind_stays": In(1),
             "ends": Out(1),
             "continues": Out(1),
-            "next_step": Out(stack_step(params)),
-            "next_codes": Out(ThreadCodes),
+            "unwind": Out(Event(unwound_step(params))),
             "result": Out(Event(stack_result(params))),
             "outcome": Out(judged_step(params)),
         })
@@ -82,11 +84,14 @@ class JudgeStage(Component):
         returned, and ends the warp all the same."""
         self._failed = Signal(name="failed")
         """The unwind ends in error: its stack is as it was before."""
+        self._error = Signal(WarpError, name="error")
+        """Why the operation fails, or NONE."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         self._judge(m)
         self._conclude(m)
+        self._find_error(m)
         self._answer(m)
         self._assign_codes(m)
         self._continue(m)
@@ -145,48 +150,57 @@ class JudgeStage(Component):
         step = stage.step
         token = stage.token
         operation = step.operation
-        result = self.result.payload
+        result = self.result
         is_restore = operation == StepOperation.RESTORE
-        m.d.sync += self.result.valid.eq(
-            stage.valid & ~self.continues & ~operation.has_no_result)
-        m.d.sync += result.warp.eq(step.warp)
-        m.d.sync += result.resume.eq(self._found)
-        m.d.sync += result.empty.eq(self._is_emptied)
-        m.d.sync += result.kind.eq(token.kind)
-        m.d.sync += result.mask.eq(self._matching)
-        m.d.sync += result.value.eq(stage.value)
-        m.d.sync += result.pc.eq(token.pc)
-        with m.If(is_restore):
-            m.d.sync += result.pc[:HOLE_BITS].eq(0)
+        codes: Any = Signal(ThreadCodes, name="result_codes")
         for thread, code in enumerate(stage.codes):
             revived = self._revived[thread]
-            m.d.sync += result.codes[thread].as_value().eq(
+            m.d.comb += codes[thread].as_value().eq(
                 code.as_value() & ~revived.replicate(len(code.as_value())))
 
-        # The error: of an operation that is no unwind the change stage has it.
-        with m.If(operation.is_unwind & step.fault):
-            m.d.sync += result.error.eq(WarpError.MMU_FAULT)
+        # The lowest bits of a TRAP token's pc say how many holes are under the frame.
+        pc = Cat(Mux(is_restore, 0, token.pc[:HOLE_BITS]), token.pc[HOLE_BITS:])
+        m.d.sync += result.valid.eq(stage.valid & ~self.continues & ~operation.has_no_result)
+        m.d.sync += result.payload.eq(struct_value(
+            result.payload.shape(),
+            warp=step.warp,
+            resume=self._found,
+            empty=self._is_emptied,
+            error=self._error,
+            kind=token.kind,
+            pc=pc,
+            mask=self._matching,
+            codes=codes,
+            value=stage.value))
+
+    def _find_error(self, m: Module) -> None:
+        """Why the operation fails. Of one that is no unwind the change stage has found it."""
+        stage = self.stage
+        operation = stage.step.operation
+        error = self._error
+        with m.If(operation.is_unwind & stage.step.fault):
+            m.d.comb += error.eq(WarpError.MMU_FAULT)
         with m.Elif(self.ends & self._is_bad):
-            m.d.sync += result.error.eq(WarpError.STACK_ERROR)
+            m.d.comb += error.eq(WarpError.STACK_ERROR)
         with m.Elif(self.ends & self._is_misaligned):
-            m.d.sync += result.error.eq(WarpError.MISALIGNED_PC)
+            m.d.comb += error.eq(WarpError.MISALIGNED_PC)
         with m.Elif(self.ends):
-            m.d.sync += result.error.eq(WarpError.NONE)
+            m.d.comb += error.eq(WarpError.NONE)
         with m.Elif(operation.is_unwind & self._must_not_end_warp):
-            m.d.sync += result.error.eq(WarpError.STACK_ERROR)
+            m.d.comb += error.eq(WarpError.STACK_ERROR)
         with m.Elif(operation.is_unwind & stage.has_returned):
-            m.d.sync += result.error.eq(WarpError.RET_EMPTY_STACK_ERROR)
+            m.d.comb += error.eq(WarpError.RET_EMPTY_STACK_ERROR)
         with m.Elif(operation.is_unwind):
-            m.d.sync += result.error.eq(WarpError.NONE)
+            m.d.comb += error.eq(WarpError.NONE)
         with m.Else():
-            m.d.sync += result.error.eq(stage.error)
+            m.d.comb += error.eq(stage.error)
 
     def _assign_codes(self, m: Module) -> None:
         """In a trap frame a token gives its codes to the threads that have none yet."""
         stage = self.stage
         token = stage.token
         for thread, code in enumerate(stage.codes):
-            next_code = self.next_codes[thread]
+            next_code = self.unwind.payload.codes[thread]
             with m.If(code != ThreadCode.NONE):
                 m.d.comb += next_code.eq(code)
             with m.Elif(token.pc[thread]):
@@ -200,18 +214,22 @@ class JudgeStage(Component):
         """The step as the unwind's next token finds it."""
         stage = self.stage
         step = stage.step
+        unwind = self.unwind
+        next_step = unwind.payload.step
         closes_call = (
             stage.has_token & stage.token.counted & (stage.token.kind == TokenKind.RETURN))
-        m.d.comb += self.next_step.eq(step)
-        m.d.comb += self.next_step.in_frame.eq(stage.is_masks)
-        m.d.comb += self.next_step.state.calls.eq(step.state.calls - closes_call)
+        m.d.comb += unwind.valid.eq(stage.may_continue & stage.has_next)
+        m.d.comb += unwind.payload.ends.eq(self.ends)
+        m.d.comb += next_step.eq(step)
+        m.d.comb += next_step.in_frame.eq(stage.is_masks)
+        m.d.comb += next_step.state.calls.eq(step.state.calls - closes_call)
 
     def _leave(self, m: Module) -> None:
         """What the commit stage makes of the warp's stack."""
         stage = self.stage
         step = stage.step
         operation = step.operation
-        outcome = self.outcome
+        left_step: Any = Signal(stack_step(self._params))
         last = step.state.last
         is_launch = operation == StepOperation.LAUNCH
         is_restore = operation == StepOperation.RESTORE
@@ -220,36 +238,36 @@ class JudgeStage(Component):
 
         # An unwind that has seen all lines on chip, none of which was dirty, leaves them behind.
         leaves_lines = self.continues & ~stage.has_next & stage.has_token & step.was_clean
-        m.d.comb += outcome.step.eq(self.next_step)
-        m.d.comb += outcome.step.state.is_provisional.eq(leaves_lines)
+        m.d.comb += left_step.eq(self.unwind.payload.step)
+        m.d.comb += left_step.state.is_provisional.eq(leaves_lines)
 
         # The pointer. SET_POINTER fills the topmost line; a trap frame takes the holes under it
         # along, if there is a line for them.
         takes_holes = is_restore & stage.must_end & ~last[-1]
-        new_last = Signal(DEPTH_BITS)
-        m.d.comb += new_last.eq(last)
         with m.If(is_launch | self._ends_warp | (sets_pointer & ~step.has_region)):
-            m.d.comb += new_last.eq(~0)
+            m.d.comb += left_step.state.last.eq(~0)
         with m.Elif(sets_pointer):
-            m.d.comb += new_last[:HOLE_BITS].eq(~0)
+            m.d.comb += left_step.state.last[:HOLE_BITS].eq(~0)
         with m.Elif(takes_holes):
-            m.d.comb += new_last[:HOLE_BITS].eq(last[:HOLE_BITS] ^ stage.token.pc[:HOLE_BITS])
-        m.d.comb += outcome.step.state.last.eq(new_last)
+            m.d.comb += left_step.state.last[:HOLE_BITS].eq(
+                last[:HOLE_BITS] ^ stage.token.pc[:HOLE_BITS])
 
-        m.d.comb += outcome.writes.eq(
+        unwind_writes = (
             self._found | self._is_emptied | leaves_lines
-            | (self._failed & step.state.is_provisional)
-            | (stage.valid & (sets_pointer | is_launch | is_loaded)))
-        m.d.comb += outcome.rolls_back.eq(self._failed)
-        m.d.comb += outcome.origin.eq(self._states.origins.read(m, step.warp))
-        m.d.comb += outcome.ends_warp.eq(is_launch | self._ends_warp)
-        m.d.comb += outcome.empties.eq(
-            self._failed | self._is_emptied | sets_pointer | is_launch)
-        m.d.comb += outcome.moves_region.eq(
-            stage.valid & (operation == StepOperation.SET_BASE))
-        m.d.comb += outcome.is_done.eq(
+            | (self._failed & step.state.is_provisional))
+        other_writes = stage.valid & (sets_pointer | is_launch | is_loaded)
+        is_done = (
             stage.valid & operation.is_blocking & ~self.continues
             & (operation != StepOperation.WRITE_BACK))
-        m.d.comb += outcome.parks.eq(self.continues & ~self.unwind_stays)
-        m.d.comb += outcome.parking.eq(
-            Mux(stage.has_next | step.was_clean, Parking.UNWIND.value, Parking.EVICT.value))
+        m.d.comb += self.outcome.eq(struct_value(
+            judged_step(self._params),
+            step=left_step,
+            writes=unwind_writes | other_writes,
+            rolls_back=self._failed,
+            origin=self._states.origins.read(m, step.warp),
+            ends_warp=is_launch | self._ends_warp,
+            empties=self._failed | self._is_emptied | sets_pointer | is_launch,
+            moves_region=stage.valid & (operation == StepOperation.SET_BASE),
+            is_done=is_done,
+            parks=self.continues & ~self.unwind_stays,
+            parking=Mux(stage.has_next | step.was_clean, Parking.UNWIND, Parking.EVICT)))

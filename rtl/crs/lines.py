@@ -2,20 +2,22 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Shape, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE, TokenKind
+from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE, MemoryToken, TokenKind
 from rtl.layouts import Event, MemoryPort, TokenLine
 from rtl.params import LINE_ADDRESS_BITS, SmParams
+from rtl.structs import struct_value
 
-from .tokens import TokenPort, line_number_bits, role_of
+from .tokens import StoredToken, TokenPort, line_number_bits, role_of
 
 __all__ = ["LineTransfer", "line_job"]
 
 _KNOWN_KINDS = tuple(kind.value for kind in TokenKind if kind is not TokenKind.ILLEGAL)
+_KIND_BITS = Shape.cast(TokenKind).width
 
 
 def line_job(params: SmParams) -> data.StructLayout:
@@ -67,7 +69,7 @@ class LineTransfer(Component):
     keeps_lines : In(Event(warp))
         What the commit stage has said of the warp a cycle ago: a line of it that has not gone to
         memory stays, and is dirty.
-    left : Out(Event(warp, cleaned))
+    written : Out(Event(warp, cleaned))
         A line is out, and clean; what ``cleaned`` is then.
     spilled : Out(Event(warp, done))
         A line is out (``done``), or stays, a cycle ago.
@@ -96,7 +98,7 @@ class LineTransfer(Component):
             "free": Out(1),
             "leaving": Out(of_warp(lines=count)),
             "keeps_lines": In(Event(warp)),
-            "left": Out(Event(of_warp(cleaned=count))),
+            "written": Out(Event(of_warp(cleaned=count))),
             "spilled": Out(Event(of_warp(done=1))),
             "acknowledged": Out(Event(warp)),
             "write_fault": Out(Event(warp)),
@@ -108,12 +110,10 @@ class LineTransfer(Component):
             "tokens": Out(TokenPort(params)),
             "port": Out(MemoryPort(warp)),
         })
-        self._job: Any = Signal(line_job(params), name="job")
+        self._job: Any = Event(line_job(params)).create(path=("job_register",))
         """The line that moves next, and those that follow it."""
-        self._job_valid = Signal(name="job_valid")
-        self._read: Any = Signal(line_job(params), name="read")
+        self._read: Any = Event(line_job(params)).create(path=("read",))
         """The line that was read from the cache a cycle ago."""
-        self._read_valid = Signal(name="read_valid")
         self._stays = Signal(name="stays")
         """The commit stage keeps the warp's lines on chip: none leaves any more."""
         self._reads = Signal(name="reads")
@@ -126,7 +126,7 @@ class LineTransfer(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         self._take_job(m)
-        self._tell(m)
+        self._report(m)
         self._request(m)
         self._respond(m)
         self._receive(m)
@@ -135,24 +135,24 @@ class LineTransfer(Component):
 
     def _take_job(self, m: Module) -> None:
         """The job register, and the lines of a job that are read one after the other."""
-        job = self._job
-        read = self._read
+        job = self._job.payload
+        read = self._read.payload
         request = self.port.request
         request_free = ~request.valid | request.ready
-        spills = self._job_valid & job.spill
-        m.d.comb += self.free.eq(~self._job_valid & ~self._read_valid)
+        spills = self._job.valid & job.spill
+        m.d.comb += self.free.eq(~self._job.valid & ~self._read.valid)
         m.d.comb += self._stays.eq(
             self.keeps_lines.valid & (self.keeps_lines.payload == job.warp))
         m.d.comb += self._stops.eq(spills & self._stays)
         m.d.comb += self._reads.eq(
-            spills & self.tokens.read_free & request_free & ~self._read_valid & ~self._stops)
-        m.d.comb += self.fill.eq(self._job_valid & ~job.spill & request_free)
+            spills & self.tokens.read_free & request_free & ~self._read.valid & ~self._stops)
+        m.d.comb += self.fill.eq(self._job.valid & ~job.spill & request_free)
         m.d.comb += self.tokens.read.valid.eq(self._reads)
         m.d.comb += self.tokens.read.payload.eq(Cat(job.slot, job.warp))
-        m.d.sync += self._read_valid.eq(self._reads)
+        m.d.sync += self._read.valid.eq(self._reads)
         with m.If(self.job.valid):
             m.d.sync += job.eq(self.job.payload)
-            m.d.sync += self._job_valid.eq(1)
+            m.d.sync += self._job.valid.eq(1)
         with m.Elif(self._reads):
             is_last = job.more == 0
             m.d.sync += read.eq(job)
@@ -162,55 +162,53 @@ class LineTransfer(Component):
             m.d.sync += job.address.eq(job.address + 1)
             m.d.sync += job.cleaned.eq(job.cleaned + 1)
             m.d.sync += job.more.eq(job.more - 1)
-            m.d.sync += self._job_valid.eq(~is_last)
+            m.d.sync += self._job.valid.eq(~is_last)
         with m.Elif(self.fill | self._stops):
-            m.d.sync += self._job_valid.eq(0)
+            m.d.sync += self._job.valid.eq(0)
         m.d.sync += Assert(
             ~(self.job.valid & ~self.free), "a line is to move while another one does")
 
-    def _tell(self, m: Module) -> None:
-        """What the engine is told of lines that leave."""
-        job = self._job
-        read = self._read
-        m.d.comb += self.spill.eq(self._read_valid & ~self._stays)
-        m.d.comb += self.left.valid.eq(self.spill)
-        m.d.comb += self.left.payload.warp.eq(read.warp)
-        m.d.comb += self.left.payload.cleaned.eq(read.cleaned)
-        m.d.comb += self.leaving.warp.eq(job.warp)
-        to_read = Mux(self._job_valid & job.spill, job.more + 1, 0)
-        with m.If(~self._stays):
-            m.d.comb += self.leaving.lines.eq(to_read + self._read_valid)
-        m.d.sync += self.spilled.valid.eq(self._read_valid | self._stops)
-        m.d.sync += self.spilled.payload.done.eq(self.spill)
-        m.d.sync += self.spilled.payload.warp.eq(job.warp)
+    def _report(self, m: Module) -> None:
+        """What the engine has to know of lines that leave."""
+        job = self._job.payload
+        read = self._read.payload
+        m.d.comb += self.spill.eq(self._read.valid & ~self._stays)
+        written = self.written
+        spilled = self.spilled
+        m.d.comb += written.valid.eq(self.spill)
+        m.d.comb += written.payload.eq(struct_value(
+            written.payload.shape(), warp=read.warp, cleaned=read.cleaned))
+        to_read = Mux(self._job.valid & job.spill, job.more + 1, 0)
+        m.d.comb += self.leaving.eq(struct_value(
+            self.leaving.shape(), warp=job.warp,
+            lines=Mux(self._stays, 0, to_read + self._read.valid)))
+        m.d.sync += spilled.valid.eq(self._read.valid | self._stops)
+        m.d.sync += spilled.payload.eq(struct_value(
+            spilled.payload.shape(), warp=job.warp, done=self.spill))
 
     def _request(self, m: Module) -> None:
         """The request to memory. A token that is not on the stack is written as zeros: NONE."""
-        job = self._job
-        read = self._read
+        job = self._job.payload
+        read = self._read.payload
         request = self.port.request
         line: Any = data.View(TokenLine, request.payload.data)
         request_free = ~request.valid | request.ready
         m.d.comb += request.payload.mask.eq(Const(~0, LINE_BYTES))
         with m.If(request_free):
             m.d.sync += request.valid.eq(self.spill | self.fill)
-        with m.If(self._read_valid):
+        with m.If(self._read.valid):
             m.d.sync += request.payload.write.eq(1)
             m.d.sync += request.payload.tag.eq(job.warp)
             m.d.sync += request.payload.address.eq(read.address)
             for place in range(TOKENS_PER_LINE):
-                token = self.tokens.line[place]
-                is_kept = read.keep[place]
-                m.d.sync += line[place].pc.eq(Mux(is_kept, token.pc, 0))
-                m.d.sync += line[place].mask.eq(Mux(is_kept, token.mask, 0))
-                m.d.sync += line[place].kind.eq(Mux(is_kept, token.kind.as_value(), 0))
-                m.d.sync += line[place].counted.eq(Mux(is_kept, token.counted, 0))
+                token = _in_memory(self.tokens.line[place])
+                m.d.sync += line[place].eq(Mux(read.keep[place], token.as_value(), 0))
         with m.Elif(self.fill):
             m.d.sync += request.payload.write.eq(0)
             m.d.sync += request.payload.tag.eq(job.warp)
             m.d.sync += request.payload.address.eq(job.address)
         m.d.sync += Assert(
-            ~self._read_valid | request_free, "a line that was read has nowhere to go")
+            ~self._read.valid | request_free, "a line that was read has nowhere to go")
 
     def _respond(self, m: Module) -> None:
         """What memory says of a write goes on at once; a line waits for the one before."""
@@ -230,15 +228,15 @@ class LineTransfer(Component):
         arrived = self.arrived
         with m.If(~arrived.valid):
             m.d.sync += arrived.valid.eq(response.valid & ~answer.write)
-            m.d.sync += arrived.payload.warp.eq(answer.tag)
-            m.d.sync += arrived.payload.error.eq(answer.error)
+            m.d.sync += arrived.payload.eq(struct_value(
+                arrived.payload.shape(), warp=answer.tag, error=answer.error))
             m.d.sync += self._line.eq(answer.data)
         with m.Elif(arrived.ready):
             m.d.sync += arrived.valid.eq(0)
         m.d.sync += Assert(~arrived.ready | arrived.valid, "a line is taken that has not come")
 
     def _install(self, m: Module) -> None:
-        """Into the cache, with the kinds that there are and their roles."""
+        """Into the cache."""
         write = self.tokens.write
         m.d.comb += self.install_free.eq(self.tokens.write_free)
         m.d.sync += Assert(
@@ -247,10 +245,20 @@ class LineTransfer(Component):
         m.d.comb += write.payload.slot.eq(self.install.payload)
         m.d.comb += write.payload.places.eq(~0)
         for token, stored in zip(self._line, write.payload.tokens, strict=True):
-            is_known = token.kind.matches(*_KNOWN_KINDS)
-            kind = Mux(is_known, token.kind, TokenKind.ILLEGAL.value)
-            m.d.comb += stored.pc.eq(token.pc)
-            m.d.comb += stored.mask.eq(token.mask)
-            m.d.comb += stored.counted.eq(token.counted)
-            m.d.comb += stored.kind.as_value().eq(kind)
-            m.d.comb += stored.role.as_value().eq(role_of(stored.kind))
+            m.d.comb += stored.eq(_on_chip(token))
+
+
+def _in_memory(token: Any) -> Any:
+    """A token on chip as it lies in memory."""
+    return struct_value(
+        MemoryToken, pc=token.pc, mask=token.mask, kind=token.kind, counted=token.counted, zero=0)
+
+
+def _on_chip(token: Any) -> Any:
+    """A token from memory as it lies on chip: with its role, and ILLEGAL in place of a kind that
+    there is not."""
+    is_known = token.kind.matches(*_KNOWN_KINDS)
+    kind = TokenKind(Mux(is_known, token.kind, TokenKind.ILLEGAL.value)[:_KIND_BITS])
+    return struct_value(
+        StoredToken, pc=token.pc, mask=token.mask, counted=token.counted, kind=kind,
+        role=role_of(kind))

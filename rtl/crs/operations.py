@@ -46,7 +46,7 @@ class StepOperationView(enum.EnumView):
 
     @property
     def has_no_result(self) -> Value:
-        """Nothing is told of it: it waits in the engine, or no request asked for it."""
+        """It has no result: it waits in the engine, or is no request's."""
         return self._is_one_of(StepOperation.WRITE_BACK, StepOperation.LOAD)
 
     def _is_one_of(self, *operations: "StepOperation") -> Value:

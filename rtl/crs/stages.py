@@ -7,14 +7,17 @@ access       change                     :func:`accessed_step`
 change       judge                      :func:`changed_step`
 judge        commit                     :func:`judged_step`
 change       spill and fill engine      :func:`change_flags`
+judge        access, change             :func:`unwound_step`
 commit       spill and fill engine      :func:`commit_flags`
-engine       access                     :func:`replay`
+engine       commit                     :func:`engine_counters`
+engine       access                     :func:`replay`, by :class:`ReplayPort`
 ===========  =========================  ============================================
 
 All have the step itself: :func:`stack_step`.
 """
 
-from amaranth.lib import data
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 
 from rtl.isa.errors import WarpError
 from rtl.layouts import DEPTH_BITS, ThreadCode, ThreadCodes
@@ -26,13 +29,16 @@ from .tokens import PLACE_BITS, STEP_BITS, StoredToken, token_slot_bits
 
 __all__ = [
     "LIMIT_PARTS",
+    "ReplayPort",
     "accessed_step",
     "change_flags",
     "changed_step",
     "commit_flags",
+    "engine_counters",
     "judged_step",
     "replay",
     "stack_step",
+    "unwound_step",
 ]
 
 LIMIT_PARTS = 3
@@ -195,6 +201,21 @@ def changed_step(params: SmParams) -> data.StructLayout:
     })
 
 
+def unwound_step(params: SmParams) -> data.StructLayout:
+    """Judge to access and change, in the cycle of the step: an unwind on its way to its next token.
+
+    Fields
+    ------
+    step : stack_step
+        As the next token finds it.
+    codes : ThreadCodes
+        The threads' codes as the next token finds them.
+    ends : 1
+        The present token ends the unwind after all: what follows it counts for nothing. Comes late.
+    """
+    return data.StructLayout({"step": stack_step(params), "codes": ThreadCodes, "ends": 1})
+
+
 def judged_step(params: SmParams) -> data.StructLayout:
     """Judge to commit: what a step makes of its warp's stack.
 
@@ -293,6 +314,19 @@ def commit_flags(params: SmParams) -> data.StructLayout:
     })
 
 
+def engine_counters(params: SmParams) -> data.StructLayout:
+    """The engine to commit: its counters of the warp of ``commit_flags`` as they are with what is
+    written in this cycle. Lines may have come and gone since the step was in the access stage.
+
+    Fields
+    ------
+    below, cleaned : counters
+        See StackStates.
+    """
+    count = params.stack_count_bits
+    return data.StructLayout({"below": count, "cleaned": count})
+
+
 def replay(params: SmParams) -> data.StructLayout:
     """An operation that was parked, on its way back into the access stage.
 
@@ -305,3 +339,25 @@ def replay(params: SmParams) -> data.StructLayout:
         Memory could not give the line that it waited for.
     """
     return data.StructLayout({"warp": params.warp_bits, "parking": Parking, "fault": 1})
+
+
+class ReplayPort(wiring.Signature):
+    """The way of parked operations from the engine back into the access stage.
+
+    Members
+    -------
+    valid, payload : Out(1), Out(replay)
+        An operation comes back. Only in a cycle with ``ready``.
+    ready : In(1)
+        The replay register is free.
+    soon : Out(1)
+        Perhaps an operation comes back in this cycle: the replay register has to be kept for it.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "valid": Out(1),
+            "payload": Out(replay(params)),
+            "ready": In(1),
+            "soon": Out(1),
+        })

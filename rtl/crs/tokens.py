@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
-from amaranth.lib import data, memory, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
@@ -12,6 +12,7 @@ from rtl.isa.tokens import TOKENS_PER_LINE, TRAP_RESERVE, TokenKind
 from rtl.layouts import Event, ThreadCode
 from rtl.params import SmParams
 from rtl.wires import IN_BLOCKS
+from rtl.words import Words
 
 __all__ = [
     "BODY_BITS",
@@ -144,13 +145,9 @@ class TokenStore(Component):
     def __init__(self, params: SmParams) -> None:
         super().__init__({"pipeline": In(TokenPort(params)), "lines": In(TokenPort(params))})
         depth = params.warps * params.stack_lines
-        self.bodies = [
-            memory.Memory(shape=BODY_BITS, depth=depth, init=[], attrs=IN_BLOCKS)
-            for _ in range(TOKENS_PER_LINE)]
+        self.bodies = [Words(BODY_BITS, depth, **IN_BLOCKS) for _ in range(TOKENS_PER_LINE)]
         self.kinds = [
-            memory.Memory(shape=_KIND_BITS, depth=depth, init=[],
-                          attrs={"ram_style": "distributed"})
-            for _ in range(TOKENS_PER_LINE)]
+            Words(_KIND_BITS, depth, ram_style="distributed") for _ in range(TOKENS_PER_LINE)]
         self._read_slot = Signal(line_number_bits(params), name="read_slot")
         """The line that is read."""
         self._writes = Signal(name="writes")
@@ -205,25 +202,14 @@ class TokenStore(Component):
         # The register behind the read port becomes the block RAM's own. A synchronous port would
         # promise the old token to a read of what is just written, which takes much logic.
         body = Signal(BODY_BITS, name=f"body{place}")
-        read_body = bodies.read_port(domain="comb")
-        write_body = bodies.write_port()
-        m.d.comb += read_body.addr.eq(self._read_slot)
-        m.d.sync += body.eq(read_body.data)
-        m.d.comb += write_body.en.eq(writes)
-        m.d.comb += write_body.addr.eq(self._write.slot)
-        m.d.comb += write_body.data.eq(token[:BODY_BITS])
+        m.d.sync += body.eq(bodies.read(m, self._read_slot))
+        bodies.write(m, writes, self._write.slot, token[:BODY_BITS])
 
         # Kinds are read and written a cycle later: for the write enables of their memories a token
         # would be late in its own cycle.
         late_writes = Signal(name=f"late_writes{place}")
         late_kind = Signal(_KIND_BITS, name=f"late_kind{place}")
-        read_kind = kinds.read_port(domain="comb")
-        write_kind = kinds.write_port()
         m.d.sync += late_writes.eq(writes)
         m.d.sync += late_kind.eq(token[BODY_BITS:])
-        m.d.comb += read_kind.addr.eq(self._late_read_slot)
-        m.d.comb += write_kind.en.eq(late_writes)
-        m.d.comb += write_kind.addr.eq(self._late_write_slot)
-        m.d.comb += write_kind.data.eq(late_kind)
-
-        m.d.comb += self._line[place].eq(Cat(body, read_kind.data))
+        kinds.write(m, late_writes, self._late_write_slot, late_kind)
+        m.d.comb += self._line[place].eq(Cat(body, kinds.read(m, self._late_read_slot)))

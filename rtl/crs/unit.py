@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Out, connect, flipped
 from rtl.component import Component
 from rtl.layouts import DEPTH_BITS, Event, MemoryPort, StackEvents, StackPort
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
 from .access import AccessStage
 from .change import ChangeStage
@@ -129,43 +130,26 @@ class CallReturnStack(Component):
         access = self.access
         change = self.change
         m.d.sync += change.arriving.eq(access.result)
-        with m.If(access.unwind_is_granted):
-            m.d.sync += change.arriving.valid.eq(1)
-            m.d.sync += change.arriving.continues.eq(1)
-            m.d.sync += change.arriving.has_token.eq(1)
-            m.d.sync += change.arriving.step.eq(self.judge.next_step)
         m.d.sync += self.judge.stage.eq(change.result)
         m.d.sync += self.commit.stage.eq(self.judge.outcome)
-        m.d.comb += access.in_change.valid.eq(change.stage.valid)
-        m.d.comb += access.in_change.payload.eq(change.stage.step.warp)
+        m.d.comb += access.in_change.eq(change.stage)
 
     def _connect_unwind(self, m: Module) -> None:
         """An unwind's next token has the access stage while the present one is judged. If that ends
         the unwind after all, what follows it counts for nothing."""
         access = self.access
-        change = self.change
         judge = self.judge
-        m.d.comb += access.unwind_may_continue.eq(
-            judge.stage.may_continue & judge.stage.has_next)
-        m.d.comb += access.next_step.eq(judge.next_step)
-        m.d.comb += access.unwind_ends.eq(judge.ends)
+        connect(m, judge.unwind, access.unwind, self.change.unwind)
         m.d.comb += judge.unwind_stays.eq(access.unwind_is_granted | access.unwind_replays)
-        m.d.sync += change.unwind_ended.eq(~judge.continues)
-        m.d.comb += change.frame_codes.eq(judge.next_codes)
 
     def _connect_engine(self, m: Module) -> None:
-        """What the engine is told, and what comes back from it."""
+        """What the engine has to know of the steps, and what it does for them."""
         engine = self.engine
-        access = self.access
-        commit = self.commit
         m.d.comb += engine.change.eq(self.change.flags)
-        m.d.comb += engine.commit.eq(commit.flags)
-        m.d.comb += commit.below.eq(engine.below)
-        m.d.comb += commit.cleaned.eq(engine.cleaned)
-        m.d.comb += access.cache_is_full.eq(engine.cache_is_full)
-        connect(m, engine.replay, access.replay)
-        m.d.comb += access.replay_soon.eq(engine.replay_soon)
-        m.d.comb += engine.replay_ready.eq(access.replay_ready)
+        m.d.comb += engine.commit.eq(self.commit.flags)
+        m.d.comb += self.commit.counters.eq(engine.counters)
+        m.d.comb += self.access.cache_is_full.eq(engine.cache_is_full)
+        connect(m, engine.replay, self.access.replay)
 
     def _connect_tokens(self, m: Module) -> None:
         """The access stage reads tokens, the change stage sees and writes them; the engine moves
@@ -190,13 +174,15 @@ class CallReturnStack(Component):
         connect(m, self.commit.committed, flipped(self.committed))
         connect(m, self.engine.write_fault, flipped(self.write_fault))
         connect(m, self.engine.port, flipped(self.port))
-        m.d.comb += self.events.push.eq(change.pushed.valid)
-        m.d.comb += self.events.hit.eq(judge.stage.valid & judge.ends)
-        m.d.comb += self.events.miss.eq(judge.continues & ~judge.stage.has_next)
-        m.d.comb += self.events.spill.eq(self.engine.spill)
-        m.d.comb += self.events.fill.eq(self.engine.fill)
-        m.d.comb += self.events.full.eq(self.access.full)
-        m.d.comb += self.events.taken.eq(self.access.taken)
+        m.d.comb += self.events.eq(struct_value(
+            StackEvents,
+            push=change.pushed.valid,
+            hit=judge.stage.valid & judge.ends,
+            miss=judge.continues & ~judge.stage.has_next,
+            spill=self.engine.spill,
+            fill=self.engine.fill,
+            full=self.access.full,
+            taken=self.access.taken))
 
     def _promise(self, m: Module) -> None:
         """What the stages promise each other."""

@@ -13,6 +13,7 @@ from rtl.isa.syntax import WORD_BITS, Form
 from rtl.isa.table import BY_NAME
 from rtl.layouts import UNITS, ControlBits, FetchedInstruction, InstructionKind, KindRule, is_kind
 from rtl.params import SmParams
+from rtl.structs import common_fields
 from rtl.word import field_of
 
 from .records import INCOMPLETE, RESULTS, TIME_BITS, Effects, Requirements, Resource
@@ -28,7 +29,8 @@ _MOST_STALL = (1 << ControlBits.as_shape()["stall"].width) - 1
 
 
 class StoredInstruction(data.Struct):
-    """What leaves of an instruction when it issues."""
+    """What leaves of an instruction when it issues: fields of FetchedInstruction and of its
+    ControlBits, and of :func:`~rtl.layouts.issued`."""
 
     word: unsigned(WORD_BITS)
     kind: InstructionKind
@@ -81,14 +83,8 @@ class IssueDecoder(Component):
         stored = self.stored
         write = fetched.control.write_barrier
         read = fetched.control.read_barrier
-        m.d.comb += stored.word.eq(fetched.word)
-        m.d.comb += stored.kind.eq(fetched.kind)
-        m.d.comb += stored.quarter.eq(fetched.quarter)
-        m.d.comb += stored.error.eq(fetched.error)
-        m.d.comb += stored.constant.eq(fetched.constant)
-        m.d.comb += stored.constant_missing.eq(fetched.constant_missing)
-        m.d.comb += stored.write_barrier.eq(write)
-        m.d.comb += stored.read_barrier.eq(read)
+        m.d.comb += common_fields(stored, fetched)
+        m.d.comb += common_fields(stored, fetched.control)
         with m.If(read == write):
             m.d.comb += stored.read_barrier.eq(NO_BARRIER)
 

@@ -12,12 +12,14 @@ from rtl.layouts import (
     GATHERING,
     Event,
     LaneClient,
+    delayed,
     offered_operation,
     register_gather,
     register_write,
 )
 from rtl.one_hot import chosen_of
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
 from .order import Order
 
@@ -180,13 +182,11 @@ class ClientArbiter(Component):
         m.d.sync += next_.eq(order.first(remaining))
         order.update(m, taken)
 
-        was_taken = Signal()
-        selected: Any = Signal.like(self.chosen.payload)
-        m.d.sync += was_taken.eq(taken.any())
-        m.d.sync += selected.client.as_value().eq(
-            chosen_of(next_, [client.value for client in self._clients]))
-        m.d.sync += selected.operation.as_value().eq(
-            chosen_of(next_, [each.payload.as_value() for each in self.offers]))
-        m.d.sync += self.chosen.valid.eq(was_taken)
-        m.d.sync += self.chosen.payload.eq(selected)
+        selected: Any = self.chosen.signature.create(path=("selected",))
+        m.d.sync += selected.valid.eq(taken.any())
+        m.d.sync += selected.payload.eq(struct_value(
+            selected.payload.shape(),
+            client=chosen_of(next_, [client.value for client in self._clients]),
+            operation=chosen_of(next_, [each.payload.as_value() for each in self.offers])))
+        connect(m, delayed(m, selected), flipped(self.chosen))
         return m

@@ -6,7 +6,8 @@ from                 to                   struct
 store, by the bus    warp                 :class:`Requirements`
 store                warp                 :class:`Effects`
 unit                 one warp             :class:`WarpEvents`
-unit                 all warps            :class:`IssueBroadcast`
+unit                 all warps            :class:`IssueBroadcast`, with what the bus has
+warp                 unit                 :class:`WarpWaits`
 unit                 scoreboards          :func:`counted`
 ===================  ===================  ===========================================
 
@@ -28,13 +29,16 @@ __all__ = [
     "RESULTS",
     "TIME_BITS",
     "Blocks",
+    "BusInstruction",
     "Effects",
     "IssueBroadcast",
     "Limit",
+    "NextInstruction",
     "Place",
     "Requirements",
     "Resource",
     "WarpEvents",
+    "WarpWaits",
     "counted",
 ]
 
@@ -182,6 +186,44 @@ class WarpEvents(data.Struct):
     arrives."""
 
 
+class WarpWaits(data.Struct):
+    """Why a warp does not issue, as IssueEvents counts it; one of these at most."""
+
+    stall: unsigned(1)
+    """The last instruction's stall count has not run out."""
+    scoreboard: unsigned(1)
+    """Scoreboards that it waits for are not down, or too many instructions are in flight."""
+    unit: unsigned(1)
+    """The unit that executes it has no room."""
+    fetch: unsigned(1)
+    """Its next instruction is not there."""
+    held: unsigned(1)
+    """It waits for a flow result, until it is drained, for a unit that resumes it, or for the trap
+    unit."""
+
+
+class NextInstruction(data.Struct):
+    """What a warp has to know of its next instruction."""
+
+    requirements: Requirements
+    resource: unsigned(len(Resource))
+    """The resource that it needs, one-hot."""
+    ends_group: unsigned(1)
+    """It is the last one of its group."""
+
+
+class BusInstruction(data.Struct):
+    """An instruction on its way to its warp: the first one of a group that arrives for a warp
+    without instructions, else the one after the one that a warp issued last."""
+
+    instruction: NextInstruction
+    is_arriving: unsigned(1)
+    """It is one of a group that arrives."""
+    can_issue: unsigned(1)
+    """It is the one after the one that a warp issued last, and lacks nothing if that warp may
+    issue."""
+
+
 class IssueBroadcast(data.Struct):
     """What all warps hear in a cycle."""
 
@@ -201,19 +243,7 @@ class IssueBroadcast(data.Struct):
     lanes_are_free: unsigned(1)
     effects: Effects
     """Of the instruction that was selected in the cycle before."""
-
-    bus: Requirements
-    """An instruction on its way to its warp: the first one of a group that arrives for a warp
-    without instructions, else the one after the one that a warp issued last."""
-    bus_resource: unsigned(len(Resource))
-    """The resource that it needs, one-hot."""
-    bus_ends_group: unsigned(1)
-    """It is the last one of its group."""
-    bus_has_arriving: unsigned(1)
-    """It is one of a group that arrives."""
-    bus_can_issue: unsigned(1)
-    """It is the one after the one that a warp issued last, and lacks nothing if that warp may
-    issue."""
+    bus: BusInstruction
 
 
 def counted(params: SmParams) -> data.StructLayout:

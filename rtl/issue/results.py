@@ -1,6 +1,8 @@
 """Flow results: which of them lets a warp go on, and where."""
 
-from amaranth.hdl import Assert, Module, Signal
+from typing import Any
+
+from amaranth.hdl import Assert, Module, Signal, unsigned
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -8,12 +10,28 @@ from rtl.component import Component
 from rtl.layouts import Event, flow_result, redirect
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.structs import struct_value
 from rtl.sweep import Sweep
 from rtl.words import Words
 
 from .records import COUNTER_BITS
 
 __all__ = ["FlowResults"]
+
+
+class _PastResult(data.Struct):
+    """R0 to R1: what was known of the flow result of the cycle before."""
+
+    is_valid: unsigned(1)
+    """There was one."""
+    starts: unsigned(1)
+    """It was that of a flow_launch."""
+    was_last: unsigned(1)
+    """Its warp waited for it, and for no other one."""
+    is_elsewhere: unsigned(1)
+    """The warp does not go on at the next instruction in memory."""
+    terminates: unsigned(1)
+    """The warp has ended."""
 
 
 class FlowResults(Component):
@@ -71,16 +89,14 @@ class FlowResults(Component):
         self._is_counted = Signal()
         self._balances = Signal()
         """With this result as many have come as instructions have issued."""
-        self._late_warp = Signal(params.warp_bits)
         self._late_warps = Signal(params.warps)
-        """Of the result in the cycle before; the same one-hot."""
+        """R1: the warp of the result, one-hot."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.sweep = self._sweep
         m.submodules.issues = self._issues
         m.submodules.answers = self._answers
-        m.d.sync += self._late_warp.eq(self.result.payload.warp)
         m.d.sync += self._late_warps.eq(one_hot(self.result.payload.warp, self._params.warps))
         self._count(m)
         self._settle(m)
@@ -110,7 +126,7 @@ class FlowResults(Component):
         issued = self.issued
         may_be_settled = Signal()
         issues_now = issued.valid & (issued.payload == self.result.payload.warp)
-        issues_late = issued.valid & (issued.payload == self._late_warp)
+        issues_late = issued.valid & (issued.payload == self.redirect.payload.warp)
         m.d.sync += may_be_settled.eq(self._is_counted & self._balances & ~issues_now)
         with m.If(may_be_settled & ~issues_late):
             m.d.comb += self.settled.eq(self._late_warps)
@@ -119,19 +135,20 @@ class FlowResults(Component):
         """R1: where the warp goes on. A result says late in its cycle whether that is the next
         instruction in memory, so it is put together from registers."""
         result = self.result.payload
-        has_come = Signal()
-        starts = Signal()
-        was_last = Signal()
-        is_elsewhere = Signal()
-        terminates = Signal()
-        m.d.sync += has_come.eq(self.result.valid)
-        m.d.sync += starts.eq(self._starts)
-        m.d.sync += was_last.eq(self.is_last)
-        m.d.sync += is_elsewhere.eq(~result.behind)
-        m.d.sync += terminates.eq(result.terminated)
-        m.d.sync += self.redirect.payload.pc.eq(result.pc)
-        m.d.comb += self.redirect.payload.warp.eq(self._late_warp)
-        m.d.comb += self.redirect.valid.eq(
-            has_come & ~terminates & (starts | (was_last & is_elsewhere)))
-        with m.If(has_come & was_last & (is_elsewhere | terminates)):
+        redirect = self.redirect
+        past: Any = Signal(_PastResult)
+        m.d.sync += past.eq(struct_value(
+            _PastResult,
+            is_valid=self.result.valid,
+            starts=self._starts,
+            was_last=self.is_last,
+            is_elsewhere=~result.behind,
+            terminates=result.terminated))
+        goes_elsewhere = past.was_last & past.is_elsewhere
+        m.d.sync += redirect.payload.eq(struct_value(
+            redirect.payload.shape(), warp=result.warp, pc=result.pc))
+        m.d.comb += redirect.valid.eq(
+            past.is_valid & ~past.terminates & (past.starts | goes_elsewhere))
+        is_revoked = past.was_last & (past.is_elsewhere | past.terminates)
+        with m.If(past.is_valid & is_revoked):
             m.d.comb += self.revoked.eq(self._late_warps)

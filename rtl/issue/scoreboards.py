@@ -14,6 +14,7 @@ from rtl.isa.control_code import NO_BARRIER, SCOREBOARDS
 from rtl.layouts import Event, operands_read, scoreboard_event
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.structs import struct_value
 from rtl.sweep import Sweep
 from rtl.words import Words
 
@@ -144,8 +145,6 @@ class Scoreboards(Component):
         """It completes an instruction that does not pass the lanes."""
         self._step: Any = Signal(_step(params))
         """C1."""
-        self._checked = Signal(params.warps)
-        """C2: the warp of the step, one-hot."""
         self._lane_event: Any = Signal.like(self.lanes.payload)
         """An instruction that has passed the lanes and ``completes``; counted by itself."""
 
@@ -212,9 +211,10 @@ class Scoreboards(Component):
         with m.If(passed.head.valid):
             m.d.comb += queued.eq(passed.head.payload)
         with m.Else():
-            m.d.comb += queued.warp.eq(gathers.head.payload.warp)
-            m.d.comb += queued.write_barrier.eq(NO_BARRIER)
-            m.d.comb += queued.read_barrier.eq(gathers.head.payload.barrier)
+            gather = gathers.head.payload
+            m.d.comb += queued.eq(struct_value(
+                queued.shape(), warp=gather.warp, completes=0,
+                write_barrier=NO_BARRIER, read_barrier=gather.barrier))
 
     def _select_warp(self, m: Module) -> None:
         """C0: what C1 counts, or the warp that it checks. A warp is checked once after its last
@@ -326,14 +326,8 @@ class Scoreboards(Component):
         m.d.sync += self._lane_event.eq(lanes.payload)
         m.d.sync += self._lane_event.completes.eq(lanes.valid & lanes.payload.completes)
 
-        passed_warps = Signal(self._params.warps)
-        passed_late = Signal.like(self._lane_event.warp)
-        m.d.sync += passed_late.eq(self._lane_event.warp)
-        m.d.sync += passed_warps.eq(one_hot(passed_late, self._params.warps))
-        step_warps = Signal(self._params.warps)
-        m.d.sync += step_warps.eq(self.lowered)
-        by_lanes = self._count_completions(m, "lanes", self._lane_event, raises, passed_warps)
-        by_others = self._count_completions(m, "others", self._step, raises, step_warps)
+        by_lanes = self._count_completions(m, "lanes", self._lane_event, raises)
+        by_others = self._count_completions(m, "others", self._step, raises)
         m.d.comb += self.complete.eq(by_lanes[0] | by_others[0])
 
         # Full is a warp that has issued the last of so many; what it issues until it sees that is
@@ -350,10 +344,10 @@ class Scoreboards(Component):
         by_others = self.completed["others"].read(m, warp)
         return (begun - by_lanes - by_others)[:COUNTER_BITS]
 
-    def _count_completions(self, m: Module, name: str, event: Any, raises: Signal,
-                           warps: Signal) -> tuple[Value, Value]:
+    def _count_completions(
+            self, m: Module, name: str, event: Any, raises: Signal) -> tuple[Value, Value]:
         """Counts what is complete. Returns, two cycles later, the warp of which everything is, and
-        the one that is full no longer; ``warps`` is the event's, one-hot, two cycles later."""
+        the one that is full no longer; one-hot."""
         self._count(m, f"downs_{name}", self.completed[name], event.warp, event.completes)
         raised_warp = self.counted.payload.warp
 
@@ -369,9 +363,11 @@ class Scoreboards(Component):
 
         # Another one later; nothing is complete if more has been issued meanwhile.
         warp_late = Signal.like(event.warp, name=f"{name}_warp_late")
+        warps = Signal(self._params.warps, name=f"{name}_warps")
         is_over = Signal(name=f"{name}_is_over")
         is_fewer = Signal(name=f"{name}_is_fewer")
         m.d.sync += warp_late.eq(warp)
+        m.d.sync += warps.eq(one_hot(warp, self._params.warps))
         m.d.sync += is_over.eq(
             was_completed & ~in_flight.any() & ~(raises & (raised_warp == warp)))
         m.d.sync += is_fewer.eq(was_completed & ~in_flight[-_FULL_BITS:].all())

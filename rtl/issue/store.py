@@ -10,6 +10,7 @@ from rtl.component import Component
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
 from rtl.layouts import Event, InstructionKind, fetched_group
 from rtl.params import SmParams
+from rtl.structs import struct_value
 from rtl.sweep import Sweep
 from rtl.words import Words
 
@@ -24,7 +25,7 @@ _LAST = GROUP_INSTRUCTIONS - 1
 _IN_LUTS = 16
 """Warps, at most, whose instructions are in LUT memory."""
 
-_LEAVING = data.StructLayout({
+_ISSUED = data.StructLayout({
     "number": range(GROUP_INSTRUCTIONS),
     "is_injected": 1,
     "leaves_trap": 1,
@@ -108,9 +109,9 @@ class InstructionStore(Component):
         """Where the instruction is that issues."""
         self._next: Any = Signal(Place)
         """Where ``following`` is."""
-        self._leaving: Any = Signal(_LEAVING)
-        self._left: Any = Signal(_LEAVING)
-        """What leaves in S1, and the same in S2."""
+        self._issuing: Any = Signal(_ISSUED)
+        self._issued: Any = Signal(_ISSUED)
+        """What issues in S1, and the same in S2."""
 
     def _column(self, shape: Any) -> memory.Memory:
         """A memory for something of each group."""
@@ -170,8 +171,7 @@ class InstructionStore(Component):
         self.entries.write(m, self.group.valid, group.warp, ~self._entry)
 
         with m.If(self.bus_has_arriving):
-            m.d.comb += taken.entry.eq(self._entry)
-            m.d.comb += taken.number.eq(group.first)
+            m.d.comb += taken.eq(struct_value(Place, entry=self._entry, number=group.first))
         with m.Else():
             m.d.comb += taken.eq(self._next)
         m.d.comb += self.bus_ends_group.eq(taken.number == _LAST)
@@ -200,20 +200,20 @@ class InstructionStore(Component):
         here = self._here
         effects = [self._read(m, column, self.warp, here) for column in self.effects_of]
         m.d.comb += self.effects.eq(Array(effects)[here.number])
-        m.d.comb += self._leaving.number.eq(here.number)
-        m.d.comb += self._leaving.is_injected.eq(self.is_injected)
-        m.d.comb += self._leaving.leaves_trap.eq(self.leaves_trap)
-        m.d.sync += self._left.eq(self._leaving)
+        m.d.comb += self._issuing.eq(struct_value(
+            _ISSUED, number=here.number, is_injected=self.is_injected,
+            leaves_trap=self.leaves_trap))
+        m.d.sync += self._issued.eq(self._issuing)
 
         if self._params.warps <= _IN_LUTS:
             words = [self._read(m, column, self.warp, here) for column in self.instructions]
-            m.d.sync += self.instruction.eq(self._choose(m, words, self._leaving))
+            m.d.sync += self.instruction.eq(self._choose(m, words, self._issuing))
         else:
             words = [self._read(m, column, self.warp, here, "sync") for column in self.instructions]
-            m.d.comb += self.instruction.eq(self._choose(m, words, self._left))
+            m.d.comb += self.instruction.eq(self._choose(m, words, self._issued))
 
         group_pc = self._read(m, self.pcs, self.warp, here, "sync")
-        word_number = self._left.number + 1      # number 0 is the control word
+        word_number = self._issued.number + 1      # number 0 is the control word
         m.d.comb += self.pc.eq(
             Cat(Const(0, _WORD_AT), word_number[:_GROUP_AT - _WORD_AT], group_pc))
 

@@ -1,6 +1,8 @@
 """The issue unit: its stages of select, read and count, joined."""
 
 from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Signal, Value
@@ -17,6 +19,7 @@ from rtl.layouts import (
 )
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.structs import common_fields, struct_value
 from rtl.sweep import Sweep
 from rtl.wires import KEEP
 from rtl.word import field_of
@@ -26,7 +29,19 @@ from .decode import DEPENDENCY_FORMS
 from .operations import OPERATIONS, OperationArbiter
 from .order import WarpPriority
 from .ports import unit_ports
-from .records import INCOMPLETE, RESULTS, TIME_BITS, IssueBroadcast, Resource
+from .records import (
+    INCOMPLETE,
+    RESULTS,
+    TIME_BITS,
+    BusInstruction,
+    Effects,
+    IssueBroadcast,
+    Limit,
+    NextInstruction,
+    Resource,
+    WarpEvents,
+    WarpWaits,
+)
 from .results import FlowResults
 from .scoreboards import Scoreboards
 from .select import LaneTimer, warp_selector
@@ -161,13 +176,22 @@ class IssueUnit(Component):
         self.last = Words(32, warps, self.sweep)
         self.reasons = [warp.reason for warp in self.warps]
         super().__init__(unit_ports(params, fetched_group(params)))
-        self._broadcast: Any = Signal(IssueBroadcast)
+        self._time = Signal(TIME_BITS, name="time")
+        """What stall counts are compared with."""
+        self._available = Signal(len(Resource), name="available")
+        """See IssueBroadcast."""
+        self._collects = Signal(name="collects")
+        """See IssueBroadcast."""
         self._selected = Signal(warps, name="selected", attrs=KEEP)
         """S0, one-hot."""
         self._issued = Signal(warps, name="issued", attrs=KEEP)
         """S1, one-hot."""
         self._operations_go = Signal()
         """S0: operations are selected."""
+        self._effects: Any = Signal(Effects, name="effects")
+        """S1: what becomes of the warp that has issued."""
+        self._bus: Any = Signal(BusInstruction, name="bus")
+        """S1: what the bus has."""
         self._issues_injected = Signal()
         """S1: what has issued is an ENTER or LEAVE."""
 
@@ -259,7 +283,8 @@ class IssueUnit(Component):
         timer = self.lane_timer
         selector = self.selector
         candidate = selector.lanes_candidate & selector.ready_lanes
-        is_quarter = Cat(warp.is_quarter for warp in self.warps)
+        is_quarter = Cat(
+            warp.next_instruction.requirements.is_quarter for warp in self.warps)
         m.d.comb += timer.starts.eq(selector.lanes_are_used | self._operations_go)
         m.d.comb += timer.quarter_starts.eq(
             selector.lanes_are_used & (candidate & is_quarter).any())
@@ -271,10 +296,10 @@ class IssueUnit(Component):
         the lanes do at a quarter of the rate is complete in a cycle in which nothing else may be
         that sends events of the lanes."""
         rooms = self.rooms
-        broadcast = self._broadcast
-        available = broadcast.available
+        available = self._available
         selector = self.selector
-        is_collected = Cat(warp.is_collected for warp in self.warps)
+        is_collected = Cat(
+            warp.next_instruction.requirements.is_collected for warp in self.warps)
         recent = Signal(_COLLECTING_CYCLES)
         starts_collecting = selector.lanes_are_used & (
             selector.lanes_candidate & is_collected).any()
@@ -291,21 +316,19 @@ class IssueUnit(Component):
         if self._params.beats == 1:
             # With several beats the lanes are busy until ``recent`` is seen.
             is_ready = selector.ready_lanes | selector.ready_others
-            m.d.comb += broadcast.collects.eq((is_ready & is_collected).any())
+            m.d.comb += self._collects.eq((is_ready & is_collected).any())
 
     def _count_events(self, m: Module) -> None:
         """Events, two cycles later: reasons are gathered in one, and count in the next."""
         events = self.events
         selector = self.selector
         is_idle = Signal()
+        waits: Any = Signal(WarpWaits)
         seen: Any = Signal(IssueEvents)
         m.d.sync += is_idle.eq(~selector.is_selected & ~self._operations_go)
-        m.d.sync += seen.stall.eq(_any(warp.stall for warp in self.warps))
-        m.d.sync += seen.scoreboard.eq(_any(warp.scoreboard for warp in self.warps))
+        m.d.comb += waits.eq(reduce(or_, (warp.waits.as_value() for warp in self.warps)))
+        m.d.sync += common_fields(seen, waits)
         m.d.sync += seen.lanes.eq(selector.ready_lanes.any() & ~self.lane_timer.free)
-        m.d.sync += seen.unit.eq(_any(warp.unit for warp in self.warps))
-        m.d.sync += seen.fetch.eq(_any(warp.fetch for warp in self.warps))
-        m.d.sync += seen.held.eq(_any(warp.held for warp in self.warps))
         m.d.sync += events.eq(0)
         with m.If(is_idle):
             m.d.sync += events.eq(seen)
@@ -316,7 +339,7 @@ class IssueUnit(Component):
     def _read(self, m: Module) -> None:
         """S1: what was selected, and what becomes of its warp."""
         store = self.store
-        effects = self._broadcast.effects
+        effects = self._effects
         m.d.comb += store.is_injected.eq(self._issues_injected)
         m.d.comb += store.leaves_trap.eq((self._issued & self.leave).any())
         m.d.comb += effects.eq(store.effects)
@@ -330,7 +353,6 @@ class IssueUnit(Component):
         """S1: the bus has what decides when an instruction can issue, for its warp."""
         store = self.store
         queue = self.refill_queue
-        broadcast = self._broadcast
         following = store.following
         arrives = _any(warp.takes_arriving for warp in self.warps)
         m.d.comb += queue.arriving.valid.eq(self._issued.any())
@@ -340,58 +362,59 @@ class IssueUnit(Component):
         m.d.comb += store.bus_has_arriving.eq(arrives)
         m.d.comb += store.bus_is_taken.eq(_any(warp.takes_bus for warp in self.warps))
 
-        m.d.comb += broadcast.bus.eq(store.bus)
-        m.d.comb += broadcast.bus_resource.eq(one_hot(store.bus.resource, len(Resource)))
-        m.d.comb += broadcast.bus_ends_group.eq(store.bus_ends_group)
-        m.d.comb += broadcast.bus_has_arriving.eq(arrives)
-        m.d.comb += broadcast.bus_can_issue.eq(
-            ~arrives & ~following.has_waits
-            & ~(following.is_collected & broadcast.collects)
-            & broadcast.available.bit_select(following.resource, 1))
+        next_instruction = struct_value(
+            NextInstruction,
+            requirements=store.bus,
+            resource=one_hot(store.bus.resource, len(Resource)),
+            ends_group=store.bus_ends_group)
+        following_can_issue = (
+            ~following.has_waits & ~(following.is_collected & self._collects)
+            & self._available.bit_select(following.resource, 1))
+        m.d.comb += self._bus.eq(struct_value(
+            BusInstruction,
+            instruction=next_instruction,
+            is_arriving=arrives,
+            can_issue=~arrives & following_can_issue))
 
     def _leave(self, m: Module) -> None:
         """S2: the instruction. One that is done when it issues is complete beside it."""
         store = self.store
         leaving = self.instruction.payload
-        stored = store.instruction
         done = self.completion
         m.d.sync += self.instruction.valid.eq(self._issued.any())
         m.d.sync += leaving.warp.eq(store.warp)
         m.d.sync += leaving.serial.eq(leaving.serial + self.instruction.valid)
         m.d.comb += leaving.pc.eq(store.pc)
-        m.d.comb += leaving.word.eq(stored.word)
-        m.d.comb += leaving.kind.eq(stored.kind)
-        m.d.comb += leaving.quarter.eq(stored.quarter)
-        m.d.comb += leaving.error.eq(stored.error)
-        m.d.comb += leaving.constant.eq(stored.constant)
-        m.d.comb += leaving.constant_missing.eq(stored.constant_missing)
-        m.d.comb += leaving.write_barrier.eq(stored.write_barrier)
-        m.d.comb += leaving.read_barrier.eq(stored.read_barrier)
+        m.d.comb += common_fields(leaving, store.instruction)
         self.last.write(m, self.instruction.valid, leaving.warp, leaving.pc)
 
         raises = self.scoreboards.counted.payload.raises
         m.d.comb += done.valid.eq(
             self.instruction.valid & ~raises[INCOMPLETE] & ~raises[RESULTS])
-        m.d.comb += done.payload.warp.eq(leaving.warp)
-        m.d.comb += done.payload.serial.eq(leaving.serial)
-        m.d.comb += done.payload.write_barrier.eq(NO_BARRIER)
-        m.d.comb += done.payload.read_barrier.eq(NO_BARRIER)
+        m.d.comb += done.payload.eq(struct_value(
+            done.payload.shape(), warp=leaving.warp, serial=leaving.serial,
+            write_barrier=NO_BARRIER, read_barrier=NO_BARRIER))
 
     def _count(self, m: Module) -> None:
         """S2: scoreboards and flow results count what leaves."""
-        effects = self._broadcast.effects
         leaving = self.instruction.payload
         results = self.results
         counted = self.scoreboards.counted
+        effects: Any = Signal(Effects, name="leaving_effects")
         at_most = DEPENDENCY_FORMS["at_most"].fields
-        m.d.comb += self.scoreboards.time.eq(self._broadcast.time)
+        limit = struct_value(
+            Limit,
+            scoreboard=field_of(leaving.word, at_most["scoreboard"]),
+            most=field_of(leaving.word, at_most["count"]))
+        m.d.sync += effects.eq(self._effects)
+        m.d.comb += self.scoreboards.time.eq(self._time)
         m.d.comb += counted.valid.eq(self.instruction.valid)
-        m.d.comb += counted.payload.warp.eq(leaving.warp)
-        m.d.sync += counted.payload.raises.eq(effects.raises)
-        m.d.sync += counted.payload.has_limit.eq(effects.blocks.until_limit)
-        m.d.comb += counted.payload.limit.scoreboard.eq(
-            field_of(leaving.word, at_most["scoreboard"]))
-        m.d.comb += counted.payload.limit.most.eq(field_of(leaving.word, at_most["count"]))
+        m.d.comb += counted.payload.eq(struct_value(
+            counted.payload.shape(),
+            warp=leaving.warp,
+            raises=effects.raises,
+            has_limit=effects.blocks.until_limit,
+            limit=limit))
 
         m.d.comb += results.is_starting.eq(Cat(warp.is_starting for warp in self.warps))
         m.d.comb += results.issued.valid.eq(
@@ -405,23 +428,28 @@ class IssueUnit(Component):
         launched = self.launched
         m.d.comb += priority.policy.eq(self.policy)
         m.d.comb += priority.issued.eq(self._issued)
-        m.d.comb += priority.no_yield.eq(self._broadcast.effects.no_yield)
+        m.d.comb += priority.no_yield.eq(self._effects.no_yield)
         m.d.comb += priority.launched.eq(
             one_hot(launched.payload, self._params.warps, launched.valid))
 
     def _connect_warps(self, m: Module) -> None:
-        """What each warp hears."""
+        """What happens to each warp, and what all of them have to know."""
         warps = self._params.warps
         scoreboards = self.scoreboards
         results = self.results
-        broadcast = self._broadcast
-        time = Signal(TIME_BITS)
-        m.d.sync += time.eq(time + 1)
-        m.d.comb += broadcast.time.eq(time)
-        m.d.comb += broadcast.result_is_last.eq(results.is_last)
-        m.d.comb += broadcast.result_terminates.eq(self.result.payload.terminated)
-        m.d.comb += broadcast.zero.eq(scoreboards.zero)
-        m.d.comb += broadcast.lanes_are_free.eq(self.lane_timer.free)
+        broadcast: Any = Signal(IssueBroadcast)
+        m.d.sync += self._time.eq(self._time + 1)
+        m.d.comb += broadcast.eq(struct_value(
+            IssueBroadcast,
+            time=self._time,
+            result_is_last=results.is_last,
+            result_terminates=self.result.payload.terminated,
+            zero=scoreboards.zero,
+            available=self._available,
+            collects=self._collects,
+            lanes_are_free=self.lane_timer.free,
+            effects=self._effects,
+            bus=self._bus))
 
         refilled = self.refill_queue.head
         launched = one_hot(self.launched.payload, warps, self.launched.valid)
@@ -431,26 +459,27 @@ class IssueUnit(Component):
         arrives = one_hot(self.group.payload.warp, warps, self.group.valid)
         follows = one_hot(refilled.payload, warps, refilled.valid)
         for number, warp in enumerate(self.warps):
-            events = warp.events
             m.d.comb += warp.broadcast.eq(broadcast)
-            m.d.comb += events.is_launched.eq(launched[number])
-            m.d.comb += events.has_result.eq(has_result[number])
-            m.d.comb += events.is_flushed.eq(flushed[number])
-            m.d.comb += events.is_revoked.eq(results.revoked[number])
-            m.d.comb += events.counts_are_zero.eq(scoreboards.lowered[number])
-            m.d.comb += events.is_complete.eq(scoreboards.complete[number])
-            m.d.comb += events.has_all_results.eq(results.settled[number])
-            m.d.comb += events.meets_limit.eq(scoreboards.low[number])
-            m.d.comb += events.is_full.eq(scoreboards.full[number])
-            m.d.comb += events.is_resumed.eq(self.resume[number])
-            m.d.comb += events.is_held.eq(self.hold[number])
-            m.d.comb += events.enters_trap.eq(self.enter[number])
-            m.d.comb += events.leaves_trap.eq(self.leave[number])
-            m.d.comb += events.is_selected.eq(self._selected[number])
-            m.d.comb += events.has_issued.eq(self._issued[number])
-            m.d.comb += events.group_is_claimed.eq(claimed[number])
-            m.d.comb += events.group_arrives.eq(arrives[number])
-            m.d.comb += events.bus_has_following.eq(follows[number])
+            m.d.comb += warp.events.eq(struct_value(
+                WarpEvents,
+                is_launched=launched[number],
+                has_result=has_result[number],
+                is_flushed=flushed[number],
+                is_revoked=results.revoked[number],
+                counts_are_zero=scoreboards.lowered[number],
+                is_complete=scoreboards.complete[number],
+                has_all_results=results.settled[number],
+                meets_limit=scoreboards.low[number],
+                is_full=scoreboards.full[number],
+                is_resumed=self.resume[number],
+                is_held=self.hold[number],
+                enters_trap=self.enter[number],
+                leaves_trap=self.leave[number],
+                is_selected=self._selected[number],
+                has_issued=self._issued[number],
+                group_is_claimed=claimed[number],
+                group_arrives=arrives[number],
+                bus_has_following=follows[number]))
 
 
 def _any(bits: Iterable[Value]) -> Value:

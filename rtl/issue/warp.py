@@ -18,9 +18,10 @@ from .records import (
     TIME_BITS,
     Blocks,
     IssueBroadcast,
-    Requirements,
+    NextInstruction,
     Resource,
     WarpEvents,
+    WarpWaits,
 )
 
 __all__ = ["ReadyWarp"]
@@ -65,8 +66,8 @@ class ReadyWarp(Component):
     is_injected : Out(1)
         Beside ``ready_others``: what would be selected is an ENTER or LEAVE in the place of the
         next instruction.
-    is_collected, is_quarter : Out(1)
-        Of its next instruction; see Requirements.
+    next_instruction : Out(NextInstruction)
+        Without meaning while the warp has none.
     takes_arriving : Out(1)
         It has no instruction, and a group arrives: the bus has to bring the first one of that.
     takes_bus : Out(1)
@@ -77,8 +78,8 @@ class ReadyWarp(Component):
         Its flow_launch was taken, and it has not ended; nothing of it is in flight.
     is_starting : Out(1)
         It waits for the result of its flow_launch.
-    stall, scoreboard, unit, fetch, held : Out(1)
-        Why it does not issue, as IssueEvents has it.
+    waits : Out(WarpWaits)
+        Why it does not issue, for counters.
     reason : Out(WaitReason)
         The same, for observers.
 
@@ -100,30 +101,21 @@ class ReadyWarp(Component):
             "ready_others": Out(1),
             "may_be_ready": Out(1),
             "is_injected": Out(1),
-            "is_collected": Out(1),
-            "is_quarter": Out(1),
+            "next_instruction": Out(NextInstruction),
             "takes_arriving": Out(1),
             "takes_bus": Out(1),
             "has_room": Out(1),
             "is_live": Out(1),
             "is_drained": Out(1),
             "is_starting": Out(1),
-            "stall": Out(1),
-            "scoreboard": Out(1),
-            "unit": Out(1),
-            "fetch": Out(1),
-            "held": Out(1),
+            "waits": Out(WarpWaits),
             "reason": Out(WaitReason),
         })
         self.runs = Signal()
         self.pending = Signal(PENDING_BITS)
         self.blocks: Any = Signal(Blocks)
-        self.requirements: Any = Signal(Requirements)
+        self.requirements: Any = self.next_instruction.requirements
         self.valid = Signal()
-        self._resource = Signal(len(Resource))
-        """The resource that the next instruction needs, one-hot."""
-        self._ends_group = Signal()
-        """The next instruction is the last one of its group."""
         self.stall_was_over = Signal(init=1)
         """The stall count had run out in the cycle before."""
         self.stall_end = Signal(TIME_BITS)
@@ -230,17 +222,15 @@ class ReadyWarp(Component):
         claimed = Signal(BUFFERED_GROUPS)
         group_ends = Signal()
         has_following = Signal()
-        m.d.comb += group_ends.eq(events.has_issued & self._ends_group)
+        m.d.comb += group_ends.eq(events.has_issued & self.next_instruction.ends_group)
         m.d.comb += has_following.eq(stored[1] | (stored[0] & ~group_ends))
         m.d.comb += self.takes_arriving.eq(events.group_arrives & ~self.valid & ~has_following)
         m.d.comb += self._takes_following.eq(
             events.bus_has_following & ~self.valid & has_following)
         m.d.comb += self.takes_bus.eq(
-            self.takes_arriving | (self._takes_following & ~broadcast.bus_has_arriving))
+            self.takes_arriving | (self._takes_following & ~broadcast.bus.is_arriving))
         with m.If(self.takes_bus):
-            m.d.sync += self.requirements.eq(broadcast.bus)
-            m.d.sync += self._resource.eq(broadcast.bus_resource)
-            m.d.sync += self._ends_group.eq(broadcast.bus_ends_group)
+            m.d.sync += self.next_instruction.eq(broadcast.bus.instruction)
         with m.If(events.is_flushed | events.is_selected):
             m.d.sync += self.valid.eq(0)
         with m.Elif(self.takes_bus):
@@ -249,8 +239,6 @@ class ReadyWarp(Component):
         self._count_groups(m, stored, events.group_arrives, group_ends)
         self._count_groups(m, claimed, events.group_is_claimed, group_ends)
         m.d.comb += self.has_room.eq(self.runs & (~claimed[-1] | group_ends))
-        m.d.comb += self.is_collected.eq(self.requirements.is_collected)
-        m.d.comb += self.is_quarter.eq(self.requirements.is_quarter)
 
     def _count_groups(self, m: Module, groups: Signal, comes: Any, ends: Any) -> None:
         """Counts groups in unary: bit n says that there are more than n."""
@@ -281,7 +269,7 @@ class ReadyWarp(Component):
         with m.If(self._has_last_result):
             m.d.comb += self._hazards[RESULTS].eq(0)
 
-        has_room = ~(self._resource & ~broadcast.available).any()
+        has_room = ~(self.next_instruction.resource & ~broadcast.available).any()
         m.d.comb += self._has_resource.eq(
             has_room & ~(requirements.is_collected & broadcast.collects))
 
@@ -320,7 +308,7 @@ class ReadyWarp(Component):
             m.d.sync += self.is_injected.eq(0)
         with m.Else():
             m.d.sync += was_ready.eq(
-                can_issue | can_inject | (can_follow & broadcast.bus_can_issue))
+                can_issue | can_inject | (can_follow & broadcast.bus.can_issue))
             m.d.sync += self.is_injected.eq(can_inject)
 
         is_ready = was_ready & ~events.is_revoked
@@ -338,37 +326,38 @@ class ReadyWarp(Component):
         events = self.events
         blocks = self.blocks
         reason = self.reason
+        waits = self.waits
         waits_for_scoreboard = (
             self._hazards[:SCOREBOARDS].any() | events.is_full | blocks.until_limit)
         with m.If(~self.is_live):
             m.d.comb += reason.eq(WaitReason.NOT_LIVE)
         with m.Elif(self.is_starting | (blocks.until_results & self.pending[RESULTS])):
             m.d.comb += reason.eq(WaitReason.FLOW)
-            m.d.comb += self.held.eq(1)
+            m.d.comb += waits.held.eq(1)
         with m.Elif(blocks.until_drained):
             m.d.comb += reason.eq(WaitReason.DRAIN)
-            m.d.comb += self.held.eq(1)
+            m.d.comb += waits.held.eq(1)
         with m.Elif(blocks.until_resumed):
             m.d.comb += reason.eq(WaitReason.RESUME)
-            m.d.comb += self.held.eq(1)
+            m.d.comb += waits.held.eq(1)
         with m.Elif(events.is_held):
             m.d.comb += reason.eq(WaitReason.TRAP)
-            m.d.comb += self.held.eq(1)
+            m.d.comb += waits.held.eq(1)
         with m.Elif(~self.valid):
             m.d.comb += reason.eq(WaitReason.FETCH)
-            m.d.comb += self.fetch.eq(1)
+            m.d.comb += waits.fetch.eq(1)
         with m.Elif(~self.stall_was_over):
             m.d.comb += reason.eq(WaitReason.STALL)
-            m.d.comb += self.stall.eq(1)
+            m.d.comb += waits.stall.eq(1)
         with m.Elif(waits_for_scoreboard):
             m.d.comb += reason.eq(WaitReason.SCOREBOARD)
-            m.d.comb += self.scoreboard.eq(1)
+            m.d.comb += waits.scoreboard.eq(1)
         with m.Elif(self._hazards[SCOREBOARDS:].any()):
             m.d.comb += reason.eq(WaitReason.DRAIN)
-            m.d.comb += self.held.eq(1)
+            m.d.comb += waits.held.eq(1)
         with m.Elif(~self._has_resource):
             m.d.comb += reason.eq(WaitReason.UNIT)
-            m.d.comb += self.unit.eq(1)
+            m.d.comb += waits.unit.eq(1)
         with m.Elif(self.ready_lanes & ~self.broadcast.lanes_are_free):
             m.d.comb += reason.eq(WaitReason.LANES)
         with m.Else():

@@ -112,7 +112,7 @@ def test_who_has_the_access_stage(unwind, has_replayed, replay, request_valid, e
         await ctx.tick()
         ctx.set(dut.replay.valid, 0)
         ctx.set(dut.unwind.valid, unwind)
-        ctx.set(dut.unwind.payload.replayed, has_replayed)
+        ctx.set(dut.unwind.payload.step.replayed, has_replayed)
         ctx.set(dut.request.valid, request_valid)
         ctx.set(dut.request.payload.operation, StackOperation.PUSH)
         got["grant"] = ctx.get(dut.grant)

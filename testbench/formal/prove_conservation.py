@@ -383,7 +383,7 @@ class _Spec(Elaboratable):
             m.d.sync += self.parked.eq(0)
         m.d.comb += [
             Assume(~returns | (self.parked & (again.payload.parking == self.parking)), "what comes back was parked"),
-            Assume(~again.valid | engine.replay_soon, "the engine says that something may come back")]
+            Assume(~again.valid | engine.replay.soon, "the engine says that something may come back")]
         with m.If(self.tells & self.walks):
             m.d.sync += [at.eq(self.place), self.sunk.eq(0), self.in_line.eq(0)]
         with m.Elif(self.returns & ~self.stack.access.unwind_is_granted & _is(self.back.parking, *_WALKING)):

@@ -207,7 +207,7 @@ class _Spec(Elaboratable):
 
 THEOREM = Theorem(_Spec, depth=4, reach=12, long=True, examples=partial(_Spec, examples=True), faults=(
     Fault("rtl.sweep", "content.eq(initial)", "content.eq(word)"),
-    Fault("rtl.issue.warp", "can_follow & broadcast.bus_can_issue", "can_follow"),
+    Fault("rtl.issue.warp", "can_follow & broadcast.bus.can_issue", "can_follow"),
     Fault("rtl.issue.warp", "time + self.broadcast.effects.stall", "time + self.broadcast.effects.stall - 1"),
     Fault("rtl.issue.scoreboards", "(ahead == behind) & ~(raises & raises_now)", "(ahead == behind)"),
     Fault("rtl.issue.scoreboards", "self.zero.eq(zero & ~raised.raises)", "self.zero.eq(zero)"),

@@ -450,10 +450,10 @@ class StackSpec(Elaboratable):
         out = self.dut.port.request
         self.kept = self._let("stays", lines.keeps_lines.valid & (
             lines.keeps_lines.payload == self.warp))
-        self.works = self._let("works", lines._job_valid & (lines._job.warp == self.warp))
-        self.came = self._let("came_out", lines._read_valid & (lines._read.warp == self.warp))
+        self.works = self._let("works", lines._job.valid & (lines._job.payload.warp == self.warp))
+        self.came = self._let("came_out", lines._read.valid & (lines._read.payload.warp == self.warp))
         self.leaving = self._let("leave", Mux(
-            self.kept, 0, Mux(self.works & lines._job.spill, lines._job.more + 1, 0) + self.came), 4)
+            self.kept, 0, Mux(self.works & lines._job.payload.spill, lines._job.payload.more + 1, 0) + self.came), 4)
         heard = lines.acknowledged.valid & (lines.acknowledged.payload == self.warp)
         self.writes = self._let("under_way", self.owed + (self.asks & out.payload.write) + heard, 5)
         self._claim((self.cleaned - self.acknowledged)[:self._count] == self.writes[:self._count], "writes are counted")
@@ -521,10 +521,10 @@ class StackSpec(Elaboratable):
     def _show_leaving(self) -> None:
         """Lines that leave: ``job`` is the next of several, ``read`` has come out of the cache."""
         lines, dirty, leaving, clean = self.lines, self.dirty, self.leaving, self.clean
-        job, read = lines._job, lines._read
+        job, read = lines._job.payload, lines._read.payload
         came, jobs = self.came & ~self.kept, self.works & job.spill & ~self.kept
         done = lines.spilled.payload
-        self._claim(read.warp == job.warp, "it is the same warp", when=lines._read_valid)
+        self._claim(read.warp == job.warp, "it is the same warp", when=lines._read.valid)
         self._claim(self.memory | self.launching, "there is a region", when=jobs | came)
         self._claim((leaving < dirty) | self.drains, "others are above", when=jobs | came)
         self._claim(dirty < self._most, "one is out", when=lines.spilled.valid & done.done & (done.warp == self.warp))
@@ -549,12 +549,12 @@ class StackSpec(Elaboratable):
     def _show_coming(self) -> None:
         """A line that comes: it is to be asked for, is asked for, is read, has come."""
         lines, out = self.lines, self.dut.port.request
-        to_ask, asked = self.works & ~lines._job.spill, self.asks & ~out.payload.write
+        to_ask, asked = self.works & ~lines._job.payload.spill, self.asks & ~out.payload.write
         arrived = lines.arrived.valid & (lines.arrived.payload.warp == self.warp)
         self._claim((to_ask + asked + self.reading + arrived) == self.filling, "one line comes")
         self._claim(~self.beneath[-1], "there is a line below", when=self.filling & ~self.stale)
         wanted = self._let("wanted", self.filling & ~self.stale & self.alive & (self.line == self.beneath))
-        self._claim(lines._job.address == self.address, "it is to be asked for", when=wanted & to_ask)
+        self._claim(lines._job.payload.address == self.address, "it is to be asked for", when=wanted & to_ask)
         self._claim(self.to_it, "it is asked for", when=wanted & asked)
         self._claim(self.asked_for & self._is_token(self.fetched), "it is read", when=wanted & self.reading)
         self._claim(self._is_token(lines._line[self.place]), "it has come",
@@ -571,7 +571,7 @@ class StackSpec(Elaboratable):
         self._claim(~change.continues, "a push is done twice", when=self.pushing)
         self._claim(~self.busy, "a push of a warp that is busy", when=self.pushed)
         self._claim(~(again.valid & self.arbiter.unwind_replays & ~self.judge.ends), "two operations replay at once")
-        self._claim(engine.replay_ready, "a replay while the register is not free", when=again.valid)
+        self._claim(engine.replay.ready, "a replay while the register is not free", when=again.valid)
         self._claim(self.acknowledged != self.cleaned, "memory has taken a line that nobody wrote",
                     when=told.valid & (told.payload == self.warp))
         self._claim(engine._view.filling, "a line has come that nobody asked for",
@@ -579,7 +579,7 @@ class StackSpec(Elaboratable):
         self._claim(self.parked | self.writing_back, "an operation comes back that is not parked",
                     when=again.valid & (again.payload.warp == self.warp))
         self._claim(lines.free, "a line is to move while another one does", when=lines.job.valid)
-        self._claim(~out.valid | out.ready, "a line that was read has nowhere to go", when=lines._read_valid)
+        self._claim(~out.valid | out.ready, "a line that was read has nowhere to go", when=lines._read.valid)
         self._claim(lines.arrived.valid, "a line is taken that has not come", when=lines.arrived.ready)
         self._claim(self.busy, "a result that nobody waits for", when=left.is_done & self.leaves)
         self._claim(~left.parks, "an operation is over, and goes on", when=left.is_done)
@@ -618,13 +618,13 @@ FAULTS = (
           "[Words(shape, warps, sweep, number, **_IN_LUTS) for number in range(2)]"),
     Fault("rtl.crs.engine", "view.last[:PLACE_BITS] >= place", "view.last[:PLACE_BITS] > place"),
     Fault("rtl.crs.lines", "address.eq(read.address)", "address.eq(job.address)"),
-    Fault("rtl.crs.engine", "(next_count == given) & none_leaving", "none_leaving"),
-    Fault("rtl.crs.lines", "with m.If(~self._stays):", "with m.If(Const(1)):"),
+    Fault("rtl.crs.engine", "(next_count == written_count) & none_leaving", "none_leaving"),
+    Fault("rtl.crs.lines", "Mux(self._stays, 0, to_read + self._read.valid)", "to_read + self._read.valid"),
     Fault("rtl.crs.engine", "self._visits & (self._line_was_begun | self._begins_line)", "0"),
     Fault("rtl.crs.engine", "self._commits & commit.writes", "self._commits & commit.keeps_lines"),
     Fault("rtl.crs.engine", "waits_for_line = view.parked & ~self._drains", "waits_for_line = view.parked"),
-    Fault("rtl.crs.change", "flags.drops_line.eq(self._stores & begins_line & (step.lines == all_lines))",
-          "flags.drops_line.eq(0)"),
+    Fault("rtl.crs.change", "drops_line=self._stores & begins_line & (step.lines == all_lines)",
+          "drops_line=0"),
     Fault("rtl.crs.commit", "stage.empties | is_negative", "stage.empties"),
     Fault("rtl.crs.judge", "stage.has_token & step.was_clean", "stage.has_token"))
 """Changes of the hardware that the theorem must notice."""

@@ -127,5 +127,5 @@ THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
           "effects.stall.eq(code.stall - _LEAST_STALL - 1)"),
     Fault("rtl.issue.decode", "fetched.control.wait | depbar_set", "fetched.control.wait[1:] | depbar_set"),
     Fault("rtl.issue.decode", "(write == number) | (read == number)", "(write == number)"),
-    Fault("rtl.issue.store", "self._left.number + 1", "self._leaving.number + 1"),
+    Fault("rtl.issue.store", "self._issued.number + 1", "self._issuing.number + 1"),
     Fault("rtl.issue.store", "next_.number.eq(taken.number + 1)", "next_.number.eq(taken.number)")))

@@ -69,6 +69,6 @@ THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
     Fault("rtl.crs.tokens", "late_write_slot.eq(self._write.slot)",
           "late_write_slot.eq(self.lines.write.payload.slot)"),
     Fault("rtl.crs.tokens", "with m.If(pipeline.read.valid):", "with m.If(~lines.read.valid):"),
-    Fault("rtl.crs.tokens", "read_kind.addr.eq(self._late_read_slot)", "read_kind.addr.eq(self._read_slot)"),
+    Fault("rtl.crs.tokens", "kinds.read(m, self._late_read_slot)", "kinds.read(m, self._read_slot)"),
     Fault("rtl.crs.tokens", "writes.eq(self._writes & self._write.places[place])",
           "writes.eq(self._writes & self._write.places.any())")))

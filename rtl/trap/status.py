@@ -11,6 +11,7 @@ from rtl.layouts import Event
 from rtl.params import SmParams
 
 from .flags import words_in_luts
+from .states import WarpTrapChanges, WarpTrapState, trap_reason
 
 __all__ = ["StatusScan"]
 
@@ -27,10 +28,9 @@ class StatusScan(Component):
 
     Members
     -------
-    trapped_now : In(Event of a struct)
-        A BPT.TRAP outside the trap: its warp, and its reason as a bit.
-    failed, trapped, stepped, enters : In(warps)
-        See WarpTraps.
+    trapped_now : In(Event of trap_reason)
+    state, changes : In(WarpTrapState), In(WarpTrapChanges)
+        Of the warps: why they trap, and which of them have to enter.
     waiting, withdraw : In(warps), Out(valid and warp)
         See TrapUnit.
     stop : In(1)
@@ -46,14 +46,9 @@ class StatusScan(Component):
     def __init__(self, params: SmParams) -> None:
         self._warps = params.warps
         super().__init__({
-            "trapped_now": In(Event(data.StructLayout({
-                "warp": params.warp_bits,
-                "reason": _REASONS,
-            }))),
-            "failed": In(params.warps),
-            "trapped": In(params.warps),
-            "stepped": In(params.warps),
-            "enters": In(params.warps),
+            "trapped_now": In(Event(trap_reason(params))),
+            "state": In(WarpTrapState(params)),
+            "changes": In(WarpTrapChanges(params)),
             "waiting": In(params.warps),
             "withdraw": Out(data.StructLayout({"valid": 1, "warp": params.warp_bits})),
             "stop": In(1),
@@ -80,7 +75,7 @@ class StatusScan(Component):
 
     def _reasons_of(self, m: Module, warp: Value) -> Value:
         """The warp's reasons."""
-        return Mux(self.trapped.bit_select(warp, 1), self.reasons.read(m, warp), 0)
+        return Mux(self.state.trapped.bit_select(warp, 1), self.reasons.read(m, warp), 0)
 
     def _scan(self, m: Module) -> None:
         """One warp after the other."""
@@ -90,7 +85,7 @@ class StatusScan(Component):
         new_reason = Signal(_REASONS)
         found = Signal(_REASONS)
         waits = self.waiting.bit_select(scanned, 1)
-        m.d.comb += self.withdraw.valid.eq(self.enters.bit_select(scanned, 1) & waits)
+        m.d.comb += self.withdraw.valid.eq(self.changes.enters.bit_select(scanned, 1) & waits)
         m.d.comb += self.withdraw.warp.eq(scanned)
         with m.If(trapped.valid):
             m.d.comb += new_reason.eq(trapped.payload.reason)
@@ -99,7 +94,7 @@ class StatusScan(Component):
         moves = ~self.withdraw.valid
         is_end_of_round = (scanned == self._warps - 1) & moves
         m.d.sync += scanned.eq(scanned + moves)
-        with m.If(~self.trapped.any() & ~trapped.valid):
+        with m.If(~self.state.trapped.any() & ~trapped.valid):
             m.d.sync += collected.eq(0)
             m.d.sync += self._all_reasons.eq(0)
         with m.Elif(is_end_of_round):
@@ -113,10 +108,10 @@ class StatusScan(Component):
         """What S2R reads."""
         warp = self.status_warp
         status = self.status
-        m.d.comb += status.failed.eq(self.failed.bit_select(warp, 1))
-        m.d.comb += status.stepped.eq(self.stepped.bit_select(warp, 1))
+        m.d.comb += status.failed.eq(self.state.failed.bit_select(warp, 1))
+        m.d.comb += status.stepped.eq(self.state.stepped.bit_select(warp, 1))
         m.d.comb += status.reasons.eq(self._reasons_of(m, warp))
         with m.If(status.failed):
             m.d.comb += status.error.eq(self.error)
         m.d.comb += self.all_status.eq(
-            Cat(self.failed.any(), self._all_reasons, self.stepped.any(), self.stop))
+            Cat(self.state.failed.any(), self._all_reasons, self.state.stepped.any(), self.stop))

@@ -31,11 +31,13 @@ from rtl.layouts import (
     warp_launch,
 )
 from rtl.params import SmParams
+from rtl.structs import common_fields, struct_value
 
 from .decode import TrapDecoder
 from .forms import MANY_IN_FLIGHT, TrapForm
 from .machine import SmTrap
 from .operations import TrapOperation
+from .states import trap_reason
 from .status import StatusScan
 from .warps import WarpTraps
 from .watchdog import Watchdog
@@ -102,6 +104,7 @@ class TrapUnit(Component):
     form: ClassVar[TrapForm] = MANY_IN_FLIGHT
 
     def __init__(self, params: SmParams) -> None:
+        self._params = params
         warps = params.warps
         warp_event = data.StructLayout({"valid": 1, "warp": params.warp_bits})
         form = self.form
@@ -208,9 +211,10 @@ class TrapUnit(Component):
         m.d.sync += self.report.pc.eq(instruction.pc + INSTRUCTION_BYTES)
         m.d.sync += self.report.reason.eq(decoder.reason)
         m.d.sync += self.events.interrupt.eq(executes & decoder.is_interrupt)
-        m.d.comb += self.scan.trapped_now.valid.eq(executes & is_trap)
-        m.d.comb += self.scan.trapped_now.payload.warp.eq(instruction.warp)
-        m.d.comb += self.scan.trapped_now.payload.reason.eq(decoder.reasons)
+        trapped_now = self.scan.trapped_now
+        m.d.comb += trapped_now.valid.eq(executes & is_trap)
+        m.d.comb += trapped_now.payload.eq(struct_value(
+            trap_reason(self._params), warp=instruction.warp, reason=decoder.reasons))
 
     def _connect_warps(self, m: Module) -> None:
         """What happens to warps, and what issue has to do."""
@@ -222,48 +226,33 @@ class TrapUnit(Component):
         m.d.comb += warps.drained.eq(self.drained)
         m.d.comb += warps.errors.eq(self.errors)
         m.d.comb += warps.command.eq(self.command)
-        m.d.comb += warps.trapping.eq(self.machine.trapping)
-        m.d.comb += warps.urgent.eq(self.machine.urgent)
-        m.d.comb += warps.release.eq(self.machine.release)
         m.d.sync += warps.clears_status.valid.eq(self.clear_status)
         m.d.sync += warps.clears_status.payload.eq(self.status_warp)
         m.d.comb += self.hold.eq(warps.hold)
-        m.d.comb += self.enter.eq(warps.enters & ~self.waiting)
-        m.d.comb += self.leave.eq(warps.leaving)
-        m.d.comb += self.inside.eq(warps.inside)
+        m.d.comb += self.enter.eq(warps.changes.enters & ~self.waiting)
+        m.d.comb += self.leave.eq(warps.state.leaving)
+        m.d.comb += self.inside.eq(warps.state.inside)
         m.d.comb += self.resume.eq(warps.resume)
 
     def _connect_machine(self, m: Module) -> None:
         """When the multiprocessor traps."""
         machine = self.machine
-        warps = self.warps
+        connect(m, self.warps.machine, machine.warps)
+        m.d.comb += machine.state.eq(self.warps.state)
         m.d.comb += machine.live.eq(self.live)
         m.d.comb += machine.starting.eq(self.starting)
         m.d.comb += machine.stop.eq(self.command.stop)
-        m.d.comb += machine.paused.eq(warps.paused)
-        m.d.comb += machine.quiet.eq(warps.quiet)
-        m.d.comb += machine.returning.eq(warps.returning)
-        m.d.comb += machine.cause.eq(warps.cause)
-        m.d.comb += machine.insisting.eq(warps.insisting)
 
     def _connect_returns(self, m: Module) -> None:
         """What decides where a warp comes back to."""
         returns = self.returns
-        instruction = self.dispatch.payload
-        warps = self.warps
-        m.d.comb += returns.dispatch.valid.eq(self.dispatch.valid)
-        m.d.comb += returns.dispatch.payload.warp.eq(instruction.warp)
-        m.d.comb += returns.dispatch.payload.kind.eq(instruction.kind)
-        m.d.comb += returns.dispatch.payload.pc.eq(instruction.pc)
-        m.d.comb += returns.dispatch.payload.word.eq(instruction.word)
+        m.d.comb += returns.dispatch.eq(self.dispatch)
         m.d.comb += returns.launch.eq(self.launch)
         m.d.comb += returns.errors.eq(self.errors)
         m.d.comb += returns.withdrawn.valid.eq(self.withdrawn.valid)
         m.d.comb += returns.withdrawn.payload.eq(self.withdrawn.warp)
-        m.d.comb += returns.inside.eq(warps.inside)
-        m.d.comb += returns.failed.eq(warps.failed)
-        m.d.comb += returns.entered.eq(warps.entered)
-        m.d.comb += returns.ended.eq(warps.ended)
+        m.d.comb += returns.state.eq(self.warps.state)
+        m.d.comb += returns.changes.eq(self.warps.changes)
         m.d.comb += returns.status_warp.eq(self.status_warp)
         if self.form.reads_issue:
             m.d.comb += returns.issued.eq(self.issued)
@@ -271,11 +260,8 @@ class TrapUnit(Component):
     def _connect_scan(self, m: Module) -> None:
         """What S2R reads, and whose arrival at a barrier is withdrawn."""
         scan = self.scan
-        warps = self.warps
-        m.d.comb += scan.failed.eq(warps.failed)
-        m.d.comb += scan.trapped.eq(warps.trapped)
-        m.d.comb += scan.stepped.eq(warps.stepped)
-        m.d.comb += scan.enters.eq(warps.enters)
+        m.d.comb += scan.state.eq(self.warps.state)
+        m.d.comb += scan.changes.eq(self.warps.changes)
         m.d.comb += scan.waiting.eq(self.waiting)
         m.d.comb += scan.stop.eq(self.command.stop)
         m.d.comb += scan.status_warp.eq(self.status_warp)
@@ -310,13 +296,13 @@ class TrapUnit(Component):
     def _report(self, m: Module) -> None:
         """For the host: how it stands, and what has happened."""
         warps = self.warps
-        m.d.comb += self.state.trapping.eq(self.machine.trapping)
-        m.d.comb += self.state.locked_down.eq(self.machine.locked_down)
-        m.d.comb += self.state.paused.eq(warps.paused)
-        m.d.comb += self.state.trapped.eq(warps.trapped)
-        m.d.sync += self.events.pause.eq(warps.pause)
-        m.d.sync += self.events.error_in_trap.eq(warps.error_in_trap)
-        m.d.sync += self.events.step.eq(warps.step)
+        m.d.comb += self.state.eq(struct_value(
+            TrapStatus(self._params),
+            trapping=warps.machine.trapping,
+            locked_down=self.machine.locked_down,
+            paused=warps.state.paused,
+            trapped=warps.state.trapped))
+        m.d.sync += common_fields(self.events, warps.events)
         m.d.comb += self.events.timeout.eq(self.watchdog.expires)
 
     def _watch(self, m: Module) -> None:

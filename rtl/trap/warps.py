@@ -25,6 +25,13 @@ from rtl.wires import KEEP
 
 from .forms import MANY_IN_FLIGHT, TrapForm
 from .operations import TrapOperation
+from .states import (
+    SmTrapLink,
+    WarpTrapChanges,
+    WarpTrapEvents,
+    WarpTrapState,
+    executed_operation,
+)
 
 __all__ = ["WarpTraps"]
 
@@ -36,7 +43,8 @@ _HOLDING_SOURCES = ("barrier", "trap")
 class WarpTraps(Component):
     """A bit a warp of everything, since much happens to many of them at once.
 
-    A warp is inside from the dispatch of its ENTER until the result of its LEAVE, else outside. ::
+    A warp is inside from the dispatch of its ENTER until the result of its LEAVE, else outside.
+    ``state`` has each flag of it. ::
 
                       ENTER                          RTT                 release
         OUTSIDE ----------------> INSIDE: handler ---------> waits at RTT ------> leaving
@@ -58,34 +66,19 @@ class WarpTraps(Component):
 
     Members
     -------
-    launch, live, taken, drained, result, errors, command, hold, inside, resume
+    launch, live, taken, drained, result, errors, command, hold, resume
         See TrapUnit.
-    dispatched : In(EventLayout of warp and operation)
+    dispatched : In(EventLayout of executed_operation)
         An instruction without a reported error, ENTER or LEAVE.
     clears_status : In(EventLayout of a warp)
         Why it traps is forgotten.
-    trapping, urgent, release, paused, quiet, returning, cause, insisting
-        See SmTrap.
-    enters, leaving : Out(warps)
-        For issue; a warp that waits at a barrier does not enter yet.
-    masked, failed, trapped, stepped : Out(warps)
-        ``masked``: its causes that can be masked wait. The others hold until the warp leaves, its
-        status is cleared by S2R, or the slot gets another warp. ``failed``: it has had an error
-        outside. ``trapped``: it has executed a BPT.TRAP outside. ``stepped``: it has entered after
-        its single step.
-    pause, error_in_trap, step : Out(1)
-        See TrapEvents.
-    entered, ended : Out(warps)
-        It enters in this cycle; it begins (a warp_launch), or ends (a flow result).
+    machine : Out(SmTrapLink)
+    state : Out(WarpTrapState)
+    changes : Out(WarpTrapChanges)
+    events : Out(WarpTrapEvents)
 
     Attributes
     ----------
-    waits, bare, halted : Signal(warps)
-        It waits at RTT; it has no trap frame and runs no handler; it is paused by an instruction
-        after which issue waits for ``resume`` (of kind TRAP or BARRIER), so waking it must resume
-        it. After errors of other instructions issue does not wait.
-    stepping, done : Signal(warps)
-        It has one instruction until its step is done; it has issued that one, which is a cause.
     entry_tracker : EntryTracker
         Whether a flow result is that of an ENTER.
     """
@@ -93,47 +86,25 @@ class WarpTraps(Component):
     def __init__(self, params: SmParams, form: TrapForm = MANY_IN_FLIGHT) -> None:
         self._count = params.warps
         warps = params.warps
-        dispatched = data.StructLayout({"warp": params.warp_bits, "operation": TrapOperation})
         super().__init__({
             "launch": In(EventLayout(warp_launch(params))),
             "result": In(Event(flow_result(params))),
-            "dispatched": In(EventLayout(dispatched)),
+            "dispatched": In(EventLayout(executed_operation(params))),
             "clears_status": In(EventLayout(params.warp_bits)),
             "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))),
             "command": In(TrapCommand(params)),
             "live": In(warps),
             "taken": In(warps),
             "drained": In(warps),
-            "trapping": In(1),
-            "urgent": In(1),
-            "release": In(1),
+            "machine": Out(SmTrapLink()),
+            "state": Out(WarpTrapState(params)),
+            "changes": Out(WarpTrapChanges(params)),
+            "events": Out(WarpTrapEvents),
             "hold": Out(warps),
-            "enters": Out(warps),
-            "leaving": Out(warps),
             "resume": Out(warps),
-            "masked": Out(warps),
-            "inside": Out(warps),
-            "paused": Out(warps),
-            "quiet": Out(warps),
-            "returning": Out(warps),
-            "failed": Out(warps),
-            "trapped": Out(warps),
-            "stepped": Out(warps),
-            "entered": Out(warps),
-            "ended": Out(warps),
-            "cause": Out(1),
-            "insisting": Out(1),
-            "pause": Out(1),
-            "error_in_trap": Out(1),
-            "step": Out(1),
         })
         self._failing_events = form.failing_events
         self.entry_tracker = form.entry_tracker(params)
-        self.waits = Signal(warps)
-        self.bare = Signal(warps)
-        self.halted = Signal(warps)
-        self.stepping = Signal(warps)
-        self.done = Signal(warps)
 
         # What happens in this cycle, and to which warps. Synthesis keeps these wires, since it
         # would make them anew for each place otherwise.
@@ -187,11 +158,12 @@ class WarpTraps(Component):
 
     def _find_operations(self, m: Module) -> None:
         """What is dispatched, and to which warp."""
+        changes = self.changes
         dispatched = self.dispatched
         m.d.comb += self._dispatched.eq(one_hot(dispatched.payload.warp, self._count))
         for kind, does in self._does.items():
             m.d.comb += does.eq(dispatched.valid & (dispatched.payload.operation == kind))
-        m.d.comb += self.entered.eq(
+        m.d.comb += changes.entered.eq(
             self._warp_does(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED))
 
     def _warp_does(self, *operations: TrapOperation) -> Value:
@@ -201,6 +173,8 @@ class WarpTraps(Component):
 
     def _find_results(self, m: Module) -> None:
         """What flow results and warp_launch mean: who leaves, who begins or ends."""
+        state = self.state
+        changes = self.changes
         launch = self.launch
         result = self.result.payload
         tracker = self.entry_tracker
@@ -210,7 +184,7 @@ class WarpTraps(Component):
         m.d.comb += tracker.entered.payload.eq(self.dispatched.payload.warp)
         m.d.comb += tracker.answered.valid.eq(self.result.valid)
         m.d.comb += tracker.answered.payload.eq(result.warp)
-        m.d.comb += tracker.is_inside.eq(self.inside.bit_select(result.warp, 1))
+        m.d.comb += tracker.is_inside.eq(state.inside.bit_select(result.warp, 1))
 
         m.d.comb += self._is_refused.eq(result.error != WarpError.NONE)
         m.d.comb += self._lacks_frame.eq(
@@ -218,20 +192,21 @@ class WarpTraps(Component):
         m.d.comb += self._answered.eq(one_hot(result.warp, count, when=self.result.valid))
         begins = one_hot(launch.payload.warp, count, when=launch.valid)
         terminates = one_hot(result.warp, count, when=self.result.valid & result.terminated)
-        m.d.comb += self.ended.eq(begins | terminates)
-        m.d.comb += self._freed.eq(Mux(self.release, self.bare & ~self.paused, 0))
-        returned = Mux(self._is_refused, 0, self._answered & self.leaving)
+        m.d.comb += changes.ended.eq(begins | terminates)
+        m.d.comb += self._freed.eq(Mux(self.machine.release, state.bare & ~state.paused, 0))
+        returned = Mux(self._is_refused, 0, self._answered & state.leaving)
         m.d.comb += self._left.eq(returned | self._freed)
-        m.d.comb += self._gone.eq(self._left | self.ended)
+        m.d.comb += self._gone.eq(self._left | changes.ended)
         cleared = one_hot(self.clears_status.payload, count, when=self.clears_status.valid)
         m.d.comb += self._forgotten.eq(self._gone | cleared)
 
     def _find_errors(self, m: Module) -> None:
         """Who fails, inside and outside."""
+        state = self.state
         failing = self._warps_of(self._failing_events(self.errors))
         m.d.comb += self._failing.eq(failing)
-        m.d.comb += self._failing_inside.eq(self._failing & self.inside)
-        m.d.comb += self._newly_failed.eq(self._failing & self.live & ~self.inside)
+        m.d.comb += self._failing_inside.eq(self._failing & state.inside)
+        m.d.comb += self._newly_failed.eq(self._failing & self.live & ~state.inside)
 
     def _warps_of(self, events: Any) -> Value:
         """The warps of error events."""
@@ -240,6 +215,7 @@ class WarpTraps(Component):
 
     def _find_pauses(self, m: Module) -> None:
         """Who is paused, by what, and who is woken."""
+        state = self.state
         holding = [
             event for event, name in zip(self.errors, ERROR_SOURCES, strict=True)
             if name in _HOLDING_SOURCES]
@@ -249,12 +225,12 @@ class WarpTraps(Component):
             TrapOperation.FAIL, TrapOperation.PAUSE, TrapOperation.PAUSE_QUIET,
             TrapOperation.ENTER_PAUSED)
         m.d.comb += self._pausing.eq(self._failing_inside | pausing_or_bare)
-        m.d.comb += self._halting.eq(pausing | (self.inside & self._warps_of(holding)))
-        m.d.comb += self._woken.eq(self.paused & Mux(self.trapping, self.command.wake, 0))
+        m.d.comb += self._halting.eq(pausing | (state.inside & self._warps_of(holding)))
+        m.d.comb += self._woken.eq(state.paused & Mux(self.machine.trapping, self.command.wake, 0))
 
     # What is kept of each warp.
 
-    def _keep(self, m: Module, flag: Signal, *, clears: Any, sets: Any) -> None:
+    def _keep(self, m: Module, flag: Any, *, clears: Any, sets: Any) -> None:
         """A flag a warp. What clears it goes before what sets it."""
         for warp in range(self._count):
             with m.If(clears[warp]):
@@ -264,49 +240,56 @@ class WarpTraps(Component):
 
     def _keep_place(self, m: Module) -> None:
         """Where each warp is: outside or inside, without a frame, at RTT, on its way out."""
-        release = self.release.replicate(self._count)
-        released = Mux(self.release, self.waits, 0)
+        state = self.state
+        changes = self.changes
+        machine = self.machine
+        release = machine.release.replicate(self._count)
+        released = Mux(machine.release, state.waits, 0)
         lacks_frame = one_hot(self.result.payload.warp, self._count, when=self._lacks_frame)
-        self._keep(m, self.inside, clears=self._gone, sets=self.entered)
+        self._keep(m, state.inside, clears=self._gone, sets=changes.entered)
         self._keep(
-            m, self.bare, clears=self._gone,
+            m, state.bare, clears=self._gone,
             sets=self._warp_does(TrapOperation.ENTER_PAUSED) | lacks_frame)
         self._keep(
-            m, self.waits, clears=release, sets=self._warp_does(TrapOperation.WAIT))
+            m, state.waits, clears=release, sets=self._warp_does(TrapOperation.WAIT))
         self._keep(
-            m, self.leaving, clears=self._answered,
+            m, state.leaving, clears=self._answered,
             sets=self._warp_does(TrapOperation.TERMINATE) | released)
 
     def _keep_pauses(self, m: Module) -> None:
         """Who is paused, and how: quietly, and whether ``resume`` has to let it go on."""
+        state = self.state
+        changes = self.changes
         quietly = self._warp_does(TrapOperation.PAUSE_QUIET) & ~self._failing_inside
-        self._keep(m, self.paused, clears=self.ended | self._woken, sets=self._pausing)
-        self._keep(m, self.halted, clears=self.ended | self._woken, sets=self._halting)
+        self._keep(m, state.paused, clears=changes.ended | self._woken, sets=self._pausing)
+        self._keep(m, state.halted, clears=changes.ended | self._woken, sets=self._halting)
         self._keep(
-            m, self.quiet, clears=self.ended | (self._pausing & ~quietly), sets=quietly)
+            m, state.quiet, clears=changes.ended | (self._pausing & ~quietly), sets=quietly)
 
     def _keep_causes(self, m: Module) -> None:
         """Why each warp traps. A step begins when the warp leaves the trap; it is done when the
         warp has issued an instruction."""
+        state = self.state
+        changes = self.changes
         steps = self.command.step.replicate(self._count)
         self._keep(
-            m, self.masked,
-            clears=self.ended | self._warp_does(TrapOperation.UNMASK),
+            m, state.masked,
+            clears=changes.ended | self._warp_does(TrapOperation.UNMASK),
             sets=self._warp_does(TrapOperation.MASK))
-        self._keep(m, self.failed, clears=self._forgotten, sets=self._newly_failed)
+        self._keep(m, state.failed, clears=self._forgotten, sets=self._newly_failed)
         self._keep(
-            m, self.trapped, clears=self._forgotten,
+            m, state.trapped, clears=self._forgotten,
             sets=self._warp_does(TrapOperation.TRAP, TrapOperation.URGENT_TRAP))
         self._keep(
-            m, self.stepped,
-            clears=self._forgotten | (self.entered & ~self.done),
-            sets=self.entered & self.done)
+            m, state.stepped,
+            clears=self._forgotten | (changes.entered & ~state.done),
+            sets=changes.entered & state.done)
         self._keep(
-            m, self.stepping,
-            clears=self.taken | self.entered | self.ended | (self._left & ~steps),
+            m, state.stepping,
+            clears=self.taken | changes.entered | changes.ended | (self._left & ~steps),
             sets=self._left & steps)
         self._keep(
-            m, self.done, clears=self.ended | self.entered, sets=self.stepping & self.taken)
+            m, state.done, clears=changes.ended | changes.entered, sets=state.stepping & self.taken)
 
     # What follows from it.
 
@@ -314,69 +297,78 @@ class WarpTraps(Component):
         """Causes of a trap. Those inside are none: they pause. A step is done when no other warp
         has one to do: a BAR completes the barrier of others that step before they are taken from
         it."""
+        state = self.state
+        machine = self.machine
         warp = self.dispatched.payload.warp
-        is_masked = self.masked.bit_select(warp, 1)
+        is_masked = state.masked.bit_select(warp, 1)
         traps_unmasked = self._does[TrapOperation.TRAP] & ~is_masked
         has_trapped_outside = (
-            self.trapped.bit_select(warp, 1) & ~self.inside.bit_select(warp, 1))
+            state.trapped.bit_select(warp, 1) & ~state.inside.bit_select(warp, 1))
         unmasks_trap = self._does[TrapOperation.UNMASK] & has_trapped_outside
         has_cause = Signal()
-        m.d.sync += has_cause.eq(self.error_in_trap | traps_unmasked | unmasks_trap)
-        m.d.sync += self.insisting.eq(
+        m.d.sync += has_cause.eq(self.events.error_in_trap | traps_unmasked | unmasks_trap)
+        m.d.sync += machine.insisting.eq(
             self._newly_failed.any() | self._does[TrapOperation.URGENT_TRAP])
 
         step_causes = self._step_causes
         steps_are_unfinished = Signal()
         m.d.comb += steps_are_unfinished.eq(
-            (self.stepping | (step_causes & ~self.drained)).any())
+            (state.stepping | (step_causes & ~self.drained)).any())
         steps_are_done = step_causes.any() & ~steps_are_unfinished
-        m.d.comb += self.cause.eq(self.insisting | has_cause | steps_are_done)
+        m.d.comb += machine.cause.eq(machine.insisting | has_cause | steps_are_done)
 
     @property
     def _step_causes(self) -> Value:
         """Warps that have done their step, which is a cause."""
-        return self.done & ~self.masked
+        state = self.state
+        return state.done & ~state.masked
 
     def _select_entries(self, m: Module) -> None:
         """Who enters, who may not issue, and who goes on. From an error on everybody enters."""
+        state = self.state
+        changes = self.changes
+        machine = self.machine
         everybody = Signal()
-        m.d.comb += everybody.eq((self.trapping & self.urgent) | self.insisting)
+        m.d.comb += everybody.eq((machine.trapping & machine.urgent) | machine.insisting)
         with m.If(everybody):
-            m.d.comb += self.enters.eq(~self.inside)
-        with m.Elif(self.trapping):
-            m.d.comb += self.enters.eq(~self.inside & ~self.masked)
-        m.d.comb += self.returning.eq(self.waits | self.bare)
+            m.d.comb += changes.enters.eq(~state.inside)
+        with m.Elif(machine.trapping):
+            m.d.comb += changes.enters.eq(~state.inside & ~state.masked)
         m.d.comb += self.hold.eq(
-            self.enters | self._step_causes | self.paused | self.returning)
+            changes.enters | self._step_causes | state.paused | state.waits | state.bare)
 
-        is_masked = self.masked.bit_select(self.dispatched.payload.warp, 1)
+        is_masked = state.masked.bit_select(self.dispatched.payload.warp, 1)
         goes_on_anyway = Cat(self._does[each] for each in (
             TrapOperation.GO_ON, TrapOperation.MASK, TrapOperation.UNMASK)).any()
         m.d.comb += self._goes_on.eq(
             goes_on_anyway | (self._does[TrapOperation.TRAP] & is_masked))
         gone_on = Mux(self._goes_on, self._dispatched, 0)
-        m.d.sync += self.resume.eq(gone_on | (self._woken & (self.halted | self._halting)))
+        m.d.sync += self.resume.eq(gone_on | (self._woken & (state.halted | self._halting)))
 
     def _report(self, m: Module) -> None:
         """Events for the error status."""
+        state = self.state
+        events = self.events
         does = self._does
         enters = does[TrapOperation.ENTER] | does[TrapOperation.ENTER_PAUSED]
-        has_stepped = self.done.bit_select(self.dispatched.payload.warp, 1)
-        m.d.comb += self.error_in_trap.eq(
+        has_stepped = state.done.bit_select(self.dispatched.payload.warp, 1)
+        m.d.comb += events.error_in_trap.eq(
             self._failing_inside.any() | does[TrapOperation.FAIL])
-        m.d.comb += self.pause.eq(
-            self.error_in_trap | does[TrapOperation.PAUSE] | does[TrapOperation.ENTER_PAUSED])
-        m.d.comb += self.step.eq(enters & has_stepped)
+        m.d.comb += events.pause.eq(
+            events.error_in_trap | does[TrapOperation.PAUSE] | does[TrapOperation.ENTER_PAUSED])
+        m.d.comb += events.step.eq(enters & has_stepped)
 
     def _promise(self, m: Module) -> None:
         """What issue and the flow unit promise."""
-        waiting_dispatched = self.dispatched.valid & (self._dispatched & self.waits).any()
-        m.d.sync += Assert(~(self.entered & self.inside).any(), "a warp enters that is inside")
+        state = self.state
+        changes = self.changes
+        waiting_dispatched = self.dispatched.valid & (self._dispatched & state.waits).any()
+        m.d.sync += Assert(~(changes.entered & state.inside).any(), "a warp enters that is inside")
         m.d.sync += Assert(
-            ~(self._warp_does(TrapOperation.LEAVE) & ~self.leaving).any(),
+            ~(self._warp_does(TrapOperation.LEAVE) & ~state.leaving).any(),
             "a warp leaves without a request")
         m.d.sync += Assert(
-            ~(self.ended & self.waits).any(), "a warp begins or ends that waits in the trap")
+            ~(changes.ended & state.waits).any(), "a warp begins or ends that waits in the trap")
         m.d.sync += Assert(~(self.taken & self._left).any(), "a warp issues when it leaves")
         m.d.sync += Assert(
             ~waiting_dispatched, "a warp that waits at RTT executes an instruction")

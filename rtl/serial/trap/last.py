@@ -54,7 +54,7 @@ class LastInstructions(ReturnPoints):
         failed = Signal(self._event)
         counts = Signal()
         m.d.comb += failed.eq(of_instruction(self.errors))
-        m.d.comb += counts.eq(failed.valid & ~self.inside.bit_select(failed.warp, 1))
+        m.d.comb += counts.eq(failed.valid & ~self.state.inside.bit_select(failed.warp, 1))
         self._keep_instruction(m)
         self._keep_whether_to_return(m, failed, counts)
         self._keep_error(m, failed, counts)
@@ -91,7 +91,7 @@ class LastInstructions(ReturnPoints):
         returns = self._returns_to_last
         sets = one_hot(failed.warp, warps, counts) | one_hot(
             self.withdrawn.payload, warps, self.withdrawn.valid)
-        m.d.sync += returns.eq((returns | sets) & ~(self.entered | self.ended))
+        m.d.sync += returns.eq((returns | sets) & ~(self.changes.entered | self.changes.ended))
         m.d.sync += Assert(
             ~(counts & returns.bit_select(failed.warp, 1)),
             "a warp's last instruction fails twice")
@@ -105,7 +105,7 @@ class LastInstructions(ReturnPoints):
         errors.write(
             m, counts | waiting.valid, Mux(counts, failed.warp, waiting.warp),
             Mux(counts, failed.error.as_value(), waiting.error.as_value()))
-        has_other_error = (self.inside | self.failed).bit_select(stack.warp, 1) | (
+        has_other_error = (self.state.inside | self.state.failed).bit_select(stack.warp, 1) | (
             counts & (failed.warp == stack.warp))
         with m.If(~counts):
             m.d.sync += waiting.valid.eq(0)

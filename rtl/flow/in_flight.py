@@ -20,7 +20,7 @@ from rtl.params import SmParams
 from rtl.word import instruction_address
 from rtl.words import Words
 
-from .stages import decided_outcome, parked_outcome
+from .stages import BasicOutcome, decided_outcome
 
 __all__ = ["OutcomesInFlight"]
 
@@ -49,8 +49,8 @@ class OutcomesInFlight(Component):
     result_valid, result : In(1), In(stack_result)
         The stack's answer.
     outcome : Out(decided_outcome)
-        Of the request that the stack answers. One that was parked has meaning only in the fields of
-        a parked_outcome, does nothing else and has no error.
+        Of the request that the stack answers. Of one that was parked only ``basic`` has meaning; it
+        does nothing else and has no error.
     unwinds_to_next : Out(1)
         The pc of the stack's result is that of the next instruction.
 
@@ -71,7 +71,7 @@ class OutcomesInFlight(Component):
             "outcome": Out(decided_outcome(params)),
             "unwinds_to_next": Out(1),
         })
-        self.parked = Words(parked_outcome(), params.warps)
+        self.parked = Words(BasicOutcome, params.warps)
         self.beside: list[Any] = [
             Signal(EventLayout(decided_outcome(params)), name=f"beside_{cycle}")
             for cycle in range(STACK_RESULT_CYCLES)]
@@ -99,7 +99,7 @@ class OutcomesInFlight(Component):
         handed = before.payload
         last = self.beside[-1].payload
         m.d.sync += last.target_is_next.eq(
-            instruction_address(handed.target) == instruction_address(handed.next_pc))
+            instruction_address(handed.target) == instruction_address(handed.basic.next_pc))
         m.d.sync += last.reports_error.eq(
             handed.reports_error | reported(self.report_mask, handed.error))
         with m.If(~before.valid):
@@ -119,22 +119,12 @@ class OutcomesInFlight(Component):
         here even if it is beside the stack: the comparison need not wait for that choice."""
         decided = self.decided.payload
         last = self.beside[-1]
-        self.parked.write(m, self.decides, decided.warp, {
-            "pc": decided.pc,
-            "next_pc": decided.next_pc,
-            "retries": decided.retries,
-            "is_pop_quad": decided.is_pop_quad,
-            "keeps_reference": decided.keeps_reference,
-        })
+        self.parked.write(m, self.decides, decided.warp, decided.basic)
         m.submodules.parked = self.parked
         parked = self.parked.read(m, self.result.warp)
         m.d.comb += self.outcome.eq(last.payload)
         with m.If(~last.valid):
-            m.d.comb += self.outcome.pc.eq(parked.pc)
-            m.d.comb += self.outcome.next_pc.eq(parked.next_pc)
-            m.d.comb += self.outcome.retries.eq(parked.retries)
-            m.d.comb += self.outcome.is_pop_quad.eq(parked.is_pop_quad)
-            m.d.comb += self.outcome.keeps_reference.eq(parked.keeps_reference)
+            m.d.comb += self.outcome.basic.eq(parked)
         m.d.comb += self.unwinds_to_next.eq(
             instruction_address(self.result.pc) == instruction_address(parked.next_pc))
 
@@ -146,7 +136,7 @@ class OutcomesInFlight(Component):
             ~(is_answered & (last.payload.warp != self.result.warp)),
             "the stack answers out of order")
         is_unwind = is_answered & self.result.resume
-        returns = instruction_address(self.result.pc) == instruction_address(last.payload.next_pc)
+        returns = instruction_address(self.result.pc) == instruction_address(last.payload.basic.next_pc)
         m.d.sync += Assert(
             ~is_unwind | (self.unwinds_to_next == returns),
             "an outcome that unwinds is not the last one that its warp has parked")

@@ -539,10 +539,10 @@ class BarrierUnit(Component):
         m.d.comb += self.error.pc.eq(request.pc)
         m.d.comb += self.error.error.eq(work.error)
 
-        goes_on = self.is_complete & ~(must_wait | is_read | has_error)
-        passing = one_hot(request.warp, self._params.warps, goes_on)
+        resumes = self.is_complete & ~(must_wait | is_read | has_error)
+        resumed = one_hot(request.warp, self._params.warps, resumes)
         released = Mux(self.release, work.row.waiting, 0)
-        m.d.sync += self.resume.eq(released | passing)
+        m.d.sync += self.resume.eq(released | resumed)
 
     def _search(self, m: Module) -> None:
         """The lowest ones. A search is over a cycle before its result is used: it leaves out the

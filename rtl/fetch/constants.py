@@ -11,6 +11,7 @@ from rtl.component import Component
 from rtl.isa.syntax import WORD_BITS
 from rtl.layouts import Event
 from rtl.params import LINE_ADDRESS_BITS, SmParams
+from rtl.structs import struct_value
 from rtl.wires import IN_BLOCKS
 
 from .records import (
@@ -115,14 +116,16 @@ class ConstantCache(Component):
         m.d.comb += row_write.en.eq(arrives)
         m.d.comb += row_write.addr.eq(Cat(part.number, part.line))
         m.d.comb += row_write.data.eq(part.word)
-        m.d.comb += tag_write.data.error.eq(part.error)
-        m.d.comb += tag_write.data.line.eq(part.line[self._index_bits:])
+        m.d.comb += tag_write.data.eq(struct_value(
+            self._tag,
+            valid=is_last & ~self.clear.valid,
+            error=part.error,
+            line=part.line[self._index_bits:]))
         with m.If(self.clear.valid):
             m.d.comb += tag_write.en.eq(1)
             m.d.comb += tag_write.addr.eq(self.clear.payload)
         with m.Else():
             m.d.comb += tag_write.en.eq(arrives & (is_first | is_last))
             m.d.comb += tag_write.addr.eq(part.line)
-            m.d.comb += tag_write.data.valid.eq(is_last)
         m.d.sync += is_complete.eq(arrives & is_last)
         m.d.sync += self.loader.filled.eq(is_complete)

@@ -180,12 +180,14 @@ class InstructionCache(Component):
         is_decoded = self._decoded.valid
         is_first = self._decoded.payload.number == 0
         is_last = self._decoded.payload.number == LINE_WORDS - 1
-        m.d.comb += tag_write.data.line.eq(self._requested_line[self._index_bits:])
+        m.d.comb += tag_write.data.eq(struct_value(
+            self._tag,
+            valid=is_last & ~self.clear.valid,
+            line=self._requested_line[self._index_bits:]))
         with m.If(self.clear.valid):
             m.d.comb += tag_write.en.eq(1)
             m.d.comb += tag_write.addr.eq(self.clear.payload)
         with m.Else():
             m.d.comb += tag_write.en.eq(is_decoded & (is_first | is_last))
             m.d.comb += tag_write.addr.eq(self._requested_line)
-            m.d.comb += tag_write.data.valid.eq(is_last)
         m.d.sync += self.loader.filled.eq(is_decoded & is_last)

@@ -238,11 +238,11 @@ class DecideStage(Component):
         stage = self.gathered.payload
         operation = self._operation
         living = living_threads(stage.codes)
-        given_code = stage.request.instruction.code
+        new_code = stage.request.instruction.code
         for thread, code in enumerate(self.stack.request.payload.codes):
             leaves = operation.gives_code & stage.group[thread]
             with m.If(leaves | operation.ends_warp):
-                m.d.comb += code.eq(given_code)
+                m.d.comb += code.eq(new_code)
             with m.Elif(operation.clears_codes | (operation.clears_living_codes & living[thread])):
                 m.d.comb += code.eq(ThreadCode.NONE)
             with m.Else():

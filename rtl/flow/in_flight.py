@@ -96,12 +96,12 @@ class OutcomesInFlight(Component):
         """What the last register has beside what it was handed. While it has no outcome, it does
         nothing, so that what was parked needs no choice."""
         before = self.beside[-2]
-        handed = before.payload
+        incoming = before.payload
         last = self.beside[-1].payload
         m.d.sync += last.target_is_next.eq(
-            instruction_address(handed.target) == instruction_address(handed.basic.next_pc))
+            instruction_address(incoming.target) == instruction_address(incoming.basic.next_pc))
         m.d.sync += last.reports_error.eq(
-            handed.reports_error | reported(self.report_mask, handed.error))
+            incoming.reports_error | reported(self.report_mask, incoming.error))
         with m.If(~before.valid):
             m.d.sync += last.jumps.eq(0)
             m.d.sync += last.sets_active.eq(0)
@@ -136,7 +136,8 @@ class OutcomesInFlight(Component):
             ~(is_answered & (last.payload.warp != self.result.warp)),
             "the stack answers out of order")
         is_unwind = is_answered & self.result.resume
-        returns = instruction_address(self.result.pc) == instruction_address(last.payload.basic.next_pc)
+        next_pc = last.payload.basic.next_pc
+        returns = instruction_address(self.result.pc) == instruction_address(next_pc)
         m.d.sync += Assert(
             ~is_unwind | (self.unwinds_to_next == returns),
             "an outcome that unwinds is not the last one that its warp has parked")

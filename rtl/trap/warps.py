@@ -113,13 +113,13 @@ class WarpTraps(Component):
         """An instruction, ENTER or LEAVE is dispatched."""
         self._answered = mask(name="answered")
         """It has a flow result."""
-        self._freed = mask(name="freed")
+        self._bare_released = mask(name="bare_released")
         """It is bare, and released."""
-        self._left = mask(name="left")
+        self._returned = mask(name="returned")
         """It is outside again."""
-        self._gone = mask(name="gone")
+        self._place_cleared = mask(name="place_cleared")
         """It is outside again, or begins, or ends."""
-        self._forgotten = mask(name="forgotten")
+        self._causes_cleared = mask(name="causes_cleared")
         """Why it traps does not count any more."""
         self._failing = mask(name="failing")
         """It has an error."""
@@ -129,10 +129,11 @@ class WarpTraps(Component):
         self._pausing = mask(name="pausing")
         self._halting = mask(name="halting")
         self._woken = mask(name="woken")
-        self._does = {
-            kind: Signal(name=f"does_{kind.name.lower()}", attrs=KEEP) for kind in TrapOperation}
+        self._executes = {
+            kind: Signal(name=f"executes_{kind.name.lower()}", attrs=KEEP)
+            for kind in TrapOperation}
         """An instruction that does this is dispatched."""
-        self._goes_on = Signal(name="goes_on", attrs=KEEP)
+        self._resumes = Signal(name="resumes", attrs=KEEP)
         """It lets its warp go on at once."""
         self._is_refused = Signal(name="is_refused")
         """The flow result has an error."""
@@ -161,15 +162,15 @@ class WarpTraps(Component):
         changes = self.changes
         dispatched = self.dispatched
         m.d.comb += self._dispatched.eq(one_hot(dispatched.payload.warp, self._count))
-        for kind, does in self._does.items():
-            m.d.comb += does.eq(dispatched.valid & (dispatched.payload.operation == kind))
+        for kind, executes in self._executes.items():
+            m.d.comb += executes.eq(dispatched.valid & (dispatched.payload.operation == kind))
         m.d.comb += changes.entered.eq(
-            self._warp_does(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED))
+            self._warp_executing(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED))
 
-    def _warp_does(self, *operations: TrapOperation) -> Value:
+    def _warp_executing(self, *operations: TrapOperation) -> Value:
         """The warp for which one of these is dispatched, as a bit; none if it is not."""
-        does_one = Cat(self._does[each] for each in operations).any()
-        return Mux(does_one, self._dispatched, 0)
+        is_executed = Cat(self._executes[each] for each in operations).any()
+        return Mux(is_executed, self._dispatched, 0)
 
     def _find_results(self, m: Module) -> None:
         """What flow results and warp_launch mean: who leaves, who begins or ends."""
@@ -180,7 +181,7 @@ class WarpTraps(Component):
         tracker = self.entry_tracker
         count = self._count
         m.submodules.entry_tracker = tracker
-        m.d.comb += tracker.entered.valid.eq(self._does[TrapOperation.ENTER])
+        m.d.comb += tracker.entered.valid.eq(self._executes[TrapOperation.ENTER])
         m.d.comb += tracker.entered.payload.eq(self.dispatched.payload.warp)
         m.d.comb += tracker.answered.valid.eq(self.result.valid)
         m.d.comb += tracker.answered.payload.eq(result.warp)
@@ -193,12 +194,12 @@ class WarpTraps(Component):
         begins = one_hot(launch.payload.warp, count, when=launch.valid)
         terminates = one_hot(result.warp, count, when=self.result.valid & result.terminated)
         m.d.comb += changes.ended.eq(begins | terminates)
-        m.d.comb += self._freed.eq(Mux(self.machine.release, state.bare & ~state.paused, 0))
-        returned = Mux(self._is_refused, 0, self._answered & state.leaving)
-        m.d.comb += self._left.eq(returned | self._freed)
-        m.d.comb += self._gone.eq(self._left | changes.ended)
+        m.d.comb += self._bare_released.eq(Mux(self.machine.release, state.bare & ~state.paused, 0))
+        has_left = Mux(self._is_refused, 0, self._answered & state.leaving)
+        m.d.comb += self._returned.eq(has_left | self._bare_released)
+        m.d.comb += self._place_cleared.eq(self._returned | changes.ended)
         cleared = one_hot(self.clears_status.payload, count, when=self.clears_status.valid)
-        m.d.comb += self._forgotten.eq(self._gone | cleared)
+        m.d.comb += self._causes_cleared.eq(self._place_cleared | cleared)
 
     def _find_errors(self, m: Module) -> None:
         """Who fails, inside and outside."""
@@ -219,9 +220,9 @@ class WarpTraps(Component):
         holding = [
             event for event, name in zip(self.errors, ERROR_SOURCES, strict=True)
             if name in _HOLDING_SOURCES]
-        pausing = self._warp_does(
+        pausing = self._warp_executing(
             TrapOperation.FAIL, TrapOperation.PAUSE, TrapOperation.PAUSE_QUIET)
-        pausing_or_bare = self._warp_does(
+        pausing_or_bare = self._warp_executing(
             TrapOperation.FAIL, TrapOperation.PAUSE, TrapOperation.PAUSE_QUIET,
             TrapOperation.ENTER_PAUSED)
         m.d.comb += self._pausing.eq(self._failing_inside | pausing_or_bare)
@@ -246,21 +247,21 @@ class WarpTraps(Component):
         release = machine.release.replicate(self._count)
         released = Mux(machine.release, state.waits, 0)
         lacks_frame = one_hot(self.result.payload.warp, self._count, when=self._lacks_frame)
-        self._keep(m, state.inside, clears=self._gone, sets=changes.entered)
+        self._keep(m, state.inside, clears=self._place_cleared, sets=changes.entered)
         self._keep(
-            m, state.bare, clears=self._gone,
-            sets=self._warp_does(TrapOperation.ENTER_PAUSED) | lacks_frame)
+            m, state.bare, clears=self._place_cleared,
+            sets=self._warp_executing(TrapOperation.ENTER_PAUSED) | lacks_frame)
         self._keep(
-            m, state.waits, clears=release, sets=self._warp_does(TrapOperation.WAIT))
+            m, state.waits, clears=release, sets=self._warp_executing(TrapOperation.WAIT))
         self._keep(
             m, state.leaving, clears=self._answered,
-            sets=self._warp_does(TrapOperation.TERMINATE) | released)
+            sets=self._warp_executing(TrapOperation.TERMINATE) | released)
 
     def _keep_pauses(self, m: Module) -> None:
         """Who is paused, and how: quietly, and whether ``resume`` has to let it go on."""
         state = self.state
         changes = self.changes
-        quietly = self._warp_does(TrapOperation.PAUSE_QUIET) & ~self._failing_inside
+        quietly = self._warp_executing(TrapOperation.PAUSE_QUIET) & ~self._failing_inside
         self._keep(m, state.paused, clears=changes.ended | self._woken, sets=self._pausing)
         self._keep(m, state.halted, clears=changes.ended | self._woken, sets=self._halting)
         self._keep(
@@ -274,20 +275,20 @@ class WarpTraps(Component):
         steps = self.command.step.replicate(self._count)
         self._keep(
             m, state.masked,
-            clears=changes.ended | self._warp_does(TrapOperation.UNMASK),
-            sets=self._warp_does(TrapOperation.MASK))
-        self._keep(m, state.failed, clears=self._forgotten, sets=self._newly_failed)
+            clears=changes.ended | self._warp_executing(TrapOperation.UNMASK),
+            sets=self._warp_executing(TrapOperation.MASK))
+        self._keep(m, state.failed, clears=self._causes_cleared, sets=self._newly_failed)
         self._keep(
-            m, state.trapped, clears=self._forgotten,
-            sets=self._warp_does(TrapOperation.TRAP, TrapOperation.URGENT_TRAP))
+            m, state.trapped, clears=self._causes_cleared,
+            sets=self._warp_executing(TrapOperation.TRAP, TrapOperation.URGENT_TRAP))
         self._keep(
             m, state.stepped,
-            clears=self._forgotten | (changes.entered & ~state.done),
+            clears=self._causes_cleared | (changes.entered & ~state.done),
             sets=changes.entered & state.done)
         self._keep(
             m, state.stepping,
-            clears=self.taken | changes.entered | changes.ended | (self._left & ~steps),
-            sets=self._left & steps)
+            clears=self.taken | changes.entered | changes.ended | (self._returned & ~steps),
+            sets=self._returned & steps)
         self._keep(
             m, state.done, clears=changes.ended | changes.entered, sets=state.stepping & self.taken)
 
@@ -301,14 +302,14 @@ class WarpTraps(Component):
         machine = self.machine
         warp = self.dispatched.payload.warp
         is_masked = state.masked.bit_select(warp, 1)
-        traps_unmasked = self._does[TrapOperation.TRAP] & ~is_masked
+        traps_unmasked = self._executes[TrapOperation.TRAP] & ~is_masked
         has_trapped_outside = (
             state.trapped.bit_select(warp, 1) & ~state.inside.bit_select(warp, 1))
-        unmasks_trap = self._does[TrapOperation.UNMASK] & has_trapped_outside
+        unmasks_trap = self._executes[TrapOperation.UNMASK] & has_trapped_outside
         has_cause = Signal()
         m.d.sync += has_cause.eq(self.events.error_in_trap | traps_unmasked | unmasks_trap)
         m.d.sync += machine.insisting.eq(
-            self._newly_failed.any() | self._does[TrapOperation.URGENT_TRAP])
+            self._newly_failed.any() | self._executes[TrapOperation.URGENT_TRAP])
 
         step_causes = self._step_causes
         steps_are_unfinished = Signal()
@@ -338,24 +339,25 @@ class WarpTraps(Component):
             changes.enters | self._step_causes | state.paused | state.waits | state.bare)
 
         is_masked = state.masked.bit_select(self.dispatched.payload.warp, 1)
-        goes_on_anyway = Cat(self._does[each] for each in (
+        always_resumes = Cat(self._executes[each] for each in (
             TrapOperation.GO_ON, TrapOperation.MASK, TrapOperation.UNMASK)).any()
-        m.d.comb += self._goes_on.eq(
-            goes_on_anyway | (self._does[TrapOperation.TRAP] & is_masked))
-        gone_on = Mux(self._goes_on, self._dispatched, 0)
-        m.d.sync += self.resume.eq(gone_on | (self._woken & (state.halted | self._halting)))
+        m.d.comb += self._resumes.eq(
+            always_resumes | (self._executes[TrapOperation.TRAP] & is_masked))
+        resumed = Mux(self._resumes, self._dispatched, 0)
+        m.d.sync += self.resume.eq(resumed | (self._woken & (state.halted | self._halting)))
 
     def _report(self, m: Module) -> None:
         """Events for the error status."""
         state = self.state
         events = self.events
-        does = self._does
-        enters = does[TrapOperation.ENTER] | does[TrapOperation.ENTER_PAUSED]
+        executes = self._executes
+        enters_paused = executes[TrapOperation.ENTER_PAUSED]
+        enters = executes[TrapOperation.ENTER] | enters_paused
         has_stepped = state.done.bit_select(self.dispatched.payload.warp, 1)
         m.d.comb += events.error_in_trap.eq(
-            self._failing_inside.any() | does[TrapOperation.FAIL])
+            self._failing_inside.any() | executes[TrapOperation.FAIL])
         m.d.comb += events.pause.eq(
-            events.error_in_trap | does[TrapOperation.PAUSE] | does[TrapOperation.ENTER_PAUSED])
+            events.error_in_trap | executes[TrapOperation.PAUSE] | enters_paused)
         m.d.comb += events.step.eq(enters & has_stepped)
 
     def _promise(self, m: Module) -> None:
@@ -365,10 +367,10 @@ class WarpTraps(Component):
         waiting_dispatched = self.dispatched.valid & (self._dispatched & state.waits).any()
         m.d.sync += Assert(~(changes.entered & state.inside).any(), "a warp enters that is inside")
         m.d.sync += Assert(
-            ~(self._warp_does(TrapOperation.LEAVE) & ~state.leaving).any(),
+            ~(self._warp_executing(TrapOperation.LEAVE) & ~state.leaving).any(),
             "a warp leaves without a request")
         m.d.sync += Assert(
             ~(changes.ended & state.waits).any(), "a warp begins or ends that waits in the trap")
-        m.d.sync += Assert(~(self.taken & self._left).any(), "a warp issues when it leaves")
+        m.d.sync += Assert(~(self.taken & self._returned).any(), "a warp issues when it leaves")
         m.d.sync += Assert(
             ~waiting_dispatched, "a warp that waits at RTT executes an instruction")

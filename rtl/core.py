@@ -25,9 +25,8 @@ from rtl.issue import IssueUnit
 from rtl.lane_client_merger import LaneClientMerger
 from rtl.layouts import (
     COMPLETING,
-    ERROR_SOURCES,
     BeatPort,
-    EventLayout,
+    Event,
     FlowOperation,
     GridConfiguration,
     IssueEvents,
@@ -45,30 +44,22 @@ from rtl.layouts import (
 )
 from rtl.memory import MemoryEvents, MemoryUnit, memory_tag_bits
 from rtl.params import SmParams
-from rtl.retire import COMPLETION_SOURCES, RetirementPort
+from rtl.retire import RetirementPort
+from rtl.structs import common_fields
 from rtl.trap import TrapUnit
 
-__all__ = ["Core", "connect_lane_data", "connect_stack"]
+__all__ = ["Core", "connect_stack"]
 
 
 def connect_stack(m: Module, flow: FlowUnit, stack: CallReturnStack) -> None:
     """Joins the flow unit and its call/return stack."""
     connect(m, flow.stack.request, stack.request)
     connect(m, stack.pushed, flow.stack.pushed)
+    connect(m, stack.result, flow.stack.result)
     m.d.comb += stack.configuration.eq(flow.stack.configuration)
     m.d.comb += flow.stack.killed.eq(stack.killed)
     m.d.comb += flow.stack.holes.eq(stack.holes)
     m.d.comb += flow.stack.entry.eq(stack.entry)
-    m.d.comb += flow.stack.result_valid.eq(stack.result_valid)
-    m.d.comb += flow.stack.result.eq(stack.result)
-
-
-def connect_lane_data(m: Module, lanes: Any, client: Any) -> None:
-    """What a unit writes to registers: the lanes want a beat, the unit supplies its values."""
-    m.d.comb += client.wanted.eq(lanes.wanted)
-    m.d.comb += lanes.values.eq(client.values)
-    m.d.comb += lanes.flags.eq(client.flags)
-    m.d.comb += lanes.conditions.eq(client.conditions)
 
 
 class Core(Component):
@@ -99,7 +90,7 @@ class Core(Component):
         Which warp issues first.
     grid : In(GridConfiguration)
         The grid that runs; it does not change while a warp lives.
-    launch, thread, flow_launch : In(EventLayout of warp_launch), In(EventLayout of thread_index), \
+    launch, thread, flow_launch : In(Event of warp_launch), In(Event of thread_index), \
             In(stream of flow_launch)
         A warp is started in three steps: ``launch`` announces it to all units (its slot is in use
         from then on), ``thread`` has the places of its threads, and ``flow_launch`` has its threads
@@ -108,7 +99,7 @@ class Core(Component):
         Before that, its shared memory and its registers become zeros.
     starting : In(1)
         A CTA is being started.
-    exit : Out(warp_exit)
+    exit : Out(Event of warp_exit)
         A warp has ended.
     drained : Out(1 bit a warp)
         No instruction of the warp is in flight.
@@ -161,13 +152,13 @@ class Core(Component):
         super().__init__({
             "policy": In(Policy),
             "grid": In(GridConfiguration),
-            "launch": In(EventLayout(warp_launch(params))),
-            "thread": In(EventLayout(thread_index(params))),
+            "launch": In(Event(warp_launch(params))),
+            "thread": In(Event(thread_index(params))),
             "flow_launch": In(stream.Signature(flow_launch(params))),
             "clear": In(stream.Signature(shared_clear(params))),
             "clear_rows": In(stream.Signature(params.row_bits)),
             "starting": In(1),
-            "exit": Out(warp_exit(params)),
+            "exit": Out(Event(warp_exit(params))),
             "drained": Out(params.warps),
             "invalidate": In(1),
             "fetch_busy": Out(1),
@@ -204,7 +195,7 @@ class Core(Component):
         self.stack = CallReturnStack(params)
         self.barrier = BarrierUnit(params)
         self.trap = TrapUnit(params)
-        self.status = ErrorStatus(params, len(ERROR_SOURCES))
+        self.status = ErrorStatus(params)
 
     def more_ports(self) -> dict[str, Any]:
         """Members that only the serial machine has."""
@@ -217,9 +208,9 @@ class Core(Component):
     def connect_more(self, m: Module) -> None:
         """What only the serial machine connects; after all else, whose assignments it overrides."""
 
-    def complete_error(self, m: Module, source: str, error: Any) -> Any:
-        """A unit's error, with the warp and the pc of its instruction."""
-        return error
+    def connect_error(self, m: Module, error: Any, collected: Any) -> None:
+        """A unit's error, to the collector, with the warp and the pc of its instruction."""
+        connect(m, error, collected)
 
     # How the units are joined.
 
@@ -261,9 +252,9 @@ class Core(Component):
         for unit in (self.fetch, self.execute, self.memory):
             m.d.comb += unit.grid.eq(self.grid)
         m.d.comb += self.barrier.barriers.eq(self.grid.barriers)
-        for unit in (self.execute, self.memory, self.barrier, self.trap):
-            m.d.comb += unit.launch.eq(self.launch)
-        m.d.comb += self.execute.thread.eq(self.thread)
+        connect(m, flipped(self.launch), self.execute.launch, self.memory.launch,
+                self.barrier.launch, self.trap.launch, flipped(self.retired.launched))
+        connect(m, flipped(self.thread), self.execute.thread)
         connect(m, flipped(self.clear_rows), self.execute.clear_rows)
 
         clear = self.memory.clear
@@ -279,22 +270,20 @@ class Core(Component):
         connect(m, self.issue.redirect, self.fetch.redirect)
         connect(m, self.fetch.claimed, self.issue.claimed)
         connect(m, self.fetch.group, self.issue.group)
-        connect(m, self.issue.instruction, self.execute.instruction)
+        connect(m, self.issue.instruction, self.execute.instruction, flipped(self.retired.issued))
         m.d.comb += self.fetch.invalidate.eq(self.invalidate)
         m.d.comb += self.fetch_busy.eq(self.fetch.busy)
 
     def _dispatch(self, m: Module) -> None:
         """What the lanes do not execute, to its unit; whether that has room for more."""
         dispatcher = self.dispatcher
-        m.d.comb += self.targets.dispatch.valid.eq(self.execute.dispatch.valid)
-        m.d.comb += self.targets.dispatch.payload.eq(self.execute.dispatch.payload)
+        connect(m, self.execute.dispatch, self.targets.dispatch)
         connect(m, self.targets.passed, dispatcher.dispatch)
-        m.d.comb += self.queue.dispatch.valid.eq(dispatcher.flow.valid)
-        m.d.comb += self.queue.dispatch.payload.eq(dispatcher.flow.payload)
-        m.d.comb += self.memory.dispatch.eq(dispatcher.memory)
-        m.d.comb += self.conversion.dispatch.eq(dispatcher.conversion)
-        m.d.comb += self.barrier.dispatch.eq(dispatcher.barrier)
-        m.d.comb += self.trap.dispatch.eq(dispatcher.trap)
+        connect(m, dispatcher.flow, self.queue.dispatch)
+        connect(m, dispatcher.memory, self.memory.dispatch)
+        connect(m, dispatcher.conversion, self.conversion.dispatch)
+        connect(m, dispatcher.barrier, self.barrier.dispatch)
+        connect(m, dispatcher.trap, self.trap.dispatch)
 
         rooms = self.issue.rooms
         m.d.comb += rooms.flow.eq(self.queue.room)
@@ -304,7 +293,7 @@ class Core(Component):
         if self.double is None:
             m.d.comb += rooms.conversion.eq(self.conversion.room)
         else:
-            m.d.comb += self.double.dispatch.eq(dispatcher.double)
+            connect(m, dispatcher.double, self.double.dispatch)
             m.d.comb += rooms.conversion.eq(self.conversion.room & self.double.room)
         m.d.comb += self.issue.collecting.eq(self.execute.collecting | self.targets.busy)
 
@@ -320,8 +309,8 @@ class Core(Component):
         is_set_base = request.payload.instruction.operation == FlowOperation.SET_BASE
         moved = self.memory.local_base
         m.d.comb += moved.valid.eq(request.valid & request.ready & is_set_base)
-        m.d.comb += moved.warp.eq(request.payload.warp)
-        m.d.comb += moved.base.eq(request.payload.operand)
+        m.d.comb += moved.payload.warp.eq(request.payload.warp)
+        m.d.comb += moved.payload.base.eq(request.payload.operand)
 
         # That a flow_launch was taken is known late in the cycle, and nobody needs it before it has
         # a result. So the warp lives a cycle later.
@@ -330,15 +319,12 @@ class Core(Component):
         m.d.sync += self.issue.launched.payload.eq(launch.payload.warp)
 
         result = self.flow.result
-        connect(m, result, self.issue.result, self.errors.flow_result)
-        m.d.comb += self.execute.flow_result_valid.eq(result.valid)
-        m.d.comb += self.execute.flow_result.eq(result.payload)
-        m.d.comb += self.barrier.terminated.eq(result.valid & result.payload.terminated)
-        m.d.comb += self.barrier.terminated_warp.eq(result.payload.warp)
+        connect(m, result, self.issue.result, self.execute.flow_result, self.errors.flow_result,
+                flipped(self.retired.flow))
+        m.d.comb += self.barrier.terminated.valid.eq(result.valid & result.payload.terminated)
+        m.d.comb += self.barrier.terminated.payload.eq(result.payload.warp)
         m.d.comb += self.exit.valid.eq(result.valid)
-        m.d.comb += self.exit.warp.eq(result.payload.warp)
-        m.d.comb += self.exit.terminated.eq(result.payload.terminated)
-        m.d.comb += self.exit.kept.eq(result.payload.kept)
+        m.d.comb += common_fields(self.exit.payload, result.payload)
 
         pushed = self.flow.stack.pushed
         is_divergence = pushed.payload.kind == TokenKind.DIVERGE
@@ -358,11 +344,9 @@ class Core(Component):
         connect(m, self.barrier.port.write, self.issue.write_2)
         connect(m, execute.write_flow, self.issue.write_3)
 
-        m.d.comb += self.memory.port.gathered.eq(execute.memory.gathered)
-        m.d.comb += conversion.gathered.eq(execute.conversion.gathered)
-        connect_lane_data(m, execute.memory, self.memory.port)
-        connect_lane_data(m, execute.conversion, conversion)
-        connect_lane_data(m, execute.barrier, self.barrier.port)
+        connect(m, self.memory.port.data, execute.memory)
+        connect(m, conversion.data, execute.conversion)
+        connect(m, self.barrier.port.data, execute.barrier)
 
     def _conversion_client(self, m: Module) -> Any:
         """The conversion unit and the unit for double precision are one client of the lanes."""
@@ -402,18 +386,16 @@ class Core(Component):
             completion = completions[unit]
             m.d.comb += released.valid.eq(completion.valid)
             m.d.comb += released.payload.completes.eq(completion.valid)
-            m.d.comb += released.payload.warp.eq(completion.warp)
-            m.d.comb += released.payload.write_barrier.eq(completion.write_barrier)
-            m.d.comb += released.payload.read_barrier.eq(completion.read_barrier)
+            m.d.comb += common_fields(released.payload, completion.payload)
 
         # The barrier unit has read an instruction's registers: never in the cycle of a completion.
         read = self.barrier.operands_read
         released = self.issue.units[COMPLETING.index("barrier")]
         with m.If(read.valid):
             m.d.comb += released.valid.eq(1)
-            m.d.comb += released.payload.warp.eq(read.warp)
+            m.d.comb += released.payload.warp.eq(read.payload.warp)
             m.d.comb += released.payload.write_barrier.eq(NO_BARRIER)
-            m.d.comb += released.payload.read_barrier.eq(read.barrier)
+            m.d.comb += released.payload.read_barrier.eq(read.payload.barrier)
         m.d.comb += self.issue.resume.eq(self.barrier.resume | self.trap.resume)
         m.d.comb += self.drained.eq(self.issue.drained)
 
@@ -436,8 +418,8 @@ class Core(Component):
         m.d.sync += trap.result.payload.eq(self.flow.result.payload)
 
         m.d.comb += trap.waiting.eq(self.barrier.waiting)
-        m.d.comb += trap.withdrawn.eq(self.barrier.withdrawn)
-        m.d.comb += self.barrier.withdraw.eq(trap.withdraw)
+        connect(m, trap.withdraw, self.barrier.withdraw)
+        connect(m, self.barrier.withdrawn, trap.withdrawn, flipped(self.retired.withdrawn))
         m.d.comb += self.barrier.inside.eq(trap.inside)
         m.d.comb += self.waiting.eq(self.barrier.waiting | self.barrier.meeting)
 
@@ -450,17 +432,17 @@ class Core(Component):
     def _errors(self, m: Module) -> None:
         """Errors of all units, to the trap unit and to the host; which are reported at all."""
         errors = self.errors
-        m.d.comb += errors.lanes.eq(self.complete_error(m, "lanes", self.execute.error))
-        m.d.comb += errors.memory.eq(self.complete_error(m, "memory", self.memory.error))
-        m.d.comb += errors.conversion.eq(self.complete_error(m, "conversion", self.conversion.error))
-        m.d.comb += errors.barrier.eq(self.complete_error(m, "barrier", self.barrier.error))
-        m.d.comb += errors.trap.eq(self.complete_error(m, "trap", self.trap.error))
-        connect(m, self.stack.write_fault, errors.stack_fault)
-        m.d.comb += self.trap.errors.eq(errors.registered)
-
         status = self.status
-        m.d.comb += status.errors.eq(errors.registered)
-        m.d.comb += status.report.eq(self.trap.report)
+        self.connect_error(m, self.execute.error, errors.lanes)
+        self.connect_error(m, self.memory.error, errors.memory)
+        self.connect_error(m, self.conversion.error, errors.conversion)
+        self.connect_error(m, self.barrier.error, errors.barrier)
+        self.connect_error(m, self.trap.error, errors.trap)
+        connect(m, self.stack.write_fault, errors.stack_fault)
+        connect(m, errors.registered, self.trap.errors, status.errors)
+        connect(m, errors.raised, flipped(self.retired.errors))
+
+        connect(m, self.trap.report, status.report)
         m.d.comb += status.events.eq(self.trap.events)
         connect(m, status.access, flipped(self.error_status))
         m.d.comb += self.interrupt.eq(status.interrupt)
@@ -478,19 +460,14 @@ class Core(Component):
         m.d.comb += self.memory_events.eq(self.memory.events)
 
     def _retire(self, m: Module) -> None:
-        """The retirement interface: everything that happens to an instruction."""
+        """The retirement interface: what the lanes write, and completions of all units. Its other
+        events are joined where they arise."""
         retired = self.retired
-        m.d.comb += retired.launched.eq(self.launch)
-        m.d.comb += retired.issued.valid.eq(self.issue.instruction.valid)
-        m.d.comb += retired.issued.payload.eq(self.issue.instruction.payload)
-        m.d.comb += retired.written.eq(self.execute.written)
-        m.d.comb += retired.flow.valid.eq(self.flow.result.valid)
-        m.d.comb += retired.flow.payload.eq(self.flow.result.payload)
-        m.d.comb += retired.withdrawn.eq(self.barrier.withdrawn)
-        m.d.comb += retired.errors.eq(self.errors.raised)
-        completions = {
-            "issue": self.issue.completion, "lanes": self.execute.completion,
-            "memory": self.memory.completion, "conversion": self.conversion.completion,
-            "barrier": self.barrier.completion, "trap": self.trap.completion}
-        for number, source in enumerate(COMPLETION_SOURCES):
-            m.d.comb += retired.completed[number].eq(completions[source])
+        connect(m, self.execute.written, flipped(retired.written))
+        completed = retired.completed
+        connect(m, self.issue.completion, flipped(completed.issue))
+        connect(m, self.execute.completion, flipped(completed.lanes))
+        connect(m, self.memory.completion, flipped(completed.memory))
+        connect(m, self.conversion.completion, flipped(completed.conversion))
+        connect(m, self.barrier.completion, flipped(completed.barrier))
+        connect(m, self.trap.completion, flipped(completed.trap))

@@ -7,7 +7,7 @@ from amaranth.lib import memory, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import UNDER_WAY, EventLayout
+from rtl.layouts import UNDER_WAY, Event
 
 __all__ = ["DispatchQueue"]
 
@@ -32,7 +32,7 @@ class DispatchQueue(Component):
 
     Members
     -------
-    arriving : In(EventLayout of an instruction)
+    arriving : In(Event of an instruction)
     room : Out(1)
         There is room for an instruction whenever it comes, if it is selected now. Of a single
         place: it is empty, and nothing arrives.
@@ -54,7 +54,7 @@ class DispatchQueue(Component):
         self.bypass = bypass
         self._highest_level_with_room = places - under_way - decoding
         super().__init__({
-            "arriving": In(EventLayout(layout)),
+            "arriving": In(Event(layout)),
             "room": Out(1),
             "head": Out(stream.Signature(layout)),
         })

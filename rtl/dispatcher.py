@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.double import is_double
-from rtl.layouts import REPORT_BITS, Event, EventLayout, KindRule, dispatched, is_kind, reported
+from rtl.layouts import REPORT_BITS, Event, KindRule, dispatched, is_kind, reported
 from rtl.params import SmParams
 
 __all__ = ["Dispatcher", "is_executed_by"]
@@ -40,16 +40,16 @@ class Dispatcher(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._has_doubles = params.doubles
-        layout = EventLayout(dispatched(params))
+        event = Event(dispatched(params))
         super().__init__({
-            "dispatch": In(Event(dispatched(params))),
+            "dispatch": In(event),
             "report_mask": In(REPORT_BITS),
-            "flow": Out(layout),
-            "memory": Out(layout),
-            "conversion": Out(layout),
-            "double": Out(layout),
-            "barrier": Out(layout),
-            "trap": Out(layout),
+            "flow": Out(event),
+            "memory": Out(event),
+            "conversion": Out(event),
+            "double": Out(event),
+            "barrier": Out(event),
+            "trap": Out(event),
         })
 
     def elaborate(self, platform: object) -> Module:

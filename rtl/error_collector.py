@@ -1,21 +1,24 @@
-"""The error collector: the errors of all units as one array, for whoever acts on them."""
+"""The error collector: the errors of all units, for those that act on them."""
 
 from typing import Any
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib import data
+from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
-from rtl.layouts import ERROR_SOURCES, REPORT_BITS, Event, error_event, flow_result
+from rtl.layouts import REPORT_BITS, ErrorEvents, Event, error_event, errors_by_source, flow_result
 from rtl.params import SmParams
+from rtl.structs import struct_value
 
 __all__ = ["ErrorCollector"]
 
+_KNOWN_LATE = ("flow", "barrier", "stack")
+"""Sources that know of an error late in the cycle."""
+
 
 class ErrorCollector(Component):
-    """Puts the errors of a cycle into the order of :data:`~rtl.layouts.ERROR_SOURCES`.
+    """Gathers the errors of a cycle, by their sources.
 
     The units raise reported errors only. Two sources are no ``error`` port: a flow result with an
     error, whose pc is that of the instruction that failed; and a stack line that memory did not
@@ -27,21 +30,22 @@ class ErrorCollector(Component):
 
     Members
     -------
-    lanes, memory, conversion, barrier, trap : In(error_event)
+    lanes, memory, conversion, barrier, trap : In(Event of error_event)
     flow_result : In(Event of flow_result)
     stack_fault : In(Event of a warp)
         See CallReturnStack.write_fault.
     report_mask : In(32)
         Bit n: warp errors of code n are reported.
-    raised : Out(array of error_event), by ERROR_SOURCES
+    raised : Out(ErrorEvents)
         In the cycle in which the unit raises them.
-    registered : Out(array of error_event), by ERROR_SOURCES
+    registered : Out(ErrorEvents)
         The same, those of late sources a cycle later.
     """
 
     def __init__(self, params: SmParams) -> None:
-        event = error_event(params)
+        event = Event(error_event(params))
         self._event = event
+        self._layout = error_event(params)
         super().__init__({
             "lanes": In(event),
             "memory": In(event),
@@ -51,43 +55,42 @@ class ErrorCollector(Component):
             "flow_result": In(Event(flow_result(params))),
             "stack_fault": In(Event(params.warp_bits)),
             "report_mask": In(REPORT_BITS),
-            "raised": Out(data.ArrayLayout(event, len(ERROR_SOURCES))),
-            "registered": Out(data.ArrayLayout(event, len(ERROR_SOURCES))),
+            "raised": Out(ErrorEvents(params)),
+            "registered": Out(ErrorEvents(params)),
         })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         flow = self._flow_error(m)
         stack = self._stack_error(m)
-        known_early = {"lanes": self.lanes, "memory": self.memory, "conversion": self.conversion,
-                       "trap": self.trap}
-        known_late = {"flow": flow, "barrier": self.barrier, "stack": stack}
-        for number, source in enumerate(ERROR_SOURCES):
-            if source in known_late:
-                m.d.comb += self.raised[number].eq(known_late[source])
-                registered = Signal(self._event, name=f"{source}_error_registered")
-                m.d.sync += registered.eq(known_late[source])
-                m.d.comb += self.registered[number].eq(registered)
-            else:
-                m.d.comb += self.raised[number].eq(known_early[source])
-                m.d.comb += self.registered[number].eq(known_early[source])
+        errors = {"lanes": self.lanes, "flow": flow, "memory": self.memory,
+                  "conversion": self.conversion, "barrier": self.barrier, "trap": self.trap,
+                  "stack": stack}
+        all_registered = errors_by_source(self.registered)
+        for source, raised in errors_by_source(self.raised).items():
+            error = errors[source]
+            registered = all_registered[source]
+            domain = m.d.sync if source in _KNOWN_LATE else m.d.comb
+            m.d.comb += raised.valid.eq(error.valid)
+            m.d.comb += raised.payload.eq(error.payload)
+            domain += registered.valid.eq(error.valid)
+            domain += registered.payload.eq(error.payload)
         return m
 
     def _flow_error(self, m: Module) -> Any:
         """The error of a flow instruction, from its result."""
         result = self.flow_result.payload
-        error = Signal(self._event, name="flow_error")
+        error: Any = self._event.create(path=("flow_error",))
         m.d.comb += error.valid.eq(self.flow_result.valid & (result.error != WarpError.NONE))
-        m.d.comb += error.warp.eq(result.warp)
-        m.d.comb += error.pc.eq(result.own)
-        m.d.comb += error.error.eq(result.error)
+        m.d.comb += error.payload.eq(
+            struct_value(self._layout, warp=result.warp, pc=result.own, error=result.error))
         return error
 
     def _stack_error(self, m: Module) -> Any:
         """A line of a stack that memory did not accept. It is of no instruction: its pc is 0."""
         is_reported = self.report_mask[WarpError.MMU_FAULT.value]
-        error = Signal(self._event, name="stack_error")
+        error: Any = self._event.create(path=("stack_error",))
         m.d.comb += error.valid.eq(self.stack_fault.valid & is_reported)
-        m.d.comb += error.warp.eq(self.stack_fault.payload)
-        m.d.comb += error.error.eq(WarpError.MMU_FAULT)
+        m.d.comb += error.payload.eq(struct_value(
+            self._layout, warp=self.stack_fault.payload, pc=0, error=WarpError.MMU_FAULT))
         return error

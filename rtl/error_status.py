@@ -3,7 +3,6 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -12,16 +11,19 @@ from rtl.isa.registers import ALWAYS_INTERRUPT, SM_REGISTERS, GlobalError, trap_
 from rtl.isa.trap_status import TRAP_REASONS
 from rtl.layouts import (
     REPORT_BITS,
+    ErrorEvents,
+    Event,
     RegisterAccess,
     TrapEvents,
     TrapReport,
     error_event,
+    errors_by_source,
     place_of,
 )
 from rtl.params import SmParams
 from rtl.population import population
 
-__all__ = ["ErrorStatus"]
+__all__ = ["ErrorStatus", "all_errors"]
 
 _TRAP_BITS = sum(1 << trap_bit(reason) for reason in TRAP_REASONS)
 """Bits of HWW_GLOBAL_ESR that tell of a BPT.TRAP."""
@@ -29,6 +31,11 @@ _TRAP_BITS = sum(1 << trap_bit(reason) for reason in TRAP_REASONS)
 
 def _mask_register(name: str, register: str) -> Signal:
     return Signal(32, name=name, init=SM_REGISTERS[register].reset)
+
+
+def all_errors(m: Module, errors: Any) -> list[Any]:
+    """Of ErrorEvents those that can come in one cycle, the one that is kept first: all of them."""
+    return list(errors_by_source(errors).values())
 
 
 class ErrorStatus(Component):
@@ -46,15 +53,15 @@ class ErrorStatus(Component):
     ===========================  ===========================================================
 
     Two that come at once: what happens in the cycle of a write counts as being after it. Of several
-    errors in a cycle the first in the array is kept, and MULTIPLE_WARP_ERRORS is set. An error goes
+    errors in a cycle that of the first source is kept, and MULTIPLE_WARP_ERRORS is set. An error goes
     before a BPT.TRAP.
 
     Members
     -------
     access : RegisterAccess
-    errors : In(array of error_event)
-        Reported ones. Of several in a cycle the first in the array is kept.
-    report, events : In(TrapReport), In(TrapEvents)
+    errors : In(ErrorEvents)
+        Reported ones. Of several in a cycle that of the first source is kept.
+    report, events : In(Event of TrapReport), In(TrapEvents)
     report_mask : Out(32)
     interrupt : Out(1)
 
@@ -64,11 +71,11 @@ class ErrorStatus(Component):
         Register -> what it reads as.
     """
 
-    def __init__(self, params: SmParams, sources: int) -> None:
+    def __init__(self, params: SmParams) -> None:
         super().__init__({
             "access": Out(RegisterAccess()),
-            "errors": In(data.ArrayLayout(error_event(params), sources)),
-            "report": In(TrapReport(params)),
+            "errors": In(ErrorEvents(params)),
+            "report": In(Event(TrapReport(params))),
             "events": In(TrapEvents),
             "report_mask": Out(REPORT_BITS),
             "interrupt": Out(1),
@@ -90,7 +97,7 @@ class ErrorStatus(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        errors = self.simultaneous()
+        errors = self.simultaneous(m)
         valid = Signal(len(errors))
         has_pending = Signal()
         m.d.comb += valid.eq(Cat(event.valid for event in errors))
@@ -103,9 +110,9 @@ class ErrorStatus(Component):
         m.d.comb += self.interrupt.eq(self._error.any() | interrupting.any())
         return m
 
-    def simultaneous(self) -> list[Any]:
+    def simultaneous(self, m: Module) -> list[Any]:
         """Errors of which several may come in a cycle, the one that is kept first."""
-        return list(self.errors)
+        return all_errors(m, self.errors)
 
     def _writes(self, name: str) -> Value:
         """Whether the host writes a register."""
@@ -132,7 +139,7 @@ class ErrorStatus(Component):
         first = Signal(self._event)
         for event in reversed(errors):
             with m.If(event.valid):
-                m.d.comb += first.eq(event)
+                m.d.comb += first.eq(event.payload)
         has_trapped = (self._status & _TRAP_BITS).any()
         with m.If(valid.any() & ~has_pending):
             m.d.sync += self._error.eq(first.error.as_value())
@@ -140,8 +147,8 @@ class ErrorStatus(Component):
             m.d.sync += self._pc.eq(first.pc)
         with m.Elif(report.valid & ~has_trapped & ~has_pending):
             m.d.sync += self._error.eq(0)
-            m.d.sync += self._warp.eq(report.warp)
-            m.d.sync += self._pc.eq(report.pc)
+            m.d.sync += self._warp.eq(report.payload.warp)
+            m.d.sync += self._pc.eq(report.payload.pc)
         with m.Elif(self._writes("HWW_WARP_ESR")):
             m.d.sync += self._error.eq(0)
             m.d.sync += self._warp.eq(0)
@@ -153,7 +160,7 @@ class ErrorStatus(Component):
         raised = Signal(32)
         has_several = (population(valid) > 1) | (valid.any() & has_pending)
         overflows = Cat(
-            event.valid & (event.error == WarpError.STACK_OVERFLOW) for event in errors).any()
+            event.valid & (event.payload.error == WarpError.STACK_OVERFLOW) for event in errors).any()
         happens = {
             GlobalError.MULTIPLE_WARP_ERRORS: has_several,
             GlobalError.PHYSICAL_STACK_OVERFLOW: overflows,
@@ -166,6 +173,6 @@ class ErrorStatus(Component):
         for bit, event in happens.items():
             m.d.comb += raised[bit.value].eq(event)
         for reason in TRAP_REASONS:
-            m.d.comb += raised[trap_bit(reason)].eq(report.valid & (report.reason == reason))
+            m.d.comb += raised[trap_bit(reason)].eq(report.valid & (report.payload.reason == reason))
         cleared = Mux(self._writes("HWW_GLOBAL_ESR"), self.access.data, 0)
         m.d.sync += self._status.eq((self._status & ~cleared) | raised)

@@ -44,17 +44,23 @@ class LaneClientMerger(Component):
         first, second, merged = self.first, self.second, self.merged
         self._merge(m, gather, first.gather, second.gather, merged.gather)
         self._merge(m, write, first.write, second.write, merged.write)
+        self._route_data(m)
+        return m
+
+    def _route_data(self, m: Module) -> None:
+        """What was gathered, and what is wanted, to its client; the values of the one from which
+        they were wanted."""
+        first, second, merged = self.first.data, self.second.data, self.merged.data
         for client, is_second in ((first, 0), (second, 1)):
             self._route(m, merged.gathered, client.gathered, is_second)
             self._route(m, merged.wanted, client.wanted, is_second)
 
         second_supplies = Signal()
-        m.d.sync += second_supplies.eq(merged.wanted.index[_SECOND_BIT])
+        m.d.sync += second_supplies.eq(merged.wanted.payload.index[_SECOND_BIT])
         m.d.comb += merged.values.eq(Mux(second_supplies, second.values, first.values))
         m.d.comb += merged.flags.eq(Mux(second_supplies, second.flags, first.flags))
         m.d.comb += merged.conditions.eq(
             Mux(second_supplies, second.conditions, first.conditions))
-        return m
 
     def _merge(self, m: Module, merger: StreamMerger, first: Any, second: Any, out: Any) -> None:
         """Two streams of operations to one, whose indexes say which client they belong to."""
@@ -68,7 +74,7 @@ class LaneClientMerger(Component):
 
     def _route(self, m: Module, event: Any, client: Any, is_second: int) -> None:
         """A beat's data, or the request for them, to the client that its index names."""
-        is_for_client = event.index[_SECOND_BIT] == is_second
-        m.d.comb += client.eq(event)
-        m.d.comb += client.index.eq(event.index[:_SECOND_BIT])
-        m.d.comb += client.valid.eq(event.valid & is_for_client)
+        index = event.payload.index
+        m.d.comb += client.valid.eq(event.valid & (index[_SECOND_BIT] == is_second))
+        m.d.comb += client.payload.eq(event.payload)
+        m.d.comb += client.payload.index.eq(index[:_SECOND_BIT])

@@ -16,7 +16,7 @@ from rtl.beats import BeatArbiter
 from rtl.convert import ConversionUnit
 from rtl.core import Core, connect_stack
 from rtl.crs import CallReturnStack
-from rtl.error_status import ErrorStatus
+from rtl.error_status import ErrorStatus, all_errors
 from rtl.execute import ExecuteUnit
 from rtl.execute.lanes import Lanes
 from rtl.fetch import FetchUnit
@@ -58,11 +58,11 @@ def _connect_nothing(m: Module, sender: Any, receiver: Any) -> None:
 class Units:
     """The classes of a machine's units, and how those are joined that have other ports.
 
-    A class is called with the machine's parameters; that of the error status also with the number
-    of sources; the memory arbiter's with the widths of its clients' tags; the memory port's with
-    the width of a tag. ``simultaneous_errors``: of all errors by ERROR_SOURCES, those that can come
-    in one cycle. ``connect_stack`` joins the flow unit and the stack, ``connect_banks`` the work
-    distributor and the core, where constant banks are not in GridConfiguration.
+    A class is called with the machine's parameters; the memory arbiter's with the widths of its
+    clients' tags; the memory port's with the width of a tag. ``simultaneous_errors``: of
+    ErrorEvents, those that can come in one cycle. ``connect_stack`` joins the flow unit and the
+    stack, ``connect_banks`` the work distributor and the core, where constant banks are not in
+    GridConfiguration.
     """
 
     core: _Unit
@@ -79,10 +79,10 @@ class Units:
     trap: _Unit
     distributor: _Unit
     host: _Unit
-    error_status: Callable[[SmParams, int], ErrorStatus]
+    error_status: _Unit
     memory_arbiter: type[MemoryArbiter] | type[BeatArbiter]
     memory_port: type[MemoryPort] | type[BeatPort]
-    simultaneous_errors: Callable[[Any], list[Any]]
+    simultaneous_errors: Callable[[Module, Any], list[Any]]
     connect_stack: _Joint
     connect_banks: _Joint
 
@@ -105,7 +105,7 @@ PIPELINED = Units(
     error_status=ErrorStatus,
     memory_arbiter=MemoryArbiter,
     memory_port=MemoryPort,
-    simultaneous_errors=list,
+    simultaneous_errors=all_errors,
     connect_stack=connect_stack,
     connect_banks=_connect_nothing,
 )

@@ -105,11 +105,11 @@ class Sm(Component):
         self._units.connect_banks(m, distributor, core)
         # The grid's configuration and the warps that start.
         m.d.comb += core.grid.eq(distributor.grid)
-        m.d.comb += core.launch.eq(distributor.launch)
-        m.d.comb += core.thread.eq(distributor.thread)
+        connect(m, distributor.launch, core.launch)
+        connect(m, distributor.thread, core.thread)
         m.d.comb += core.starting.eq(distributor.starting)
         # The warps that end.
-        m.d.comb += distributor.exit.eq(core.exit)
+        connect(m, core.exit, distributor.exit)
         m.d.comb += distributor.drained.eq(core.drained)
         m.d.comb += distributor.fetch_busy.eq(core.fetch_busy)
         m.d.comb += distributor.halt.eq(core.trap_state.trapping)

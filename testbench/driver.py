@@ -2,10 +2,14 @@
 the whole machine, the comparison with the reference machine."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import cache
 from typing import Any
 
+from amaranth.hdl import Cat
+from amaranth.lib import data
+
+from rtl.layouts import errors_by_source
 from rtl.params import SmParams
 from sim.launch import Launch, lacking
 from sim.machine.hardware import Hardware, HardwareResult
@@ -18,6 +22,22 @@ def offer(ctx: Any, port: Any, payload: Any) -> None:
     ctx.set(port.valid, payload is not None)
     if payload is not None:
         ctx.set(port.payload, payload)
+
+
+def set_errors(ctx: Any, errors: Any, happen: Mapping[str, Any]) -> None:
+    """Sets the errors of a cycle, by their sources; those of other sources are taken back."""
+    for source, event in errors_by_source(errors).items():
+        offer(ctx, event, happen.get(source))
+
+
+def as_struct(event: Any) -> Any:
+    """An event as one value, to be sampled: a struct of ``valid`` and the fields of its payload, or ``payload``."""
+    shape = event.payload.shape()
+    try:
+        fields = {str(name): field.shape for name, field in data.Layout.cast(shape)}
+    except TypeError:
+        fields = {"payload": shape}
+    return data.View(data.StructLayout({"valid": 1, **fields}), Cat(event.valid, event.payload))
 
 
 @cache

@@ -102,7 +102,7 @@ class TreeWalker(Component):
         m.submodules.stack, m.submodules.memory = stack, memory = self.stack, self.memory
         connect(m, stack.port, memory.port)
         start, arrived = self.start, self.arrived
-        request, result = stack.request, stack.result
+        request, result = stack.request, stack.result.payload
         asked, region = request.payload, stack.configuration
         node, keys, active = Signal(NODE_BITS), Signal.like(start.payload), Signal(KEYS)
         codes = Signal(ThreadCodes)     # why a key does not walk: NONE, it waits in a token; EXIT, it has arrived
@@ -118,7 +118,7 @@ class TreeWalker(Component):
             m.d.comb += [request.valid.eq(~waits), asked.operation.eq(operation)]
             with m.If(request.valid & request.ready):
                 m.d.sync += waits.eq(1)
-            with m.If(stack.result_valid):
+            with m.If(stack.result.valid):
                 m.d.sync += waits.eq(0)
 
         with m.FSM():
@@ -129,7 +129,7 @@ class TreeWalker(Component):
                     m.next = "launch"
             with m.State("launch"):
                 ask(StackOperation.LAUNCH)
-                with m.If(stack.result_valid):
+                with m.If(stack.result.valid):
                     m.next = "visit"
             with m.State("visit"):
                 with m.If(here.leaf):
@@ -147,12 +147,12 @@ class TreeWalker(Component):
                 ask(StackOperation.PUSH)
                 m.d.comb += [asked.kind.eq(TokenKind.DIVERGE), asked.operand.eq(here.right << PLACE),
                              asked.mask.eq(rights)]
-                with m.If(stack.result_valid):
+                with m.If(stack.result.valid):
                     m.d.sync += [node.eq(here.left), active.eq(lefts)]
                     m.next = "visit"
             with m.State("unwind"):
                 ask(StackOperation.UNWIND)
-                with m.If(stack.result_valid):
+                with m.If(stack.result.valid):
                     m.d.sync += [node.eq(result.pc >> PLACE), active.eq(result.mask), codes.eq(result.codes)]
                     m.next = "idle"
                     with m.If(result.resume):

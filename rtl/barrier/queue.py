@@ -14,7 +14,7 @@ from rtl.isa.barriers import BARRIERS, PACKED_COUNT, SYNCALL_BARRIER, is_packed
 from rtl.isa.kinds import BarrierMode
 from rtl.isa.syntax import PT, RZ, Form, Immediate, Register
 from rtl.isa.table import BY_NAME
-from rtl.layouts import EventLayout, dispatched
+from rtl.layouts import Event, dispatched
 from rtl.params import WARP_THREADS, SmParams
 from rtl.population import population
 from rtl.structs import common_fields
@@ -38,7 +38,7 @@ class BarrierQueue(Component):
 
     Members
     -------
-    dispatch : In(EventLayout of dispatched)
+    dispatch : In(Event of dispatched)
     room : Out(1)
         There is room for an instruction whenever it comes, if it is selected now.
     request : Out(stream of ``layout``)
@@ -51,7 +51,7 @@ class BarrierQueue(Component):
     def __init__(self, params: SmParams) -> None:
         self.layout = self.request_layout(params)
         super().__init__({
-            "dispatch": In(EventLayout(dispatched(params))),
+            "dispatch": In(Event(dispatched(params))),
             "room": Out(1),
             "request": Out(stream.Signature(self.layout)),
         })

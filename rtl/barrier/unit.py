@@ -3,8 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Const, Module, Mux, Shape, Signal, Value
-from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.arbiter import lowest
 from rtl.component import Component
@@ -13,11 +12,9 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.isa.syntax import PT, RZ
 from rtl.layouts import (
-    REPORT_BITS,
-    EventLayout,
+    Event,
+    ExecutionUnit,
     LaneWriterPort,
-    completion,
-    dispatched,
     error_event,
     operands_read,
     reported,
@@ -106,32 +103,32 @@ class BarrierUnit(Component):
 
     Members
     -------
-    dispatch, room : In(EventLayout of dispatched), Out(1)
+    dispatch, room : In(Event of dispatched), Out(1)
         Kinds BARRIER, BARRIER_INDEXED and BARRIER_READ. There is room for an instruction whenever
         it comes, if it is selected now.
-    launch : In(EventLayout of warp_launch)
+    launch : In(Event of warp_launch)
         A warp is announced; its threads begin later. A CTA's barriers are reset with its warp
         number 0, and expect all its warps from then on.
-    terminated, terminated_warp : In(1), In
+    terminated : In(Event of a warp)
         A warp has terminated: its CTA's barriers expect it no longer.
     barriers, report_mask, inside : In, In(32), In(warps)
         Barriers of a CTA of this grid; others: ILLEGAL_INSTR_PARAM2. Bit n: errors of code n are
         reported; one that is not makes the instruction do nothing. Who executes the trap handler;
         BAR.SYNCALL of others: ILLEGAL_INSTR_ENCODING.
-    withdraw : In(valid and warp)
+    withdraw : In(Event of a warp)
         This warp shall wait no longer. It stays until ``withdrawn`` answers or the warp's bit of
         ``waiting`` falls: a warp that does not wait, because its barrier has released it before,
         gets no answer.
-    withdrawn : Out(valid and warp)
+    withdrawn : Out(Event of a warp)
         For one cycle: the arrival of this warp has been taken back. ``waiting`` falls with the end
         of the cycle. The barrier is as if the warp had not arrived; what R2B has set stays, unless
         no arrival is left (ours).
     resume : Out(warps)
         For one cycle: these warps go on. After every BAR and R2B, at once or when the barrier
         releases the warp.
-    port, operands_read : Out(LaneWriterPort), Out(operands_read)
+    port, operands_read : Out(LaneWriterPort), Out(Event of operands_read)
         For B2R, which reads no register.
-    completion, error : Out(completion), Out(error_event)
+    completion, error : Out(Event of completion), Out(Event of error_event)
     waiting, meeting : Out(warps), Out(warps)
         Who waits at a barrier, and who at BAR.SYNCALL.
 
@@ -157,27 +154,22 @@ class BarrierUnit(Component):
         self._params = params
         warps = params.warps
         bits = params.warp_bits
-        one_warp = data.StructLayout({"valid": 1, "warp": bits})
         count = range(warps + 1)
         super().__init__({
-            "dispatch": In(EventLayout(dispatched(params))),
-            "room": Out(1),
-            "launch": In(EventLayout(warp_launch(params))),
-            "terminated": In(1),
-            "terminated_warp": In(bits),
+            **ExecutionUnit(params).members,
+            "launch": In(Event(warp_launch(params))),
+            "terminated": In(Event(bits)),
             "barriers": In(range(BARRIERS + 1)),
-            "report_mask": In(REPORT_BITS),
             "inside": In(warps),
-            "withdraw": In(one_warp),
-            "withdrawn": Out(one_warp),
+            "withdraw": In(Event(bits)),
+            "withdrawn": Out(Event(bits)),
             "resume": Out(warps),
             "port": Out(LaneWriterPort(params)),
-            "operands_read": Out(operands_read(params)),
-            "completion": Out(completion(params)),
-            "error": Out(error_event(params)),
+            "operands_read": Out(Event(operands_read(params))),
             "waiting": Out(warps),
             "meeting": Out(warps),
         })
+        self.error_layout = error_event(params)
         self.queue = self.make_queue(params)
         self.work: Any = Signal(barrier_work(params, self.queue.layout))
         self.unsettled = Signal(warps)
@@ -254,11 +246,11 @@ class BarrierUnit(Component):
         m = Module()
         request = self.work.request
         m.submodules.queue = self.queue
-        m.d.comb += self.queue.dispatch.eq(self.dispatch)
+        connect(m, flipped(self.dispatch), self.queue.dispatch)
         m.d.comb += self.room.eq(self.queue.room)
         m.d.comb += self.changed_warp.eq(request.warp)
         m.d.comb += self.lookup.eq(self.work.barrier)
-        m.d.comb += self.withdrawn.warp.eq(request.warp)
+        m.d.comb += self.withdrawn.payload.eq(request.warp)
         with m.FSM():
             self._select(m)
             self._check(m)
@@ -293,7 +285,7 @@ class BarrierUnit(Component):
         """The next task: a CTA that has lost a warp, then a withdrawal, then an instruction."""
         work = self.work
         queue = self.queue.request
-        withdrawn_warp = self.withdraw.warp
+        withdrawn_warp = self.withdraw.payload
         can_withdraw = self.withdraw.valid & self.waiting.bit_select(withdrawn_warp, 1)
         with m.If(self.has_unsettled):
             m.d.comb += self.starts_settling.eq(1)
@@ -530,14 +522,10 @@ class BarrierUnit(Component):
         must_wait = (work.task == BarrierTask.ARRIVE) & (request.mode != BarrierMode.ARV)
         is_read = request.operation == BarrierTask.READ
         m.d.comb += self.completion.valid.eq(self.is_complete)
-        m.d.comb += self.completion.warp.eq(request.warp)
-        m.d.comb += self.completion.serial.eq(request.serial)
-        m.d.comb += self.completion.write_barrier.eq(request.write_barrier)
-        m.d.comb += self.completion.read_barrier.eq(request.read_barrier)
+        m.d.comb += common_fields(self.completion.payload, request)
         m.d.comb += self.error.valid.eq(self.is_complete & has_error)
-        m.d.comb += self.error.warp.eq(request.warp)
-        m.d.comb += self.error.pc.eq(request.pc)
-        m.d.comb += self.error.error.eq(work.error)
+        m.d.comb += self.error.payload.eq(
+            struct_value(self.error_layout, warp=request.warp, pc=request.pc, error=work.error))
 
         resumes = self.is_complete & ~(must_wait | is_read | has_error)
         resumed = one_hot(request.warp, self._params.warps, resumes)
@@ -570,11 +558,12 @@ class BarrierUnit(Component):
         m.submodules.ctas = self.ctas
         m.submodules.terminations = terminations
         m.submodules.totals = totals
-        m.d.comb += self.terminated_cta.eq(self.ctas.read(m, self.terminated_warp))
+        m.d.comb += self.terminated_cta.eq(self.ctas.read(m, self.terminated.payload))
         begins = self.launch.valid & (launch.number == 0)
         self.ctas.write(m, self.launch.valid, launch.warp, launch.cta)
         terminations.write(
-            m, self.terminated, self.terminated_cta, terminations.read(m, self.terminated_cta) + 1)
+            m, self.terminated.valid, self.terminated_cta,
+            terminations.read(m, self.terminated_cta) + 1)
         totals.write(
             m, begins, launch.cta, terminations.read(m, launch.cta) + launch.cta_warps)
         m.d.comb += self.warp_cta.eq(self.ctas.read(m, self.work.request.warp))
@@ -625,7 +614,7 @@ class BarrierUnit(Component):
         terminates when the settling begins makes the CTA be settled again."""
         warps = self._params.warps
         settled = one_hot(self.lowest_unsettled, warps, self.starts_settling)
-        terminated = one_hot(self.terminated_cta, warps, self.terminated)
+        terminated = one_hot(self.terminated_cta, warps, self.terminated.valid)
         for cta in range(warps):
             with m.If(terminated[cta]):
                 m.d.sync += self.unsettled[cta].eq(1)
@@ -698,8 +687,8 @@ class BarrierUnit(Component):
         m.d.comb += write.last.eq(1)
         m.d.comb += write.barrier.eq(request.write_barrier)
         m.d.comb += self.operands_read.valid.eq(is_sent)
-        m.d.comb += self.operands_read.warp.eq(request.warp)
-        m.d.comb += self.operands_read.barrier.eq(request.read_barrier)
+        m.d.comb += self.operands_read.payload.warp.eq(request.warp)
+        m.d.comb += self.operands_read.payload.barrier.eq(request.read_barrier)
 
         with m.Switch(request.selection):
             with m.Case(BarrierRead.BARRIER):
@@ -707,8 +696,9 @@ class BarrierUnit(Component):
             with m.Case(BarrierRead.RESULT):
                 m.d.comb += value.eq(self.result)
         self.keep_value(m, value, wanted, index)
-        m.d.comb += port.flags.eq(wanted.any().replicate(len(port.flags)))
-        for lane in port.values:
+        data = port.data
+        m.d.comb += data.flags.eq(wanted.any().replicate(len(data.flags)))
+        for lane in data.values:
             m.d.comb += lane.eq(wanted)
 
     def reading_threads(self) -> Value:
@@ -723,7 +713,7 @@ class BarrierUnit(Component):
         m.submodules.values = values = Words(32, 1 << len(index))
         values.write(m, port.write.valid, index, value)
         m.d.sync += index.eq(index + is_sent)
-        m.d.sync += wanted.eq(values.read(m, port.wanted.index))
+        m.d.sync += wanted.eq(values.read(m, port.data.wanted.payload.index))
 
     def _promise(self, m: Module) -> None:
         """What the unit promises, and what others promise it."""

@@ -10,7 +10,7 @@ from rtl.component import Component
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ
-from rtl.layouts import Event, LaneClientPort, register_gather
+from rtl.layouts import Event, gathered_beat, register_gather
 from rtl.params import SmParams
 
 from .buffers import source_beat
@@ -45,14 +45,13 @@ class GatherStep(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        gathered = LaneClientPort(params).members["gathered"]
         super().__init__({
             "arriving": In(stream.Signature(conversion_entry(params))),
             "has_room": In(1),
             "next_number": In(ENTRY_BITS),
             "allocate": Out(Event(allocated_entry(params))),
             "gather": Out(stream.Signature(register_gather(params))),
-            "gathered": gathered,
+            "gathered": In(Event(gathered_beat(params))),
             "sources": Out(Event(source_beat(params))),
         })
         self._request_pending = Signal(name="request_pending")
@@ -108,7 +107,7 @@ class GatherStep(Component):
         sources = self.sources
         m.submodules.outstanding = outstanding = fifo.SyncFIFO(
             width=ENTRY_BITS, depth=1 << ENTRY_BITS)
-        is_last_beat = gathered.beat == self._params.beats - 1
+        is_last_beat = gathered.payload.beat == self._params.beats - 1
         m.d.comb += outstanding.w_en.eq(self._request_pending & self.gather.ready)
         m.d.comb += outstanding.w_data.eq(self._requested_number)
         m.d.comb += outstanding.r_en.eq(gathered.valid & is_last_beat)
@@ -117,9 +116,10 @@ class GatherStep(Component):
             ~outstanding.w_en | outstanding.w_rdy, "more gathers are outstanding than entries")
 
         m.d.comb += sources.valid.eq(gathered.valid)
-        m.d.comb += sources.payload.beat.eq(gathered.beat)
+        m.d.comb += sources.payload.beat.eq(gathered.payload.beat)
         m.d.comb += sources.payload.entry.eq(outstanding.r_data)
-        for source, words in zip(sources.payload["values"], gathered["values"], strict=True):
+        for source, words in zip(
+                sources.payload["values"], gathered.payload["values"], strict=True):
             m.d.comb += source.eq(Cat(words[0], words[1]))
 
 

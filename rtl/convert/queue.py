@@ -3,13 +3,13 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Signal
-from amaranth.lib import data, stream
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
 from rtl.isa.errors import WarpError
-from rtl.layouts import dispatched, indexed_request, indexed_response, reported
+from rtl.layouts import Event, dispatched, indexed_request, indexed_response, reported
 from rtl.params import SmParams
 
 from .decode import ConversionDecoder
@@ -32,7 +32,7 @@ class ConversionQueue(Component):
 
     Members
     -------
-    dispatch : In(valid and dispatched)
+    dispatch : In(Event of dispatched)
         A conversion.
     report_mask : In(32)
         Bit n: warp errors of code n are reported.
@@ -46,7 +46,7 @@ class ConversionQueue(Component):
     def __init__(self, params: SmParams) -> None:
         layout = queued_conversion(params)
         super().__init__({
-            "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})),
+            "dispatch": In(Event(dispatched(params))),
             "report_mask": In(32),
             "room": Out(1),
             "entry": Out(stream.Signature(conversion_entry(params))),

@@ -36,14 +36,14 @@ class ConversionUnit(Component):
 
     Members
     -------
-    dispatch : In(valid and dispatched)
+    dispatch : In(Event of dispatched)
         A conversion.
     room : Out(1)
         There is room for an instruction whenever it comes, if it is selected now.
     port : Out(LaneClientPort)
-    completion : Out(completion)
+    completion : Out(Event of completion)
         Of an instruction that writes nothing; the last write operation completes any other.
-    error : Out(error_event)
+    error : Out(Event of error_event)
         The constant operand is missing.
     report_mask : In(32)
         Bit n: warp errors of code n are reported. With one that is not, a missing constant is 0.
@@ -74,14 +74,14 @@ class ConversionUnit(Component):
         self._connect_entries(m)
         self._connect_buffers(m)
         self._connect_lanes(m)
-        m.d.comb += self.completion.eq(self.write.completion)
-        m.d.comb += self.error.eq(self.write.error)
+        connect(m, self.write.completion, flipped(self.completion))
+        connect(m, self.write.error, flipped(self.error))
         return m
 
     def _connect_dispatch(self, m: Module) -> None:
         """Instructions come through the queue, which decodes them and asks for constants."""
         queue = self.queue
-        m.d.comb += queue.dispatch.eq(self.dispatch)
+        connect(m, flipped(self.dispatch), queue.dispatch)
         m.d.comb += queue.report_mask.eq(self.report_mask)
         m.d.comb += self.room.eq(queue.room)
         connect(m, queue.indexed, flipped(self.indexed))
@@ -121,7 +121,7 @@ class ConversionUnit(Component):
         port = self.port
         connect(m, self.gather.gather, flipped(port.gather))
         connect(m, self.write.write, flipped(port.write))
-        m.d.comb += self.gather.gathered.eq(port.gathered)
-        m.d.comb += self.write.wanted.eq(port.wanted)
-        m.d.comb += port.values.eq(self.write.values)
-        m.d.comb += port.conditions.eq(self.write.conditions)
+        connect(m, flipped(port.data.gathered), self.gather.gathered)
+        connect(m, flipped(port.data.wanted), self.write.wanted)
+        m.d.comb += port.data.values.eq(self.write.values)
+        m.d.comb += port.data.conditions.eq(self.write.conditions)

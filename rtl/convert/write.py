@@ -11,8 +11,9 @@ from rtl.isa.condition import Flags
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import LaneClientPort, completion, error_event, register_write
+from rtl.layouts import Event, completion, error_event, operation_beat, register_write
 from rtl.params import SmParams
+from rtl.structs import common_fields
 
 from .buffers import result_place
 from .entries import pending_entry
@@ -61,11 +62,11 @@ class WriteStep(Component):
             "read_values": In(words),
             "read_conditions": In(conditions),
             "write": Out(stream.Signature(register_write(params))),
-            "wanted": LaneClientPort(params).members["wanted"],
+            "wanted": In(Event(operation_beat(params))),
             "values": Out(words),
             "conditions": Out(conditions),
-            "completion": Out(completion(params)),
-            "error": Out(error_event(params)),
+            "completion": Out(Event(completion(params))),
+            "error": Out(Event(error_event(params))),
         })
         self._write_taken = Signal(name="write_taken")
         """The lanes take a write."""
@@ -114,7 +115,7 @@ class WriteStep(Component):
         m.submodules.outstanding = outstanding = fifo.SyncFIFO(
             width=_outstanding_write.size, depth=1 << ENTRY_BITS)
         oldest_write = data.View(_outstanding_write, outstanding.r_data)
-        is_last_beat = wanted.valid & (wanted.beat == self._params.beats - 1)
+        is_last_beat = wanted.valid & (wanted.payload.beat == self._params.beats - 1)
         m.d.comb += outstanding.w_en.eq(self._write_taken)
         m.d.comb += outstanding.w_data.eq(self._write_taken_of)
         m.d.comb += outstanding.r_en.eq(is_last_beat)
@@ -124,7 +125,7 @@ class WriteStep(Component):
             ~outstanding.w_en | outstanding.w_rdy, "more writes are outstanding than there can be")
 
         m.d.comb += self.read.entry.eq(self.oldest)
-        m.d.comb += self.read.beat.eq(wanted.beat)
+        m.d.comb += self.read.beat.eq(wanted.payload.beat)
         m.d.comb += self.read.second.eq(oldest_write.second)
         m.d.comb += self.values.eq(self.read_values)
         m.d.comb += self.conditions.eq(self.read_conditions)
@@ -154,11 +155,6 @@ class WriteStep(Component):
         m.d.sync += Assert(
             ~(self._last_word_read & completion.valid), "two entries are released at once")
 
-        m.d.comb += completion.warp.eq(entry.warp)
-        m.d.comb += completion.serial.eq(entry.serial)
-        m.d.comb += completion.write_barrier.eq(entry.write_barrier)
-        m.d.comb += completion.read_barrier.eq(entry.read_barrier)
+        m.d.comb += common_fields(completion.payload, entry)
         m.d.comb += error.valid.eq(completion.valid & (entry.error != WarpError.NONE))
-        m.d.comb += error.warp.eq(entry.warp)
-        m.d.comb += error.pc.eq(entry.pc)
-        m.d.comb += error.error.eq(entry.error)
+        m.d.comb += common_fields(error.payload, entry)

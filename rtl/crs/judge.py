@@ -9,7 +9,7 @@ from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import HOLE_BITS, TokenKind
-from rtl.layouts import DEPTH_BITS, ThreadCode, ThreadCodes, stack_result
+from rtl.layouts import DEPTH_BITS, Event, ThreadCode, ThreadCodes, stack_result
 from rtl.params import WARP_THREADS, SmParams
 
 from .operations import StepOperation
@@ -46,7 +46,7 @@ class JudgeStage(Component):
         Late. An unwind ends with the token, found or in error; it goes on with the next token.
     next_step, next_codes : Out(stack_step), Out(ThreadCodes)
         The unwind and the threads' codes as its next token finds them.
-    result_valid, result
+    result
         See StackPort.
     outcome : Out(judged_step)
     """
@@ -60,8 +60,7 @@ class JudgeStage(Component):
             "continues": Out(1),
             "next_step": Out(stack_step(params)),
             "next_codes": Out(ThreadCodes),
-            "result_valid": Out(1),
-            "result": Out(stack_result(params)),
+            "result": Out(Event(stack_result(params))),
             "outcome": Out(judged_step(params)),
         })
         self._matching = Signal(WARP_THREADS, name="matching")
@@ -146,9 +145,9 @@ class JudgeStage(Component):
         step = stage.step
         token = stage.token
         operation = step.operation
-        result = self.result
+        result = self.result.payload
         is_restore = operation == StepOperation.RESTORE
-        m.d.sync += self.result_valid.eq(
+        m.d.sync += self.result.valid.eq(
             stage.valid & ~self.continues & ~operation.has_no_result)
         m.d.sync += result.warp.eq(step.warp)
         m.d.sync += result.resume.eq(self._found)

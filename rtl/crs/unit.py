@@ -74,7 +74,7 @@ class CallReturnStack(Component):
 
     Members
     -------
-    request, configuration, killed, pushed, holes, entry, result_valid, result
+    request, configuration, killed, pushed, holes, entry, result
         See StackPort. The configuration goes with a LAUNCH request; ``base`` of it with a SET_BASE
         request. ``killed`` is the kill bit of the warp that requests. ``holes`` and ``entry`` are
         valid in the cycle after a SET_MODE that enters the trap handler was taken. The result is
@@ -186,8 +186,7 @@ class CallReturnStack(Component):
         connect(m, change.pushed, flipped(self.pushed))
         m.d.comb += self.holes.eq(change.holes)
         m.d.comb += self.entry.eq(change.entry)
-        m.d.comb += self.result_valid.eq(judge.result_valid)
-        m.d.comb += self.result.eq(judge.result)
+        connect(m, judge.result, flipped(self.result))
         connect(m, self.commit.committed, flipped(self.committed))
         connect(m, self.engine.write_fault, flipped(self.write_fault))
         connect(m, self.engine.port, flipped(self.port))

@@ -9,7 +9,13 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.syntax import RZ
-from rtl.layouts import LaneClientPort, indexed_request, indexed_response, register_gather
+from rtl.layouts import (
+    Event,
+    gathered_beat,
+    indexed_request,
+    indexed_response,
+    register_gather,
+)
 from rtl.params import SmParams
 
 from .buffers import OPERAND_WORD_BITS, operand_write
@@ -51,11 +57,10 @@ class GatherStep(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        port = LaneClientPort(params).members
         super().__init__({
             "entry": In(stream.Signature(double_entry(params))),
             "gather": Out(stream.Signature(register_gather(params))),
-            "gathered": In(port["gathered"].shape),
+            "gathered": In(Event(gathered_beat(params))),
             "indexed": Out(stream.Signature(indexed_request())),
             "value": In(stream.Signature(indexed_response())),
             "operands": Out(operand_write(params)),
@@ -132,13 +137,13 @@ class GatherStep(Component):
         """A beat of a word, into the buffer."""
         gathered = self.gathered
         operands = self.operands
-        is_last_beat = gathered.beat == self._params.beats - 1
-        is_last_word = gathered.index == self._last_word
+        is_last_beat = gathered.payload.beat == self._params.beats - 1
+        is_last_word = gathered.payload.index == self._last_word
         m.d.comb += operands.valid.eq(gathered.valid)
         m.d.comb += operands.entry.eq(self._buffer_entry)
-        m.d.comb += operands.word.eq(gathered.index)
-        m.d.comb += operands.beat.eq(gathered.beat)
-        for value, registers in zip(operands.values, gathered["values"], strict=True):
+        m.d.comb += operands.word.eq(gathered.payload.index)
+        m.d.comb += operands.beat.eq(gathered.payload.beat)
+        for value, registers in zip(operands.values, gathered.payload["values"], strict=True):
             m.d.comb += value.eq(registers[0])
         with m.If(self.entry.ready):
             m.d.sync += self._has_words.eq(0)

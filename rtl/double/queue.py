@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
-from rtl.layouts import EventLayout, dispatched
+from rtl.layouts import Event, dispatched
 from rtl.params import SmParams
 
 from .decode import DoubleDecoder
@@ -19,7 +19,7 @@ class DoubleQueue(Component):
 
     Members
     -------
-    dispatch : In(EventLayout of dispatched)
+    dispatch : In(Event of dispatched)
     room : Out(1)
         There is room for an instruction whenever it comes, if it is selected now.
     entry : Out(stream of double_entry)
@@ -28,7 +28,7 @@ class DoubleQueue(Component):
     def __init__(self, params: SmParams) -> None:
         self._layout = double_entry(params)
         super().__init__({
-            "dispatch": In(EventLayout(dispatched(params))),
+            "dispatch": In(Event(dispatched(params))),
             "room": Out(1),
             "entry": Out(stream.Signature(self._layout)),
         })

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.layouts import (
-    EventLayout,
+    Event,
     LaneClientPort,
     dispatched,
     indexed_request,
@@ -39,7 +39,7 @@ class DoubleUnit(Component):
 
     Members
     -------
-    dispatch : In(EventLayout of dispatched)
+    dispatch : In(Event of dispatched)
         An instruction of double precision.
     room : Out(1)
         There is room for an instruction whenever it comes, if it is selected now.
@@ -51,7 +51,7 @@ class DoubleUnit(Component):
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "dispatch": In(EventLayout(dispatched(params))),
+            "dispatch": In(Event(dispatched(params))),
             "room": Out(1),
             "port": Out(LaneClientPort(params)),
             "indexed": Out(stream.Signature(indexed_request())),
@@ -74,7 +74,7 @@ class DoubleUnit(Component):
         m.submodules.write = write = self.write
 
         # Steps.
-        m.d.comb += queue.dispatch.eq(self.dispatch)
+        connect(m, flipped(self.dispatch), queue.dispatch)
         m.d.comb += self.room.eq(queue.room)
         connect(m, queue.entry, gather.entry)
         connect(m, gather.output, compute.input)
@@ -91,12 +91,12 @@ class DoubleUnit(Component):
         # Lanes and constants.
         port = self.port
         connect(m, gather.gather, flipped(port.gather))
-        m.d.comb += gather.gathered.eq(port.gathered)
+        connect(m, flipped(port.data.gathered), gather.gathered)
         connect(m, gather.indexed, flipped(self.indexed))
         connect(m, flipped(self.value), gather.value)
         connect(m, write.write, flipped(port.write))
-        m.d.comb += write.wanted.eq(port.wanted)
-        m.d.comb += port.values.eq(results.values)
-        m.d.comb += port.conditions.eq(results.conditions)
-        m.d.comb += port.flags.eq(write.flags)
+        connect(m, flipped(port.data.wanted), write.wanted)
+        m.d.comb += port.data.values.eq(results.values)
+        m.d.comb += port.data.conditions.eq(results.conditions)
+        m.d.comb += port.data.flags.eq(write.flags)
         return m

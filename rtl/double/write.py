@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import LaneClientPort, register_write
+from rtl.layouts import Event, operation_beat, register_write
 from rtl.params import SmParams
 
 from .buffers import result_read
@@ -36,11 +36,10 @@ class WriteStep(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        port = LaneClientPort(params).members
         super().__init__({
             "input": In(stream.Signature(computed_instruction(params))),
             "write": Out(stream.Signature(register_write(params))),
-            "wanted": In(port["wanted"].shape),
+            "wanted": In(Event(operation_beat(params))),
             "flags": Out(params.lanes),
             "read": Out(result_read(params)),
             "values": In(data.ArrayLayout(WORD_BITS, params.lanes)),
@@ -66,8 +65,8 @@ class WriteStep(Component):
         """The next instruction, when the last beat of the one before is requested."""
         wanted = self.wanted
         is_busy = Signal()
-        is_last_beat = wanted.beat == self._params.beats - 1
-        is_last_write = wanted.index[0] == self._has_second
+        is_last_beat = wanted.payload.beat == self._params.beats - 1
+        is_last_write = wanted.payload.index[0] == self._has_second
         is_written = wanted.valid & is_last_beat & is_last_write
         m.d.comb += self.input.ready.eq(~is_busy | is_written)
         m.d.comb += self._is_taken.eq(self.input.valid & self.input.ready)
@@ -117,6 +116,6 @@ class WriteStep(Component):
         """The beat that the lanes request."""
         wanted = self.wanted
         m.d.comb += self.read.entry.eq(self._buffer_entry)
-        m.d.comb += self.read.second.eq(wanted.index[0])
-        m.d.comb += self.read.beat.eq(wanted.beat)
+        m.d.comb += self.read.second.eq(wanted.payload.index[0])
+        m.d.comb += self.read.beat.eq(wanted.payload.beat)
         m.d.comb += self.flags.eq(Cat(value[0] for value in self.values))

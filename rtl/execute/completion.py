@@ -3,11 +3,10 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux, ShapeLike, Signal
-from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import Event, completion
+from rtl.layouts import Event, completion, delayed
 from rtl.params import SmParams
 
 from .lanes import LANE_CYCLES
@@ -39,41 +38,42 @@ class CompletionLine(Component):
         That instruction passes the full lanes only: its completion is held.
     has_last_part : In(1)
         The last part of such an instruction is in S4: the held completion enters.
-    entering : Out(completion)
+    entering : Out(Event of completion)
         What enters the line in this cycle.
-    leaving : Out(completion)
+    leaving : Out(Event of completion)
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._completion = completion(params)
+        event = Event(completion(params))
+        self._completion = event
         self._cycles = _STAGES + params.beats - 1
         super().__init__({
-            "completed": In(self._completion),
+            "completed": In(event),
             "is_quarter": In(1),
             "has_last_part": In(1),
-            "entering": Out(self._completion),
-            "leaving": Out(self._completion),
+            "entering": Out(event),
+            "leaving": Out(event),
         })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        held = Signal(self._completion)
+        held: Any = self._completion.create(path=("held",))
         with m.If(self.is_quarter):
-            m.d.sync += held.eq(self.completed)
+            m.d.sync += held.valid.eq(self.completed.valid)
+            m.d.sync += held.payload.eq(self.completed.payload)
 
         with m.If(self.has_last_part):
-            m.d.comb += self.entering.eq(held)
+            m.d.comb += self.entering.valid.eq(held.valid)
+            m.d.comb += self.entering.payload.eq(held.payload)
         with m.Else():
-            m.d.comb += self.entering.eq(self.completed)
+            m.d.comb += self.entering.valid.eq(self.completed.valid)
+            m.d.comb += self.entering.payload.eq(self.completed.payload)
         with m.If(self.is_quarter):
             m.d.comb += self.entering.valid.eq(0)
 
-        before: Any = self.entering
-        for number in range(self._cycles):
-            stage = Signal(self._completion, name=f"stage_{number}")
-            m.d.sync += stage.eq(before)
-            before = stage
-        m.d.comb += self.leaving.eq(before)
+        last = delayed(m, self.entering, self._cycles)
+        m.d.comb += self.leaving.valid.eq(last.valid)
+        m.d.comb += self.leaving.payload.eq(last.payload)
         return m
 
 
@@ -97,7 +97,7 @@ class ReleaseLine(Component):
     """
 
     def __init__(self, params: SmParams, shape: ShapeLike) -> None:
-        self._stage = data.StructLayout({"valid": 1, "payload": shape})
+        self._event = Event(shape)
         self._cycles = max(params.beats - 2, 0)
         super().__init__({
             "entering": In(Event(shape)),
@@ -109,14 +109,10 @@ class ReleaseLine(Component):
         m = Module()
         entering = self.entering
         bypasses = Signal()
-        first: Any = Signal(self._stage)
+        first: Any = self._event.create(path=("first",))
         m.d.comb += first.payload.eq(entering.payload)
         m.d.comb += first.valid.eq(entering.valid & ~bypasses)
-        last: Any = first
-        for number in range(self._cycles):
-            stage: Any = Signal(self._stage, name=f"stage_{number}")
-            m.d.sync += stage.eq(last)
-            last = stage
+        last = delayed(m, first, self._cycles)
         if self._cycles:
             m.d.comb += bypasses.eq(entering.valid & self.is_early & ~last.valid)
         m.d.comb += self.leaving.valid.eq(last.valid | bypasses)

@@ -21,6 +21,7 @@ from rtl.layouts import (
     reported,
 )
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import common_fields
 
 from .flags import WarpFlags
 from .instruction import OperandSource, ValueSource
@@ -63,14 +64,14 @@ class DispatchStage(Component):
         What begins to pass the lanes.
     is_direct, collects, record : Out(1), Out(1), Out(dispatched)
         An instruction goes to another unit, at once; or when its registers have been read.
-    completed : Out(completion)
+    completed : Out(Event of completion)
         What completes when the last beat of the slot is written, or would be.
     passed : Out(1)
         The warp and scoreboards of ``completed`` are released. As ``completed.valid``, and also
         for TRAP, which does not complete here.
     gathered : Out(Event of operands_read)
         What has read its registers; in the cycle of the slot.
-    error : Out(error_event)
+    error : Out(Event of error_event)
     clears_status : Out(1)
         The warp's status is read by the register that clears it.
     """
@@ -89,10 +90,10 @@ class DispatchStage(Component):
             "is_direct": Out(1),
             "collects": Out(1),
             "record": Out(dispatched(params)),
-            "completed": Out(completion(params)),
+            "completed": Out(Event(completion(params))),
             "passed": Out(1),
             "gathered": Out(Event(operands_read(params))),
-            "error": Out(error_event(params)),
+            "error": Out(Event(error_event(params))),
             "clears_status": Out(1),
         })
         self.selection = ThreadSelection()
@@ -138,12 +139,9 @@ class DispatchStage(Component):
         refusal_is_reported = decoded.is_refused & reported(self.report_mask, instruction.error)
         lanes_fail = decoded.computes & self._constant_fails & some_execute
         m.d.comb += error.valid.eq(refusal_is_reported | lanes_fail)
-        m.d.comb += error.warp.eq(instruction.warp)
-        m.d.comb += error.pc.eq(instruction.pc)
-        with m.If(decoded.is_refused):
-            m.d.comb += error.error.eq(instruction.error)
-        with m.Else():
-            m.d.comb += error.error.eq(WarpError.INVALID_CONST_ADDR)
+        m.d.comb += common_fields(error.payload, instruction)
+        with m.If(~decoded.is_refused):
+            m.d.comb += error.payload.error.eq(WarpError.INVALID_CONST_ADDR)
 
         reads_special = decoded.computes & (decoded.lanes.source_a == ValueSource.SPECIAL)
         names_clearing = decoded.lanes.special == SpecialRegister.WARPERRORSTATUSCLEAR
@@ -263,18 +261,13 @@ class DispatchStage(Component):
         m.d.comb += completed.valid.eq(
             decoded.computes | decoded.is_refused | (decoded.writes & write.last))
         with m.If(decoded.writes):
-            m.d.comb += completed.warp.eq(write.warp)
-            m.d.comb += completed.serial.eq(write.serial)
-            m.d.comb += completed.write_barrier.eq(write.barrier)
-            m.d.comb += completed.read_barrier.eq(NO_BARRIER)
+            m.d.comb += common_fields(completed.payload, write)
+            m.d.comb += completed.payload.write_barrier.eq(write.barrier)
+            m.d.comb += completed.payload.read_barrier.eq(NO_BARRIER)
         with m.Else():
-            m.d.comb += completed.warp.eq(instruction.warp)
-            m.d.comb += completed.serial.eq(instruction.serial)
-            m.d.comb += completed.write_barrier.eq(instruction.write_barrier)
-            m.d.comb += completed.read_barrier.eq(instruction.read_barrier)
+            m.d.comb += common_fields(completed.payload, instruction)
         is_trap = decoded.is_direct & (instruction.kind == InstructionKind.TRAP)
         m.d.comb += self.passed.eq(completed.valid | is_trap)
 
         m.d.comb += self.gathered.valid.eq(decoded.gathers & gather.last)
-        m.d.comb += self.gathered.payload.warp.eq(gather.warp)
-        m.d.comb += self.gathered.payload.barrier.eq(gather.barrier)
+        m.d.comb += common_fields(self.gathered.payload, gather)

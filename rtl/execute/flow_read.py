@@ -12,7 +12,7 @@ from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import PT
 from rtl.layouts import (
     SERIAL_BITS,
-    EventLayout,
+    Event,
     InstructionKind,
     dispatched,
     flow_result,
@@ -53,11 +53,11 @@ class FlowReads(Component):
 
     Members
     -------
-    dispatch : In(EventLayout of dispatched)
+    dispatch : In(Event of dispatched)
         What is dispatched, to the flow unit or another one.
-    launch : In(EventLayout of warp_launch)
+    launch : In(Event of warp_launch)
         The warp has nothing in the flow unit.
-    result_valid, result : In(1), In(flow_result)
+    result : In(Event of flow_result)
     write : Out(stream of register_write)
     warp, value : In, Out(32)
         What the write of a warp writes; combinational.
@@ -66,10 +66,9 @@ class FlowReads(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "dispatch": In(EventLayout(dispatched(params))),
-            "launch": In(EventLayout(warp_launch(params))),
-            "result_valid": In(1),
-            "result": In(flow_result(params)),
+            "dispatch": In(Event(dispatched(params))),
+            "launch": In(Event(warp_launch(params))),
+            "result": In(Event(flow_result(params))),
             "write": Out(stream.Signature(register_write(params))),
             "warp": In(params.warp_bits),
             "value": Out(32),
@@ -77,8 +76,7 @@ class FlowReads(Component):
         self._reads = Signal(name="reads")
         """A FLOW_READ is dispatched."""
         # A result is known late in its cycle: it is used in the next one.
-        self._result_valid = Signal(name="registered_valid")
-        self._result = Signal.like(self.result, name="registered_result")
+        self._result = self.result.signature.create(path=("registered_result",))
         self._failed = Signal(name="failed")
         self._completes_read = Signal(params.warps, name="completes_read")
         """The warp whose FLOW_READ the result is of."""
@@ -87,9 +85,9 @@ class FlowReads(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.sync += self._result_valid.eq(self.result_valid)
-        m.d.sync += self._result.eq(self.result)
-        m.d.sync += self._failed.eq(self.result.error != WarpError.NONE)
+        m.d.sync += self._result.valid.eq(self.result.valid)
+        m.d.sync += self._result.payload.eq(self.result.payload)
+        m.d.sync += self._failed.eq(self.result.payload.error != WarpError.NONE)
         self._match_results(m)
         pending = self._keep_reads(m)
         failed = self._keep_results(m)
@@ -112,7 +110,7 @@ class FlowReads(Component):
         for warp in range(warps):
             count = in_flight[warp]
             is_dispatched = is_flow & (self.dispatch.payload.warp == warp)
-            has_result = self._result_valid & (self._result.warp == warp)
+            has_result = self._result.valid & (self._result.payload.warp == warp)
             m.d.comb += self._completes_read[warp].eq(has_result & awaits[warp] & (count == 1))
             m.d.sync += Assert(
                 ~(self._reads & is_dispatched & awaits[warp]), "a warp has two FLOW_READs pending")
@@ -142,8 +140,8 @@ class FlowReads(Component):
         """Returns whether the FLOW_READ of the warp that is written next has failed."""
         outcome = data.StructLayout({"value": 32, "failed": 1})
         m.submodules.outcomes = outcomes = Words(outcome, self._params.warps)
-        outcomes.write(m, self._completes_read.any(), self._result.warp, {
-            "value": self._result.value,
+        outcomes.write(m, self._completes_read.any(), self._result.payload.warp, {
+            "value": self._result.payload.value,
             "failed": self._failed,
         })
         m.d.comb += self.value.eq(outcomes.read(m, self.warp).value)
@@ -157,7 +155,7 @@ class FlowReads(Component):
         last = Signal(warps.bit_length())
         first = Signal(warps.bit_length())
         m.submodules.order = order = Words(warp_bits, warps)
-        order.write(m, self._completes_read.any(), last[:warp_bits], self._result.warp)
+        order.write(m, self._completes_read.any(), last[:warp_bits], self._result.payload.warp)
         m.d.comb += self._next_warp.eq(order.read(m, first[:warp_bits]))
         m.d.sync += last.eq(last + self._completes_read.any())
         m.d.comb += self.write.valid.eq(first != last)

@@ -4,7 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import flow_result
+from rtl.layouts import Event, flow_result
 from rtl.params import WARP_THREADS, SmParams
 from rtl.words import Words
 
@@ -18,7 +18,7 @@ class ActiveMasks(Component):
     -------
     warp, active : In, Out(32)
         Read, combinational; sees what earlier cycles have written.
-    result_valid, result : In(1), In(flow_result)
+    result : In(Event of flow_result)
         The flow unit's.
     """
 
@@ -27,13 +27,13 @@ class ActiveMasks(Component):
         super().__init__({
             "warp": In(params.warp_bits),
             "active": Out(WARP_THREADS),
-            "result_valid": In(1),
-            "result": In(flow_result(params)),
+            "result": In(Event(flow_result(params))),
         })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.masks = masks = Words(WARP_THREADS, self._warps)
         m.d.comb += self.active.eq(masks.read(m, self.warp))
-        masks.write(m, self.result_valid, self.result.warp, self.result.active)
+        result = self.result.payload
+        masks.write(m, self.result.valid, result.warp, result.active)
         return m

@@ -10,11 +10,10 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.syntax import RZ
-from rtl.layouts import GATHER_REGISTERS, GATHERING, Event, LaneClient
+from rtl.layouts import GATHER_REGISTERS, GATHERING, Event, LaneClient, LaneData, LaneWriteData
 from rtl.one_hot import chosen_of
 from rtl.params import SmParams
 
-from .clients import lane_data_port
 from .instruction import LaneInstruction, OperandSource, ValueSource
 from .reads import FlagRead, RegisterRead, SpecialRead
 from .slots import beat_place, beat_stage, lane_slot
@@ -50,7 +49,7 @@ class OperandStage(Component):
         What the beat in S3 reads.
     has_last_part : Out(1)
         S4: the last part of an instruction that passes the full lanes only.
-    memory, conversion, barrier : see lane_data_port
+    memory, conversion, barrier : In(LaneData), In(LaneData), In(LaneWriteData)
         The units that gather, and that supply what is written.
     instruction, operands, part : Out(LaneInstruction), Out(Operands for each lane), Out(LanePart)
         S5: for the lanes.
@@ -66,9 +65,9 @@ class OperandStage(Component):
             "flags": Out(FlagRead(params)),
             "special": Out(SpecialRead(params)),
             "has_last_part": Out(1),
-            "memory": Out(lane_data_port(LaneClient.MEMORY, params)),
-            "conversion": Out(lane_data_port(LaneClient.CONVERSION, params)),
-            "barrier": Out(lane_data_port(LaneClient.BARRIER, params)),
+            "memory": In(LaneData(params)),
+            "conversion": In(LaneData(params)),
+            "barrier": In(LaneWriteData(params)),
             "instruction": Out(LaneInstruction),
             "operands": Out(data.ArrayLayout(Operands, params.lanes)),
             "part": Out(LanePart),
@@ -179,15 +178,15 @@ class OperandStage(Component):
         current = self._current
         for client, port in self._clients.items():
             wanted = port.wanted
-            m.d.comb += wanted.beat.eq(self._place.beat)
+            m.d.comb += wanted.payload.beat.eq(self._place.beat)
             with m.If(slot.valid):
                 m.d.comb += wanted.valid.eq(
                     slot.payload.is_supplied & (slot.payload.client == client))
-                m.d.comb += wanted.index.eq(slot.payload.index)
+                m.d.comb += wanted.payload.index.eq(slot.payload.index)
             with m.Else():
                 m.d.comb += wanted.valid.eq(
                     self._continues & current.is_supplied & (current.client == client))
-                m.d.comb += wanted.index.eq(current.index)
+                m.d.comb += wanted.payload.index.eq(current.index)
 
     def _choose_uniform(self, m: Module) -> None:
         """S4: where each operand comes from, and what is the same in all lanes: 0 for what is none
@@ -311,9 +310,9 @@ class OperandStage(Component):
             gathered = self._clients[client].gathered
             m.d.sync += gathered.valid.eq(
                 self._is_valid & current.gathers & (current.reader == client))
-            m.d.sync += gathered.index.eq(current.read_index)
-            m.d.sync += gathered.beat.eq(self._beat)
-            for lane, values in enumerate(gathered.values):
+            m.d.sync += gathered.payload.index.eq(current.read_index)
+            m.d.sync += gathered.payload.beat.eq(self._beat)
+            for lane, values in enumerate(gathered.payload.values):
                 operands = self.operands[lane]
                 m.d.comb += values.eq(Cat(self._register_a[lane], operands.b, operands.c))
 

@@ -7,9 +7,9 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.layouts import (
     Event,
-    EventLayout,
     GridConfiguration,
-    LaneClient,
+    LaneData,
+    LaneWriteData,
     completion,
     dispatched,
     error_event,
@@ -26,8 +26,6 @@ from rtl.layouts import (
 )
 from rtl.params import SmParams
 
-from .clients import lane_data_port
-
 __all__ = ["unit_ports"]
 
 
@@ -38,22 +36,21 @@ def unit_ports(params: SmParams) -> dict[str, Any]:
         "gather": In(Event(offered_operation(register_gather(params)))),
         "write": In(Event(offered_operation(register_write(params)))),
         "grid": In(GridConfiguration),
-        "launch": In(EventLayout(warp_launch(params))),
+        "launch": In(Event(warp_launch(params))),
         "clear_rows": In(stream.Signature(params.row_bits)),
-        "thread": In(EventLayout(thread_index(params))),
-        "flow_result_valid": In(1),
-        "flow_result": In(flow_result(params)),
+        "thread": In(Event(thread_index(params))),
+        "flow_result": In(Event(flow_result(params))),
         "report_mask": In(32),
-        "memory": Out(lane_data_port(LaneClient.MEMORY, params)),
-        "conversion": Out(lane_data_port(LaneClient.CONVERSION, params)),
-        "barrier": Out(lane_data_port(LaneClient.BARRIER, params)),
-        "dispatch": Out(EventLayout(dispatched(params))),
+        "memory": In(LaneData(params)),
+        "conversion": In(LaneData(params)),
+        "barrier": In(LaneWriteData(params)),
+        "dispatch": Out(Event(dispatched(params))),
         "collecting": Out(1),
-        "completion": Out(completion(params)),
+        "completion": Out(Event(completion(params))),
         "passed": Out(Event(scoreboard_event(params))),
         "gathered": Out(Event(operands_read(params))),
-        "error": Out(error_event(params)),
-        "written": Out(lane_write(params)),
+        "error": Out(Event(error_event(params))),
+        "written": Out(Event(lane_write(params))),
         "status_warp": Out(params.warp_bits),
         "warp_status": In(32),
         "all_status": In(32),

@@ -7,7 +7,7 @@ from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import EventLayout, warp_launch
+from rtl.layouts import Event, warp_launch
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 from rtl.words import Words
@@ -34,7 +34,7 @@ class PredicateFile(Component):
     write : In(beat_write)
     written_flags : Out(ThreadFlags for each lane)
         What the beat's threads have after the write.
-    launch : In(EventLayout of warp_launch)
+    launch : In(Event of warp_launch)
         All of the warp becomes 0.
     """
 
@@ -47,7 +47,7 @@ class PredicateFile(Component):
             "read": In(FlagRead(params)),
             "write": In(beat_write(params)),
             "written_flags": Out(lane_flags),
-            "launch": In(EventLayout(warp_launch(params))),
+            "launch": In(Event(warp_launch(params))),
         })
         self._of_warps = Words(data.ArrayLayout(ThreadFlags, WARP_THREADS), params.warps)
         self._of_beats = memory.Memory(

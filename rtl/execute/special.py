@@ -16,7 +16,7 @@ from rtl.isa.special_registers import (
     VIRTUAL_WARP_AT,
     SpecialRegister,
 )
-from rtl.layouts import EventLayout, GridConfiguration, thread_index, warp_launch
+from rtl.layouts import Event, GridConfiguration, thread_index, warp_launch
 from rtl.one_hot import chosen_of
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
 from rtl.words import Words
@@ -61,9 +61,9 @@ class SpecialValues(Component):
     read : In(SpecialRead)
         What differs from thread to thread.
     grid : In(GridConfiguration)
-    launch : In(EventLayout of warp_launch)
+    launch : In(Event of warp_launch)
         Where in the grid the warp's CTA is.
-    thread : In(EventLayout of thread_index)
+    thread : In(Event of thread_index)
         Where in its block a thread is.
     """
 
@@ -77,8 +77,8 @@ class SpecialValues(Component):
             "uniform": Out(32),
             "read": In(SpecialRead(params)),
             "grid": In(GridConfiguration),
-            "launch": In(EventLayout(warp_launch(params))),
-            "thread": In(EventLayout(thread_index(params))),
+            "launch": In(Event(warp_launch(params))),
+            "thread": In(Event(thread_index(params))),
         })
 
     def elaborate(self, platform: object) -> Module:

@@ -7,6 +7,7 @@ from rtl.component import Component
 from rtl.isa.syntax import PT
 from rtl.layouts import operands_read, scoreboard_event
 from rtl.params import SmParams
+from rtl.structs import common_fields
 from rtl.words import Words
 
 from .collector import Collector
@@ -64,30 +65,30 @@ class ExecuteUnit(Component):
         instructions, and of each kind the units come in turn. Nothing for the lanes arrives
         before all beats of what was before have.
     grid : In(GridConfiguration)
-    launch : In(valid, payload: warp_launch)
+    launch : In(Event of warp_launch)
         Clears the warp's predicates and CC.
     clear_rows : In(stream of rows of the register file)
         Registers of a warp that is being launched become 0.
-    thread : In(valid, payload: thread_index)
-    flow_result_valid, flow_result : In(1), In(flow_result)
+    thread : In(Event of thread_index)
+    flow_result : In(Event of flow_result)
     report_mask : In(32)
         Bit n: warp errors of code n are reported.
-    memory, conversion, barrier : see lane_data_port
+    memory, conversion, barrier : In(LaneData), In(LaneData), In(LaneWriteData)
         For units that gather and write.
-    dispatch : Out(valid, payload: dispatched)
+    dispatch : Out(Event of dispatched)
     collecting : Out(1)
         From S4 of an instruction whose registers are collected until it is dispatched: no other one
         may arrive.
-    completion : Out(completion)
+    completion : Out(Event of completion)
         Of instructions of the lanes, of writes that complete one, and of refused ones, in S8 of the
         last beat, or when that would be; of what passes the full lanes only ``beats - 1`` cycles
         after its last write.
     passed, gathered : Out(Event of scoreboard_event), Out(Event of operands_read)
         Of the same, and of TRAP; of the last gather of an instruction. So early that what is
         selected four cycles later finds everything read and written.
-    error : Out(error_event)
+    error : Out(Event of error_event)
         At the end of S3.
-    written : Out(lane_write)
+    written : Out(Event of lane_write)
         In S8.
     status_warp, warp_status, all_status, clear_status : Out, In(32), In(32), Out(1)
         The trap unit's, for S2R; see TrapUnit.
@@ -157,18 +158,16 @@ class ExecuteUnit(Component):
         masks = self.masks
         predicates = self.predicates
         special = self.special
+        connect(m, flipped(self.launch), predicates.launch, special.launch, self.flow_reads.launch)
         m.d.comb += masks.warp.eq(decoded.warp)
-        m.d.comb += masks.result_valid.eq(self.flow_result_valid)
-        m.d.comb += masks.result.eq(self.flow_result)
+        connect(m, flipped(self.flow_result), masks.result, self.flow_reads.result)
 
         m.d.comb += predicates.warp.eq(decoded.warp)
-        m.d.comb += predicates.launch.eq(self.launch)
 
         m.d.comb += special.number.eq(decoded.lanes.special)
         m.d.comb += special.warp.eq(decoded.warp)
         m.d.comb += special.grid.eq(self.grid)
-        m.d.comb += special.launch.eq(self.launch)
-        m.d.comb += special.thread.eq(self.thread)
+        connect(m, flipped(self.thread), special.thread)
         m.d.comb += special.warp_status.eq(self.warp_status)
         m.d.comb += special.all_status.eq(self.all_status)
         m.d.comb += self.status_warp.eq(decoded.warp)
@@ -180,7 +179,8 @@ class ExecuteUnit(Component):
         m.d.comb += dispatch.special.eq(special.uniform)
         m.d.comb += dispatch.flow_value.eq(self.flow_reads.value)
         m.d.comb += self.clear_status.eq(dispatch.clears_status)
-        m.d.sync += self.error.eq(dispatch.error)
+        m.d.sync += self.error.valid.eq(dispatch.error.valid)
+        m.d.sync += self.error.payload.eq(dispatch.error.payload)
 
     def _connect_first_rows(self, m: Module) -> None:
         """S3: where the registers of each warp begin in the register file, as its launch says."""
@@ -222,7 +222,7 @@ class ExecuteUnit(Component):
         m.d.comb += self.registers.write.eq(write_back.write)
         m.d.comb += self.predicates.write.eq(write_back.write)
         m.d.comb += write_back.written_flags.eq(self.predicates.written_flags)
-        m.d.comb += self.written.eq(write_back.report)
+        connect(m, write_back.report, flipped(self.written))
 
     def _connect_dispatch(self, m: Module) -> None:
         """To other units: an instruction of S3 at once, else one whose registers are collected."""
@@ -245,20 +245,18 @@ class ExecuteUnit(Component):
     def _connect_flow_reads(self, m: Module) -> None:
         """What an instruction reads from the flow unit comes back as a write."""
         reads = self.flow_reads
-        m.d.comb += reads.dispatch.eq(self.dispatch)
-        m.d.comb += reads.launch.eq(self.launch)
-        m.d.comb += reads.result_valid.eq(self.flow_result_valid)
-        m.d.comb += reads.result.eq(self.flow_result)
+        m.d.comb += reads.dispatch.valid.eq(self.dispatch.valid)
+        m.d.comb += reads.dispatch.payload.eq(self.dispatch.payload)
         m.d.comb += reads.warp.eq(self.decode_stage.decoded.write.operation.warp)
         connect(m, reads.write, flipped(self.write_flow))
 
     def _complete(self, m: Module) -> None:
         """S3 to S8: completions, beside the lanes."""
         completions = self.completions
-        m.d.comb += completions.completed.eq(self.dispatch_stage.completed)
+        connect(m, self.dispatch_stage.completed, completions.completed)
         m.d.comb += completions.is_quarter.eq(self.dispatch_stage.slot.payload.quarter)
         m.d.comb += completions.has_last_part.eq(self.operands.has_last_part)
-        m.d.comb += self.completion.eq(completions.leaving)
+        connect(m, completions.leaving, flipped(self.completion))
 
     def _release(self, m: Module) -> None:
         """From S3 on: issue is informed of what is read or written, in time for a selection."""
@@ -268,10 +266,8 @@ class ExecuteUnit(Component):
         passed = self.passed_line.entering
         is_quarter = dispatch.slot.payload.quarter
         m.d.comb += passed.valid.eq((dispatch.passed & ~is_quarter) | has_last_part)
-        m.d.comb += passed.payload.warp.eq(completed.warp)
+        m.d.comb += common_fields(passed.payload, completed.payload)
         m.d.comb += passed.payload.completes.eq(1)
-        m.d.comb += passed.payload.write_barrier.eq(completed.write_barrier)
-        m.d.comb += passed.payload.read_barrier.eq(completed.read_barrier)
         m.d.sync += Assert(
             ~(has_last_part & dispatch.passed),
             "something else passes with the last part of what passed the full lanes")

@@ -36,7 +36,7 @@ class WriteBack(Component):
         S8.
     written_flags : In(ThreadFlags for each lane)
         What predicates and CC are then.
-    report : Out(lane_write)
+    report : Out(Event of lane_write)
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -52,7 +52,7 @@ class WriteBack(Component):
             "results": In(of_lanes(LaneResult)),
             "write": Out(beat_write(params)),
             "written_flags": In(of_lanes(ThreadFlags)),
-            "report": Out(lane_write(params)),
+            "report": Out(Event(lane_write(params))),
         })
         self._last_valid = Signal(name="last_valid")
         """S8: there is a beat, ``_last_stage``."""
@@ -132,8 +132,8 @@ class WriteBack(Component):
         """The same for the retirement interface."""
         stage = self._last_stage
         write = self.write
-        report = self.report
-        m.d.comb += report.valid.eq(self._last_valid & stage.writes)
+        report = self.report.payload
+        m.d.comb += self.report.valid.eq(self._last_valid & stage.writes)
         m.d.comb += report.warp.eq(stage.place.warp)
         m.d.comb += report.serial.eq(stage.serial)
         m.d.comb += report.beat.eq(stage.place.beat)

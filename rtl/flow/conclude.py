@@ -26,7 +26,7 @@ class ConcludeStage(Component):
         See OutcomesInFlight.
     report_mask : In(32)
         Bit n: errors of code n are reported.
-    stack_result_valid, stack_result : In(1), In(stack_result)
+    stack_result : In(Event(stack_result))
     state : In(thread_state)
         Of the warp, as it was before.
     next_state : Out(thread_state)
@@ -38,8 +38,7 @@ class ConcludeStage(Component):
             "outcome": In(decided_outcome(params)),
             "unwinds_to_next": In(1),
             "report_mask": In(REPORT_BITS),
-            "stack_result_valid": In(1),
-            "stack_result": In(stack_result(params)),
+            "stack_result": In(Event(stack_result(params))),
             "state": In(thread_state()),
             "next_state": Out(thread_state()),
             "result": Out(Event(flow_result(params))),
@@ -54,7 +53,7 @@ class ConcludeStage(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         outcome = self.outcome
-        answer = self.stack_result
+        answer = self.stack_result.payload
         m.d.comb += self._is_refused.eq(answer.error != WarpError.NONE)
         m.d.comb += self._fails.eq(self._is_refused | (outcome.error != WarpError.NONE))
         m.d.comb += self._returns.eq(answer.resume & ~outcome.basic.is_pop_quad)
@@ -68,7 +67,7 @@ class ConcludeStage(Component):
     def _report(self, m: Module) -> None:
         """The error, if it is reported."""
         outcome = self.outcome
-        answer = self.stack_result
+        answer = self.stack_result.payload
         result = self.result.payload
         has_error = outcome.error != WarpError.NONE
         stack_error_is_reported = ~has_error & reported(self.report_mask, answer.error)
@@ -84,7 +83,7 @@ class ConcludeStage(Component):
         outcome = self.outcome
         result = self.result.payload
         with m.If(~self._fails & self._returns):
-            m.d.comb += result.pc.eq(self.stack_result.pc)
+            m.d.comb += result.pc.eq(self.stack_result.payload.pc)
         with m.Elif(~self._fails & outcome.jumps):
             m.d.comb += result.pc.eq(outcome.target)
         with m.Elif(outcome.basic.retries):
@@ -103,7 +102,7 @@ class ConcludeStage(Component):
     def _select_active(self, m: Module) -> None:
         """Which threads go on: those that the stack revives, those that were decided, the same ones
         as before, or none if the warp ends. An outcome that sets them has no error."""
-        answer = self.stack_result
+        answer = self.stack_result.payload
         active = self.next_state.active
         with m.If(answer.resume):
             m.d.comb += active.eq(answer.mask)
@@ -116,7 +115,7 @@ class ConcludeStage(Component):
         """Why the others are not active. An outcome sets codes only with a NONE or LAUNCH request,
         or with the last push of a trap frame, whose room was checked: the stack refuses none of
         these. Threads that wait for a RETURN token when the warp ends have exited."""
-        answer = self.stack_result
+        answer = self.stack_result.payload
         sets_codes = Signal()
         m.d.comb += sets_codes.eq(answer.empty | self._returns | self.outcome.sets_codes)
         for thread, code in enumerate(self.next_state.codes):
@@ -131,9 +130,9 @@ class ConcludeStage(Component):
     def _answer(self, m: Module) -> None:
         """The rest of the result."""
         outcome = self.outcome
-        answer = self.stack_result
+        answer = self.stack_result.payload
         result = self.result.payload
-        m.d.comb += self.result.valid.eq(self.stack_result_valid & ~outcome.has_no_result)
+        m.d.comb += self.result.valid.eq(self.stack_result.valid & ~outcome.has_no_result)
         m.d.comb += result.warp.eq(answer.warp)
         m.d.comb += common_fields(result, self.next_state)
         m.d.comb += result.terminated.eq(answer.empty)

@@ -46,7 +46,7 @@ class OutcomesInFlight(Component):
         An instruction is in the decide stage, whether or not the stack takes its request.
     report_mask : In(32)
         Bit n: errors of code n are reported.
-    result_valid, result : In(1), In(stack_result)
+    result : In(Event(stack_result))
         The stack's answer.
     outcome : Out(decided_outcome)
         Of the request that the stack answers. Of one that was parked only ``basic`` has meaning; it
@@ -66,8 +66,7 @@ class OutcomesInFlight(Component):
             "decided": In(Event(decided_outcome(params))),
             "decides": In(1),
             "report_mask": In(REPORT_BITS),
-            "result_valid": In(1),
-            "result": In(stack_result(params)),
+            "result": In(Event(stack_result(params))),
             "outcome": Out(decided_outcome(params)),
             "unwinds_to_next": Out(1),
         })
@@ -121,23 +120,23 @@ class OutcomesInFlight(Component):
         last = self.beside[-1]
         self.parked.write(m, self.decides, decided.warp, decided.basic)
         m.submodules.parked = self.parked
-        parked = self.parked.read(m, self.result.warp)
+        parked = self.parked.read(m, self.result.payload.warp)
         m.d.comb += self.outcome.eq(last.payload)
         with m.If(~last.valid):
             m.d.comb += self.outcome.basic.eq(parked)
         m.d.comb += self.unwinds_to_next.eq(
-            instruction_address(self.result.pc) == instruction_address(parked.next_pc))
+            instruction_address(self.result.payload.pc) == instruction_address(parked.next_pc))
 
     def _promise(self, m: Module) -> None:
         """What the stack promises."""
         last = self.beside[-1]
-        is_answered = last.valid & self.result_valid
+        is_answered = last.valid & self.result.valid
         m.d.sync += Assert(
-            ~(is_answered & (last.payload.warp != self.result.warp)),
+            ~(is_answered & (last.payload.warp != self.result.payload.warp)),
             "the stack answers out of order")
-        is_unwind = is_answered & self.result.resume
+        is_unwind = is_answered & self.result.payload.resume
         next_pc = last.payload.basic.next_pc
-        returns = instruction_address(self.result.pc) == instruction_address(next_pc)
+        returns = instruction_address(self.result.payload.pc) == instruction_address(next_pc)
         m.d.sync += Assert(
             ~is_unwind | (self.unwinds_to_next == returns),
             "an outcome that unwinds is not the last one that its warp has parked")

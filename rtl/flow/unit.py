@@ -118,18 +118,15 @@ class FlowUnit(Component):
         connect(m, self.decide.decided, in_flight.decided)
         m.d.comb += in_flight.decides.eq(self.decide.gathered.valid)
         m.d.comb += in_flight.report_mask.eq(self.report_mask)
-        m.d.comb += in_flight.result_valid.eq(self.stack.result_valid)
-        m.d.comb += in_flight.result.eq(self.stack.result)
+        connect(m, flipped(self.stack.result), in_flight.result, self.conclude.stack_result)
 
     def _connect_conclude(self, m: Module) -> None:
         """The stack's answer, and its warp's outcome and state."""
         conclude = self.conclude
-        warp = self.stack.result.warp
+        warp = self.stack.result.payload.warp
         m.d.comb += conclude.outcome.eq(self.in_flight.outcome)
         m.d.comb += conclude.unwinds_to_next.eq(self.in_flight.unwinds_to_next)
         m.d.comb += conclude.report_mask.eq(self.report_mask)
-        m.d.comb += conclude.stack_result_valid.eq(self.stack.result_valid)
-        m.d.comb += conclude.stack_result.eq(self.stack.result)
         m.d.comb += conclude.state.eq(self.states.read(m, warp))
-        self.states.write(m, self.stack.result_valid, warp, conclude.next_state)
+        self.states.write(m, self.stack.result.valid, warp, conclude.next_state)
         connect(m, conclude.result, flipped(self.result))

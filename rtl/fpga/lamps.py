@@ -1,11 +1,10 @@
 """What the board's lamps show: which warps live, which are in a trap, which have failed."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
-from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import ERROR_SOURCES, TrapStatus, error_event
+from rtl.layouts import ErrorEvents, TrapStatus
 from rtl.machines import units_of
 from rtl.params import SmParams
 
@@ -47,7 +46,7 @@ class WarpLamps(Component):
             "running": In(params.warps),
             "traps": In(TrapStatus(params)),
             "reset": In(1),
-            "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))),
+            "errors": In(ErrorEvents(params)),
             "live": Out(lamps),
             "trapped": Out(lamps),
             "failed": Out(lamps),
@@ -82,9 +81,9 @@ class WarpLamps(Component):
     def _keep_failed(self, m: Module) -> Value:
         """Warps that have failed."""
         failed = Signal(self._warps)
-        errors = self._simultaneous(self.errors)
+        errors = self._simultaneous(m, self.errors)
         failing = Cat(
-            Cat(event.valid & (event.warp == warp) for event in errors).any()
+            Cat(event.valid & (event.payload.warp == warp) for event in errors).any()
             for warp in range(self._warps))
         with m.If(self.reset):
             m.d.sync += failed.eq(0)

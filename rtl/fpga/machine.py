@@ -229,7 +229,7 @@ class BoardMachine(Component):
         lamps = self.warp_lamps
         m.d.comb += lamps.running.eq(self.sm.distributor.running)
         m.d.comb += lamps.traps.eq(self.sm.core.trap_state)
-        m.d.comb += lamps.errors.eq(self.sm.retired.errors)
+        connect(m, self.sm.retired.errors, lamps.errors)
         m.d.comb += lamps.reset.eq(self._is_in_reset)
         m.d.comb += self.live.eq(lamps.live)
         m.d.comb += self.trapped.eq(lamps.trapped)

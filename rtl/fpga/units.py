@@ -5,7 +5,6 @@ from collections.abc import Callable
 from amaranth.lib import wiring
 
 from rtl.double import DoubleUnit
-from rtl.layouts import ERROR_SOURCES
 from rtl.machines import units_of
 from rtl.params import SmParams
 
@@ -37,6 +36,6 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "sm": BareSm,
     "host": lambda params: units_of(params).host(params),
     "sdram": lambda _params: SdramController(_SDRAM_TAG_BITS, _SDRAM_HZ, pad_cycles=2),
-    "error_status": lambda params: units_of(params).error_status(params, len(ERROR_SOURCES)),
+    "error_status": lambda params: units_of(params).error_status(params),
 }
 """Name -> constructor from a preset's parameters."""

@@ -49,7 +49,7 @@ def unit_ports(params: SmParams, group: ShapeLike) -> dict[str, Member]:
         "taken": Out(warps),
         "policy": In(Policy),
         "instruction": Out(Event(issued(params))),
-        "completion": Out(completion(params)),
+        "completion": Out(Event(completion(params))),
         "gather": Out(Event(offered_operation(register_gather(params)))),
         "write": Out(Event(offered_operation(register_write(params)))),
         "live": Out(warps),

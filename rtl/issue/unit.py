@@ -126,7 +126,7 @@ class IssueUnit(Component):
     policy : In(Policy)
     instruction : Out(Event of issued)
         Two cycles after it was selected.
-    completion : Out(completion)
+    completion : Out(Event of completion)
         Of NOTHING and DEPENDENCY, beside ``instruction``.
     gather, write : Out(Event of offered_operation)
         Operations, two cycles after they were selected: one of each at a time, if there are several
@@ -372,10 +372,10 @@ class IssueUnit(Component):
         raises = self.scoreboards.counted.payload.raises
         m.d.comb += done.valid.eq(
             self.instruction.valid & ~raises[INCOMPLETE] & ~raises[RESULTS])
-        m.d.comb += done.warp.eq(leaving.warp)
-        m.d.comb += done.serial.eq(leaving.serial)
-        m.d.comb += done.write_barrier.eq(NO_BARRIER)
-        m.d.comb += done.read_barrier.eq(NO_BARRIER)
+        m.d.comb += done.payload.warp.eq(leaving.warp)
+        m.d.comb += done.payload.serial.eq(leaving.serial)
+        m.d.comb += done.payload.write_barrier.eq(NO_BARRIER)
+        m.d.comb += done.payload.read_barrier.eq(NO_BARRIER)
 
     def _count(self, m: Module) -> None:
         """S2: scoreboards and flow results count what leaves."""

@@ -15,7 +15,7 @@ from rtl.layouts import (
     BEATS,
     CONSTANT_BANKS,
     BeatPort,
-    EventLayout,
+    Event,
     MemoryPort,
     described_bank,
     ends_answer,
@@ -98,7 +98,7 @@ class DescriptorMemory(Component):
             "port": Out(self.memory_port(LAUNCH_TAG_BITS)),
         }
         if self.streams_banks:
-            members["bank"] = Out(EventLayout(described_bank()))
+            members["bank"] = Out(Event(described_bank()))
         super().__init__(members)
         self._line = Signal(range(_LINES))
         """The line that is read."""
@@ -213,7 +213,7 @@ class BeatDescriptorMemory(DescriptorMemory):
 
     Members
     -------
-    bank : Out(EventLayout of described_bank)
+    bank : Out(Event of described_bank)
         Each constant bank, when it is read.
     """
 

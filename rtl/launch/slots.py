@@ -5,7 +5,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
 from rtl.component import Component
-from rtl.layouts import warp_exit
+from rtl.layouts import Event, warp_exit
 from rtl.params import SmParams
 from rtl.population import population
 from rtl.words import Words
@@ -35,7 +35,7 @@ class SlotKeeper(Component):
         A warp of it begins in ``slot``, the lowest of those that were free when the CTA began.
     complete : In(1)
         It has all its warps.
-    exit : In(warp_exit)
+    exit : In(Event of warp_exit)
     drained : In(warps)
         Nothing of these warps is under way.
     over, kept : Out(1), Out(1)
@@ -60,7 +60,7 @@ class SlotKeeper(Component):
             "take": In(1),
             "slot": Out(bits),
             "complete": In(1),
-            "exit": In(warp_exit(params)),
+            "exit": In(Event(warp_exit(params))),
             "drained": In(warps),
             "over": Out(1),
             "kept": Out(1),
@@ -142,8 +142,9 @@ class SlotKeeper(Component):
 
     def _end_warps(self, m: Module) -> None:
         """Warps end."""
-        exit_ = self.exit
-        with m.If(exit_.valid & exit_.terminated):
+        exits = self.exit.valid
+        exit_ = self.exit.payload
+        with m.If(exits & exit_.terminated):
             m.d.sync += self._ended.bit_select(exit_.warp, 1).eq(1)
-        with m.If(exit_.valid & exit_.kept):
+        with m.If(exits & exit_.kept):
             m.d.sync += self._kept.bit_select(exit_.warp, 1).eq(1)

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import (
-    EventLayout,
+    Event,
     GridConfiguration,
     flow_launch,
     shared_clear,
@@ -64,7 +64,7 @@ class WarpStarter(Component):
         ``place`` and ``shared_base`` are there, at the earliest in the cycle after ``take``.
     done : Out(1)
         All warps have started.
-    launch, thread : Out(EventLayout of warp_launch), Out(EventLayout of thread_index)
+    launch, thread : Out(Event of warp_launch), Out(Event of thread_index)
     clear_rows : Out(stream of rows of the register file)
         The registers of the warp, one after the other.
     clear : Out(stream of shared_clear)
@@ -92,8 +92,8 @@ class WarpStarter(Component):
             "taken": Out(bits),
             "found": In(1),
             "done": Out(1),
-            "launch": Out(EventLayout(launch)),
-            "thread": Out(EventLayout(thread_index(params))),
+            "launch": Out(Event(launch)),
+            "thread": Out(Event(thread_index(params))),
             "clear_rows": Out(stream.Signature(params.row_bits)),
             "clear": Out(stream.Signature(shared_clear(params))),
             "flow": Out(stream.Signature(flow_launch(params))),

@@ -11,7 +11,7 @@ from rtl.isa.qmd import QMD_BYTES
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import (
     CONSTANT_BANKS,
-    EventLayout,
+    Event,
     GridConfiguration,
     GridControl,
     LaunchRejection,
@@ -80,14 +80,14 @@ class Distributor(Component):
         from the cycle after that on.
     grid : Out(GridConfiguration)
         Of the grid that runs, or was the last to run.
-    launch, thread : Out(EventLayout of warp_launch), Out(EventLayout of thread_index)
+    launch, thread : Out(Event of warp_launch), Out(Event of thread_index)
     clear_rows : Out(stream of rows of the register file)
         The registers of a warp that is being launched.
     clear : Out(stream of shared_clear)
         Shared memory is to be cleared, once for each CTA that has some. A transfer tells that it is
         clear.
     flow : Out(stream of flow_launch)
-    exit : In(warp_exit)
+    exit : In(Event of warp_exit)
     drained : In(warps)
         Nothing of these warps is under way.
     occupied, running : Out(warps), Out(warps)
@@ -119,12 +119,12 @@ class Distributor(Component):
             "invalidate": Out(1),
             "fetch_busy": In(1),
             "grid": Out(GridConfiguration),
-            "launch": Out(EventLayout(warp_launch(params))),
-            "thread": Out(EventLayout(thread_index(params))),
+            "launch": Out(Event(warp_launch(params))),
+            "thread": Out(Event(thread_index(params))),
             "clear_rows": Out(stream.Signature(params.row_bits)),
             "clear": Out(stream.Signature(shared_clear(params))),
             "flow": Out(stream.Signature(flow_launch(params))),
-            "exit": In(warp_exit(params)),
+            "exit": In(Event(warp_exit(params))),
             "drained": In(params.warps),
             "occupied": Out(params.warps),
             "running": Out(params.warps),
@@ -133,7 +133,7 @@ class Distributor(Component):
             "warp_started": Out(1),
         }
         if self.memory.streams_banks:
-            members["bank"] = Out(EventLayout(described_bank()))
+            members["bank"] = Out(Event(described_bank()))
         super().__init__(members)
         self._settings: Any = Signal(LaunchSettings)
         """Of the grid, as they were when it started."""
@@ -177,12 +177,12 @@ class Distributor(Component):
         starter = self.starter
         connect(m, self.memory.port, flipped(self.port))
         connect(m, flipped(self.control.references), self.references.host)
-        m.d.comb += slots.exit.eq(self.exit)
+        connect(m, flipped(self.exit), slots.exit)
         m.d.comb += slots.drained.eq(self.drained)
         m.d.comb += self.occupied.eq(slots.occupied)
         m.d.comb += self.running.eq(slots.running)
-        m.d.comb += self.launch.eq(starter.launch)
-        m.d.comb += self.thread.eq(starter.thread)
+        connect(m, starter.launch, flipped(self.launch))
+        connect(m, starter.thread, flipped(self.thread))
         connect(m, starter.clear_rows, flipped(self.clear_rows))
         connect(m, starter.clear, flipped(self.clear))
         connect(m, starter.flow, flipped(self.flow))
@@ -213,7 +213,7 @@ class Distributor(Component):
     def _configure_banks(self, m: Module) -> None:
         """The grid's constant banks: all at once, or as they are read."""
         if self.memory.streams_banks:
-            m.d.comb += self.bank.eq(self.memory.bank)
+            connect(m, self.memory.bank, flipped(self.bank))
             return
         fields = self.memory.fields
         for number in range(CONSTANT_BANKS):

@@ -6,8 +6,16 @@ Layouts that depend on the machine's size are functions of :class:`~rtl.params.S
 NVIDIA's hardware does. The choices are listed in docs/choices.md.
 """
 
-from .errors import ERROR_SOURCES, REPORT_BITS, Origin, reported
-from .event import Event, EventLayout
+from .errors import (
+    ERROR_SOURCES,
+    REPORT_BITS,
+    ErrorEvents,
+    Origin,
+    error_event,
+    errors_by_source,
+    reported,
+)
+from .event import Event, EventLayout, delayed
 from .flow import FlowInstruction, FlowOperation, TrapMove, flow_launch, flow_request, flow_result
 from .host import HOST_ADDRESS_BITS, CounterEvents, HostBus, RegisterAccess, place_of
 from .instruction import (
@@ -16,7 +24,6 @@ from .instruction import (
     FetchedInstruction,
     completion,
     dispatched,
-    error_event,
     fetched_group,
     fetched_instruction,
     indexed_request,
@@ -33,9 +40,13 @@ from .lanes import (
     GATHERING,
     LaneClient,
     LaneClientPort,
+    LaneData,
+    LaneWriteData,
     LaneWriterPort,
+    gathered_beat,
     lane_write,
     offered_operation,
+    operation_beat,
     register_gather,
     register_write,
 )
@@ -93,6 +104,7 @@ from .stack import (
     stack_result,
 )
 from .trap import TIMEOUT_BITS, TrapCommand, TrapEvents, TrapReport, TrapStatus
+from .unit import ExecutionUnit
 
 __all__ = [
     "BEATS",
@@ -125,8 +137,10 @@ __all__ = [
     "ConstantBank",
     "ControlBits",
     "CounterEvents",
+    "ErrorEvents",
     "Event",
     "EventLayout",
+    "ExecutionUnit",
     "FetchedInstruction",
     "FlowInstruction",
     "FlowOperation",
@@ -138,6 +152,8 @@ __all__ = [
     "KindRule",
     "LaneClient",
     "LaneClientPort",
+    "LaneData",
+    "LaneWriteData",
     "LaneWriterPort",
     "LaunchRejection",
     "LaunchSettings",
@@ -165,16 +181,19 @@ __all__ = [
     "beat_request",
     "beat_response",
     "completion",
+    "delayed",
     "described_bank",
     "dispatched",
     "ends_answer",
     "ends_request",
     "error_event",
+    "errors_by_source",
     "fetched_group",
     "fetched_instruction",
     "flow_launch",
     "flow_request",
     "flow_result",
+    "gathered_beat",
     "indexed_request",
     "indexed_response",
     "is_kind",
@@ -185,6 +204,7 @@ __all__ = [
     "memory_response",
     "offered_operation",
     "operands_read",
+    "operation_beat",
     "place_of",
     "redirect",
     "register_gather",

@@ -1,13 +1,25 @@
-"""Errors of instructions: their sources, and the mask of those that are reported."""
+"""Errors: what is said of one, their sources, and the mask of those that are reported."""
 
 from typing import Any
 
 from amaranth.hdl import Value
-from amaranth.lib import enum
+from amaranth.lib import data, enum, wiring
+from amaranth.lib.wiring import Out
 
 from rtl.isa.errors import WarpError
+from rtl.params import SmParams
 
-__all__ = ["ERROR_SOURCES", "REPORT_BITS", "Origin", "reported"]
+from .event import Event
+
+__all__ = [
+    "ERROR_SOURCES",
+    "REPORT_BITS",
+    "ErrorEvents",
+    "Origin",
+    "error_event",
+    "errors_by_source",
+    "reported",
+]
 
 REPORT_BITS = 32
 """Width of the report mask: bit n enables code n."""
@@ -40,6 +52,38 @@ ERROR_SOURCES = {
 }
 """Sources of errors, in the order in which one is selected of several in a cycle. The stack: a line
 that memory did not take, of no instruction; the pc is 0 (ours)."""
+
+
+def error_event(params: SmParams) -> data.StructLayout:
+    """A reported error of an instruction, other than NONE. The instruction has done nothing."""
+    return data.StructLayout({"warp": params.warp_bits, "pc": 32, "error": WarpError})
+
+
+class ErrorEvents(wiring.Signature):
+    """The errors of all sources in one cycle.
+
+    Members
+    -------
+    lanes, flow, memory, conversion, barrier, trap, stack : Out(Event of error_event)
+        By source; ERROR_SOURCES says what each of them is.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        error = Event(error_event(params))
+        super().__init__({source: Out(error) for source in ERROR_SOURCES})
+
+
+def errors_by_source(errors: Any) -> dict[str, Any]:
+    """The events of :class:`ErrorEvents`, in the order of ERROR_SOURCES."""
+    return {
+        "lanes": errors.lanes,
+        "flow": errors.flow,
+        "memory": errors.memory,
+        "conversion": errors.conversion,
+        "barrier": errors.barrier,
+        "trap": errors.trap,
+        "stack": errors.stack,
+    }
 
 
 def reported(mask: Any, error: Any) -> Value:

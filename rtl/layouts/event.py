@@ -1,10 +1,12 @@
 """What happens in one cycle, without an answer: as a signature, and as one struct."""
 
-from amaranth.hdl import ShapeLike
+from typing import Any
+
+from amaranth.hdl import Module, ShapeLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
-__all__ = ["Event", "EventLayout"]
+__all__ = ["Event", "EventLayout", "delayed"]
 
 
 class Event(wiring.Signature):
@@ -22,6 +24,16 @@ class Event(wiring.Signature):
 
     def __init__(self, shape: ShapeLike) -> None:
         super().__init__({"valid": Out(1), "payload": Out(shape)})
+
+
+def delayed(m: Module, event: Any, cycles: int = 1) -> Any:
+    """The same event that many cycles later."""
+    for number in range(cycles):
+        before = event
+        event = before.signature.create(path=(f"stage_{number}",))
+        m.d.sync += event.valid.eq(before.valid)
+        m.d.sync += event.payload.eq(before.payload)
+    return event
 
 
 class EventLayout(data.StructLayout):

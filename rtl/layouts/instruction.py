@@ -16,7 +16,6 @@ __all__ = [
     "FetchedInstruction",
     "completion",
     "dispatched",
-    "error_event",
     "fetched_group",
     "fetched_instruction",
     "indexed_request",
@@ -139,14 +138,13 @@ def dispatched(params: SmParams) -> data.StructLayout:
 def operands_read(params: SmParams) -> data.StructLayout:
     """An instruction that is not complete has read its registers: scoreboard ``barrier`` goes down
     by one, if it is one."""
-    return data.StructLayout({"valid": 1, "warp": params.warp_bits, "barrier": 3})
+    return data.StructLayout({"warp": params.warp_bits, "barrier": 3})
 
 
 def completion(params: SmParams) -> data.StructLayout:
     """An instruction is complete: what it writes is written, and both scoreboards go down by one,
     where they are scoreboards (not 7)."""
     return data.StructLayout({
-        "valid": 1,
         "warp": params.warp_bits,
         "serial": SERIAL_BITS,
         "write_barrier": 3,
@@ -167,11 +165,6 @@ def scoreboard_event(params: SmParams) -> data.StructLayout:
         "write_barrier": 3,
         "read_barrier": 3,
     })
-
-
-def error_event(params: SmParams) -> data.StructLayout:
-    """A reported error of an instruction, other than NONE. The instruction has done nothing."""
-    return data.StructLayout({"valid": 1, "warp": params.warp_bits, "pc": 32, "error": WarpError})
 
 
 def indexed_request() -> data.StructLayout:

@@ -12,6 +12,7 @@ from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT
 from rtl.params import WARP_THREADS, SmParams
 
+from .event import Event
 from .instruction import SERIAL_BITS
 
 __all__ = [
@@ -19,9 +20,13 @@ __all__ = [
     "GATHER_REGISTERS",
     "LaneClient",
     "LaneClientPort",
+    "LaneData",
+    "LaneWriteData",
     "LaneWriterPort",
+    "gathered_beat",
     "lane_write",
     "offered_operation",
+    "operation_beat",
     "register_gather",
     "register_write",
 ]
@@ -75,8 +80,58 @@ def offered_operation(operation: data.StructLayout) -> data.StructLayout:
     return data.StructLayout({"client": LaneClient, "operation": operation})
 
 
-def _mark(params: SmParams) -> dict[str, ShapeLike]:
-    return {"valid": 1, "index": 4, "beat": range(params.beats)}
+def operation_beat(params: SmParams) -> data.StructLayout:
+    """A beat of an operation with that ``index``."""
+    return data.StructLayout({"index": 4, "beat": range(params.beats)})
+
+
+def gathered_beat(params: SmParams) -> data.StructLayout:
+    """A beat of a gather with that ``index``: three values for each lane."""
+    registers = data.ArrayLayout(32, GATHER_REGISTERS)
+    return data.StructLayout({
+        "index": 4,
+        "beat": range(params.beats),
+        "values": data.ArrayLayout(registers, params.lanes),
+    })
+
+
+class LaneWriteData(wiring.Signature):
+    """The data of a unit that only writes registers, seen from the unit.
+
+    Members
+    -------
+    wanted : In(Event(operation_beat))
+        The unit has to drive the data of this beat in the next cycle.
+    values, flags, conditions : Out
+        What is written to the register, to the predicate and to CC of each lane; in the cycle after
+        ``wanted``.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "wanted": In(Event(operation_beat(params))),
+            "values": Out(data.ArrayLayout(32, params.lanes)),
+            "flags": Out(params.lanes),
+            "conditions": Out(data.ArrayLayout(Flags, params.lanes)),
+        })
+
+
+class LaneData(wiring.Signature):
+    """The data of a unit that reads registers, too.
+
+    Members
+    -------
+    wanted, values, flags, conditions
+        See LaneWriteData.
+    gathered : In(Event(gathered_beat))
+        Three values for each lane, a beat a cycle.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            **LaneWriteData(params).members,
+            "gathered": In(Event(gathered_beat(params))),
+        })
 
 
 class LaneWriterPort(wiring.Signature):
@@ -87,20 +142,13 @@ class LaneWriterPort(wiring.Signature):
     write : Out(stream of register_write)
         Taken when the lanes have time for it, as rtl.issue.operations arbitrates: a transfer begins
         its beats a few cycles later.
-    wanted : In(valid, index, beat)
-        The unit has to drive the data of this beat in the next cycle.
-    values, flags, conditions : Out
-        What is written to the register, to the predicate and to CC of each lane; in the cycle after
-        ``wanted``.
+    data : Out(LaneWriteData)
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
             "write": Out(stream.Signature(register_write(params))),
-            "wanted": In(data.StructLayout(_mark(params))),
-            "values": Out(data.ArrayLayout(32, params.lanes)),
-            "flags": Out(params.lanes),
-            "conditions": Out(data.ArrayLayout(Flags, params.lanes)),
+            "data": Out(LaneWriteData(params)),
         })
 
 
@@ -109,32 +157,20 @@ class LaneClientPort(wiring.Signature):
 
     Members
     -------
-    write, wanted, values, flags, conditions
+    write
         See LaneWriterPort.
     gather : Out(stream of register_gather)
         Taken like a write. A gather is chosen a cycle after it is first offered; its payload counts
         from that second cycle on.
-    gathered : In(valid, index, beat, values)
-        Three values for each lane, a beat a cycle.
+    data : Out(LaneData)
     """
 
     def __init__(self, params: SmParams) -> None:
-        super().__init__(
-            dict(LaneWriterPort(params).members)
-            | {
-                "gather": Out(stream.Signature(register_gather(params))),
-                "gathered": In(
-                    data.StructLayout(
-                        _mark(params)
-                        | {
-                            "values": data.ArrayLayout(
-                                data.ArrayLayout(32, GATHER_REGISTERS), params.lanes
-                            )
-                        }
-                    )
-                ),
-            }
-        )
+        super().__init__({
+            "write": Out(stream.Signature(register_write(params))),
+            "gather": Out(stream.Signature(register_gather(params))),
+            "data": Out(LaneData(params)),
+        })
 
 
 def lane_write(params: SmParams) -> data.StructLayout:
@@ -144,7 +180,6 @@ def lane_write(params: SmParams) -> data.StructLayout:
     lane. ``conditional``: CC is written.
     """
     return data.StructLayout({
-        "valid": 1,
         "warp": params.warp_bits,
         "serial": SERIAL_BITS,
         "beat": range(params.beats),

@@ -184,7 +184,7 @@ class GridControl(wiring.Signature):
 def warp_exit(params: SmParams) -> data.StructLayout:
     """Threads of a warp have left for good. ``kept``: by EXIT.KEEPREFCOUNT. ``terminated``: they
     were the last ones."""
-    return data.StructLayout({"valid": 1, "warp": params.warp_bits, "terminated": 1, "kept": 1})
+    return data.StructLayout({"warp": params.warp_bits, "terminated": 1, "kept": 1})
 
 
 def shared_clear(params: SmParams) -> data.StructLayout:

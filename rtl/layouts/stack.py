@@ -240,7 +240,7 @@ class StackPort(wiring.Signature):
         How many more tokens the topmost line of that request's warp has room for.
     entry : In(WarpError)
         After a SET_MODE: why the warp cannot enter the trap handler, or NONE.
-    result_valid, result : In(1), In(stack_result)
+    result : In(Event(stack_result))
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -252,8 +252,7 @@ class StackPort(wiring.Signature):
             "holes": In(range(TOKENS_PER_LINE)),
             "entry": In(WarpError),
             "pushed": In(Event(pushed)),
-            "result_valid": In(1),
-            "result": In(stack_result(params)),
+            "result": In(Event(stack_result(params))),
         })
 
 

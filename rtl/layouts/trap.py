@@ -58,11 +58,10 @@ class TrapEvents(data.Struct):
 
 
 class TrapReport(data.StructLayout):
-    """A BPT.TRAP, for one cycle: its reason and warp, and ``pc`` of the next instruction."""
+    """A BPT.TRAP: its reason and warp, and ``pc`` of the next instruction."""
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "valid": 1,
             "warp": params.warp_bits,
             "pc": 32,
             "reason": range(TRAP_REASONS.stop),

@@ -7,7 +7,13 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
-from rtl.layouts import BLOCK_ADDRESS_BITS, CONSTANT_BANKS, GridConfiguration, warp_launch
+from rtl.layouts import (
+    BLOCK_ADDRESS_BITS,
+    CONSTANT_BANKS,
+    Event,
+    GridConfiguration,
+    warp_launch,
+)
 from rtl.params import SmParams
 from rtl.pick import pick
 from rtl.words import Words
@@ -46,7 +52,7 @@ def address_limits(params: SmParams) -> data.StructLayout:
 
 def local_move(params: SmParams) -> data.StructLayout:
     """A warp's block of local memory is at ``base`` from now on, in units of the CRS granule."""
-    return data.StructLayout({"valid": 1, "warp": params.warp_bits, "base": BLOCK_ADDRESS_BITS})
+    return data.StructLayout({"warp": params.warp_bits, "base": BLOCK_ADDRESS_BITS})
 
 
 class AddressLimits(Component):
@@ -57,8 +63,8 @@ class AddressLimits(Component):
     Members
     -------
     grid, report_mask : In(GridConfiguration), In(32)
-    launch : In(valid and warp_launch)
-    move : In(local_move)
+    launch : In(Event of warp_launch)
+    move : In(Event of local_move)
     warp, local_base : In, Out
         Where that warp's block of local memory is now.
     of_warp, shared_base : In, Out
@@ -77,8 +83,8 @@ class AddressLimits(Component):
         super().__init__({
             "grid": In(GridConfiguration),
             "report_mask": In(REPORT_BITS),
-            "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
-            "move": In(local_move(params)),
+            "launch": In(Event(warp_launch(params))),
+            "move": In(Event(local_move(params))),
             "warp": In(params.warp_bits),
             "local_base": Out(BLOCK_ADDRESS_BITS),
             "of_warp": In(params.warp_bits),
@@ -102,8 +108,8 @@ class AddressLimits(Component):
         """What a launch, or a move, says of a warp."""
         launch = self.launch.payload
         move = self.move
-        moved_warp = Mux(move.valid, move.warp, launch.warp)
-        new_base = Mux(move.valid, move.base, launch.local_base)
+        moved_warp = Mux(move.valid, move.payload.warp, launch.warp)
+        new_base = Mux(move.valid, move.payload.base, launch.local_base)
         self._shared_bases.write(m, self.launch.valid, launch.warp, launch.shared_base)
         self._local_bases.write(m, move.valid | self.launch.valid, moved_warp, new_base)
 

@@ -92,15 +92,15 @@ class MemoryUnit(Component):
         There is room for one whenever it comes, if it is selected now.
     port : Out(LaneClientPort)
         Registers. An instruction's last gather frees its read barrier; its last write completes it.
-    completion : Out(completion)
+    completion : Out(Event of completion)
         An instruction without a write is complete. One with an error is, too.
-    error : Out(error_event)
+    error : Out(Event of error_event)
         In the cycle of its instruction's completion.
     report_mask : In(32)
         Bit n: warp errors of code n are reported. An instruction with one that is not does nothing.
     grid : In(GridConfiguration)
     launch : In(valid and warp_launch)
-    local_base : In(local_move)
+    local_base : In(Event of local_move)
         SETLMEMBASE; it is for instructions that come later.
     clear : In(stream of clear_request)
         Fills shared memory with zeros, as a CTA expects it; the transfer tells that it is done.
@@ -171,16 +171,15 @@ class MemoryUnit(Component):
         """Instructions are dispatched, get a slot, and are gathered for; limits of warps."""
         front = self.front
         limits = self.limits
-        m.d.comb += front.dispatch.valid.eq(self.dispatch.valid)
-        m.d.comb += front.dispatch.payload.eq(self.dispatch.payload)
+        connect(m, flipped(self.dispatch), front.dispatch)
         m.d.comb += self.room.eq(front.room)
         m.d.comb += front.busy.eq(self.write_back.busy)
         m.d.comb += front.local_base.eq(limits.local_base)
         m.d.comb += limits.warp.eq(self.dispatch.payload.warp)
         m.d.comb += limits.grid.eq(self.grid)
         m.d.comb += limits.report_mask.eq(self.report_mask)
-        m.d.comb += limits.launch.eq(self.launch)
-        m.d.comb += limits.move.eq(self.local_base)
+        connect(m, flipped(self.launch), limits.launch)
+        connect(m, flipped(self.local_base), limits.move)
         connect(m, front.gather, flipped(self.port.gather))
         connect(m, front.begun, self.write_back.begun)
 
@@ -220,12 +219,12 @@ class MemoryUnit(Component):
     def _match_gathers(self, m: Module) -> Any:
         """Gathers come back in the order in which the lanes have taken them. Returns that of which
         data come."""
-        gathered = self.port.gathered
+        gathered = self.port.data.gathered
         taken = self.front.taken
         layout = gather_layout(self._params)
         gather = Signal(layout)
         m.submodules.gathers = gathers = fifo.SyncFIFO(width=layout.size, depth=_GATHERS)
-        is_last_beat = gathered.beat == self._params.beats - 1
+        is_last_beat = gathered.payload.beat == self._params.beats - 1
         m.d.comb += gathers.w_en.eq(taken.valid)
         m.d.comb += gathers.w_data.eq(taken.payload)
         m.d.comb += gathers.r_en.eq(gathered.valid & is_last_beat)
@@ -241,7 +240,7 @@ class MemoryUnit(Component):
         stage = self.addresses
         limits = self.limits
         places = self.places
-        gathered = self.port.gathered
+        gathered = self.port.data.gathered
         job = self.jobs.read_port(domain="comb")
         m.d.comb += job.addr.eq(gather.slot)
         m.d.comb += limits.of_base.eq(job.data.local_base)
@@ -253,8 +252,8 @@ class MemoryUnit(Component):
         m.d.comb += stage.valid.eq(gathered.valid)
         m.d.comb += stage.addresses.eq(~gather.second)
         m.d.comb += stage.last.eq(gather.last)
-        m.d.comb += stage.beat.eq(gathered.beat)
-        for lane, values in enumerate(gathered.values):
+        m.d.comb += stage.beat.eq(gathered.payload.beat)
+        for lane, values in enumerate(gathered.payload.values):
             m.d.comb += stage.low[lane].eq(values[0])
             m.d.comb += stage.high[lane].eq(values[1])
         m.d.comb += places.write.eq(stage.write)
@@ -267,12 +266,12 @@ class MemoryUnit(Component):
     def _connect_operands(self, m: Module, gather: Any) -> None:
         """Data that a gather has brought."""
         operands = self.operands
-        gathered = self.port.gathered
+        gathered = self.port.data.gathered
         m.d.comb += operands.fill.eq(gathered.valid)
         m.d.comb += operands.fill_slot.eq(gather.slot)
         m.d.comb += operands.fill_second.eq(gather.second)
-        m.d.comb += operands.fill_beat.eq(gathered.beat)
-        m.d.comb += operands.filled.eq(gathered.values)
+        m.d.comb += operands.fill_beat.eq(gathered.payload.beat)
+        m.d.comb += operands.filled.eq(gathered.payload.values)
 
     def _connect_access(self, m: Module) -> None:
         """Instructions in order, into lines of memory and beats of shared memory."""
@@ -473,12 +472,12 @@ class MemoryUnit(Component):
         m.d.comb += back.pending.eq(queue.pending)
         m.d.comb += back.fault.eq(queue.fault)
         m.d.comb += back.report_mask.eq(self.report_mask)
-        m.d.comb += back.wanted.eq(port.wanted)
+        connect(m, flipped(port.data.wanted), back.wanted)
         connect(m, back.write, flipped(port.write))
-        m.d.comb += port.values.eq(back.values)
-        m.d.comb += port.flags.eq(back.flags)
-        m.d.comb += self.completion.eq(back.completion)
-        m.d.comb += self.error.eq(back.error)
+        m.d.comb += port.data.values.eq(back.values)
+        m.d.comb += port.data.flags.eq(back.flags)
+        connect(m, back.completion, flipped(self.completion))
+        connect(m, back.error, flipped(self.error))
 
     def _connect_events(self, m: Module) -> None:
         """Events, for counters."""

@@ -11,9 +11,17 @@ from rtl.component import Component
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT
-from rtl.layouts import SERIAL_BITS, Event, completion, error_event, register_write
+from rtl.layouts import (
+    SERIAL_BITS,
+    Event,
+    completion,
+    error_event,
+    operation_beat,
+    register_write,
+)
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import common_fields
 from rtl.wires import IN_BLOCKS
 
 from .crossbar import result_write
@@ -144,7 +152,7 @@ class WriteBack(Component):
     write, wanted, values, flags
         Of a LaneClientPort.
     report_mask : In(32)
-    completion, error : Out(completion), Out(error_event)
+    completion, error : Out(Event of completion), Out(Event of error_event)
         A cycle after an instruction has retired without a write.
 
     Attributes
@@ -189,12 +197,12 @@ class WriteBack(Component):
             "done": Out(count),
             "result": In(result_write(params)),
             "write": Out(stream.Signature(register_write(params))),
-            "wanted": In(data.StructLayout({"valid": 1, "index": 4, "beat": range(params.beats)})),
+            "wanted": In(Event(operation_beat(params))),
             "values": Out(data.ArrayLayout(32, params.lanes)),
             "flags": Out(params.lanes),
             "report_mask": In(32),
-            "completion": Out(completion(params)),
-            "error": Out(error_event(params)),
+            "completion": Out(Event(completion(params))),
+            "error": Out(Event(error_event(params))),
         })
         self.chosen = Signal()
         self.chosen_slot = Signal(bits)
@@ -361,7 +369,7 @@ class WriteBack(Component):
         m.d.comb += queue.w_data.eq(sent)
         m.d.comb += self._taken.eq(queue.r_data)
         m.d.comb += self._last_beat.eq(
-            wanted.valid & (wanted.beat == self._params.beats - 1))
+            wanted.valid & (wanted.payload.beat == self._params.beats - 1))
         m.d.comb += queue.r_en.eq(self._last_beat)
         m.d.sync += Assert(~wanted.valid | queue.r_rdy, "data wanted that nobody offered")
         m.d.sync += Assert(
@@ -371,7 +379,7 @@ class WriteBack(Component):
         """The beat that the lanes request, a cycle later."""
         lanes = self._params.lanes
         taken = self._taken
-        beat = self.wanted.beat
+        beat = self.wanted.payload.beat
         layout = data.StructLayout({"loaded": WARP_THREADS, "inside": WARP_THREADS})
         m.submodules.masks = masks = memory.Memory(shape=layout, depth=self._count, init=[])
         write = masks.write_port()
@@ -418,21 +426,17 @@ class WriteBack(Component):
         m.d.comb += read.addr.eq(self.chosen_slot)
 
         m.d.sync += completed.valid.eq(self.completes)
-        m.d.sync += completed.warp.eq(record.warp)
-        m.d.sync += completed.serial.eq(record.serial)
-        m.d.sync += completed.write_barrier.eq(record.write_barrier)
-        m.d.sync += completed.read_barrier.eq(record.read_barrier)
+        m.d.sync += common_fields(completed.payload, record)
 
         code: Value = read.data.as_value()
         is_reported = Signal()
         m.d.sync += error.valid.eq(self.completes & is_reported)
-        m.d.sync += error.warp.eq(record.warp)
-        m.d.sync += error.pc.eq(record.pc)
+        m.d.sync += common_fields(error.payload, record)
         with m.If(self.fault.bit_select(self.chosen_slot, 1)):
             m.d.comb += is_reported.eq(self.report_mask[WarpError.MMU_FAULT.value])
-            m.d.sync += error.error.eq(WarpError.MMU_FAULT)
+            m.d.sync += error.payload.error.eq(WarpError.MMU_FAULT)
         with m.Elif(self._is_bad.bit_select(self.chosen_slot, 1)):
             m.d.comb += is_reported.eq(self.report_mask.bit_select(code[:5], 1))
-            m.d.sync += error.error.eq(read.data)
+            m.d.sync += error.payload.error.eq(read.data)
         with m.Else():
-            m.d.sync += error.error.eq(WarpError.NONE)
+            m.d.sync += error.payload.error.eq(WarpError.NONE)

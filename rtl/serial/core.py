@@ -4,11 +4,12 @@ from typing import Any
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import In, connect
+from amaranth.lib.wiring import In, connect, flipped
 
 from rtl.core import Core
-from rtl.layouts import ERROR_SOURCES, BeatPort, EventLayout, described_bank, error_event
+from rtl.layouts import BeatPort, Event, described_bank
 from rtl.params import SmParams
+from rtl.structs import common_fields
 
 from .barrier import SerialBarrierUnit
 from .convert import SerialConversionUnit
@@ -31,7 +32,7 @@ def connect_serial_stack(m: Module, flow: SerialFlowUnit, stack: SerialStack) ->
 
 def connect_serial_banks(m: Module, distributor: Any, core: "SerialCore") -> None:
     """Joins the work distributor, which reads the constant banks of a grid, and the core."""
-    m.d.comb += core.bank.eq(distributor.bank)
+    connect(m, distributor.bank, core.bank)
 
 
 class SerialCore(Core):
@@ -45,7 +46,7 @@ class SerialCore(Core):
 
     Members
     -------
-    bank : In(EventLayout of described_bank)
+    bank : In(Event of described_bank)
         A constant bank of the grid, before the grid runs; ``grid`` has none.
     fetch_memory, stack_memory, unit_memory : Out(BeatPort)
         Of fetch, of the call/return stack, of the memory unit.
@@ -59,7 +60,6 @@ class SerialCore(Core):
         super().__init__(params)
         self._issued: Any = Signal(data.StructLayout({"warp": params.warp_bits, "pc": 32}))
         """The instruction that is in flight, or was last."""
-        self._error_layout = error_event(params)
 
     def make_large_units(self, params: SmParams) -> None:
         self.fetch = SerialFetch(params)
@@ -75,30 +75,26 @@ class SerialCore(Core):
         self.stack = SerialStack(params)
         self.barrier = SerialBarrierUnit(params)
         self.trap = SerialTrapUnit(params)
-        self.status = SerialErrorStatus(params, len(ERROR_SOURCES))
+        self.status = SerialErrorStatus(params)
 
     def more_ports(self) -> dict[str, Any]:
-        return {"bank": In(EventLayout(described_bank()))}
+        return {"bank": In(Event(described_bank()))}
 
     def join_stack(self, m: Module) -> None:
         connect_serial_stack(m, self.flow, self.stack)
 
     def connect_more(self, m: Module) -> None:
-        m.d.comb += self.fetch.bank.eq(self.bank)
+        connect(m, flipped(self.bank), self.fetch.bank)
         for bank in self.memory.grid.banks:
             m.d.comb += bank.eq(self.fetch.named)
 
         issued = self.issue.instruction
-        m.d.comb += self.trap.issued.valid.eq(issued.valid)
-        m.d.comb += self.trap.issued.payload.eq(issued.payload)
+        connect(m, issued, self.trap.issued)
         with m.If(issued.valid):
-            m.d.sync += self._issued.warp.eq(issued.payload.warp)
-            m.d.sync += self._issued.pc.eq(issued.payload.pc)
+            m.d.sync += common_fields(self._issued, issued.payload)
 
-    def complete_error(self, m: Module, source: str, error: Any) -> Any:
-        """A unit's error, with warp and pc of the instruction that was issued last."""
-        complete = Signal(self._error_layout, name=f"{source}_error")
-        m.d.comb += complete.eq(error)
-        m.d.comb += complete.warp.eq(self._issued.warp)
-        m.d.comb += complete.pc.eq(self._issued.pc)
-        return complete
+    def connect_error(self, m: Module, error: Any, collected: Any) -> None:
+        """The warp and pc are those of the instruction that was issued last."""
+        m.d.comb += collected.valid.eq(error.valid)
+        m.d.comb += collected.payload.error.eq(error.payload.error)
+        m.d.comb += common_fields(collected.payload, self._issued)

@@ -283,9 +283,9 @@ class SerialIssue(Component):
 
     def _complete(self, m: Module) -> None:
         """NOTHING and DEPENDENCY, which no unit executes, are complete at once."""
-        completion = self.completion
+        completion = self.completion.payload
         has_no_unit = is_kind(self._kind, lambda rule: rule.silent and rule.unit is None)
-        m.d.comb += completion.valid.eq(self._issues & has_no_unit)
+        m.d.comb += self.completion.valid.eq(self._issues & has_no_unit)
         m.d.comb += completion.warp.eq(self._warp)
         m.d.comb += completion.serial.eq(self._serial)
         m.d.comb += completion.write_barrier.eq(NO_BARRIER)

@@ -18,7 +18,7 @@ class SerialDistributor(Distributor):
     Members
     -------
     port : Out(BeatPort)
-    bank : Out(EventLayout of described_bank)
+    bank : Out(Event of described_bank)
         The constant banks of the grid that is about to run, one by one.
 
     All others are as Distributor describes them.

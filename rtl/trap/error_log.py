@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
-from rtl.layouts import ERROR_SOURCES, Event, Origin, error_event
+from rtl.layouts import ERROR_SOURCES, ErrorEvents, Event, Origin, errors_by_source
 from rtl.params import SmParams
 
 from .flags import words_in_luts
@@ -86,7 +86,7 @@ class ErrorLog(Component):
     def __init__(self, params: SmParams) -> None:
         moved = data.StructLayout({"warp": params.warp_bits, "enters": 1})
         super().__init__({
-            "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))),
+            "errors": In(ErrorEvents(params)),
             "inside": In(params.warps),
             "moved": In(Event(moved)),
             "launched": In(Event(params.warp_bits)),
@@ -125,17 +125,19 @@ class ErrorLog(Component):
 
     def _record(self, m: Module) -> None:
         """Each source records an error, unless one is pending: the first one counts."""
+        events = errors_by_source(self.errors)
         for place, (source, table) in enumerate(self.tables.items()):
-            event = self.errors[place]
-            toggle = table.read(m, event.warp).toggle
-            is_pending = toggle ^ self._cleared(m, event.warp)[place]
+            event = events[source]
+            error = event.payload
+            toggle = table.read(m, error.warp).toggle
+            is_pending = toggle ^ self._cleared(m, error.warp)[place]
             counts = event.valid & ~is_pending
             if ERROR_SOURCES[source] is Origin.FLOW:
-                counts = counts & ~self.inside.bit_select(event.warp, 1)
-            table.write(m, counts, event.warp, {
+                counts = counts & ~self.inside.bit_select(error.warp, 1)
+            table.write(m, counts, error.warp, {
                 "toggle": ~toggle,
-                "error": event.error,
-                "pc": event.pc,
+                "error": error.error,
+                "pc": error.pc,
             })
 
     def _clear(self, m: Module, entries: dict[str, Any]) -> None:
@@ -181,7 +183,7 @@ class ErrorLog(Component):
 
     def _promise(self, m: Module, last_sources: list[str]) -> None:
         """What the sources promise."""
-        events = dict(zip(ERROR_SOURCES, self.errors, strict=True))
+        events = errors_by_source(self.errors)
         for one, two in combinations((events[source] for source in last_sources), 2):
-            both = one.valid & two.valid & (one.warp == two.warp)
+            both = one.valid & two.valid & (one.payload.warp == two.payload.warp)
             m.d.sync += Assert(~both, "the last instruction of a warp fails twice")

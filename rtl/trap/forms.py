@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from amaranth.hdl import Module
+
+from rtl.error_status import all_errors
 from rtl.params import SmParams
 from rtl.wires import KEEP
 
@@ -27,7 +30,7 @@ class TrapForm:
     reads_issue
         The unit has a port ``issued``: only for the serial machine.
     failing_events
-        From the errors by source to those of which several may come in one cycle.
+        From a module and the errors by source to those of which several may come in one cycle.
     kept_masks
         Attributes of wires with a bit a warp.
     """
@@ -35,7 +38,7 @@ class TrapForm:
     return_points: Callable[[SmParams], ReturnPoints]
     entry_tracker: Callable[[SmParams], EntryTracker]
     reads_issue: bool
-    failing_events: Callable[[Any], Sequence[Any]]
+    failing_events: Callable[[Module, Any], Sequence[Any]]
     kept_masks: Mapping[str, Any]
 
 
@@ -43,6 +46,6 @@ MANY_IN_FLIGHT = TrapForm(
     return_points=LoggedReturns,
     entry_tracker=PendingEntries,
     reads_issue=False,
-    failing_events=list,
+    failing_events=all_errors,
     kept_masks=KEEP)
 """The form of the pipelined machine."""

@@ -4,20 +4,17 @@ from abc import abstractmethod
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import ReturnFromTrapMode
 from rtl.layouts import (
-    ERROR_SOURCES,
+    ErrorEvents,
     Event,
-    EventLayout,
     InstructionKind,
     dispatched,
-    error_event,
     warp_launch,
 )
 from rtl.params import SmParams
@@ -54,9 +51,9 @@ class ReturnPoints(Component):
 
     def __init__(self, params: SmParams, **others: Any) -> None:
         super().__init__({
-            "dispatch": In(EventLayout(dispatched(params))),
-            "launch": In(EventLayout(warp_launch(params))),
-            "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))),
+            "dispatch": In(Event(dispatched(params))),
+            "launch": In(Event(warp_launch(params))),
+            "errors": In(ErrorEvents(params)),
             "withdrawn": In(Event(params.warp_bits)),
             "state": In(WarpTrapState(params)),
             "changes": In(WarpTrapChanges(params)),
@@ -130,7 +127,7 @@ class LoggedReturns(ReturnPoints):
         log = self.log
         instruction = self.dispatch.payload
         leaves = self.dispatch.valid & (instruction.kind == InstructionKind.LEAVE)
-        m.d.comb += log.errors.eq(self.errors)
+        connect(m, flipped(self.errors), log.errors)
         m.d.comb += log.inside.eq(self.state.inside)
         m.d.comb += log.moved.valid.eq(enters | leaves)
         m.d.comb += log.moved.payload.warp.eq(instruction.warp)

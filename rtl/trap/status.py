@@ -1,7 +1,6 @@
 """What S2R reads of traps, and whose arrival at a barrier is withdrawn."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -31,7 +30,7 @@ class StatusScan(Component):
     trapped_now : In(Event of trap_reason)
     state, changes : In(WarpTrapState), In(WarpTrapChanges)
         Of the warps: why they trap, and which of them have to enter.
-    waiting, withdraw : In(warps), Out(valid and warp)
+    waiting, withdraw : In(warps), Out(Event of a warp)
         See TrapUnit.
     stop : In(1)
         The host's stop trigger.
@@ -50,7 +49,7 @@ class StatusScan(Component):
             "state": In(WarpTrapState(params)),
             "changes": In(WarpTrapChanges(params)),
             "waiting": In(params.warps),
-            "withdraw": Out(data.StructLayout({"valid": 1, "warp": params.warp_bits})),
+            "withdraw": Out(Event(params.warp_bits)),
             "stop": In(1),
             "status_warp": In(params.warp_bits),
             "status": Out(WarpStatus),
@@ -86,7 +85,7 @@ class StatusScan(Component):
         found = Signal(_REASONS)
         waits = self.waiting.bit_select(scanned, 1)
         m.d.comb += self.withdraw.valid.eq(self.changes.enters.bit_select(scanned, 1) & waits)
-        m.d.comb += self.withdraw.warp.eq(scanned)
+        m.d.comb += self.withdraw.payload.eq(scanned)
         with m.If(trapped.valid):
             m.d.comb += new_reason.eq(trapped.payload.reason)
         m.d.comb += found.eq(collected | self._reasons_of(m, scanned) | new_reason)

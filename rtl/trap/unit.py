@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
@@ -11,10 +10,9 @@ from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.kinds import ReturnFromTrapMode
 from rtl.isa.trap_status import WarpStatus
 from rtl.layouts import (
-    ERROR_SOURCES,
-    REPORT_BITS,
+    ErrorEvents,
     Event,
-    EventLayout,
+    ExecutionUnit,
     FlowOperation,
     InstructionKind,
     TrapCommand,
@@ -22,9 +20,6 @@ from rtl.layouts import (
     TrapMove,
     TrapReport,
     TrapStatus,
-    completion,
-    dispatched,
-    error_event,
     flow_result,
     issued,
     reported,
@@ -61,16 +56,16 @@ class TrapUnit(Component):
     Error: an instruction with an error that is reported does nothing, and its warp traps. One that
     is not reported makes the warp go on.
 
-    Only in the serial machine (rtl/serial/trap) there is one port more: ``issued``, In(EventLayout
-    of issued), has the one instruction in flight in any cycle before its dispatch.
+    Only in the serial machine (rtl/serial/trap) there is one port more: ``issued``, In(Event of
+    issued), has the one instruction in flight in any cycle before its dispatch.
 
     Members
     -------
-    dispatch, room : In(EventLayout of dispatched), Out(1)
+    dispatch, room : In(Event of dispatched), Out(1)
         Kinds TRAP, ENTER and LEAVE. There always is room.
     flow : Out(TrapMove)
         What the flow unit does for the ENTER or LEAVE that is dispatched in this cycle.
-    launch : In(EventLayout of warp_launch)
+    launch : In(Event of warp_launch)
     live, taken, drained : In(warps)
         Of issue: warps that have begun and not ended; an instruction of the warp is selected; none
         is in flight.
@@ -79,9 +74,9 @@ class TrapUnit(Component):
     result : In(Event of flow_result)
         The flow results of all instructions: with that of a LEAVE the warp is outside; that of an
         ENTER may tell that there was no room for the frame; any may end its warp.
-    waiting, withdraw, withdrawn : In(warps), Out(valid and warp), In(valid and warp)
+    waiting, withdraw, withdrawn : In(warps), Out(Event of a warp), In(Event of a warp)
         Of the barrier unit: who waits; the arrival of a warp is to be taken back; it has been.
-    errors, report_mask : In(array of error_event), by ERROR_SOURCES, In(32)
+    errors, report_mask : In(ErrorEvents), In(32)
         All reported errors. Bit n: those of code n are. One that is not makes the instruction do
         nothing.
     command : In(TrapCommand)
@@ -97,8 +92,8 @@ class TrapUnit(Component):
     clear_status : In(1)
         The instruction that reads the status of ``status_warp`` also clears it: it reads
         SR_WARPERRORSTATUSCLEAR.
-    state, events, report : Out(TrapStatus), Out(TrapEvents), Out(TrapReport)
-    completion, error : Out(completion), Out(error_event)
+    state, events, report : Out(TrapStatus), Out(TrapEvents), Out(Event of TrapReport)
+    completion, error : Out(Event of completion), Out(Event of error_event)
     """
 
     form: ClassVar[TrapForm] = MANY_IN_FLIGHT
@@ -106,28 +101,25 @@ class TrapUnit(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         warps = params.warps
-        warp_event = data.StructLayout({"valid": 1, "warp": params.warp_bits})
         form = self.form
         members = {
-            "launch": In(EventLayout(warp_launch(params))),
+            **ExecutionUnit(params).members,
+            "launch": In(Event(warp_launch(params))),
             "live": In(warps),
             "taken": In(warps),
             "drained": In(warps),
             "result": In(Event(flow_result(params))),
-            "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))),
+            "errors": In(ErrorEvents(params)),
             "command": In(TrapCommand(params)),
             "hold": Out(warps),
             "inside": Out(warps),
             "resume": Out(warps),
             "leave": Out(warps),
             "starting": In(1),
-            "dispatch": In(EventLayout(dispatched(params))),
-            "room": Out(1),
             "flow": Out(TrapMove),
             "waiting": In(warps),
-            "withdraw": Out(warp_event),
-            "withdrawn": In(warp_event),
-            "report_mask": In(REPORT_BITS),
+            "withdraw": Out(Event(params.warp_bits)),
+            "withdrawn": In(Event(params.warp_bits)),
             "enter": Out(warps),
             "status_warp": In(params.warp_bits),
             "status": Out(WarpStatus),
@@ -135,12 +127,10 @@ class TrapUnit(Component):
             "clear_status": In(1),
             "state": Out(TrapStatus(params)),
             "events": Out(TrapEvents),
-            "report": Out(TrapReport(params)),
-            "completion": Out(completion(params)),
-            "error": Out(error_event(params)),
+            "report": Out(Event(TrapReport(params))),
         }
         if form.reads_issue:
-            members["issued"] = In(EventLayout(issued(params)))
+            members["issued"] = In(Event(issued(params)))
         super().__init__(members)
         self.warps = WarpTraps(params, form)
         self.machine = SmTrap(params)
@@ -197,19 +187,16 @@ class TrapUnit(Component):
         # The outcome, a cycle later.
         is_trap = decoder.operation.is_trap
         m.d.sync += self.completion.valid.eq(executes)
-        m.d.sync += self.completion.warp.eq(instruction.warp)
-        m.d.sync += self.completion.serial.eq(instruction.serial)
-        m.d.sync += self.completion.write_barrier.eq(instruction.write_barrier)
-        m.d.sync += self.completion.read_barrier.eq(instruction.read_barrier)
+        m.d.sync += common_fields(self.completion.payload, instruction)
         m.d.sync += self.error.valid.eq(is_refused)
-        m.d.sync += self.error.warp.eq(instruction.warp)
-        m.d.sync += self.error.pc.eq(instruction.pc)
-        m.d.sync += self.error.error.eq(decoder.error)
+        m.d.sync += self.error.payload.warp.eq(instruction.warp)
+        m.d.sync += self.error.payload.pc.eq(instruction.pc)
+        m.d.sync += self.error.payload.error.eq(decoder.error)
         m.d.sync += self.report.valid.eq(
             executes & (is_trap | (decoder.operation == TrapOperation.FAIL)))
-        m.d.sync += self.report.warp.eq(instruction.warp)
-        m.d.sync += self.report.pc.eq(instruction.pc + INSTRUCTION_BYTES)
-        m.d.sync += self.report.reason.eq(decoder.reason)
+        m.d.sync += self.report.payload.warp.eq(instruction.warp)
+        m.d.sync += self.report.payload.pc.eq(instruction.pc + INSTRUCTION_BYTES)
+        m.d.sync += self.report.payload.reason.eq(decoder.reason)
         m.d.sync += self.events.interrupt.eq(executes & decoder.is_interrupt)
         trapped_now = self.scan.trapped_now
         m.d.comb += trapped_now.valid.eq(executes & is_trap)
@@ -220,11 +207,11 @@ class TrapUnit(Component):
         """What happens to warps, and what issue has to do."""
         warps = self.warps
         connect(m, flipped(self.result), warps.result)
-        m.d.comb += warps.launch.eq(self.launch)
+        connect(m, flipped(self.launch), warps.launch, self.returns.launch)
         m.d.comb += warps.live.eq(self.live)
         m.d.comb += warps.taken.eq(self.taken)
         m.d.comb += warps.drained.eq(self.drained)
-        m.d.comb += warps.errors.eq(self.errors)
+        connect(m, flipped(self.errors), warps.errors, self.returns.errors)
         m.d.comb += warps.command.eq(self.command)
         m.d.sync += warps.clears_status.valid.eq(self.clear_status)
         m.d.sync += warps.clears_status.payload.eq(self.status_warp)
@@ -246,16 +233,13 @@ class TrapUnit(Component):
     def _connect_returns(self, m: Module) -> None:
         """What decides where a warp comes back to."""
         returns = self.returns
-        m.d.comb += returns.dispatch.eq(self.dispatch)
-        m.d.comb += returns.launch.eq(self.launch)
-        m.d.comb += returns.errors.eq(self.errors)
-        m.d.comb += returns.withdrawn.valid.eq(self.withdrawn.valid)
-        m.d.comb += returns.withdrawn.payload.eq(self.withdrawn.warp)
+        connect(m, flipped(self.dispatch), returns.dispatch)
+        connect(m, flipped(self.withdrawn), returns.withdrawn)
         m.d.comb += returns.state.eq(self.warps.state)
         m.d.comb += returns.changes.eq(self.warps.changes)
         m.d.comb += returns.status_warp.eq(self.status_warp)
         if self.form.reads_issue:
-            m.d.comb += returns.issued.eq(self.issued)
+            connect(m, flipped(self.issued), returns.issued)
 
     def _connect_scan(self, m: Module) -> None:
         """What S2R reads, and whose arrival at a barrier is withdrawn."""
@@ -266,7 +250,7 @@ class TrapUnit(Component):
         m.d.comb += scan.stop.eq(self.command.stop)
         m.d.comb += scan.status_warp.eq(self.status_warp)
         m.d.comb += scan.error.eq(self.returns.error)
-        m.d.comb += self.withdraw.eq(scan.withdraw)
+        connect(m, scan.withdraw, flipped(self.withdraw))
         m.d.comb += self.status.eq(scan.status)
         m.d.comb += self.all_status.eq(scan.all_status)
 

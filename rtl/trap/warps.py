@@ -5,17 +5,15 @@ from operator import or_
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
-from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.layouts import (
-    ERROR_SOURCES,
+    ErrorEvents,
     Event,
-    EventLayout,
     TrapCommand,
-    error_event,
+    errors_by_source,
     flow_result,
     warp_launch,
 )
@@ -68,9 +66,9 @@ class WarpTraps(Component):
     -------
     launch, live, taken, drained, result, errors, command, hold, resume
         See TrapUnit.
-    dispatched : In(EventLayout of executed_operation)
+    dispatched : In(Event of executed_operation)
         An instruction without a reported error, ENTER or LEAVE.
-    clears_status : In(EventLayout of a warp)
+    clears_status : In(Event of a warp)
         Why it traps is forgotten.
     machine : Out(SmTrapLink)
     state : Out(WarpTrapState)
@@ -87,11 +85,11 @@ class WarpTraps(Component):
         self._count = params.warps
         warps = params.warps
         super().__init__({
-            "launch": In(EventLayout(warp_launch(params))),
+            "launch": In(Event(warp_launch(params))),
             "result": In(Event(flow_result(params))),
-            "dispatched": In(EventLayout(executed_operation(params))),
-            "clears_status": In(EventLayout(params.warp_bits)),
-            "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))),
+            "dispatched": In(Event(executed_operation(params))),
+            "clears_status": In(Event(params.warp_bits)),
+            "errors": In(ErrorEvents(params)),
             "command": In(TrapCommand(params)),
             "live": In(warps),
             "taken": In(warps),
@@ -204,22 +202,23 @@ class WarpTraps(Component):
     def _find_errors(self, m: Module) -> None:
         """Who fails, inside and outside."""
         state = self.state
-        failing = self._warps_of(self._failing_events(self.errors))
+        failing = self._warps_of(self._failing_events(m, self.errors))
         m.d.comb += self._failing.eq(failing)
         m.d.comb += self._failing_inside.eq(self._failing & state.inside)
         m.d.comb += self._newly_failed.eq(self._failing & self.live & ~state.inside)
 
     def _warps_of(self, events: Any) -> Value:
         """The warps of error events."""
-        masks = (one_hot(event.warp, self._count, when=event.valid) for event in events)
+        masks = (
+            one_hot(event.payload.warp, self._count, when=event.valid) for event in events)
         return reduce(or_, masks)
 
     def _find_pauses(self, m: Module) -> None:
         """Who is paused, by what, and who is woken."""
         state = self.state
         holding = [
-            event for event, name in zip(self.errors, ERROR_SOURCES, strict=True)
-            if name in _HOLDING_SOURCES]
+            event for source, event in errors_by_source(self.errors).items()
+            if source in _HOLDING_SOURCES]
         pausing = self._warp_executing(
             TrapOperation.FAIL, TrapOperation.PAUSE, TrapOperation.PAUSE_QUIET)
         pausing_or_bare = self._warp_executing(

@@ -1,14 +1,13 @@
 """The events of the hardware's retirement interface, read from the changes of its signals."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Shape
+from amaranth.hdl import Value
 from amaranth.lib import data
 
-from rtl.layouts import ERROR_SOURCES
-from rtl.retire import COMPLETION_SOURCES
+from rtl.layouts import errors_by_source
 from sim.engine import Change
 
 __all__ = ["Event", "EventReader"]
@@ -47,67 +46,63 @@ def _is_struct(shape: Any) -> bool:
 
 
 class _Member:
-    """One signal of the interface: one event, or an array of them from several sources."""
+    """One event of the interface: its two signals, and how the payload is read."""
 
-    def __init__(self, what: str, signal: Any, sources: Sequence[str] = ()) -> None:
-        self.signal = signal.as_value()
+    def __init__(self, what: str, event: Any, source: str = "") -> None:
+        payload = Value.cast(event.payload)
+        self.signals = (event.valid, payload)
         self._what = what
-        layout = signal.shape()
-        self._sources = sources
-        self._step = Shape.cast(layout.elem_shape).width if sources else 0
-        event = layout.elem_shape if sources else layout
-        self._wrapped = "payload" in event.members
-        self._read = _reader(event)
-        valid = event["valid"].offset
-        self._valid = sum(1 << valid + index * self._step for index in range(len(sources) or 1))
-        self._one = 1 << valid
+        self._source = source
+        shape = event.payload.shape()
+        self._read = _reader(shape) if _is_struct(shape) else lambda bits: {"warp": bits}
 
-    def active(self, bits: int) -> bool:
-        """Whether there is an event."""
-        return bool(bits & self._valid)
-
-    def events(self, cycle: int, bits: int) -> Iterator[Event]:
-        """The events of a cycle."""
-        for source in self._sources or ("",):
-            if bits & self._one:
-                fields = self._read(bits)
-                yield Event(cycle, self._what, fields["payload"] if self._wrapped else fields, source)
-            bits >>= self._step
+    def event(self, cycle: int, bits: int) -> Event:
+        """The event of a cycle, from its payload."""
+        return Event(cycle, self._what, self._read(bits), self._source)
 
 
 class EventReader:
     """Turns changes of the interface's signals, as an engine's observer tells them, into events.
 
     Attributes:
-        signals: What is to be observed, in the order in which changes number them.
+        signals: What is to be observed, in the order in which changes number them: of each event ``valid``, then
+            ``payload``.
     """
 
     def __init__(self, port: Any) -> None:
+        completed = port.completed
         self._members = [
             _Member("launched", port.launched), _Member("issued", port.issued), _Member("written", port.written),
-            _Member("errors", port.errors, tuple(ERROR_SOURCES)), _Member("flow", port.flow),
-            _Member("withdrawn", port.withdrawn), _Member("completed", port.completed, COMPLETION_SOURCES)]
-        self.signals = [member.signal for member in self._members]
-        self._active: dict[int, int] = {}
-        """Bits of the members that tell of events, by number."""
+            *(_Member("errors", event, source) for source, event in errors_by_source(port.errors).items()),
+            _Member("flow", port.flow), _Member("withdrawn", port.withdrawn),
+            _Member("completed", completed.issue, "issue"), _Member("completed", completed.lanes, "lanes"),
+            _Member("completed", completed.memory, "memory"), _Member("completed", completed.conversion, "conversion"),
+            _Member("completed", completed.barrier, "barrier"), _Member("completed", completed.trap, "trap")]
+        self.signals: list[Any] = [signal for member in self._members for signal in member.signals]
+        self._payloads = [0] * len(self._members)
+        self._active: set[int] = set()
+        """Numbers of the members of which there is an event."""
         self._cycle = 0
         self._take: Callable[[Event], None] = lambda _event: None
 
     def begin(self, take: Callable[[Event], None]) -> None:
         """Begins at cycle 0; hands events to ``take`` from now on."""
         self._active.clear()
+        self._payloads = [0] * len(self._members)
         self._cycle, self._take = 0, take
 
     def changes(self, changes: Sequence[Change]) -> None:
         """Takes changes, in order of cycles: the events of each cycle that is over."""
-        members, active = self._members, self._active
         for cycle, number, value in changes:
             if cycle != self._cycle:
                 self._emit(cycle)
-            if members[number].active(value):
-                active[number] = value
+            member, is_payload = divmod(number, 2)
+            if is_payload:
+                self._payloads[member] = value
+            elif value:
+                self._active.add(member)
             else:
-                active.pop(number, None)
+                self._active.discard(member)
 
     def finish(self, cycle: int) -> None:
         """Takes the events up to a cycle."""
@@ -116,9 +111,8 @@ class EventReader:
     def _emit(self, until: int) -> None:
         """The events of all cycles before ``until``, in the order of members: what does not change happens again."""
         if self._active:
-            active = sorted(self._active.items())
+            active = sorted(self._active)
             for cycle in range(self._cycle, until):
-                for number, bits in active:
-                    for event in self._members[number].events(cycle, bits):
-                        self._take(event)
+                for number in active:
+                    self._take(self._members[number].event(cycle, self._payloads[number]))
         self._cycle = until

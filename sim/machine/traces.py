@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rtl.isa.tokens import TokenKind
-from rtl.layouts import DEPTH_BITS, InstructionKind
+from rtl.layouts import DEPTH_BITS, InstructionKind, errors_by_source
 from rtl.serial.core import SerialCore
 from sim.waves import Mark, Text, Trace, View, error_text, instruction_text
 
@@ -72,16 +72,18 @@ def _warp(core: Any, warp: int) -> dict[str, Any]:
     """The story of a warp."""
     issued, flow, state = core.retired.issued, core.retired.flow, core.trap_state
     stack, committed = core.flow.stack, core.stack.committed
-    pushed, told = stack.pushed, stack.result
-    found = (stack.request.ready, stack.request.payload.warp) if isinstance(core, SerialCore) else (
-        stack.result_valid, told.warp)
+    pushed = stack.pushed
+    if isinstance(core, SerialCore):
+        result, found = stack.result, (stack.request.ready, stack.request.payload.warp)
+    else:
+        result, found = stack.result.payload, (stack.result.valid, stack.result.payload.warp)
     return {
         "instruction": Text(_instruction(warp), (issued.valid, issued.payload.warp, issued.payload.pc,
                                                  issued.payload.word, issued.payload.kind)),
         "waits": core.reasons[warp],
         "active": Text(_active(warp), (flow.valid, flow.payload.warp, flow.payload.active, flow.payload.terminated)),
         "token": Text(_token(warp), (pushed.valid, pushed.payload.warp, pushed.payload.kind, *found,
-                                     told.resume, told.kind)),
+                                     result.resume, result.kind)),
         "depth": Text(_Depth(warp), (pushed.valid, pushed.payload.warp, committed.valid, committed.payload.warp,
                                      committed.payload.last)),
         "trap": Text(_trap, (core.trap.inside[warp], state.paused[warp]))}
@@ -92,7 +94,7 @@ def machine_traces(harness: Any) -> View:
     fails, or else where one spills or diverges, or with the first instruction."""
     core, distributor = harness.sm.core, harness.sm.distributor
     trap, retired = core.trap_state, core.retired
-    issued, written, flow = retired.issued, retired.written, retired.flow
+    issued, written, flow = retired.issued, retired.written.payload, retired.flow
     arbiter, port, bus = harness.sm.arbiter, harness.sm.arbiter.port, harness.sm.registers.bus
     warps = {f"warp{number}": _warp(core, number) for number in range(len(core.reasons))}
     traces: dict[str, Any] = {
@@ -100,12 +102,14 @@ def machine_traces(harness: Any) -> View:
                     "interrupt": harness.sm.interrupt, "spill": core.stack_events.spill,
                     "fill": core.stack_events.fill, "diverged": core.diverged},
         **warps,
-        "launch": {"running": Trace(distributor.running, "bin"), "warp": core.launch},
+        "launch": {"running": Trace(distributor.running, "bin"), "valid": core.launch.valid,
+                   "warp": core.launch.payload},
         "issue": {"valid": issued.valid, "warp": Trace(issued.payload.warp, "dec"), "pc": issued.payload.pc,
                   "kind": issued.payload.kind, "word": issued.payload.word,
                   "serial": Trace(issued.payload.serial, "dec")},
-        "write": {"valid": written.valid, "warp": Trace(written.warp, "dec"), "beat": Trace(written.beat, "dec"),
-                  "lanes": Trace(written.lanes, "bin"), "register": Trace(written.register, "dec"),
+        "write": {"valid": retired.written.valid, "warp": Trace(written.warp, "dec"),
+                  "beat": Trace(written.beat, "dec"), "lanes": Trace(written.lanes, "bin"),
+                  "register": Trace(written.register, "dec"),
                   "values": written.values},
         "flow": {"valid": flow.valid, "warp": Trace(flow.payload.warp, "dec"), "pc": flow.payload.pc,
                  "active": flow.payload.active, "terminated": flow.payload.terminated,
@@ -122,7 +126,7 @@ def machine_traces(harness: Any) -> View:
         "trap": {"trapping": trap.trapping, "locked_down": trap.locked_down,
                  "inside": Trace(core.trap.inside, "bin"), "paused": Trace(trap.paused, "bin"),
                  "barrier": Trace(core.waiting, "bin"), "events": core.trap.events}}
-    errors = [error.valid for error in retired.errors]
+    errors = [error.valid for error in errors_by_source(retired.errors).values()]
     return View(traces, ("machine", *list(warps)[:_TOLD]), (
         Mark("trap", (trap.trapping,)), Mark("error", errors, lambda *told: any(told)),
         Mark("spill", (core.stack_events.spill,)), Mark("divergence", (core.diverged,)),

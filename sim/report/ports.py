@@ -20,7 +20,7 @@ from rtl.fpga.units import UNITS
 from rtl.host.debugger import DebuggerRegisters
 from rtl.issue import IssueUnit
 from rtl.issue.operations import OperationArbiter
-from rtl.layouts import Event, EventLayout, LaneWriterPort, StackPort
+from rtl.layouts import Event, LaneData, LaneWriteData, LaneWriterPort, StackPort
 from rtl.params import PRESETS
 from rtl.serial.fetch import SerialFetch
 from rtl.sm import Sm
@@ -43,8 +43,8 @@ _HEAD = re.compile(r"(?P<names>\w+(?:\.\.)?(?:, \w+(?:\.\.)?)*)(?: : .*)?$")
 _ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
 _SEE = re.compile(r"See (\w+)\.(?: |$)")
 _ELSEWHERE: dict[str, type] = {part.__name__: part for part in (
-    CallReturnStack, ConversionUnit, DebuggerRegisters, FetchUnit, FlowUnit, IssueUnit, LaneWriterPort,
-    OperationArbiter, SerialFetch, Sm, StackPort, TrapUnit)}
+    CallReturnStack, ConversionUnit, DebuggerRegisters, FetchUnit, FlowUnit, IssueUnit, LaneData, LaneWriteData,
+    LaneWriterPort, OperationArbiter, SerialFetch, Sm, StackPort, TrapUnit)}
 """Where docstrings say that ports are described."""
 
 
@@ -164,9 +164,7 @@ def _rows(name: str, member: Any, text: str) -> Iterator[tuple[str, ...]]:
     flow = "in" if member.flow is In else "out"
     name += "".join(f"[{size}]" for size in member.dimensions)
     if member.is_port:
-        event = isinstance(member.shape, EventLayout)
-        shape = member.shape.members["payload"] if event else member.shape
-        yield f"`{name}`", flow, "event" if event else "", *_widths(shape), text
+        yield f"`{name}`", flow, "", *_widths(member.shape), text
     elif isinstance(signature := _upright(member.signature), (stream.Signature, Event)):
         kind = "event" if isinstance(signature, Event) else "stream"
         yield f"`{name}`", flow, kind, *_widths(signature.members["payload"].shape), text

@@ -8,7 +8,7 @@ from typing import Any
 from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ, Register
-from rtl.layouts import InstructionKind, completion, dispatched, error_event, operands_read
+from rtl.layouts import InstructionKind, dispatched
 from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
 from sim.model.action import Action
@@ -19,7 +19,7 @@ from sim.model.state import Barrier
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.barrier.warps import ModelWarp, Use
-from testbench.driver import UnitDriver, offer
+from testbench.driver import UnitDriver, as_struct, offer
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
 from testbench.handmade import ALL
 from testbench.words import form_of
@@ -87,8 +87,6 @@ class BarrierDriver(UnitDriver):
         self._asked_until = 0
         self._serial = 0
         self._dispatched = dispatched(params)
-        self._completion, self._error = completion(params), error_event(params)
-        self._operands_read = operands_read(params)
 
     def busy(self, cta: Any) -> bool:
         """Whether an instruction of the CTA is under way."""
@@ -104,11 +102,11 @@ class BarrierDriver(UnitDriver):
         dut = self.dut
         ctx.set(dut.report_mask, self.report_mask)
         ctx.set(dut.barriers, self.barriers)
-        sampled = (dut.room, dut.resume, dut.completion.as_value(), dut.error.as_value(), dut.waiting, dut.meeting,
-                   dut.unsettled, dut.withdrawn.as_value(), dut.operands_read.as_value())
+        sampled = (dut.room, dut.resume, as_struct(dut.completion), as_struct(dut.error), dut.waiting, dut.meeting,
+                   dut.unsettled, as_struct(dut.withdrawn), as_struct(dut.operands_read))
         async for room, resume, completed, error, waiting, meeting, lost, withdrawn, let_go in self._ticks(
                 ctx, *sampled):
-            if resume or completed & 1 or error & 1 or withdrawn & 1:
+            if resume or completed.valid or error.valid or withdrawn.valid:
                 self._happened()
             self._completed(completed, error)
             self._let_go(let_go)
@@ -116,9 +114,9 @@ class BarrierDriver(UnitDriver):
             self._withdrawn(ctx, withdrawn)
             self._ending = {cta: since for cta, since in self._ending.items()
                             if lost >> cta & 1 or self.cycle < since + 2}
-            for port in (dut.dispatch.valid, dut.launch.valid, dut.terminated):
+            for port in (dut.dispatch.valid, dut.launch.valid, dut.terminated.valid):
                 ctx.set(port, 0)
-            if not (self._under_way or self._reads or self._groups or self._ending or withdrawn & 1):
+            if not (self._under_way or self._reads or self._groups or self._ending or withdrawn.valid):
                 meet = {warp for warp in self._waiting() if warp.barrier == SYNCALL_BARRIER}
                 self.bench.expect("warps that wait", waiting, _mask(self._waiting() - meet))
                 self.bench.expect("warps at BAR.SYNCALL", meeting, _mask(meet))
@@ -146,8 +144,7 @@ class BarrierDriver(UnitDriver):
 
     def end(self, ctx: Any, warp: ModelWarp) -> None:
         """A warp ends."""
-        ctx.set(self.dut.terminated, 1)
-        ctx.set(self.dut.terminated_warp, warp.slot)
+        offer(ctx, self.dut.terminated, warp.slot)
         before = {waiting: waiting.barrier for waiting in self._waiting()}
         self.warps[warp.slot] = None
         warp.cta.warps.remove(warp)
@@ -170,7 +167,7 @@ class BarrierDriver(UnitDriver):
         One that waits at no barrier gets no answer: it is asked for so many cycles.
         """
         self.asked, self._asked_until = warp, self.cycle + cycles
-        ctx.set(self.dut.withdraw, {"valid": 1, "warp": warp.slot})
+        offer(ctx, self.dut.withdraw, warp.slot)
 
     def dispatch(self, ctx: Any, warp: ModelWarp, use: Use) -> None:
         """A warp executes an instruction."""
@@ -222,12 +219,11 @@ class BarrierDriver(UnitDriver):
         if warps:
             self._groups.append(warps)
 
-    def _completed(self, completed: int, error: int) -> None:
+    def _completed(self, event: Any, told: Any) -> None:
         """Compares an instruction that is complete without a write."""
-        if not completed & 1:
-            self.bench.expect("an error without a completion", error & 1, 0)
+        if not event.valid:
+            self.bench.expect("an error without a completion", int(told.valid), 0)
             return
-        event, told = self._completion.from_bits(completed), self._error.from_bits(error)
         if not self._under_way:
             self.bench.fail(f"slot {int(event.warp)}: a completion that nothing was sent for")
         item = self._under_way.popleft()
@@ -243,10 +239,9 @@ class BarrierDriver(UnitDriver):
                 self.held.discard(item.warp)
         self.done += 1
 
-    def _let_go(self, event: int) -> None:
+    def _let_go(self, told: Any) -> None:
         """Compares whose scoreboard for reads goes down before it is complete: each B2R's once, when it is sent."""
-        if event & 1:
-            told = self._operands_read.from_bits(event)
+        if told.valid:
             if not self._lets_go:
                 self.bench.fail(f"slot {int(told.warp)}: a scoreboard goes down that nothing was sent for")
             item = self._lets_go.popleft()
@@ -266,12 +261,12 @@ class BarrierDriver(UnitDriver):
         self.held -= group
         self.released += len(group)
 
-    def _withdrawn(self, ctx: Any, withdrawn: int) -> None:
+    def _withdrawn(self, ctx: Any, withdrawn: Any) -> None:
         """Compares whose arrival was taken back, and asks no longer."""
         warp = self.asked
         stays = warp is None or warp.barrier is None or warp.barrier == SYNCALL_BARRIER
-        if withdrawn & 1:
-            slot = withdrawn >> 1
+        if withdrawn.valid:
+            slot = int(withdrawn.payload)
             if warp is None or stays:
                 self.bench.fail(f"slot {slot}: withdrawn, expected nothing")
             self.bench.expect("slot withdrawn", slot, warp.slot)

@@ -199,16 +199,16 @@ def traces_of(driver: BarrierDriver) -> View:
             "cta": Trace(barrier["cta"], "dec"), "number": Trace(barrier["number"], "dec"), "write": barrier["write"],
             "state": barrier["state"], "live": Trace(barrier["live"], "dec")},
         "warps": {
-            "terminated": dut.terminated, "terminated_warp": Trace(dut.terminated_warp, "dec"),
+            "terminated": dut.terminated.valid, "terminated_warp": Trace(dut.terminated.payload, "dec"),
             "waiting": Trace(dut.waiting, "bin"), "meeting": Trace(dut.meeting, "bin"),
             "release": barrier["release"],
             "resume": Trace(dut.resume, "bin")},
         "withdrawal": {
             "inside": Trace(dut.inside, "bin"), "withdraw": dut.withdraw.valid,
-            "warp": Trace(dut.withdraw.warp, "dec"), "withdrawn": dut.withdrawn.valid},
+            "warp": Trace(dut.withdraw.payload, "dec"), "withdrawn": dut.withdrawn.valid},
         "outcome": {
-            "complete": dut.completion.valid, "warp": Trace(dut.completion.warp, "dec"),
-            "error": error_text(dut.error.valid, dut.error.error),
+            "complete": dut.completion.valid, "warp": Trace(dut.completion.payload.warp, "dec"),
+            "error": error_text(dut.error.valid, dut.error.payload.error),
             "failed": dut.error.valid}},
         ("instruction", "barrier", "warps"), [Mark("release", [barrier["release"]])])
 

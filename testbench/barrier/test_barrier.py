@@ -14,6 +14,7 @@ from testbench import simulation
 from testbench.barrier import tb_barrier
 from testbench.barrier.driver import BarrierDriver
 from testbench.barrier.warps import Use
+from testbench.driver import offer
 from testbench.handmade import ALL, encode
 
 SYNC, ARRIVE = (encode("BAR", "ii", mode=mode.value, barrier=0, Pc=7) for mode in (BarrierMode.SYNC, BarrierMode.ARV))
@@ -68,7 +69,7 @@ class Pair:
         dut = self.dut
         for _ in range(count):
             _, _, resume, waiting, withdrawn, warp = await ctx.tick().sample(
-                dut.resume, dut.waiting, dut.withdrawn.valid, dut.withdrawn.warp)
+                dut.resume, dut.waiting, dut.withdrawn.valid, dut.withdrawn.payload)
             self.resumed, self.waiting = self.resumed | resume, waiting
             if withdrawn:
                 self.withdrawn.append(warp)
@@ -159,17 +160,17 @@ async def bereave(ctx, dut, head_start, apart, scale):
     resumed, withdrawn = [], []
     for cycle in range(100 * scale):
         launched = cycle if cycle < 3 else None
-        ctx.set(dut.launch, {"valid": launched is not None, "payload": {
-            "warp": launched or 0, "number": launched or 0, "cta_warps": 3}})
+        offer(ctx, dut.launch, None if launched is None else {"warp": launched, "number": launched, "cta_warps": 3})
         warp, word = words.get(cycle, (0, 0))
-        ctx.set(dut.dispatch, {"valid": cycle in words, "payload": {
-            "warp": warp, "word": word, "active": ALL, "guard": ALL, "write_barrier": 7, "read_barrier": 7}})
-        ctx.set(dut.terminated, cycle in ends)
-        ctx.set(dut.terminated_warp, ends.get(cycle, 0))
-        ctx.set(dut.withdraw, {"valid": cycle >= start and not (withdrawn or resumed), "warp": 0})
-        _, _, resume, taken_back = await ctx.tick().sample(dut.resume, dut.withdrawn)
+        offer(ctx, dut.dispatch, {
+            "warp": warp, "word": word, "active": ALL, "guard": ALL, "write_barrier": 7, "read_barrier": 7}
+            if cycle in words else None)
+        offer(ctx, dut.terminated, ends.get(cycle))
+        offer(ctx, dut.withdraw, 0 if cycle >= start and not (withdrawn or resumed) else None)
+        _, _, resume, is_withdrawn, taken_back = await ctx.tick().sample(
+            dut.resume, dut.withdrawn.valid, dut.withdrawn.payload)
         resumed += [0] if resume & 1 else []
-        withdrawn += [taken_back.warp] if taken_back.valid else []
+        withdrawn += [taken_back] if is_withdrawn else []
     assert ctx.get(dut.waiting) == 0
     return resumed, withdrawn
 

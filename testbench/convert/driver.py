@@ -5,17 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.lib import data
-
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ
-from rtl.layouts import InstructionKind, dispatched
+from rtl.layouts import InstructionKind
 from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.convert.cases import BANK, ConversionCase
-from testbench.driver import UnitDriver
+from testbench.driver import UnitDriver, as_struct, offer
 from testbench.execute.constant_server import ConstantServer
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
 
@@ -64,19 +62,19 @@ class ConvertDriver(UnitDriver):
         self._params = params
         self._cases = iter(cases)
         self._case = next(self._cases, None)
-        self._coming = deque([0] * _DISPATCH_CYCLES)
+        self._coming: deque[Any] = deque([None] * _DISPATCH_CYCLES)
         self._idle = idle
         self._report_mask = report_mask
         self._flying: deque[_Flying] = deque()
         self._completed: set[int] = set()
         self._serial = bench.random.randrange(_SERIALS)
-        self._layout = data.StructLayout({"valid": 1, "payload": dispatched(params)})
 
     async def _drive(self, ctx: Any) -> None:
         """All cases."""
         ctx.set(self.dut.report_mask, self._report_mask)
         self._advance(ctx)
-        async for done, error in self._ticks(ctx, self.dut.completion, self.dut.error):
+        async for done, error in self._ticks(
+                ctx, as_struct(self.dut.completion), as_struct(self.dut.error)):
             if error.valid:
                 self._error(error)
             if done.valid:
@@ -90,22 +88,22 @@ class ConvertDriver(UnitDriver):
 
     def _advance(self, ctx: Any) -> None:
         """Selects a case, perhaps; what was selected some cycles ago is dispatched."""
-        chosen, case = 0, self._case
+        chosen, case = None, self._case
         idle = case is None or self.bench.random.random() < self._idle or not ctx.get(self.dut.room) or (
             self._params.serial and self._flying)
         if not idle and case is not None and (warp := self._free_warp()) is not None:
             chosen = self._select(case, warp)
             self._case = next(self._cases, None)
         self._coming.append(chosen)
-        ctx.set(self.dut.dispatch.as_value(), self._coming.popleft())
+        offer(ctx, self.dut.dispatch, self._coming.popleft())
 
     def _free_warp(self) -> int | None:
         """A warp that has nothing under way."""
         free = set(range(self._params.warps)) - {flying.warp for flying in self._flying}
         return self.bench.random.choice(sorted(free)) if free else None
 
-    def _select(self, case: ConversionCase, warp: int) -> int:
-        """Bits of the dispatch of a case."""
+    def _select(self, case: ConversionCase, warp: int) -> dict[str, Any]:
+        """The dispatch of a case."""
         self._serial = (self._serial + 1) % _SERIALS
         self._flying.append(_Flying(case, self._serial, warp, self.lanes.now))
         for number, vector in case.before.items():
@@ -114,11 +112,11 @@ class ConvertDriver(UnitDriver):
         # The serial unit does not ask for what it does not need.
         if case.threads and case.error is WarpError.NONE and case.wide and (case.writes or not self._params.serial):
             self._constants.expect(spell(case.word), BANK, case.wide, case.constant[1])
-        return self._layout.const({"valid": 1, "payload": {
+        return {
             "warp": warp, "serial": self._serial, "pc": 8 * self._serial, "word": case.word,
             "kind": InstructionKind.CONVERSION, "active": case.active, "guard": case.guard,
             "operands": [case.constant[0], 0], "same": (1 << WARP_THREADS) - 1, "fault": case.fault,
-            "write_barrier": case.write_barrier, "read_barrier": case.read_barrier}}).as_bits()
+            "write_barrier": case.write_barrier, "read_barrier": case.read_barrier}
 
     def _ended(self, operation: LaneOperation) -> None:
         """An operation of the lanes has taken effect."""

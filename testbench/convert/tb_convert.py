@@ -220,7 +220,8 @@ def traces_of(driver: ConvertDriver) -> View:
         "lanes": {
             "gather": gather.valid, "read": gather.ready, "write": write.valid, "taken": write.ready,
             "register": Trace(write.payload.register, "dec"), "last": write.payload.last,
-            "gathered": port.gathered.valid, "wanted": port.wanted.valid, "beat": Trace(port.wanted.beat, "dec")},
+            "gathered": port.data.gathered.valid, "wanted": port.data.wanted.valid,
+            "beat": Trace(port.data.wanted.payload.beat, "dec")},
         "completion": dut.completion.valid},
         ("dispatch", "instruction", "datapath", "completion"), [Mark("dispatch", [dut.dispatch.valid])])
 

@@ -181,7 +181,7 @@ class Driver(UnitDriver):
         settling = rest = self._behaviour.latency[1] + _SETTLING
         self._ask(ctx)
         ticks = self._ticks(
-            ctx, dut.request.ready, dut.killed, dut.events.as_value(), dut.result_valid, Value.cast(dut.result),
+            ctx, dut.request.ready, dut.killed, dut.events.as_value(), dut.result.valid, Value.cast(dut.result.payload),
             dut.committed.valid, dut.committed.payload.as_value(), dut.write_fault.valid, dut.write_fault.payload,
             dut.holes, dut.entry)
         left_places = _places(dut.committed.payload.shape())

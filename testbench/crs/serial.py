@@ -40,7 +40,7 @@ class ParallelStack(Component):
         connect(m, stack.write_fault, flipped(self.write_fault))
         m.d.comb += self.events.eq(stack.events)
         connect(m, flipped(self.port), stack.port)
-        port, asked, kept, idle = stack.stack, self.request.payload, self.result, Signal()
+        port, asked, kept, idle = stack.stack, self.request.payload, self.result.payload, Signal()
         request: Any = port.request.payload
         m.d.comb += request.operation.eq(asked.operation)
         m.d.comb += request.enable.eq(asked.enable)
@@ -67,9 +67,9 @@ class ParallelStack(Component):
         left = Signal()
         with m.If(stack.committed.valid):
             m.d.sync += [self.committed.payload.eq(stack.committed.payload), left.eq(1)]
-        with m.If(self.result_valid):
+        with m.If(self.result.valid):
             m.d.sync += left.eq(0)
-        m.d.sync += self.committed.valid.eq(self.result_valid & left)
+        m.d.sync += self.committed.valid.eq(self.result.valid & left)
 
         # The result, with the codes that it leaves.
         codes: Any = kept.codes.as_value()
@@ -112,7 +112,7 @@ class ParallelStack(Component):
             with m.State("READ"):
                 m.next = "LOOK"
             with m.State("TELL"):
-                m.d.comb += self.result_valid.eq(1)
+                m.d.comb += self.result.valid.eq(1)
                 m.d.sync += word.eq(0)
                 m.next = "TAKE"
         return m

@@ -55,7 +55,7 @@ class TracedStack(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.stack = stack = self._stack
-        asked, told = stack.request.payload, stack.result
+        asked, told = stack.request.payload, stack.result.payload
         to_memory, from_memory = stack.port.request, stack.port.response
         pushes = Signal()
         with m.Switch(asked.operation), m.Case(*PUSHES):
@@ -74,7 +74,7 @@ class TracedStack(Elaboratable):
             pushed = asks & pushes
             m.d.comb += [
                 asks.eq(stack.request.valid & (asked.warp == warp)),
-                resumes.eq(stack.result_valid & (told.warp == warp) & told.resume),
+                resumes.eq(stack.result.valid & (told.warp == warp) & told.resume),
                 seen.operation.as_value().eq(Mux(asks, asked.operation.as_value(), 0)),
                 seen.taken.eq(asks & stack.request.ready), seen.resume.eq(resumes),
                 seen.kind.as_value().eq(Mux(resumes, told.kind.as_value(), Mux(pushed, asked.kind.as_value(), 0))),
@@ -88,14 +88,14 @@ class TracedStack(Elaboratable):
     def traces(self) -> View:
         """The groups of the waveform."""
         stack = self._stack
-        asked, told, line = stack.request.payload, stack.result, stack.port.request.payload
+        asked, told, line = stack.request.payload, stack.result.payload, stack.port.request.payload
         groups: dict[str, Any] = {
             "request": {
                 "valid": stack.request.valid, "ready": stack.request.ready, "warp": Trace(asked.warp, "dec"),
                 "operation": asked.operation, "kind": asked.kind, "pc": asked.operand, "mask": asked.mask},
             "result": {
-                "valid": stack.result_valid, "warp": Trace(told.warp, "dec"), "resume": told.resume,
-                "empty": told.empty, "error": error_text(stack.result_valid, told.error), "kind": told.kind,
+                "valid": stack.result.valid, "warp": Trace(told.warp, "dec"), "resume": told.resume,
+                "empty": told.empty, "error": error_text(stack.result.valid, told.error), "kind": told.kind,
                 "pc": told.pc, "mask": told.mask},
             "memory": {
                 "request": stack.port.request.valid, "taken": stack.port.request.ready, "write": line.write,

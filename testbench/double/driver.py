@@ -8,12 +8,12 @@ from typing import Any
 from rtl.double import DoubleUnit
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT
-from rtl.layouts import EventLayout, InstructionKind, dispatched
+from rtl.layouts import InstructionKind
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.double.cases import BANK, DoubleCase
-from testbench.driver import UnitDriver
+from testbench.driver import UnitDriver, offer
 from testbench.execute.constant_server import ConstantServer
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
 
@@ -59,10 +59,9 @@ class DoubleDriver(UnitDriver):
         self._params, self._idle = params, idle
         self._cases = iter(cases)
         self._case = next(self._cases, None)
-        self._coming = deque([0] * _DISPATCH_CYCLES)
+        self._coming: deque[Any] = deque([None] * _DISPATCH_CYCLES)
         self._flying: deque[_Flying] = deque()
         self._serial = bench.random.randrange(_SERIALS)
-        self._layout = EventLayout(dispatched(params))
 
     async def _drive(self, ctx: Any) -> None:
         """All cases."""
@@ -77,16 +76,16 @@ class DoubleDriver(UnitDriver):
 
     def _advance(self, ctx: Any) -> None:
         """Selects a case, perhaps; what was selected some cycles ago is dispatched."""
-        chosen, case = 0, self._case
+        chosen, case = None, self._case
         free = set(range(self._params.warps)) - {flying.warp for flying in self._flying}
         if case is not None and free and ctx.get(self.dut.room) and self.bench.random.random() >= self._idle:
             chosen = self._select(case, self.bench.random.choice(sorted(free)))
             self._case = next(self._cases, None)
         self._coming.append(chosen)
-        ctx.set(self.dut.dispatch.as_value(), self._coming.popleft())
+        offer(ctx, self.dut.dispatch, self._coming.popleft())
 
-    def _select(self, case: DoubleCase, warp: int) -> int:
-        """Bits of the dispatch of a case."""
+    def _select(self, case: DoubleCase, warp: int) -> dict[str, Any]:
+        """The dispatch of a case."""
         self._serial = (self._serial + 1) % _SERIALS
         self._flying.append(_Flying(case, self._serial, warp, self.lanes.now))
         for number, vector in case.before.items():
@@ -98,12 +97,12 @@ class DoubleDriver(UnitDriver):
         if case.offset is not None:
             self._constants.expect(spell(case.word), BANK, case.offset + 4, case.constant(case.offset + 4)[0])
             constant = case.constant(case.offset)
-        return self._layout.const({"valid": 1, "payload": {
+        return {
             "warp": warp, "serial": self._serial, "pc": 8 * self._serial, "word": case.word,
             "kind": InstructionKind.CONVERSION, "active": (1 << WARP_THREADS) - 1, "guard": case.threads,
             "predicate": case.predicate, "operands": [constant[0], 0], "same": (1 << WARP_THREADS) - 1,
             "fault": WarpError.NONE, "write_barrier": case.write_barrier,
-            "read_barrier": case.read_barrier}}).as_bits()
+            "read_barrier": case.read_barrier}
 
     def _ended(self, operation: LaneOperation) -> None:
         """An operation of the lanes has taken effect; the last write completes its instruction."""

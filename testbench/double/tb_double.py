@@ -176,7 +176,8 @@ def traces_of(driver: DoubleDriver) -> View:
         "lanes": {
             "gather": gather.valid, "read": gather.ready, "write": write.valid, "taken": write.ready,
             "register": Trace(write.payload.register, "dec"), "last": write.payload.last,
-            "gathered": port.gathered.valid, "wanted": port.wanted.valid, "beat": Trace(port.wanted.beat, "dec")},
+            "gathered": port.data.gathered.valid, "wanted": port.data.wanted.valid,
+            "beat": Trace(port.data.wanted.payload.beat, "dec")},
         "constant": {"asked": dut.indexed.valid, "address": dut.indexed.payload.address, "comes": dut.value.valid,
                      "value": dut.value.payload.value}},
         ("dispatch", "instruction", "datapath"), [Mark("start", [datapath.start])])

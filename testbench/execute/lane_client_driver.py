@@ -7,11 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.lib import data
-
 from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import register_gather, register_write
+from rtl.layouts import operation_beat, register_gather, register_write
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
 
@@ -92,7 +90,7 @@ class LaneClientDriver:
         self._ended = ended
         self._layouts = {"gather": register_gather(params), "write": register_write(params)}
         self._kinds = [kind for kind in self._layouts if hasattr(port, kind)]
-        self._mark = data.StructLayout({"valid": 1, "index": 4, "beat": range(params.beats)})
+        self._beat_layout = operation_beat(params)
         self._under_way: list[_UnderWay] = []
         self._busy_until = 0
         self._gather_waits = False
@@ -106,19 +104,17 @@ class LaneClientDriver:
         """The testbench: for ever."""
         port = self._port
         while True:
-            gathered = wanted = 0
-            for under_way in self._under_way:
-                gathered |= self._gathered(under_way)
-                wanted |= self._wanted(under_way)
+            gathered = [self._gathered(under_way) for under_way in self._under_way]
+            wanted = [self._wanted(under_way) for under_way in self._under_way]
             if "gather" in self._kinds:
-                ctx.set(port.gathered.as_value(), gathered)
-            ctx.set(port.wanted.as_value(), wanted)
+                _set_beat(ctx, port.data.gathered, gathered)
+            _set_beat(ctx, port.data.wanted, wanted)
             ready = self._ready()
             for kind in self._kinds:
                 ctx.set(getattr(port, kind).ready, kind in ready)
             streams = [getattr(port, kind) for kind in self._kinds]
             _, _, *sampled = await ctx.tick().sample(
-                port.values.as_value(), port.flags, port.conditions.as_value(),
+                port.data.values.as_value(), port.data.flags, port.data.conditions.as_value(),
                 *(stream.valid for stream in streams), *(stream.payload.as_value() for stream in streams))
             written, valid, payloads = sampled[:3], sampled[3:3 + len(streams)], sampled[3 + len(streams):]
             for under_way in self._under_way:
@@ -169,26 +165,26 @@ class LaneClientDriver:
         """The threads of a beat."""
         return range(beat * self._params.lanes, (beat + 1) * self._params.lanes)
 
-    def _mark_of(self, operation: LaneOperation, beat: int) -> int:
-        return self._mark.const({"valid": 1, "index": operation.index, "beat": beat}).as_bits()
+    def _beat_of(self, operation: LaneOperation, beat: int) -> int:
+        return self._beat_layout.const({"index": operation.index, "beat": beat}).as_bits()
 
-    def _gathered(self, under_way: _UnderWay) -> int:
-        """The bits of ``gathered`` in this cycle that come from this operation; reads its registers."""
+    def _gathered(self, under_way: _UnderWay) -> int | None:
+        """The payload of ``gathered`` in this cycle, if it comes from this operation; reads its registers."""
         operation = under_way.operation
         if not operation.gather:
-            return 0
+            return None
         if (beat := self._beat(under_way, READ_CYCLES)) is not None:
             words = [0 if register == RZ else self.registers[operation.warp, register][thread]
                      for thread in self._threads(beat) for register in operation.registers]
             under_way.beats.append(sum(word << _WORD_BITS * place for place, word in enumerate(words)))
         if (beat := self._beat(under_way, GATHERED_CYCLES)) is None:
-            return 0
-        return self._mark_of(operation, beat) | under_way.beats[beat] << self._mark.size
+            return None
+        return self._beat_of(operation, beat) | under_way.beats[beat] << self._beat_layout.size
 
-    def _wanted(self, under_way: _UnderWay) -> int:
-        """The bits of ``wanted`` in this cycle that come from this operation."""
+    def _wanted(self, under_way: _UnderWay) -> int | None:
+        """The payload of ``wanted`` in this cycle, if it comes from this operation."""
         beat = None if under_way.operation.gather else self._beat(under_way, WANTED_CYCLES)
-        return 0 if beat is None else self._mark_of(under_way.operation, beat)
+        return None if beat is None else self._beat_of(under_way.operation, beat)
 
     def _write(self, under_way: _UnderWay, values: int, flags: int, conditions: int) -> None:
         """Notes what the unit gives for a beat in this cycle; writes the beat that has reached the last stage."""
@@ -210,3 +206,11 @@ class LaneClientDriver:
                 self.predicates[operation.warp, operation.predicate] = mask | (flags >> lane & 1) << thread
             if operation.conditional:
                 self.conditions[operation.warp][thread] = conditions >> _CC_BITS * lane & (1 << _CC_BITS) - 1
+
+
+def _set_beat(ctx: Any, event: Any, beats: list[int | None]) -> None:
+    """Sets an event of a beat, which comes from one operation at most."""
+    happens = [beat for beat in beats if beat is not None]
+    assert len(happens) <= 1, "beats of two operations in one cycle"
+    ctx.set(event.valid, len(happens))
+    ctx.set(event.payload.as_value(), happens[0] if happens else 0)

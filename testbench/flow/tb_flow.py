@@ -140,7 +140,7 @@ def traces_of(driver: FlowDriver) -> View:
         "stack": {
             "valid": flow.stack.request.valid, "ready": flow.stack.request.ready, "warp": Trace(asked.warp, "dec"),
             "operation": asked.operation, "enable": asked.enable, "kind": asked.kind, "pc": asked.operand,
-            "mask": asked.mask, "answered": stack.result_valid, "popped": stack.result.kind},
+            "mask": asked.mask, "answered": stack.result.valid, "popped": stack.result.payload.kind},
         "result": {
             "valid": flow.result.valid, "warp": Trace(result.warp, "dec"), "pc": result.pc, "active": result.active,
             "terminated": result.terminated, "error": error_text(flow.result.valid, result.error)},

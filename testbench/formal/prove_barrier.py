@@ -115,7 +115,7 @@ class _Spec(Elaboratable):
                 begun.eq(0), begun.valid.eq((warp < _WARPS) & ~dut.sweep.active), begun.payload.warp.eq(warp),
                 begun.payload.number.eq(warp), begun.payload.cta_warps.eq(_WARPS),
                 self.cta.eq(0), self.number.eq(0), dut.barriers.eq(BARRIERS), dut.inside.eq(0), dut.report_mask.eq(0),
-                dut.port.write.ready.eq(1), dut.withdraw.warp.eq(0), dut.terminated_warp.eq(0)]
+                dut.port.write.ready.eq(1), dut.withdraw.payload.eq(0), dut.terminated.payload.eq(0)]
             at = put(m, "dut", dut)
         else:
             known = self._known(m)
@@ -144,7 +144,7 @@ class _Spec(Elaboratable):
         with m.If(begins):
             m.d.sync += to_come.eq(Mux(begun.number == 0, begun.cta_warps, to_come) - 1)
         for warp, place in enumerate(self.places):
-            ends = dut.terminated & (dut.terminated_warp == warp)
+            ends = dut.terminated.valid & (dut.terminated.payload == warp)
             starts = dut.launch.valid & (begun.warp == warp)
             m.d.comb += [Assume(~starts | (place == dead), "a warp begins once"),
                          Assume(~ends | (place == _Place.RUNS), "a warp ends that has nothing under way")]
@@ -173,7 +173,8 @@ class _Spec(Elaboratable):
         for warp, place in enumerate(self.places):
             comes = takes & (asked.warp == warp)
             m.d.comb += Assume(~comes | (place == _Place.RUNS), "an instruction after the other")
-            m.d.comb += Assume(~(comes & dut.terminated & (dut.terminated_warp == warp)), "who ends asks for nothing")
+            ends = dut.terminated.valid & (dut.terminated.payload == warp)
+            m.d.comb += Assume(~(comes & ends), "who ends asks for nothing")
             with m.If(comes):
                 m.d.sync += place.eq(_Place.ACTS)
 
@@ -185,7 +186,7 @@ class _Spec(Elaboratable):
                 acting.stays.eq(arrives & legal & (asked.mode != BarrierMode.ARV))]
         with m.Elif(dut.completion.valid | written):
             m.d.sync += acting.valid.eq(0)
-        claim(m, acting.valid & (dut.completion.warp == acting.warp), "what is over was taken",
+        claim(m, acting.valid & (dut.completion.payload.warp == acting.warp), "what is over was taken",
               when=dut.completion.valid)
         claim(m, acting.valid & ~dut.completion.valid, "what is written was taken", when=written)
         claim(m, ~acting.arrives, "an arrival is no error", when=dut.error.valid)
@@ -198,9 +199,10 @@ class _Spec(Elaboratable):
         """Warps are taken back, or go on; who has arrived at the barrier."""
         dut, acting, view, withdraw, begun = (
             self.dut, self.acting, self.dut.view, self.dut.withdraw, self.dut.launch.payload)
-        before, warp = past(withdraw.as_value()), dut.withdrawn.warp
-        waited = past(dut.waiting.bit_select(withdraw.warp, 1) & withdraw.valid & ~dut.withdrawn.valid)
-        m.d.comb += Assume(~(waited & dut.waiting.bit_select(before[1:], 1)) | (withdraw.as_value() == before),
+        now, warp = Cat(withdraw.valid, withdraw.payload), dut.withdrawn.payload
+        before = past(now)
+        waited = past(dut.waiting.bit_select(withdraw.payload, 1) & withdraw.valid & ~dut.withdrawn.valid)
+        m.d.comb += Assume(~(waited & dut.waiting.bit_select(before[1:], 1)) | (now == before),
                            "who shall wait no longer does so, or is taken back")
         for number, place in enumerate(self.places):
             gone = dut.withdrawn.valid & (warp == number)

@@ -247,8 +247,8 @@ class _Spec(Elaboratable):
         self.kind, self.has = change.token.kind, self._bit(change.token.mask)
         self.lies = (change.step.state.last[:PLACE_BITS] + 1)[:PLACE_BITS]
         self.pushed = stack.pushed.valid & self.changes
-        self.result = stack.result
-        self.told = stack.result_valid & (stack.result.warp == warp)
+        self.result = stack.result.payload
+        self.told = stack.result.valid & (self.result.warp == warp)
         self.over = self.told & self.on & (self.position >= len(self.beside))
         self.entering = self.on & (self.does == FlowOperation.ENTER_TRAP)
         replayed = stack.access.arbiter.replayed

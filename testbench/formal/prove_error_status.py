@@ -18,13 +18,12 @@ from amaranth.hdl import Assume, Cat, Elaboratable, Module, Mux, Value
 from rtl.error_status import ErrorStatus
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import ALWAYS_INTERRUPT, SM_REGISTERS, GlobalError
-from rtl.layouts import place_of
+from rtl.layouts import errors_by_source, place_of
 from rtl.params import PRESETS
 from sim.formal.fault import Fault
 from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
 from sim.formal.theorem import Theorem
 
-_SOURCES = 3
 """Units that may have an error in one cycle: what a fourth one adds, a third does."""
 _EVENTS = {GlobalError.BPT_INT: "interrupt", GlobalError.BPT_PAUSE: "pause", GlobalError.SINGLE_STEP_COMPLETE: "step",
            GlobalError.ERROR_IN_TRAP: "error_in_trap", GlobalError.TIMEOUT: "timeout"}
@@ -35,7 +34,7 @@ class _Spec(Elaboratable):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.status = dut = ErrorStatus(PRESETS["tiny"], _SOURCES)
+        m.submodules.status = dut = ErrorStatus(PRESETS["tiny"])
         free(m, dut)
         no_reset(m)
         error, pc, status, mask = (dut.contents[name] for name in (
@@ -45,21 +44,23 @@ class _Spec(Elaboratable):
         def writes(name: str) -> Value:
             return dut.access.write & (dut.access.place == place_of(SM_REGISTERS[name]))
 
-        valid = Cat(event.valid for event in dut.errors)
+        errors = list(errors_by_source(dut.errors).values())
+        valid = Cat(event.valid for event in errors)
         m.d.comb += [
-            Assume(~event.valid | (event.error != WarpError.NONE), "errors have a code") for event in dut.errors]
+            Assume(~event.valid | (event.payload.error != WarpError.NONE), "errors have a code") for event in errors]
         kept = error[:16].any()
         stays = kept & ~writes("HWW_WARP_ESR")
 
         # 1, 2: of the errors of a cycle the one that nothing of the same cycle is before.
         claim(m, (error == past(error)) & (pc == past(pc)), "the first error is kept", when=past(stays))
-        for number, event in enumerate(dut.errors):
+        for number, event in enumerate(errors):
             first = event.valid & ~valid[:number].any() & ~stays
-            claim(m, (error[:16] == past(event.error.as_value())) & (error[16:] == past(event.warp)) & (
-                pc == past(event.pc)), f"error {number} is told if it is the first", when=past(first))
+            told = event.payload
+            claim(m, (error[:16] == past(told.error.as_value())) & (error[16:] == past(told.warp)) & (
+                pc == past(told.pc)), f"error {number} is told if it is the first", when=past(first))
 
         # 3, 4: events by their bits; those of traps come by their reason.
-        several = (valid & (valid - 1)[:_SOURCES]).any() | (valid.any() & stays)
+        several = (valid & (valid - 1)[:len(errors)]).any() | (valid.any() & stays)
         happens = {bit.value: getattr(dut.events, name) for bit, name in _EVENTS.items()}
         happens[GlobalError.MULTIPLE_WARP_ERRORS.value] = several
         cleared = Mux(writes("HWW_GLOBAL_ESR"), dut.access.data, 0)

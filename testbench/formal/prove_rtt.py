@@ -19,6 +19,7 @@ from amaranth.hdl import Assume, Cat, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import enum
 from amaranth.lib.wiring import connect
 
+from rtl.layouts import errors_by_source
 from rtl.params import PRESETS
 from rtl.trap.machine import SmTrap
 from rtl.trap.operations import TrapOperation
@@ -91,7 +92,8 @@ class _Spec(Elaboratable):
         begins = warps.launch.valid & (warps.launch.payload.warp == warp)
         does = warps.dispatched.valid & (step.warp == warp)
         told = warps.result.valid & (result.warp == warp)
-        fails = Cat(event.valid & (event.warp == warp) for event in warps.errors).any()
+        fails = Cat(event.valid & (event.payload.warp == warp)
+                    for event in errors_by_source(warps.errors).values()).any()
 
         def at(*where: _Place) -> Value:
             return Cat(place == each for each in where).any()

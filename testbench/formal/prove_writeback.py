@@ -65,7 +65,7 @@ class _Spec(Elaboratable):
         if self._examples:
             dut = self.dut
             m.d.comb += Assume((self.slot == 1) & (self.other == 0) & ~dut.judged.valid & ~dut.pending.any()
-                               & ~dut.result.as_value().any() & (dut.wanted.beat == _PARAMS.beats - 1)
+                               & ~dut.result.as_value().any() & (dut.wanted.payload.beat == _PARAMS.beats - 1)
                                & (dut.loaded == 0) & (dut.inside == 0), "an example")
         next_, over, known = self._surround(m, past)
         self._show_end(m, past, over, known)

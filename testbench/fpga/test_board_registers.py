@@ -5,8 +5,8 @@ from itertools import pairwise
 
 from rtl.fpga.lamps import WarpLamps
 from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS, IDENTITY, SIZES, BoardRegisters
-from rtl.layouts import ERROR_SOURCES
 from rtl.params import PRESETS
+from testbench.driver import set_errors
 from testbench.simulation import simulate
 
 
@@ -83,10 +83,9 @@ def test_lamps_tell_of_warps_that_live_are_trapped_and_have_failed():
         ctx.set(dut.traps, {"trapping": 1, "locked_down": 0, "paused": 0b1000, "trapped": 0})
         changes, last = await levels()
         assert (changes, last & 1) == ([0, 2], 1)
-        errors = [{"valid": number == 1, "warp": 2, "pc": 0, "error": 1} for number in range(len(ERROR_SOURCES))]
-        ctx.set(dut.errors, errors)
+        set_errors(ctx, dut.errors, {"flow": {"warp": 2, "pc": 0, "error": 1}})
         await ctx.tick()
-        ctx.set(dut.errors, [each | {"valid": 0} for each in errors])
+        set_errors(ctx, dut.errors, {})
         changes, _ = await levels()
         assert changes == [8, 2]
         assert (ctx.get(dut.failed), ctx.get(dut.trapped), ctx.get(dut.live)) == (0b01, 0b10, 0b11)

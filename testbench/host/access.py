@@ -9,9 +9,9 @@ from rtl.machines import units_of
 class HostRegisters(Elaboratable):
     """All registers of the host: its port, and the error status."""
 
-    def __init__(self, params, sources=1):
+    def __init__(self, params):
         units = units_of(params)
-        self.host, self.status = units.host(params), units.error_status(params, sources)
+        self.host, self.status = units.host(params), units.error_status(params)
         self.bus = self.host.bus
 
     def elaborate(self, platform):

@@ -20,13 +20,13 @@ from rtl.isa.registers import (
 from rtl.layouts import ERROR_SOURCES
 from rtl.params import PRESETS
 from rtl.sweep import LONGEST_SWEEP
+from testbench.driver import offer, set_errors
 from testbench.host.access import HostRegisters, read, write
 from testbench.host.esr_formula import EVENTS, Status
 from testbench.simulation import simulate
 
 MACHINES = {name: PRESETS[name] for name in ("default", "least")}
 PARAMS = MACHINES["default"]
-SOURCES = 3
 SM = {name: SM_BLOCK + register.offset for name, register in SM_REGISTERS.items()}
 
 
@@ -37,7 +37,7 @@ def test_registers_do_not_overlap():
 
 
 def test_registers_as_they_are_after_reset():
-    dut = HostRegisters(PARAMS, SOURCES)
+    dut = HostRegisters(PARAMS)
 
     async def body(ctx):
         ctx.set(dut.host.valid, 0b101)
@@ -58,7 +58,7 @@ def test_registers_as_they_are_after_reset():
 
 
 def test_wide_machines_have_two_words_of_warps():
-    dut = HostRegisters(PRESETS["full"], SOURCES)
+    dut = HostRegisters(PRESETS["full"])
 
     async def body(ctx):
         ctx.set(dut.host.valid, 0x8000_0001_4000_0002)
@@ -71,7 +71,7 @@ def test_wide_machines_have_two_words_of_warps():
 
 
 def test_the_status_and_control_of_a_debugger():
-    dut = HostRegisters(PARAMS, SOURCES)
+    dut = HostRegisters(PARAMS)
 
     async def body(ctx):
         for trapping, locked_down in ((0, 0), (1, 0), (1, 1)):
@@ -86,7 +86,7 @@ def test_the_status_and_control_of_a_debugger():
 
 
 def test_the_host_wakes_warps():
-    dut = HostRegisters(PRESETS["full"], SOURCES)
+    dut = HostRegisters(PRESETS["full"])
 
     async def body(ctx):
         for name, value, woken in (
@@ -102,7 +102,7 @@ def test_the_host_wakes_warps():
 
 
 def test_one_write_can_stop_step_and_wake():
-    dut = HostRegisters(PARAMS, SOURCES)
+    dut = HostRegisters(PARAMS)
     stop, run, step = (1 << SM_REGISTERS["DBGR_CONTROL0"].fields[name][0]
                        for name in ("STOP_TRIGGER", "RUN_TRIGGER", "SINGLE_STEP_MODE"))
 
@@ -120,7 +120,7 @@ def test_one_write_can_stop_step_and_wake():
 
 
 def test_the_host_empties_the_caches():
-    dut = HostRegisters(PARAMS, SOURCES)
+    dut = HostRegisters(PARAMS)
 
     async def body(ctx):
         for name, value, empties in (("CACHE_CONTROL", 1, 1), ("CACHE_CONTROL", 0xFFFF_FFFE, 0),
@@ -135,7 +135,7 @@ def test_the_host_empties_the_caches():
 
 
 def test_the_trap_handler_and_the_watchdog_are_set():
-    dut = HostRegisters(PARAMS, SOURCES)
+    dut = HostRegisters(PARAMS)
 
     async def body(ctx):
         for name, value, content, is_what in (
@@ -152,26 +152,25 @@ def test_the_trap_handler_and_the_watchdog_are_set():
 @pytest.mark.parametrize(("seed", "params"), [*((seed, PARAMS) for seed in range(4)), (4, MACHINES["least"])],
                          ids=["0", "1", "2", "3", "least"])
 def test_the_error_status(seed, params):
-    names = list(ERROR_SOURCES) if params.serial else [""] * SOURCES
-    source, dut, expected = random.Random(seed), HostRegisters(params, len(names)), Status()
+    names = list(ERROR_SOURCES)
+    source, dut, expected = random.Random(seed), HostRegisters(params), Status()
 
     async def body(ctx):
         for _ in range(1500):
-            told, errors, trap = [], [], ("", 0, 0, 0)
+            told, errors, trap = {}, [], ("", 0, 0, 0)
             fails = source.choice(names[:-1])       # the one instruction, where there is one
             for name in names:
                 may = not params.serial or name in (fails, names[-1])
-                fields = {"valid": int(may and source.random() < 0.05), "warp": source.randrange(8),
-                          "pc": source.getrandbits(29) << 3,
-                          "error": source.choice([WarpError.STACK_OVERFLOW, WarpError.DIVERGENT, WarpError.OOR_ADDR])}
-                told.append(fields)
-                if fields["valid"]:
-                    errors.append((fields["warp"], fields["pc"], fields["error"]))
-            ctx.set(dut.status.errors, told)
+                if may and source.random() < 0.05:
+                    code = source.choice([WarpError.STACK_OVERFLOW, WarpError.DIVERGENT, WarpError.OOR_ADDR])
+                    told[name] = {"warp": source.randrange(8), "pc": source.getrandbits(29) << 3, "error": code}
+                    errors.append((told[name]["warp"], told[name]["pc"], told[name]["error"]))
+            set_errors(ctx, dut.status.errors, told)
             if source.random() < 0.1:
                 trap = (source.choice(["trap", *EVENTS]), source.randrange(8), source.getrandbits(32),
                         source.randint(1, 7))
-            ctx.set(dut.status.report, {"valid": trap[0] == "trap", "warp": trap[1], "pc": trap[2], "reason": trap[3]})
+            offer(ctx, dut.status.report, {"warp": trap[1], "pc": trap[2], "reason": trap[3]}
+                  if trap[0] == "trap" else None)
             ctx.set(dut.status.events, {name: name == trap[0] for name in EVENTS})
             name, value = "", 0
             if source.random() < 0.3:
@@ -183,8 +182,8 @@ def test_the_error_status(seed, params):
             await ctx.tick()
             ctx.set(dut.bus.write, 0)
             expected.cycle(errors, trap, (name, value))
-            ctx.set(dut.status.errors, [{"valid": 0}] * len(names))
-            ctx.set(dut.status.report, {"valid": 0})
+            set_errors(ctx, dut.status.errors, {})
+            offer(ctx, dut.status.report, None)
             ctx.set(dut.status.events, dict.fromkeys(EVENTS, 0))
             assert ctx.get(dut.status.interrupt) == expected.interrupt
             assert ctx.get(dut.status.report_mask) == expected.mask
@@ -197,7 +196,7 @@ def test_the_error_status(seed, params):
 
 @pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
 def test_counters_count_what_happens(params):
-    source, dut, there = random.Random(0), HostRegisters(params, len(ERROR_SOURCES)), counters_of(params.counters)
+    source, dut, there = random.Random(0), HostRegisters(params), counters_of(params.counters)
     counts = dict.fromkeys(COUNTERS, 0)
 
     async def body(ctx):
@@ -229,7 +228,7 @@ def test_counters_count_what_happens(params):
 
 
 def test_counters_that_are_not_there_read_as_zeros():
-    dut = HostRegisters(PRESETS["least"], len(ERROR_SOURCES))
+    dut = HostRegisters(PRESETS["least"])
 
     async def body(ctx):
         ctx.set(dut.host.events, dict.fromkeys(COUNTERS, 1))
@@ -243,7 +242,7 @@ def test_counters_that_are_not_there_read_as_zeros():
 
 @pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
 def test_the_high_word_of_a_counter_belongs_to_the_low_word_that_was_read(params):
-    dut = HostRegisters(params, len(ERROR_SOURCES))
+    dut = HostRegisters(params)
     number = list(COUNTERS).index("cycles")
 
     async def body(ctx):

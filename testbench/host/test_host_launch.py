@@ -12,6 +12,7 @@ from rtl.params import PRESETS
 from rtl.sweep import LONGEST_SWEEP
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
+from testbench.driver import offer
 from testbench.host.access import read, write
 from testbench.launch.grid import Grid
 from testbench.simulation import simulate
@@ -84,9 +85,9 @@ def test_a_grid_is_started_and_watched_by_registers():
         assert ctx.get(distributor.launch.payload.local_base) == (0x3_0000_0400 >> 9) + 2     # slot 1
         await ctx.tick().repeat(100)
         for warp in range(2):
-            ctx.set(distributor.exit, {"valid": 1, "warp": warp, "terminated": 1})
+            offer(ctx, distributor.exit, {"warp": warp, "terminated": 1})
             await ctx.tick()
-        ctx.set(distributor.exit, {"valid": 0})
+        offer(ctx, distributor.exit, None)
         status = await until(ctx, "DONE")
         while status["BUSY"] or status["PENDING"]:
             status = status_of(await read(ctx, bus, WORK["STATUS"]))

@@ -5,14 +5,14 @@ from typing import Any
 
 from amaranth.hdl import Value
 
-from rtl.layouts import LaunchRejection, flow_launch, thread_index, warp_launch
+from rtl.layouts import LaunchRejection, flow_launch
 from rtl.machines import units_of
 from rtl.params import SmParams
 from rtl.sweep import LONGEST_SWEEP
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
-from testbench.driver import UnitDriver, offer
+from testbench.driver import UnitDriver, as_struct, offer
 from testbench.launch.grid import Grid
 from testbench.launch.reference import LOCAL, PROGRAM, PlainDistributor
 
@@ -42,7 +42,6 @@ class LaunchDriver(UnitDriver):
         self.params, self._grids = params, list(grids)
         self._slow, self._halts, self._keeps = slow, halts, keeps
         self.plain = PlainDistributor(bench, params, dict(references or {}), life)
-        self._launch, self._thread = warp_launch(params), thread_index(params)
         self._flow = flow_launch(params)
         self._banks: dict[int, Any] = {}     # of a serial machine, as they were told
 
@@ -110,12 +109,12 @@ class LaunchDriver(UnitDriver):
             drained = self._live(ctx, drained)
             taken, done, rejection, invalidate, launch, thread, occupied, begins, *streams = await self._tick(
                 ctx, dut.control.start.ready, dut.control.done, dut.control.rejection, dut.invalidate,
-                dut.launch.as_value(), dut.thread.as_value(), dut.occupied, dut.cta_started,
+                as_struct(dut.launch), as_struct(dut.thread), dut.occupied, dut.cta_started,
                 *(port.valid for port in ports), *(Value.cast(port.payload) for port in ports), *bank)
             self.plain.now += 1
             if bank and streams[6]:
                 self._banks[streams[7].number] = streams[7].bank
-            if occupied != before or launch & 1 or done or any(streams[:3]):
+            if occupied != before or launch.valid or done or any(streams[:3]):
                 self._happened()
             before = occupied
             if taken:
@@ -129,10 +128,10 @@ class LaunchDriver(UnitDriver):
                 bench.expect("halted when a CTA starts", halted, False)
                 bench.expect("fetch busy when a CTA starts", fetching, False)
                 self.plain.begin(grid)
-            if launch & 1:
-                self.plain.launched(grid, self._launch.from_bits(launch >> 1))
-            if thread & 1:
-                self.plain.indexed(grid, self._thread.from_bits(thread >> 1))
+            if launch.valid:
+                self.plain.launched(grid, launch)
+            if thread.valid:
+                self.plain.indexed(grid, thread)
             go = [valid and able for valid, able in zip(streams[:3], ready, strict=True)]
             if go[0]:
                 self.plain.cleared_row(streams[3])
@@ -168,9 +167,7 @@ class LaunchDriver(UnitDriver):
             if self.plain.now >= warp.ends_at and warp.drains_at < 0 and not told:
                 # Some threads may have left before the last ones do, and either may have kept the reference.
                 last, kept = random.random() < 0.7, random.random() < self._keeps
-                for port, value in ((dut.exit.valid, 1), (dut.exit.warp, warp.slot), (dut.exit.terminated, last),
-                                    (dut.exit.kept, kept)):
-                    ctx.set(port, value)
+                offer(ctx, dut.exit, {"warp": warp.slot, "terminated": last, "kept": kept})
                 told = True
                 warp.cta.kept |= kept
                 if last:

@@ -12,7 +12,7 @@ from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
 from sim.waves import Mark, Trace, View, error_text, instruction
-from testbench.driver import UnitDriver
+from testbench.driver import UnitDriver, as_struct, offer
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
 from testbench.memory.coverage import MemoryCoverage
 from testbench.memory.world import CTAS, SHARED_BYTES, MemoryStep, MemoryWorld
@@ -90,7 +90,8 @@ class MemoryDriver(UnitDriver):
     async def _drive(self, ctx: Any) -> None:
         dut, steps, sent = self.dut, deque(self.world.steps), 0
         await self._begin(ctx)
-        ticks = self._ticks(ctx, dut.room, dut.completion, dut.error, dut.events, dut.clear.ready)
+        ticks = self._ticks(
+            ctx, dut.room, as_struct(dut.completion), as_struct(dut.error), dut.events, dut.clear.ready)
         async for room, completion, error, events, cleared in ticks:
             if not self._under_way:
                 self._happened()
@@ -134,7 +135,7 @@ class MemoryDriver(UnitDriver):
         elif step.local_base is not None:
             if not self._selected:
                 steps.popleft()
-                ctx.set(self.dut.local_base, {"valid": 1, "warp": step.warp, "base": step.local_base // _GRANULE})
+                offer(ctx, self.dut.local_base, {"warp": step.warp, "base": step.local_base // _GRANULE})
         elif not self._under_way and not self._selected:
             steps.popleft()
             self._clearing = self.world.cta_of(step.warp)
@@ -151,8 +152,8 @@ class MemoryDriver(UnitDriver):
                   "size": len(launch.banks.get(bank, b""))} for bank in range(CONSTANT_BANKS)]
         ctx.set(dut.grid, {"shared": launch.shared, "local": launch.local, "banks": banks})
         for slot, base in enumerate(world.bases):
-            ctx.set(dut.launch, {"valid": 1, "payload": {
-                "warp": slot, "shared_base": self.shared_base(slot), "local_base": base // _GRANULE}})
+            offer(ctx, dut.launch, {
+                "warp": slot, "shared_base": self.shared_base(slot), "local_base": base // _GRANULE})
             await ctx.tick()
         ctx.set(dut.launch.valid, 0)
 
@@ -166,10 +167,10 @@ class MemoryDriver(UnitDriver):
         random, everybody = self.bench.random, (1 << 32) - 1
         idle = everybody & ~step.threads
         missing = random.getrandbits(32) & idle
-        ctx.set(self.dut.dispatch, {"valid": 1, "payload": {
+        offer(ctx, self.dut.dispatch, {
             "warp": step.warp, "serial": serial % _SERIALS, "pc": 8 * serial, "word": step.word,
             "kind": InstructionKind.MEMORY, "active": step.threads | missing, "guard": step.threads | idle & ~missing,
-            "write_barrier": step.write_barrier, "read_barrier": step.read_barrier}})
+            "write_barrier": step.write_barrier, "read_barrier": step.read_barrier})
         self._sent[step.warp].append((serial, step))
         self._coverage.accepted(sum(map(len, self._sent.values())))
 
@@ -253,11 +254,11 @@ class MemoryDriver(UnitDriver):
                    for what, value in (("valid", operation.valid), ("ready", operation.ready),
                                        ("warp", Trace(operation.payload.warp, "dec")),
                                        ("last", operation.payload.last))},
-                "gathered": dut.port.gathered.valid, "wanted": dut.port.wanted.valid},
+                "gathered": dut.port.data.gathered.valid, "wanted": dut.port.data.wanted.valid},
             "memory": {
                 "request": request.valid, "taken": request.ready, "write": request.payload.write,
                 "tag": Trace(request.payload.tag, "dec"), "address": request.payload.address,
                 "answer": response.valid, "answered": Trace(response.payload.tag, "dec")},
             "shared": {"served": dut.events.shared, "atomic": dut.events.atomic},
-            "end": {"completion": dut.completion.valid, "error": error_text(dut.error.valid, dut.error.error)}},
+            "end": {"completion": dut.completion.valid, "error": error_text(dut.error.valid, dut.error.payload.error)}},
             ("instruction", "memory", "shared", "end"), [Mark("request", [request.valid])], 100)

@@ -106,7 +106,7 @@ def launched(p: Pipeline) -> Script:
             yield
         yield from _quiet(p)
         p.bench.expect("threads of a guard", p.written[guarded].threads, ALL if predicates else 0)
-        p.bench.expect("threads of each test of CC", [event.payload.guard for _, event in p.dispatches[count:]],
+        p.bench.expect("threads of each test of CC", [event.guard for _, event in p.dispatches[count:]],
                        [ALL if TRUTH[test.value] >> flags & 1 else 0 for test in ConditionCode])
     # One thread's predicate is written: the others' stay clear, although they were set before the launch.
     p.write(RZ, everything, warp=2, threads=1 << 5, predicate=3)
@@ -125,7 +125,7 @@ def launched(p: Pipeline) -> Script:
     yield from _quiet(p)
     p.bench.expect("registers", p.gathered[where][-1], [list(everything.values), [0] * 32, list(everything.values)])
     (at, event), late = p.reads[-1], max(p.params.beats - 1, 1)
-    p.bench.expect("operands read", (event.payload.warp, event.payload.barrier), (2, 4))
+    p.bench.expect("operands read", (event.warp, event.barrier), (2, 4))
     if p.timed:
         p.bench.expect("cycle in which operands are read", at, cycle + late)
     # What a unit writes is told when its first beat is on its way, unless it may be a predicate or CC.
@@ -201,7 +201,7 @@ def dispatched(p: Pipeline) -> Script:
     if p.timed:
         p.bench.expect("dispatches", [cycle for cycle, _ in found], list(range(begin + 2, begin + 2 + len(cases))))
     for (_, event), serial, (word, what, guard, predicate, fault) in zip(found, serials, cases, strict=True):
-        sent = event.payload
+        sent = event
         p.bench.expect("word, serial number, warp, pc", (sent.word, sent.serial, sent.warp, sent.pc),
                        (word, serial, 3, 0x48))
         p.bench.expect(f"guard of {word:#x}", sent.guard, guard)
@@ -247,7 +247,7 @@ def collected(p: Pipeline) -> Script:
         if p.timed:
             p.bench.expect("cycle of the dispatch", cycle, begin + meanwhile + 3)
             p.bench.expect("the collector is occupied", p.collecting[busy:], list(range(begin + 2, cycle)))
-        sent = event.payload
+        sent = event
         p.bench.expect("serial number and kind", (sent.serial, InstructionKind(sent.kind)), (serial, kind))
         if executing:
             lowest = (executing & -executing).bit_length() - 1
@@ -375,7 +375,7 @@ def flow_reads(p: Pipeline) -> Script:
         p.bench.expect("operations before the result", len(p.flow_operations), count)
         p.flow_result(3, 0x0F0F_0F0F, value=0x1234_5678, error=error)
         yield from p.settle(3)
-        operation = p.flow_operations[-1][1].payload
+        operation = p.flow_operations[-1][1]
         p.accept_flow()
         yield from p.settle(1)
         count = len(p.flow_operations)
@@ -420,12 +420,12 @@ def beside(p: Pipeline) -> Script:
     sums = [p.issue(encode("IADD", "r", Rd=3 + place, Ra=1, Rb=2 + place), warp=1) for place in range(2)]
     test = p.issue(encode("ISETP", "i", Pd=4, Ra=1, imm=3, compare=Compare.EQ.value), warp=1)
     yield
-    p.at_once("launch", {"valid": 1, "payload": {"warp": 2, "first_row": 64}})
+    p.at_once("launch", {"warp": 2, "first_row": 64})
     cleared = p.clear([64 + register for register in (1, 2, 3)])
     for cycle in range(40 * WARP_THREADS):
         again, thread = divmod(cycle, WARP_THREADS)
         if again % 2 == 0:      # more often than in a machine, so that it meets everything
-            p.at_once("thread", {"valid": 1, "payload": {"warp": 2, "thread": thread, "x": thread, "y": 2, "z": 1}})
+            p.at_once("thread", {"warp": 2, "thread": thread, "x": thread, "y": 2, "z": 1})
         next(cleared, None)
         yield
     yield from _quiet(p)

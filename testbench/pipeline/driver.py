@@ -5,9 +5,6 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Cat
-from amaranth.lib import data
-
 from rtl.fetch.predecode import kind_of
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
@@ -19,12 +16,12 @@ from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
 from sim.waves import View
-from testbench.driver import UnitDriver
+from testbench.driver import UnitDriver, as_struct
 
 ALL = (1 << WARP_THREADS) - 1
 """Every thread."""
 _ZEROS = (0,) * WARP_THREADS
-_EVENTS = ("instruction", "gather", "write", "clear_rows")
+_EVENTS = ("instruction", "gather", "write", "clear_rows", "launch", "thread", "flow_result")
 _EARLY = 6
 """Cycles before its completion in which issue is told of it, if predicates or CC may be written."""
 _PORTS = {LaneClient.MEMORY: "memory", LaneClient.CONVERSION: "conversion", LaneClient.BARRIER: "barrier"}
@@ -164,20 +161,19 @@ class Pipeline(UnitDriver):
 
     def launch(self, warp: int, *, first_row: int = 0, index: tuple[int, int, int] = (0, 0, 0)) -> None:
         """A new warp."""
-        self._put("launch", {"valid": 1, "payload": {
-            "warp": warp, "first_row": first_row, "index": dict(zip("xyz", index, strict=True))}})
+        self._put("launch", {
+            "warp": warp, "first_row": first_row, "index": dict(zip("xyz", index, strict=True))})
         if not self.timed:
             for thread in range(WARP_THREADS):
                 self.place(warp, thread, (0, 0, 0))
 
     def place(self, warp: int, thread: int, index: tuple[int, int, int]) -> None:
         """Where a thread is in its block."""
-        self._put("thread", {"valid": 1, "payload": {
-            "warp": warp, "thread": thread, **dict(zip("xyz", index, strict=True))}})
+        self._put("thread", {"warp": warp, "thread": thread, **dict(zip("xyz", index, strict=True))})
 
     def flow_result(self, warp: int, active: int, *, value: int = 0, error: WarpError = WarpError.NONE) -> None:
         """What the flow unit says."""
-        self._put("flow_result", {"warp": warp, "active": active, "value": value, "error": error}, flow_result_valid=1)
+        self._put("flow_result", {"warp": warp, "active": active, "value": value, "error": error})
 
     def at_once(self, port: str, value: Any) -> None:
         """Something that no instruction waits for, of a serial machine either."""
@@ -227,7 +223,7 @@ class Pipeline(UnitDriver):
              linger: int = 24) -> None:
         """Simulates a script, and some cycles beyond its end."""
         self.run(script, linger, traces=traces, name=name)
-        passed = {(cycle, event.payload.warp, event.payload.write_barrier, event.payload.read_barrier)
+        passed = {(cycle, event.warp, event.write_barrier, event.read_barrier)
                   for cycle, event in self.passed}
         for cycle, event in self.completions:
             told = any((cycle - early, event.warp, event.write_barrier, event.read_barrier) in passed
@@ -238,8 +234,7 @@ class Pipeline(UnitDriver):
         dut = self.dut
         ctx.set(dut.report_mask, self._report_mask)
         ctx.set(dut.grid, self._grid)
-        ports = {name: getattr(dut, name) for name in
-                 (*_EVENTS, "launch", "thread", "flow_result_valid", "flow_result")}
+        ports = {name: getattr(dut, name) for name in _EVENTS}
         ports["write_flow.ready"] = dut.write_flow.ready
         listeners, before = self._listeners(), set()
         playing = script(self)
@@ -268,18 +263,14 @@ class Pipeline(UnitDriver):
         dut, listeners = self.dut, []
 
         def listen(event: Any, hear: Callable[[Any], None]) -> None:
-            layout = event.shape()
-            valid = 1 << layout["valid"].offset
-            listeners.append((event.as_value(), lambda bits: hear(layout.from_bits(bits)) if bits & valid else None))
-
-        def joined(event: Any) -> Any:
-            layout = data.StructLayout({"payload": event.payload.shape(), "valid": 1})
-            return data.View(layout, Cat(event.payload, event.valid))
+            struct = as_struct(event)
+            layout = struct.shape()
+            listeners.append((struct.as_value(), lambda bits: hear(layout.from_bits(bits)) if bits & 1 else None))
 
         for event, events in (
-                (dut.dispatch, self.dispatches), (dut.completion, self.completions), (joined(dut.passed), self.passed),
-                (joined(dut.gathered), self.reads), (dut.error, self.errors),
-                (joined(dut.write_flow), self.flow_operations)):
+                (dut.dispatch, self.dispatches), (dut.completion, self.completions), (dut.passed, self.passed),
+                (dut.gathered, self.reads), (dut.error, self.errors),
+                (dut.write_flow, self.flow_operations)):
             listen(event, lambda what, events=events: events.append((self.cycle - 1, what)))
         listen(dut.completion, lambda _: self._under_way.discard("instruction"))
         listen(dut.dispatch, lambda _: self._under_way.discard("instruction"))

@@ -71,7 +71,7 @@ def record(bench: Bench) -> None:
 def traces_of(pipeline: Pipeline) -> View:
     """What is worth seeing of the unit."""
     dut = pipeline.dut
-    issued, written = dut.instruction.payload, dut.written
+    issued, written = dut.instruction.payload, dut.written.payload
     gather, write = dut.gather.payload, dut.write.payload
     operands = dut.operands
     beat = operands.beat
@@ -89,11 +89,11 @@ def traces_of(pipeline: Pipeline) -> View:
             "valid": beat.valid, "beat": Trace(beat.payload.place.beat, "dec"), "threads": beat.payload.threads,
             "a": first.a, "b": first.b, "c": first.c},
         "S7": {
-            "valid": written.valid, "warp": Trace(written.warp, "dec"), "beat": Trace(written.beat, "dec"),
+            "valid": dut.written.valid, "warp": Trace(written.warp, "dec"), "beat": Trace(written.beat, "dec"),
             "lanes": written.lanes, "register": Trace(written.register, "dec"), "value": written["values"][0],
             "predicates": written.predicates, "cc": written.conditional},
         "events": {
-            "complete": dut.completion.valid, "serial": dut.completion.serial, "passed": dut.passed.valid,
+            "complete": dut.completion.valid, "serial": dut.completion.payload.serial, "passed": dut.passed.valid,
             "dispatch": dut.dispatch.valid, "error": dut.error.valid}},
         marks=[Mark("instruction", [dut.instruction.valid])])
 

@@ -154,7 +154,7 @@ class FetchDriver(UnitDriver):
 async def describe(ctx: Any, fetch: Any, image: Image) -> None:
     """Tells fetch of a serial machine of all constant banks."""
     for number, bank in enumerate(image.grid["banks"]):
-        ctx.set(fetch.bank, {"valid": 1, "payload": {"number": number, "bank": bank}})
+        offer(ctx, fetch.bank, {"number": number, "bank": bank})
         await ctx.tick()
     ctx.set(fetch.bank.valid, 0)
 

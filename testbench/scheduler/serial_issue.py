@@ -106,7 +106,7 @@ class SerialIssueDriver(UnitDriver):
         ctx.set(dut.policy, self.chances.policy)
         streams = [getattr(dut, name).ready for name in OPERATIONS]
         ticks = self._ticks(ctx, dut.instruction.valid, dut.instruction.payload, dut.redirect.valid,
-                            dut.redirect.payload, dut.completion.valid, dut.completion.serial, dut.taken,
+                            dut.redirect.payload, dut.completion.valid, dut.completion.payload.serial, dut.taken,
                             dut.live, dut.drained, dut.gather.valid, dut.gather.payload, dut.write.valid,
                             dut.write.payload, *streams)
         async for (comes, instruction, asks, redirect, completes, serial, taken, live, drained, gathers, gather, writes,

@@ -7,11 +7,12 @@ import pytest
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
-from rtl.layouts import ERROR_SOURCES, InstructionKind
+from rtl.layouts import InstructionKind
 from rtl.machines import units_of
 from rtl.params import PRESETS
 from rtl.sweep import LONGEST_SWEEP
 from rtl.trap.machine import SmTrap
+from testbench.driver import as_struct, offer, set_errors
 from testbench.handmade import encode, machine, warp_of
 from testbench.simulation import ENGINE, simulate
 from testbench.trap.unit_driver import TrapUnitDriver
@@ -47,16 +48,16 @@ def test_agrees_with_the_model(report_mask, params):
             error, reasons, interrupt, masked = outcome(word, report_mask)
             warp, pc, serial = source.randrange(8), source.getrandbits(29) << 3, source.getrandbits(16)
             ctx.set(dut.status_warp, warp)
-            ctx.set(dut.launch, {"valid": 1, "payload": {"warp": warp}})
+            offer(ctx, dut.launch, {"warp": warp})
             await ctx.tick()
             assert not ctx.get(dut.warps.state.masked) >> warp & 1
-            ctx.set(dut.launch, {"valid": 0})
-            ctx.set(dut.dispatch, {"valid": 1, "payload": {
+            offer(ctx, dut.launch, None)
+            offer(ctx, dut.dispatch, {
                 "kind": InstructionKind.TRAP, "warp": warp, "pc": pc, "serial": serial, "word": word,
-                "write_barrier": 7, "read_barrier": 3}})
+                "write_barrier": 7, "read_barrier": 3})
             await ctx.tick()
             ctx.set(dut.dispatch.valid, 0)
-            told, failed, report = ctx.get(dut.completion), ctx.get(dut.error), ctx.get(dut.report)
+            told, failed, report = (ctx.get(as_struct(event)) for event in (dut.completion, dut.error, dut.report))
             assert (told.valid, told.warp, told.serial) == (1, warp, serial)
             assert (told.write_barrier, told.read_barrier) == (7, 3)
             assert (WarpError(failed.error) if failed.valid else WarpError.NONE) == error
@@ -83,7 +84,7 @@ def test_a_trap_that_is_masked_is_entered_when_it_is_unmasked(params):
 
     async def executed(ctx, warp, word):
         """Whether the warp is made to enter, soon after an instruction."""
-        ctx.set(dut.dispatch, {"valid": 1, "payload": {"kind": InstructionKind.TRAP, "warp": warp, "word": word}})
+        offer(ctx, dut.dispatch, {"kind": InstructionKind.TRAP, "warp": warp, "word": word})
         await ctx.tick()
         ctx.set(dut.dispatch.valid, 0)
         await ctx.tick().repeat(6)
@@ -92,7 +93,7 @@ def test_a_trap_that_is_masked_is_entered_when_it_is_unmasked(params):
     async def body(ctx):
         ctx.set(dut.report_mask, ALL_REPORTED)
         for warp in (5, 2):
-            ctx.set(dut.launch, {"valid": 1, "payload": {"warp": warp}})
+            offer(ctx, dut.launch, {"warp": warp})
             await ctx.tick()
             ctx.set(dut.launch.valid, 0)
             ctx.set(dut.live, 1 << warp)
@@ -121,34 +122,33 @@ FAILURES = (
 def test_a_warp_comes_back_to_its_first_instruction_that_failed(params):
     """Errors of memory are of older instructions than others, whenever they are told: in different cycles or in one.
     With one instruction under way it is the one that was issued last."""
-    dut, places = units_of(params).trap(params), list(ERROR_SOURCES)
+    dut = units_of(params).trap(params)
 
     async def issued(ctx, warp, kind, pc):
         if params.serial:
-            ctx.set(dut.issued, {"valid": 1, "payload": {"warp": warp, "kind": kind, "pc": pc}})
+            offer(ctx, dut.issued, {"warp": warp, "kind": kind, "pc": pc})
             await ctx.tick()
             ctx.set(dut.issued.valid, 0)
 
     async def entered(ctx, groups):
         """Where a new warp comes back to, and one that has not failed."""
         for warp in (2, 5):
-            ctx.set(dut.launch, {"valid": 1, "payload": {"warp": warp}})
+            offer(ctx, dut.launch, {"warp": warp})
             await ctx.tick()
         ctx.set(dut.launch.valid, 0)
         for events in groups:
             for source, pc in events:
                 if source != "stack":
                     await issued(ctx, 5, InstructionKind.TRAP, pc)
-                ctx.set(dut.errors[places.index(source)], {
-                    "valid": 1, "warp": 5, "pc": pc, "error": WarpError.MMU_FAULT})
+            set_errors(ctx, dut.errors, {
+                source: {"warp": 5, "pc": pc, "error": WarpError.MMU_FAULT} for source, pc in events})
             await ctx.tick()
-            for source, _ in events:
-                ctx.set(dut.errors[places.index(source)].valid, 0)
+            set_errors(ctx, dut.errors, {})
         found = []
         for warp in (5, 2):
             ctx.set(dut.dispatch.valid, 0)
             await issued(ctx, warp, InstructionKind.ENTER, ENTERED)
-            ctx.set(dut.dispatch, {"valid": 1, "payload": {"kind": InstructionKind.ENTER, "warp": warp, "pc": ENTERED}})
+            offer(ctx, dut.dispatch, {"kind": InstructionKind.ENTER, "warp": warp, "pc": ENTERED})
             found.append(ctx.get(dut.flow.pc))
             await ctx.tick()
         ctx.set(dut.dispatch.valid, 0)
@@ -170,24 +170,22 @@ def test_a_warp_comes_back_to_its_first_instruction_that_failed(params):
 @pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
 @pytest.mark.parametrize("groups", [["lanes", "stack"], ["stack", "lanes"], ["lanes stack"]], ids=str)
 def test_what_a_program_reads_is_the_error_of_an_instruction_before_that_of_a_stack(groups, params):
-    dut, places, warp = units_of(params).trap(params), list(ERROR_SOURCES), 3
+    dut, warp = units_of(params).trap(params), 3
     codes = {"lanes": WarpError.OOR_ADDR, "stack": WarpError.MMU_FAULT}
 
     async def body(ctx):
         await ctx.tick().repeat(LONGEST_SWEEP)
         ctx.set(dut.status_warp, warp)
-        ctx.set(dut.launch, {"valid": 1, "payload": {"warp": warp}})
+        offer(ctx, dut.launch, {"warp": warp})
         await ctx.tick()
         ctx.set(dut.launch.valid, 0)
         ctx.set(dut.live, 1 << warp)
         for group in groups:
-            for name in group.split():
-                ctx.set(dut.errors[places.index(name)], {"valid": 1, "warp": warp, "error": codes[name]})
+            set_errors(ctx, dut.errors, {name: {"warp": warp, "error": codes[name]} for name in group.split()})
             await ctx.tick()
-            for name in group.split():
-                ctx.set(dut.errors[places.index(name)].valid, 0)
+            set_errors(ctx, dut.errors, {})
             await ctx.tick().repeat(2)
-        ctx.set(dut.dispatch, {"valid": 1, "payload": {"kind": InstructionKind.ENTER, "warp": warp}})
+        offer(ctx, dut.dispatch, {"kind": InstructionKind.ENTER, "warp": warp})
         await ctx.tick()
         ctx.set(dut.dispatch.valid, 0)
         await ctx.tick().repeat(2)

@@ -12,6 +12,7 @@ from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
 from rtl.layouts import ERROR_SOURCES, FlowOperation, InstructionKind, Origin
 from rtl.machines import units_of
 from rtl.params import SmParams
+from testbench.driver import as_struct, offer, set_errors
 from testbench.handmade import encode
 from testbench.trap.unit_reference import Happening, Machine, Reply, instruction_behind
 
@@ -56,7 +57,6 @@ _INSTRUCTIONS: tuple[tuple[int, Any, Any, int], ...] = (
 _OF_RETURN = {_return(mode): operation for mode, operation in (
     (ReturnFromTrapMode.POPCRS, FlowOperation.RESTORE), (ReturnFromTrapMode.FALLTHROUGH, FlowOperation.LEAVE_TRAP),
     (ReturnFromTrapMode.TERMINATE, FlowOperation.TERMINATE))}
-_SOURCES = list(ERROR_SOURCES)
 _RTTS = tuple(instruction for instruction in _INSTRUCTIONS if instruction[0] in _OF_RETURN)
 
 
@@ -123,9 +123,9 @@ class TrapUnitDriver:
                 sent = self._dispatch_alone(ctx, now, leave)
             else:
                 sent = self._dispatch(now, leave) if self._some(0.5) else None
-            ctx.set(dut.dispatch, {"valid": 0} if sent is None else {"valid": 1, "payload": {
+            offer(ctx, dut.dispatch, None if sent is None else {
                 "kind": sent.kind, "warp": sent.warp, "pc": sent.pc, "serial": self._cycle % 1024, "word": sent.word,
-                "write_barrier": self._cycle % 7, "read_barrier": self._cycle % 5}})
+                "write_barrier": self._cycle % 7, "read_barrier": self._cycle % 5})
             self._others(ctx, now, sent.warp if sent else None, refused)
             ctx.set(dut.command, {"installed": self._installed, "handler": handler, "stop": now.stop, "step": now.step,
                                   "wake": _bits(now.wake), "timeout": self._timeout})
@@ -147,7 +147,7 @@ class TrapUnitDriver:
             place in (Place.TAKEN, Place.ENTERS, Place.LEAVES) for place in self.places))
 
     def _issue(self, ctx: Any, number: int, kind: InstructionKind, pc: int, word: int = 0) -> None:
-        ctx.set(self.dut.issued, {"valid": 1, "payload": {"warp": number, "kind": kind, "pc": pc, "word": word}})
+        offer(ctx, self.dut.issued, {"warp": number, "kind": kind, "pc": pc, "word": word})
 
     def _new_pc(self) -> int:
         return (self.random.getrandbits(27) << 5) + 8 * self.random.randrange(1, 4)
@@ -209,12 +209,13 @@ class TrapUnitDriver:
         """What other units and the host do in this cycle."""
         dut, model, random = self.dut, self.model, self.random
         places = self.places
-        launch, result = {"valid": 0, "payload": {}}, {"valid": 0, "payload": {}}
-        errors = [{"valid": 0} for _ in _SOURCES]
+        launch: dict[str, Any] | None = None
+        result: dict[str, Any] = {"valid": 0, "payload": {}}
+        errors: dict[str, Any] = {}
 
         begins = self._pick(lambda number: places[number] is Place.DEAD)
         if begins is not None and self._some(0.1):
-            now.launched, places[begins], launch = begins, Place.RUNS, {"valid": 1, "payload": {"warp": begins}}
+            now.launched, places[begins], launch = begins, Place.RUNS, {"warp": begins}
             self._last[begins] = None
         now.starting = self._some(0.1)
 
@@ -265,9 +266,9 @@ class TrapUnitDriver:
             if places[number] in (Place.RUNS, Place.BARRIER):
                 now.drained.add(number)
         if refused:
-            told = ctx.get(dut.error)
+            told = ctx.get(dut.error.payload)
             now.errors["trap"] = Origin.LAST, told.warp, told.error, told.pc
-            errors[_SOURCES.index("trap")] = {"valid": 1, "warp": told.warp, "error": told.error, "pc": told.pc}
+            errors["trap"] = {"warp": told.warp, "error": told.error, "pc": told.pc}
             places[told.warp] = Place.RUNS
         self._stop = self._some(0.02) if not self._stop else self._some(0.9)
         now.stop, now.step = self._stop, self._some(0.5)
@@ -279,16 +280,16 @@ class TrapUnitDriver:
         ctx.set(dut.clear_status, clears)
         if clears:
             now.cleared = ctx.get(dut.status_warp)
-        ctx.set(dut.launch, launch)
+        offer(ctx, dut.launch, launch)
         ctx.set(dut.result.valid, result["valid"])
         ctx.set(dut.result.payload, result["payload"])
-        ctx.set(dut.errors, errors)
+        set_errors(ctx, dut.errors, errors)
         ctx.set(dut.starting, now.starting)
         ctx.set(dut.taken, _bits(now.taken))
         ctx.set(dut.drained, _bits(now.drained))
         ctx.set(dut.live, _bits(number for number, warp in enumerate(model.warps) if warp.live))
 
-    def _fail(self, number: int, now: Happening, errors: list[dict], *, alone: bool) -> None:
+    def _fail(self, number: int, now: Happening, errors: dict[str, Any], *, alone: bool) -> None:
         """A warp fails, in one way or in two. ``alone``: it is not the instruction that fails, if there is only one."""
         names = ["lanes", "flow", "memory", "conversion", "barrier", "stack"]
         choices = [[name] for name in names] + [["stack", "flow"]]
@@ -302,7 +303,7 @@ class TrapUnitDriver:
                 code = self.random.choice((WarpError.MMU_FAULT, WarpError.STACK_OVERFLOW)).value
                 pc = (self._last[number] or 0) if self._serial else self.random.getrandbits(29) << 3
                 now.errors[name] = ERROR_SOURCES[name], number, code, pc
-                errors[_SOURCES.index(name)] = {"valid": 1, "warp": number, "error": code, "pc": pc}
+                errors[name] = {"warp": number, "error": code, "pc": pc}
                 self.count(f"fails {'inside' if self.model.warps[number].inside else 'outside'}")
 
     def _barriers(self, ctx: Any, now: Happening) -> None:
@@ -314,13 +315,13 @@ class TrapUnitDriver:
             now.withdrawn, self._withdrawing = wanted, None
             places[wanted] = Place.RUNS
             self.count("withdrawn")
-        ctx.set(dut.withdrawn, {"valid": now.withdrawn is not None, "warp": now.withdrawn or 0})
-        withdraw = ctx.get(dut.withdraw)
-        if withdraw.valid:
-            self._expect("who is withdrawn enters", (places[withdraw.warp] is Place.BARRIER or now.withdrawn
-                                                     == withdraw.warp, self.model.enters(withdraw.warp)), (True, True))
+        offer(ctx, dut.withdrawn, now.withdrawn)
+        if ctx.get(dut.withdraw.valid):
+            withdraw = ctx.get(dut.withdraw.payload)
+            self._expect("who is withdrawn enters", (places[withdraw] is Place.BARRIER or now.withdrawn
+                                                     == withdraw, self.model.enters(withdraw)), (True, True))
             if now.withdrawn is None:
-                self._withdrawing = withdraw.warp
+                self._withdrawing = withdraw
         else:
             self._withdrawing = None
             for number in range(self._count):       # the others have arrived
@@ -377,7 +378,8 @@ class TrapUnitDriver:
     def _compare_after(self, ctx: Any, now: Happening, sent: _Sent | None, reply: Reply) -> None:
         """What the unit says in the cycle after."""
         completion, failed, report, events = (
-            ctx.get(port) for port in (self.dut.completion, self.dut.error, self.dut.report, self.dut.events))
+            *(ctx.get(as_struct(event)) for event in (self.dut.completion, self.dut.error, self.dut.report)),
+            ctx.get(self.dut.events))
         executes = sent is not None and sent.kind is InstructionKind.TRAP
         traps = executes and now.does in ("trap", "urgent trap", "fail")
         fails = sent is not None and sent.error is not WarpError.NONE

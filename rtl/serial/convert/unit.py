@@ -13,6 +13,7 @@ from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import PT, RZ
 from rtl.layouts import dispatched
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import common_fields
 from rtl.word import field_of
 
 from .decode import SerialConversionDecoder
@@ -176,11 +177,11 @@ class SerialConversionUnit(Component):
     def _connect_sources(self, m: Module) -> None:
         """Words that are written, and the byte that is read."""
         sources = self.sources
-        gathered = self.port.gathered
+        gathered = self.port.data.gathered
         constant = self._constant_lower | self._constant_upper
         fraction = SINGLE.fraction_of(self.integer.head)
         shift_in_bytes = self.exponents.shift >> _BYTE_NUMBER_BITS
-        m.d.comb += sources.value.eq(Mux(gathered.valid, gathered["values"][0][0], constant))
+        m.d.comb += sources.value.eq(Mux(gathered.valid, gathered.payload["values"][0][0], constant))
         m.d.comb += sources.second.eq(self._second)
         m.d.comb += sources.thread.eq(self._thread)
         m.d.comb += sources.index.eq(self._step + shift_in_bytes)
@@ -246,9 +247,9 @@ class SerialConversionUnit(Component):
         m.d.comb += results.byte.eq(self.result.byte)
         m.d.comb += results.write.eq(is_output | is_fill)
         m.d.comb += results.reads_upper.eq(is_upper)
-        m.d.comb += port.values[0].eq(results.value)
-        m.d.comb += port.conditions[0].zero.eq(results.is_zero)
-        m.d.comb += port.conditions[0].sign.eq(results.value[-1])
+        m.d.comb += port.data.values[0].eq(results.value)
+        m.d.comb += port.data.conditions[0].zero.eq(results.is_zero)
+        m.d.comb += port.data.conditions[0].sign.eq(results.value[-1])
 
     def _connect_gather(self, m: Module) -> None:
         """The gather operation. If the source is not in registers there may be one of RZ, which
@@ -302,13 +303,9 @@ class SerialConversionUnit(Component):
         writes_nothing = (self.decoder.destination == RZ) & ~self.decoder.instruction.conditional
         m.d.comb += self._is_skipped.eq(
             self.constant_is_missing | ~self.threads.any() | writes_nothing)
-        m.d.comb += self.completion.warp.eq(held.warp)
-        m.d.comb += self.completion.serial.eq(held.serial)
-        m.d.comb += self.completion.write_barrier.eq(held.write_barrier)
-        m.d.comb += self.completion.read_barrier.eq(held.read_barrier)
-        m.d.comb += self.error.warp.eq(held.warp)
-        m.d.comb += self.error.pc.eq(held.pc)
-        m.d.comb += self.error.error.eq(WarpError.INVALID_CONST_ADDR)
+        m.d.comb += common_fields(self.completion.payload, held)
+        m.d.comb += common_fields(self.error.payload, held)
+        m.d.comb += self.error.payload.error.eq(WarpError.INVALID_CONST_ADDR)
 
     def _sequence(self, m: Module) -> None:
         """The steps are counted in all states; who needs a count begins it."""
@@ -354,11 +351,11 @@ class SerialConversionUnit(Component):
                 m.next = "GATHER_BEATS"
         with m.State("GATHER_BEATS"):
             m.d.comb += self._is_gathering.eq(1)
-            m.d.comb += self.sources.write.eq(port.gathered.valid)
+            m.d.comb += self.sources.write.eq(port.data.gathered.valid)
             self._start_scan(m)
-            with m.If(port.gathered.valid):
+            with m.If(port.data.gathered.valid):
                 m.d.sync += self._thread.eq(self._thread + 1)
-                with m.If(port.gathered.beat == self._params.beats - 1):
+                with m.If(port.data.gathered.payload.beat == self._params.beats - 1):
                     m.d.sync += self._second.eq(~port.gather.payload.last)
                     with m.If(~port.gather.payload.last):
                         m.next = "GATHER"
@@ -441,9 +438,9 @@ class SerialConversionUnit(Component):
                 m.next = "WRITE_BEATS"
         with m.State("WRITE_BEATS"):
             m.d.comb += self._is_writing.eq(1)
-            with m.If(port.wanted.valid & instruction.reads_register):
+            with m.If(port.data.wanted.valid & instruction.reads_register):
                 m.d.sync += self._thread.eq(self._thread + 1)
-            with m.If(port.wanted.valid & (port.wanted.beat == self._params.beats - 1)):
+            with m.If(port.data.wanted.valid & (port.data.wanted.payload.beat == self._params.beats - 1)):
                 m.d.sync += self._second.eq(1)
                 with m.If(port.write.payload.last):
                     m.next = "IDLE"
@@ -452,8 +449,8 @@ class SerialConversionUnit(Component):
 
     def _promise(self, m: Module) -> None:
         """What the other units promise this one."""
-        gathered = self.port.gathered
-        is_next_beat = self._is_gathering & (gathered.beat == self._thread)
+        gathered = self.port.data.gathered
+        is_next_beat = self._is_gathering & (gathered.payload.beat == self._thread)
         m.d.sync += Assert(
             ~self.dispatch.valid | self._is_idle,
             "an instruction is dispatched while another one is under way")
@@ -461,5 +458,5 @@ class SerialConversionUnit(Component):
             ~gathered.valid | is_next_beat,
             "a beat is gathered out of order, or without a gather operation")
         m.d.sync += Assert(
-            ~self.port.wanted.valid | self._is_writing,
+            ~self.port.data.wanted.valid | self._is_writing,
             "data are requested without a write operation")

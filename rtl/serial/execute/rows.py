@@ -17,7 +17,7 @@ from rtl.isa.special_registers import (
     VIRTUAL_WARP_AT,
     SpecialRegister,
 )
-from rtl.layouts import EventLayout, thread_index
+from rtl.layouts import Event, thread_index
 from rtl.one_hot import chosen_of
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
 from rtl.wires import IN_BLOCKS
@@ -108,7 +108,7 @@ class ThreadRows(Component):
     write, new_flags : In(1), In(ThreadFlags)
         Replaces the thread's predicates and CC. Its row was read in the cycle before. Not while
         ``is_blocked``.
-    launched : In(valid, payload: thread_index)
+    launched : In(Event of thread_index)
         A thread of a warp that is launched: its row gets its coordinates, and its predicates and CC
         become 0.
     is_blocked : Out(1)
@@ -127,7 +127,7 @@ class ThreadRows(Component):
             "value": Out(_WORD_BITS),
             "write": In(1),
             "new_flags": In(ThreadFlags),
-            "launched": In(EventLayout(thread_index(params))),
+            "launched": In(Event(thread_index(params))),
             "is_blocked": Out(1),
         })
         self._row = Signal(self._format.size, name="row")

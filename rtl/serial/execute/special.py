@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.special_registers import COORDINATES_AT, VIRTUAL_WARP_AT, SpecialRegister
-from rtl.layouts import EventLayout, GridConfiguration, warp_launch
+from rtl.layouts import Event, GridConfiguration, warp_launch
 from rtl.params import WARP_THREADS, SmParams
 
 from .bits import WordBits
@@ -61,7 +61,7 @@ class SpecialBits(Component):
     warp_status, all_status : In(32), In(32)
         The error status of ``warp`` and of all warps, from the trap unit.
     grid : In(GridConfiguration)
-    launch : In(valid, payload: warp_launch)
+    launch : In(Event of warp_launch)
         Has the coordinates of the warp's CTA in the grid.
     """
 
@@ -79,7 +79,7 @@ class SpecialBits(Component):
             "warp_status": In(32),
             "all_status": In(32),
             "grid": In(GridConfiguration),
-            "launch": In(EventLayout(warp_launch(params))),
+            "launch": In(Event(warp_launch(params))),
         })
         self._clock_bit = Signal(name="clock_bit")
         """The bit of the clock that has its turn."""

@@ -9,7 +9,6 @@ from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import connect, flipped
 
 from rtl.component import Component
-from rtl.execute.clients import SUPPLYING
 from rtl.execute.common import CommonDecoder
 from rtl.execute.decode import LaneDecoder
 from rtl.execute.decode_stage import PASSING_NAMES, PASSING_WORD
@@ -25,6 +24,7 @@ from rtl.isa.syntax import PT, RZ
 from rtl.layouts import GATHERING, InstructionKind, LaneClient, is_kind, issued, reported
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
+from rtl.structs import common_fields
 from rtl.word import field_of
 from rtl.words import Words
 
@@ -114,7 +114,10 @@ class SerialExecuteUnit(Component):
         self.active = WordBits(params.warps)
         self.first_rows = Words(params.row_bits, params.warps)
         self._suppliers: dict[LaneClient, Any] = {
-            client: getattr(self, client.name.lower()) for client in SUPPLYING}
+            LaneClient.MEMORY: self.memory,
+            LaneClient.CONVERSION: self.conversion,
+            LaneClient.BARRIER: self.barrier,
+        }
         """The ports of units that write."""
 
         self._issued: Any = Signal(issued(params), name="issued")
@@ -167,7 +170,7 @@ class SerialExecuteUnit(Component):
         self._operand_c = Signal(32, name="operand_c")
 
         self._supplies = {
-            client: Signal(name=f"supplies_{client.name.lower()}") for client in SUPPLYING}
+            client: Signal(name=f"supplies_{client.name.lower()}") for client in self._suppliers}
         """The unit whose write is in progress."""
         self._supplied_flag = Signal(name="supplied_flag")
         """The predicate and CC that it writes."""
@@ -274,8 +277,8 @@ class SerialExecuteUnit(Component):
         launch = self.launch
         self.first_rows.write(m, launch.valid, launch.payload.warp, launch.payload.first_row)
         connect(m, flipped(self.clear_rows), self.registers.clear)
-        m.d.comb += self.rows.launched.eq(self.thread)
-        m.d.comb += self.special.launch.eq(launch)
+        connect(m, flipped(self.thread), self.rows.launched)
+        connect(m, flipped(launch), self.special.launch)
         m.d.comb += self.special.grid.eq(self.grid)
 
     def _evaluate_guard(self, m: Module) -> None:
@@ -294,13 +297,13 @@ class SerialExecuteUnit(Component):
         """Whether the thread executes the instruction, and writes."""
         active = self.active
         thread = self.sequencer.thread
-        result = self.flow_result
-        m.d.comb += active.write.eq(self.flow_result_valid)
+        result = self.flow_result.payload
+        m.d.comb += active.write.eq(self.flow_result.valid)
         m.d.comb += active.number.eq(result.warp)
         m.d.comb += active.word.eq(result.active)
         m.d.comb += active.read.eq(Cat(thread, self._issued.warp))
         flow_failed = Signal()
-        with m.If(self.flow_result_valid):
+        with m.If(self.flow_result.valid):
             m.d.sync += flow_failed.eq(result.error != WarpError.NONE)
 
         in_quad = self._decoded.quad.bit_select(thread[:2], 1)
@@ -405,7 +408,7 @@ class SerialExecuteUnit(Component):
             | _gated(is_from_word, from_word)
             | _gated(self._uniform_arrives, self._scanned)
             | self.rows.value
-            | _gated(phase[Phase.AWAIT_FLOW], self.flow_result.value)
+            | _gated(phase[Phase.AWAIT_FLOW], self.flow_result.payload.value)
             | from_units)
 
     def _hold_operands(self, m: Module) -> None:
@@ -416,7 +419,8 @@ class SerialExecuteUnit(Component):
         phase = self._in_phase
         collects = phase[Phase.COLLECT] & self._is_executing & ~self._some_execute
         reads_operands = phase[Phase.COMPUTE] | phase[Phase.GATHER] | collects
-        has_flow_result = self.flow_result_valid & (self.flow_result.warp == self._issued.warp)
+        result = self.flow_result
+        has_flow_result = result.valid & (result.payload.warp == self._issued.warp)
         m.d.comb += self.sequencer.has_flow_result.eq(has_flow_result)
         flow_value_arrives = phase[Phase.AWAIT_FLOW] & has_flow_result
         supply_arrives = self._at_c & _any_of(self._supplies.values())
@@ -491,7 +495,7 @@ class SerialExecuteUnit(Component):
             m.d.comb += results.conditions.eq(of_lane.conditions)
         m.d.comb += registers.may_write_next.eq(sequencer.may_write_next)
         m.d.comb += registers.write.eq(
-            sequencer.writes & self._writes_thread & (self.written.register != RZ))
+            sequencer.writes & self._writes_thread & (self.written.payload.register != RZ))
         m.d.comb += rows.new_flags.eq(results.after)
         m.d.comb += rows.write.eq(sequencer.writes)
 
@@ -540,8 +544,8 @@ class SerialExecuteUnit(Component):
                 self._in_phase[Phase.WRITE] & (self._write.client == client))
             m.d.comb += port.wanted.valid.eq(
                 supplies & (self.sequencer.step == ThreadStep.FIRST))
-            m.d.comb += port.wanted.index.eq(self._write.operation.index)
-            m.d.comb += port.wanted.beat.eq(self.sequencer.thread)
+            m.d.comb += port.wanted.payload.index.eq(self._write.operation.index)
+            m.d.comb += port.wanted.payload.beat.eq(self.sequencer.thread)
 
     def _connect_gatherers(self, m: Module) -> None:
         """Sends a beat of registers to the unit that gathers."""
@@ -549,9 +553,9 @@ class SerialExecuteUnit(Component):
         for client in GATHERING:
             beat = self._suppliers[client].gathered
             m.d.comb += beat.valid.eq(sends & (self._gather.client == client))
-            m.d.comb += beat.index.eq(self._gather.operation.index)
-            m.d.comb += beat.beat.eq(self.sequencer.thread)
-            m.d.comb += beat["values"].eq(
+            m.d.comb += beat.payload.index.eq(self._gather.operation.index)
+            m.d.comb += beat.payload.beat.eq(self.sequencer.thread)
+            m.d.comb += beat.payload["values"].eq(
                 Cat(self._operand_a, self._operand_b, self._operand_c))
 
     def _dispatch(self, m: Module) -> None:
@@ -594,10 +598,10 @@ class SerialExecuteUnit(Component):
         refuses = (self._in_phase[Phase.START] & is_refused
                    & reported(self.report_mask, issued_error))
         m.d.sync += self.error.valid.eq(refuses | (lanes_execute & self._lacks_constant))
-        m.d.sync += self.error.error.eq(
+        m.d.sync += self.error.payload.error.eq(
             Mux(is_refused, issued_error, WarpError.INVALID_CONST_ADDR))
-        m.d.comb += self.error.warp.eq(self._issued.warp)
-        m.d.comb += self.error.pc.eq(self._issued.pc)
+        m.d.comb += self.error.payload.warp.eq(self._issued.warp)
+        m.d.comb += self.error.payload.pc.eq(self._issued.pc)
 
         reads_and_clears = ((self._decoded.source_a == ValueSource.SPECIAL)
                             & (self._decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))
@@ -619,9 +623,9 @@ class SerialExecuteUnit(Component):
 
     def _report_writes(self, m: Module) -> None:
         """What a thread writes, for the retirement interface."""
-        written = self.written
+        written = self.written.payload
         results = self.results
-        m.d.comb += written.valid.eq(self.sequencer.writes)
+        m.d.comb += self.written.valid.eq(self.sequencer.writes)
         m.d.comb += written.warp.eq(self._issued.warp)
         m.d.comb += written.serial.eq(self._issued.serial)
         m.d.comb += written.beat.eq(self.sequencer.thread)
@@ -640,28 +644,22 @@ class SerialExecuteUnit(Component):
         that traps is passed when it is dispatched."""
         instruction = self._issued
         phase = self._in_phase
-        completion = self.completion
+        completion = self.completion.payload
         is_trap = instruction.kind == InstructionKind.TRAP
         m.d.comb += self.sequencer.is_last_write.eq(self._write.operation.last)
-        m.d.comb += completion.valid.eq(phase[Phase.COMPLETE])
-        m.d.comb += completion.warp.eq(instruction.warp)
-        m.d.comb += completion.serial.eq(instruction.serial)
-        m.d.comb += completion.write_barrier.eq(instruction.write_barrier)
-        m.d.comb += completion.read_barrier.eq(NO_BARRIER)
-        with m.If(self._is_lane_instruction | self.sequencer.is_refused | is_trap):
-            m.d.comb += completion.read_barrier.eq(instruction.read_barrier)
+        m.d.comb += self.completion.valid.eq(phase[Phase.COMPLETE])
+        m.d.comb += common_fields(completion, instruction)
+        with m.If(~(self._is_lane_instruction | self.sequencer.is_refused | is_trap)):
+            m.d.comb += completion.read_barrier.eq(NO_BARRIER)
 
         passed = self.passed.payload
         m.d.comb += self.passed.valid.eq(
-            completion.valid | (phase[Phase.DISPATCH] & is_trap))
-        m.d.comb += passed.warp.eq(completion.warp)
+            self.completion.valid | (phase[Phase.DISPATCH] & is_trap))
+        m.d.comb += common_fields(passed, completion)
         m.d.comb += passed.completes.eq(1)
-        m.d.comb += passed.write_barrier.eq(completion.write_barrier)
-        m.d.comb += passed.read_barrier.eq(completion.read_barrier)
 
         gathered = self.gathered
         m.d.comb += gathered.valid.eq(
             phase[Phase.GATHER] & self.sequencer.phase_ends & self._gather.operation.last)
-        m.d.comb += gathered.payload.valid.eq(gathered.valid)
         m.d.comb += gathered.payload.warp.eq(instruction.warp)
         m.d.comb += gathered.payload.barrier.eq(instruction.read_barrier)

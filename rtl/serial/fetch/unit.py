@@ -17,7 +17,6 @@ from rtl.layouts import (
     BeatPort,
     ConstantBank,
     Event,
-    EventLayout,
     GridConfiguration,
     InstructionKind,
     described_bank,
@@ -67,7 +66,7 @@ class SerialFetch(Component):
     -------
     grid, indexed, value, memory
         See FetchUnit.
-    bank : In(EventLayout of described_bank)
+    bank : In(Event of described_bank)
         A constant bank of the grid, before it runs.
     named : Out(ConstantBank)
         The bank that LDC names, if the last instruction that was fetched is one.
@@ -108,7 +107,7 @@ class SerialFetch(Component):
         """The bank has no such word."""
         super().__init__({
             "grid": In(GridConfiguration),
-            "bank": In(EventLayout(described_bank())),
+            "bank": In(Event(described_bank())),
             "named": Out(ConstantBank),
             "redirect": In(Event(redirect(params))),
             "group": Out(Event(fetched_instruction(params))),

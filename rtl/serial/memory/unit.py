@@ -20,6 +20,7 @@ from rtl.memory.instruction import WORDS, MemoryOperation, MemorySpace, memory_t
 from rtl.memory.ports import unit_ports
 from rtl.params import ADDRESS_BITS, LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, SmParams
 from rtl.pick import pick
+from rtl.structs import common_fields
 from rtl.sums import sum_with_carry
 from rtl.wires import IN_BLOCKS, ONE_HOT
 
@@ -278,8 +279,8 @@ class SerialMemoryUnit(Component):
         m.d.comb += shared_write.data.eq(launch.payload.shared_base)
         with m.If(move.valid):
             m.d.comb += local_write.en.eq(1)
-            m.d.comb += local_write.addr.eq(move.warp)
-            m.d.comb += local_write.data.eq(move.base)
+            m.d.comb += local_write.addr.eq(move.payload.warp)
+            m.d.comb += local_write.data.eq(move.payload.base)
         with m.Else():
             m.d.comb += local_write.en.eq(launch.valid)
             m.d.comb += local_write.addr.eq(launch.payload.warp)
@@ -331,8 +332,8 @@ class SerialMemoryUnit(Component):
     def _connect_notes(self, m: Module) -> None:
         m.d.sync += self._note.eq(self._note_read.data)
         m.d.comb += self.accumulator.word.eq(self._note.value)
-        m.d.comb += self.port.values[0].eq(self._note.value)
-        m.d.comb += self.port.flags.eq(self._note.flag)
+        m.d.comb += self.port.data.values[0].eq(self._note.value)
+        m.d.comb += self.port.data.flags.eq(self._note.flag)
 
     def _address_gather(self, m: Module) -> None:
         """The register that is gathered, one at a time: of the address, then of the data."""
@@ -385,7 +386,7 @@ class SerialMemoryUnit(Component):
         """Completion and error. The scoreboard of an instruction that has gathered registers was
         released with the last of them."""
         job = self._job
-        completion = self.completion
+        completion = self.completion.payload
         m.d.comb += completion.warp.eq(job.warp)
         m.d.comb += completion.serial.eq(job.serial)
         m.d.comb += completion.write_barrier.eq(job.write_barrier)
@@ -393,9 +394,8 @@ class SerialMemoryUnit(Component):
             m.d.comb += completion.read_barrier.eq(job.read_barrier)
         with m.Else():
             m.d.comb += completion.read_barrier.eq(NO_BARRIER)
-        m.d.comb += self.error.warp.eq(job.warp)
-        m.d.comb += self.error.pc.eq(job.pc)
-        m.d.comb += self.error.error.eq(self._error)
+        m.d.comb += common_fields(self.error.payload, job)
+        m.d.comb += self.error.payload.error.eq(self._error)
 
     # The states.
 
@@ -430,10 +430,10 @@ class SerialMemoryUnit(Component):
         """Registers are gathered, one by one. An address of one word has one note, data follows at
         _DATA."""
         gather = self.port.gather
-        gathered = self.port.gathered
+        gathered = self.port.data.gathered
         index = self._gather_index
         note = self._note_write
-        is_last_beat = gathered.beat == WARP_THREADS - 1
+        is_last_beat = gathered.payload.beat == WARP_THREADS - 1
         address_follows = ~index[0] & self._instruction.wide
         with m.State("GATHER"):
             m.d.comb += gather.valid.eq(1)
@@ -441,8 +441,8 @@ class SerialMemoryUnit(Component):
                 m.next = "COLLECT"
         with m.State("COLLECT"), m.If(gathered.valid):
             m.d.comb += note.en.eq(1)
-            m.d.comb += note.addr.eq(Cat(gathered.beat, gathered.index))
-            m.d.comb += note.data.value.eq(gathered.values[0][0])
+            m.d.comb += note.addr.eq(Cat(gathered.payload.beat, gathered.payload.index))
+            m.d.comb += note.data.value.eq(gathered.payload.values[0][0])
             with m.If(is_last_beat):
                 with m.If(index >= _DATA):
                     m.d.sync += index.eq(index + 1)
@@ -818,13 +818,13 @@ class SerialMemoryUnit(Component):
     def _write_registers(self, m: Module) -> None:
         """Results go to the registers, one by one."""
         port = self.port
-        is_last_beat = port.wanted.beat == WARP_THREADS - 1
+        is_last_beat = port.data.wanted.payload.beat == WARP_THREADS - 1
         with m.State("WRITE"):
             m.d.comb += port.write.valid.eq(1)
             with m.If(port.write.ready):
                 m.next = "WRITE_DATA"
-        with m.State("WRITE_DATA"), m.If(port.wanted.valid):
-            self._read_note(m, self._note_of_word(_RESULT), port.wanted.beat)
+        with m.State("WRITE_DATA"), m.If(port.data.wanted.valid):
+            self._read_note(m, self._note_of_word(_RESULT), port.data.wanted.payload.beat)
             with m.If(is_last_beat):
                 m.d.sync += self._word.eq(self._word + 1)
                 with m.If(port.write.payload.last):

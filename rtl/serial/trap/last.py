@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import ReturnFromTrapMode
-from rtl.layouts import EventLayout, InstructionKind, error_event, issued
+from rtl.layouts import Event, InstructionKind, issued
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 from rtl.trap.decode import return_mode
@@ -35,7 +35,7 @@ class LastInstructions(ReturnPoints):
 
     Members
     -------
-    issued : In(EventLayout of issued)
+    issued : In(Event of issued)
         The one instruction in flight, in any cycle before its dispatch.
 
     The others are those of ReturnPoints. An error of a line of a stack, which is of no instruction,
@@ -43,18 +43,17 @@ class LastInstructions(ReturnPoints):
     """
 
     def __init__(self, params: SmParams) -> None:
-        super().__init__(params, issued=In(EventLayout(issued(params))))
+        super().__init__(params, issued=In(Event(issued(params))))
         self._warps = params.warps
-        self._event = error_event(params)
         self._returns_to_last = Signal(params.warps, name="returns_to_last")
         """Warps that come back to their last instruction."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        failed = Signal(self._event)
+        error = of_instruction(m, self.errors)
+        failed = error.payload
         counts = Signal()
-        m.d.comb += failed.eq(of_instruction(self.errors))
-        m.d.comb += counts.eq(failed.valid & ~self.state.inside.bit_select(failed.warp, 1))
+        m.d.comb += counts.eq(error.valid & ~self.state.inside.bit_select(failed.warp, 1))
         self._keep_instruction(m)
         self._keep_whether_to_return(m, failed, counts)
         self._keep_error(m, failed, counts)
@@ -99,16 +98,16 @@ class LastInstructions(ReturnPoints):
     def _keep_error(self, m: Module, failed: Any, counts: Value) -> None:
         """Why a warp failed."""
         stack = of_stack(self.errors)
-        waiting = Signal(self._event)
+        waiting = stack.signature.create(path=("waiting",))
         m.submodules.errors = errors = Words(_CODE_BITS, self._warps, ram_style="distributed")
         m.d.comb += self.error.as_value().eq(errors.read(m, self.status_warp))
         errors.write(
-            m, counts | waiting.valid, Mux(counts, failed.warp, waiting.warp),
-            Mux(counts, failed.error.as_value(), waiting.error.as_value()))
-        has_other_error = (self.state.inside | self.state.failed).bit_select(stack.warp, 1) | (
-            counts & (failed.warp == stack.warp))
+            m, counts | waiting.valid, Mux(counts, failed.warp, waiting.payload.warp),
+            Mux(counts, failed.error.as_value(), waiting.payload.error.as_value()))
+        has_other_error = (self.state.inside | self.state.failed).bit_select(
+            stack.payload.warp, 1) | (counts & (failed.warp == stack.payload.warp))
         with m.If(~counts):
             m.d.sync += waiting.valid.eq(0)
         with m.If(stack.valid):
-            m.d.sync += waiting.eq(stack)
             m.d.sync += waiting.valid.eq(~has_other_error)
+            m.d.sync += waiting.payload.eq(stack.payload)

@@ -15,7 +15,7 @@ class SerialTrapUnit(TrapUnit):
 
     Members
     -------
-    issued : In(EventLayout of issued)
+    issued : In(Event of issued)
         The instruction in flight, in any cycle before its dispatch.
     """
 

@@ -1,0 +1,38 @@
+"""What every unit has that executes instructions beside the lanes."""
+
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.params import SmParams
+
+from .errors import REPORT_BITS, error_event
+from .event import Event
+from .instruction import completion, dispatched
+
+__all__ = ["ExecutionUnit"]
+
+
+class ExecutionUnit(wiring.Signature):
+    """The ports by which the core gives a unit its instructions, and learns of their end.
+
+    Members
+    -------
+    dispatch : In(Event of dispatched)
+        An instruction of the unit, which cannot refuse it.
+    room : Out(1)
+        It can take UNDER_WAY instructions more than it was given.
+    report_mask : In(32)
+        Bit n: warp errors of code n are reported.
+    completion : Out(Event of completion)
+    error : Out(Event of error_event)
+        An error that is reported; the instruction has done nothing.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "dispatch": In(Event(dispatched(params))),
+            "room": Out(1),
+            "report_mask": In(REPORT_BITS),
+            "completion": Out(Event(completion(params))),
+            "error": Out(Event(error_event(params))),
+        })

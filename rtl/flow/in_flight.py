@@ -3,7 +3,7 @@ longer."""
 
 from typing import Any
 
-from amaranth.hdl import Assert, Module, Signal
+from amaranth.hdl import Assert, Module
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -12,7 +12,6 @@ from rtl.layouts import (
     REPORT_BITS,
     STACK_RESULT_CYCLES,
     Event,
-    EventLayout,
     reported,
     stack_result,
 )
@@ -56,7 +55,7 @@ class OutcomesInFlight(Component):
 
     Attributes
     ----------
-    beside : list of Signal(EventLayout(decided_outcome))
+    beside : list of Event(decided_outcome)
         Beside the stack's pipeline, the newest first.
     parked : Words
     """
@@ -72,7 +71,7 @@ class OutcomesInFlight(Component):
         })
         self.parked = Words(BasicOutcome, params.warps)
         self.beside: list[Any] = [
-            Signal(EventLayout(decided_outcome(params)), name=f"beside_{cycle}")
+            Event(decided_outcome(params)).create(path=(f"beside_{cycle}",))
             for cycle in range(STACK_RESULT_CYCLES)]
 
     def elaborate(self, platform: object) -> Module:

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.params import SmParams
 
-from .states import SmTrapLink, WarpTrapState
+from .states import SmTrapLink, WarpTrapView
 
 __all__ = ["SmTrap"]
 
@@ -16,9 +16,9 @@ class SmTrap(Component):
 
     Members
     -------
-    warps : In(SmTrapLink)
+    link : In(SmTrapLink)
         A cause in, the state of the trap out.
-    state : In(WarpTrapState)
+    warps : In(WarpTrapView)
         Which warps are paused, and which have done their part of the trap: they wait at RTT, or are
         inside without a frame. Such a warp may be paused, too; it can leave when it is woken.
     live : In(warps)
@@ -43,8 +43,8 @@ class SmTrap(Component):
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "warps": In(SmTrapLink()),
-            "state": In(WarpTrapState(params)),
+            "link": In(SmTrapLink()),
+            "warps": In(WarpTrapView(params)),
             "live": In(params.warps),
             "starting": In(1),
             "stop": In(1),
@@ -53,8 +53,8 @@ class SmTrap(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        warps = self.warps
-        state = self.state
+        link = self.link
+        state = self.warps.state
         is_at_rest = Signal()
         can_leave = Signal()
         all_are_quiet = Signal()
@@ -65,15 +65,15 @@ class SmTrap(Component):
         m.d.comb += can_leave.eq((self.live & ~state.paused).any())
         m.d.comb += all_are_quiet.eq(~(self.live & ~state.quiet).any())
         m.d.comb += is_over.eq(~self.stop & is_at_rest & (can_leave | all_are_quiet))
-        m.d.comb += warps.release.eq(warps.trapping & ~self.stop & is_at_rest & can_leave)
-        m.d.comb += self.locked_down.eq(warps.trapping & ~is_over & is_at_rest)
+        m.d.comb += link.release.eq(link.trapping & ~self.stop & is_at_rest & can_leave)
+        m.d.comb += self.locked_down.eq(link.trapping & ~is_over & is_at_rest)
 
-        with m.If(self.stop | warps.cause):
-            m.d.sync += warps.trapping.eq(1)
+        with m.If(self.stop | link.cause):
+            m.d.sync += link.trapping.eq(1)
         with m.Elif(is_over):
-            m.d.sync += warps.trapping.eq(0)
-        with m.If(warps.insisting):
-            m.d.sync += warps.urgent.eq(1)
+            m.d.sync += link.trapping.eq(0)
+        with m.If(link.insisting):
+            m.d.sync += link.urgent.eq(1)
         with m.Elif(is_over):
-            m.d.sync += warps.urgent.eq(0)
+            m.d.sync += link.urgent.eq(0)
         return m

@@ -18,12 +18,13 @@ from rtl.layouts import (
     warp_launch,
 )
 from rtl.params import SmParams
+from rtl.structs import struct_value
 from rtl.sweep import Sweep
 
 from .decode import return_mode
 from .error_log import ErrorLog
 from .flags import WarpFlags, words_in_luts
-from .states import WarpTrapChanges, WarpTrapState
+from .states import WarpTrapView, trap_passage
 
 __all__ = ["LoggedReturns", "ReturnPoints"]
 
@@ -38,9 +39,8 @@ class ReturnPoints(Component):
     -------
     dispatch, launch, errors, withdrawn
         See TrapUnit.
-    state, changes : In(WarpTrapState), In(WarpTrapChanges)
-        Of the warps. Of the former LoggedReturns reads ``inside`` alone, and none of the latter:
-        they are for the serial machine (rtl/serial/trap).
+    warps : In(WarpTrapView)
+        LoggedReturns reads ``inside`` alone; the rest is for the serial machine (rtl/serial/trap).
     pc : Out(32)
         Where the warp comes back to whose ENTER is dispatched.
     mode : Out(ReturnFromTrapMode)
@@ -55,8 +55,7 @@ class ReturnPoints(Component):
             "launch": In(Event(warp_launch(params))),
             "errors": In(ErrorEvents(params)),
             "withdrawn": In(Event(params.warp_bits)),
-            "state": In(WarpTrapState(params)),
-            "changes": In(WarpTrapChanges(params)),
+            "warps": In(WarpTrapView(params)),
             "pc": Out(32),
             "mode": Out(ReturnFromTrapMode),
             "status_warp": In(params.warp_bits),
@@ -98,6 +97,7 @@ class LoggedReturns(ReturnPoints):
 
     def __init__(self, params: SmParams) -> None:
         super().__init__(params)
+        self._params = params
         self.log = ErrorLog(params)
         self.sweep = Sweep(params.warps)
         self.was_withdrawn = WarpFlags.in_luts(params, self.sweep)
@@ -128,12 +128,11 @@ class LoggedReturns(ReturnPoints):
         instruction = self.dispatch.payload
         leaves = self.dispatch.valid & (instruction.kind == InstructionKind.LEAVE)
         connect(m, flipped(self.errors), log.errors)
-        m.d.comb += log.inside.eq(self.state.inside)
+        connect(m, flipped(self.launch), log.launch)
+        m.d.comb += log.inside.eq(self.warps.state.inside)
         m.d.comb += log.moved.valid.eq(enters | leaves)
-        m.d.comb += log.moved.payload.warp.eq(instruction.warp)
-        m.d.comb += log.moved.payload.enters.eq(enters)
-        m.d.comb += log.launched.valid.eq(self.launch.valid)
-        m.d.comb += log.launched.payload.eq(self.launch.payload.warp)
+        m.d.comb += log.moved.payload.eq(struct_value(
+            trap_passage(self._params), warp=instruction.warp, enters=enters))
         m.d.comb += log.status_warp.eq(self.status_warp)
         m.d.comb += self.error.as_value().eq(log.error)
 

@@ -1,15 +1,15 @@
 """What the parts of the trap unit hand to each other.
 
-===============  ==================================  ========================
+===============  ==================================  ==========================
 from             to                                  type
-===============  ==================================  ========================
-WarpTraps        SmTrap, ReturnPoints, StatusScan    :class:`WarpTrapState`
-WarpTraps        ReturnPoints, StatusScan            :class:`WarpTrapChanges`
+===============  ==================================  ==========================
+WarpTraps        SmTrap, ReturnPoints, StatusScan    :class:`WarpTrapView`
 WarpTraps        SmTrap, and back                    :class:`SmTrapLink`
 WarpTraps        unit                                :class:`WarpTrapEvents`
 unit, decoder    WarpTraps                           :func:`executed_operation`
 decoder, unit    StatusScan                          :func:`trap_reason`
-===============  ==================================  ========================
+ReturnPoints     ErrorLog                            :func:`trap_passage`
+===============  ==================================  ==========================
 """
 
 from amaranth.hdl import unsigned
@@ -26,7 +26,9 @@ __all__ = [
     "WarpTrapChanges",
     "WarpTrapEvents",
     "WarpTrapState",
+    "WarpTrapView",
     "executed_operation",
+    "trap_passage",
     "trap_reason",
 ]
 
@@ -98,6 +100,22 @@ class WarpTrapChanges(data.StructLayout):
         })
 
 
+class WarpTrapView(wiring.Signature):
+    """What the other parts of the unit know of the warps, seen from WarpTraps.
+
+    Members
+    -------
+    state : Out(WarpTrapState)
+    changes : Out(WarpTrapChanges)
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "state": Out(WarpTrapState(params)),
+            "changes": Out(WarpTrapChanges(params)),
+        })
+
+
 class WarpTrapEvents(data.Struct):
     """Those of the TrapEvents that the warps' states tell."""
 
@@ -143,3 +161,8 @@ def executed_operation(params: SmParams) -> data.StructLayout:
 def trap_reason(params: SmParams) -> data.StructLayout:
     """A BPT.TRAP outside the trap: its warp, and its reason as a bit."""
     return data.StructLayout({"warp": params.warp_bits, "reason": len(TRAP_REASONS)})
+
+
+def trap_passage(params: SmParams) -> data.StructLayout:
+    """A warp enters the trap, or, if not ``enters``, leaves it."""
+    return data.StructLayout({"warp": params.warp_bits, "enters": 1})

@@ -20,6 +20,7 @@ from rtl.layouts import (
     TrapMove,
     TrapReport,
     TrapStatus,
+    error_event,
     flow_result,
     issued,
     reported,
@@ -189,14 +190,18 @@ class TrapUnit(Component):
         m.d.sync += self.completion.valid.eq(executes)
         m.d.sync += common_fields(self.completion.payload, instruction)
         m.d.sync += self.error.valid.eq(is_refused)
-        m.d.sync += self.error.payload.warp.eq(instruction.warp)
-        m.d.sync += self.error.payload.pc.eq(instruction.pc)
-        m.d.sync += self.error.payload.error.eq(decoder.error)
+        m.d.sync += self.error.payload.eq(struct_value(
+            error_event(self._params),
+            warp=instruction.warp,
+            pc=instruction.pc,
+            error=decoder.error))
         m.d.sync += self.report.valid.eq(
             executes & (is_trap | (decoder.operation == TrapOperation.FAIL)))
-        m.d.sync += self.report.payload.warp.eq(instruction.warp)
-        m.d.sync += self.report.payload.pc.eq(instruction.pc + INSTRUCTION_BYTES)
-        m.d.sync += self.report.payload.reason.eq(decoder.reason)
+        m.d.sync += self.report.payload.eq(struct_value(
+            TrapReport(self._params),
+            warp=instruction.warp,
+            pc=instruction.pc + INSTRUCTION_BYTES,
+            reason=decoder.reason))
         m.d.sync += self.events.interrupt.eq(executes & decoder.is_interrupt)
         trapped_now = self.scan.trapped_now
         m.d.comb += trapped_now.valid.eq(executes & is_trap)
@@ -206,6 +211,7 @@ class TrapUnit(Component):
     def _connect_warps(self, m: Module) -> None:
         """What happens to warps, and what issue has to do."""
         warps = self.warps
+        connect(m, warps.view, self.machine.warps, self.returns.warps, self.scan.warps)
         connect(m, flipped(self.result), warps.result)
         connect(m, flipped(self.launch), warps.launch, self.returns.launch)
         m.d.comb += warps.live.eq(self.live)
@@ -216,16 +222,15 @@ class TrapUnit(Component):
         m.d.sync += warps.clears_status.valid.eq(self.clear_status)
         m.d.sync += warps.clears_status.payload.eq(self.status_warp)
         m.d.comb += self.hold.eq(warps.hold)
-        m.d.comb += self.enter.eq(warps.changes.enters & ~self.waiting)
-        m.d.comb += self.leave.eq(warps.state.leaving)
-        m.d.comb += self.inside.eq(warps.state.inside)
+        m.d.comb += self.enter.eq(warps.view.changes.enters & ~self.waiting)
+        m.d.comb += self.leave.eq(warps.view.state.leaving)
+        m.d.comb += self.inside.eq(warps.view.state.inside)
         m.d.comb += self.resume.eq(warps.resume)
 
     def _connect_machine(self, m: Module) -> None:
         """When the multiprocessor traps."""
         machine = self.machine
-        connect(m, self.warps.machine, machine.warps)
-        m.d.comb += machine.state.eq(self.warps.state)
+        connect(m, self.warps.machine, machine.link)
         m.d.comb += machine.live.eq(self.live)
         m.d.comb += machine.starting.eq(self.starting)
         m.d.comb += machine.stop.eq(self.command.stop)
@@ -235,8 +240,6 @@ class TrapUnit(Component):
         returns = self.returns
         connect(m, flipped(self.dispatch), returns.dispatch)
         connect(m, flipped(self.withdrawn), returns.withdrawn)
-        m.d.comb += returns.state.eq(self.warps.state)
-        m.d.comb += returns.changes.eq(self.warps.changes)
         m.d.comb += returns.status_warp.eq(self.status_warp)
         if self.form.reads_issue:
             connect(m, flipped(self.issued), returns.issued)
@@ -244,8 +247,6 @@ class TrapUnit(Component):
     def _connect_scan(self, m: Module) -> None:
         """What S2R reads, and whose arrival at a barrier is withdrawn."""
         scan = self.scan
-        m.d.comb += scan.state.eq(self.warps.state)
-        m.d.comb += scan.changes.eq(self.warps.changes)
         m.d.comb += scan.waiting.eq(self.waiting)
         m.d.comb += scan.stop.eq(self.command.stop)
         m.d.comb += scan.status_warp.eq(self.status_warp)
@@ -284,8 +285,8 @@ class TrapUnit(Component):
             TrapStatus(self._params),
             trapping=warps.machine.trapping,
             locked_down=self.machine.locked_down,
-            paused=warps.state.paused,
-            trapped=warps.state.trapped))
+            paused=warps.view.state.paused,
+            trapped=warps.view.state.trapped))
         m.d.sync += common_fields(self.events, warps.events)
         m.d.comb += self.events.timeout.eq(self.watchdog.expires)
 

@@ -5,7 +5,7 @@ from operator import or_
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
@@ -25,9 +25,8 @@ from .forms import MANY_IN_FLIGHT, TrapForm
 from .operations import TrapOperation
 from .states import (
     SmTrapLink,
-    WarpTrapChanges,
     WarpTrapEvents,
-    WarpTrapState,
+    WarpTrapView,
     executed_operation,
 )
 
@@ -42,7 +41,7 @@ class WarpTraps(Component):
     """A bit a warp of everything, since much happens to many of them at once.
 
     A warp is inside from the dispatch of its ENTER until the result of its LEAVE, else outside.
-    ``state`` has each flag of it. ::
+    ``view.state`` has each flag of it. ::
 
                       ENTER                          RTT                 release
         OUTSIDE ----------------> INSIDE: handler ---------> waits at RTT ------> leaving
@@ -71,8 +70,7 @@ class WarpTraps(Component):
     clears_status : In(Event of a warp)
         Why it traps is forgotten.
     machine : Out(SmTrapLink)
-    state : Out(WarpTrapState)
-    changes : Out(WarpTrapChanges)
+    view : Out(WarpTrapView)
     events : Out(WarpTrapEvents)
 
     Attributes
@@ -95,8 +93,7 @@ class WarpTraps(Component):
             "taken": In(warps),
             "drained": In(warps),
             "machine": Out(SmTrapLink()),
-            "state": Out(WarpTrapState(params)),
-            "changes": Out(WarpTrapChanges(params)),
+            "view": Out(WarpTrapView(params)),
             "events": Out(WarpTrapEvents),
             "hold": Out(warps),
             "resume": Out(warps),
@@ -157,7 +154,7 @@ class WarpTraps(Component):
 
     def _find_operations(self, m: Module) -> None:
         """What is dispatched, and to which warp."""
-        changes = self.changes
+        changes = self.view.changes
         dispatched = self.dispatched
         m.d.comb += self._dispatched.eq(one_hot(dispatched.payload.warp, self._count))
         for kind, executes in self._executes.items():
@@ -172,8 +169,8 @@ class WarpTraps(Component):
 
     def _find_results(self, m: Module) -> None:
         """What flow results and warp_launch mean: who leaves, who begins or ends."""
-        state = self.state
-        changes = self.changes
+        state = self.view.state
+        changes = self.view.changes
         launch = self.launch
         result = self.result.payload
         tracker = self.entry_tracker
@@ -181,8 +178,7 @@ class WarpTraps(Component):
         m.submodules.entry_tracker = tracker
         m.d.comb += tracker.entered.valid.eq(self._executes[TrapOperation.ENTER])
         m.d.comb += tracker.entered.payload.eq(self.dispatched.payload.warp)
-        m.d.comb += tracker.answered.valid.eq(self.result.valid)
-        m.d.comb += tracker.answered.payload.eq(result.warp)
+        connect(m, flipped(self.result), tracker.result)
         m.d.comb += tracker.is_inside.eq(state.inside.bit_select(result.warp, 1))
 
         m.d.comb += self._is_refused.eq(result.error != WarpError.NONE)
@@ -201,7 +197,7 @@ class WarpTraps(Component):
 
     def _find_errors(self, m: Module) -> None:
         """Who fails, inside and outside."""
-        state = self.state
+        state = self.view.state
         failing = self._warps_of(self._failing_events(m, self.errors))
         m.d.comb += self._failing.eq(failing)
         m.d.comb += self._failing_inside.eq(self._failing & state.inside)
@@ -215,7 +211,7 @@ class WarpTraps(Component):
 
     def _find_pauses(self, m: Module) -> None:
         """Who is paused, by what, and who is woken."""
-        state = self.state
+        state = self.view.state
         holding = [
             event for source, event in errors_by_source(self.errors).items()
             if source in _HOLDING_SOURCES]
@@ -240,8 +236,8 @@ class WarpTraps(Component):
 
     def _keep_place(self, m: Module) -> None:
         """Where each warp is: outside or inside, without a frame, at RTT, on its way out."""
-        state = self.state
-        changes = self.changes
+        state = self.view.state
+        changes = self.view.changes
         machine = self.machine
         release = machine.release.replicate(self._count)
         released = Mux(machine.release, state.waits, 0)
@@ -258,8 +254,8 @@ class WarpTraps(Component):
 
     def _keep_pauses(self, m: Module) -> None:
         """Who is paused, and how: quietly, and whether ``resume`` has to let it go on."""
-        state = self.state
-        changes = self.changes
+        state = self.view.state
+        changes = self.view.changes
         quietly = self._warp_executing(TrapOperation.PAUSE_QUIET) & ~self._failing_inside
         self._keep(m, state.paused, clears=changes.ended | self._woken, sets=self._pausing)
         self._keep(m, state.halted, clears=changes.ended | self._woken, sets=self._halting)
@@ -269,8 +265,8 @@ class WarpTraps(Component):
     def _keep_causes(self, m: Module) -> None:
         """Why each warp traps. A step begins when the warp leaves the trap; it is done when the
         warp has issued an instruction."""
-        state = self.state
-        changes = self.changes
+        state = self.view.state
+        changes = self.view.changes
         steps = self.command.step.replicate(self._count)
         self._keep(
             m, state.masked,
@@ -297,7 +293,7 @@ class WarpTraps(Component):
         """Causes of a trap. Those inside are none: they pause. A step is done when no other warp
         has one to do: a BAR completes the barrier of others that step before they are taken from
         it."""
-        state = self.state
+        state = self.view.state
         machine = self.machine
         warp = self.dispatched.payload.warp
         is_masked = state.masked.bit_select(warp, 1)
@@ -320,13 +316,13 @@ class WarpTraps(Component):
     @property
     def _step_causes(self) -> Value:
         """Warps that have done their step, which is a cause."""
-        state = self.state
+        state = self.view.state
         return state.done & ~state.masked
 
     def _select_entries(self, m: Module) -> None:
         """Who enters, who may not issue, and who goes on. From an error on everybody enters."""
-        state = self.state
-        changes = self.changes
+        state = self.view.state
+        changes = self.view.changes
         machine = self.machine
         everybody = Signal()
         m.d.comb += everybody.eq((machine.trapping & machine.urgent) | machine.insisting)
@@ -347,7 +343,7 @@ class WarpTraps(Component):
 
     def _report(self, m: Module) -> None:
         """Events for the error status."""
-        state = self.state
+        state = self.view.state
         events = self.events
         executes = self._executes
         enters_paused = executes[TrapOperation.ENTER_PAUSED]
@@ -361,8 +357,8 @@ class WarpTraps(Component):
 
     def _promise(self, m: Module) -> None:
         """What issue and the flow unit promise."""
-        state = self.state
-        changes = self.changes
+        state = self.view.state
+        changes = self.view.changes
         waiting_dispatched = self.dispatched.valid & (self._dispatched & state.waits).any()
         m.d.sync += Assert(~(changes.entered & state.inside).any(), "a warp enters that is inside")
         m.d.sync += Assert(

@@ -59,10 +59,10 @@ class _Spec(Elaboratable):
         starting = Signal()
         free(m, starting, warps.launch, warps.taken, warps.drained, warps.result, warps.dispatched,
              warps.clears_status, warps.errors, warps.command)
-        connect(m, warps.machine, machine.warps)
+        connect(m, warps.machine, machine.link)
+        connect(m, warps.view, machine.warps)
         m.d.comb += [
-            machine.starting.eq(starting), machine.stop.eq(warps.command.stop), machine.state.eq(warps.state),
-            machine.live.eq(warps.live)]
+            machine.starting.eq(starting), machine.stop.eq(warps.command.stop), machine.live.eq(warps.live)]
         self.restored = ~warps.entry_tracker.sweep.active
         m.d.comb += Assume(self.restored | ~(warps.dispatched.valid | warps.result.valid),
                            "nothing happens in the sweep after a reset")
@@ -71,7 +71,7 @@ class _Spec(Elaboratable):
             self._follow(m, warps, machine, warp, place)
         m.d.comb += warps.live.eq(Cat(place != _Place.DEAD for place in places))
 
-        state, release = warps.state, machine.warps.release
+        state, release = warps.view.state, machine.link.release
         stands = Cat((place == _Place.DEAD) | (place == _Place.AT_RTT) | bare | paused
                      for place, bare, paused in zip(places, state.bare, state.paused, strict=True)).all() & ~starting
         inside = Cat((place == _Place.DEAD) | inside | paused
@@ -87,7 +87,7 @@ class _Spec(Elaboratable):
     def _follow(self, m: Module, warps: WarpTraps, machine: SmTrap, warp: int, place: Any) -> None:
         """Follows a warp through its protocol; what would break it does not happen."""
         past, step, result = Past(m), warps.dispatched.payload, warps.result.payload
-        state, release = warps.state, machine.warps.release
+        state, release = warps.view.state, machine.link.release
         inside, leaving = state.inside[warp], state.leaving[warp]
         begins = warps.launch.valid & (warps.launch.payload.warp == warp)
         does = warps.dispatched.valid & (step.warp == warp)
@@ -101,7 +101,7 @@ class _Spec(Elaboratable):
         def allowed(*operations: TrapOperation) -> Value:
             return Cat(step.operation == each for each in operations).any()
 
-        enters = allowed(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED) & warps.changes.enters[warp]
+        enters = allowed(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED) & warps.view.changes.enters[warp]
         m.d.comb += [
             Assume(~begins | at(_Place.DEAD), "a warp begins once"),
             Assume(~fails | ~at(_Place.DEAD), "who is dead does not fail"),

@@ -169,7 +169,6 @@ class BarrierUnit(Component):
             "waiting": Out(warps),
             "meeting": Out(warps),
         })
-        self.error_layout = error_event(params)
         self.queue = self.make_queue(params)
         self.work: Any = Signal(barrier_work(params, self.queue.layout))
         self.unsettled = Signal(warps)
@@ -524,8 +523,8 @@ class BarrierUnit(Component):
         m.d.comb += self.completion.valid.eq(self.is_complete)
         m.d.comb += common_fields(self.completion.payload, request)
         m.d.comb += self.error.valid.eq(self.is_complete & has_error)
-        m.d.comb += self.error.payload.eq(
-            struct_value(self.error_layout, warp=request.warp, pc=request.pc, error=work.error))
+        m.d.comb += self.error.payload.eq(struct_value(
+            error_event(self._params), warp=request.warp, pc=request.pc, error=work.error))
 
         resumes = self.is_complete & ~(must_wait | is_read | has_error)
         resumed = one_hot(request.warp, self._params.warps, resumes)
@@ -687,8 +686,8 @@ class BarrierUnit(Component):
         m.d.comb += write.last.eq(1)
         m.d.comb += write.barrier.eq(request.write_barrier)
         m.d.comb += self.operands_read.valid.eq(is_sent)
-        m.d.comb += self.operands_read.payload.warp.eq(request.warp)
-        m.d.comb += self.operands_read.payload.barrier.eq(request.read_barrier)
+        m.d.comb += self.operands_read.payload.eq(struct_value(
+            operands_read(self._params), warp=request.warp, barrier=request.read_barrier))
 
         with m.Switch(request.selection):
             with m.Case(BarrierRead.BARRIER):

@@ -97,14 +97,12 @@ class ConstantCache(Component):
         m.d.sync += tag_is_written.eq(tag_write.en & (tag_write.addr == tag_read.addr))
         m.d.sync += row.eq(row_read.data)
 
-        line = Signal(LINE_ADDRESS_BITS)
         has_tag = tag.line == address[_IN_LINE_BITS + self._index_bits:]
         m.d.sync += self.hit.eq(tag.valid & ~tag_is_written & has_tag)
         m.d.sync += self.error.eq(tag.error)
         m.d.sync += self.value.eq(row.word_select(address[:_IN_ROW_BITS], CONSTANT_BITS))
-        m.d.sync += line.eq(address[_IN_LINE_BITS:])
         m.d.comb += self.loader.miss.valid.eq(self.wanted)
-        m.d.comb += self.loader.miss.payload.eq(line)
+        m.d.sync += self.loader.miss.payload.eq(address[_IN_LINE_BITS:])
 
     def _fill(self, m: Module, tag_write: Any, row_write: Any) -> None:
         """The parts of a line are written as they come; or a line is cleared."""

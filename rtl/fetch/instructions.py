@@ -10,7 +10,7 @@ from amaranth.utils import ceil_log2
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_INSTRUCTIONS
 from rtl.isa.errors import WarpError
-from rtl.layouts import Event, InstructionKind
+from rtl.layouts import Event, InstructionKind, delayed
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 from rtl.structs import struct_value
 from rtl.wires import IN_BLOCKS
@@ -21,7 +21,6 @@ from .records import (
     LINE_GROUPS,
     LINE_WORDS,
     LineLoaderPort,
-    LinePart,
     StoredGroup,
     StoredInstruction,
     cache_line,
@@ -93,9 +92,8 @@ class InstructionCache(Component):
         """The line that ``hit`` was about a cycle ago."""
         self._requested_line = Signal(_LINE_BITS)
         """The line that comes from memory."""
-        self._decoded: Any = Event(LinePart).create(path=("decoded",))
-        """The word in GATHER, and what it is if it is an instruction."""
         self._instruction: Any = Signal(StoredInstruction)
+        """The word in GATHER, if it is an instruction."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -106,9 +104,9 @@ class InstructionCache(Component):
         tag_write = tags.write_port()
         self._look_up(m, tags.read_port(domain="comb"), rows.read_port(domain="comb"), tag_write)
         self._request(m)
-        self._decode(m)
-        self._gather(m, rows.write_port())
-        self._write_tag(m, tag_write)
+        decoded = self._decode(m)
+        self._gather(m, decoded, rows.write_port())
+        self._write_tag(m, decoded, tag_write)
         return m
 
     def _look_up(self, m: Module, tag_read: Any, row_read: Any, tag_write: Any) -> None:
@@ -136,17 +134,13 @@ class InstructionCache(Component):
         with m.If(self.wanted & loader.free):
             m.d.sync += self._requested_line.eq(self._missed_line)
 
-    def _decode(self, m: Module) -> None:
+    def _decode(self, m: Module) -> Any:
         """DECODE: what a word is. The predecoder takes a cycle. A word that memory does not have is
-        refused."""
+        refused. Returns the word in GATHER."""
         m.submodules.predecoder = predecoder = Predecoder(self._floats, self._doubles)
-        arrived: Any = Event(LinePart).create(path=("arrived",))
-        decoded = self._decoded
+        arrived = delayed(m, self.loader.part)
+        decoded = delayed(m, arrived)
         instruction = self._instruction
-        m.d.sync += arrived.valid.eq(self.loader.part.valid)
-        m.d.sync += arrived.payload.eq(self.loader.part.payload)
-        m.d.sync += decoded.valid.eq(arrived.valid)
-        m.d.sync += decoded.payload.eq(arrived.payload)
         m.d.comb += predecoder.word.eq(arrived.payload.word)
         m.d.comb += predecoder.registers.eq(self.registers)
         m.d.comb += instruction.eq(struct_value(
@@ -155,31 +149,30 @@ class InstructionCache(Component):
             m.d.comb += instruction.predecoded.kind.eq(InstructionKind.REFUSED)
             m.d.comb += instruction.predecoded.error.eq(WarpError.MMU_FAULT.value)
             m.d.comb += instruction.predecoded.constant.eq(0)
+        return decoded
 
-    def _gather(self, m: Module, row_write: Any) -> None:
+    def _gather(self, m: Module, decoded: Any, row_write: Any) -> None:
         """GATHER: the words of a group; its last instruction goes into the row by itself."""
-        is_decoded = self._decoded.valid
-        decoded = self._decoded.payload
+        part = decoded.payload
         group: Any = Signal(StoredGroup)
-        position = decoded.number[:_POSITION_BITS]
-        group_in_line = decoded.number[_POSITION_BITS:]
+        position = part.number[:_POSITION_BITS]
+        group_in_line = part.number[_POSITION_BITS:]
         last = GROUP_INSTRUCTIONS - 1
-        with m.If(is_decoded), m.Switch(position):
+        with m.If(decoded.valid), m.Switch(position):
             with m.Case(0):
-                m.d.sync += group.codes.eq(decoded.word[:len(group.codes)])
+                m.d.sync += group.codes.eq(part.word[:len(group.codes)])
             for slot in range(last):
                 with m.Case(1 + slot):
                     m.d.sync += group.instructions[slot].eq(self._instruction)
-        m.d.comb += row_write.en.eq(is_decoded & (position == 1 + last))
+        m.d.comb += row_write.en.eq(decoded.valid & (position == 1 + last))
         m.d.comb += row_write.addr.eq(Cat(group_in_line, self._requested_line))
         m.d.comb += row_write.data.eq(group)
         m.d.comb += row_write.data.instructions[last].eq(self._instruction)
 
-    def _write_tag(self, m: Module, tag_write: Any) -> None:
+    def _write_tag(self, m: Module, decoded: Any, tag_write: Any) -> None:
         """The tag of the line that comes, or of one that is cleared."""
-        is_decoded = self._decoded.valid
-        is_first = self._decoded.payload.number == 0
-        is_last = self._decoded.payload.number == LINE_WORDS - 1
+        is_first = decoded.payload.number == 0
+        is_last = decoded.payload.number == LINE_WORDS - 1
         m.d.comb += tag_write.data.eq(struct_value(
             self._tag,
             valid=is_last & ~self.clear.valid,
@@ -188,6 +181,6 @@ class InstructionCache(Component):
             m.d.comb += tag_write.en.eq(1)
             m.d.comb += tag_write.addr.eq(self.clear.payload)
         with m.Else():
-            m.d.comb += tag_write.en.eq(is_decoded & (is_first | is_last))
+            m.d.comb += tag_write.en.eq(decoded.valid & (is_first | is_last))
             m.d.comb += tag_write.addr.eq(self._requested_line)
-        m.d.sync += self.loader.filled.eq(is_decoded & is_last)
+        m.d.sync += self.loader.filled.eq(decoded.valid & is_last)

@@ -22,7 +22,7 @@ class ConcludeStage(Component):
 
     Members
     -------
-    outcome, unwinds_to_next : In(decided_outcome), In(1)
+    outcome : In(decided_outcome)
         See OutcomesInFlight.
     report_mask : In(32)
         Bit n: errors of code n are reported.
@@ -36,7 +36,6 @@ class ConcludeStage(Component):
     def __init__(self, params: SmParams) -> None:
         super().__init__({
             "outcome": In(decided_outcome(params)),
-            "unwinds_to_next": In(1),
             "report_mask": In(REPORT_BITS),
             "stack_result": In(Event(stack_result(params))),
             "state": In(thread_state()),
@@ -93,7 +92,7 @@ class ConcludeStage(Component):
 
         can_be_next = ~self._fails & ~outcome.basic.retries
         with m.If(self._returns):
-            m.d.comb += result.behind.eq(can_be_next & self.unwinds_to_next)
+            m.d.comb += result.behind.eq(can_be_next & outcome.unwinds_to_next)
         with m.Elif(outcome.jumps):
             m.d.comb += result.behind.eq(can_be_next & outcome.target_is_next)
         with m.Else():

@@ -48,10 +48,8 @@ class OutcomesInFlight(Component):
     result : In(Event(stack_result))
         The stack's answer.
     outcome : Out(decided_outcome)
-        Of the request that the stack answers. Of one that was parked only ``basic`` has meaning; it
-        does nothing else and has no error.
-    unwinds_to_next : Out(1)
-        The pc of the stack's result is that of the next instruction.
+        Of the request that the stack answers. Of one that was parked only ``basic`` and
+        ``unwinds_to_next`` have meaning; it does nothing else and has no error.
 
     Attributes
     ----------
@@ -67,7 +65,6 @@ class OutcomesInFlight(Component):
             "report_mask": In(REPORT_BITS),
             "result": In(Event(stack_result(params))),
             "outcome": Out(decided_outcome(params)),
-            "unwinds_to_next": Out(1),
         })
         self.parked = Words(BasicOutcome, params.warps)
         self.beside: list[Any] = [
@@ -123,7 +120,7 @@ class OutcomesInFlight(Component):
         m.d.comb += self.outcome.eq(last.payload)
         with m.If(~last.valid):
             m.d.comb += self.outcome.basic.eq(parked)
-        m.d.comb += self.unwinds_to_next.eq(
+        m.d.comb += self.outcome.unwinds_to_next.eq(
             instruction_address(self.result.payload.pc) == instruction_address(parked.next_pc))
 
     def _promise(self, m: Module) -> None:
@@ -137,5 +134,5 @@ class OutcomesInFlight(Component):
         next_pc = last.payload.basic.next_pc
         returns = instruction_address(self.result.payload.pc) == instruction_address(next_pc)
         m.d.sync += Assert(
-            ~is_unwind | (self.unwinds_to_next == returns),
+            ~is_unwind | (self.outcome.unwinds_to_next == returns),
             "an outcome that unwinds is not the last one that its warp has parked")

@@ -17,14 +17,16 @@ from rtl.isa.table import BY_NAME
 from rtl.layouts import Event, dispatched
 from rtl.params import WARP_THREADS, SmParams
 from rtl.population import population
+from rtl.structs import common_fields
 from rtl.word import field_of, pattern_of
 
-from .stages import COUNT_BITS, BarrierTask, barrier_request
+from .stages import COUNT_BITS, BarrierTask, Destination, barrier_request
 
 __all__ = ["BarrierQueue", "is_executed"]
 
 _BARRIER_BITS = ceil_log2(BARRIERS)
 _THREAD_BITS = ceil_log2(WARP_THREADS)
+_NO_DESTINATION = Destination.const({"register": RZ, "predicate": PT})
 
 
 class BarrierQueue(Component):
@@ -73,13 +75,8 @@ class BarrierQueue(Component):
         instruction = self.dispatch.payload
         decoded = self.decoded
         m.d.comb += self.threads.eq(instruction.active & instruction.guard)
-        m.d.comb += decoded.warp.eq(instruction.warp)
-        m.d.comb += decoded.serial.eq(instruction.serial)
-        m.d.comb += decoded.pc.eq(instruction.pc)
-        m.d.comb += decoded.write_barrier.eq(instruction.write_barrier)
-        m.d.comb += decoded.read_barrier.eq(instruction.read_barrier)
-        m.d.comb += decoded.register.eq(RZ)
-        m.d.comb += decoded.predicate.eq(PT)
+        m.d.comb += common_fields(decoded, instruction)
+        m.d.comb += decoded.destination.eq(_NO_DESTINATION)
         with m.Switch(instruction.word):
             for form in (*BY_NAME["BAR"], *BY_NAME["B2R"], *BY_NAME["R2B"]):
                 with m.Case(pattern_of(form)):
@@ -109,9 +106,9 @@ class BarrierQueue(Component):
             return
 
         m.d.comb += decoded.operation.eq(BarrierTask.READ)
-        m.d.comb += decoded.register.eq(fields["Rd"])
+        m.d.comb += decoded.destination.register.eq(fields["Rd"])
         if "p" in form.operands:
-            m.d.comb += decoded.predicate.eq(fields["Pd"])
+            m.d.comb += decoded.destination.predicate.eq(fields["Pd"])
         if "a" in operands:
             m.d.comb += decoded.number.eq(_barrier_number(operands["a"]))
         self.decode_content(m, self.threads)

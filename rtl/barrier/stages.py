@@ -10,6 +10,7 @@ each step  the next   :func:`barrier_work`
 Of each barrier a :func:`barrier_row` is kept, of each warp its last :func:`arrival`.
 """
 
+from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
 
 from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER, BarrierState
@@ -22,8 +23,10 @@ __all__ = [
     "BARRIERS_OF_CTA",
     "COUNT_BITS",
     "BarrierTask",
+    "Destination",
     "WaitChange",
     "arrival",
+    "barrier_address",
     "barrier_request",
     "barrier_row",
     "barrier_work",
@@ -62,6 +65,15 @@ class WaitChange(enum.Enum, shape=2):
     """A warp waits no longer."""
 
 
+class Destination(data.Struct):
+    """What B2R writes."""
+
+    register: unsigned(8)
+    """RZ: none."""
+    predicate: unsigned(3)
+    """PT: none."""
+
+
 def barrier_request(params: SmParams) -> data.StructLayout:
     """Queue to unit: an instruction of a warp, decoded, its threads counted.
 
@@ -88,8 +100,8 @@ def barrier_request(params: SmParams) -> data.StructLayout:
         The predicate of some thread is true; of some thread it is false.
     content : 32
         The value of R2B, or the threads that execute B2R.
-    register, predicate : 8, 3
-        What B2R writes: RZ, PT if none.
+    destination : Destination
+        What B2R writes.
     write_barrier, read_barrier : 3
         Scoreboards.
     """
@@ -109,11 +121,15 @@ def barrier_request(params: SmParams) -> data.StructLayout:
         "some_true": 1,
         "some_false": 1,
         "content": 32,
-        "register": 8,
-        "predicate": 3,
+        "destination": Destination,
         "write_barrier": 3,
         "read_barrier": 3,
     })
+
+
+def barrier_address(params: SmParams) -> data.StructLayout:
+    """Where a barrier is: the slot of its CTA, and its number."""
+    return data.StructLayout({"cta": params.warp_bits, "number": range(BARRIERS_OF_CTA)})
 
 
 def barrier_row(params: SmParams) -> data.StructLayout:
@@ -179,7 +195,7 @@ def barrier_work(params: SmParams, request: data.StructLayout) -> data.StructLay
         From SELECT on. Of a warp that is withdrawn only ``warp`` counts.
     error : WarpError
         From CHECK on: the error that is reported.
-    cta, number
+    barrier : barrier_address
         From CHECK, LOCATE or SETTLE_NEXT on: the barrier.
     row : barrier_row
         From READ on as it was, from UPDATE on as it will be.
@@ -190,8 +206,7 @@ def barrier_work(params: SmParams, request: data.StructLayout) -> data.StructLay
         "task": BarrierTask,
         "request": request,
         "error": WarpError,
-        "cta": params.warp_bits,
-        "number": range(BARRIERS_OF_CTA),
+        "barrier": barrier_address(params),
         "row": barrier_row(params),
         "completes": 1,
     })

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Assert, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.arbiter import lowest
@@ -33,6 +33,7 @@ from .stages import (
     BarrierTask,
     WaitChange,
     arrival,
+    barrier_address,
     barrier_row,
     barrier_work,
 )
@@ -168,7 +169,6 @@ class BarrierUnit(Component):
             "waiting": Out(warps),
             "meeting": Out(warps),
         })
-        self.error_layout = error_event(params)
         self.queue = self.make_queue(params)
         self.work: Any = Signal(barrier_work(params, self.queue.layout))
         self.unsettled = Signal(warps)
@@ -191,8 +191,7 @@ class BarrierUnit(Component):
             Words(min(width, size - first), depth, **IN_BLOCKS) for first in range(0, size, width)]
 
         # What the memories are asked for: a barrier, which is that of the task except in CHECK.
-        self.lookup_cta = Signal(bits)
-        self.lookup_number = Signal(range(BARRIERS_OF_CTA))
+        self.lookup: Any = Signal(barrier_address(params))
         # What they answer. In the same cycle: the barriers that the CTA uses, its live warps; of
         # the request's warp its CTA, last arrival and result. A cycle later: whether the barrier is
         # used, and its row.
@@ -226,8 +225,8 @@ class BarrierUnit(Component):
         self.starts_settling = Signal()
 
         self.view = {
-            "cta": self.work.cta,
-            "number": self.work.number,
+            "cta": self.work.barrier.cta,
+            "number": self.work.barrier.number,
             "write": self.writes_row,
             "state": self.work.row.state,
             "live": self.live_warps,
@@ -249,8 +248,7 @@ class BarrierUnit(Component):
         connect(m, flipped(self.dispatch), self.queue.dispatch)
         m.d.comb += self.room.eq(self.queue.room)
         m.d.comb += self.changed_warp.eq(request.warp)
-        m.d.comb += self.lookup_cta.eq(self.work.cta)
-        m.d.comb += self.lookup_number.eq(self.work.number)
+        m.d.comb += self.lookup.eq(self.work.barrier)
         m.d.comb += self.withdrawn.payload.eq(request.warp)
         with m.FSM():
             self._select(m)
@@ -291,7 +289,7 @@ class BarrierUnit(Component):
         with m.If(self.has_unsettled):
             m.d.comb += self.starts_settling.eq(1)
             m.d.sync += work.task.eq(BarrierTask.SETTLE)
-            m.d.sync += work.cta.eq(self.lowest_unsettled)
+            m.d.sync += work.barrier.cta.eq(self.lowest_unsettled)
             m.next = "SETTLE"
         with m.Elif(can_withdraw):
             m.d.sync += work.task.eq(BarrierTask.WITHDRAW)
@@ -316,8 +314,8 @@ class BarrierUnit(Component):
         has_wrong_count = is_checked & is_bar & request.count_is_wrong
         is_executed = request.executes & (error == WarpError.NONE)
         with m.State("CHECK"):
-            m.d.comb += self.lookup_cta.eq(self.warp_cta)
-            m.d.comb += self.lookup_number.eq(request.number)
+            m.d.comb += self.lookup.eq(struct_value(
+                barrier_address(self._params), cta=self.warp_cta, number=request.number))
             with m.If(is_syncall & ~is_inside):
                 m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_ENCODING)
             with m.Elif(has_no_barrier):
@@ -325,8 +323,7 @@ class BarrierUnit(Component):
             with m.Elif(has_wrong_count):
                 m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_PARAM)
 
-            m.d.sync += work.cta.eq(self.warp_cta)
-            m.d.sync += work.number.eq(request.number)
+            m.d.sync += work.barrier.eq(self.lookup)
             m.d.sync += work.task.eq(Mux(is_executed, request.operation, BarrierTask.NOTHING))
             m.d.sync += work.error.eq(
                 Mux(reported(self.report_mask, error), error, WarpError.NONE))
@@ -335,8 +332,10 @@ class BarrierUnit(Component):
     def _locate(self, m: Module) -> None:
         """LOCATE: where the warp waits that is withdrawn."""
         with m.State("LOCATE"):
-            m.d.sync += self.work.cta.eq(self.warp_cta)
-            m.d.sync += self.work.number.eq(self.last_arrival.number)
+            m.d.sync += self.work.barrier.eq(struct_value(
+                barrier_address(self._params),
+                cta=self.warp_cta,
+                number=self.last_arrival.number))
             m.next = "FETCH"
 
     def settle(self, m: Module) -> None:
@@ -346,7 +345,7 @@ class BarrierUnit(Component):
             m.d.sync += unchecked.eq(self.in_use)
             m.next = "SETTLE_NEXT"
         with m.State("SETTLE_NEXT"):
-            m.d.sync += self.work.number.eq(lowest(unchecked))
+            m.d.sync += self.work.barrier.number.eq(lowest(unchecked))
             m.d.sync += unchecked.eq(unchecked & (unchecked - 1))
             with m.If(unchecked.any()):
                 m.next = "FETCH"
@@ -445,7 +444,8 @@ class BarrierUnit(Component):
         """ACT: writes the barrier, and releases it if it is complete."""
         work = self.work
         request = work.request
-        writes_register = (request.register != RZ) | (request.predicate != PT)
+        destination = request.destination
+        writes_register = (destination.register != RZ) | (destination.predicate != PT)
         sends = Signal()
         with m.State("ACT"), m.If(~self.launch.valid):
             with m.Switch(work.task):
@@ -523,13 +523,13 @@ class BarrierUnit(Component):
         m.d.comb += self.completion.valid.eq(self.is_complete)
         m.d.comb += common_fields(self.completion.payload, request)
         m.d.comb += self.error.valid.eq(self.is_complete & has_error)
-        m.d.comb += self.error.payload.eq(
-            struct_value(self.error_layout, warp=request.warp, pc=request.pc, error=work.error))
+        m.d.comb += self.error.payload.eq(struct_value(
+            error_event(self._params), warp=request.warp, pc=request.pc, error=work.error))
 
-        goes_on = self.is_complete & ~(must_wait | is_read | has_error)
-        passing = one_hot(request.warp, self._params.warps, goes_on)
+        resumes = self.is_complete & ~(must_wait | is_read | has_error)
+        resumed = one_hot(request.warp, self._params.warps, resumes)
         released = Mux(self.release, work.row.waiting, 0)
-        m.d.sync += self.resume.eq(released | passing)
+        m.d.sync += self.resume.eq(released | resumed)
 
     def _search(self, m: Module) -> None:
         """The lowest ones. A search is over a cycle before its result is used: it leaves out the
@@ -566,12 +566,12 @@ class BarrierUnit(Component):
         totals.write(
             m, begins, launch.cta, terminations.read(m, launch.cta) + launch.cta_warps)
         m.d.comb += self.warp_cta.eq(self.ctas.read(m, self.work.request.warp))
-        total = totals.read(m, self.lookup_cta)
-        m.d.comb += self.live_warps.eq(total - terminations.read(m, self.lookup_cta))
+        total = totals.read(m, self.lookup.cta)
+        m.d.comb += self.live_warps.eq(total - terminations.read(m, self.lookup.cta))
 
     def _keep_rows(self, m: Module) -> None:
         """The rows of all barriers: read a cycle after they are looked up."""
-        place = Cat(self.lookup_cta, self.lookup_number)
+        place = self.lookup.as_value()
         row = self.work.row.as_value()
         first = 0
         for index, words in enumerate(self.rows):
@@ -596,15 +596,15 @@ class BarrierUnit(Component):
         barrier = Signal(BARRIERS_OF_CTA)
         next_used = Signal(BARRIERS_OF_CTA)
         is_empty = ~row.state.as_value().any() & ~row.waiting.any()
-        m.d.comb += barrier.eq(Const(1) << self.lookup_number)
-        m.d.comb += self.in_use.eq(used.read(m, self.lookup_cta))
+        m.d.comb += barrier.eq(Const(1) << self.lookup.number)
+        m.d.comb += self.in_use.eq(used.read(m, self.lookup.cta))
         with m.If(begins):
             m.d.comb += next_used.eq(0)
         with m.Elif(self.work.completes | is_empty):
             m.d.comb += next_used.eq(self.in_use & ~barrier)
         with m.Else():
             m.d.comb += next_used.eq(self.in_use | barrier)
-        written_cta = Mux(begins, launch.cta, self.lookup_cta)
+        written_cta = Mux(begins, launch.cta, self.lookup.cta)
         used.write(m, begins | self.writes_row, written_cta, next_used)
         m.d.sync += self.is_present.eq((self.in_use & barrier).any())
 
@@ -627,7 +627,7 @@ class BarrierUnit(Component):
         row = self.work.row
         joins = self.wait_change == WaitChange.JOIN
         leaves = self.wait_change == WaitChange.LEAVE
-        is_syncall = self.work.number == SYNCALL_BARRIER
+        is_syncall = self.work.barrier.number == SYNCALL_BARRIER
         changed = one_hot(self.changed_warp, warps, joins | leaves)
         joined = one_hot(self.changed_warp, warps, joins)
         withdrawn = one_hot(self.changed_warp, warps, self.withdrawn.valid)
@@ -654,7 +654,7 @@ class BarrierUnit(Component):
         is_reduction = request.mode == BarrierMode.RED
         contributes = is_reduction | (request.mode == BarrierMode.SCAN)
         arrivals.write(m, self.wait_change == WaitChange.JOIN, request.warp, {
-            "number": work.number,
+            "number": work.barrier.number,
             "is_reduction": is_reduction,
             "reduction": request.reduction,
             "population": Mux(contributes, request.population, 0),
@@ -679,17 +679,15 @@ class BarrierUnit(Component):
         wanted = Signal(32)
         index = Signal.like(write.index)
         is_sent = port.write.valid & port.write.ready
-        m.d.comb += write.warp.eq(request.warp)
-        m.d.comb += write.serial.eq(request.serial)
-        m.d.comb += write.register.eq(request.register)
-        m.d.comb += write.predicate.eq(request.predicate)
+        m.d.comb += common_fields(write, request)
+        m.d.comb += common_fields(write, request.destination)
         m.d.comb += write.threads.eq(self.reading_threads())
         m.d.comb += write.index.eq(index)
         m.d.comb += write.last.eq(1)
         m.d.comb += write.barrier.eq(request.write_barrier)
         m.d.comb += self.operands_read.valid.eq(is_sent)
-        m.d.comb += self.operands_read.payload.warp.eq(request.warp)
-        m.d.comb += self.operands_read.payload.barrier.eq(request.read_barrier)
+        m.d.comb += self.operands_read.payload.eq(struct_value(
+            operands_read(self._params), warp=request.warp, barrier=request.read_barrier))
 
         with m.Switch(request.selection):
             with m.Case(BarrierRead.BARRIER):

@@ -9,7 +9,9 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.syntax import WORD_BITS
+from rtl.layouts import Event
 from rtl.params import LINE_ADDRESS_BITS, SmParams
+from rtl.structs import struct_value
 from rtl.wires import IN_BLOCKS
 
 from .records import (
@@ -17,8 +19,8 @@ from .records import (
     LINE_CONSTANTS,
     LINE_WORDS,
     WORD_ADDRESS_BITS,
-    LineRequest,
-    line_part,
+    LineLoaderPort,
+    cache_line,
 )
 
 __all__ = ["ConstantCache"]
@@ -45,24 +47,16 @@ class ConstantCache(Component):
         word.
     wanted : In(1)
         The line of the present answer is requested, if ``free``.
-    miss, free : Out(LineRequest), In(1)
-        See LineLoader.
-    part : In(line_part)
-    filled : Out(1)
-        A line has been written. Lookups whose ``address`` was there a cycle ago, or later, find it;
-        the ``hit`` of this cycle may be too old.
-    clearing, cleared : In(1), In
+    loader : Out(LineLoaderPort)
+        ``filled``: a line has been written. Lookups whose ``address`` was there a cycle ago, or
+        later, find it; the ``hit`` of this cycle may be too old.
+    clear : In(Event(cache_line))
         This line of the cache becomes empty.
-
-    Attributes
-    ----------
-    lines : int
-        Lines in the cache.
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.lines = params.constant_words // LINE_CONSTANTS
-        self._index_bits = ceil_log2(self.lines)
+        self._lines = params.constant_words // LINE_CONSTANTS
+        self._index_bits = ceil_log2(self._lines)
         self._tag = data.StructLayout({
             "valid": 1,
             "error": 1,
@@ -74,20 +68,16 @@ class ConstantCache(Component):
             "error": Out(1),
             "value": Out(CONSTANT_BITS),
             "wanted": In(1),
-            "miss": Out(LineRequest),
-            "free": In(1),
-            "part": In(line_part()),
-            "filled": Out(1),
-            "clearing": In(1),
-            "cleared": In(range(self.lines)),
+            "loader": Out(LineLoaderPort()),
+            "clear": In(Event(cache_line(params))),
         })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.tags = tags = memory.Memory(
-            shape=self._tag, depth=self.lines, init=[], attrs=IN_BLOCKS)
+            shape=self._tag, depth=self._lines, init=[], attrs=IN_BLOCKS)
         m.submodules.rows = rows = memory.Memory(
-            shape=WORD_BITS, depth=self.lines * LINE_WORDS, init=[], attrs=IN_BLOCKS)
+            shape=WORD_BITS, depth=self._lines * LINE_WORDS, init=[], attrs=IN_BLOCKS)
         tag_write = tags.write_port()
         self._look_up(m, tags.read_port(domain="comb"), rows.read_port(domain="comb"), tag_write)
         self._fill(m, tag_write, rows.write_port())
@@ -107,34 +97,33 @@ class ConstantCache(Component):
         m.d.sync += tag_is_written.eq(tag_write.en & (tag_write.addr == tag_read.addr))
         m.d.sync += row.eq(row_read.data)
 
-        line = Signal(LINE_ADDRESS_BITS)
         has_tag = tag.line == address[_IN_LINE_BITS + self._index_bits:]
         m.d.sync += self.hit.eq(tag.valid & ~tag_is_written & has_tag)
         m.d.sync += self.error.eq(tag.error)
         m.d.sync += self.value.eq(row.word_select(address[:_IN_ROW_BITS], CONSTANT_BITS))
-        m.d.sync += line.eq(address[_IN_LINE_BITS:])
-        m.d.comb += self.miss.valid.eq(self.wanted)
-        m.d.comb += self.miss.line.eq(line)
+        m.d.comb += self.loader.miss.valid.eq(self.wanted)
+        m.d.sync += self.loader.miss.payload.eq(address[_IN_LINE_BITS:])
 
     def _fill(self, m: Module, tag_write: Any, row_write: Any) -> None:
         """The parts of a line are written as they come; or a line is cleared."""
-        part = self.part
+        arrives = self.loader.part.valid
+        part = self.loader.part.payload
         is_first = part.number == 0
         is_last = part.number == LINE_WORDS - 1
-        arrives = Signal()
         is_complete = Signal()
-        m.d.comb += arrives.eq(part.valid & part.constant)
         m.d.comb += row_write.en.eq(arrives)
         m.d.comb += row_write.addr.eq(Cat(part.number, part.line))
         m.d.comb += row_write.data.eq(part.word)
-        m.d.comb += tag_write.data.error.eq(part.error)
-        m.d.comb += tag_write.data.line.eq(part.line[self._index_bits:])
-        with m.If(self.clearing):
+        m.d.comb += tag_write.data.eq(struct_value(
+            self._tag,
+            valid=is_last & ~self.clear.valid,
+            error=part.error,
+            line=part.line[self._index_bits:]))
+        with m.If(self.clear.valid):
             m.d.comb += tag_write.en.eq(1)
-            m.d.comb += tag_write.addr.eq(self.cleared)
+            m.d.comb += tag_write.addr.eq(self.clear.payload)
         with m.Else():
             m.d.comb += tag_write.en.eq(arrives & (is_first | is_last))
             m.d.comb += tag_write.addr.eq(part.line)
-            m.d.comb += tag_write.data.valid.eq(is_last)
         m.d.sync += is_complete.eq(arrives & is_last)
-        m.d.sync += self.filled.eq(is_complete)
+        m.d.sync += self.loader.filled.eq(is_complete)

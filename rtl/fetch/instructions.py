@@ -10,8 +10,9 @@ from amaranth.utils import ceil_log2
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_INSTRUCTIONS
 from rtl.isa.errors import WarpError
-from rtl.layouts import InstructionKind
+from rtl.layouts import Event, InstructionKind, delayed
 from rtl.params import LINE_ADDRESS_BITS, SmParams
+from rtl.structs import struct_value
 from rtl.wires import IN_BLOCKS
 
 from .predecode import Predecoder
@@ -19,10 +20,10 @@ from .records import (
     GROUP_BITS,
     LINE_GROUPS,
     LINE_WORDS,
-    LineRequest,
+    LineLoaderPort,
     StoredGroup,
     StoredInstruction,
-    line_part,
+    cache_line,
 )
 
 __all__ = ["InstructionCache"]
@@ -61,28 +62,20 @@ class InstructionCache(Component):
     hit, stored : Out(1), Out(StoredGroup)
         A cycle after ``enable``, until the next one: whether it is in the cache, and the group.
     wanted : In(1)
-        The line that ``hit`` was about a cycle ago is requested, if ``free``: its warp was in the
-        fetch unit's LOOK UP then, and is in MISS now.
-    miss, free : Out(LineRequest), In(1)
-        See LineLoader.
-    part : In(line_part)
-    filled : Out(1)
-        A line has been written: what is looked up from this cycle on finds it.
-    clearing, cleared : In(1), In
+        The line that ``hit`` was about a cycle ago is requested, if the loader is free: its warp
+        was in the fetch unit's LOOK UP then, and is in MISS now.
+    loader : Out(LineLoaderPort)
+        ``filled``: a line has been written. What is looked up from this cycle on finds it.
+    clear : In(Event(cache_line))
         This line of the cache becomes empty.
-
-    Attributes
-    ----------
-    lines : int
-        Lines in the cache.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._rows = params.instruction_groups
         self._floats = params.floats
         self._doubles = params.doubles
-        self.lines = params.instruction_groups // LINE_GROUPS
-        self._index_bits = ceil_log2(self.lines)
+        self._lines = params.instruction_groups // LINE_GROUPS
+        self._index_bits = ceil_log2(self._lines)
         self._tag = data.StructLayout({"valid": 1, "line": _LINE_BITS - self._index_bits})
         super().__init__({
             "program": In(LINE_ADDRESS_BITS),
@@ -92,33 +85,28 @@ class InstructionCache(Component):
             "hit": Out(1),
             "stored": Out(StoredGroup),
             "wanted": In(1),
-            "miss": Out(LineRequest),
-            "free": In(1),
-            "part": In(line_part()),
-            "filled": Out(1),
-            "clearing": In(1),
-            "cleared": In(range(self.lines)),
+            "loader": Out(LineLoaderPort()),
+            "clear": In(Event(cache_line(params))),
         })
         self._missed_line = Signal(_LINE_BITS)
         """The line that ``hit`` was about a cycle ago."""
         self._requested_line = Signal(_LINE_BITS)
         """The line that comes from memory."""
-        self._decoded: Any = Signal(line_part())
-        """The word in GATHER, and what it is if it is an instruction."""
         self._instruction: Any = Signal(StoredInstruction)
+        """The word in GATHER, if it is an instruction."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.tags = tags = memory.Memory(
-            shape=self._tag, depth=self.lines, init=[], attrs=IN_BLOCKS)
+            shape=self._tag, depth=self._lines, init=[], attrs=IN_BLOCKS)
         m.submodules.rows = rows = memory.Memory(
             shape=StoredGroup, depth=self._rows, init=[], attrs=IN_BLOCKS)
         tag_write = tags.write_port()
         self._look_up(m, tags.read_port(domain="comb"), rows.read_port(domain="comb"), tag_write)
         self._request(m)
-        self._decode(m)
-        self._gather(m, rows.write_port())
-        self._write_tag(m, tag_write)
+        decoded = self._decode(m)
+        self._gather(m, decoded, rows.write_port())
+        self._write_tag(m, decoded, tag_write)
         return m
 
     def _look_up(self, m: Module, tag_read: Any, row_read: Any, tag_write: Any) -> None:
@@ -140,40 +128,39 @@ class InstructionCache(Component):
 
     def _request(self, m: Module) -> None:
         """A miss."""
-        m.d.comb += self.miss.valid.eq(self.wanted)
-        m.d.comb += self.miss.line.eq(self.program + self._missed_line)
-        with m.If(self.wanted & self.free):
+        loader = self.loader
+        m.d.comb += loader.miss.valid.eq(self.wanted)
+        m.d.comb += loader.miss.payload.eq(self.program + self._missed_line)
+        with m.If(self.wanted & loader.free):
             m.d.sync += self._requested_line.eq(self._missed_line)
 
-    def _decode(self, m: Module) -> None:
+    def _decode(self, m: Module) -> Any:
         """DECODE: what a word is. The predecoder takes a cycle. A word that memory does not have is
-        refused."""
+        refused. Returns the word in GATHER."""
         m.submodules.predecoder = predecoder = Predecoder(self._floats, self._doubles)
-        arrived = Signal(line_part())
-        decoded = self._decoded
+        arrived = delayed(m, self.loader.part)
+        decoded = delayed(m, arrived)
         instruction = self._instruction
-        m.d.sync += arrived.eq(self.part)
-        m.d.sync += arrived.valid.eq(self.part.valid & ~self.part.constant)
-        m.d.sync += decoded.eq(arrived)
-        m.d.comb += predecoder.word.eq(arrived.word)
+        m.d.comb += predecoder.word.eq(arrived.payload.word)
         m.d.comb += predecoder.registers.eq(self.registers)
-        m.d.comb += instruction.word.eq(decoded.word)
-        m.d.comb += instruction.predecoded.eq(predecoder.predecoded)
-        with m.If(decoded.error):
+        m.d.comb += instruction.eq(struct_value(
+            StoredInstruction, word=decoded.payload.word, predecoded=predecoder.predecoded))
+        with m.If(decoded.payload.error):
             m.d.comb += instruction.predecoded.kind.eq(InstructionKind.REFUSED)
             m.d.comb += instruction.predecoded.error.eq(WarpError.MMU_FAULT.value)
             m.d.comb += instruction.predecoded.constant.eq(0)
+        return decoded
 
-    def _gather(self, m: Module, row_write: Any) -> None:
+    def _gather(self, m: Module, decoded: Any, row_write: Any) -> None:
         """GATHER: the words of a group; its last instruction goes into the row by itself."""
-        decoded = self._decoded
+        part = decoded.payload
         group: Any = Signal(StoredGroup)
-        position = decoded.number[:_POSITION_BITS]
-        group_in_line = decoded.number[_POSITION_BITS:]
+        position = part.number[:_POSITION_BITS]
+        group_in_line = part.number[_POSITION_BITS:]
         last = GROUP_INSTRUCTIONS - 1
         with m.If(decoded.valid), m.Switch(position):
             with m.Case(0):
-                m.d.sync += group.codes.eq(decoded.word[:len(group.codes)])
+                m.d.sync += group.codes.eq(part.word[:len(group.codes)])
             for slot in range(last):
                 with m.Case(1 + slot):
                     m.d.sync += group.instructions[slot].eq(self._instruction)
@@ -182,17 +169,18 @@ class InstructionCache(Component):
         m.d.comb += row_write.data.eq(group)
         m.d.comb += row_write.data.instructions[last].eq(self._instruction)
 
-    def _write_tag(self, m: Module, tag_write: Any) -> None:
+    def _write_tag(self, m: Module, decoded: Any, tag_write: Any) -> None:
         """The tag of the line that comes, or of one that is cleared."""
-        decoded = self._decoded
-        is_first = decoded.number == 0
-        is_last = decoded.number == LINE_WORDS - 1
-        m.d.comb += tag_write.data.line.eq(self._requested_line[self._index_bits:])
-        with m.If(self.clearing):
+        is_first = decoded.payload.number == 0
+        is_last = decoded.payload.number == LINE_WORDS - 1
+        m.d.comb += tag_write.data.eq(struct_value(
+            self._tag,
+            valid=is_last & ~self.clear.valid,
+            line=self._requested_line[self._index_bits:]))
+        with m.If(self.clear.valid):
             m.d.comb += tag_write.en.eq(1)
-            m.d.comb += tag_write.addr.eq(self.cleared)
+            m.d.comb += tag_write.addr.eq(self.clear.payload)
         with m.Else():
             m.d.comb += tag_write.en.eq(decoded.valid & (is_first | is_last))
             m.d.comb += tag_write.addr.eq(self._requested_line)
-            m.d.comb += tag_write.data.valid.eq(is_last)
-        m.d.sync += self.filled.eq(decoded.valid & is_last)
+        m.d.sync += self.loader.filled.eq(decoded.valid & is_last)

@@ -8,10 +8,11 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.syntax import WORD_BITS
-from rtl.layouts import MemoryPort, memory_request
+from rtl.layouts import MemoryPort, memory_response
 from rtl.params import LINE_ADDRESS_BITS
+from rtl.structs import struct_value
 
-from .records import LINE_WORDS, TAG_BITS, LineRequest, line_part
+from .records import LINE_WORDS, TAG_BITS, LineLoaderPort, LinePart
 
 __all__ = ["LineLoader"]
 
@@ -23,7 +24,7 @@ _CACHES = 2
 class LineLoader(Component):
     """Requests the lines that the caches miss, and delivers them word by word. ::
 
-        miss --> request register --> memory --> line register --> part (8 words)
+        miss --> request register --> memory --> answer register --> part (8 words)
 
     Two that come at once: the constant cache goes first, since its miss stalls all warps. It goes
     on missing in every other cycle until its line has come, and in these cycles the instruction
@@ -32,30 +33,32 @@ class LineLoader(Component):
 
     Members
     -------
-    miss : In(2 times LineRequest)
-        The instruction cache's, the constant cache's. It counts in a cycle in which ``free`` is 1.
-    free : Out(2)
-        The cache can request a line.
+    instructions, constants : In(LineLoaderPort)
+        Of the two caches.
+    constants_are_held : In(1)
+        The constant cache cannot request a line.
     under_way : Out(2)
-        A line for the cache is outstanding: it was requested, and is not ``settled``.
-    settled : In(2)
-        The cache has put its line where it belongs.
-    part : Out(line_part)
-        From the cycle behind memory's answer on, a word a cycle.
+        A line for the instruction cache, the constant cache, is outstanding: it was requested, and
+        is not ``filled``.
     memory : Out(MemoryPort)
+        The words of an answer are delivered from the next cycle on, one a cycle.
     """
 
     def __init__(self) -> None:
         super().__init__({
-            "miss": In(data.ArrayLayout(LineRequest, _CACHES)),
-            "free": Out(_CACHES),
+            "instructions": In(LineLoaderPort()),
+            "constants": In(LineLoaderPort()),
+            "constants_are_held": In(1),
             "under_way": Out(_CACHES),
-            "settled": In(_CACHES),
-            "part": Out(line_part()),
             "memory": Out(MemoryPort(TAG_BITS)),
         })
         self._lines = Signal(data.ArrayLayout(LINE_ADDRESS_BITS, _CACHES))
         """The address of the line that each cache has requested last."""
+
+    @property
+    def _caches(self) -> tuple[Any, ...]:
+        """The caches' ports, by the tags of their requests."""
+        return self.instructions, self.constants
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -65,50 +68,45 @@ class LineLoader(Component):
 
     def _request(self, m: Module) -> None:
         """Requests, one at a time, until memory takes them."""
-        port = self.memory.request
-        is_pending = Signal()
-        request: Any = Signal(memory_request(TAG_BITS))
-        m.d.comb += port.valid.eq(is_pending)
-        m.d.comb += port.payload.eq(request)
-        with m.If(~is_pending):
-            m.d.comb += self.free[_INSTRUCTIONS].eq(
-                ~self.under_way[_INSTRUCTIONS] & ~self.miss[_CONSTANTS].valid)
-            m.d.comb += self.free[_CONSTANTS].eq(~self.under_way[_CONSTANTS])
-        with m.If(port.ready):
-            m.d.sync += is_pending.eq(0)
-        for cache in range(_CACHES):
-            miss = self.miss[cache]
-            with m.If(miss.valid & self.free[cache]):
-                m.d.sync += is_pending.eq(1)
-                m.d.sync += request.tag.eq(cache)
-                m.d.sync += request.address.eq(miss.line)
-                m.d.sync += self._lines[cache].eq(miss.line)
-                m.d.sync += self.under_way[cache].eq(1)
-            with m.Elif(self.settled[cache]):
-                m.d.sync += self.under_way[cache].eq(0)
+        request = self.memory.request
+        requests_constants = self.constants.miss.valid & ~self.constants_are_held
+        with m.If(~request.valid):
+            m.d.comb += self.instructions.free.eq(
+                ~self.under_way[_INSTRUCTIONS] & ~requests_constants)
+            m.d.comb += self.constants.free.eq(
+                ~self.under_way[_CONSTANTS] & ~self.constants_are_held)
+        with m.If(request.ready):
+            m.d.sync += request.valid.eq(0)
+        for tag, cache in enumerate(self._caches):
+            with m.If(cache.miss.valid & cache.free):
+                m.d.sync += request.valid.eq(1)
+                m.d.sync += request.payload.tag.eq(tag)
+                m.d.sync += request.payload.address.eq(cache.miss.payload)
+                m.d.sync += self._lines[tag].eq(cache.miss.payload)
+                m.d.sync += self.under_way[tag].eq(1)
+            with m.Elif(cache.filled):
+                m.d.sync += self.under_way[tag].eq(0)
 
     def _deliver(self, m: Module) -> None:
         """An answer is taken at once, and delivered in the cycles that follow."""
         answer = self.memory.response
-        part = self.part
         is_delivering = Signal()
-        line = Signal(LINE_WORDS * WORD_BITS)
+        delivered: Any = Signal(memory_response(TAG_BITS))
         number = Signal(range(LINE_WORDS))
-        tag = Signal(TAG_BITS)
-        error = Signal()
+        part = struct_value(
+            LinePart,
+            line=self._lines[delivered.tag],
+            number=number,
+            word=delivered.data.word_select(number, WORD_BITS),
+            error=delivered.error)
         m.d.comb += answer.ready.eq(~is_delivering)
-        m.d.comb += part.valid.eq(is_delivering)
-        m.d.comb += part.constant.eq(tag == _CONSTANTS)
-        m.d.comb += part.line.eq(self._lines[tag])
-        m.d.comb += part.number.eq(number)
-        m.d.comb += part.word.eq(line.word_select(number, WORD_BITS))
-        m.d.comb += part.error.eq(error)
+        for tag, cache in enumerate(self._caches):
+            m.d.comb += cache.part.valid.eq(is_delivering & (delivered.tag == tag))
+            m.d.comb += cache.part.payload.eq(part)
         with m.If(~is_delivering):
             m.d.sync += is_delivering.eq(answer.valid)
             m.d.sync += number.eq(0)
-            m.d.sync += line.eq(answer.payload.data)
-            m.d.sync += tag.eq(answer.payload.tag)
-            m.d.sync += error.eq(answer.payload.error)
+            m.d.sync += delivered.eq(answer.payload)
         with m.Else():
             m.d.sync += number.eq(number + 1)
             with m.If(number == LINE_WORDS - 1):

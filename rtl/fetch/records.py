@@ -1,24 +1,27 @@
 """What the stages of fetch hand to each other.
 
 ===================  ==========================  ==================================
-from                 to                          struct
+from                 to                          type
 ===================  ==========================  ==================================
+SELECT               LOOK UP                     :func:`group_lookup`
 instruction cache    fetch unit                  :class:`StoredGroup`
 fetch unit           resolver, CHOOSE            :func:`fetched`
 CHOOSE               BANK                        :func:`constant_lookup`
 BANK                 READ, COMPARE               :func:`located_constant`
-line loader          both caches                 :func:`line_part`
+COMPARE, bypass      group                       :func:`resolved_group`
+both caches          line loader, and back       :class:`LineLoaderPort`
 ===================  ==========================  ==================================
 """
 
-from amaranth.hdl import unsigned
-from amaranth.lib import data
+from amaranth.hdl import Shape, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.isa.control_code import CODE_BITS, GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
 from rtl.isa.syntax import WORD_BITS
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import indexed_request
+from rtl.layouts import Event, indexed_request, indexed_response
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 
 from .predecode import Predecoded
@@ -31,15 +34,19 @@ __all__ = [
     "LINE_WORDS",
     "TAG_BITS",
     "WORD_ADDRESS_BITS",
-    "LineRequest",
+    "LineLoaderPort",
+    "LinePart",
     "Place",
     "StoredGroup",
     "StoredInstruction",
+    "cache_line",
     "constant_lookup",
     "constant_reader",
     "fetched",
-    "line_part",
+    "group_constants",
+    "group_lookup",
     "located_constant",
+    "resolved_group",
 ]
 
 GROUP_BITS = 32 - ceil_log2(GROUP_BYTES)
@@ -77,48 +84,66 @@ class StoredGroup(data.Struct):
     instructions: data.ArrayLayout(StoredInstruction, GROUP_INSTRUCTIONS)
 
 
-class LineRequest(data.Struct):
-    """A miss: the line that a cache requests from memory.
+class LinePart(data.Struct):
+    """A word of a line from memory. The words of a line follow each other, from number 0."""
 
-    Fields
-    ------
-    valid : 1
-    line : LINE_ADDRESS_BITS
-        Its address.
-    """
-
-    valid: unsigned(1)
     line: unsigned(LINE_ADDRESS_BITS)
+    """The line's address."""
+    number: range(LINE_WORDS)
+    """Of the word in its line."""
+    word: unsigned(WORD_BITS)
+    error: unsigned(1)
+    """Memory has no such line; the word means nothing."""
 
 
-def line_part() -> data.StructLayout:
-    """A word of a line from memory. The words of a line follow each other, from number 0.
+class LineLoaderPort(wiring.Signature):
+    """A cache's lines from memory, seen from the cache.
 
-    Fields
-    ------
-    valid : 1
-    constant : 1
-        It is for the constant cache.
-    line : LINE_ADDRESS_BITS
-    number : range(LINE_WORDS)
-        Of the word in its line.
-    word : WORD_BITS
-    error : 1
-        Memory has no such line; the word means nothing.
+    Members
+    -------
+    miss : Out(Event(LINE_ADDRESS_BITS))
+        The address of a line that is requested. It counts in a cycle in which ``free`` is 1.
+    free : In(1)
+        The cache can request a line.
+    part : In(Event(LinePart))
+    filled : Out(1)
+        The cache has put its line where it belongs.
     """
-    return data.StructLayout({
-        "valid": 1,
-        "constant": 1,
-        "line": LINE_ADDRESS_BITS,
-        "number": range(LINE_WORDS),
-        "word": WORD_BITS,
-        "error": 1,
-    })
+
+    def __init__(self) -> None:
+        super().__init__({
+            "miss": Out(Event(LINE_ADDRESS_BITS)),
+            "free": In(1),
+            "part": In(Event(LinePart)),
+            "filled": Out(1),
+        })
+
+
+def cache_line(params: SmParams) -> Shape:
+    """The number of a line in either cache."""
+    instruction_lines = params.instruction_groups // LINE_GROUPS
+    constant_lines = params.constant_words // LINE_CONSTANTS
+    return Shape.cast(range(max(instruction_lines, constant_lines)))
+
+
+def group_lookup(params: SmParams) -> data.StructLayout:
+    """A warp, and the group of it that is looked up."""
+    return data.StructLayout({"warp": params.warp_bits, "place": Place})
 
 
 def fetched(params: SmParams) -> data.StructLayout:
     """A group of a warp, before its constants are read."""
-    return data.StructLayout({"warp": params.warp_bits, "place": Place, "group": StoredGroup})
+    return data.StructLayout({"lookup": group_lookup(params), "group": StoredGroup})
+
+
+def group_constants() -> data.ArrayLayout:
+    """The words that the constant operands of a group's instructions read."""
+    return data.ArrayLayout(indexed_response(), GROUP_INSTRUCTIONS)
+
+
+def resolved_group(params: SmParams) -> data.StructLayout:
+    """A group with all its constants."""
+    return data.StructLayout({"fetched": fetched(params), "constants": group_constants()})
 
 
 def constant_reader(params: SmParams) -> data.StructLayout:

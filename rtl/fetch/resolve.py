@@ -4,7 +4,7 @@ from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Signal, Value
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.control_code import CODE_BITS, GROUP_BYTES, GROUP_INSTRUCTIONS
@@ -12,6 +12,7 @@ from rtl.layouts import (
     CONSTANT_BANKS,
     ConstantBank,
     Event,
+    FetchedInstruction,
     fetched_group,
     indexed_request,
     indexed_response,
@@ -19,11 +20,20 @@ from rtl.layouts import (
 )
 from rtl.params import SmParams
 from rtl.pick import pick
+from rtl.structs import struct_value
 from rtl.word import field_of
 
 from .constants import ConstantCache
 from .predecode import CONSTANT_FIELDS
-from .records import LineRequest, constant_lookup, fetched, line_part, located_constant
+from .records import (
+    LineLoaderPort,
+    cache_line,
+    constant_lookup,
+    fetched,
+    group_constants,
+    located_constant,
+    resolved_group,
+)
 
 __all__ = ["ConstantResolver"]
 
@@ -75,18 +85,13 @@ class ConstantResolver(Component):
     group : Out(Event of fetched_group)
     indexed, value : In(stream of indexed_request), Out(stream of indexed_response)
         Words for another client, one at a time.
-    miss, free, part, filled, clearing, cleared
+    loader, clear
         See ConstantCache.
-
-    Attributes
-    ----------
-    lines : int
-        Lines in the cache.
     """
 
     def __init__(self, params: SmParams) -> None:
+        self._params = params
         self._cache = ConstantCache(params)
-        self.lines = self._cache.lines
         super().__init__({
             "banks": In(data.ArrayLayout(ConstantBank, CONSTANT_BANKS)),
             "fetched": In(stream.Signature(fetched(params))),
@@ -94,20 +99,15 @@ class ConstantResolver(Component):
             "group": Out(Event(fetched_group(params))),
             "indexed": In(stream.Signature(indexed_request())),
             "value": Out(stream.Signature(indexed_response())),
-            "miss": Out(LineRequest),
-            "free": In(1),
-            "part": In(line_part()),
-            "filled": Out(1),
-            "clearing": In(1),
-            "cleared": In(range(self.lines)),
+            "loader": Out(LineLoaderPort()),
+            "clear": In(Event(cache_line(params))),
         })
         # The pipeline behind CHOOSE moves on in this cycle.
         self._advances = Signal()
 
         # CHOOSE: the group that waits, and which of its instructions still need a word; the lookup
         # that is chosen.
-        self._has_group = Signal()
-        self._waiting: Any = Signal(fetched(params))
+        self._waiting: Any = Event(fetched(params)).create(path=("waiting",))
         self._unresolved = Signal(GROUP_INSTRUCTIONS)
         self._chosen: Any = Signal(constant_lookup(params))
         # A word for ``indexed`` is outstanding: chosen, and not yet taken.
@@ -121,16 +121,13 @@ class ConstantResolver(Component):
 
         # COMPARE: the word, and the words of the group so far, without and with this one.
         self._constant: Any = Signal(indexed_response())
-        constants = data.ArrayLayout(indexed_response(), GROUP_INSTRUCTIONS)
-        self._collected: Any = Signal(constants)
-        self._constants: Any = Signal(constants)
+        self._collected: Any = Signal(group_constants())
+        self._constants: Any = Signal(group_constants())
 
         # The arriving group takes the bypass. The register of the group that leaves: all its
         # constants are known.
         self._bypasses = Signal()
-        self._has_resolved = Signal()
-        self._resolved: Any = Signal(fetched(params))
-        self._resolved_constants: Any = Signal(constants)
+        self._resolved: Any = Event(resolved_group(params)).create(path=("resolved",))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -152,16 +149,12 @@ class ConstantResolver(Component):
         """The constant cache's ports to the loader, and how it becomes empty."""
         cache = self._cache
         m.submodules.cache = cache
-        m.d.comb += self.miss.eq(cache.miss)
-        m.d.comb += cache.free.eq(self.free)
-        m.d.comb += cache.part.eq(self.part)
-        m.d.comb += self.filled.eq(cache.filled)
-        m.d.comb += cache.clearing.eq(self.clearing)
-        m.d.comb += cache.cleared.eq(self.cleared)
+        connect(m, cache.loader, flipped(self.loader))
+        connect(m, flipped(self.clear), cache.clear)
 
     def _is_squashed(self, valid: Value, group: Any) -> Any:
         """Whether a group is there whose warp is redirected in this cycle."""
-        return valid & self.redirect.valid & (self.redirect.payload.warp == group.warp)
+        return valid & self.redirect.valid & (self.redirect.payload.warp == group.lookup.warp)
 
     def _advance(self, m: Module, arriving: Any, stage: Any) -> None:
         """The register of a stage. A group that is squashed does not leave with its last word."""
@@ -178,15 +171,15 @@ class ConstantResolver(Component):
         reader = chosen.reader
         has_indexed = self.indexed.valid & ~self._is_outstanding
         m.d.comb += self.indexed.ready.eq(self._advances & ~self._is_outstanding)
-        m.d.comb += reader.valid.eq(has_indexed | (self._has_group & self._unresolved.any()))
+        m.d.comb += reader.valid.eq(has_indexed | (self._waiting.valid & self._unresolved.any()))
         m.d.comb += reader.is_indexed.eq(has_indexed)
-        m.d.comb += reader.group.eq(self._waiting)
+        m.d.comb += reader.group.eq(self._waiting.payload)
         with m.If(has_indexed):
             m.d.comb += chosen.word.eq(self.indexed.payload)
         for slot in range(GROUP_INSTRUCTIONS):
             with m.Elif(self._unresolved[slot]):
                 m.d.comb += reader.slot.eq(slot)
-                self._read_operand(m, self._waiting.group.instructions[slot])
+                self._read_operand(m, self._waiting.payload.group.instructions[slot])
 
     def _read_operand(self, m: Module, instruction: Any) -> None:
         """Bank and address of the instruction's constant operand; a fixed address has 16 bits."""
@@ -202,38 +195,40 @@ class ConstantResolver(Component):
         arriving = self.fetched.payload
         instructions = arriving.group.instructions
         reader = self._chosen.reader
+        waiting = self._waiting
         others = self._unresolved & (self._unresolved - 1)
         rest = Signal(GROUP_INSTRUCTIONS)
         with m.If(reader.is_indexed):
             m.d.comb += rest.eq(self._unresolved)
         with m.Else():
             m.d.comb += rest.eq(others)
-        m.d.comb += reader.is_last.eq(self._advances & self._has_group & ~rest.any())
-        m.d.comb += self.fetched.ready.eq(~self._has_group | reader.is_last)
+        m.d.comb += reader.is_last.eq(self._advances & waiting.valid & ~rest.any())
+        m.d.comb += self.fetched.ready.eq(~waiting.valid | reader.is_last)
 
         with m.If(self.fetched.ready):
-            m.d.sync += self._has_group.eq(self.fetched.valid & ~self._bypasses)
-            m.d.sync += self._waiting.eq(arriving)
+            m.d.sync += waiting.valid.eq(self.fetched.valid & ~self._bypasses)
+            m.d.sync += waiting.payload.eq(arriving)
             m.d.sync += self._unresolved.eq(
                 Cat(instruction.predecoded.constant != 0 for instruction in instructions))
-        with m.Elif(self._is_squashed(self._has_group, self._waiting)):
-            m.d.sync += self._has_group.eq(0)
+        with m.Elif(self._is_squashed(waiting.valid, waiting.payload)):
+            m.d.sync += waiting.valid.eq(0)
         with m.Elif(self._advances):
             m.d.sync += self._unresolved.eq(rest)
 
     def _locate(self, m: Module) -> None:
         """BANK: the word's address in memory, and whether its bank has it."""
         lookup = self._bank
-        located = self._located
         bank: Any = Signal(ConstantBank)
         banks = (each.as_value() for each in self.banks)
         m.d.comb += bank.eq(pick(banks, lookup.word.bank[:_BANK_BITS]))
         word = lookup.word.address[_WORD_BYTES_BITS:]
         words = (bank.size + _WORD_BYTES - 1) >> _WORD_BYTES_BITS
         has_no_bank = lookup.word.bank[_BANK_BITS:].any() | ~bank.valid
-        m.d.comb += located.reader.eq(lookup.reader)
-        m.d.comb += located.address.eq(bank.address[_WORD_BYTES_BITS:] + word)
-        m.d.comb += located.is_missing.eq(has_no_bank | (word >= words))
+        m.d.comb += self._located.eq(struct_value(
+            located_constant(self._params),
+            reader=lookup.reader,
+            address=bank.address[_WORD_BYTES_BITS:] + word,
+            is_missing=has_no_bank | (word >= words)))
 
     def _compare(self, m: Module) -> None:
         """COMPARE: whether the cache has the word; and what the cache reads next.
@@ -257,7 +252,7 @@ class ConstantResolver(Component):
         m.d.comb += misses.eq(reader.valid & ~compared.is_missing & ~cache.hit & ~rereads)
         m.d.sync += rereads.eq(misses)
         m.d.comb += self._advances.eq(~misses & ~rereads)
-        m.d.comb += cache.wanted.eq(misses & ~cache.filled)
+        m.d.comb += cache.wanted.eq(misses & ~cache.loader.filled)
         with m.If(misses):
             m.d.comb += cache.address.eq(compared.address)
         with m.Elif(rereads):
@@ -305,40 +300,47 @@ class ConstantResolver(Component):
         groups_in_stages = Cat(
             self._bank.reader.is_last, self._read.reader.is_last, reader.is_last)
         has_constants = Cat(instruction.predecoded.constant != 0 for instruction in instructions)
-        leaves = Signal()
-        leaver: Any = Signal.like(self._resolved)
+        leaving: Any = Event(fetched(self._params)).create(path=("leaving",))
         m.d.comb += self._bypasses.eq(
-            ~self._has_group & ~groups_in_stages.any() & ~has_constants.any())
+            ~self._waiting.valid & ~groups_in_stages.any() & ~has_constants.any())
         with m.If(self._bypasses):
-            m.d.comb += leaves.eq(self.fetched.valid)
-            m.d.comb += leaver.eq(arriving)
+            m.d.comb += leaving.valid.eq(self.fetched.valid)
+            m.d.comb += leaving.payload.eq(arriving)
         with m.Else():
-            m.d.comb += leaves.eq(self._advances & reader.is_last)
-            m.d.comb += leaver.eq(reader.group)
-        m.d.sync += self._has_resolved.eq(leaves & ~self._is_squashed(leaves, leaver))
-        m.d.sync += self._resolved.eq(leaver)
-        m.d.sync += self._resolved_constants.eq(self._constants)
+            m.d.comb += leaving.valid.eq(self._advances & reader.is_last)
+            m.d.comb += leaving.payload.eq(reader.group)
+        is_squashed = self._is_squashed(leaving.valid, leaving.payload)
+        m.d.sync += self._resolved.valid.eq(leaving.valid & ~is_squashed)
+        m.d.sync += self._resolved.payload.eq(struct_value(
+            resolved_group(self._params), fetched=leaving.payload, constants=self._constants))
 
     def _send(self, m: Module) -> None:
         """The group with all its constants."""
         resolved = self._resolved
-        group = self.group.payload
-        is_squashed = self._is_squashed(self._has_resolved, resolved)
-        m.d.comb += self.group.valid.eq(self._has_resolved & ~is_squashed)
-        m.d.comb += group.warp.eq(resolved.warp)
-        m.d.comb += group.pc.eq(resolved.place.group << _GROUP_BYTES_BITS)
-        m.d.comb += group.first.eq(resolved.place.first)
-        for slot in range(GROUP_INSTRUCTIONS):
-            instruction = group.instructions[slot]
-            stored = resolved.group.instructions[slot]
-            constant = self._resolved_constants[slot]
-            control_code = resolved.group.codes.word_select(slot, CODE_BITS)
-            m.d.comb += instruction.word.eq(stored.word)
-            m.d.comb += instruction.control.as_value().eq(control_code)
-            m.d.comb += instruction.kind.eq(stored.predecoded.kind)
-            m.d.comb += instruction.quarter.eq(stored.predecoded.quarter)
-            m.d.comb += instruction.error.as_value().eq(stored.predecoded.error)
-            m.d.comb += instruction.constant.eq(constant.value)
-            # A slot that reads no constant has what a squashed group has left there.
-            reads_constant = stored.predecoded.constant != 0
-            m.d.comb += instruction.constant_missing.eq(reads_constant & constant.missing)
+        lookup = resolved.payload.fetched.lookup
+        instructions = (self._resolved_instruction(slot) for slot in range(GROUP_INSTRUCTIONS))
+        is_squashed = self._is_squashed(resolved.valid, resolved.payload.fetched)
+        m.d.comb += self.group.valid.eq(resolved.valid & ~is_squashed)
+        m.d.comb += self.group.payload.eq(struct_value(
+            fetched_group(self._params),
+            warp=lookup.warp,
+            pc=lookup.place.group << _GROUP_BYTES_BITS,
+            first=lookup.place.first,
+            instructions=Cat(instructions)))
+
+    def _resolved_instruction(self, slot: int) -> Any:
+        """An instruction of the group with its constant. A slot that reads no constant has what a
+        squashed group has left there, so that whether it is missing does not count."""
+        group = self._resolved.payload.fetched.group
+        stored = group.instructions[slot]
+        constant = self._resolved.payload.constants[slot]
+        reads_constant = stored.predecoded.constant != 0
+        return struct_value(
+            FetchedInstruction,
+            word=stored.word,
+            control=group.codes.word_select(slot, CODE_BITS),
+            kind=stored.predecoded.kind,
+            quarter=stored.predecoded.quarter,
+            error=stored.predecoded.error,
+            constant=constant.value,
+            constant_missing=reads_constant & constant.missing)

@@ -10,14 +10,16 @@ from rtl.arbiter import RoundRobin
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.tokens import LINE_BYTES
+from rtl.layouts import Event
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.structs import struct_value
 from rtl.words import Words
 
 from .instructions import InstructionCache
 from .loader import LineLoader
 from .ports import unit_ports
-from .records import Place
+from .records import Place, cache_line, fetched, group_lookup
 from .resolve import ConstantResolver
 
 __all__ = ["FetchUnit"]
@@ -26,12 +28,6 @@ _GROUP_AT = (GROUP_BYTES - 1).bit_length()
 _WORD_AT = (INSTRUCTION_BYTES - 1).bit_length()
 _LINE_AT = (LINE_BYTES - 1).bit_length()
 _INSTRUCTIONS = 0
-_CONSTANTS = 1
-
-
-def warp_lookup(params: SmParams) -> data.StructLayout:
-    """SELECT to LOOK UP: the group of a warp that is looked up, if ``valid``."""
-    return data.StructLayout({"valid": 1, "warp": params.warp_bits, "place": Place})
 
 
 class FetchUnit(Component):
@@ -103,8 +99,8 @@ class FetchUnit(Component):
         self._chooser = RoundRobin(params.warps)
         super().__init__(unit_ports(params))
         # What SELECT selects, and the register of LOOK UP, which takes it if it ``advances``.
-        self._selected: Any = Signal(warp_lookup(params))
-        self._lookup: Any = Signal(warp_lookup(params))
+        self._selected: Any = Event(group_lookup(params)).create(path=("selected",))
+        self._lookup: Any = Event(group_lookup(params)).create(path=("lookup",))
         self._advances = Signal()
         # Whether the lookup counts: it is there, and its warp is not redirected. Whether it hits.
         self._is_looked_up = Signal()
@@ -149,74 +145,80 @@ class FetchUnit(Component):
         lookup = self._lookup
         selected = self._selected
         chosen = chooser.chosen
+        looked_up_warp = lookup.payload.warp
         can_fetch = self.room & ~self._waiting
         can_fetch_chosen = can_fetch.bit_select(chosen, 1)
-        is_in_lookup = lookup.valid & (lookup.warp == chosen)
-        looked_up = one_hot(lookup.warp, self._params.warps, lookup.valid)
+        is_in_lookup = lookup.valid & (looked_up_warp == chosen)
+        looked_up = one_hot(looked_up_warp, self._params.warps, lookup.valid)
         m.d.comb += chooser.requests.eq(can_fetch & ~looked_up)
         with m.If(self.redirect.valid):
             m.d.comb += selected.valid.eq(1)
-            m.d.comb += selected.warp.eq(self.redirect.payload.warp)
-            m.d.comb += selected.place.eq(_place_of(self.redirect.payload.pc))
+            m.d.comb += selected.payload.eq(self._redirected_lookup())
         with m.Else():
             m.d.comb += selected.valid.eq(
                 chooser.valid & can_fetch_chosen & ~is_in_lookup & ~self.busy)
-            m.d.comb += selected.warp.eq(chosen)
-            m.d.comb += selected.place.eq(pcs.read(m, chosen))
+            m.d.comb += selected.payload.eq(struct_value(
+                group_lookup(self._params), warp=chosen, place=pcs.read(m, chosen)))
         m.d.comb += self._instructions.enable.eq(self._advances)
-        m.d.comb += self._instructions.group.eq(selected.place.group)
+        m.d.comb += self._instructions.group.eq(selected.payload.place.group)
+
+    def _redirected_lookup(self) -> Any:
+        """The warp that is redirected, and where it goes on."""
+        redirect = self.redirect.payload
+        return struct_value(
+            group_lookup(self._params), warp=redirect.warp, place=_place_of(redirect.pc))
 
     def _look_up(self, m: Module) -> None:
         """LOOK UP: a hit goes to the resolver. ``_advances`` does not depend on ``_hits``, which is
         known late; so a miss that does not advance makes room in a way of its own, unless a
         redirect that comes now needs the port to the pcs, to write the redirect's pc."""
         lookup = self._lookup
-        fetched = self._resolver.fetched
-        m.d.comb += self._is_looked_up.eq(lookup.valid & ~self._is_redirected(lookup.warp))
+        warp = lookup.payload.warp
+        hit = self._resolver.fetched
+        m.d.comb += self._is_looked_up.eq(lookup.valid & ~self._is_redirected(warp))
         m.d.comb += self._hits.eq(self._instructions.hit & ~self.busy)
-        m.d.comb += self._advances.eq(~self._is_looked_up | fetched.ready)
+        m.d.comb += self._advances.eq(~self._is_looked_up | hit.ready)
         m.d.comb += self._writes_redirect.eq(self.redirect.valid & ~self._advances)
         with m.If(self._advances):
-            m.d.sync += lookup.eq(self._selected)
+            m.d.sync += lookup.valid.eq(self._selected.valid)
+            m.d.sync += lookup.payload.eq(self._selected.payload)
         with m.Elif(~self._hits & ~self._writes_redirect):
             m.d.sync += lookup.valid.eq(0)
 
-        m.d.comb += fetched.valid.eq(self._is_looked_up & self._hits)
-        m.d.comb += fetched.payload.warp.eq(lookup.warp)
-        m.d.comb += fetched.payload.place.eq(lookup.place)
-        m.d.comb += fetched.payload.group.eq(self._instructions.stored)
-        m.d.comb += self.claimed.valid.eq(fetched.valid & fetched.ready)
-        m.d.comb += self.claimed.payload.eq(lookup.warp)
+        m.d.comb += hit.valid.eq(self._is_looked_up & self._hits)
+        m.d.comb += hit.payload.eq(struct_value(
+            fetched(self._params), lookup=lookup.payload, group=self._instructions.stored))
+        m.d.comb += self.claimed.valid.eq(hit.valid & hit.ready)
+        m.d.comb += self.claimed.payload.eq(warp)
         m.d.sync += Assert(
-            ~lookup.valid | ~self._waiting.bit_select(lookup.warp, 1),
+            ~lookup.valid | ~self._waiting.bit_select(warp, 1),
             "a warp is looked up that waits for its line")
 
     def _write_pc(self, m: Module, pcs: Words) -> None:
         """The pc with which a warp is selected next: that of a redirect; behind a hit that of the
         next group; else that of the lookup."""
-        lookup = self._lookup
-        warp = Signal(self._params.warp_bits)
-        place: Any = Signal(Place)
+        lookup = self._lookup.payload
+        behind = struct_value(Place, group=lookup.place.group + 1, first=0)
+        written: Any = Signal(group_lookup(self._params))
         with m.If(self._writes_redirect):
-            m.d.comb += warp.eq(self.redirect.payload.warp)
-            m.d.comb += place.eq(_place_of(self.redirect.payload.pc))
+            m.d.comb += written.eq(self._redirected_lookup())
         with m.Elif(self._hits & self._advances):
-            m.d.comb += warp.eq(lookup.warp)
-            m.d.comb += place.group.eq(lookup.place.group + 1)
+            m.d.comb += written.eq(struct_value(
+                group_lookup(self._params), warp=lookup.warp, place=behind))
         with m.Else():
-            m.d.comb += warp.eq(lookup.warp)
-            m.d.comb += place.eq(lookup.place)
-        pcs.write(m, self._writes_redirect | self._is_looked_up, warp, place)
+            m.d.comb += written.eq(lookup)
+        writes = self._writes_redirect | self._is_looked_up
+        pcs.write(m, writes, written.warp, written.place)
 
     def _miss(self, m: Module) -> None:
         """MISS: requests the line, unless warps that were woken have still to look up theirs. If a
         line comes in the cycle of the miss or in this one, the warp looks up its group again."""
         instructions = self._instructions
         warp = self._missed_warp
-        m.d.comb += self._wakes.eq(instructions.filled | self.busy)
+        m.d.comb += self._wakes.eq(instructions.loader.filled | self.busy)
         m.d.sync += self._is_missed.eq(
             self._is_looked_up & ~self._hits & ~self._writes_redirect & ~self._wakes)
-        m.d.sync += warp.eq(self._lookup.warp)
+        m.d.sync += warp.eq(self._lookup.payload.warp)
 
         m.d.comb += self._must_wait.eq(
             self._is_missed & ~self._wakes & ~self._is_redirected(warp))
@@ -227,18 +229,17 @@ class FetchUnit(Component):
         requested now, or if another line is under way. A warp waits no more when it is selected (by
         a redirect), or when a line has come."""
         instructions = self._instructions
-        loader = self._loader
         warps = self._params.warps
         selected = self._selected
-        started = one_hot(selected.warp, warps, selected.valid & self._advances)
-        is_requested = instructions.wanted & loader.free[_INSTRUCTIONS]
-        waits = self._must_wait & (is_requested | loader.under_way[_INSTRUCTIONS])
+        started = one_hot(selected.payload.warp, warps, selected.valid & self._advances)
+        is_requested = instructions.wanted & instructions.loader.free
+        waits = self._must_wait & (is_requested | self._loader.under_way[_INSTRUCTIONS])
         missed = one_hot(self._missed_warp, warps, waits)
         with m.If(self._wakes):
             m.d.sync += self._waiting.eq(0)
         with m.Else():
             m.d.sync += self._waiting.eq((self._waiting & ~started) | missed)
-        with m.If(instructions.filled):
+        with m.If(instructions.loader.filled):
             m.d.sync += self._woken.eq(self._waiting & ~started & self.room)
         with m.Else():
             m.d.sync += self._woken.eq(self._woken & ~started & self.room)
@@ -250,15 +251,10 @@ class FetchUnit(Component):
         loader = self._loader
         m.d.comb += instructions.program.eq(self.grid.program[_LINE_AT:])
         m.d.comb += instructions.registers.eq(self.grid.registers)
-        m.d.comb += instructions.part.eq(loader.part)
-        m.d.comb += instructions.free.eq(loader.free[_INSTRUCTIONS])
         m.d.comb += resolver.banks.eq(self.grid.banks)
-        m.d.comb += resolver.part.eq(loader.part)
-        m.d.comb += resolver.free.eq(loader.free[_CONSTANTS] & ~self.busy)
-        m.d.comb += loader.miss[_INSTRUCTIONS].eq(instructions.miss)
-        m.d.comb += loader.miss[_CONSTANTS].line.eq(resolver.miss.line)
-        m.d.comb += loader.miss[_CONSTANTS].valid.eq(resolver.miss.valid & ~self.busy)
-        m.d.comb += loader.settled.eq(Cat(instructions.filled, resolver.filled))
+        m.d.comb += loader.constants_are_held.eq(self.busy)
+        connect(m, instructions.loader, loader.instructions)
+        connect(m, resolver.loader, loader.constants)
 
     def _connect_ports(self, m: Module) -> None:
         """Ports that lead to a part as they are."""
@@ -271,22 +267,17 @@ class FetchUnit(Component):
 
     def _empty_caches(self, m: Module) -> None:
         """``invalidate``: both caches are cleared, a line a cycle."""
-        instructions = self._instructions
-        resolver = self._resolver
-        line = Signal(range(max(instructions.lines, resolver.lines)))
-        clears = Signal()
-        m.d.comb += clears.eq(self.busy & ~self._loader.under_way.any())
+        clear: Any = Event(cache_line(self._params)).create(path=("clear",))
+        line = clear.payload
+        connect(m, clear, self._instructions.clear, self._resolver.clear)
+        m.d.comb += clear.valid.eq(self.busy & ~self._loader.under_way.any())
         with m.If(self.invalidate):
             m.d.sync += self.busy.eq(1)
             m.d.sync += line.eq(0)
-        with m.Elif(clears):
+        with m.Elif(clear.valid):
             m.d.sync += line.eq(line + 1)
             with m.If(line.all()):
                 m.d.sync += self.busy.eq(0)
-        m.d.comb += instructions.clearing.eq(clears)
-        m.d.comb += instructions.cleared.eq(line)
-        m.d.comb += resolver.clearing.eq(clears)
-        m.d.comb += resolver.cleared.eq(line)
 
 
 def _place_of(pc: Signal) -> Any:

@@ -7,6 +7,7 @@ from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.layouts import REPORT_BITS, Event, ThreadCode, flow_result, reported, stack_result
 from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import common_fields
 
 from .stages import decided_outcome, thread_state
 
@@ -21,7 +22,7 @@ class ConcludeStage(Component):
 
     Members
     -------
-    outcome, unwinds_to_next : In(decided_outcome), In(1)
+    outcome : In(decided_outcome)
         See OutcomesInFlight.
     report_mask : In(32)
         Bit n: errors of code n are reported.
@@ -35,7 +36,6 @@ class ConcludeStage(Component):
     def __init__(self, params: SmParams) -> None:
         super().__init__({
             "outcome": In(decided_outcome(params)),
-            "unwinds_to_next": In(1),
             "report_mask": In(REPORT_BITS),
             "stack_result": In(Event(stack_result(params))),
             "state": In(thread_state()),
@@ -55,7 +55,7 @@ class ConcludeStage(Component):
         answer = self.stack_result.payload
         m.d.comb += self._is_refused.eq(answer.error != WarpError.NONE)
         m.d.comb += self._fails.eq(self._is_refused | (outcome.error != WarpError.NONE))
-        m.d.comb += self._returns.eq(answer.resume & ~outcome.is_pop_quad)
+        m.d.comb += self._returns.eq(answer.resume & ~outcome.basic.is_pop_quad)
         self._report(m)
         self._select_pc(m)
         self._select_active(m)
@@ -85,14 +85,14 @@ class ConcludeStage(Component):
             m.d.comb += result.pc.eq(self.stack_result.payload.pc)
         with m.Elif(~self._fails & outcome.jumps):
             m.d.comb += result.pc.eq(outcome.target)
-        with m.Elif(outcome.retries):
-            m.d.comb += result.pc.eq(outcome.pc)
+        with m.Elif(outcome.basic.retries):
+            m.d.comb += result.pc.eq(outcome.basic.pc)
         with m.Else():
-            m.d.comb += result.pc.eq(outcome.next_pc)
+            m.d.comb += result.pc.eq(outcome.basic.next_pc)
 
-        can_be_next = ~self._fails & ~outcome.retries
+        can_be_next = ~self._fails & ~outcome.basic.retries
         with m.If(self._returns):
-            m.d.comb += result.behind.eq(can_be_next & self.unwinds_to_next)
+            m.d.comb += result.behind.eq(can_be_next & outcome.unwinds_to_next)
         with m.Elif(outcome.jumps):
             m.d.comb += result.behind.eq(can_be_next & outcome.target_is_next)
         with m.Else():
@@ -133,9 +133,8 @@ class ConcludeStage(Component):
         result = self.result.payload
         m.d.comb += self.result.valid.eq(self.stack_result.valid & ~outcome.has_no_result)
         m.d.comb += result.warp.eq(answer.warp)
-        m.d.comb += result.active.eq(self.next_state.active)
-        m.d.comb += result.codes.eq(self.next_state.codes)
+        m.d.comb += common_fields(result, self.next_state)
         m.d.comb += result.terminated.eq(answer.empty)
-        m.d.comb += result.own.eq(outcome.pc)
+        m.d.comb += result.own.eq(outcome.basic.pc)
         m.d.comb += result.value.eq(answer.value)
-        m.d.comb += result.kept.eq(outcome.keeps_reference & (answer.empty | ~self._fails))
+        m.d.comb += result.kept.eq(outcome.basic.keeps_reference & (answer.empty | ~self._fails))

@@ -21,9 +21,10 @@ from rtl.layouts import (
     StackPort,
     ThreadCode,
 )
-from rtl.params import SmParams
+from rtl.params import WARP_THREADS, SmParams
+from rtl.structs import common_fields, struct_value
 
-from .stages import decided_outcome, gathered_instruction, living_threads
+from .stages import PC_BITS, BasicOutcome, decided_outcome, gathered_instruction, living_threads
 
 __all__ = ["DecideStage"]
 
@@ -39,6 +40,14 @@ _PROGRESS = data.StructLayout({
 """Of an instruction with several requests, after the first one: the stack has refused it; why a
 warp cannot enter the trap handler; holes under the trap frame, and how many of them are still to be
 pushed; the token of the frame that comes then."""
+
+_TOKEN = data.StructLayout({"operand": PC_BITS, "mask": WARP_THREADS})
+"""What a token holds, as in a stack_request: its pc or other operand, and its mask of threads."""
+
+
+def _token(operand: Any, mask: Any) -> Any:
+    """A token with this operand and this mask."""
+    return struct_value(_TOKEN, operand=operand, mask=mask)
 
 
 class DecideStage(Component):
@@ -63,8 +72,8 @@ class DecideStage(Component):
     stack : Out(StackPort)
         Its results are for the conclude stage.
     decided : Out(Event(decided_outcome))
-        The outcome of the request that the stack takes in this cycle. Its ``warp``, ``pc`` and
-        ``next_pc`` are there as soon as the instruction is.
+        The outcome of the request that the stack takes in this cycle. Its ``warp`` and ``basic``
+        are there as soon as the instruction is.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -133,13 +142,13 @@ class DecideStage(Component):
         stage = self.gathered.payload
         stack = self.stack
         progress = self.progress
-        has_bad_target = stage.target_error != WarpError.NONE
+        has_bad_target = stage.target.error != WarpError.NONE
         with m.If(self._answer_is_due):
             m.d.sync += progress.holes_below.eq(stack.holes)
             m.d.sync += progress.pending_holes.eq(stack.holes)
             m.d.sync += progress.frame_token.eq(0)
             with m.If(has_bad_target):
-                m.d.sync += progress.error.eq(stage.target_error)
+                m.d.sync += progress.error.eq(stage.target.error)
             with m.Else():
                 m.d.sync += progress.error.eq(stack.entry)
             with m.If(self._operation == FlowOperation.ENTER_TRAP):
@@ -183,42 +192,36 @@ class DecideStage(Component):
         operand, which are 0 in a pc: LEAVE_TRAP requests it with its own pc, so bit 0 says that it
         leaves; ENTER_TRAP sets both bits, to enter if there is room."""
         stage = self.gathered.payload
-        pc = stage.request.pc
-        request = self.stack.request.payload
+        token: Any = Signal(_TOKEN)
         with m.Switch(self._operation):
             with m.Case(FlowOperation.BRANCH):
                 with m.If(self.is_followup | ~stage.has_remaining):
-                    m.d.comb += request.operand.eq(pc)
-                    m.d.comb += request.mask.eq(stage.deferred)
+                    m.d.comb += token.eq(_token(stage.request.pc, stage.deferred))
                 with m.Else():
-                    m.d.comb += request.operand.eq(self._next_pc)
-                    m.d.comb += request.mask.eq(stage.remaining)
+                    m.d.comb += token.eq(_token(self._next_pc, stage.remaining))
             with m.Case(FlowOperation.CALL):
-                m.d.comb += request.operand.eq(self._next_pc)
-                m.d.comb += request.mask.eq(stage.group)
+                m.d.comb += token.eq(_token(self._next_pc, stage.group))
             with m.Case(FlowOperation.ENTER_TRAP):
                 with m.If(~self.is_followup):
-                    m.d.comb += request.operand.eq(stage.target | ENTER_IF_ROOM)
-                    m.d.comb += request.mask.eq(stage.group)
+                    m.d.comb += token.eq(_token(stage.target.pc | ENTER_IF_ROOM, stage.group))
                 with m.Elif(self.progress.pending_holes == 0):
-                    self._select_frame_token(m)
+                    self._select_frame_token(m, token)
             with m.Default():
-                m.d.comb += request.operand.eq(stage.target)
-                m.d.comb += request.mask.eq(stage.group)
+                m.d.comb += token.eq(_token(stage.target.pc, stage.group))
+        m.d.comb += common_fields(self.stack.request.payload, token)
 
-    def _select_frame_token(self, m: Module) -> None:
+    def _select_frame_token(self, m: Module, token: Any) -> None:
         """The lowest token of a trap frame, TRAP, has the warp's pc and active threads, and in the
         lowest bits of the pc, which are 0, the holes under the frame. The others, MASKS, have the
         threads of two codes each: one in the mask, one in place of the pc."""
         stage = self.gathered.payload
         progress = self.progress
-        request = self.stack.request.payload
         with m.If(progress.frame_token == 0):
-            m.d.comb += request.operand.eq(stage.request.pc | progress.holes_below)
-            m.d.comb += request.mask.eq(stage.group)
+            m.d.comb += token.eq(_token(stage.request.pc | progress.holes_below, stage.group))
         with m.Else():
-            m.d.comb += request.operand.eq(self._threads_with_code(FRAME_PC_CODES))
-            m.d.comb += request.mask.eq(self._threads_with_code(FRAME_MASK_CODES))
+            m.d.comb += token.eq(_token(
+                self._threads_with_code(FRAME_PC_CODES),
+                self._threads_with_code(FRAME_MASK_CODES)))
 
     def _threads_with_code(self, codes: tuple[ThreadCode, ...]) -> Value:
         """The threads whose code is the one that this token of the frame holds, of one code a
@@ -235,11 +238,11 @@ class DecideStage(Component):
         stage = self.gathered.payload
         operation = self._operation
         living = living_threads(stage.codes)
-        given_code = stage.request.instruction.code
+        new_code = stage.request.instruction.code
         for thread, code in enumerate(self.stack.request.payload.codes):
             leaves = operation.gives_code & stage.group[thread]
             with m.If(leaves | operation.ends_warp):
-                m.d.comb += code.eq(given_code)
+                m.d.comb += code.eq(new_code)
             with m.Elif(operation.clears_codes | (operation.clears_living_codes & living[thread])):
                 m.d.comb += code.eq(ThreadCode.NONE)
             with m.Else():
@@ -253,21 +256,25 @@ class DecideStage(Component):
         operation = self._operation
         request = self.stack.request.payload
         outcome = self.decided.payload
+        leaves = stage.is_executed & (operation == FlowOperation.LEAVE)
         m.d.comb += outcome.warp.eq(stage.request.warp)
-        m.d.comb += outcome.pc.eq(stage.request.pc)
-        m.d.comb += outcome.next_pc.eq(self._next_pc)
-        m.d.comb += outcome.target.eq(stage.target)
+        m.d.comb += outcome.basic.eq(struct_value(
+            BasicOutcome,
+            pc=stage.request.pc,
+            next_pc=self._next_pc,
+            retries=operation.retries_on_error,
+            is_pop_quad=operation == FlowOperation.POP_QUAD,
+            keeps_reference=leaves & stage.request.instruction.keep_reference))
+        m.d.comb += outcome.target.eq(stage.target.pc)
         m.d.comb += outcome.active.eq(stage.remaining)
-        m.d.comb += outcome.is_pop_quad.eq(operation == FlowOperation.POP_QUAD)
-        m.d.comb += outcome.retries.eq(operation.retries_on_error)
         m.d.comb += request.enable.eq(1)
         with m.Switch(operation):
             with m.Case(FlowOperation.BRANCH):
                 self._decide_branch(m)
             with m.Case(FlowOperation.CALL, FlowOperation.PUSH):
-                m.d.comb += request.enable.eq(stage.target_error == WarpError.NONE)
+                m.d.comb += request.enable.eq(stage.target.error == WarpError.NONE)
                 m.d.comb += outcome.jumps.eq(operation == FlowOperation.CALL)
-                m.d.comb += outcome.error.eq(stage.target_error)
+                m.d.comb += outcome.error.eq(stage.target.error)
             with m.Case(FlowOperation.LEAVE):
                 self._decide_leave(m)
             with m.Case(FlowOperation.PUSH_QUAD):
@@ -294,7 +301,7 @@ class DecideStage(Component):
         is_taken = Signal()
         succeeds = Signal()
         m.d.comb += is_taken.eq(stage.is_executed & ~is_killed)
-        m.d.comb += succeeds.eq(is_taken & ~diverges & (stage.target_error == WarpError.NONE))
+        m.d.comb += succeeds.eq(is_taken & ~diverges & (stage.target.error == WarpError.NONE))
         m.d.comb += outcome.jumps.eq(succeeds)
         m.d.comb += outcome.sets_active.eq(succeeds & ~self.is_followup)
         m.d.comb += outcome.active.eq(stage.group)
@@ -306,7 +313,7 @@ class DecideStage(Component):
         with m.If(is_taken & diverges):
             m.d.comb += outcome.error.eq(WarpError.DIVERGENT)
         with m.Elif(is_taken):
-            m.d.comb += outcome.error.eq(stage.target_error)
+            m.d.comb += outcome.error.eq(stage.target.error)
 
     def _decide_leave(self, m: Module) -> None:
         """If active threads remain, they go on behind the instruction. If none does, the stack
@@ -317,8 +324,6 @@ class DecideStage(Component):
         m.d.comb += self.stack.request.payload.enable.eq(~stage.has_remaining)
         m.d.comb += outcome.sets_active.eq(some_remain)
         m.d.comb += outcome.sets_codes.eq(some_remain)
-        m.d.comb += outcome.keeps_reference.eq(
-            stage.is_executed & stage.request.instruction.keep_reference)
 
     def _decide_entry(self, m: Module) -> None:
         """Entering the trap handler: the last request has the result."""
@@ -330,7 +335,7 @@ class DecideStage(Component):
             m.d.comb += self.stack.request.payload.enable.eq(~progress.is_refused)
         with m.Else():
             m.d.comb += self.stack.request.payload.enable.eq(
-                stage.target_error == WarpError.NONE)
+                stage.target.error == WarpError.NONE)
         m.d.comb += outcome.active.eq(living_threads(stage.codes))
         m.d.comb += outcome.jumps.eq(1)
         m.d.comb += outcome.sets_active.eq(enters)

@@ -26,6 +26,7 @@ from rtl.layouts import (
     is_kind,
 )
 from rtl.params import SmParams
+from rtl.structs import common_fields
 from rtl.word import field_of, pattern_of, telling_patterns
 
 __all__ = ["FLOW_FORMS", "INJECTED", "FlowDecoder", "FlowQueue"]
@@ -221,13 +222,9 @@ class FlowQueue(Component):
         m.submodules.decoder = decoder = FlowDecoder(trusting=self.trusting)
         arriving = self.dispatch.payload
         m.d.comb += decoder.word.eq(arriving.word)
-        m.d.comb += decoded.warp.eq(arriving.warp)
-        m.d.comb += decoded.pc.eq(arriving.pc)
+        m.d.comb += common_fields(decoded, arriving)
         m.d.comb += decoded.instruction.eq(decoder.instruction)
-        m.d.comb += decoded.guard.eq(arriving.guard)
         m.d.comb += decoded.operand.eq(arriving.operands[0])
-        m.d.comb += decoded.same.eq(arriving.same)
-        m.d.comb += decoded.fault.eq(arriving.fault)
 
     def _decode_move(self, m: Module, decoded: Any) -> None:
         """What the trap unit makes the warp do, with all its threads. One that enters the trap goes

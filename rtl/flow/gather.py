@@ -54,7 +54,7 @@ class GatherStage(Component):
             "state": In(thread_state()),
             "gathered": Out(stream.Signature(gathered_instruction(params))),
         })
-        self.resolver = TargetResolver()
+        self.resolver = TargetResolver(params)
         """Adds up the target."""
         self._next: Any = Signal(gathered_instruction(params), name="next_gathered")
         """What the register takes, if it is free."""
@@ -122,14 +122,9 @@ class GatherStage(Component):
     def _resolve_target(self, m: Module) -> None:
         """Where the selected instruction goes."""
         resolver = self.resolver
-        selected = self._next.request
         m.submodules.resolver = resolver
-        m.d.comb += resolver.pc.eq(selected.pc)
-        m.d.comb += resolver.instruction.eq(selected.instruction)
-        m.d.comb += resolver.operand.eq(selected.operand)
-        m.d.comb += resolver.fault.eq(selected.fault)
+        m.d.comb += resolver.request.eq(self._next.request)
         m.d.comb += self._next.target.eq(resolver.target)
-        m.d.comb += self._next.target_error.eq(resolver.error)
 
     def _advance(self, m: Module) -> None:
         """The register to the decide stage."""

@@ -3,7 +3,7 @@ longer."""
 
 from typing import Any
 
-from amaranth.hdl import Assert, Module, Signal
+from amaranth.hdl import Assert, Module
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -12,7 +12,6 @@ from rtl.layouts import (
     REPORT_BITS,
     STACK_RESULT_CYCLES,
     Event,
-    EventLayout,
     reported,
     stack_result,
 )
@@ -20,7 +19,7 @@ from rtl.params import SmParams
 from rtl.word import instruction_address
 from rtl.words import Words
 
-from .stages import decided_outcome, parked_outcome
+from .stages import BasicOutcome, decided_outcome
 
 __all__ = ["OutcomesInFlight"]
 
@@ -49,14 +48,12 @@ class OutcomesInFlight(Component):
     result : In(Event(stack_result))
         The stack's answer.
     outcome : Out(decided_outcome)
-        Of the request that the stack answers. One that was parked has meaning only in the fields of
-        a parked_outcome, does nothing else and has no error.
-    unwinds_to_next : Out(1)
-        The pc of the stack's result is that of the next instruction.
+        Of the request that the stack answers. Of one that was parked only ``basic`` and
+        ``unwinds_to_next`` have meaning; it does nothing else and has no error.
 
     Attributes
     ----------
-    beside : list of Signal(EventLayout(decided_outcome))
+    beside : list of Event(decided_outcome)
         Beside the stack's pipeline, the newest first.
     parked : Words
     """
@@ -68,11 +65,10 @@ class OutcomesInFlight(Component):
             "report_mask": In(REPORT_BITS),
             "result": In(Event(stack_result(params))),
             "outcome": Out(decided_outcome(params)),
-            "unwinds_to_next": Out(1),
         })
-        self.parked = Words(parked_outcome(), params.warps)
+        self.parked = Words(BasicOutcome, params.warps)
         self.beside: list[Any] = [
-            Signal(EventLayout(decided_outcome(params)), name=f"beside_{cycle}")
+            Event(decided_outcome(params)).create(path=(f"beside_{cycle}",))
             for cycle in range(STACK_RESULT_CYCLES)]
 
     def elaborate(self, platform: object) -> Module:
@@ -95,12 +91,12 @@ class OutcomesInFlight(Component):
         """What the last register has beside what it was handed. While it has no outcome, it does
         nothing, so that what was parked needs no choice."""
         before = self.beside[-2]
-        handed = before.payload
+        incoming = before.payload
         last = self.beside[-1].payload
         m.d.sync += last.target_is_next.eq(
-            instruction_address(handed.target) == instruction_address(handed.next_pc))
+            instruction_address(incoming.target) == instruction_address(incoming.basic.next_pc))
         m.d.sync += last.reports_error.eq(
-            handed.reports_error | reported(self.report_mask, handed.error))
+            incoming.reports_error | reported(self.report_mask, incoming.error))
         with m.If(~before.valid):
             m.d.sync += last.jumps.eq(0)
             m.d.sync += last.sets_active.eq(0)
@@ -118,23 +114,13 @@ class OutcomesInFlight(Component):
         here even if it is beside the stack: the comparison need not wait for that choice."""
         decided = self.decided.payload
         last = self.beside[-1]
-        self.parked.write(m, self.decides, decided.warp, {
-            "pc": decided.pc,
-            "next_pc": decided.next_pc,
-            "retries": decided.retries,
-            "is_pop_quad": decided.is_pop_quad,
-            "keeps_reference": decided.keeps_reference,
-        })
+        self.parked.write(m, self.decides, decided.warp, decided.basic)
         m.submodules.parked = self.parked
         parked = self.parked.read(m, self.result.payload.warp)
         m.d.comb += self.outcome.eq(last.payload)
         with m.If(~last.valid):
-            m.d.comb += self.outcome.pc.eq(parked.pc)
-            m.d.comb += self.outcome.next_pc.eq(parked.next_pc)
-            m.d.comb += self.outcome.retries.eq(parked.retries)
-            m.d.comb += self.outcome.is_pop_quad.eq(parked.is_pop_quad)
-            m.d.comb += self.outcome.keeps_reference.eq(parked.keeps_reference)
-        m.d.comb += self.unwinds_to_next.eq(
+            m.d.comb += self.outcome.basic.eq(parked)
+        m.d.comb += self.outcome.unwinds_to_next.eq(
             instruction_address(self.result.payload.pc) == instruction_address(parked.next_pc))
 
     def _promise(self, m: Module) -> None:
@@ -145,8 +131,8 @@ class OutcomesInFlight(Component):
             ~(is_answered & (last.payload.warp != self.result.payload.warp)),
             "the stack answers out of order")
         is_unwind = is_answered & self.result.payload.resume
-        next_pc = last.payload.next_pc
+        next_pc = last.payload.basic.next_pc
         returns = instruction_address(self.result.payload.pc) == instruction_address(next_pc)
         m.d.sync += Assert(
-            ~is_unwind | (self.unwinds_to_next == returns),
+            ~is_unwind | (self.outcome.unwinds_to_next == returns),
             "an outcome that unwinds is not the last one that its warp has parked")

@@ -4,17 +4,18 @@
 from      to                  struct
 ========  ==================  ============================================
 memory    gather, conclude    :func:`thread_state`
+resolver  gather              :class:`ResolvedTarget`
 gather    decide              :func:`gathered_instruction`
 decide    conclude            :func:`decided_outcome`
 ========  ==================  ============================================
 
 An outcome travels to the conclude stage beside the stack's pipeline. Of one whose stack operation
-takes longer only a :func:`parked_outcome` is kept.
+takes longer only its :class:`BasicOutcome` is kept.
 """
 
 from typing import Any
 
-from amaranth.hdl import Cat, Value
+from amaranth.hdl import Cat, Value, unsigned
 from amaranth.lib import data
 
 from rtl.isa.errors import WarpError
@@ -23,10 +24,11 @@ from rtl.params import WARP_THREADS, SmParams
 
 __all__ = [
     "PC_BITS",
+    "BasicOutcome",
+    "ResolvedTarget",
     "decided_outcome",
     "gathered_instruction",
     "living_threads",
-    "parked_outcome",
     "thread_state",
 ]
 
@@ -51,6 +53,14 @@ def living_threads(codes: Any) -> Value:
     return Cat(~code.is_dead for code in codes)
 
 
+class ResolvedTarget(data.Struct):
+    """Where a flow instruction goes."""
+
+    pc: unsigned(PC_BITS)
+    error: WarpError
+    """Why that is no target; see :class:`~rtl.flow.target.TargetResolver`."""
+
+
 def gathered_instruction(params: SmParams) -> data.StructLayout:
     """Gather to decide: an instruction, and which threads execute it.
 
@@ -72,9 +82,7 @@ def gathered_instruction(params: SmParams) -> data.StructLayout:
         The threads' codes before the instruction; without meaning for a launch.
     configuration : StackConfiguration
         Of a launch; ``base`` also of SET_BASE.
-    target : PC_BITS
-    target_error : WarpError
-        Why ``target`` is none; see :class:`~rtl.flow.target.TargetResolver`.
+    target : ResolvedTarget
     """
     return data.StructLayout({
         "request": flow_request(params),
@@ -86,22 +94,25 @@ def gathered_instruction(params: SmParams) -> data.StructLayout:
         "has_remaining": 1,
         "codes": ThreadCodes,
         "configuration": StackConfiguration,
-        "target": PC_BITS,
-        "target_error": WarpError,
+        "target": ResolvedTarget,
     })
 
 
-def parked_outcome() -> data.StructLayout:
-    """The fields of a :func:`decided_outcome` that count when the stack takes longer than usual:
-    for an unwind or a write-back. Neither jumps to a target, and the stack says which threads go
-    on."""
-    return data.StructLayout({
-        "pc": PC_BITS,
-        "next_pc": PC_BITS,
-        "retries": 1,
-        "is_pop_quad": 1,
-        "keeps_reference": 1,
-    })
+class BasicOutcome(data.Struct):
+    """What counts of a :func:`decided_outcome` also when the stack takes longer than usual: for an
+    unwind or a write-back. Neither jumps to a target, and the stack says which threads go on."""
+
+    pc: unsigned(PC_BITS)
+    """Of the instruction."""
+    next_pc: unsigned(PC_BITS)
+    """Of the one behind it."""
+    retries: unsigned(1)
+    """Where no jump and no unwind takes the warp elsewhere, it goes on at ``pc``, and not at
+    ``next_pc``: if what the trap unit makes it do fails, and behind a LEAVE_TRAP."""
+    is_pop_quad: unsigned(1)
+    """An unwind that ends at a QUAD token: the warp goes on behind the instruction."""
+    keeps_reference: unsigned(1)
+    """Threads execute EXIT.KEEPREFCOUNT."""
 
 
 def decided_outcome(params: SmParams) -> data.StructLayout:
@@ -110,24 +121,18 @@ def decided_outcome(params: SmParams) -> data.StructLayout:
     Fields
     ------
     warp
-    pc, next_pc : PC_BITS, PC_BITS
-        Of the instruction, and of the one behind it.
+    basic : BasicOutcome
     target : PC_BITS
     jumps : 1
         The warp goes on at ``target``.
-    retries : 1
-        Where no jump and no unwind takes the warp elsewhere, it goes on at ``pc``, and not at
-        ``next_pc``: if what the trap unit makes it do fails, and behind a LEAVE_TRAP.
     target_is_next : 1
         ``target`` and ``next_pc`` are the same instruction. Known one cycle before the result.
+    unwinds_to_next : 1
+        The pc of the stack's result is that of the next instruction. Known with the result.
     sets_active, active : 1, 32 threads
         The active threads become these.
     sets_codes : 1
         The threads' codes become those of the request to the stack.
-    is_pop_quad : 1
-        An unwind that ends at a QUAD token: the warp goes on behind the instruction.
-    keeps_reference : 1
-        Threads execute EXIT.KEEPREFCOUNT.
     has_no_result : 1
         Another request of the same instruction has its result.
     reports_error : 1
@@ -138,17 +143,14 @@ def decided_outcome(params: SmParams) -> data.StructLayout:
     """
     return data.StructLayout({
         "warp": params.warp_bits,
-        "pc": PC_BITS,
-        "next_pc": PC_BITS,
+        "basic": BasicOutcome,
         "target": PC_BITS,
         "jumps": 1,
-        "retries": 1,
         "target_is_next": 1,
+        "unwinds_to_next": 1,
         "sets_active": 1,
         "active": WARP_THREADS,
         "sets_codes": 1,
-        "is_pop_quad": 1,
-        "keeps_reference": 1,
         "has_no_result": 1,
         "reports_error": 1,
         "error": WarpError,

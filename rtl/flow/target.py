@@ -1,22 +1,23 @@
 """The target of a flow instruction."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
-from rtl.layouts import FlowInstruction, FlowOperation
+from rtl.layouts import FlowOperation, flow_request
+from rtl.params import SmParams
 
-from .stages import PC_BITS
+from .stages import PC_BITS, ResolvedTarget
 
 __all__ = ["TargetResolver"]
 
 _ALIGNMENT_BITS = ceil_log2(INSTRUCTION_BYTES)
 
 
-class TargetResolver(wiring.Component):
+class TargetResolver(Component):
     """The sum of up to three terms: the next instruction's pc, the operand, the offset;
     combinational.
 
@@ -30,37 +31,33 @@ class TargetResolver(wiring.Component):
 
     Members
     -------
-    pc, instruction, operand, fault
-        Of a flow_request.
-    target : Out(PC_BITS)
-    error : Out(WarpError)
-        ``fault`` if the operand is used; PC_WRAP if the sum is no 32-bit pc; MISALIGNED_PC where no
-        instruction starts, except for a token's pc, which is checked when it is popped.
+    request : In(flow_request)
+    target : Out(ResolvedTarget)
+        Its error: the request's ``fault`` if the operand is used; PC_WRAP if the sum is no 32-bit
+        pc; MISALIGNED_PC where no instruction starts, except for a token's pc, which is checked
+        when it is popped.
     """
 
-    pc: In(PC_BITS)
-    instruction: In(FlowInstruction)
-    operand: In(PC_BITS)
-    fault: In(WarpError)
-    target: Out(PC_BITS)
-    error: Out(WarpError)
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({"request": In(flow_request(params)), "target": Out(ResolvedTarget)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        instruction = self.instruction
+        request = self.request
+        instruction = request.instruction
         reads_operand = instruction.indexed | instruction.constant
 
         # The terms. Operand and offset have a sign bit more.
         pc = Signal(PC_BITS)
         operand = Signal(PC_BITS + 1)
         offset = Signal(PC_BITS + 1)
-        operand_sign = self.operand[-1] & instruction.relative
+        operand_sign = request.operand[-1] & instruction.relative
         offset_is_signed = instruction.relative | instruction.indexed
         offset_sign = instruction.offset[-1] & offset_is_signed
         with m.If(instruction.relative):
-            m.d.comb += pc.eq(self.pc)
+            m.d.comb += pc.eq(request.pc)
         with m.If(reads_operand):
-            m.d.comb += operand.eq(self.operand | operand_sign << PC_BITS)
+            m.d.comb += operand.eq(request.operand | operand_sign << PC_BITS)
         with m.If(~instruction.constant):
             m.d.comb += offset.eq(instruction.offset | offset_sign << PC_BITS)
 
@@ -68,13 +65,13 @@ class TargetResolver(wiring.Component):
         total = Signal(PC_BITS + 2)
         next_pc = pc + (instruction.relative << _ALIGNMENT_BITS)
         m.d.comb += total.eq(next_pc + operand.as_signed() + offset.as_signed())
-        m.d.comb += self.target.eq(total)
+        m.d.comb += self.target.pc.eq(total)
 
         is_token_pc = instruction.operation == FlowOperation.PUSH
-        with m.If(reads_operand & (self.fault != WarpError.NONE)):
-            m.d.comb += self.error.eq(self.fault)
+        with m.If(reads_operand & (request.fault != WarpError.NONE)):
+            m.d.comb += self.target.error.eq(request.fault)
         with m.Elif(total[PC_BITS:].any()):
-            m.d.comb += self.error.eq(WarpError.PC_WRAP)
+            m.d.comb += self.target.error.eq(WarpError.PC_WRAP)
         with m.Elif(total[:_ALIGNMENT_BITS].any() & ~is_token_pc):
-            m.d.comb += self.error.eq(WarpError.MISALIGNED_PC)
+            m.d.comb += self.target.error.eq(WarpError.MISALIGNED_PC)
         return m

@@ -125,7 +125,6 @@ class FlowUnit(Component):
         conclude = self.conclude
         warp = self.stack.result.payload.warp
         m.d.comb += conclude.outcome.eq(self.in_flight.outcome)
-        m.d.comb += conclude.unwinds_to_next.eq(self.in_flight.unwinds_to_next)
         m.d.comb += conclude.report_mask.eq(self.report_mask)
         m.d.comb += conclude.state.eq(self.states.read(m, warp))
         self.states.write(m, self.stack.result.valid, warp, conclude.next_state)

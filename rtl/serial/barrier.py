@@ -93,8 +93,8 @@ class SerialBarrierUnit(BarrierUnit):
         work = self.work
         with m.If(self.has_uncleared):
             m.d.comb += self.starts_clearing.eq(1)
-            m.d.sync += work.cta.eq(self.lowest_uncleared)
-            m.d.sync += work.number.eq(0)
+            m.d.sync += work.barrier.cta.eq(self.lowest_uncleared)
+            m.d.sync += work.barrier.number.eq(0)
             m.d.sync += work.row.eq(0)
             m.next = "CLEAR_CTA"
         with m.Else():
@@ -102,7 +102,7 @@ class SerialBarrierUnit(BarrierUnit):
 
     def settle(self, m: Module) -> None:
         """SETTLE, SETTLE_NEXT: all barriers of the CTA; and the states that clear rows."""
-        number = self.work.number
+        number = self.work.barrier.number
         with m.State("SETTLE"):
             m.d.sync += number.eq(0)
             m.next = "FETCH"
@@ -120,8 +120,8 @@ class SerialBarrierUnit(BarrierUnit):
         work = self.work
         with m.State("CLEAR_CTA"):
             m.d.comb += self.clears_row.eq(1)
-            m.d.sync += work.number.eq(work.number + 1)
-            with m.If(work.number == BARRIERS_OF_CTA - 1):
+            m.d.sync += work.barrier.number.eq(work.barrier.number + 1)
+            with m.If(work.barrier.number == BARRIERS_OF_CTA - 1):
                 m.next = "SELECT"
         with m.State("ZERO_ROW"):
             m.d.sync += work.row.eq(0)

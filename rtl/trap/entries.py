@@ -6,7 +6,7 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import Event
+from rtl.layouts import Event, flow_result
 from rtl.params import SmParams
 from rtl.sweep import Sweep
 from rtl.words import Words
@@ -23,8 +23,7 @@ class EntryTracker(Component):
     -------
     entered : In(Event of a warp)
         An ENTER is dispatched.
-    answered : In(Event of a warp)
-        A flow result.
+    result : In(Event of flow_result)
     is_inside : In(1)
         The warp of the flow result is inside the trap. Only for the serial machine
         (rtl/serial/trap); PendingEntries ignores it.
@@ -35,7 +34,7 @@ class EntryTracker(Component):
     def __init__(self, params: SmParams) -> None:
         super().__init__({
             "entered": In(Event(params.warp_bits)),
-            "answered": In(Event(params.warp_bits)),
+            "result": In(Event(flow_result(params))),
             "is_inside": In(1),
             "is_entry": Out(1),
         })
@@ -66,6 +65,6 @@ class PendingEntries(EntryTracker):
         m.submodules.entries = self.pending.sets
         m.submodules.results = self.pending.clears
         self.pending.set(m, self.entered.valid, self.entered.payload)
-        self.pending.clear(m, self.answered.valid, self.answered.payload)
-        m.d.comb += self.is_entry.eq(self.pending.read(m, self.answered.payload))
+        self.pending.clear(m, self.result.valid, self.result.payload.warp)
+        m.d.comb += self.is_entry.eq(self.pending.read(m, self.result.payload.warp))
         return m

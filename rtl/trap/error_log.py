@@ -9,10 +9,18 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
-from rtl.layouts import ERROR_SOURCES, ErrorEvents, Event, Origin, errors_by_source
+from rtl.layouts import (
+    ERROR_SOURCES,
+    ErrorEvents,
+    Event,
+    Origin,
+    errors_by_source,
+    warp_launch,
+)
 from rtl.params import SmParams
 
 from .flags import words_in_luts
+from .states import trap_passage
 
 __all__ = ["ErrorLog"]
 
@@ -65,15 +73,15 @@ class ErrorLog(Component):
 
     Members
     -------
-    errors : In(array of error_event)
-        By ERROR_SOURCES. An error of a flow result inside the trap is not kept: an entry that fails
+    errors : In(ErrorEvents)
+        An error of a flow result inside the trap is not kept: an entry that fails
         has one, too.
     inside : In(warps)
-    moved : In(Event of struct)
-        A warp enters the trap, or leaves it: its errors do not count any more. ``enters``: the
-        oldest of them is ``status_warp``'s from then on.
-    launched : In(Event of a warp)
-        A warp_launch: errors of the warp that was in the slot do not count any more.
+    moved : In(Event of trap_passage)
+        The warp's errors do not count any more. With ``enters`` the oldest of them is
+        ``status_warp``'s from then on.
+    launch : In(Event of warp_launch)
+        Errors of the warp that was in the slot do not count any more.
     overtaken, pc : Out(1), Out(32)
         Of the warp that moves: the oldest error is of an instruction that may have been overtaken,
         which has this pc.
@@ -84,12 +92,11 @@ class ErrorLog(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        moved = data.StructLayout({"warp": params.warp_bits, "enters": 1})
         super().__init__({
             "errors": In(ErrorEvents(params)),
             "inside": In(params.warps),
-            "moved": In(Event(moved)),
-            "launched": In(Event(params.warp_bits)),
+            "moved": In(Event(trap_passage(params))),
+            "launch": In(Event(warp_launch(params))),
             "overtaken": Out(1),
             "pc": Out(32),
             "last_failed": Out(1),
@@ -144,14 +151,14 @@ class ErrorLog(Component):
         """After a move or a warp_launch nothing is pending: the own bit becomes that with which the
         exclusive or of the three is 0."""
         moved = self.moved.payload.warp
-        launched = self.launched.payload
+        launched = self.launch.payload.warp
         toggles = Cat(entry.toggle for entry in entries.values())
         launched_toggles = Cat(
             table.read(m, launched).toggle for table in self.tables.values())
         self.moves_seen.write(
             m, self.moved.valid, moved, toggles ^ self.launches_seen.read(m, moved))
         self.launches_seen.write(
-            m, self.launched.valid, launched,
+            m, self.launch.valid, launched,
             launched_toggles ^ self.moves_seen.read(m, launched))
 
     def _select(self, m: Module, entries: dict[str, Any]) -> None:

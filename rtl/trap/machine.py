@@ -6,6 +6,8 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.params import SmParams
 
+from .states import SmTrapLink, WarpTrapView
+
 __all__ = ["SmTrap"]
 
 
@@ -14,28 +16,17 @@ class SmTrap(Component):
 
     Members
     -------
+    link : In(SmTrapLink)
+        A cause in, the state of the trap out.
+    warps : In(WarpTrapView)
+        Which warps are paused, and which have done their part of the trap: they wait at RTT, or are
+        inside without a frame. Such a warp may be paused, too; it can leave when it is woken.
     live : In(warps)
         Begun and not ended.
-    paused, quiet : In(warps)
-        The warp is paused; its last pause was that of BPT.PAUSE_QUIET, also when it is woken since.
-    returning : In(warps)
-        It has done its part of the trap: it waits at RTT, or is inside without a frame. Such a warp
-        may be paused, too; it can leave when it is woken.
     starting : In(1)
         A CTA is being started: more warps will live soon.
-    cause : In(1)
-        Some warp has a cause for a trap.
-    insisting : In(1)
-        The same, for a cause that warps cannot mask: all warps have to enter.
     stop : In(1)
         The host's stop trigger.
-    trapping : Out(1)
-        The multiprocessor is trapped: from the cycle after a cause or ``stop`` on.
-    urgent : Out(1)
-        This trap has had a cause that warps cannot mask: those that mask causes enter as well.
-    release : Out(1)
-        For one cycle: the warps that wait at RTT leave, and those without a frame that are not
-        paused.
     locked_down : Out(1)
         Trapped, and nothing goes on: every live warp is paused or returning, and none may leave:
         because of ``stop``, or because all are paused, not all of them quietly.
@@ -52,40 +43,37 @@ class SmTrap(Component):
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
+            "link": In(SmTrapLink()),
+            "warps": In(WarpTrapView(params)),
             "live": In(params.warps),
-            "paused": In(params.warps),
-            "quiet": In(params.warps),
-            "returning": In(params.warps),
             "starting": In(1),
-            "cause": In(1),
-            "insisting": In(1),
             "stop": In(1),
-            "trapping": Out(1),
-            "urgent": Out(1),
-            "release": Out(1),
             "locked_down": Out(1),
         })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        link = self.link
+        state = self.warps.state
         is_at_rest = Signal()
         can_leave = Signal()
         all_are_quiet = Signal()
         is_over = Signal()
-        running = self.live & ~(self.paused | self.returning)
+        returning = state.waits | state.bare
+        running = self.live & ~(state.paused | returning)
         m.d.comb += is_at_rest.eq(~self.starting & ~running.any())
-        m.d.comb += can_leave.eq((self.live & ~self.paused).any())
-        m.d.comb += all_are_quiet.eq(~(self.live & ~self.quiet).any())
+        m.d.comb += can_leave.eq((self.live & ~state.paused).any())
+        m.d.comb += all_are_quiet.eq(~(self.live & ~state.quiet).any())
         m.d.comb += is_over.eq(~self.stop & is_at_rest & (can_leave | all_are_quiet))
-        m.d.comb += self.release.eq(self.trapping & ~self.stop & is_at_rest & can_leave)
-        m.d.comb += self.locked_down.eq(self.trapping & ~is_over & is_at_rest)
+        m.d.comb += link.release.eq(link.trapping & ~self.stop & is_at_rest & can_leave)
+        m.d.comb += self.locked_down.eq(link.trapping & ~is_over & is_at_rest)
 
-        with m.If(self.stop | self.cause):
-            m.d.sync += self.trapping.eq(1)
+        with m.If(self.stop | link.cause):
+            m.d.sync += link.trapping.eq(1)
         with m.Elif(is_over):
-            m.d.sync += self.trapping.eq(0)
-        with m.If(self.insisting):
-            m.d.sync += self.urgent.eq(1)
+            m.d.sync += link.trapping.eq(0)
+        with m.If(link.insisting):
+            m.d.sync += link.urgent.eq(1)
         with m.Elif(is_over):
-            m.d.sync += self.urgent.eq(0)
+            m.d.sync += link.urgent.eq(0)
         return m

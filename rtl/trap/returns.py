@@ -4,38 +4,29 @@ from abc import abstractmethod
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import ReturnFromTrapMode
-from rtl.isa.syntax import WORD_BITS
 from rtl.layouts import (
     ErrorEvents,
     Event,
     InstructionKind,
+    dispatched,
     warp_launch,
 )
 from rtl.params import SmParams
+from rtl.structs import struct_value
 from rtl.sweep import Sweep
 
 from .decode import return_mode
 from .error_log import ErrorLog
 from .flags import WarpFlags, words_in_luts
+from .states import WarpTrapView, trap_passage
 
-__all__ = ["LoggedReturns", "ReturnPoints", "trap_instruction"]
-
-
-def trap_instruction(params: SmParams) -> data.StructLayout:
-    """Of what is dispatched to the trap unit: warp, kind, pc and word."""
-    return data.StructLayout({
-        "warp": params.warp_bits,
-        "kind": InstructionKind,
-        "pc": 32,
-        "word": WORD_BITS,
-    })
+__all__ = ["LoggedReturns", "ReturnPoints"]
 
 
 class ReturnPoints(Component):
@@ -46,15 +37,10 @@ class ReturnPoints(Component):
 
     Members
     -------
-    dispatch : In(Event of trap_instruction)
-    launch : In(Event of warp_launch)
-    errors : In(array of error_event)
-        By ERROR_SOURCES.
-    withdrawn : In(Event of a warp)
-        The warp's arrival at a barrier has been taken back.
-    inside, failed, entered, ended : In(warps)
-        See WarpTraps. The last three are only for the serial machine (rtl/serial/trap);
-        LoggedReturns ignores them.
+    dispatch, launch, errors, withdrawn
+        See TrapUnit.
+    warps : In(WarpTrapView)
+        LoggedReturns reads ``inside`` alone; the rest is for the serial machine (rtl/serial/trap).
     pc : Out(32)
         Where the warp comes back to whose ENTER is dispatched.
     mode : Out(ReturnFromTrapMode)
@@ -65,14 +51,11 @@ class ReturnPoints(Component):
 
     def __init__(self, params: SmParams, **others: Any) -> None:
         super().__init__({
-            "dispatch": In(Event(trap_instruction(params))),
+            "dispatch": In(Event(dispatched(params))),
             "launch": In(Event(warp_launch(params))),
             "errors": In(ErrorEvents(params)),
             "withdrawn": In(Event(params.warp_bits)),
-            "inside": In(params.warps),
-            "failed": In(params.warps),
-            "entered": In(params.warps),
-            "ended": In(params.warps),
+            "warps": In(WarpTrapView(params)),
             "pc": Out(32),
             "mode": Out(ReturnFromTrapMode),
             "status_warp": In(params.warp_bits),
@@ -114,6 +97,7 @@ class LoggedReturns(ReturnPoints):
 
     def __init__(self, params: SmParams) -> None:
         super().__init__(params)
+        self._params = params
         self.log = ErrorLog(params)
         self.sweep = Sweep(params.warps)
         self.was_withdrawn = WarpFlags.in_luts(params, self.sweep)
@@ -126,44 +110,43 @@ class LoggedReturns(ReturnPoints):
         m.submodules.withdrawals = self.was_withdrawn.sets
         m.submodules.entries = self.was_withdrawn.clears
         m.submodules.modes = self.modes
-        dispatched = self.dispatch.payload
+        instruction = self.dispatch.payload
         enters = Signal()
         m.d.comb += enters.eq(
-            self.dispatch.valid & (dispatched.kind == InstructionKind.ENTER))
+            self.dispatch.valid & (instruction.kind == InstructionKind.ENTER))
         self._connect_log(m, enters)
         self._select_pc(m, enters)
 
-        is_instruction = self.dispatch.valid & (dispatched.kind == InstructionKind.TRAP)
-        self.modes.write(m, is_instruction, dispatched.warp, return_mode(dispatched.word))
-        m.d.comb += self.mode.eq(self.modes.read(m, dispatched.warp))
+        is_instruction = self.dispatch.valid & (instruction.kind == InstructionKind.TRAP)
+        self.modes.write(m, is_instruction, instruction.warp, return_mode(instruction.word))
+        m.d.comb += self.mode.eq(self.modes.read(m, instruction.warp))
         return m
 
     def _connect_log(self, m: Module, enters: Value) -> None:
         """Errors, and what makes them count no more."""
         log = self.log
-        dispatched = self.dispatch.payload
-        leaves = self.dispatch.valid & (dispatched.kind == InstructionKind.LEAVE)
+        instruction = self.dispatch.payload
+        leaves = self.dispatch.valid & (instruction.kind == InstructionKind.LEAVE)
         connect(m, flipped(self.errors), log.errors)
-        m.d.comb += log.inside.eq(self.inside)
+        connect(m, flipped(self.launch), log.launch)
+        m.d.comb += log.inside.eq(self.warps.state.inside)
         m.d.comb += log.moved.valid.eq(enters | leaves)
-        m.d.comb += log.moved.payload.warp.eq(dispatched.warp)
-        m.d.comb += log.moved.payload.enters.eq(enters)
-        m.d.comb += log.launched.valid.eq(self.launch.valid)
-        m.d.comb += log.launched.payload.eq(self.launch.payload.warp)
+        m.d.comb += log.moved.payload.eq(struct_value(
+            trap_passage(self._params), warp=instruction.warp, enters=enters))
         m.d.comb += log.status_warp.eq(self.status_warp)
         m.d.comb += self.error.as_value().eq(log.error)
 
     def _select_pc(self, m: Module, enters: Value) -> None:
         """Where the warp comes back to that enters."""
         log = self.log
-        dispatched = self.dispatch.payload
+        instruction = self.dispatch.payload
         flags = self.was_withdrawn
         flags.set(m, self.withdrawn.valid, self.withdrawn.payload)
-        flags.clear(m, enters, dispatched.warp)
-        was_withdrawn = flags.read(m, dispatched.warp)
+        flags.clear(m, enters, instruction.warp)
+        was_withdrawn = flags.read(m, instruction.warp)
         with m.If(log.overtaken):
             m.d.comb += self.pc.eq(log.pc)
         with m.Elif(log.last_failed | was_withdrawn):
-            m.d.comb += self.pc.eq(instruction_before(dispatched.pc))
+            m.d.comb += self.pc.eq(instruction_before(instruction.pc))
         with m.Else():
-            m.d.comb += self.pc.eq(dispatched.pc)
+            m.d.comb += self.pc.eq(instruction.pc)

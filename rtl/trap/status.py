@@ -1,7 +1,6 @@
 """What S2R reads of traps, and whose arrival at a barrier is withdrawn."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -11,6 +10,7 @@ from rtl.layouts import Event
 from rtl.params import SmParams
 
 from .flags import words_in_luts
+from .states import WarpTrapView, trap_reason
 
 __all__ = ["StatusScan"]
 
@@ -27,10 +27,9 @@ class StatusScan(Component):
 
     Members
     -------
-    trapped_now : In(Event of a struct)
-        A BPT.TRAP outside the trap: its warp, and its reason as a bit.
-    failed, trapped, stepped, enters : In(warps)
-        See WarpTraps.
+    trapped_now : In(Event of trap_reason)
+    warps : In(WarpTrapView)
+        Of the warps: why they trap, and which of them have to enter.
     waiting, withdraw : In(warps), Out(Event of a warp)
         See TrapUnit.
     stop : In(1)
@@ -44,16 +43,10 @@ class StatusScan(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._warps = params.warps
+        self._count = params.warps
         super().__init__({
-            "trapped_now": In(Event(data.StructLayout({
-                "warp": params.warp_bits,
-                "reason": _REASONS,
-            }))),
-            "failed": In(params.warps),
-            "trapped": In(params.warps),
-            "stepped": In(params.warps),
-            "enters": In(params.warps),
+            "trapped_now": In(Event(trap_reason(params))),
+            "warps": In(WarpTrapView(params)),
             "waiting": In(params.warps),
             "withdraw": Out(Event(params.warp_bits)),
             "stop": In(1),
@@ -80,7 +73,7 @@ class StatusScan(Component):
 
     def _reasons_of(self, m: Module, warp: Value) -> Value:
         """The warp's reasons."""
-        return Mux(self.trapped.bit_select(warp, 1), self.reasons.read(m, warp), 0)
+        return Mux(self.warps.state.trapped.bit_select(warp, 1), self.reasons.read(m, warp), 0)
 
     def _scan(self, m: Module) -> None:
         """One warp after the other."""
@@ -90,16 +83,16 @@ class StatusScan(Component):
         new_reason = Signal(_REASONS)
         found = Signal(_REASONS)
         waits = self.waiting.bit_select(scanned, 1)
-        m.d.comb += self.withdraw.valid.eq(self.enters.bit_select(scanned, 1) & waits)
+        m.d.comb += self.withdraw.valid.eq(self.warps.changes.enters.bit_select(scanned, 1) & waits)
         m.d.comb += self.withdraw.payload.eq(scanned)
         with m.If(trapped.valid):
             m.d.comb += new_reason.eq(trapped.payload.reason)
         m.d.comb += found.eq(collected | self._reasons_of(m, scanned) | new_reason)
 
         moves = ~self.withdraw.valid
-        is_end_of_round = (scanned == self._warps - 1) & moves
+        is_end_of_round = (scanned == self._count - 1) & moves
         m.d.sync += scanned.eq(scanned + moves)
-        with m.If(~self.trapped.any() & ~trapped.valid):
+        with m.If(~self.warps.state.trapped.any() & ~trapped.valid):
             m.d.sync += collected.eq(0)
             m.d.sync += self._all_reasons.eq(0)
         with m.Elif(is_end_of_round):
@@ -113,10 +106,11 @@ class StatusScan(Component):
         """What S2R reads."""
         warp = self.status_warp
         status = self.status
-        m.d.comb += status.failed.eq(self.failed.bit_select(warp, 1))
-        m.d.comb += status.stepped.eq(self.stepped.bit_select(warp, 1))
+        state = self.warps.state
+        m.d.comb += status.failed.eq(state.failed.bit_select(warp, 1))
+        m.d.comb += status.stepped.eq(state.stepped.bit_select(warp, 1))
         m.d.comb += status.reasons.eq(self._reasons_of(m, warp))
         with m.If(status.failed):
             m.d.comb += status.error.eq(self.error)
         m.d.comb += self.all_status.eq(
-            Cat(self.failed.any(), self._all_reasons, self.stepped.any(), self.stop))
+            Cat(state.failed.any(), self._all_reasons, state.stepped.any(), self.stop))

@@ -20,18 +20,20 @@ from rtl.layouts import (
     TrapMove,
     TrapReport,
     TrapStatus,
+    error_event,
     flow_result,
     issued,
     reported,
     warp_launch,
 )
 from rtl.params import SmParams
-from rtl.structs import common_fields
+from rtl.structs import common_fields, struct_value
 
 from .decode import TrapDecoder
 from .forms import MANY_IN_FLIGHT, TrapForm
 from .machine import SmTrap
 from .operations import TrapOperation
+from .states import trap_reason
 from .status import StatusScan
 from .warps import WarpTraps
 from .watchdog import Watchdog
@@ -98,6 +100,7 @@ class TrapUnit(Component):
     form: ClassVar[TrapForm] = MANY_IN_FLIGHT
 
     def __init__(self, params: SmParams) -> None:
+        self._params = params
         warps = params.warps
         form = self.form
         members = {
@@ -187,22 +190,28 @@ class TrapUnit(Component):
         m.d.sync += self.completion.valid.eq(executes)
         m.d.sync += common_fields(self.completion.payload, instruction)
         m.d.sync += self.error.valid.eq(is_refused)
-        m.d.sync += self.error.payload.warp.eq(instruction.warp)
-        m.d.sync += self.error.payload.pc.eq(instruction.pc)
-        m.d.sync += self.error.payload.error.eq(decoder.error)
+        m.d.sync += self.error.payload.eq(struct_value(
+            error_event(self._params),
+            warp=instruction.warp,
+            pc=instruction.pc,
+            error=decoder.error))
         m.d.sync += self.report.valid.eq(
             executes & (is_trap | (decoder.operation == TrapOperation.FAIL)))
-        m.d.sync += self.report.payload.warp.eq(instruction.warp)
-        m.d.sync += self.report.payload.pc.eq(instruction.pc + INSTRUCTION_BYTES)
-        m.d.sync += self.report.payload.reason.eq(decoder.reason)
+        m.d.sync += self.report.payload.eq(struct_value(
+            TrapReport(self._params),
+            warp=instruction.warp,
+            pc=instruction.pc + INSTRUCTION_BYTES,
+            reason=decoder.reason))
         m.d.sync += self.events.interrupt.eq(executes & decoder.is_interrupt)
-        m.d.comb += self.scan.trapped_now.valid.eq(executes & is_trap)
-        m.d.comb += self.scan.trapped_now.payload.warp.eq(instruction.warp)
-        m.d.comb += self.scan.trapped_now.payload.reason.eq(decoder.reasons)
+        trapped_now = self.scan.trapped_now
+        m.d.comb += trapped_now.valid.eq(executes & is_trap)
+        m.d.comb += trapped_now.payload.eq(struct_value(
+            trap_reason(self._params), warp=instruction.warp, reason=decoder.reasons))
 
     def _connect_warps(self, m: Module) -> None:
         """What happens to warps, and what issue has to do."""
         warps = self.warps
+        connect(m, warps.view, self.machine.warps, self.returns.warps, self.scan.warps)
         connect(m, flipped(self.result), warps.result)
         connect(m, flipped(self.launch), warps.launch, self.returns.launch)
         m.d.comb += warps.live.eq(self.live)
@@ -210,45 +219,27 @@ class TrapUnit(Component):
         m.d.comb += warps.drained.eq(self.drained)
         connect(m, flipped(self.errors), warps.errors, self.returns.errors)
         m.d.comb += warps.command.eq(self.command)
-        m.d.comb += warps.trapping.eq(self.machine.trapping)
-        m.d.comb += warps.urgent.eq(self.machine.urgent)
-        m.d.comb += warps.release.eq(self.machine.release)
         m.d.sync += warps.clears_status.valid.eq(self.clear_status)
         m.d.sync += warps.clears_status.payload.eq(self.status_warp)
         m.d.comb += self.hold.eq(warps.hold)
-        m.d.comb += self.enter.eq(warps.enters & ~self.waiting)
-        m.d.comb += self.leave.eq(warps.leaving)
-        m.d.comb += self.inside.eq(warps.inside)
+        m.d.comb += self.enter.eq(warps.view.changes.enters & ~self.waiting)
+        m.d.comb += self.leave.eq(warps.view.state.leaving)
+        m.d.comb += self.inside.eq(warps.view.state.inside)
         m.d.comb += self.resume.eq(warps.resume)
 
     def _connect_machine(self, m: Module) -> None:
         """When the multiprocessor traps."""
         machine = self.machine
-        warps = self.warps
+        connect(m, self.warps.machine, machine.link)
         m.d.comb += machine.live.eq(self.live)
         m.d.comb += machine.starting.eq(self.starting)
         m.d.comb += machine.stop.eq(self.command.stop)
-        m.d.comb += machine.paused.eq(warps.paused)
-        m.d.comb += machine.quiet.eq(warps.quiet)
-        m.d.comb += machine.returning.eq(warps.returning)
-        m.d.comb += machine.cause.eq(warps.cause)
-        m.d.comb += machine.insisting.eq(warps.insisting)
 
     def _connect_returns(self, m: Module) -> None:
         """What decides where a warp comes back to."""
         returns = self.returns
-        instruction = self.dispatch.payload
-        warps = self.warps
-        m.d.comb += returns.dispatch.valid.eq(self.dispatch.valid)
-        m.d.comb += returns.dispatch.payload.warp.eq(instruction.warp)
-        m.d.comb += returns.dispatch.payload.kind.eq(instruction.kind)
-        m.d.comb += returns.dispatch.payload.pc.eq(instruction.pc)
-        m.d.comb += returns.dispatch.payload.word.eq(instruction.word)
+        connect(m, flipped(self.dispatch), returns.dispatch)
         connect(m, flipped(self.withdrawn), returns.withdrawn)
-        m.d.comb += returns.inside.eq(warps.inside)
-        m.d.comb += returns.failed.eq(warps.failed)
-        m.d.comb += returns.entered.eq(warps.entered)
-        m.d.comb += returns.ended.eq(warps.ended)
         m.d.comb += returns.status_warp.eq(self.status_warp)
         if self.form.reads_issue:
             connect(m, flipped(self.issued), returns.issued)
@@ -256,11 +247,6 @@ class TrapUnit(Component):
     def _connect_scan(self, m: Module) -> None:
         """What S2R reads, and whose arrival at a barrier is withdrawn."""
         scan = self.scan
-        warps = self.warps
-        m.d.comb += scan.failed.eq(warps.failed)
-        m.d.comb += scan.trapped.eq(warps.trapped)
-        m.d.comb += scan.stepped.eq(warps.stepped)
-        m.d.comb += scan.enters.eq(warps.enters)
         m.d.comb += scan.waiting.eq(self.waiting)
         m.d.comb += scan.stop.eq(self.command.stop)
         m.d.comb += scan.status_warp.eq(self.status_warp)
@@ -295,13 +281,13 @@ class TrapUnit(Component):
     def _report(self, m: Module) -> None:
         """For the host: how it stands, and what has happened."""
         warps = self.warps
-        m.d.comb += self.state.trapping.eq(self.machine.trapping)
-        m.d.comb += self.state.locked_down.eq(self.machine.locked_down)
-        m.d.comb += self.state.paused.eq(warps.paused)
-        m.d.comb += self.state.trapped.eq(warps.trapped)
-        m.d.sync += self.events.pause.eq(warps.pause)
-        m.d.sync += self.events.error_in_trap.eq(warps.error_in_trap)
-        m.d.sync += self.events.step.eq(warps.step)
+        m.d.comb += self.state.eq(struct_value(
+            TrapStatus(self._params),
+            trapping=warps.machine.trapping,
+            locked_down=self.machine.locked_down,
+            paused=warps.view.state.paused,
+            trapped=warps.view.state.trapped))
+        m.d.sync += common_fields(self.events, warps.events)
         m.d.comb += self.events.timeout.eq(self.watchdog.expires)
 
     def _watch(self, m: Module) -> None:

@@ -5,8 +5,7 @@ from operator import or_
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
-from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
@@ -24,6 +23,12 @@ from rtl.wires import KEEP
 
 from .forms import MANY_IN_FLIGHT, TrapForm
 from .operations import TrapOperation
+from .states import (
+    SmTrapLink,
+    WarpTrapEvents,
+    WarpTrapView,
+    executed_operation,
+)
 
 __all__ = ["WarpTraps"]
 
@@ -35,7 +40,8 @@ _HOLDING_SOURCES = ("barrier", "trap")
 class WarpTraps(Component):
     """A bit a warp of everything, since much happens to many of them at once.
 
-    A warp is inside from the dispatch of its ENTER until the result of its LEAVE, else outside. ::
+    A warp is inside from the dispatch of its ENTER until the result of its LEAVE, else outside.
+    ``view.state`` has each flag of it. ::
 
                       ENTER                          RTT                 release
         OUTSIDE ----------------> INSIDE: handler ---------> waits at RTT ------> leaving
@@ -57,34 +63,18 @@ class WarpTraps(Component):
 
     Members
     -------
-    launch, live, taken, drained, result, errors, command, hold, inside, resume
+    launch, live, taken, drained, result, errors, command, hold, resume
         See TrapUnit.
-    dispatched : In(Event of warp and operation)
+    dispatched : In(Event of executed_operation)
         An instruction without a reported error, ENTER or LEAVE.
     clears_status : In(Event of a warp)
         Why it traps is forgotten.
-    trapping, urgent, release, paused, quiet, returning, cause, insisting
-        See SmTrap.
-    enters, leaving : Out(warps)
-        For issue; a warp that waits at a barrier does not enter yet.
-    masked, failed, trapped, stepped : Out(warps)
-        ``masked``: its causes that can be masked wait. The others hold until the warp leaves, its
-        status is cleared by S2R, or the slot gets another warp. ``failed``: it has had an error
-        outside. ``trapped``: it has executed a BPT.TRAP outside. ``stepped``: it has entered after
-        its single step.
-    pause, error_in_trap, step : Out(1)
-        See TrapEvents.
-    entered, ended : Out(warps)
-        It enters in this cycle; it begins (a warp_launch), or ends (a flow result).
+    machine : Out(SmTrapLink)
+    view : Out(WarpTrapView)
+    events : Out(WarpTrapEvents)
 
     Attributes
     ----------
-    waits, bare, halted : Signal(warps)
-        It waits at RTT; it has no trap frame and runs no handler; it is paused by an instruction
-        after which issue waits for ``resume`` (of kind TRAP or BARRIER), so waking it must resume
-        it. After errors of other instructions issue does not wait.
-    stepping, done : Signal(warps)
-        It has one instruction until its step is done; it has issued that one, which is a cause.
     entry_tracker : EntryTracker
         Whether a flow result is that of an ENTER.
     """
@@ -92,47 +82,24 @@ class WarpTraps(Component):
     def __init__(self, params: SmParams, form: TrapForm = MANY_IN_FLIGHT) -> None:
         self._count = params.warps
         warps = params.warps
-        dispatched = data.StructLayout({"warp": params.warp_bits, "operation": TrapOperation})
         super().__init__({
             "launch": In(Event(warp_launch(params))),
             "result": In(Event(flow_result(params))),
-            "dispatched": In(Event(dispatched)),
+            "dispatched": In(Event(executed_operation(params))),
             "clears_status": In(Event(params.warp_bits)),
             "errors": In(ErrorEvents(params)),
             "command": In(TrapCommand(params)),
             "live": In(warps),
             "taken": In(warps),
             "drained": In(warps),
-            "trapping": In(1),
-            "urgent": In(1),
-            "release": In(1),
+            "machine": Out(SmTrapLink()),
+            "view": Out(WarpTrapView(params)),
+            "events": Out(WarpTrapEvents),
             "hold": Out(warps),
-            "enters": Out(warps),
-            "leaving": Out(warps),
             "resume": Out(warps),
-            "masked": Out(warps),
-            "inside": Out(warps),
-            "paused": Out(warps),
-            "quiet": Out(warps),
-            "returning": Out(warps),
-            "failed": Out(warps),
-            "trapped": Out(warps),
-            "stepped": Out(warps),
-            "entered": Out(warps),
-            "ended": Out(warps),
-            "cause": Out(1),
-            "insisting": Out(1),
-            "pause": Out(1),
-            "error_in_trap": Out(1),
-            "step": Out(1),
         })
         self._failing_events = form.failing_events
         self.entry_tracker = form.entry_tracker(params)
-        self.waits = Signal(warps)
-        self.bare = Signal(warps)
-        self.halted = Signal(warps)
-        self.stepping = Signal(warps)
-        self.done = Signal(warps)
 
         # What happens in this cycle, and to which warps. Synthesis keeps these wires, since it
         # would make them anew for each place otherwise.
@@ -141,13 +108,13 @@ class WarpTraps(Component):
         """An instruction, ENTER or LEAVE is dispatched."""
         self._answered = mask(name="answered")
         """It has a flow result."""
-        self._freed = mask(name="freed")
+        self._bare_released = mask(name="bare_released")
         """It is bare, and released."""
-        self._left = mask(name="left")
+        self._returned = mask(name="returned")
         """It is outside again."""
-        self._gone = mask(name="gone")
+        self._place_cleared = mask(name="place_cleared")
         """It is outside again, or begins, or ends."""
-        self._forgotten = mask(name="forgotten")
+        self._causes_cleared = mask(name="causes_cleared")
         """Why it traps does not count any more."""
         self._failing = mask(name="failing")
         """It has an error."""
@@ -157,10 +124,11 @@ class WarpTraps(Component):
         self._pausing = mask(name="pausing")
         self._halting = mask(name="halting")
         self._woken = mask(name="woken")
-        self._does = {
-            kind: Signal(name=f"does_{kind.name.lower()}", attrs=KEEP) for kind in TrapOperation}
+        self._executes = {
+            kind: Signal(name=f"executes_{kind.name.lower()}", attrs=KEEP)
+            for kind in TrapOperation}
         """An instruction that does this is dispatched."""
-        self._goes_on = Signal(name="goes_on", attrs=KEEP)
+        self._resumes = Signal(name="resumes", attrs=KEEP)
         """It lets its warp go on at once."""
         self._is_refused = Signal(name="is_refused")
         """The flow result has an error."""
@@ -186,30 +154,32 @@ class WarpTraps(Component):
 
     def _find_operations(self, m: Module) -> None:
         """What is dispatched, and to which warp."""
+        changes = self.view.changes
         dispatched = self.dispatched
         m.d.comb += self._dispatched.eq(one_hot(dispatched.payload.warp, self._count))
-        for kind, does in self._does.items():
-            m.d.comb += does.eq(dispatched.valid & (dispatched.payload.operation == kind))
-        m.d.comb += self.entered.eq(
-            self._warp_does(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED))
+        for kind, executes in self._executes.items():
+            m.d.comb += executes.eq(dispatched.valid & (dispatched.payload.operation == kind))
+        m.d.comb += changes.entered.eq(
+            self._warp_executing(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED))
 
-    def _warp_does(self, *operations: TrapOperation) -> Value:
+    def _warp_executing(self, *operations: TrapOperation) -> Value:
         """The warp for which one of these is dispatched, as a bit; none if it is not."""
-        does_one = Cat(self._does[each] for each in operations).any()
-        return Mux(does_one, self._dispatched, 0)
+        is_executed = Cat(self._executes[each] for each in operations).any()
+        return Mux(is_executed, self._dispatched, 0)
 
     def _find_results(self, m: Module) -> None:
         """What flow results and warp_launch mean: who leaves, who begins or ends."""
+        state = self.view.state
+        changes = self.view.changes
         launch = self.launch
         result = self.result.payload
         tracker = self.entry_tracker
         count = self._count
         m.submodules.entry_tracker = tracker
-        m.d.comb += tracker.entered.valid.eq(self._does[TrapOperation.ENTER])
+        m.d.comb += tracker.entered.valid.eq(self._executes[TrapOperation.ENTER])
         m.d.comb += tracker.entered.payload.eq(self.dispatched.payload.warp)
-        m.d.comb += tracker.answered.valid.eq(self.result.valid)
-        m.d.comb += tracker.answered.payload.eq(result.warp)
-        m.d.comb += tracker.is_inside.eq(self.inside.bit_select(result.warp, 1))
+        connect(m, flipped(self.result), tracker.result)
+        m.d.comb += tracker.is_inside.eq(state.inside.bit_select(result.warp, 1))
 
         m.d.comb += self._is_refused.eq(result.error != WarpError.NONE)
         m.d.comb += self._lacks_frame.eq(
@@ -217,20 +187,21 @@ class WarpTraps(Component):
         m.d.comb += self._answered.eq(one_hot(result.warp, count, when=self.result.valid))
         begins = one_hot(launch.payload.warp, count, when=launch.valid)
         terminates = one_hot(result.warp, count, when=self.result.valid & result.terminated)
-        m.d.comb += self.ended.eq(begins | terminates)
-        m.d.comb += self._freed.eq(Mux(self.release, self.bare & ~self.paused, 0))
-        returned = Mux(self._is_refused, 0, self._answered & self.leaving)
-        m.d.comb += self._left.eq(returned | self._freed)
-        m.d.comb += self._gone.eq(self._left | self.ended)
+        m.d.comb += changes.ended.eq(begins | terminates)
+        m.d.comb += self._bare_released.eq(Mux(self.machine.release, state.bare & ~state.paused, 0))
+        has_left = Mux(self._is_refused, 0, self._answered & state.leaving)
+        m.d.comb += self._returned.eq(has_left | self._bare_released)
+        m.d.comb += self._place_cleared.eq(self._returned | changes.ended)
         cleared = one_hot(self.clears_status.payload, count, when=self.clears_status.valid)
-        m.d.comb += self._forgotten.eq(self._gone | cleared)
+        m.d.comb += self._causes_cleared.eq(self._place_cleared | cleared)
 
     def _find_errors(self, m: Module) -> None:
         """Who fails, inside and outside."""
+        state = self.view.state
         failing = self._warps_of(self._failing_events(m, self.errors))
         m.d.comb += self._failing.eq(failing)
-        m.d.comb += self._failing_inside.eq(self._failing & self.inside)
-        m.d.comb += self._newly_failed.eq(self._failing & self.live & ~self.inside)
+        m.d.comb += self._failing_inside.eq(self._failing & state.inside)
+        m.d.comb += self._newly_failed.eq(self._failing & self.live & ~state.inside)
 
     def _warps_of(self, events: Any) -> Value:
         """The warps of error events."""
@@ -240,21 +211,22 @@ class WarpTraps(Component):
 
     def _find_pauses(self, m: Module) -> None:
         """Who is paused, by what, and who is woken."""
+        state = self.view.state
         holding = [
             event for source, event in errors_by_source(self.errors).items()
             if source in _HOLDING_SOURCES]
-        pausing = self._warp_does(
+        pausing = self._warp_executing(
             TrapOperation.FAIL, TrapOperation.PAUSE, TrapOperation.PAUSE_QUIET)
-        pausing_or_bare = self._warp_does(
+        pausing_or_bare = self._warp_executing(
             TrapOperation.FAIL, TrapOperation.PAUSE, TrapOperation.PAUSE_QUIET,
             TrapOperation.ENTER_PAUSED)
         m.d.comb += self._pausing.eq(self._failing_inside | pausing_or_bare)
-        m.d.comb += self._halting.eq(pausing | (self.inside & self._warps_of(holding)))
-        m.d.comb += self._woken.eq(self.paused & Mux(self.trapping, self.command.wake, 0))
+        m.d.comb += self._halting.eq(pausing | (state.inside & self._warps_of(holding)))
+        m.d.comb += self._woken.eq(state.paused & Mux(self.machine.trapping, self.command.wake, 0))
 
     # What is kept of each warp.
 
-    def _keep(self, m: Module, flag: Signal, *, clears: Any, sets: Any) -> None:
+    def _keep(self, m: Module, flag: Any, *, clears: Any, sets: Any) -> None:
         """A flag a warp. What clears it goes before what sets it."""
         for warp in range(self._count):
             with m.If(clears[warp]):
@@ -264,49 +236,56 @@ class WarpTraps(Component):
 
     def _keep_place(self, m: Module) -> None:
         """Where each warp is: outside or inside, without a frame, at RTT, on its way out."""
-        release = self.release.replicate(self._count)
-        released = Mux(self.release, self.waits, 0)
+        state = self.view.state
+        changes = self.view.changes
+        machine = self.machine
+        release = machine.release.replicate(self._count)
+        released = Mux(machine.release, state.waits, 0)
         lacks_frame = one_hot(self.result.payload.warp, self._count, when=self._lacks_frame)
-        self._keep(m, self.inside, clears=self._gone, sets=self.entered)
+        self._keep(m, state.inside, clears=self._place_cleared, sets=changes.entered)
         self._keep(
-            m, self.bare, clears=self._gone,
-            sets=self._warp_does(TrapOperation.ENTER_PAUSED) | lacks_frame)
+            m, state.bare, clears=self._place_cleared,
+            sets=self._warp_executing(TrapOperation.ENTER_PAUSED) | lacks_frame)
         self._keep(
-            m, self.waits, clears=release, sets=self._warp_does(TrapOperation.WAIT))
+            m, state.waits, clears=release, sets=self._warp_executing(TrapOperation.WAIT))
         self._keep(
-            m, self.leaving, clears=self._answered,
-            sets=self._warp_does(TrapOperation.TERMINATE) | released)
+            m, state.leaving, clears=self._answered,
+            sets=self._warp_executing(TrapOperation.TERMINATE) | released)
 
     def _keep_pauses(self, m: Module) -> None:
         """Who is paused, and how: quietly, and whether ``resume`` has to let it go on."""
-        quietly = self._warp_does(TrapOperation.PAUSE_QUIET) & ~self._failing_inside
-        self._keep(m, self.paused, clears=self.ended | self._woken, sets=self._pausing)
-        self._keep(m, self.halted, clears=self.ended | self._woken, sets=self._halting)
+        state = self.view.state
+        changes = self.view.changes
+        quietly = self._warp_executing(TrapOperation.PAUSE_QUIET) & ~self._failing_inside
+        self._keep(m, state.paused, clears=changes.ended | self._woken, sets=self._pausing)
+        self._keep(m, state.halted, clears=changes.ended | self._woken, sets=self._halting)
         self._keep(
-            m, self.quiet, clears=self.ended | (self._pausing & ~quietly), sets=quietly)
+            m, state.quiet, clears=changes.ended | (self._pausing & ~quietly), sets=quietly)
 
     def _keep_causes(self, m: Module) -> None:
         """Why each warp traps. A step begins when the warp leaves the trap; it is done when the
         warp has issued an instruction."""
+        state = self.view.state
+        changes = self.view.changes
         steps = self.command.step.replicate(self._count)
         self._keep(
-            m, self.masked,
-            clears=self.ended | self._warp_does(TrapOperation.UNMASK),
-            sets=self._warp_does(TrapOperation.MASK))
-        self._keep(m, self.failed, clears=self._forgotten, sets=self._newly_failed)
+            m, state.masked,
+            clears=changes.ended | self._warp_executing(TrapOperation.UNMASK),
+            sets=self._warp_executing(TrapOperation.MASK))
+        self._keep(m, state.failed, clears=self._causes_cleared, sets=self._newly_failed)
         self._keep(
-            m, self.trapped, clears=self._forgotten,
-            sets=self._warp_does(TrapOperation.TRAP, TrapOperation.URGENT_TRAP))
+            m, state.trapped, clears=self._causes_cleared,
+            sets=self._warp_executing(TrapOperation.TRAP, TrapOperation.URGENT_TRAP))
         self._keep(
-            m, self.stepped,
-            clears=self._forgotten | (self.entered & ~self.done),
-            sets=self.entered & self.done)
+            m, state.stepped,
+            clears=self._causes_cleared | (changes.entered & ~state.done),
+            sets=changes.entered & state.done)
         self._keep(
-            m, self.stepping,
-            clears=self.taken | self.entered | self.ended | (self._left & ~steps),
-            sets=self._left & steps)
+            m, state.stepping,
+            clears=self.taken | changes.entered | changes.ended | (self._returned & ~steps),
+            sets=self._returned & steps)
         self._keep(
-            m, self.done, clears=self.ended | self.entered, sets=self.stepping & self.taken)
+            m, state.done, clears=changes.ended | changes.entered, sets=state.stepping & self.taken)
 
     # What follows from it.
 
@@ -314,69 +293,79 @@ class WarpTraps(Component):
         """Causes of a trap. Those inside are none: they pause. A step is done when no other warp
         has one to do: a BAR completes the barrier of others that step before they are taken from
         it."""
+        state = self.view.state
+        machine = self.machine
         warp = self.dispatched.payload.warp
-        is_masked = self.masked.bit_select(warp, 1)
-        traps_unmasked = self._does[TrapOperation.TRAP] & ~is_masked
+        is_masked = state.masked.bit_select(warp, 1)
+        traps_unmasked = self._executes[TrapOperation.TRAP] & ~is_masked
         has_trapped_outside = (
-            self.trapped.bit_select(warp, 1) & ~self.inside.bit_select(warp, 1))
-        unmasks_trap = self._does[TrapOperation.UNMASK] & has_trapped_outside
+            state.trapped.bit_select(warp, 1) & ~state.inside.bit_select(warp, 1))
+        unmasks_trap = self._executes[TrapOperation.UNMASK] & has_trapped_outside
         has_cause = Signal()
-        m.d.sync += has_cause.eq(self.error_in_trap | traps_unmasked | unmasks_trap)
-        m.d.sync += self.insisting.eq(
-            self._newly_failed.any() | self._does[TrapOperation.URGENT_TRAP])
+        m.d.sync += has_cause.eq(self.events.error_in_trap | traps_unmasked | unmasks_trap)
+        m.d.sync += machine.insisting.eq(
+            self._newly_failed.any() | self._executes[TrapOperation.URGENT_TRAP])
 
         step_causes = self._step_causes
         steps_are_unfinished = Signal()
         m.d.comb += steps_are_unfinished.eq(
-            (self.stepping | (step_causes & ~self.drained)).any())
+            (state.stepping | (step_causes & ~self.drained)).any())
         steps_are_done = step_causes.any() & ~steps_are_unfinished
-        m.d.comb += self.cause.eq(self.insisting | has_cause | steps_are_done)
+        m.d.comb += machine.cause.eq(machine.insisting | has_cause | steps_are_done)
 
     @property
     def _step_causes(self) -> Value:
         """Warps that have done their step, which is a cause."""
-        return self.done & ~self.masked
+        state = self.view.state
+        return state.done & ~state.masked
 
     def _select_entries(self, m: Module) -> None:
         """Who enters, who may not issue, and who goes on. From an error on everybody enters."""
+        state = self.view.state
+        changes = self.view.changes
+        machine = self.machine
         everybody = Signal()
-        m.d.comb += everybody.eq((self.trapping & self.urgent) | self.insisting)
+        m.d.comb += everybody.eq((machine.trapping & machine.urgent) | machine.insisting)
         with m.If(everybody):
-            m.d.comb += self.enters.eq(~self.inside)
-        with m.Elif(self.trapping):
-            m.d.comb += self.enters.eq(~self.inside & ~self.masked)
-        m.d.comb += self.returning.eq(self.waits | self.bare)
+            m.d.comb += changes.enters.eq(~state.inside)
+        with m.Elif(machine.trapping):
+            m.d.comb += changes.enters.eq(~state.inside & ~state.masked)
         m.d.comb += self.hold.eq(
-            self.enters | self._step_causes | self.paused | self.returning)
+            changes.enters | self._step_causes | state.paused | state.waits | state.bare)
 
-        is_masked = self.masked.bit_select(self.dispatched.payload.warp, 1)
-        goes_on_anyway = Cat(self._does[each] for each in (
+        is_masked = state.masked.bit_select(self.dispatched.payload.warp, 1)
+        always_resumes = Cat(self._executes[each] for each in (
             TrapOperation.GO_ON, TrapOperation.MASK, TrapOperation.UNMASK)).any()
-        m.d.comb += self._goes_on.eq(
-            goes_on_anyway | (self._does[TrapOperation.TRAP] & is_masked))
-        gone_on = Mux(self._goes_on, self._dispatched, 0)
-        m.d.sync += self.resume.eq(gone_on | (self._woken & (self.halted | self._halting)))
+        m.d.comb += self._resumes.eq(
+            always_resumes | (self._executes[TrapOperation.TRAP] & is_masked))
+        resumed = Mux(self._resumes, self._dispatched, 0)
+        m.d.sync += self.resume.eq(resumed | (self._woken & (state.halted | self._halting)))
 
     def _report(self, m: Module) -> None:
         """Events for the error status."""
-        does = self._does
-        enters = does[TrapOperation.ENTER] | does[TrapOperation.ENTER_PAUSED]
-        has_stepped = self.done.bit_select(self.dispatched.payload.warp, 1)
-        m.d.comb += self.error_in_trap.eq(
-            self._failing_inside.any() | does[TrapOperation.FAIL])
-        m.d.comb += self.pause.eq(
-            self.error_in_trap | does[TrapOperation.PAUSE] | does[TrapOperation.ENTER_PAUSED])
-        m.d.comb += self.step.eq(enters & has_stepped)
+        state = self.view.state
+        events = self.events
+        executes = self._executes
+        enters_paused = executes[TrapOperation.ENTER_PAUSED]
+        enters = executes[TrapOperation.ENTER] | enters_paused
+        has_stepped = state.done.bit_select(self.dispatched.payload.warp, 1)
+        m.d.comb += events.error_in_trap.eq(
+            self._failing_inside.any() | executes[TrapOperation.FAIL])
+        m.d.comb += events.pause.eq(
+            events.error_in_trap | executes[TrapOperation.PAUSE] | enters_paused)
+        m.d.comb += events.step.eq(enters & has_stepped)
 
     def _promise(self, m: Module) -> None:
         """What issue and the flow unit promise."""
-        waiting_dispatched = self.dispatched.valid & (self._dispatched & self.waits).any()
-        m.d.sync += Assert(~(self.entered & self.inside).any(), "a warp enters that is inside")
+        state = self.view.state
+        changes = self.view.changes
+        waiting_dispatched = self.dispatched.valid & (self._dispatched & state.waits).any()
+        m.d.sync += Assert(~(changes.entered & state.inside).any(), "a warp enters that is inside")
         m.d.sync += Assert(
-            ~(self._warp_does(TrapOperation.LEAVE) & ~self.leaving).any(),
+            ~(self._warp_executing(TrapOperation.LEAVE) & ~state.leaving).any(),
             "a warp leaves without a request")
         m.d.sync += Assert(
-            ~(self.ended & self.waits).any(), "a warp begins or ends that waits in the trap")
-        m.d.sync += Assert(~(self.taken & self._left).any(), "a warp issues when it leaves")
+            ~(changes.ended & state.waits).any(), "a warp begins or ends that waits in the trap")
+        m.d.sync += Assert(~(self.taken & self._returned).any(), "a warp issues when it leaves")
         m.d.sync += Assert(
             ~waiting_dispatched, "a warp that waits at RTT executes an instruction")

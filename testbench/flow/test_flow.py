@@ -15,6 +15,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.syntax import Constant, Target
 from rtl.isa.table import FORMS, find
 from rtl.layouts import FlowOperation, ThreadCode
+from rtl.params import PRESETS
 from sim.testbench import Bench
 from testbench import simulation
 from testbench.flow import tb_flow
@@ -95,7 +96,7 @@ def test_every_condition_of_every_flag():
 
 
 def test_targets_against_python():
-    source, dut = random.Random(1), TargetResolver()
+    source, dut = random.Random(1), TargetResolver(PRESETS["tiny"])
     edges = [0, 8, 4, 0x7FFF_FFF8, 0x8000_0000, 0xFFFF_FFF0, 0xFFFF_FFF8]
 
     def number():
@@ -112,10 +113,10 @@ def test_targets_against_python():
             pushes = source.random() < 0.3
             indexed, constant = form in ("indexed", "both"), form in ("constant", "both")
             fault = source.choice([WarpError.NONE, WarpError.NONE, WarpError.OOR_ADDR])
-            ctx.set(dut.pc, pc & ~7)
-            ctx.set(dut.operand, operand)
-            ctx.set(dut.fault, fault)
-            ctx.set(dut.instruction, {
+            ctx.set(dut.request.pc, pc & ~7)
+            ctx.set(dut.request.operand, operand)
+            ctx.set(dut.request.fault, fault)
+            ctx.set(dut.request.instruction, {
                 "operation": FlowOperation.PUSH if pushes else FlowOperation.BRANCH, "relative": relative,
                 "indexed": indexed, "constant": constant, "offset": offset})
             total = (pc & ~7) + 8 if relative else 0
@@ -128,7 +129,7 @@ def test_targets_against_python():
                 expected = WarpError.PC_WRAP
             elif total % 8 and not pushes:
                 expected = WarpError.MISALIGNED_PC
-            assert (ctx.get(dut.target), ctx.get(dut.error)) == (total & 0xFFFF_FFFF, expected)
+            assert (ctx.get(dut.target.pc), ctx.get(dut.target.error)) == (total & 0xFFFF_FFFF, expected)
             seen.add(expected)
         assert len(seen) == 4
 

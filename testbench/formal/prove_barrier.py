@@ -254,7 +254,8 @@ class _Spec(Elaboratable):
             "rows": [(cta, number, used[cta][number], row_of(Const(cta, len(self.cta)), Const(number, 5)).waiting)
                      for cta in range(_WARPS) for number in range(_PLACES)],
             "row": row_of(self.cta, self.number), "used": is_used(self.cta, self.number),
-            "now": row_of(dut.work.cta, dut.work.number), "now_used": is_used(dut.work.cta, dut.work.number),
+            "now": row_of(dut.work.barrier.cta, dut.work.barrier.number),
+            "now_used": is_used(dut.work.barrier.cta, dut.work.barrier.number),
             "live": (dut.totals.read(m, self.cta) - dut.terminations.read(m, self.cta))[:len(dut.live_warps)],
             "ctas": [dut.ctas.read(m, warp) for warp in range(_WARPS)],
             "arrivals": [dut.arrivals.read(m, warp).number for warp in range(_WARPS)]}
@@ -266,7 +267,7 @@ class _Spec(Elaboratable):
         settles, withdraws, arrives, writes, reads = (dut.work.task == task for task in (
             BarrierTask.SETTLE, BarrierTask.WITHDRAW, BarrierTask.ARRIVE, BarrierTask.WRITE, BarrierTask.READ))
         executes, looked = at("CHECK"), at("READ", "UPDATE", "DECIDE", "ACT")
-        here = (dut.work.cta == self.cta) & (dut.work.number == self.number)
+        here = (dut.work.barrier.cta == self.cta) & (dut.work.barrier.number == self.number)
 
         # Of the barrier, and who waits at each.
         # What is kept of a CTA means nothing before its slot has had one.
@@ -280,7 +281,7 @@ class _Spec(Elaboratable):
                   when=place != _Place.DEAD)
         claim(m, ~(dut.unsettled & ~had).any(), "a CTA has lost a warp that has begun")
         claim(m, had.bit_select(dut.lowest_unsettled, 1), "the next one that has lost a warp", when=dut.has_unsettled)
-        claim(m, had.bit_select(dut.work.cta, 1), "what is worked on",
+        claim(m, had.bit_select(dut.work.barrier.cta, 1), "what is worked on",
               when=looked | at("SETTLE", "SETTLE_NEXT", "FETCH", "RESULTS"))
         claim(m, ~had.any() & Cat(place == _Place.DEAD for place in self.places).all(), "nothing in the sweep",
               when=dut.sweep.active)
@@ -308,8 +309,8 @@ class _Spec(Elaboratable):
             meets = number == SYNCALL_BARRIER
             claim(m, (dut.waiting[warp] == (stands & ~meets)) & (dut.meeting[warp] == (stands & meets)),
                   f"it waits, {warp}")
-            there = waits & (self.ctas[warp] == dut.work.cta) & (self.numbers[warp] == dut.work.number)
-            read = at("READ") & dut.is_present & (dut.work.number < _PLACES) & known["now"].waiting[warp]
+            there = waits & (self.ctas[warp] == dut.work.barrier.cta) & (self.numbers[warp] == dut.work.barrier.number)
+            read = at("READ") & dut.is_present & (dut.work.barrier.number < _PLACES) & known["now"].waiting[warp]
             claim(m, there, f"it waits at this barrier, {warp}", when=(at("UPDATE") & row.waiting[warp]) | read)
             claim(m, there & ~(withdraws & (request.warp == warp)) | (mine & acting.stays),
                   f"it waits at this barrier now, {warp}", when=at("DECIDE", "ACT") & row.waiting[warp])
@@ -325,7 +326,7 @@ class _Spec(Elaboratable):
             "it is this one", when=acting.valid)
         claim(m, (request.number == acting.number) & (request.count == acting.count), "its barrier", when=acting.valid)
         acting_cta = Cat(self.ctas).word_select(acting.warp, len(self.cta))
-        claim(m, (dut.work.cta == acting_cta) & (dut.work.number == acting.number),
+        claim(m, (dut.work.barrier.cta == acting_cta) & (dut.work.barrier.number == acting.number),
               "its barrier is worked on", when=instruction)
         claim(m, (acting.arrives == arrives) & (acting.stays == (arrives & (request.mode != BarrierMode.ARV)))
               & ~(acting.arrives & dut.work.error.as_value().any()) & ~(
@@ -342,7 +343,7 @@ class _Spec(Elaboratable):
         # Of the row that is worked on. One that was read before the CTA began again has nobody in it.
         old = settles & (came == 0) & ~row.waiting.any()
         same = (row.state.arrived == came) & (row.state.expected == self.asked) & (row.waiting == held)
-        there_is = at("READ") & (dut.work.number < _PLACES)
+        there_is = at("READ") & (dut.work.barrier.number < _PLACES)
         claim(m, dut.row_read == known["now"].as_value(), "what is read", when=there_is)
         claim(m, dut.is_present, "a barrier that is used", when=there_is & known["now_used"])
         claim(m, known["now_used"] | settles, "a barrier that was used", when=at("READ") & here & dut.is_present)
@@ -362,9 +363,9 @@ class _Spec(Elaboratable):
         """When the unit looks at the barrier, and how long it takes."""
         dut, row, settles, withdraws = self.dut, self.dut.work.row, *(
             self.dut.work.task == task for task in (BarrierTask.SETTLE, BarrierTask.WITHDRAW))
-        here, came, asked = dut.work.number == self.number, self.came, self.asked
+        here, came, asked = dut.work.barrier.number == self.number, self.came, self.asked
         wanted = Mux(asked.any(), asked, self.live)
-        settling = settles & (dut.work.cta == self.cta) & (
+        settling = settles & (dut.work.barrier.cta == self.cta) & (
             at("SETTLE") | (at("SETTLE_NEXT", "RESULTS", *_FROM_FETCH) & dut.unchecked.bit_select(self.number, 1))
             | (at(*_FROM_FETCH) & here))
         claim(m, (came < wanted) | (came == 0) | dut.unsettled.bit_select(self.cta, 1) | settling,

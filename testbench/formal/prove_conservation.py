@@ -594,9 +594,9 @@ class _Spec(Elaboratable):
             claim(m, (beside.valid == comes) & (~comes | ((warp == outcome.warp) & valid)), f"what is beside, {number}")
             claim(m, self.of_warp[number] & ~outcome.has_no_result & (outcome.sets_active == self.moves)
                   & (outcome.sets_codes == self.marks) & (~self.moves | (self._bit(outcome.active) == self.to_active))
-                  & (outcome.is_pop_quad == self.quad), f"its outcome, {number}", when=its)
-            claim(m, ~(outcome.sets_active | outcome.sets_codes | outcome.is_pop_quad), f"outcomes of pushes, {number}",
-                  when=self.of_warp[number] & ~its)
+                  & (outcome.basic.is_pop_quad == self.quad), f"its outcome, {number}", when=its)
+            claim(m, ~(outcome.sets_active | outcome.sets_codes | outcome.basic.is_pop_quad),
+                  f"outcomes of pushes, {number}", when=self.of_warp[number] & ~its)
         launches = self._doing(FlowOperation.LAUNCH)
         for name, stage, of_warp, number, first in (
                 ("change", change, self.changes, 1, starts), ("judge", judge, self.judges, 2, started)):
@@ -671,7 +671,7 @@ class _Spec(Elaboratable):
         taken = self.past(self.taken & self.second)
         soon = self.on & (self.position == 1) & self.moves & self.rests & branches
         claim(m, ~self.loads, "no line is loaded", when=pending)
-        claim(m, rest & gathered.is_executed & (gathered.target_error == WarpError.NONE)
+        claim(m, rest & gathered.is_executed & (gathered.target.error == WarpError.NONE)
               & ~(instruction.uniform & gathered.has_remaining)
               & ~(instruction.limited & self.state.kill), "who goes later",
               when=self.here & self.begun & (pending | soon) & ~taken)
@@ -744,7 +744,8 @@ THEOREM = Theorem(
     _Spec, depth=3, reach=60, long=True, examples=partial(_Spec, examples=True), split=True,
     faults=(
         Fault("rtl.flow.decide", "outcome.active.eq(stage.group)", "outcome.active.eq(stage.group | stage.remaining)"),
-        Fault("rtl.flow.decide", "request.mask.eq(stage.deferred)", "request.mask.eq(stage.remaining)"),
+        Fault("rtl.flow.decide", "_token(stage.request.pc, stage.deferred)",
+              "_token(stage.request.pc, stage.remaining)"),
         Fault("rtl.flow.decide", "self.stack.request.payload.enable.eq(~stage.has_remaining)",
               "self.stack.request.payload.enable.eq(1)"),
         Fault("rtl.flow.decide", "(operation.clears_living_codes & living[thread])", "operation.clears_living_codes"),

@@ -17,6 +17,7 @@ from typing import Any
 
 from amaranth.hdl import Assume, Cat, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import enum
+from amaranth.lib.wiring import connect
 
 from rtl.layouts import errors_by_source
 from rtl.params import PRESETS
@@ -58,11 +59,10 @@ class _Spec(Elaboratable):
         starting = Signal()
         free(m, starting, warps.launch, warps.taken, warps.drained, warps.result, warps.dispatched,
              warps.clears_status, warps.errors, warps.command)
+        connect(m, warps.machine, machine.link)
+        connect(m, warps.view, machine.warps)
         m.d.comb += [
-            machine.starting.eq(starting), machine.stop.eq(warps.command.stop), machine.cause.eq(warps.cause),
-            machine.insisting.eq(warps.insisting), warps.trapping.eq(machine.trapping), warps.urgent.eq(machine.urgent),
-            warps.release.eq(machine.release), machine.paused.eq(warps.paused), machine.quiet.eq(warps.quiet),
-            machine.returning.eq(warps.returning), machine.live.eq(warps.live)]
+            machine.starting.eq(starting), machine.stop.eq(warps.command.stop), machine.live.eq(warps.live)]
         self.restored = ~warps.entry_tracker.sweep.active
         m.d.comb += Assume(self.restored | ~(warps.dispatched.valid | warps.result.valid),
                            "nothing happens in the sweep after a reset")
@@ -71,22 +71,24 @@ class _Spec(Elaboratable):
             self._follow(m, warps, machine, warp, place)
         m.d.comb += warps.live.eq(Cat(place != _Place.DEAD for place in places))
 
+        state, release = warps.view.state, machine.link.release
         stands = Cat((place == _Place.DEAD) | (place == _Place.AT_RTT) | bare | paused
-                     for place, bare, paused in zip(places, warps.bare, warps.paused, strict=True)).all() & ~starting
+                     for place, bare, paused in zip(places, state.bare, state.paused, strict=True)).all() & ~starting
         inside = Cat((place == _Place.DEAD) | inside | paused
-                     for place, inside, paused in zip(places, warps.inside, warps.paused, strict=True)).all()
-        claim(m, stands, "who leaves has waited for all", when=machine.release)
-        claim(m, inside, "all have entered", when=machine.release)
-        claim(m, ~warps.waits.any(), "nobody is left behind", when=Past(m)(machine.release))
-        can_happen(m, machine.release & warps.waits.all(), "all leave together")
-        can_happen(m, machine.release & warps.waits.any() & warps.paused.any(), "one leaves, one is paused")
-        can_happen(m, machine.release & warps.bare.all(), "all leave without a handler")
+                     for place, inside, paused in zip(places, state.inside, state.paused, strict=True)).all()
+        claim(m, stands, "who leaves has waited for all", when=release)
+        claim(m, inside, "all have entered", when=release)
+        claim(m, ~state.waits.any(), "nobody is left behind", when=Past(m)(release))
+        can_happen(m, release & state.waits.all(), "all leave together")
+        can_happen(m, release & state.waits.any() & state.paused.any(), "one leaves, one is paused")
+        can_happen(m, release & state.bare.all(), "all leave without a handler")
         return m
 
     def _follow(self, m: Module, warps: WarpTraps, machine: SmTrap, warp: int, place: Any) -> None:
         """Follows a warp through its protocol; what would break it does not happen."""
         past, step, result = Past(m), warps.dispatched.payload, warps.result.payload
-        inside, leaving = warps.inside[warp], warps.leaving[warp]
+        state, release = warps.view.state, machine.link.release
+        inside, leaving = state.inside[warp], state.leaving[warp]
         begins = warps.launch.valid & (warps.launch.payload.warp == warp)
         does = warps.dispatched.valid & (step.warp == warp)
         told = warps.result.valid & (result.warp == warp)
@@ -99,13 +101,13 @@ class _Spec(Elaboratable):
         def allowed(*operations: TrapOperation) -> Value:
             return Cat(step.operation == each for each in operations).any()
 
-        enters = allowed(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED) & warps.enters[warp]
+        enters = allowed(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED) & warps.view.changes.enters[warp]
         m.d.comb += [
             Assume(~begins | at(_Place.DEAD), "a warp begins once"),
             Assume(~fails | ~at(_Place.DEAD), "who is dead does not fail"),
             Assume(~warps.taken[warp] | (at(_Place.OUTSIDE, _Place.INSIDE) & ~warps.hold[warp]), "who is held waits"),
             Assume(~does | (at(_Place.OUTSIDE) & (allowed(*_OUTSIDE) | enters)) | (at(_Place.ASKED) & allowed(
-                TrapOperation.LEAVE)) | (at(_Place.INSIDE) & ~warps.paused[warp] & allowed(
+                TrapOperation.LEAVE)) | (at(_Place.INSIDE) & ~state.paused[warp] & allowed(
                     *_INSIDE, TrapOperation.WAIT, TrapOperation.TERMINATE)), "what may be executed where"),
             Assume(~told | at(_Place.OUTSIDE, _Place.INSIDE, _Place.ENTERS, _Place.LEAVES), "who awaits a result"),
             Assume(~(told & does), "an instruction of the trap waits for results"),
@@ -115,7 +117,7 @@ class _Spec(Elaboratable):
             m.d.sync += place.eq(_Place.OUTSIDE)
         with m.Elif(told & result.terminated):
             m.d.sync += place.eq(_Place.DEAD)
-        with m.Elif(machine.release & warps.bare[warp] & ~warps.paused[warp]):
+        with m.Elif(release & state.bare[warp] & ~state.paused[warp]):
             m.d.sync += place.eq(_Place.OUTSIDE)
         with m.Else(), m.Switch(place):
             with m.Case(_Place.OUTSIDE), m.If(does):
@@ -123,14 +125,14 @@ class _Spec(Elaboratable):
             with m.Case(_Place.WAITS_OUTSIDE), m.If(warps.resume[warp]):
                 m.d.sync += place.eq(_Place.OUTSIDE)
             with m.Case(_Place.ENTERS), m.If(told):
-                bare = warps.bare[warp] | (result.error.as_value() != 0)
+                bare = state.bare[warp] | (result.error.as_value() != 0)
                 m.d.sync += place.eq(Mux(bare, _Place.BARE, _Place.INSIDE))
             with m.Case(_Place.INSIDE), m.If(does):
                 m.d.sync += place.eq(Mux(step.operation == TrapOperation.WAIT, _Place.AT_RTT, Mux(
                     step.operation == TrapOperation.TERMINATE, _Place.ASKED, _Place.WAITS_INSIDE)))
             with m.Case(_Place.WAITS_INSIDE), m.If(warps.resume[warp]):
                 m.d.sync += place.eq(_Place.INSIDE)
-            with m.Case(_Place.AT_RTT), m.If(machine.release):
+            with m.Case(_Place.AT_RTT), m.If(release):
                 m.d.sync += place.eq(_Place.ASKED)
             with m.Case(_Place.ASKED), m.If(does):
                 m.d.sync += place.eq(_Place.LEAVES)
@@ -138,15 +140,15 @@ class _Spec(Elaboratable):
                 m.d.sync += place.eq(Mux(result.error.as_value() == 0, _Place.OUTSIDE, _Place.INSIDE))
 
         claim(m, leaving == at(_Place.ASKED, _Place.LEAVES), f"who leaves, {warp}")
-        claim(m, warps.waits[warp] == at(_Place.AT_RTT), f"who waits at RTT, {warp}")
-        claim(m, past((at(_Place.AT_RTT) & machine.release) | (does & allowed(TrapOperation.TERMINATE))),
+        claim(m, state.waits[warp] == at(_Place.AT_RTT), f"who waits at RTT, {warp}")
+        claim(m, past((at(_Place.AT_RTT) & release) | (does & allowed(TrapOperation.TERMINATE))),
               f"who is asked to leave, {warp}", when=past.begun & leaving & ~past(leaving))
         claim(m, inside == at(_Place.ENTERS, _Place.INSIDE, _Place.WAITS_INSIDE, _Place.BARE, _Place.AT_RTT,
                               _Place.ASKED, _Place.LEAVES), f"who is inside, {warp}")
-        claim(m, warps.entry_tracker.pending.read(m, warp) == (at(_Place.ENTERS) & ~warps.bare[warp]),
+        claim(m, warps.entry_tracker.pending.read(m, warp) == (at(_Place.ENTERS) & ~state.bare[warp]),
               f"whose result is that of its entry, {warp}", when=self.restored)
-        claim(m, at(_Place.ENTERS, _Place.BARE), f"who has no handler, {warp}", when=warps.bare[warp])
-        claim(m, past(at(_Place.AT_RTT) & machine.release) & leaving, f"all who wait leave, {warp}",
+        claim(m, at(_Place.ENTERS, _Place.BARE), f"who has no handler, {warp}", when=state.bare[warp])
+        claim(m, past(at(_Place.AT_RTT) & release) & leaving, f"all who wait leave, {warp}",
               when=past(at(_Place.AT_RTT)) & ~at(_Place.AT_RTT))
 
 
@@ -154,5 +156,5 @@ THEOREM = Theorem(_Spec, depth=4, reach=12, faults=(
     Fault("rtl.trap.machine", "is_at_rest.eq(~self.starting & ~running.any())", "is_at_rest.eq(~running.any())"),
     Fault("rtl.trap.machine", "is_at_rest.eq(~self.starting & ~running.any())",
           "is_at_rest.eq(~self.starting & ~running.all())"),
-    Fault("rtl.trap.warps", "released = Mux(self.release, self.waits, 0)",
-          "released = Mux(self.release, self.waits & -self.waits, 0)")))
+    Fault("rtl.trap.warps", "released = Mux(machine.release, state.waits, 0)",
+          "released = Mux(machine.release, state.waits & -state.waits, 0)")))

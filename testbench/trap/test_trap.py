@@ -50,7 +50,7 @@ def test_agrees_with_the_model(report_mask, params):
             ctx.set(dut.status_warp, warp)
             offer(ctx, dut.launch, {"warp": warp})
             await ctx.tick()
-            assert not ctx.get(dut.warps.masked) >> warp & 1
+            assert not ctx.get(dut.warps.view.state.masked) >> warp & 1
             offer(ctx, dut.launch, None)
             offer(ctx, dut.dispatch, {
                 "kind": InstructionKind.TRAP, "warp": warp, "pc": pc, "serial": serial, "word": word,
@@ -70,7 +70,7 @@ def test_agrees_with_the_model(report_mask, params):
             assert ctx.get(dut.events.interrupt) == interrupt
             goes_on = error is WarpError.NONE and not reasons
             assert ctx.get(dut.resume) == (1 << warp if goes_on else 0)
-            assert ctx.get(dut.warps.masked) >> warp & 1 == masked
+            assert ctx.get(dut.warps.view.state.masked) >> warp & 1 == masked
             await ctx.tick()
             assert not ctx.get(dut.completion.valid | dut.error.valid | dut.report.valid | dut.resume.any())
 
@@ -217,16 +217,17 @@ def test_a_trap_that_is_over_locks_nothing_down(live, quiet):
 
     async def body(ctx):
         ctx.set(dut.live, 0b11)
-        ctx.set(dut.cause, 1)
+        ctx.set(dut.link.cause, 1)
         await ctx.tick()
-        ctx.set(dut.cause, 0)
-        ctx.set(dut.paused, 0b11)
-        assert (ctx.get(dut.trapping), ctx.get(dut.locked_down)) == (1, 1)
-        for name, value in (("live", live), ("paused", live), ("quiet", quiet)):
-            ctx.set(getattr(dut, name), value)
-        assert (ctx.get(dut.trapping), ctx.get(dut.locked_down)) == (1, 0)
+        ctx.set(dut.link.cause, 0)
+        ctx.set(dut.warps.state.paused, 0b11)
+        assert (ctx.get(dut.link.trapping), ctx.get(dut.locked_down)) == (1, 1)
+        ctx.set(dut.live, live)
+        ctx.set(dut.warps.state.paused, live)
+        ctx.set(dut.warps.state.quiet, quiet)
+        assert (ctx.get(dut.link.trapping), ctx.get(dut.locked_down)) == (1, 0)
         await ctx.tick()
-        assert (ctx.get(dut.trapping), ctx.get(dut.locked_down)) == (0, 0)
+        assert (ctx.get(dut.link.trapping), ctx.get(dut.locked_down)) == (0, 0)
 
     simulate(dut, body)
 

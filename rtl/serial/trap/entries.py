@@ -16,7 +16,7 @@ class SinglePendingEntry(EntryTracker):
         is_pending = Signal()
         with m.If(self.entered.valid):
             m.d.sync += is_pending.eq(1)
-        with m.Elif(self.answered.valid & self.is_inside):
+        with m.Elif(self.result.valid & self.is_inside):
             m.d.sync += is_pending.eq(0)
         m.d.comb += self.is_entry.eq(is_pending & self.is_inside)
         return m

@@ -44,7 +44,7 @@ class LastInstructions(ReturnPoints):
 
     def __init__(self, params: SmParams) -> None:
         super().__init__(params, issued=In(Event(issued(params))))
-        self._warps = params.warps
+        self._count = params.warps
         self._returns_to_last = Signal(params.warps, name="returns_to_last")
         """Warps that come back to their last instruction."""
 
@@ -53,7 +53,7 @@ class LastInstructions(ReturnPoints):
         error = of_instruction(m, self.errors)
         failed = error.payload
         counts = Signal()
-        m.d.comb += counts.eq(error.valid & ~self.inside.bit_select(failed.warp, 1))
+        m.d.comb += counts.eq(error.valid & ~self.warps.state.inside.bit_select(failed.warp, 1))
         self._keep_instruction(m)
         self._keep_whether_to_return(m, failed, counts)
         self._keep_error(m, failed, counts)
@@ -65,7 +65,7 @@ class LastInstructions(ReturnPoints):
         instruction = self.issued.payload
         last: Any = data.StructLayout({"place": 32 - _ALIGNED_BITS, "mode": ReturnFromTrapMode})
         m.submodules.last = words = memory.Memory(
-            shape=last, depth=self._warps, init=[], attrs=IN_BLOCKS)
+            shape=last, depth=self._count, init=[], attrs=IN_BLOCKS)
         read = words.read_port()
         write = words.write_port()
         is_injected = (instruction.kind == InstructionKind.ENTER) | (
@@ -86,11 +86,12 @@ class LastInstructions(ReturnPoints):
 
     def _keep_whether_to_return(self, m: Module, failed: Any, counts: Value) -> None:
         """Which warps come back to their last instruction, until they enter, or end."""
-        warps = self._warps
+        warps = self._count
         returns = self._returns_to_last
         sets = one_hot(failed.warp, warps, counts) | one_hot(
             self.withdrawn.payload, warps, self.withdrawn.valid)
-        m.d.sync += returns.eq((returns | sets) & ~(self.entered | self.ended))
+        clears = self.warps.changes.entered | self.warps.changes.ended
+        m.d.sync += returns.eq((returns | sets) & ~clears)
         m.d.sync += Assert(
             ~(counts & returns.bit_select(failed.warp, 1)),
             "a warp's last instruction fails twice")
@@ -99,13 +100,13 @@ class LastInstructions(ReturnPoints):
         """Why a warp failed."""
         stack = of_stack(self.errors)
         waiting = stack.signature.create(path=("waiting",))
-        m.submodules.errors = errors = Words(_CODE_BITS, self._warps, ram_style="distributed")
+        m.submodules.errors = errors = Words(_CODE_BITS, self._count, ram_style="distributed")
         m.d.comb += self.error.as_value().eq(errors.read(m, self.status_warp))
         errors.write(
             m, counts | waiting.valid, Mux(counts, failed.warp, waiting.payload.warp),
             Mux(counts, failed.error.as_value(), waiting.payload.error.as_value()))
-        has_other_error = (self.inside | self.failed).bit_select(stack.payload.warp, 1) | (
-            counts & (failed.warp == stack.payload.warp))
+        has_other_error = (self.warps.state.inside | self.warps.state.failed).bit_select(
+            stack.payload.warp, 1) | (counts & (failed.warp == stack.payload.warp))
         with m.If(~counts):
             m.d.sync += waiting.valid.eq(0)
         with m.If(stack.valid):

@@ -36,16 +36,19 @@ from rtl.layouts import (
     StackEvents,
     TrapCommand,
     TrapStatus,
+    delayed,
     flow_launch,
+    scoreboard_event,
     shared_clear,
     thread_index,
+    unit_rooms,
     warp_exit,
     warp_launch,
 )
-from rtl.memory import MemoryEvents, MemoryUnit, memory_tag_bits
+from rtl.memory import MemoryEvents, MemoryUnit, local_move, memory_tag_bits
 from rtl.params import SmParams
 from rtl.retire import RetirementPort
-from rtl.structs import common_fields
+from rtl.structs import common_fields, struct_value
 from rtl.trap import TrapUnit
 
 __all__ = ["Core", "connect_stack"]
@@ -256,12 +259,7 @@ class Core(Component):
                 self.barrier.launch, self.trap.launch, flipped(self.retired.launched))
         connect(m, flipped(self.thread), self.execute.thread)
         connect(m, flipped(self.clear_rows), self.execute.clear_rows)
-
-        clear = self.memory.clear
-        m.d.comb += clear.valid.eq(self.clear.valid)
-        m.d.comb += clear.payload.shared_base.eq(self.clear.payload.base)
-        m.d.comb += clear.payload.bytes.eq(self.clear.payload.bytes)
-        m.d.comb += self.clear.ready.eq(clear.ready)
+        connect(m, flipped(self.clear), self.memory.clear)
 
     def _fetch(self, m: Module) -> None:
         """Groups of instructions to issue, instructions to execute."""
@@ -285,16 +283,17 @@ class Core(Component):
         connect(m, dispatcher.barrier, self.barrier.dispatch)
         connect(m, dispatcher.trap, self.trap.dispatch)
 
-        rooms = self.issue.rooms
-        m.d.comb += rooms.flow.eq(self.queue.room)
-        m.d.comb += rooms.memory.eq(self.memory.room)
-        m.d.comb += rooms.barrier.eq(self.barrier.room)
-        m.d.comb += rooms.trap.eq(self.trap.room)
-        if self.double is None:
-            m.d.comb += rooms.conversion.eq(self.conversion.room)
-        else:
+        conversion_room = self.conversion.room
+        if self.double is not None:
             connect(m, dispatcher.double, self.double.dispatch)
-            m.d.comb += rooms.conversion.eq(self.conversion.room & self.double.room)
+            conversion_room = conversion_room & self.double.room
+        m.d.comb += self.issue.rooms.eq(struct_value(
+            unit_rooms(),
+            flow=self.queue.room,
+            memory=self.memory.room,
+            conversion=conversion_room,
+            barrier=self.barrier.room,
+            trap=self.trap.room))
         m.d.comb += self.issue.collecting.eq(self.execute.collecting | self.targets.busy)
 
     def _flow(self, m: Module) -> None:
@@ -309,8 +308,8 @@ class Core(Component):
         is_set_base = request.payload.instruction.operation == FlowOperation.SET_BASE
         moved = self.memory.local_base
         m.d.comb += moved.valid.eq(request.valid & request.ready & is_set_base)
-        m.d.comb += moved.payload.warp.eq(request.payload.warp)
-        m.d.comb += moved.payload.base.eq(request.payload.operand)
+        m.d.comb += moved.payload.eq(struct_value(
+            local_move(self._params), warp=request.payload.warp, base=request.payload.operand))
 
         # That a flow_launch was taken is known late in the cycle, and nobody needs it before it has
         # a result. So the warp lives a cycle later.
@@ -393,9 +392,9 @@ class Core(Component):
         released = self.issue.units[COMPLETING.index("barrier")]
         with m.If(read.valid):
             m.d.comb += released.valid.eq(1)
-            m.d.comb += released.payload.warp.eq(read.payload.warp)
-            m.d.comb += released.payload.write_barrier.eq(NO_BARRIER)
-            m.d.comb += released.payload.read_barrier.eq(read.payload.barrier)
+            m.d.comb += released.payload.eq(struct_value(
+                scoreboard_event(self._params), completes=0, warp=read.payload.warp,
+                write_barrier=NO_BARRIER, read_barrier=read.payload.barrier))
         m.d.comb += self.issue.resume.eq(self.barrier.resume | self.trap.resume)
         m.d.comb += self.drained.eq(self.issue.drained)
 
@@ -405,17 +404,12 @@ class Core(Component):
         m.d.comb += trap.command.eq(self.command)
         m.d.comb += self.trap_state.eq(trap.state)
         m.d.comb += trap.starting.eq(self.starting | self.issue.launched.valid)
-        m.d.comb += trap.live.eq(self.issue.live)
-        m.d.comb += trap.taken.eq(self.issue.taken)
-        m.d.comb += self.issue.hold.eq(trap.hold)
-        m.d.comb += self.issue.enter.eq(trap.enter)
-        m.d.comb += self.issue.leave.eq(trap.leave)
+        connect(m, trap.control, self.issue.control)
 
         # That nothing is in flight may be known later, but never before an instruction is under
         # way. The trap unit sees flow results when it sees their errors, which are registered.
-        m.d.sync += trap.drained.eq(self.issue.drained & ~self.issue.taken)
-        m.d.sync += trap.result.valid.eq(self.flow.result.valid)
-        m.d.sync += trap.result.payload.eq(self.flow.result.payload)
+        m.d.sync += trap.drained.eq(self.issue.drained & ~self.issue.control.taken)
+        connect(m, delayed(m, self.flow.result), trap.result)
 
         m.d.comb += trap.waiting.eq(self.barrier.waiting)
         connect(m, trap.withdraw, self.barrier.withdraw)
@@ -424,10 +418,7 @@ class Core(Component):
         m.d.comb += self.waiting.eq(self.barrier.waiting | self.barrier.meeting)
 
         # S2R reads what a warp, and all warps, know of traps and errors.
-        m.d.comb += trap.status_warp.eq(self.execute.status_warp)
-        m.d.comb += trap.clear_status.eq(self.execute.clear_status)
-        m.d.comb += self.execute.warp_status.eq(trap.status)
-        m.d.comb += self.execute.all_status.eq(trap.all_status)
+        connect(m, self.execute.status, trap.status)
 
     def _errors(self, m: Module) -> None:
         """Errors of all units, to the trap unit and to the host; which are reported at all."""

@@ -10,6 +10,7 @@ from rtl.layouts import (
     GridConfiguration,
     LaneData,
     LaneWriteData,
+    WarpStatusPort,
     completion,
     dispatched,
     error_event,
@@ -51,9 +52,6 @@ def unit_ports(params: SmParams) -> dict[str, Any]:
         "gathered": Out(Event(operands_read(params))),
         "error": Out(Event(error_event(params))),
         "written": Out(Event(lane_write(params))),
-        "status_warp": Out(params.warp_bits),
-        "warp_status": In(32),
-        "all_status": In(32),
-        "clear_status": Out(1),
+        "status": Out(WarpStatusPort(params)),
         "write_flow": Out(stream.Signature(register_write(params))),
     }

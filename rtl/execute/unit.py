@@ -90,8 +90,8 @@ class ExecuteUnit(Component):
         At the end of S3.
     written : Out(Event of lane_write)
         In S8.
-    status_warp, warp_status, all_status, clear_status : Out, In(32), In(32), Out(1)
-        The trap unit's, for S2R; see TrapUnit.
+    status : Out(WarpStatusPort)
+        The trap unit's, for S2R.
     write_flow : Out(stream of register_write)
         Writes of what is read from the flow unit.
     """
@@ -165,13 +165,13 @@ class ExecuteUnit(Component):
         connect(m, flipped(self.launch), predicates.launch, special.launch, self.flow_reads.launch)
         m.d.comb += special.grid.eq(self.grid)
         connect(m, flipped(self.thread), special.thread)
-        m.d.comb += special.warp_status.eq(self.warp_status)
-        m.d.comb += special.all_status.eq(self.all_status)
-        m.d.comb += self.status_warp.eq(decoded.warp)
+        m.d.comb += special.warp_status.eq(self.status.status)
+        m.d.comb += special.all_status.eq(self.status.all_status)
+        m.d.comb += self.status.warp.eq(decoded.warp)
 
         m.d.comb += dispatch.decoded.eq(decoded)
         m.d.comb += dispatch.report_mask.eq(self.report_mask)
-        m.d.comb += self.clear_status.eq(dispatch.clears_status)
+        m.d.comb += self.status.clear.eq(dispatch.clears_status)
         connect(m, delayed(m, dispatch.error), flipped(self.error))
 
     def _connect_first_rows(self, m: Module) -> None:

@@ -132,12 +132,11 @@ class IssueUnit(Component):
     collecting : In(1)
         Operands of a FLOW_INDEXED or BARRIER_INDEXED instruction are collected: from 4 cycles after
         its selection at the latest, until it is given to its unit.
-    hold, enter, leave : In(1 bit a warp)
-        Of the trap unit: from the next cycle on the warp issues no instruction; it enters the trap,
-        or leaves it, when nothing of it is in flight and its next instruction is there, by an ENTER
-        or LEAVE in the place of that one.
-    taken : Out(1 bit a warp)
-        An instruction of the warp is selected.
+    control : In(WarpControl)
+        Of the trap unit: from the next cycle on a warp in ``hold`` issues no instruction; it enters
+        the trap, or leaves it, when nothing of it is in flight and its next instruction is there,
+        by an ENTER or LEAVE in the place of that one. A warp is ``live`` from the cycle on in which
+        its flow_launch was taken until it ends.
     policy : In(Policy)
     instruction : Out(Event of issued)
         Two cycles after it was selected.
@@ -146,8 +145,8 @@ class IssueUnit(Component):
     gather, write : Out(Event of offered_operation)
         Operations, two cycles after they were selected: one of each at a time, if there are several
         beats.
-    live, drained : Out(1 bit a warp)
-        Its flow_launch was taken, and it has not ended; nothing of it is in flight.
+    drained : Out(1 bit a warp)
+        Nothing of the warp is in flight.
     events : Out(IssueEvents)
         Of two cycles before.
 
@@ -212,7 +211,7 @@ class IssueUnit(Component):
         m.d.sync += Assert(
             ~(self.instruction.valid & (self.gather.valid | self.write.valid)),
             "an operation beside an instruction")
-        m.d.sync += Assert(~(self.enter & self.leave).any(), "a warp enters the trap and leaves it")
+        m.d.sync += Assert(~(self.control.enter & self.control.leave).any(), "a warp enters the trap and leaves it")
         return m
 
     def _add_parts(self, m: Module) -> None:
@@ -243,7 +242,7 @@ class IssueUnit(Component):
         connect(m, self.operations.gather, flipped(self.gather))
         connect(m, self.operations.write, flipped(self.write))
         m.d.comb += self.room.eq(Cat(warp.has_room for warp in self.warps))
-        m.d.comb += self.live.eq(Cat(warp.is_live for warp in self.warps))
+        m.d.comb += self.control.live.eq(Cat(warp.is_live for warp in self.warps))
         m.d.comb += self.drained.eq(Cat(warp.is_drained for warp in self.warps))
 
     def _select(self, m: Module) -> None:
@@ -274,7 +273,7 @@ class IssueUnit(Component):
         m.d.sync += self.store.warp.eq(selector.number)
         is_injected = Cat(warp.is_injected for warp in self.warps)
         was_injected = Signal(len(is_injected))
-        m.d.comb += self.taken.eq(self._selected & ~is_injected)
+        m.d.comb += self.control.taken.eq(self._selected & ~is_injected)
         m.d.sync += was_injected.eq(is_injected)
         m.d.comb += self._issues_injected.eq((self._issued & was_injected).any())
 
@@ -341,7 +340,7 @@ class IssueUnit(Component):
         store = self.store
         effects = self._effects
         m.d.comb += store.is_injected.eq(self._issues_injected)
-        m.d.comb += store.leaves_trap.eq((self._issued & self.leave).any())
+        m.d.comb += store.leaves_trap.eq((self._issued & self.control.leave).any())
         m.d.comb += effects.eq(store.effects)
         with m.If(self._issues_injected):
             # The warp goes on with its flow result.
@@ -472,9 +471,9 @@ class IssueUnit(Component):
                 meets_limit=scoreboards.low[number],
                 is_full=scoreboards.full[number],
                 is_resumed=self.resume[number],
-                is_held=self.hold[number],
-                enters_trap=self.enter[number],
-                leaves_trap=self.leave[number],
+                is_held=self.control.hold[number],
+                enters_trap=self.control.enter[number],
+                leaves_trap=self.control.leave[number],
                 is_selected=self._selected[number],
                 has_issued=self._issued[number],
                 group_is_claimed=claimed[number],

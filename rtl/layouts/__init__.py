@@ -103,7 +103,15 @@ from .stack import (
     stack_request,
     stack_result,
 )
-from .trap import TIMEOUT_BITS, TrapCommand, TrapEvents, TrapReport, TrapStatus
+from .trap import (
+    TIMEOUT_BITS,
+    TrapCommand,
+    TrapEvents,
+    TrapReport,
+    TrapStatus,
+    WarpControl,
+    WarpStatusPort,
+)
 from .unit import ExecutionUnit
 
 __all__ = [
@@ -178,6 +186,8 @@ __all__ = [
     "TrapReport",
     "TrapStatus",
     "WaitReason",
+    "WarpControl",
+    "WarpStatusPort",
     "beat_request",
     "beat_response",
     "completion",

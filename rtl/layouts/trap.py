@@ -1,9 +1,10 @@
 """What the trap unit and the host, and the error status, hand to each other."""
 
 from amaranth.hdl import unsigned
-from amaranth.lib import data
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 
-from rtl.isa.trap_status import TRAP_REASONS
+from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 from rtl.params import SmParams
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "TrapEvents",
     "TrapReport",
     "TrapStatus",
+    "WarpControl",
+    "WarpStatusPort",
 ]
 
 TIMEOUT_BITS = 6
@@ -88,4 +91,55 @@ class TrapStatus(data.StructLayout):
             "locked_down": 1,
             "paused": params.warps,
             "trapped": params.warps,
+        })
+
+
+class WarpControl(wiring.Signature):
+    """How the trap unit governs which warps issue; a bit a warp.
+
+    Members
+    -------
+    hold : Out(warps)
+        The warp issues nothing but an ENTER or a LEAVE.
+    enter, leave : Out(warps)
+        Issue injects an ENTER or a LEAVE in place of the warp's next instruction, as soon as that
+        could issue. Never both.
+    live : In(warps)
+        The warp has begun and not ended.
+    taken : In(warps)
+        An instruction of the warp is selected, which is no ENTER or LEAVE.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "hold": Out(params.warps),
+            "enter": Out(params.warps),
+            "leave": Out(params.warps),
+            "live": In(params.warps),
+            "taken": In(params.warps),
+        })
+
+
+class WarpStatusPort(wiring.Signature):
+    """What S2R reads of traps and errors, seen from the unit that reads.
+
+    Members
+    -------
+    warp : Out
+        Whose status is read.
+    clear : Out(1)
+        The instruction that reads it also clears it: it reads SR_WARPERRORSTATUSCLEAR.
+    status : In(WarpStatus)
+        Of this warp.
+    all_status : In(32)
+        Of all warps. While some warp has trapped, it may have reasons of warps that have left, for
+        up to two rounds of the trap unit's StatusScan.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "warp": Out(params.warp_bits),
+            "clear": Out(1),
+            "status": In(WarpStatus),
+            "all_status": In(32),
         })

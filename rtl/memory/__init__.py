@@ -22,9 +22,9 @@ ports        the ports of the whole unit
 ============ ==========================================================================
 """
 
-from .banks import clear_request
 from .decode import MEMORY_FORMS, MemoryDecoder
 from .instruction import MemoryEvents, memory_tag_bits
+from .limits import local_move
 from .unit import MemoryUnit
 
-__all__ = ["MEMORY_FORMS", "MemoryDecoder", "MemoryEvents", "MemoryUnit", "clear_request", "memory_tag_bits"]
+__all__ = ["MEMORY_FORMS", "MemoryDecoder", "MemoryEvents", "MemoryUnit", "local_move", "memory_tag_bits"]

@@ -7,18 +7,13 @@ from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
+from rtl.layouts import shared_clear
 from rtl.params import SmParams
 from rtl.wires import IN_BLOCKS
 
 from .instruction import BeatKind, bank_read, bank_write, row_bits
 
-__all__ = ["SharedBanks", "clear_request"]
-
-
-def clear_request(params: SmParams) -> data.StructLayout:
-    """Shared memory to fill with zeros: ``bytes`` from ``shared_base`` on, which must be at the
-    begin of a row."""
-    return data.StructLayout({"shared_base": params.shared_bits, "bytes": params.shared_bits + 1})
+__all__ = ["SharedBanks"]
 
 
 class SharedBanks(Component):
@@ -33,9 +28,9 @@ class SharedBanks(Component):
         What was read a cycle ago; 0 if it was something else.
     write : In(bank_write)
         What is not written is 0.
-    clear : In(stream of clear_request)
-        Whole rows are cleared, one in each cycle in which nobody writes, here or to a line. The
-        transfer tells that it is done.
+    clear : In(stream of shared_clear)
+        From the begin of a row on. Whole rows are cleared, one in each cycle in which nobody
+        writes, here or to a line. The transfer tells that it is done.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -44,7 +39,7 @@ class SharedBanks(Component):
             "read": In(bank_read(params)),
             "write": In(bank_write(params)),
             "values": Out(data.ArrayLayout(32, params.lanes)),
-            "clear": In(stream.Signature(clear_request(params))),
+            "clear": In(stream.Signature(shared_clear(params))),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -69,7 +64,7 @@ class SharedBanks(Component):
         m.d.comb += self.clear.ready.eq(is_busy & ~pending_rows.any())
         with m.If(self.clear.valid & ~is_busy):
             m.d.sync += is_busy.eq(1)
-            m.d.sync += row.eq(request.shared_base // row_bytes)
+            m.d.sync += row.eq(request.base // row_bytes)
             m.d.sync += pending_rows.eq((request.bytes + row_bytes - 1) // row_bytes)
         with m.Elif(self._clears_row):
             m.d.sync += row.eq(row + 1)

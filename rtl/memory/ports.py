@@ -9,11 +9,11 @@ from rtl.layouts import (
     GridConfiguration,
     LaneClientPort,
     MemoryPort,
+    shared_clear,
     warp_launch,
 )
 from rtl.params import SmParams
 
-from .banks import clear_request
 from .instruction import MemoryEvents, memory_tag_bits
 from .limits import local_move
 
@@ -28,7 +28,7 @@ def unit_ports(params: SmParams) -> dict[str, Member]:
         "grid": In(GridConfiguration),
         "launch": In(Event(warp_launch(params))),
         "local_base": In(Event(local_move(params))),
-        "clear": In(stream.Signature(clear_request(params))),
+        "clear": In(stream.Signature(shared_clear(params))),
         "memory": Out(MemoryPort(memory_tag_bits(params))),
         "events": Out(MemoryEvents),
     }

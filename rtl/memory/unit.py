@@ -104,7 +104,7 @@ class MemoryUnit(Component):
     launch : In(valid and warp_launch)
     local_base : In(Event of local_move)
         SETLMEMBASE; it is for instructions that come later.
-    clear : In(stream of clear_request)
+    clear : In(stream of shared_clear)
         Fills shared memory with zeros, as a CTA expects it; the transfer tells that it is done.
     memory : Out(MemoryPort)
     events : Out(MemoryEvents)

@@ -81,9 +81,9 @@ class SerialIssue(Component):
     collecting : In(1)
         The lanes process something, from the cycle after its arrival to its last one: no operation
         is accepted.
-    launched, result, lanes, gathered, units, resume, rooms, hold, enter, leave, taken, policy
+    launched, result, lanes, gathered, units, resume, rooms, control, policy
         See IssueUnit.
-    completion, live, drained, events
+    completion, drained, events
         See IssueUnit.
     gather_0.., write_0.., gather, write
         See IssueUnit. An operation leaves two cycles after it was accepted.
@@ -161,7 +161,7 @@ class SerialIssue(Component):
         warp = self._warp
         with m.FSM() as states:
             with m.State("SELECT_WARP"):
-                m.d.sync += self._leaves_trap.eq(self.leave.bit_select(warp, 1))
+                m.d.sync += self._leaves_trap.eq(self.control.leave.bit_select(warp, 1))
                 with m.If(self._needs_injection):
                     m.next = "INJECT"
                 with m.Elif(self._can_issue):
@@ -214,22 +214,22 @@ class SerialIssue(Component):
         for warp in range(warps):
             with m.If(has_result[warp]):
                 m.d.sync += self._running[warp].eq(~result.terminated)
-                m.d.sync += self.live[warp].eq(~result.terminated)
+                m.d.sync += self.control.live[warp].eq(~result.terminated)
             with m.Elif(launched[warp]):
-                m.d.sync += self.live[warp].eq(1)
+                m.d.sync += self.control.live[warp].eq(1)
             with m.If(has_result[warp] | self.resume[warp]):
                 m.d.sync += self._suspended[warp].eq(0)
             with m.Elif(suspends[warp]):
                 m.d.sync += self._suspended[warp].eq(1)
-        m.d.comb += self.taken.eq(one_hot(self._warp, warps, self._issues))
+        m.d.comb += self.control.taken.eq(one_hot(self._warp, warps, self._issues))
         m.d.comb += self.drained.eq(~one_hot(self._warp, warps, self._is_busy))
 
     def _inspect_warp(self, m: Module) -> None:
         """What the warp can do. All units need room, since it is not known yet which one executes
         the instruction."""
         warp = self._warp
-        needs_injection = self._running & (self.enter | self.leave)
-        can_issue = self._running & ~self._suspended & ~self.hold & ~needs_injection
+        needs_injection = self._running & (self.control.enter | self.control.leave)
+        can_issue = self._running & ~self._suspended & ~self.control.hold & ~needs_injection
         m.d.comb += self._has_room.eq(self.rooms.as_value().all())
         m.d.comb += self._needs_injection.eq(
             needs_injection.bit_select(warp, 1) & self._has_room)
@@ -353,13 +353,13 @@ class SerialIssue(Component):
         is_fetching = ~self._is_busy & ~self._is_choosing
         for warp, reason in enumerate(self.reasons):
             is_current = self._warp == warp
-            with m.If(~self.live[warp]):
+            with m.If(~self.control.live[warp]):
                 m.d.comb += reason.eq(WaitReason.NOT_LIVE)
             with m.Elif(~self._running[warp]):
                 m.d.comb += reason.eq(WaitReason.FLOW)
             with m.Elif(self._suspended[warp]):
                 m.d.comb += reason.eq(WaitReason.RESUME)
-            with m.Elif(self.hold[warp]):
+            with m.Elif(self.control.hold[warp]):
                 m.d.comb += reason.eq(WaitReason.TRAP)
             with m.Elif(is_current & is_fetching):
                 m.d.comb += reason.eq(WaitReason.FETCH)
@@ -376,4 +376,4 @@ class SerialIssue(Component):
         m.d.sync += Assert(
             ~(self.launched.valid & is_running), "a warp is launched that runs")
         m.d.sync += Assert(
-            ~(self.enter & self.leave).any(), "a warp enters the trap and leaves it")
+            ~(self.control.enter & self.control.leave).any(), "a warp enters the trap and leaves it")

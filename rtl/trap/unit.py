@@ -8,7 +8,6 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.kinds import ReturnFromTrapMode
-from rtl.isa.trap_status import WarpStatus
 from rtl.layouts import (
     ErrorEvents,
     Event,
@@ -20,6 +19,8 @@ from rtl.layouts import (
     TrapMove,
     TrapReport,
     TrapStatus,
+    WarpControl,
+    WarpStatusPort,
     error_event,
     flow_result,
     issued,
@@ -67,9 +68,10 @@ class TrapUnit(Component):
     flow : Out(TrapMove)
         What the flow unit does for the ENTER or LEAVE that is dispatched in this cycle.
     launch : In(Event of warp_launch)
-    live, taken, drained : In(warps)
-        Of issue: warps that have begun and not ended; an instruction of the warp is selected; none
-        is in flight.
+    control : Out(WarpControl)
+        Of issue.
+    drained : In(warps)
+        No instruction of the warp is in flight.
     starting : In(1)
         A CTA is being started.
     result : In(Event of flow_result)
@@ -81,18 +83,12 @@ class TrapUnit(Component):
         All reported errors. Bit n: those of code n are. One that is not makes the instruction do
         nothing.
     command : In(TrapCommand)
-    hold, enter, leave, resume : Out(warps)
+    resume : Out(warps)
         See IssueUnit.
     inside : Out(warps)
         Warps that are in the trap.
-    status_warp, status : In, Out(WarpStatus)
-        What S2R reads of this warp.
-    all_status : Out(32)
-        What S2R reads of all warps. While some warp is ``trapped``, it may have reasons of warps
-        that have left, for up to two rounds of StatusScan.
-    clear_status : In(1)
-        The instruction that reads the status of ``status_warp`` also clears it: it reads
-        SR_WARPERRORSTATUSCLEAR.
+    status : In(WarpStatusPort)
+        What S2R reads.
     state, events, report : Out(TrapStatus), Out(TrapEvents), Out(Event of TrapReport)
     completion, error : Out(Event of completion), Out(Event of error_event)
     """
@@ -106,26 +102,19 @@ class TrapUnit(Component):
         members = {
             **ExecutionUnit(params).members,
             "launch": In(Event(warp_launch(params))),
-            "live": In(warps),
-            "taken": In(warps),
             "drained": In(warps),
             "result": In(Event(flow_result(params))),
             "errors": In(ErrorEvents(params)),
             "command": In(TrapCommand(params)),
-            "hold": Out(warps),
+            "control": Out(WarpControl(params)),
             "inside": Out(warps),
             "resume": Out(warps),
-            "leave": Out(warps),
             "starting": In(1),
             "flow": Out(TrapMove),
             "waiting": In(warps),
             "withdraw": Out(Event(params.warp_bits)),
             "withdrawn": In(Event(params.warp_bits)),
-            "enter": Out(warps),
-            "status_warp": In(params.warp_bits),
-            "status": Out(WarpStatus),
-            "all_status": Out(32),
-            "clear_status": In(1),
+            "status": In(WarpStatusPort(params)),
             "state": Out(TrapStatus(params)),
             "events": Out(TrapEvents),
             "report": Out(Event(TrapReport(params))),
@@ -214,16 +203,16 @@ class TrapUnit(Component):
         connect(m, warps.view, self.machine.warps, self.returns.warps, self.scan.warps)
         connect(m, flipped(self.result), warps.result)
         connect(m, flipped(self.launch), warps.launch, self.returns.launch)
-        m.d.comb += warps.live.eq(self.live)
-        m.d.comb += warps.taken.eq(self.taken)
+        m.d.comb += warps.live.eq(self.control.live)
+        m.d.comb += warps.taken.eq(self.control.taken)
         m.d.comb += warps.drained.eq(self.drained)
         connect(m, flipped(self.errors), warps.errors, self.returns.errors)
         m.d.comb += warps.command.eq(self.command)
-        m.d.sync += warps.clears_status.valid.eq(self.clear_status)
-        m.d.sync += warps.clears_status.payload.eq(self.status_warp)
-        m.d.comb += self.hold.eq(warps.hold)
-        m.d.comb += self.enter.eq(warps.view.changes.enters & ~self.waiting)
-        m.d.comb += self.leave.eq(warps.view.state.leaving)
+        m.d.sync += warps.clears_status.valid.eq(self.status.clear)
+        m.d.sync += warps.clears_status.payload.eq(self.status.warp)
+        m.d.comb += self.control.hold.eq(warps.hold)
+        m.d.comb += self.control.enter.eq(warps.view.changes.enters & ~self.waiting)
+        m.d.comb += self.control.leave.eq(warps.view.state.leaving)
         m.d.comb += self.inside.eq(warps.view.state.inside)
         m.d.comb += self.resume.eq(warps.resume)
 
@@ -231,7 +220,7 @@ class TrapUnit(Component):
         """When the multiprocessor traps."""
         machine = self.machine
         connect(m, self.warps.machine, machine.link)
-        m.d.comb += machine.live.eq(self.live)
+        m.d.comb += machine.live.eq(self.control.live)
         m.d.comb += machine.starting.eq(self.starting)
         m.d.comb += machine.stop.eq(self.command.stop)
 
@@ -240,7 +229,7 @@ class TrapUnit(Component):
         returns = self.returns
         connect(m, flipped(self.dispatch), returns.dispatch)
         connect(m, flipped(self.withdrawn), returns.withdrawn)
-        m.d.comb += returns.status_warp.eq(self.status_warp)
+        m.d.comb += returns.status_warp.eq(self.status.warp)
         if self.form.reads_issue:
             connect(m, flipped(self.issued), returns.issued)
 
@@ -249,11 +238,11 @@ class TrapUnit(Component):
         scan = self.scan
         m.d.comb += scan.waiting.eq(self.waiting)
         m.d.comb += scan.stop.eq(self.command.stop)
-        m.d.comb += scan.status_warp.eq(self.status_warp)
+        m.d.comb += scan.status_warp.eq(self.status.warp)
         m.d.comb += scan.error.eq(self.returns.error)
         connect(m, scan.withdraw, flipped(self.withdraw))
-        m.d.comb += self.status.eq(scan.status)
-        m.d.comb += self.all_status.eq(scan.all_status)
+        m.d.comb += self.status.status.eq(scan.status)
+        m.d.comb += self.status.all_status.eq(scan.all_status)
 
     def _move(self, m: Module) -> None:
         """What the flow unit does: for an ENTER the warp goes to the handler, or, without one, to
@@ -296,4 +285,4 @@ class TrapUnit(Component):
         watchdog = self.watchdog
         m.d.comb += watchdog.interval.eq(self.command.timeout)
         m.d.sync += watchdog.is_idle.eq(
-            self.live.any() & ~self.machine.locked_down & ~self.taken.any())
+            self.control.live.any() & ~self.machine.locked_down & ~self.control.taken.any())

@@ -91,9 +91,10 @@ class _Spec(Elaboratable):
             Assume(store.bus_has_arriving | (store.bus == store.following), "what is behind is on the bus"),
             Assume(store.following.has_waits == store.following.waits_for.any(), "what waits says so"),
             Assume((store.effects.stall != 0) & (store.effects.stall <= _LONG), "what an instruction may ask for"),
-            Assume(~(dut.enter & dut.leave).any(), "a warp does not enter the trap and leave it")]
+            Assume(~(dut.control.enter & dut.control.leave).any(), "a warp does not enter the trap and leave it")]
         if self._examples:
-            m.d.comb += Assume(~(self.warp | number).any() & ~(dut.hold | dut.enter | dut.leave).any(), "an example")
+            governed = dut.control.hold | dut.control.enter | dut.control.leave
+            m.d.comb += Assume(~(self.warp | number).any() & ~governed.any(), "an example")
 
         self._show_one(m)
         self._show_scoreboard(m, past, taken, ready)

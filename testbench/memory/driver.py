@@ -140,7 +140,7 @@ class MemoryDriver(UnitDriver):
             steps.popleft()
             self._clearing = self.world.cta_of(step.warp)
             ctx.set(self.dut.clear.payload, {
-                "shared_base": self.shared_base(step.warp), "bytes": self.world.machine.launch.shared})
+                "base": self.shared_base(step.warp), "bytes": self.world.machine.launch.shared})
             ctx.set(self.dut.clear.valid, 1)
 
     async def _begin(self, ctx: Any) -> None:

@@ -125,8 +125,8 @@ class IssueDriver(UnitDriver):
         leaving = dut.instruction, dut.gather, dut.write, dut.redirect
         layouts = [event.payload.shape() for event in leaving]
         sampled = (*(event.valid for event in leaving), *(event.payload.as_value() for event in leaving),
-                   dut.completion.valid, dut.events.as_value(), dut.room, dut.live, dut.drained, dut.scoreboards.room,
-                   *dut.reasons, *(getattr(dut, name).ready for name in OPERATIONS))
+                   dut.completion.valid, dut.events.as_value(), dut.room, dut.control.live, dut.drained,
+                   dut.scoreboards.room, *dut.reasons, *(getattr(dut, name).ready for name in OPERATIONS))
         async for seen in self._ticks(ctx, *sampled):
             valid, payloads, (completes, counted, *others) = seen[:4], seen[4:8], seen[8:]
             instruction, gather, write, redirect = (
@@ -366,9 +366,10 @@ class IssueDriver(UnitDriver):
             number = inputs.operations.get(name)
             events[name] = None if number is None else {"serial": number % 0x10000}
         units = dict(zip(COMPLETING, dut.units, strict=True))
+        governed = {"hold": dut.control.hold, "enter": dut.control.enter, "leave": dut.control.leave}
         for name, value in wanted.items():
             if self._given.get(name) != value:
-                ctx.set(getattr(dut, name), value)
+                ctx.set(governed[name] if name in governed else getattr(dut, name), value)
         for name, payload in events.items():
             if self._given.get(name) != payload:
                 offer(ctx, units[name] if name in units else getattr(dut, name), payload)

@@ -106,9 +106,9 @@ class SerialIssueDriver(UnitDriver):
         ctx.set(dut.policy, self.chances.policy)
         streams = [getattr(dut, name).ready for name in OPERATIONS]
         ticks = self._ticks(ctx, dut.instruction.valid, dut.instruction.payload, dut.redirect.valid,
-                            dut.redirect.payload, dut.completion.valid, dut.completion.payload.serial, dut.taken,
-                            dut.live, dut.drained, dut.gather.valid, dut.gather.payload, dut.write.valid,
-                            dut.write.payload, *streams)
+                            dut.redirect.payload, dut.completion.valid, dut.completion.payload.serial,
+                            dut.control.taken, dut.control.live, dut.drained, dut.gather.valid, dut.gather.payload,
+                            dut.write.valid, dut.write.payload, *streams)
         async for (comes, instruction, asks, redirect, completes, serial, taken, live, drained, gathers, gather, writes,
                    write, *ready) in ticks:
             expect, warps = self.bench.expect, self._warps
@@ -233,9 +233,9 @@ class SerialIssueDriver(UnitDriver):
             warp.held = max(0, warp.held - 1) or (random.randrange(1, 40) if begins else 0)
             if warp.injects is None and warp.live and random.random() < chances.injects:
                 warp.injects = random.choice((Kind.ENTER, Kind.LEAVE))
-        for kind, port in ((Kind.ENTER, dut.enter), (Kind.LEAVE, dut.leave)):
+        for kind, port in ((Kind.ENTER, dut.control.enter), (Kind.LEAVE, dut.control.leave)):
             ctx.set(port, sum((warp.injects is kind) << number for number, warp in enumerate(self._warps)))
-        ctx.set(dut.hold, sum(bool(warp.held) << number for number, warp in enumerate(self._warps)))
+        ctx.set(dut.control.hold, sum(bool(warp.held) << number for number, warp in enumerate(self._warps)))
         self._give(ctx)
         self._begin(ctx)
         group = None

@@ -47,7 +47,7 @@ def test_agrees_with_the_model(report_mask, params):
         for word in source.sample(WORDS * 2, 2 * len(WORDS)):
             error, reasons, interrupt, masked = outcome(word, report_mask)
             warp, pc, serial = source.randrange(8), source.getrandbits(29) << 3, source.getrandbits(16)
-            ctx.set(dut.status_warp, warp)
+            ctx.set(dut.status.warp, warp)
             offer(ctx, dut.launch, {"warp": warp})
             await ctx.tick()
             assert not ctx.get(dut.warps.view.state.masked) >> warp & 1
@@ -66,7 +66,7 @@ def test_agrees_with_the_model(report_mask, params):
             assert report.valid == bool(reasons)
             if reasons:
                 assert (report.warp, report.pc, report.reason) == (warp, (pc + 8) % (1 << 32), *reasons)
-                assert ctx.get(dut.status.reasons) == 1 << reasons[0] - 1
+                assert ctx.get(dut.status.status.reasons) == 1 << reasons[0] - 1
             assert ctx.get(dut.events.interrupt) == interrupt
             goes_on = error is WarpError.NONE and not reasons
             assert ctx.get(dut.resume) == (1 << warp if goes_on else 0)
@@ -88,7 +88,7 @@ def test_a_trap_that_is_masked_is_entered_when_it_is_unmasked(params):
         await ctx.tick()
         ctx.set(dut.dispatch.valid, 0)
         await ctx.tick().repeat(6)
-        return ctx.get(dut.enter) >> warp & 1
+        return ctx.get(dut.control.enter) >> warp & 1
 
     async def body(ctx):
         ctx.set(dut.report_mask, ALL_REPORTED)
@@ -96,11 +96,11 @@ def test_a_trap_that_is_masked_is_entered_when_it_is_unmasked(params):
             offer(ctx, dut.launch, {"warp": warp})
             await ctx.tick()
             ctx.set(dut.launch.valid, 0)
-            ctx.set(dut.live, 1 << warp)
+            ctx.set(dut.control.live, 1 << warp)
             words = (encode("IDE", disable=1), encode("BPT", mode=BreakpointMode.TRAP.value, reason=1),
                      encode("IDE", disable=0))
             assert [await executed(ctx, warp, word) for word in words] == [0, 0, 1]
-            ctx.set(dut.live, 0)
+            ctx.set(dut.control.live, 0)
             await ctx.tick().repeat(4)
 
     simulate(dut, body)
@@ -156,7 +156,7 @@ def test_a_warp_comes_back_to_its_first_instruction_that_failed(params):
 
     async def body(ctx):
         await ctx.tick().repeat(LONGEST_SWEEP)
-        ctx.set(dut.live, 0b100100)
+        ctx.set(dut.control.live, 0b100100)
         for told, back in FAILURES:
             if params.serial and len(told) > 1:
                 continue
@@ -175,11 +175,11 @@ def test_what_a_program_reads_is_the_error_of_an_instruction_before_that_of_a_st
 
     async def body(ctx):
         await ctx.tick().repeat(LONGEST_SWEEP)
-        ctx.set(dut.status_warp, warp)
+        ctx.set(dut.status.warp, warp)
         offer(ctx, dut.launch, {"warp": warp})
         await ctx.tick()
         ctx.set(dut.launch.valid, 0)
-        ctx.set(dut.live, 1 << warp)
+        ctx.set(dut.control.live, 1 << warp)
         for group in groups:
             set_errors(ctx, dut.errors, {name: {"warp": warp, "error": codes[name]} for name in group.split()})
             await ctx.tick()
@@ -189,7 +189,7 @@ def test_what_a_program_reads_is_the_error_of_an_instruction_before_that_of_a_st
         await ctx.tick()
         ctx.set(dut.dispatch.valid, 0)
         await ctx.tick().repeat(2)
-        status = ctx.get(dut.status)
+        status = ctx.get(dut.status.status)
         assert (status.failed, WarpError(status.error)) == (1, codes["lanes"])
 
     simulate(dut, body)
@@ -201,7 +201,7 @@ def test_the_watchdog_waits_for_so_many_cycles_and_then_as_many_again(timeout):
 
     async def body(ctx):
         ctx.set(dut.command.timeout, timeout)
-        ctx.set(dut.live, 1)
+        ctx.set(dut.control.live, 1)
         for cycle in range(3 * period + 1):
             if ctx.get(dut.events.timeout):
                 told.append(cycle)

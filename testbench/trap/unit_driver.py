@@ -113,7 +113,7 @@ class TrapUnitDriver:
         refused = False
         for cycle in range(self.cycles):
             self._cycle = cycle
-            leave = ctx.get(dut.leave)
+            leave = ctx.get(dut.control.leave)
             for number in range(self._count):
                 if self.places[number] is Place.RTT and leave >> number & 1:
                     self.places[number] = Place.ASKED
@@ -275,19 +275,19 @@ class TrapUnitDriver:
         now.wake = {number for number in range(self._count) if self._some(0.05)}
         self._barriers(ctx, now)
         now.cleared = None
-        ctx.set(dut.status_warp, random.randrange(self._count))
+        ctx.set(dut.status.warp, random.randrange(self._count))
         clears = self._some(0.05)
-        ctx.set(dut.clear_status, clears)
+        ctx.set(dut.status.clear, clears)
         if clears:
-            now.cleared = ctx.get(dut.status_warp)
+            now.cleared = ctx.get(dut.status.warp)
         offer(ctx, dut.launch, launch)
         ctx.set(dut.result.valid, result["valid"])
         ctx.set(dut.result.payload, result["payload"])
         set_errors(ctx, dut.errors, errors)
         ctx.set(dut.starting, now.starting)
-        ctx.set(dut.taken, _bits(now.taken))
+        ctx.set(dut.control.taken, _bits(now.taken))
         ctx.set(dut.drained, _bits(now.drained))
-        ctx.set(dut.live, _bits(number for number, warp in enumerate(model.warps) if warp.live))
+        ctx.set(dut.control.live, _bits(number for number, warp in enumerate(model.warps) if warp.live))
 
     def _fail(self, number: int, now: Happening, errors: dict[str, Any], *, alone: bool) -> None:
         """A warp fails, in one way or in two. ``alone``: it is not the instruction that fails, if there is only one."""
@@ -333,18 +333,17 @@ class TrapUnitDriver:
         dut, model, warps = self.dut, self.model, self.model.warps
         numbers, waiting = range(self._count), ctx.get(dut.waiting)
         self._expect("room", ctx.get(dut.room), 1)
-        self._expect("hold", ctx.get(dut.hold), _bits(number for number in numbers if model.holds(number)))
-        self._expect("enter", ctx.get(dut.enter), _bits(
+        self._expect("hold", ctx.get(dut.control.hold), _bits(number for number in numbers if model.holds(number)))
+        self._expect("enter", ctx.get(dut.control.enter), _bits(
             number for number in numbers if model.enters(number) and not waiting >> number & 1))
-        for name in ("inside", "leave"):
-            flag = "leaving" if name == "leave" else name
-            self._expect(name, ctx.get(getattr(dut, name)), _bits(
-                number for number in numbers if getattr(warps[number], flag)))
+        self._expect("inside", ctx.get(dut.inside), _bits(number for number in numbers if warps[number].inside))
+        self._expect("leave", ctx.get(dut.control.leave), _bits(
+            number for number in numbers if warps[number].leaving))
         self._expect("state", (ctx.get(dut.state.trapping), ctx.get(dut.state.locked_down), ctx.get(dut.state.paused),
                                ctx.get(dut.state.trapped)), (
             model.trapping, model.locked_down(now), _bits(number for number in numbers if warps[number].paused),
             _bits(number for number in numbers if warps[number].reasons)))
-        asked, status = ctx.get(dut.status_warp), ctx.get(dut.status)
+        asked, status = ctx.get(dut.status.warp), ctx.get(dut.status.status)
         warp = warps[asked]
         self._expect("status", (status.failed, status.stepped, status.reasons), (
             warp.failed, warp.stepped, _bits(reason - 1 for reason in warp.reasons)))
@@ -352,7 +351,7 @@ class TrapUnitDriver:
             self._expect("code", WarpError(status.error).value, WarpError(warp.code).value)
         elif not warp.failed:
             self._expect("no code", WarpError(status.error), WarpError.NONE)
-        every = ctx.get(dut.all_status)
+        every = ctx.get(dut.status.all_status)
         self._expect("all failed, stepped, stop", (every & 1, every >> 8 & 1, every >> 9), (
             any(warp.failed for warp in warps), any(warp.stepped for warp in warps), now.stop))
         reasons = _bits({reason - 1 for warp in warps for reason in warp.reasons})

@@ -390,8 +390,8 @@ class SerialExecuteUnit(Component):
         m.d.comb += special.number.eq(number)
         m.d.comb += special.place.eq(self._place)
         m.d.comb += special.pc.eq(self._issued.pc)
-        m.d.comb += special.warp_status.eq(self.warp_status)
-        m.d.comb += special.all_status.eq(self.all_status)
+        m.d.comb += special.warp_status.eq(self.status.status)
+        m.d.comb += special.all_status.eq(self.status.all_status)
         m.d.comb += special.advance.eq(self._scans_thread)
 
         is_uniform = (self._decoded.source_a != ValueSource.REGISTER) & ~in_rows
@@ -612,8 +612,8 @@ class SerialExecuteUnit(Component):
 
         reads_and_clears = ((self._decoded.source_a == ValueSource.SPECIAL)
                             & (self._decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))
-        m.d.comb += self.status_warp.eq(self._issued.warp)
-        m.d.comb += self.clear_status.eq(lanes_execute & reads_and_clears)
+        m.d.comb += self.status.warp.eq(self._issued.warp)
+        m.d.comb += self.status.clear.eq(lanes_execute & reads_and_clears)
 
     def _offer_flow_value(self, m: Module) -> None:
         """The flow unit's value, which issue accepts as the only write of its instruction."""

@@ -16,8 +16,8 @@ from rtl.layouts import (
     beat_request,
     ends_answer,
     ends_request,
+    shared_clear,
 )
-from rtl.memory.banks import clear_request
 from rtl.memory.instruction import OFFSET_BITS, MemoryEvents, memory_tag_bits
 from rtl.params import ADDRESS_BITS, SmParams
 from rtl.structs import struct_value
@@ -79,7 +79,7 @@ class WordAccess(Component):
         There is no memory; in the cycle in which the request is taken.
     word : Out(Event of 32 bits)
         The word that was read, when the access is done or before.
-    clear : In(stream of clear_request)
+    clear : In(stream of shared_clear)
         Shared memory to fill with zeros, a word a cycle. Taken when that is done.
     memory : Out(BeatPort)
     events : Out(MemoryEvents)
@@ -92,7 +92,7 @@ class WordAccess(Component):
             "request": In(stream.Signature(WordRequest)),
             "fault": Out(1),
             "word": Out(Event(REGISTER_BITS)),
-            "clear": In(stream.Signature(clear_request(params))),
+            "clear": In(stream.Signature(shared_clear(params))),
             "memory": Out(BeatPort(memory_tag_bits(params))),
             "events": Out(MemoryEvents),
         })
@@ -141,7 +141,7 @@ class WordAccess(Component):
         m.d.comb += self.clear.ready.eq(is_clearing & ~granules.any())
         with m.If(~is_clearing):
             m.d.sync += is_clearing.eq(self.clear.valid)
-            m.d.sync += self._cleared_row.eq(request.shared_base >> BYTE_BITS)
+            m.d.sync += self._cleared_row.eq(request.base >> BYTE_BITS)
             m.d.sync += granules.eq(
                 (request.bytes >> _GRANULE_BITS) + request.bytes[:_GRANULE_BITS].any())
         with m.Elif(self._clears):
@@ -150,7 +150,7 @@ class WordAccess(Component):
         with m.Elif(self.clear.ready):
             m.d.sync += is_clearing.eq(0)
         m.d.sync += Assert(
-            ~self.clear.valid | ~request.shared_base[:_GRANULE_BITS].any(),
+            ~self.clear.valid | ~request.base[:_GRANULE_BITS].any(),
             "shared memory does not begin at a multiple of a granule")
 
     def _access_shared(self, m: Module) -> None:

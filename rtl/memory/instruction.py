@@ -5,7 +5,11 @@ other.
 from                to                         struct
 ==================  =========================  ==============================================
 front               all                        :class:`MemoryInstruction`, :func:`queued`
+lanes               addresses, operands        :func:`~rtl.memory.front.matched_beat`
+limits              addresses                  :func:`~rtl.memory.limits.address_limits`
+addresses           operands                   :func:`~rtl.memory.operands.beat_places`
 addresses           access, writeback          :func:`judged_layout`
+operands            access                     :class:`~rtl.memory.operands.LinesPort`
 access, lines       crossbar                   :func:`beat_job`
 crossbar, atomic    banks, lines, operands     :func:`bank_read`, :func:`bank_write`
 ==================  =========================  ==============================================

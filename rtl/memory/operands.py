@@ -132,13 +132,8 @@ class _BeatWords(Words):
 
 
 def _beat_write(params: SmParams) -> data.StructLayout:
-    """A beat of an instruction whose threads' places are on their way into the memories; ``valid``:
-    there is one."""
-    return data.StructLayout({
-        "valid": 1,
-        "slot": slot_bits(params),
-        "beat": range(params.beats),
-    })
+    """A beat of an instruction whose threads' places are on their way into the memories."""
+    return data.StructLayout({"slot": slot_bits(params), "beat": range(params.beats)})
 
 
 class PlaceMemory(Component):
@@ -187,9 +182,10 @@ class PlaceMemory(Component):
             "new_base": In(Event(slot_base(params))),
             "base": Out(row_bits(params)),
         })
-        self._inner_write: Any = Signal(_beat_write(params), name="inner_write")
+        beat_write = Event(_beat_write(params))
+        self._inner_write: Any = beat_write.create(path=("inner_write",))
         """The beat whose inner bits are stored, a cycle after its lines."""
-        self._twin_write: Any = Signal(_beat_write(params), name="twin_write")
+        self._twin_write: Any = beat_write.create(path=("twin_write",))
         """The beat whose halves have been compared, one more cycle later."""
         self._stored_inner: Any = Signal(self._inner, name="stored_inner")
         """What is stored of each thread in the second of these cycles."""
@@ -197,8 +193,9 @@ class PlaceMemory(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.d.sync += self._inner_write.valid.eq(self.places.valid)
-        m.d.sync += common_fields(self._inner_write, self.places.payload)
-        m.d.sync += self._twin_write.eq(self._inner_write)
+        m.d.sync += common_fields(self._inner_write.payload, self.places.payload)
+        m.d.sync += self._twin_write.valid.eq(self._inner_write.valid)
+        m.d.sync += self._twin_write.payload.eq(self._inner_write.payload)
         self._keep_lines(m)
         self._keep_inner(m)
         self._keep_twins(m)
@@ -226,9 +223,10 @@ class PlaceMemory(Component):
             source = Cat(Const(0, _BYTE_BITS), self.sources.threads[lane])
             m.d.comb += stored.eq(Mux(self.sources.is_shuffle, source, places[lane]))
 
-        write = self._inner_write
+        is_written = self._inner_write.valid
+        written = self._inner_write.payload
         m.submodules.within = kept = _BeatWords(self._inner, params, slot_bits(params))
-        kept.write(m, write.valid, kept.number(write.slot, write.beat), self._stored_inner)
+        kept.write(m, is_written, kept.number(written.slot, written.beat), self._stored_inner)
         of_beat = kept.read(m, kept.number(self.slot, self.beat))
         for port, inner in enumerate(self.inner):
             m.d.comb += inner.eq(pick(self._of_port(of_beat, port), self.upper))
@@ -242,9 +240,10 @@ class PlaceMemory(Component):
             lower, upper = self._of_port(self._stored_inner, port)
             m.d.sync += are_twins[port].eq(lower == upper)
         read = self.lines
-        write = self._twin_write
+        is_written = self._twin_write.valid
+        written = self._twin_write.payload
         m.submodules.twins = kept = _BeatWords(ports, self._params, slot_bits(self._params))
-        kept.write(m, write.valid, kept.number(write.slot, write.beat), are_twins)
+        kept.write(m, is_written, kept.number(written.slot, written.beat), are_twins)
         m.d.comb += read.same.eq(kept.read(m, kept.number(read.slot, read.beat)))
 
     def _keep_bases(self, m: Module) -> None:

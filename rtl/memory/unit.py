@@ -88,7 +88,7 @@ class MemoryUnit(Component):
 
     Members
     -------
-    dispatch : In(valid and dispatched)
+    dispatch : In(Event of dispatched)
         An instruction of kind MEMORY.
     room : Out(1)
         There is room for one whenever it comes, if it is selected now.
@@ -101,7 +101,7 @@ class MemoryUnit(Component):
     report_mask : In(32)
         Bit n: warp errors of code n are reported. An instruction with one that is not does nothing.
     grid : In(GridConfiguration)
-    launch : In(valid and warp_launch)
+    launch : In(Event of warp_launch)
     local_base : In(Event of local_move)
         SETLMEMBASE; it is for instructions that come later.
     clear : In(stream of shared_clear)

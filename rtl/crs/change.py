@@ -104,7 +104,7 @@ class ChangeStage(Component):
         self._pushes = Signal(name="pushes")
         """It pushes a token if there is room."""
         self._at_limit = Signal(name="at_limit")
-        """Another token, or the second one of a pair, would be beyond the limit of the depth."""
+        """Another token, or the second one of a pair, would exceed the limit of the depth."""
         self._line_is_missing = Signal(name="line_is_missing")
         """The topmost line has room, and is not on chip."""
         self._stores = Signal(name="stores")
@@ -137,7 +137,7 @@ class ChangeStage(Component):
         """Whether there is room for a token: for the next two, if it has a pair.
 
         In plain form ``at_limit`` is depth + 1 + pair > limit (the theorem ``stack_limit``). Limits
-        are multiples of half granules, 16 tokens, and a depth goes up by ones: so a push is beyond
+        are multiples of half granules, 16 tokens, and a depth goes up by ones: so a push exceeds
         its limit only behind the last token of the limit's half granule. In the lower half that is
         so if the limit is there; in the upper half if the limit is there, or the warp is in user
         mode, whose limit is in the lower one."""
@@ -151,17 +151,17 @@ class ChangeStage(Component):
 
         # Without a region the tokens on chip may be less than half a granule.
         bits = min(token_slot_bits(self._params), STEP_BITS)
-        beyond_chip = last[bits:STEP_BITS]
-        chip_is_half = beyond_chip.all() | ~step.has_region
+        above_chip = last[bits:STEP_BITS]
+        chip_is_half = above_chip.all() | ~step.has_region
         ends_half = last[1:bits].all() & chip_is_half & (last[0] | step.pair)
         in_upper_half = last[STEP_BITS]
         limit_is_upper_half = stage.limit[0]
         # Each a Mux: before a reset has made the state known, an If would take what is unknown for
         # 0 in a simulation of four states, and ``entry`` for known.
-        beyond_lower_half = ends_half & ~limit_is_upper_half
-        beyond_upper_half = ends_half | ~limit_is_upper_half
-        beyond_half = Mux(in_upper_half, beyond_upper_half, beyond_lower_half)
-        m.d.comb += self._at_limit.eq(stage.granule_matches.all() & beyond_half)
+        exceeds_lower_half = ends_half & ~limit_is_upper_half
+        exceeds_upper_half = ends_half | ~limit_is_upper_half
+        exceeds_half = Mux(in_upper_half, exceeds_upper_half, exceeds_lower_half)
+        m.d.comb += self._at_limit.eq(stage.granule_matches.all() & exceeds_half)
         limit_error = Mux(self._at_limit, WarpError.STACK_OVERFLOW, WarpError.NONE)
         m.d.comb += self.entry.eq(Mux(self._line_is_missing, WarpError.MMU_FAULT, limit_error))
         m.d.comb += self._stores.eq(
@@ -211,8 +211,8 @@ class ChangeStage(Component):
             m.d.comb += self.result.step.dropped.eq(1)
 
         # A pointer that is set stays in the region.
-        is_beyond = before.last[STEP_BITS:] > stage.limit
-        with m.If((operation == StepOperation.SET_POINTER) & is_beyond):
+        exceeds_limit = before.last[STEP_BITS:] > stage.limit
+        with m.If((operation == StepOperation.SET_POINTER) & exceeds_limit):
             m.d.comb += after.last.eq(Cat(Const(~0, STEP_BITS), stage.limit))
 
     def _store(self, m: Module) -> None:
@@ -227,10 +227,11 @@ class ChangeStage(Component):
         kills = stage.valid & (step.operation == StepOperation.PREPARE_CALL) & self._call_refused
         self._states.states.write(m, self._stores | kills, step.warp, self.result.step.state)
         m.d.comb += write.valid.eq(stage.valid & step.operation.is_push)
-        m.d.comb += write.payload.slot.eq(Cat(slot, step.warp))
-        m.d.comb += write.payload.places.eq(one_hot(place, TOKENS_PER_LINE, self._stores))
-        for token in write.payload.tokens:
-            m.d.comb += token.eq(stage.token)
+        m.d.comb += write.payload.eq(struct_value(
+            write.payload.shape(),
+            slot=Cat(slot, step.warp),
+            places=one_hot(place, TOKENS_PER_LINE, self._stores),
+            tokens=stage.token.as_value().replicate(TOKENS_PER_LINE)))
         m.d.comb += pushed.valid.eq(self._stores)
         m.d.comb += pushed.payload.eq(struct_value(
             pushed.payload.shape(), warp=step.warp, kind=stage.token.kind))

@@ -12,7 +12,7 @@ from rtl.params import SmParams
 from rtl.structs import common_fields, struct_value
 
 from .records import Parking, StackStates, fills_up_to, stack_state
-from .stages import commit_flags, engine_counters, judged_step
+from .stages import CommitPort, commit_flags, judged_step
 from .tokens import LAST_PLACE, PLACE_BITS
 
 __all__ = ["CommitStage"]
@@ -31,11 +31,9 @@ class CommitStage(Component):
     -------
     stage : In(judged_step)
         The register behind the judge stage.
-    counters : In(engine_counters)
-        The engine's, of the warp of ``flags``.
     committed : Out(Event(warp, last))
         See CallReturnStack.
-    flags : Out(commit_flags)
+    engine : Out(CommitPort)
     """
 
     def __init__(self, params: SmParams, states: StackStates) -> None:
@@ -44,9 +42,8 @@ class CommitStage(Component):
         committed = data.StructLayout({"warp": params.warp_bits, "last": DEPTH_BITS})
         super().__init__({
             "stage": In(judged_step(params)),
-            "counters": In(engine_counters(params)),
             "committed": Out(Event(committed)),
-            "flags": Out(commit_flags(params)),
+            "engine": Out(CommitPort(params)),
         })
         self._state: Any = Signal(stack_state(params), name="state")
         """What is written."""
@@ -76,7 +73,7 @@ class CommitStage(Component):
         step = stage.step
         is_negative = step.dropped & self._dirty_lines[-1]
         m.d.comb += self._lines.eq(Mux(stage.empties, 0, step.lines))
-        m.d.comb += self._dirty_lines.eq(step.state.dirtied - self.counters.cleaned)
+        m.d.comb += self._dirty_lines.eq(step.state.dirtied - self.engine.counters.cleaned)
         m.d.comb += self._is_clean.eq(
             stage.empties | is_negative | (self._dirty_lines == 0))
 
@@ -92,10 +89,10 @@ class CommitStage(Component):
             m.d.comb += state.kill.eq(0)
         m.d.comb += self._has_room.eq(state.last[:PLACE_BITS] != LAST_PLACE)
         with m.If(stage.empties):
-            m.d.comb += state.entered.eq(self.counters.below)
+            m.d.comb += state.entered.eq(self.engine.counters.below)
         with m.If(self._is_clean):
             topmost_is_dirty = self._has_room & (self._lines != 0)
-            m.d.comb += state.dirtied.eq(self.counters.cleaned + topmost_is_dirty)
+            m.d.comb += state.dirtied.eq(self.engine.counters.cleaned + topmost_is_dirty)
 
     def _write(self, m: Module) -> None:
         """Writes it, and says what it is."""
@@ -125,7 +122,7 @@ class CommitStage(Component):
         empties = stage.writes & stage.empties
         invalidates = stage.moves_region | empties
         may_change = self._is_clean | (self._dirty_lines == 1)
-        m.d.comb += self.flags.eq(struct_value(
+        m.d.comb += self.engine.flags.eq(struct_value(
             commit_flags(self._params),
             warp=step.warp,
             parks=stage.parks | self._waits_for_line,

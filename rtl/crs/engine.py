@@ -14,9 +14,9 @@ from rtl.one_hot import one_hot
 from rtl.params import SmParams
 from rtl.structs import struct_value
 
-from .lines import LineTransfer, line_job
+from .lines import LineEvents, LineTransfer, line_job
 from .records import Parking, StackStates, fills_up_to, spills_from
-from .stages import ReplayPort, change_flags, commit_flags, engine_counters, replay
+from .stages import CommitPort, ReplayPort, change_flags, replay
 from .tokens import PLACE_BITS, TokenPort
 
 __all__ = ["Action", "ActionView", "SpillFillEngine", "VisitStep", "warp_view"]
@@ -153,13 +153,11 @@ class SpillFillEngine(Component):
     Members
     -------
     change : In(change_flags)
-    commit : In(commit_flags)
-    counters : Out(engine_counters)
-        Of the warp of ``commit``.
+    commit : In(CommitPort)
     cache_is_full : Out(warps)
         Whose lines are all dirty, and the last one full.
     replay : Out(ReplayPort)
-    tokens, write_fault, spill, fill, port
+    tokens, write_fault, events, port
         See LineTransfer.
     """
 
@@ -169,14 +167,12 @@ class SpillFillEngine(Component):
         self.lines = LineTransfer(params)
         super().__init__({
             "change": In(change_flags(params)),
-            "commit": In(commit_flags(params)),
-            "counters": Out(engine_counters(params)),
+            "commit": In(CommitPort(params)),
             "cache_is_full": Out(params.warps),
             "replay": Out(ReplayPort(params)),
             "tokens": Out(TokenPort(params)),
             "write_fault": Out(Event(params.warp_bits)),
-            "spill": Out(1),
-            "fill": Out(1),
+            "events": Out(LineEvents()),
             "port": Out(MemoryPort(params.warp_bits)),
         })
         self.warp = Signal(params.warp_bits)
@@ -216,7 +212,7 @@ class SpillFillEngine(Component):
         self._was_invalidated = Signal(name="was_invalidated")
         self._was_committed = Signal(name="was_committed")
         """A state was written for it: tokens were popped."""
-        self._line_was_begun = Signal(name="line_was_begun")
+        self._line_was_started = Signal(name="line_was_started")
         self._is_given_up = Signal(name="is_given_up")
         """The visit would act on what is not so any more."""
 
@@ -266,13 +262,13 @@ class SpillFillEngine(Component):
     def _connect_lines(self, m: Module) -> None:
         """The line transfer is a part of the engine."""
         m.submodules.lines = lines = self.lines
+        commit = self.commit.flags
         connect(m, lines.tokens, flipped(self.tokens))
         connect(m, lines.write_fault, flipped(self.write_fault))
         connect(m, lines.port, flipped(self.port))
-        m.d.comb += self.spill.eq(lines.spill)
-        m.d.comb += self.fill.eq(lines.fill)
-        m.d.sync += lines.keeps_lines.valid.eq(self.commit.keeps_lines)
-        m.d.sync += lines.keeps_lines.payload.eq(self.commit.warp)
+        connect(m, lines.events, flipped(self.events))
+        m.d.sync += lines.keeps_lines.valid.eq(commit.keeps_lines)
+        m.d.sync += lines.keeps_lines.payload.eq(commit.warp)
 
     def _read(self, m: Module) -> None:
         """READ: the words of the warp, a cycle later in ``view``. They are read in all steps."""
@@ -389,10 +385,10 @@ class SpillFillEngine(Component):
 
     def _watch(self, m: Module) -> None:
         """Whether a commit of the warp, or a line that it begins, makes a decision wrong. A line
-        that is to be installed has its slot as long as no other one was begun since; lines to be
+        that is to be installed has its slot as long as no other one was started since; lines to be
         written have others above them as long as nothing was popped."""
         step = self._step
-        commit = self.commit
+        commit = self.commit.flags
         change = self.change
         m.d.comb += self._visits.eq(step != VisitStep.SELECT)
         m.d.comb += self._commits.eq(commit.warp == self.warp)
@@ -401,8 +397,8 @@ class SpillFillEngine(Component):
             self._visits & self._commits & commit.invalidates)
         m.d.sync += self._was_committed.eq(
             self._visits & (self._was_committed | (self._commits & commit.writes)))
-        m.d.sync += self._line_was_begun.eq(
-            self._visits & (self._line_was_begun | self._begins_line))
+        m.d.sync += self._line_was_started.eq(
+            self._visits & (self._line_was_started | self._begins_line))
         spill_is_wrong = (
             (step == VisitStep.ACT) & (self._action == Action.SPILL) & self._was_committed)
         m.d.comb += self._is_given_up.eq(
@@ -441,9 +437,9 @@ class SpillFillEngine(Component):
                 m.d.comb += self._replays.eq(can_replay)
                 m.d.comb += arrived.ready.eq(can_replay)
             with m.Case(Action.INSTALL):
-                # In a cycle without a push. If a line was begun, which may have its slot, this is
+                # In a cycle without a push. If a line was started, which may have its slot, this is
                 # given up: the line stays in ``arrived``, and is decided anew.
-                with m.If(self._line_was_begun):
+                with m.If(self._line_was_started):
                     m.d.comb += self._done.eq(1)
                 with m.Elif(self.lines.install_free):
                     m.d.comb += self._installs.eq(1)
@@ -535,8 +531,8 @@ class SpillFillEngine(Component):
         written = lines.written
         acknowledged = lines.acknowledged
         leaving = lines.leaving
-        warp = self.commit.warp
-        counters = self.counters
+        warp = self.commit.flags.warp
+        counters = self.commit.counters
         count = states.acknowledged.read(m, acknowledged.payload)
         written_count = states.cleaned.read(m, acknowledged.payload)
         confirming = states.confirming.read(m, acknowledged.payload)
@@ -567,7 +563,7 @@ class SpillFillEngine(Component):
         """What operations wait for, and whose lines are stale, or full."""
         states = self._states
         change = self.change
-        commit = self.commit
+        commit = self.commit.flags
         replayed = self.replay
         spilled = self.lines.spilled
         warps = self._params.warps
@@ -599,7 +595,7 @@ class SpillFillEngine(Component):
         """Who is to be visited. A visit takes its hint when it reads the warp."""
         states = self._states
         change = self.change
-        commit = self.commit
+        commit = self.commit.flags
         acknowledged = self.lines.acknowledged
         spilled = self.lines.spilled
         warps = self._params.warps

@@ -41,7 +41,7 @@ class JudgeStage(Component):
     -------
     stage : In(changed_step)
         The register behind the change stage.
-    unwind_stays : In(1)
+    unwind_remains : In(1)
         If the unwind goes on, it does so in the pipeline: its next token has the access stage, or
         it replays.
     ends, continues : Out(1), Out(1)
@@ -58,7 +58,7 @@ class JudgeStage(Component):
         self._states = states
         super().__init__({
             "stage": In(changed_step(params)),
-            "unwind_stays": In(1),
+            "unwind_remains": In(1),
             "ends": Out(1),
             "continues": Out(1),
             "unwind": Out(Event(unwound_step(params))),
@@ -269,5 +269,5 @@ class JudgeStage(Component):
             empties=self._failed | self._is_emptied | sets_pointer | is_launch,
             moves_region=stage.valid & (operation == StepOperation.SET_BASE),
             is_done=is_done,
-            parks=self.continues & ~self.unwind_stays,
+            parks=self.continues & ~self.unwind_remains,
             parking=Mux(stage.has_next | step.was_clean, Parking.UNWIND, Parking.EVICT)))

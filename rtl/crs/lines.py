@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Shape, Signal
-from amaranth.lib import data, stream
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -14,7 +14,7 @@ from rtl.structs import struct_value
 
 from .tokens import StoredToken, TokenPort, line_number_bits, role_of
 
-__all__ = ["LineTransfer", "line_job"]
+__all__ = ["LineEvents", "LineTransfer", "line_job"]
 
 _KNOWN_KINDS = tuple(kind.value for kind in TokenKind if kind is not TokenKind.ILLEGAL)
 _KIND_BITS = Shape.cast(TokenKind).width
@@ -50,6 +50,19 @@ def line_job(params: SmParams) -> data.StructLayout:
     })
 
 
+class LineEvents(wiring.Signature):
+    """What a cycle did, for counters; see StackEvents.
+
+    Members
+    -------
+    spill, fill : Out(1), Out(1)
+        A line is handed over to memory, or requested.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"spill": Out(1), "fill": Out(1)})
+
+
 class LineTransfer(Component):
     """Lines in both directions: one that leaves is read in every second cycle at most.
 
@@ -80,8 +93,7 @@ class LineTransfer(Component):
         A line has come, or cannot be read.
     install, install_free : In(Event(slot)), Out(1)
         It is put into the cache, where there is time for it; it is there with the end of the cycle.
-    spill, fill : Out(1), Out(1)
-        A line is handed over to memory, or requested.
+    events : Out(LineEvents)
     tokens : Out(TokenPort)
     port : Out(MemoryPort)
     """
@@ -105,8 +117,7 @@ class LineTransfer(Component):
             "arrived": Out(stream.Signature(of_warp(error=1))),
             "install": In(Event(line_number_bits(params))),
             "install_free": Out(1),
-            "spill": Out(1),
-            "fill": Out(1),
+            "events": Out(LineEvents()),
             "tokens": Out(TokenPort(params)),
             "port": Out(MemoryPort(warp)),
         })
@@ -114,7 +125,7 @@ class LineTransfer(Component):
         """The line that moves next, and those that follow it."""
         self._read: Any = Event(line_job(params)).create(path=("read",))
         """The line that was read from the cache a cycle ago."""
-        self._stays = Signal(name="stays")
+        self._keeps_lines = Signal(name="keeps_lines_of_job")
         """The commit stage keeps the warp's lines on chip: none leaves any more."""
         self._reads = Signal(name="reads")
         """The job's line is read from the cache."""
@@ -141,12 +152,12 @@ class LineTransfer(Component):
         request_free = ~request.valid | request.ready
         spills = self._job.valid & job.spill
         m.d.comb += self.free.eq(~self._job.valid & ~self._read.valid)
-        m.d.comb += self._stays.eq(
+        m.d.comb += self._keeps_lines.eq(
             self.keeps_lines.valid & (self.keeps_lines.payload == job.warp))
-        m.d.comb += self._stops.eq(spills & self._stays)
+        m.d.comb += self._stops.eq(spills & self._keeps_lines)
         m.d.comb += self._reads.eq(
             spills & self.tokens.read_free & request_free & ~self._read.valid & ~self._stops)
-        m.d.comb += self.fill.eq(self._job.valid & ~job.spill & request_free)
+        m.d.comb += self.events.fill.eq(self._job.valid & ~job.spill & request_free)
         m.d.comb += self.tokens.read.valid.eq(self._reads)
         m.d.comb += self.tokens.read.payload.eq(Cat(job.slot, job.warp))
         m.d.sync += self._read.valid.eq(self._reads)
@@ -163,7 +174,7 @@ class LineTransfer(Component):
             m.d.sync += job.cleaned.eq(job.cleaned + 1)
             m.d.sync += job.more.eq(job.more - 1)
             m.d.sync += self._job.valid.eq(~is_last)
-        with m.Elif(self.fill | self._stops):
+        with m.Elif(self.events.fill | self._stops):
             m.d.sync += self._job.valid.eq(0)
         m.d.sync += Assert(
             ~(self.job.valid & ~self.free), "a line is to move while another one does")
@@ -172,19 +183,19 @@ class LineTransfer(Component):
         """What the engine has to know of lines that leave."""
         job = self._job.payload
         read = self._read.payload
-        m.d.comb += self.spill.eq(self._read.valid & ~self._stays)
+        m.d.comb += self.events.spill.eq(self._read.valid & ~self._keeps_lines)
         written = self.written
         spilled = self.spilled
-        m.d.comb += written.valid.eq(self.spill)
+        m.d.comb += written.valid.eq(self.events.spill)
         m.d.comb += written.payload.eq(struct_value(
             written.payload.shape(), warp=read.warp, cleaned=read.cleaned))
         to_read = Mux(self._job.valid & job.spill, job.more + 1, 0)
         m.d.comb += self.leaving.eq(struct_value(
             self.leaving.shape(), warp=job.warp,
-            lines=Mux(self._stays, 0, to_read + self._read.valid)))
+            lines=Mux(self._keeps_lines, 0, to_read + self._read.valid)))
         m.d.sync += spilled.valid.eq(self._read.valid | self._stops)
         m.d.sync += spilled.payload.eq(struct_value(
-            spilled.payload.shape(), warp=job.warp, done=self.spill))
+            spilled.payload.shape(), warp=job.warp, done=self.events.spill))
 
     def _request(self, m: Module) -> None:
         """The request to memory. A token that is not on the stack is written as zeros: NONE."""
@@ -195,7 +206,7 @@ class LineTransfer(Component):
         request_free = ~request.valid | request.ready
         m.d.comb += request.payload.mask.eq(Const(~0, LINE_BYTES))
         with m.If(request_free):
-            m.d.sync += request.valid.eq(self.spill | self.fill)
+            m.d.sync += request.valid.eq(self.events.spill | self.events.fill)
         with m.If(self._read.valid):
             m.d.sync += request.payload.write.eq(1)
             m.d.sync += request.payload.tag.eq(job.warp)
@@ -203,7 +214,7 @@ class LineTransfer(Component):
             for place in range(TOKENS_PER_LINE):
                 token = _in_memory(self.tokens.line[place])
                 m.d.sync += line[place].eq(Mux(read.keep[place], token.as_value(), 0))
-        with m.Elif(self.fill):
+        with m.Elif(self.events.fill):
             m.d.sync += request.payload.write.eq(0)
             m.d.sync += request.payload.tag.eq(job.warp)
             m.d.sync += request.payload.address.eq(job.address)
@@ -242,10 +253,11 @@ class LineTransfer(Component):
         m.d.sync += Assert(
             ~self.install.valid | self.install_free, "a line is installed while a push is stored")
         m.d.comb += write.valid.eq(self.install.valid)
-        m.d.comb += write.payload.slot.eq(self.install.payload)
-        m.d.comb += write.payload.places.eq(~0)
-        for token, stored in zip(self._line, write.payload.tokens, strict=True):
-            m.d.comb += stored.eq(_on_chip(token))
+        m.d.comb += write.payload.eq(struct_value(
+            write.payload.shape(),
+            slot=self.install.payload,
+            places=Const(~0, TOKENS_PER_LINE),
+            tokens=Cat(_on_chip(token).as_value() for token in self._line)))
 
 
 def _in_memory(token: Any) -> Any:

@@ -8,8 +8,8 @@ change       judge                      :func:`changed_step`
 judge        commit                     :func:`judged_step`
 change       spill and fill engine      :func:`change_flags`
 judge        access, change             :func:`unwound_step`
-commit       spill and fill engine      :func:`commit_flags`
-engine       commit                     :func:`engine_counters`
+commit       spill and fill engine      :func:`commit_flags`, by :class:`CommitPort`
+engine       commit                     :func:`engine_counters`, by the same
 engine       access                     :func:`replay`, by :class:`ReplayPort`
 ===========  =========================  ============================================
 
@@ -29,6 +29,7 @@ from .tokens import PLACE_BITS, STEP_BITS, StoredToken, token_slot_bits
 
 __all__ = [
     "LIMIT_PARTS",
+    "CommitPort",
     "ReplayPort",
     "accessed_step",
     "change_flags",
@@ -325,6 +326,22 @@ def engine_counters(params: SmParams) -> data.StructLayout:
     """
     count = params.stack_count_bits
     return data.StructLayout({"below": count, "cleaned": count})
+
+
+class CommitPort(wiring.Signature):
+    """What the commit stage and the engine say to each other of one warp.
+
+    Members
+    -------
+    flags : Out(commit_flags)
+    counters : In(engine_counters)
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "flags": Out(commit_flags(params)),
+            "counters": In(engine_counters(params)),
+        })
 
 
 def replay(params: SmParams) -> data.StructLayout:

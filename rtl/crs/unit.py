@@ -140,15 +140,14 @@ class CallReturnStack(Component):
         access = self.access
         judge = self.judge
         connect(m, judge.unwind, access.unwind, self.change.unwind)
-        m.d.comb += judge.unwind_stays.eq(access.unwind_is_granted | access.unwind_replays)
+        m.d.comb += judge.unwind_remains.eq(access.unwind_is_granted | access.unwind_replays)
 
     def _connect_engine(self, m: Module) -> None:
         """What the engine has to know of the steps, and what it does for them."""
         engine = self.engine
         m.d.comb += engine.change.eq(self.change.flags)
-        m.d.comb += engine.commit.eq(self.commit.flags)
-        m.d.comb += self.commit.counters.eq(engine.counters)
         m.d.comb += self.access.cache_is_full.eq(engine.cache_is_full)
+        connect(m, self.commit.engine, engine.commit)
         connect(m, engine.replay, self.access.replay)
 
     def _connect_tokens(self, m: Module) -> None:
@@ -179,8 +178,8 @@ class CallReturnStack(Component):
             push=change.pushed.valid,
             hit=judge.stage.valid & judge.ends,
             miss=judge.continues & ~judge.stage.has_next,
-            spill=self.engine.spill,
-            fill=self.engine.fill,
+            spill=self.engine.events.spill,
+            fill=self.engine.events.fill,
             full=self.access.full,
             taken=self.access.taken))
 
@@ -188,6 +187,7 @@ class CallReturnStack(Component):
         """What the stages promise each other."""
         step = self.change.stage.step
         is_push = self.change.stage.valid & step.operation.is_push
+        flags = self.commit.engine.flags
         commits = Signal()
-        m.d.comb += commits.eq(self.commit.flags.writes & (step.warp == self.commit.flags.warp))
+        m.d.comb += commits.eq(flags.writes & (step.warp == flags.warp))
         m.d.sync += Assert(~(is_push & commits), "a push of a warp that is over as well")

@@ -113,7 +113,7 @@ class OperationArbiter(Component):
         m.d.comb += one_more.eq(overtaken + 1)
         m.d.sync += self.was_granted.eq(self.granted)
         m.d.sync += self.is_pending.eq(
-            self.has_room & (self.gathers.stays_offered | self.writes.stays_offered))
+            self.has_room & (self.gathers.remains_offered | self.writes.remains_offered))
 
         with m.If(self.granted):
             m.d.sync += self.is_due.eq(0)
@@ -145,7 +145,7 @@ class ClientArbiter(Component):
     -------
     offers : In(array of streams of operations), by client
     granted : In(1)
-    is_offered, stays_offered : Out(1)
+    is_offered, remains_offered : Out(1)
         There is one; there will be one in the next cycle.
     chosen : Out(Event of offered_operation)
         Two cycles after it has gone.
@@ -159,7 +159,7 @@ class ClientArbiter(Component):
             "offers": In(stream.Signature(operation)).array(len(clients)),
             "granted": In(1),
             "is_offered": Out(1),
-            "stays_offered": Out(1),
+            "remains_offered": Out(1),
             "chosen": Out(Event(offered_operation(operation))),
         })
 
@@ -176,7 +176,7 @@ class ClientArbiter(Component):
             m.d.comb += taken.eq(next_)
         m.d.comb += remaining.eq(offered & ~taken)
         m.d.comb += self.is_offered.eq(offered.any())
-        m.d.comb += self.stays_offered.eq(remaining.any())
+        m.d.comb += self.remains_offered.eq(remaining.any())
         for each, is_taken in zip(self.offers, taken, strict=True):
             m.d.comb += each.ready.eq(is_taken)
         m.d.sync += next_.eq(order.first(remaining))

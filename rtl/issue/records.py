@@ -225,7 +225,7 @@ class BusInstruction(data.Struct):
 
 
 class IssueBroadcast(data.Struct):
-    """What all warps hear in a cycle."""
+    """What all warps have to know in a cycle."""
 
     time: unsigned(TIME_BITS)
     result_is_last: unsigned(1)
@@ -234,7 +234,7 @@ class IssueBroadcast(data.Struct):
     result_terminates: unsigned(1)
     """Of a flow result: the warp has ended."""
     zero: unsigned(SCOREBOARDS)
-    """Scoreboards that are zero, of the warp that hears ``counts_are_zero``."""
+    """Scoreboards that are zero, of the warp that has ``counts_are_zero``."""
     available: unsigned(len(Resource))
     """Resources with room, by number."""
     collects: unsigned(1)

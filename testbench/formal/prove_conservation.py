@@ -252,7 +252,7 @@ class _Spec(Elaboratable):
         self.over = self.told & self.on & (self.position >= len(self.beside))
         self.entering = self.on & (self.does == FlowOperation.ENTER_TRAP)
         replayed = stack.access.arbiter.replayed
-        self.back, self.commit = replayed.payload, stack.engine.commit
+        self.back, self.commit = replayed.payload, stack.engine.commit.flags
         self.returns = replayed.valid & (self.back.warp == warp)
         self.token, self.where = stack.change.result.token, change.step.state.last[:PLACE_BITS]
         self.looks = self.changes & self.step.is_unwind & change.has_token

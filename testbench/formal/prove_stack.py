@@ -494,7 +494,7 @@ class StackSpec(Elaboratable):
         # A line is put in, or asked for.
         install, ask = acts & calm & (action == Action.INSTALL), acts & calm & action.fills
         self._claim(~self.stale & self.filling, "which is put in", when=install)
-        self._claim(self.on_chip <= self._few, "there is room", when=install & ~engine._line_was_begun)
+        self._claim(self.on_chip <= self._few, "there is room", when=install & ~engine._line_was_started)
         self._claim((self.on_chip < self._most) & ~self.filling & (self.memory | self.launching),
                     "there will be room",
                     when=ask)
@@ -566,7 +566,8 @@ class StackSpec(Elaboratable):
         step, told, again, out = change.step, engine.lines.acknowledged, engine.replay, dut.port.request
         self._claim((step.lines <= self._most) & (change.dirty_lines <= step.lines), "more lines than there are",
                     when=change.valid & self.changes & ~change.continues)
-        self._claim(~engine.commit.writes | (engine.commit.warp != self.warp), "a push of a warp that is over as well",
+        commit = engine.commit.flags
+        self._claim(~commit.writes | (commit.warp != self.warp), "a push of a warp that is over as well",
                     when=self.pushing)
         self._claim(~change.continues, "a push is done twice", when=self.pushing)
         self._claim(~self.busy, "a push of a warp that is busy", when=self.pushed)
@@ -619,8 +620,8 @@ FAULTS = (
     Fault("rtl.crs.engine", "view.last[:PLACE_BITS] >= place", "view.last[:PLACE_BITS] > place"),
     Fault("rtl.crs.lines", "address.eq(read.address)", "address.eq(job.address)"),
     Fault("rtl.crs.engine", "(next_count == written_count) & none_leaving", "none_leaving"),
-    Fault("rtl.crs.lines", "Mux(self._stays, 0, to_read + self._read.valid)", "to_read + self._read.valid"),
-    Fault("rtl.crs.engine", "self._visits & (self._line_was_begun | self._begins_line)", "0"),
+    Fault("rtl.crs.lines", "Mux(self._keeps_lines, 0, to_read + self._read.valid)", "to_read + self._read.valid"),
+    Fault("rtl.crs.engine", "self._visits & (self._line_was_started | self._begins_line)", "0"),
     Fault("rtl.crs.engine", "self._commits & commit.writes", "self._commits & commit.keeps_lines"),
     Fault("rtl.crs.engine", "waits_for_line = view.parked & ~self._drains", "waits_for_line = view.parked"),
     Fault("rtl.crs.change", "drops_line=self._stores & begins_line & (step.lines == all_lines)",

@@ -83,7 +83,7 @@ class LimitSpec(Elaboratable):
         request, asked = dut.request, dut.request.payload
         takes = request.valid & request.ready & (asked.warp == warp)
         launches = takes & asked.enable & (asked.operation == StackOperation.LAUNCH)
-        again, commit, changed = dut.engine.replay, dut.engine.commit, dut.engine.change
+        again, commit, changed = dut.engine.replay, dut.engine.commit.flags, dut.engine.change
         returns = again.valid & (again.payload.warp == warp)
         parks = (commit.parks & (commit.warp == warp)) | (
             changed.parks_write_back & (changed.warp == warp))
@@ -186,7 +186,7 @@ FAULTS = (
     Fault("rtl.crs.change", "before.last[STEP_BITS:] > stage.limit", "before.last[STEP_BITS:] > stage.limit + 1"),
     Fault("rtl.crs.access", "sizes.has_region, in_handler | enters_handler,", "sizes.has_region, 1,"),
     Fault("rtl.crs.change", "ends_half & ~limit_is_upper_half", "ends_half"),
-    Fault("rtl.crs.change", "SET_POINTER) & is_beyond", "SET_POINTER) & is_beyond & step.pair"))
+    Fault("rtl.crs.change", "SET_POINTER) & exceeds_limit", "SET_POINTER) & exceeds_limit & step.pair"))
 
 
 def theorem(params: SmParams) -> Theorem:

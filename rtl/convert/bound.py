@@ -118,8 +118,8 @@ class IntegerBound(wiring.Component):
                         m.d.comb += self._fits.eq((top & all_above) | is_zero)
                     with m.Else():
                         m.d.comb += self._fits.eq(~top & none_above)
-        m.d.comb += self._is_kept.eq(
-            ~number.is_nan & ~number.overflows & (self._fits | ~to.saturate))
+        has_bits = ~number.is_nan & ~number.overflows
+        m.d.comb += self._is_kept.eq(has_bits & (self._fits | ~to.saturate))
 
     def _select(self, m: Module) -> None:
         """The number's bits, or the nearest bound's: below its top bit they are all the same. Bits

@@ -46,8 +46,8 @@ THREAD_BITS = ceil_log2(WARP_THREADS)
 SHIFT_BITS = ceil_log2(DOUBLE_BITS)
 """Width of how far something that wide is shifted."""
 SIZES = (8, 16, 32, 64)
-"""Bits of a type, by the code of its size. Floating-point formats have the codes of integers of their
-size."""
+"""Bits of a type, by the code of its size. Floating-point formats have the codes of integers of
+their size."""
 EXPONENT_BITS = 13
 """Width of an exponent on its way, with its sign."""
 SEGMENTS = tuple(zip((0, *SIZES), SIZES, strict=False))

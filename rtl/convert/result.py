@@ -247,6 +247,7 @@ class ConversionResult(wiring.Component):
         shifted = self.shifted
         saturates = instruction.saturate
         is_below_half = self._below_point[-2] & self._floats
+        is_one_or_more = self._is_at_least_one & ~self._is_underflow
         hidden = Signal(DOUBLE.fraction)
         fill = Signal()
         exponent = Signal(DOUBLE.exponent)
@@ -256,8 +257,7 @@ class ConversionResult(wiring.Component):
         with m.Elif(shifted.is_nan):
             m.d.comb += exponent.eq(self._special)
             m.d.comb += fill.eq(1)
-        with m.Elif(saturates & (
-                shifted.overflows | (self._is_at_least_one & ~self._is_underflow))):
+        with m.Elif(saturates & (shifted.overflows | is_one_or_more)):
             m.d.comb += exponent.eq(self._bias)
         with m.Elif(shifted.overflows):
             m.d.comb += exponent.eq(self._special)

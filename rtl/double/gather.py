@@ -180,8 +180,8 @@ class GatherStep(Component):
         work = self.work
         output = self.output.payload
         is_constant = work.decoded.uniform == Uniform.CONSTANT
-        m.d.comb += self.output.valid.eq(
-            self._is_busy & self._has_words & (self._has_constant | ~is_constant))
+        has_uniform = self._has_constant | ~is_constant
+        m.d.comb += self.output.valid.eq(self._is_busy & self._has_words & has_uniform)
         m.d.comb += output.buffered.eq(struct_value(
             buffered_instruction(self._params), work=work, entry=self._buffer_entry))
         with m.If(is_constant):

@@ -71,35 +71,36 @@ class ReferenceCounters(Component):
         with m.If(~sweep.active):
             m.d.comb += host.count.eq(host_count)
 
-        is_pending = Signal()
+        host_write_is_pending = Signal()
         """What the host sets is not written yet."""
-        pending = Signal(_Write)
+        host_write = Signal(_Write)
         changes = self.add ^ self.take
         with m.If(host.set):
-            m.d.sync += is_pending.eq(1)
-            m.d.sync += pending.eq(struct_value(_Write, number=host.number, value=host.value))
+            m.d.sync += host_write_is_pending.eq(1)
+            m.d.sync += host_write.eq(
+                struct_value(_Write, number=host.number, value=host.value))
         with m.Elif(~changes & ~sweep.active):
-            m.d.sync += is_pending.eq(0)
+            m.d.sync += host_write_is_pending.eq(0)
 
         written: Any = Signal(_Write)
         grid_value = Mux(self.add, increased, decreased)
         with m.If(changes):
             m.d.comb += written.eq(struct_value(_Write, number=self.number, value=grid_value))
         with m.Else():
-            m.d.comb += written.eq(pending)
-        is_written = (changes | is_pending) & ~sweep.active
+            m.d.comb += written.eq(host_write)
+        is_written = (changes | host_write_is_pending) & ~sweep.active
         counts.write(m, is_written, written.number, written.value)
         return m
 
 
 class SlowReferenceCounters(Component):
     """The same in block RAM, which is read for the grid whenever the host does not read it. What
-    CTAs add and take is owed until then.
+    CTAs add and take is pending until then.
 
     Members
     -------
     number .. host
-        As of ReferenceCounters. A CTA that takes is owed for as long as others that did so before.
+        As of ReferenceCounters. What a CTA takes waits for what others have taken before.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -116,20 +117,21 @@ class SlowReferenceCounters(Component):
         writes = Signal()
         is_known = Signal()
         """What was read is the grid's counter."""
-        owes_add = Signal()
-        owed_takes = Signal(range(self._warps + 1))
-        takes = owed_takes.any() & ~owes_add
+        add_is_pending = Signal()
+        pending_takes = Signal(range(self._warps + 1))
+        takes = pending_takes.any() & ~add_is_pending
         changes = Signal()
-        m.d.comb += changes.eq(is_known & (owes_add | takes))
-        m.d.sync += owes_add.eq(self.add | (owes_add & ~changes))
-        m.d.sync += owed_takes.eq(owed_takes + self.take - (changes & takes))
-        m.d.sync += Assert(~(owes_add & self.add & ~changes), "a CTA starts while another is owed")
+        m.d.comb += changes.eq(is_known & (add_is_pending | takes))
+        m.d.sync += add_is_pending.eq(self.add | (add_is_pending & ~changes))
+        m.d.sync += pending_takes.eq(pending_takes + self.take - (changes & takes))
+        add_is_lost = add_is_pending & self.add & ~changes
+        m.d.sync += Assert(~add_is_lost, "a CTA starts while the add of another one is pending")
 
         # Adds; to take it adds the complement, so that a carry means that enough was there.
         sum_ = Signal(REFERENCE_BITS + 1)
         m.d.comb += sum_.eq(port.data + (self.delta ^ takes.replicate(REFERENCE_BITS)) + takes)
         has_carry = sum_[-1]
-        m.d.comb += self.allows.eq(is_known & ~owes_add & ~takes & ~has_carry)
+        m.d.comb += self.allows.eq(is_known & ~add_is_pending & ~takes & ~has_carry)
 
         # Reading: the host goes first.
         with m.If(host.read):
@@ -140,21 +142,22 @@ class SlowReferenceCounters(Component):
         with m.If(~sweep.active):
             m.d.comb += host.count.eq(port.data)
 
-        is_pending = Signal()
+        host_write_is_pending = Signal()
         """What the host sets is not written yet."""
-        pending = Signal(_Write)
+        host_write = Signal(_Write)
         with m.If(host.set):
-            m.d.sync += is_pending.eq(1)
-            m.d.sync += pending.eq(struct_value(_Write, number=host.number, value=host.value))
+            m.d.sync += host_write_is_pending.eq(1)
+            m.d.sync += host_write.eq(
+                struct_value(_Write, number=host.number, value=host.value))
         with m.Elif(~changes & ~sweep.active):
-            m.d.sync += is_pending.eq(0)
+            m.d.sync += host_write_is_pending.eq(0)
 
         written: Any = Signal(_Write)
         grid_value = Mux(~takes | has_carry, sum_, 0)
         with m.If(changes):
             m.d.comb += written.eq(struct_value(_Write, number=self.number, value=grid_value))
         with m.Else():
-            m.d.comb += written.eq(pending)
-        m.d.comb += writes.eq((changes | is_pending) & ~sweep.active)
+            m.d.comb += written.eq(host_write)
+        m.d.comb += writes.eq((changes | host_write_is_pending) & ~sweep.active)
         counts.write(m, writes, written.number, written.value)
         return m

@@ -128,15 +128,15 @@ class _ShuffleRead(data.Struct):
     last: unsigned(_THREAD_BITS)
 
 
-def _stage_entry(params: SmParams) -> data.StructLayout:
-    """What is in a stage.
+def _progress(params: SmParams) -> data.StructLayout:
+    """Which beat of which instruction is in a stage.
 
     Fields
     ------
     valid : 1
-        A beat of addresses.
+        A beat of addresses is in it.
     ends : 1
-        The last registers of an instruction have arrived. With or without ``valid``.
+        The last registers of the instruction have arrived. With or without ``valid``.
     slot, beat
         The instruction, and its beat.
     """
@@ -169,7 +169,7 @@ def _summed_beat(params: SmParams) -> data.StructLayout:
 
     Fields
     ------
-    entry : _stage_entry
+    progress : _progress
     job, limits : address_job, address_limits
         The instruction, and what its addresses are compared with.
     space : _SpaceFlags
@@ -179,7 +179,7 @@ def _summed_beat(params: SmParams) -> data.StructLayout:
     addresses : _Address for each lane
     """
     return data.StructLayout({
-        "entry": _stage_entry(params),
+        "progress": _progress(params),
         "job": address_job(params),
         "limits": address_limits(params),
         "space": _SpaceFlags,
@@ -199,7 +199,7 @@ def _placed_beat(params: SmParams) -> data.StructLayout:
 
     Fields
     ------
-    entry, space : _stage_entry, _SpaceFlags
+    progress, space : _progress, _SpaceFlags
         As before.
     is_silent : 1
         What is beyond the end of a constant bank is 0, and no error.
@@ -209,7 +209,7 @@ def _placed_beat(params: SmParams) -> data.StructLayout:
     reads : _ShuffleRead for each lane
     """
     return data.StructLayout({
-        "entry": _stage_entry(params),
+        "progress": _progress(params),
         "space": _SpaceFlags,
         "is_silent": 1,
         "sets": _lane_sets(params),
@@ -337,8 +337,8 @@ class AddressStage(Component):
         gather = self.registers.payload.gather
         beat = registers.beat
         is_last_beat = beat == self._params.beats - 1
-        m.d.sync += summed.entry.eq(struct_value(
-            _stage_entry(self._params),
+        m.d.sync += summed.progress.eq(struct_value(
+            _progress(self._params),
             valid=is_valid & ~gather.second,
             ends=is_valid & gather.last & is_last_beat,
             slot=gather.slot,
@@ -392,9 +392,9 @@ class AddressStage(Component):
         """PLACE: what is the same for all threads of the beat."""
         summed = self._summed
         placed = self._placed
-        m.d.comb += self.places.valid.eq(summed.entry.valid)
-        m.d.comb += common_fields(self.places.payload, summed.entry)
-        m.d.sync += placed.entry.eq(summed.entry)
+        m.d.comb += self.places.valid.eq(summed.progress.valid)
+        m.d.comb += common_fields(self.places.payload, summed.progress)
+        m.d.sync += placed.progress.eq(summed.progress)
         m.d.sync += placed.space.eq(summed.space)
         m.d.sync += placed.is_silent.eq(
             summed.space.is_constant & ~summed.limits.report_constants)
@@ -403,7 +403,7 @@ class AddressStage(Component):
     def _thread(self, lane: int) -> Value:
         """PLACE: the number of a lane's thread."""
         lane_bits = ceil_log2(self._params.lanes)
-        return Cat(Const(lane, lane_bits), self._summed.entry.beat)[:_THREAD_BITS]
+        return Cat(Const(lane, lane_bits), self._summed.progress.beat)[:_THREAD_BITS]
 
     def _find_space(self, m: Module, lane: int) -> _InSpace:
         """PLACE: the space that a thread's address falls into."""
@@ -467,7 +467,7 @@ class AddressStage(Component):
         space = summed.space
         limits = summed.limits
         past_memory = summed.addresses[lane].past_memory
-        threads = summed.job.threads.word_select(summed.entry.beat, self._params.lanes)
+        threads = summed.job.threads.word_select(summed.progress.beat, self._params.lanes)
         executes = threads[lane]
         of = self._find_space(m, lane)
         place = self._find_place(m, lane, of)
@@ -516,7 +516,7 @@ class AddressStage(Component):
         """SETS: threads in the set of their space, over the beats of an instruction. They go out
         with its last registers, which may be the last beat of its addresses or come later."""
         placed = self._placed
-        entry = placed.entry
+        progress = placed.progress
         is_shuffle = placed.space.is_shuffle
         judged = self.judged
         beat_sets: Any = Signal(placed.sets.shape(), name="found_sets")
@@ -532,8 +532,8 @@ class AddressStage(Component):
             local=self._collect_set(m, collected.local, beat_sets.local),
             shared=self._collect_set(m, collected.shared, beat_sets.shared)))
 
-        m.d.sync += judged.valid.eq(entry.ends)
-        m.d.sync += judged.payload.slot.eq(entry.slot)
+        m.d.sync += judged.valid.eq(progress.ends)
+        m.d.sync += judged.payload.slot.eq(progress.slot)
         m.d.sync += judged.payload.sets.eq(complete)
         m.d.sync += self.inside.eq(complete.local)
         with m.If(is_shuffle):
@@ -541,30 +541,30 @@ class AddressStage(Component):
         with m.Else():
             m.d.sync += self.loaded.eq(complete.memory | complete.local | complete.shared)
 
-        is_first = entry.valid & (entry.beat == 0)
+        is_first = progress.valid & (progress.beat == 0)
         m.d.comb += self.early.valid.eq(is_first & ~placed.errors.as_value().any())
         m.d.comb += self.early.payload.eq(struct_value(
-            early_layout(self._params), slot=entry.slot, lanes=beat_sets.memory))
+            early_layout(self._params), slot=progress.slot, lanes=beat_sets.memory))
 
     def _collect_set(self, m: Module, collected: Value, found: Value) -> Value:
         """SETS: one of the sets, so far, has the lanes ``found`` of the present beat as well.
         Returns it with them, if the beat is the last one."""
-        entry = self._placed.entry
+        progress = self._placed.progress
         lanes = self._params.lanes
-        with m.If(entry.valid):
-            m.d.sync += collected.word_select(entry.beat, lanes).eq(found)
-        return Cat(collected[:-lanes], Mux(entry.valid, found, collected[-lanes:]))
+        with m.If(progress.valid):
+            m.d.sync += collected.word_select(progress.beat, lanes).eq(found)
+        return Cat(collected[:-lanes], Mux(progress.valid, found, collected[-lanes:]))
 
     def _find_kinds(self, m: Module) -> None:
         """SETS: which of the sets have a thread."""
-        entry = self._placed.entry
+        progress = self._placed.progress
         sets = self._placed.sets
         kinds = Signal.like(self.judged.payload.some)
         kinds_before = Signal.like(kinds)
         kinds_of_beat = Cat(sets.memory.any(), sets.local.any(), sets.shared.any())
-        with m.If(entry.valid & (entry.beat == 0)):
+        with m.If(progress.valid & (progress.beat == 0)):
             m.d.comb += kinds.eq(kinds_of_beat)
-        with m.Elif(entry.valid):
+        with m.Elif(progress.valid):
             m.d.comb += kinds.eq(kinds_before | kinds_of_beat)
         with m.Else():
             m.d.comb += kinds.eq(kinds_before)
@@ -575,7 +575,7 @@ class AddressStage(Component):
     def _find_failing(self, m: Module) -> None:
         """SETS: the lowest thread of the beat that has an error."""
         placed = self._placed
-        entry = placed.entry
+        progress = placed.progress
         fails = Signal(self._params.lanes)
         for lane, errors in enumerate(placed.errors):
             with m.If(errors.wrong_space | errors.misaligned):
@@ -587,10 +587,10 @@ class AddressStage(Component):
         lane = lowest(fails)
         m.d.sync += self._failing.eq(struct_value(
             _FailingBeat,
-            is_first=entry.valid & (entry.beat == 0),
-            fails=entry.valid & fails.any(),
+            is_first=progress.valid & (progress.beat == 0),
+            fails=progress.valid & fails.any(),
             errors=pick([each.as_value() for each in placed.errors], lane),
-            thread=Cat(lane, entry.beat),
+            thread=Cat(lane, progress.beat),
             is_constant=placed.space.is_constant))
 
     def _find_error(self, m: Module) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.fields import FIELDS
@@ -14,6 +14,7 @@ from rtl.layouts import (
     GATHER_REGISTERS,
     Event,
     InstructionKind,
+    delayed,
     is_kind,
     issued,
     offered_operation,
@@ -48,14 +49,20 @@ class DecodeStage(Component):
         See ExecuteUnit.
     decoded : Out(decoded_stage)
         A cycle later.
+    decoded_gather, decoded_write : Out(Event of offered_operation)
+        Then, too: the operations.
     """
 
     def __init__(self, params: SmParams) -> None:
+        gather = Event(offered_operation(register_gather(params)))
+        write = Event(offered_operation(register_write(params)))
         super().__init__({
             "instruction": In(Event(issued(params))),
-            "gather": In(Event(offered_operation(register_gather(params)))),
-            "write": In(Event(offered_operation(register_write(params)))),
+            "gather": In(gather),
+            "write": In(write),
             "decoded": Out(decoded_stage(params)),
+            "decoded_gather": Out(gather),
+            "decoded_write": Out(write),
         })
         self._params = params
         self._lanes = LaneDecoder(params.floats)
@@ -120,7 +127,6 @@ class DecodeStage(Component):
         """To S3."""
         instruction = self.instruction.payload
         gather = self.gather
-        write = self.write
         is_instruction = self.instruction.valid
         is_for_unit = is_kind(
             instruction.kind, lambda rule: rule.unit is not None and not rule.lanes)
@@ -130,12 +136,10 @@ class DecodeStage(Component):
             collects=self._collects,
             is_direct=is_instruction & is_for_unit,
             is_refused=is_instruction & (instruction.kind == InstructionKind.REFUSED),
-            gathers=gather.valid,
-            writes=write.valid,
             instruction=instruction,
             lanes=self._instruction,
             common=self._common.instruction,
-            gather=gather.payload,
-            write=write.payload,
             warp=Mux(gather.valid, gather.payload.operation.warp, instruction.warp),
             registers=self._registers))
+        connect(m, delayed(m, flipped(self.gather)), flipped(self.decoded_gather))
+        connect(m, delayed(m, flipped(self.write)), flipped(self.decoded_write))

@@ -19,7 +19,10 @@ from rtl.layouts import (
     completion,
     dispatched,
     error_event,
+    offered_operation,
     operands_read,
+    register_gather,
+    register_write,
     reported,
 )
 from rtl.params import WARP_THREADS, SmParams
@@ -54,6 +57,7 @@ class DispatchStage(Component):
     Members
     -------
     decoded : In(decoded_stage)
+    gather, write : In(Event of offered_operation)
     report_mask : In(32)
     active, flags : Out(WarpRead of 32 bits), Out(WarpRead of WarpFlags)
         State of its warp.
@@ -84,6 +88,8 @@ class DispatchStage(Component):
         self._params = params
         super().__init__({
             "decoded": In(decoded_stage(params)),
+            "gather": In(Event(offered_operation(register_gather(params)))),
+            "write": In(Event(offered_operation(register_write(params)))),
             "report_mask": In(REPORT_BITS),
             "active": Out(WarpRead(params, WARP_THREADS)),
             "flags": Out(WarpRead(params, WarpFlags)),
@@ -122,7 +128,7 @@ class DispatchStage(Component):
         m.d.comb += self.selection.decoded.eq(decoded)
         m.d.comb += self.special.warp.eq(decoded.warp)
         m.d.comb += self.special.number.eq(decoded.lanes.special)
-        m.d.comb += self.flow_value.warp.eq(decoded.write.operation.warp)
+        m.d.comb += self.flow_value.warp.eq(self.write.payload.operation.warp)
 
     def _check(self, m: Module) -> None:
         """Errors. It is none if a constant is missing that no thread reads."""
@@ -148,12 +154,12 @@ class DispatchStage(Component):
         """What begins to pass the lanes. No thread executes it if the constant fails."""
         decoded = self.decoded
         instruction = decoded.instruction
-        gather = decoded.gather
-        write = decoded.write
+        gather = self.gather.payload
+        write = self.write.payload
         selection = self.selection
         owner: Any = Signal(slot_owner(self._params))
         threads = Signal(WARP_THREADS)
-        with m.If(decoded.writes):
+        with m.If(self.write.valid):
             m.d.comb += owner.eq(struct_value(
                 slot_owner(self._params),
                 warp=write.operation.warp,
@@ -170,7 +176,7 @@ class DispatchStage(Component):
             m.d.comb += threads.eq(selection.executing & ~lanes_fail.replicate(WARP_THREADS))
 
         m.d.comb += self.slot.valid.eq(
-            decoded.computes | decoded.collects | decoded.gathers | decoded.writes)
+            decoded.computes | decoded.collects | self.gather.valid | self.write.valid)
         m.d.comb += self.slot.payload.eq(struct_value(
             lane_slot(self._params),
             owner=owner,
@@ -185,12 +191,12 @@ class DispatchStage(Component):
             quarter=decoded.computes & instruction.quarter,
             gather=struct_value(
                 SlotOperation,
-                is_present=decoded.gathers,
+                is_present=self.gather.valid,
                 client=gather.client,
                 index=gather.operation.index),
             write=struct_value(
                 SlotOperation,
-                is_present=decoded.writes,
+                is_present=self.write.valid,
                 client=write.client,
                 index=write.operation.index)))
 
@@ -208,15 +214,15 @@ class DispatchStage(Component):
         """What the lanes execute: what was decoded. What only reads for others reads registers; a
         unit's write says where it goes."""
         decoded = self.decoded
-        write = decoded.write.operation
+        write = self.write.payload.operation
         instruction: Any = Signal(LaneInstruction)
         m.d.comb += instruction.eq(decoded.lanes)
-        with m.If(decoded.collects | decoded.gathers):
+        with m.If(decoded.collects | self.gather.valid):
             m.d.comb += instruction.source_a.eq(ValueSource.REGISTER)
             m.d.comb += instruction.source_b.eq(OperandSource.REGISTER)
             m.d.comb += instruction.source_c.eq(OperandSource.REGISTER)
             m.d.comb += instruction.registers.eq(decoded.registers)
-        with m.If(decoded.writes):
+        with m.If(self.write.valid):
             m.d.comb += instruction.destination.eq(struct_value(
                 LaneDestination,
                 register=write.register,
@@ -229,9 +235,9 @@ class DispatchStage(Component):
         """Operand a where it is no register and the same in all threads."""
         decoded = self.decoded
         selection = self.selection
-        is_flow_write = decoded.write.client == LaneClient.FLOW
+        is_flow_write = self.write.payload.client == LaneClient.FLOW
         uniform = Signal(32)
-        with m.If(decoded.writes):
+        with m.If(self.write.valid):
             m.d.comb += uniform.eq(Mux(is_flow_write, self.flow_value.value, 0))
         with m.Else(), m.Switch(decoded.lanes.source_a):
             with m.Case(ValueSource.SPECIAL):
@@ -279,12 +285,12 @@ class DispatchStage(Component):
         """What completes, and what releases registers."""
         decoded = self.decoded
         instruction = decoded.instruction
-        gather = decoded.gather.operation
-        write = decoded.write.operation
+        gather = self.gather.payload.operation
+        write = self.write.payload.operation
         completed = self.completed
         m.d.comb += completed.valid.eq(
-            decoded.computes | decoded.is_refused | (decoded.writes & write.last))
-        with m.If(decoded.writes):
+            decoded.computes | decoded.is_refused | (self.write.valid & write.last))
+        with m.If(self.write.valid):
             m.d.comb += common_fields(completed.payload, write)
             m.d.comb += completed.payload.write_barrier.eq(write.barrier)
             m.d.comb += completed.payload.read_barrier.eq(NO_BARRIER)
@@ -293,5 +299,5 @@ class DispatchStage(Component):
         is_trap = decoded.is_direct & (instruction.kind == InstructionKind.TRAP)
         m.d.comb += self.passed.eq(completed.valid | is_trap)
 
-        m.d.comb += self.gathered.valid.eq(decoded.gathers & gather.last)
+        m.d.comb += self.gathered.valid.eq(self.gather.valid & gather.last)
         m.d.comb += common_fields(self.gathered.payload, gather)

@@ -19,9 +19,6 @@ from rtl.layouts import (
     SERIAL_BITS,
     LaneClient,
     issued,
-    offered_operation,
-    register_gather,
-    register_write,
 )
 from rtl.params import WARP_THREADS, SmParams
 
@@ -41,7 +38,7 @@ __all__ = [
 
 
 def decoded_stage(params: SmParams) -> data.StructLayout:
-    """S2 to S3: an instruction; or a gather, a write or both.
+    """S2 to S3: an instruction, or what is read for a gather.
 
     Fields
     ------
@@ -53,14 +50,11 @@ def decoded_stage(params: SmParams) -> data.StructLayout:
         An instruction for another unit, which is dispatched at once.
     is_refused : 1
         An instruction that nobody executes.
-    gathers, writes : 1, 1
-        There is a ``gather``, a ``write``.
     instruction : issued
     lanes : LaneInstruction
         The instruction as the lanes execute it; lets operands pass unless it ``computes``.
     common : CommonInstruction
         What is known of every instruction.
-    gather, write : offered_operation
     warp
         Whose state is read: the instruction's, or that of the gather.
     registers : 3 of 8 bits
@@ -71,13 +65,9 @@ def decoded_stage(params: SmParams) -> data.StructLayout:
         "collects": 1,
         "is_direct": 1,
         "is_refused": 1,
-        "gathers": 1,
-        "writes": 1,
         "instruction": issued(params),
         "lanes": LaneInstruction,
         "common": CommonInstruction,
-        "gather": offered_operation(register_gather(params)),
-        "write": offered_operation(register_write(params)),
         "warp": params.warp_bits,
         "registers": data.ArrayLayout(8, GATHER_REGISTERS),
     })

@@ -170,6 +170,8 @@ class ExecuteUnit(Component):
         m.d.comb += self.status.warp.eq(decoded.warp)
 
         m.d.comb += dispatch.decoded.eq(decoded)
+        connect(m, self.decode_stage.decoded_gather, dispatch.gather)
+        connect(m, self.decode_stage.decoded_write, dispatch.write)
         m.d.comb += dispatch.report_mask.eq(self.report_mask)
         m.d.comb += self.status.clear.eq(dispatch.clears_status)
         connect(m, delayed(m, dispatch.error), flipped(self.error))
@@ -181,7 +183,7 @@ class ExecuteUnit(Component):
         launch = self.launch.payload
         m.submodules.rows = rows = Words(self._params.row_bits, self._params.warps)
         m.d.comb += dispatch.first_row.eq(rows.read(m, decoded.warp))
-        m.d.comb += dispatch.write_first_row.eq(rows.read(m, decoded.write.operation.warp))
+        m.d.comb += dispatch.write_first_row.eq(rows.read(m, dispatch.write.payload.operation.warp))
         rows.write(m, self.launch.valid, launch.warp, launch.first_row)
 
     def _connect_operands(self, m: Module) -> None:
@@ -260,10 +262,9 @@ class ExecuteUnit(Component):
             ~(has_last_part & dispatch.passed),
             "something else passes with the last part of what passed the full lanes")
 
-        decoded = self.decode_stage.decoded
-        write = decoded.write.operation
+        write = dispatch.write.payload.operation
         writes_register_only = (write.predicate == PT) & ~write.conditional
-        m.d.comb += self.passed_line.is_early.eq(decoded.writes & writes_register_only)
+        m.d.comb += self.passed_line.is_early.eq(dispatch.write.valid & writes_register_only)
         connect(m, self.passed_line.leaving, flipped(self.passed))
 
         connect(m, dispatch.gathered, self.gathered_line.entering)

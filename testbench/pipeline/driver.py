@@ -11,7 +11,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ
 from rtl.isa.table import BY_NAME, find
-from rtl.layouts import GATHER_REGISTERS, GATHERING, InstructionKind, LaneClient, kinds_where
+from rtl.layouts import GATHER_REGISTERS, GATHERING, InstructionKind, LaneClient, kinds_where, register_write
 from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
@@ -155,9 +155,10 @@ class Pipeline(UnitDriver):
                 self.at_once("clear_rows", row)
                 yield
 
-    def repeat(self, operation: Mapping[str, Any]) -> None:
-        """Performs a write that the unit has asked for."""
-        self._put("write", {"client": LaneClient.FLOW, "operation": operation})
+    def repeat(self, operation: Any) -> None:
+        """Performs a write that the unit has requested: one of ``flow_operations``."""
+        fields = {name: operation[name] for name in register_write(self.params).members}
+        self._put("write", {"client": LaneClient.FLOW, "operation": fields})
 
     def launch(self, warp: int, *, first_row: int = 0, index: tuple[int, int, int] = (0, 0, 0)) -> None:
         """A new warp."""

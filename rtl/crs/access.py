@@ -102,7 +102,6 @@ class AccessArbiter(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._params = params
         super().__init__({
             "request": In(stream.Signature(stack_request(params))),
             "hazards": In(RequestHazards),
@@ -160,7 +159,7 @@ class AccessArbiter(Component):
             m.d.sync += replayed.valid.eq(replay_port.valid | keeps_unwind)
             with m.If(self.unwind_replays):
                 m.d.sync += replayed.payload.eq(struct_value(
-                    replay(self._params), warp=unwind.payload.step.warp,
+                    replayed.payload.shape(), warp=unwind.payload.step.warp,
                     parking=Parking.UNWIND, fault=0))
             with m.Else():
                 m.d.sync += replayed.payload.eq(replay_port.payload)

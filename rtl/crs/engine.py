@@ -16,7 +16,7 @@ from rtl.structs import struct_value
 
 from .lines import LineEvents, LineTransfer, line_job
 from .records import Parking, StackStates, fills_up_to, spills_from
-from .stages import CommitPort, ReplayPort, change_flags, replay
+from .stages import CommitPort, ReplayPort, change_flags
 from .tokens import PLACE_BITS, TokenPort
 
 __all__ = ["Action", "ActionView", "SpillFillEngine", "VisitStep", "warp_view"]
@@ -510,11 +510,11 @@ class SpillFillEngine(Component):
         m.d.comb += replayed.valid.eq((self._confirmed & replayed.ready) | self._replays)
         with m.If(self._confirmed):
             m.d.comb += replayed.payload.eq(struct_value(
-                replay(self._params), warp=self.lines.acknowledged.payload,
+                replayed.payload.shape(), warp=self.lines.acknowledged.payload,
                 parking=Parking.WRITE_BACK, fault=0))
         with m.Else():
             m.d.comb += replayed.payload.eq(struct_value(
-                replay(self._params), warp=self.warp,
+                replayed.payload.shape(), warp=self.warp,
                 parking=Mux(view.writing_back, Parking.WRITE_BACK, view.parking),
                 fault=self._action == Action.FAIL))
         states = self._states

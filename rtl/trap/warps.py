@@ -330,8 +330,8 @@ class WarpTraps(Component):
             m.d.comb += changes.enters.eq(~state.inside)
         with m.Elif(machine.trapping):
             m.d.comb += changes.enters.eq(~state.inside & ~state.masked)
-        m.d.comb += self.hold.eq(
-            changes.enters | self._step_causes | state.paused | state.waits | state.bare)
+        is_stopped = state.paused | state.waits | state.bare
+        m.d.comb += self.hold.eq(changes.enters | self._step_causes | is_stopped)
 
         is_masked = state.masked.bit_select(self.dispatched.payload.warp, 1)
         always_resumes = Cat(self._executes[each] for each in (

@@ -267,7 +267,7 @@ class BeatKind(enum.Enum, shape=2):
 
 
 class BeatOwner(enum.Enum, shape=2):
-    """Who is notified that the last of some beats has passed the crossbar."""
+    """Who is told that the last of some beats has passed the crossbar."""
 
     NOBODY = 0
     ACCESS = 1
@@ -289,7 +289,7 @@ def beat_job(params: SmParams) -> data.StructLayout:
     kind : BeatKind
         Where the words are.
     write : 1
-        Threads store them; else they load them.
+        Threads give them; else they get them.
     tag
         That of the line, if they are in one.
     word : 0 to 3
@@ -303,7 +303,7 @@ def beat_job(params: SmParams) -> data.StructLayout:
     size, signed
         The instruction's.
     owner, last : BeatOwner, 1
-        Who is notified, and whether it is the last beat of that.
+        Who is told, and whether it is the last beat of that.
     final : 1
         It is of the last line that an instruction fills.
     skips : 1

@@ -73,6 +73,14 @@ class _Combination(enum.Enum, shape=2):
     OPERAND = 3
 
 
+_COMBINATIONS = {
+    AtomicOperation.AND: _Combination.AND,
+    AtomicOperation.OR: _Combination.OR,
+    AtomicOperation.XOR: _Combination.XOR,
+}
+"""What operations make of each bit. Others take the operand's."""
+
+
 class AtomicArithmetic(Component):
     """An atomic operation on one number; combinational.
 
@@ -170,12 +178,9 @@ class AtomicArithmetic(Component):
         """What is made bit by bit: a table of two bits for each."""
         combination = Signal(_Combination)
         with m.Switch(self.instruction.atomic):
-            with m.Case(AtomicOperation.AND):
-                m.d.comb += combination.eq(_Combination.AND)
-            with m.Case(AtomicOperation.OR):
-                m.d.comb += combination.eq(_Combination.OR)
-            with m.Case(AtomicOperation.XOR):
-                m.d.comb += combination.eq(_Combination.XOR)
+            for operation, combined in _COMBINATIONS.items():
+                with m.Case(operation):
+                    m.d.comb += combination.eq(combined)
             with m.Default():
                 m.d.comb += combination.eq(_Combination.OPERAND)
         results = {

@@ -654,8 +654,8 @@ class Crossbar(Component):
 
     def _access_banks(self, m: Module) -> None:
         """The banks stage: each bank has a word read, or written."""
-        write = self.write
         access = self._access
+        banks: Any = Signal.like(self.write.banks)
         rows = [port.row for port in access.ports]
         m.d.comb += self.shared.eq(access.used & (access.kind == BeatKind.SHARED))
         m.d.comb += self.read.eq(struct_value(
@@ -664,11 +664,14 @@ class Crossbar(Component):
             kind=access.kind,
             tag=access.tag,
             slot=access.load.slot,
-            rows=Cat(bank.row for bank in write.banks)))
-        m.d.comb += write.used.eq(access.writes)
-        m.d.comb += write.tag.eq(access.tag)
-        m.d.comb += write.line.eq(access.kind == BeatKind.LINE)
-        for number, bank in enumerate(write.banks):
+            rows=Cat(bank.row for bank in banks)))
+        m.d.comb += self.write.eq(struct_value(
+            bank_write(self._params),
+            used=access.writes,
+            line=access.kind == BeatKind.LINE,
+            tag=access.tag,
+            banks=banks))
+        for number, bank in enumerate(banks):
             m.d.comb += bank.row.eq(chosen_of(self._leaders[number], rows))
             for byte, writer in enumerate(self._writers[number]):
                 values = [port.value.word_select(byte, 8) for port in access.ports]

@@ -293,7 +293,7 @@ def beat_job(params: SmParams) -> data.StructLayout:
     kind : BeatKind
         Where the words are.
     write : 1
-        Threads store them; else they load them.
+        Threads give them; else they get them.
     tag
         That of the line, if they are in one.
     word : 0 to 3

@@ -16,7 +16,7 @@ from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import Event, memory_response
 from rtl.one_hot import chosen_of, number_of
 from rtl.params import WARP_THREADS, SmParams
-from rtl.structs import common_fields, struct_value
+from rtl.structs import struct_value
 
 from .access import atomic_job, halves, spread
 from .crossbar import passed_layout
@@ -127,17 +127,26 @@ def first_beat(m: Module, info: Any, beats: Value, params: SmParams) -> Any:
     return first
 
 
-def _describe_beat(m: Module, job: Any, info: Any, beat: Any, step: Signal) -> Value:
-    """Fields of a line's beat that do not depend on the direction. ``step``: which word of the
-    threads. Returns whether this is the last word of the beat."""
-    is_last_word = info.local | (step == info.words - 1)
-    m.d.comb += common_fields(job, beat)
-    m.d.comb += job.slot.eq(info.slot)
-    m.d.comb += job.word.eq(Mux(info.local, info.word, step))
-    m.d.comb += job.local.eq(info.local)
-    m.d.comb += job.size.eq(info.size)
-    m.d.comb += job.last.eq(is_last_word & ~beat.others.any())
-    return is_last_word
+def _is_last_word(info: Any, step: Signal) -> Value:
+    """Whether the word number ``step`` of the threads is the last one of a line's beat."""
+    return info.local | (step == info.words - 1)
+
+
+def _line_job(params: SmParams, info: Any, beat: Any, step: Signal, **direction: Any) -> Any:
+    """A beat of a line, for the crossbar: word number ``step`` of the threads. ``direction``: the
+    fields of a beat_job that depend on whether the line is filled or was read."""
+    return struct_value(
+        beat_job(params),
+        slot=info.slot,
+        beat=beat.beat,
+        lanes=beat.lanes,
+        word=Mux(info.local, info.word, step),
+        local=info.local,
+        size=info.size,
+        last=_is_last_word(info, step) & ~beat.others.any(),
+        skips=beat.skips,
+        single=beat.single,
+        **direction)
 
 
 class FillSequencer(Component):
@@ -177,11 +186,15 @@ class FillSequencer(Component):
         line = self.line
         info = line.info
         job = self.fill.payload
-        is_last_word = _describe_beat(m, job, info, info.first, self.step)
-        m.d.comb += common_fields(job, line)
-        m.d.comb += job.write.eq(1)
-        m.d.comb += job.owner.eq(BeatOwner.FILL)
-        m.d.comb += job.kind.eq(BeatKind.LINE)
+        m.d.comb += job.eq(_line_job(
+            self._params, info, info.first, self.step,
+            kind=BeatKind.LINE,
+            write=1,
+            tag=line.tag,
+            spread=0,
+            signed=0,
+            owner=BeatOwner.FILL,
+            final=line.final))
 
         next_beat = first_beat(m, info, info.first.others, self._params)
         with m.If(self.start.valid):
@@ -191,7 +204,7 @@ class FillSequencer(Component):
         with m.Elif(self.fill.valid & self.fill.ready):
             m.d.sync += self.fill.valid.eq(~job.last)
             m.d.sync += self.filling.eq(~job.last)
-            with m.If(is_last_word):
+            with m.If(_is_last_word(info, self.step)):
                 m.d.sync += self.step.eq(0)
                 m.d.sync += info.first.eq(next_beat)
             with m.Else():
@@ -330,16 +343,19 @@ class AnswerSequencer(Component):
         job = self._beat.payload
         beat: Any = Signal(line_beat(self._params))
         m.d.comb += beat.eq(Mux(self.has_begun, self.following.as_value(), info.first.as_value()))
-        is_last_word = _describe_beat(m, job, info, beat, self.step)
-        m.d.comb += job.tag.eq(self.info_tag)
-        m.d.comb += job.owner.eq(BeatOwner.ANSWER)
-        m.d.comb += job.kind.eq(BeatKind.ANSWER)
-        m.d.comb += job.signed.eq(info.signed)
-        m.d.comb += job.spread.eq(Mux(info.local, 0, spread(info.words)))
+        m.d.comb += job.eq(_line_job(
+            self._params, info, beat, self.step,
+            kind=BeatKind.ANSWER,
+            write=0,
+            tag=self.info_tag,
+            spread=Mux(info.local, 0, spread(info.words)),
+            signed=info.signed,
+            owner=BeatOwner.ANSWER,
+            final=0))
 
         next_beat = first_beat(m, info, beat.others, self._params)
         with m.If(self._beat.valid):
-            with m.If(is_last_word):
+            with m.If(_is_last_word(info, self.step)):
                 m.d.sync += self.step.eq(0)
                 m.d.sync += self.has_begun.eq(~job.last)
                 m.d.sync += self.following.eq(next_beat)

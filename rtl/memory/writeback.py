@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value, unsigned
-from amaranth.lib import data, fifo, memory, stream
+from amaranth.lib import data, fifo, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
@@ -95,15 +95,11 @@ class ResultMemory(Component):
         depth = WORDS * self._params.beats << slot_bits(self._params)
         for lane, value in enumerate(self.values):
             port = lane % ports
-            m.submodules[f"lane_{lane}"] = words = memory.Memory(
-                shape=32, depth=depth, init=[], attrs=IN_BLOCKS)
-            write = words.write_port()
-            read = words.read_port(domain="comb")
-            m.d.comb += write.en.eq(written.lanes[lane])
-            m.d.comb += write.addr.eq(Cat(written.beat, written.words[port], written.slot))
-            m.d.comb += write.data.eq(written.values[port])
-            m.d.comb += read.addr.eq(Cat(request.beat, request.word, request.slot))
-            m.d.sync += value.eq(Mux(request.lanes[lane], read.data, 0))
+            m.submodules[f"lane_{lane}"] = words = Words(32, depth, **IN_BLOCKS)
+            address = Cat(written.beat, written.words[port], written.slot)
+            words.write(m, written.lanes[lane], address, written.values[port])
+            word = words.read(m, Cat(request.beat, request.word, request.slot))
+            m.d.sync += value.eq(Mux(request.lanes[lane], word, 0))
         return m
 
 

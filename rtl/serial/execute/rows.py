@@ -22,7 +22,7 @@ from rtl.one_hot import chosen_of
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
 from rtl.wires import IN_BLOCKS
 
-from .stages import thread_place
+from .stages import FlagUpdate, thread_place
 
 __all__ = ["IN_ROWS", "ThreadRows"]
 
@@ -121,11 +121,11 @@ class ThreadRows(Component):
         The thread whose row is read or written.
     number : In(8)
         A special register, of those in IN_ROWS.
-    flags : Out(ThreadFlags)
+    flags : Out(FlagUpdate)
         The thread's predicates and CC, a cycle after ``place``.
     enable, value : In(1), Out(32)
         While ``enable``, special register ``number`` of the thread of the cycle before; else 0.
-    write, new_flags : In(1), In(ThreadFlags)
+    write : In(1)
         Replaces the thread's predicates and CC. Its row was read in the cycle before. Not while
         ``is_blocked``.
     launched : In(Event of thread_index)
@@ -141,11 +141,10 @@ class ThreadRows(Component):
         super().__init__({
             "place": In(thread_place(params)),
             "number": In(8),
-            "flags": Out(ThreadFlags),
+            "flags": Out(FlagUpdate()),
             "enable": In(1),
             "value": Out(_WORD_BITS),
             "write": In(1),
-            "new_flags": In(ThreadFlags),
             "launched": In(Event(thread_index(params))),
             "is_blocked": Out(1),
         })
@@ -162,7 +161,7 @@ class ThreadRows(Component):
         read = rows.read_port(domain="comb")
         m.d.comb += read.addr.eq(self.place)
         m.d.sync += self._row.eq(read.data)
-        m.d.comb += self.flags.eq(self._format.flags_of(self._row))
+        m.d.comb += self.flags.before.eq(self._format.flags_of(self._row))
         self._write_row(m, rows.write_port())
         self._look_up(m)
         self._select_value(m)
@@ -173,7 +172,7 @@ class ThreadRows(Component):
         launched = self.launched.payload
         is_launched = self.launched.valid
         coordinates = self._format.coordinates_of(self._row)
-        new_flags = Value.cast(self.new_flags)
+        new_flags = Value.cast(self.flags.after)
         new_coordinates = _Coordinates(launched.x, launched.y, launched.z)
         no_flags = Const(0, len(new_flags))
         m.d.comb += self.is_blocked.eq(is_launched)

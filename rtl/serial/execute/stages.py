@@ -1,11 +1,21 @@
 """What the parts of the execute unit of a serial machine hand to each other."""
 
 from amaranth.hdl import unsigned
-from amaranth.lib import data
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 
+from rtl.execute.flags import ThreadFlags
+from rtl.isa.condition import Flags
 from rtl.params import WARP_THREADS, SmParams
 
-__all__ = ["FlagDestinations", "InstructionClass", "ScannedMasks", "thread_place"]
+__all__ = [
+    "FlagDestinations",
+    "FlagUpdate",
+    "InstructionClass",
+    "ScannedMasks",
+    "SuppliedFlags",
+    "thread_place",
+]
 
 
 class InstructionClass(data.Struct):
@@ -56,3 +66,26 @@ class FlagDestinations(data.Struct):
     q: unsigned(3)
     """The predicate that the second predicate result goes to; PT: none."""
     writes_cc: unsigned(1)
+
+
+class SuppliedFlags(data.Struct):
+    """What a unit writes to the flags of a thread."""
+
+    p: unsigned(1)
+    """The new value of the predicate."""
+    conditions: Flags
+    """The new CC."""
+
+
+class FlagUpdate(wiring.Signature):
+    """A thread's predicates and CC, seen from where they are kept.
+
+    Members
+    -------
+    before : Out(ThreadFlags)
+    after : In(ThreadFlags)
+        What they become if the thread writes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"before": Out(ThreadFlags), "after": In(ThreadFlags)})

@@ -14,6 +14,7 @@ __all__ = [
     "InstructionClass",
     "ScannedMasks",
     "SuppliedFlags",
+    "special_read",
     "thread_place",
 ]
 
@@ -42,6 +43,18 @@ def thread_place(params: SmParams) -> data.StructLayout:
     warp
     """
     return data.StructLayout({"thread": range(WARP_THREADS), "warp": params.warp_bits})
+
+
+def special_read(params: SmParams) -> data.StructLayout:
+    """A special register of a thread.
+
+    Fields
+    ------
+    place : thread_place
+    number : 8
+        That of the special register.
+    """
+    return data.StructLayout({"place": thread_place(params), "number": 8})
 
 
 class ScannedMasks(data.Struct):

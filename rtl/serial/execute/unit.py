@@ -59,6 +59,7 @@ from .stages import (
     InstructionClass,
     ScannedMasks,
     SuppliedFlags,
+    special_read,
     thread_place,
 )
 
@@ -156,6 +157,8 @@ class SerialExecuteUnit(Component):
 
         self._place: Any = Signal(thread_place(params), name="place")
         """The thread that has its turn, and the warp of the instruction."""
+        self._read: Any = Signal(special_read(params), name="read")
+        """Of the same, the special register that the instruction reads, if any."""
         self._class: Any = Signal(InstructionClass, name="instruction_class")
         self._lacks_constant = Signal(name="lacks_constant")
         """Its constant is missing, and the error is reported."""
@@ -310,7 +313,7 @@ class SerialExecuteUnit(Component):
         guard = self.guard
         m.d.comb += self._place.eq(struct_value(
             thread_place(self._params), thread=self.sequencer.thread, warp=self._issued.warp))
-        m.d.comb += self.rows.place.eq(self._place)
+        m.d.comb += self.rows.read.eq(self._read)
         m.d.comb += guard.word.eq(self._issued.word)
         m.d.comb += guard.is_lane_instruction.eq(self._class.is_lane_instruction)
         m.d.comb += guard.instruction.eq(self.common.instruction)
@@ -386,12 +389,12 @@ class SerialExecuteUnit(Component):
         is_special = self._decoded.source_a == ValueSource.SPECIAL
         in_rows = Signal()
         m.d.comb += in_rows.eq(is_special & number.matches(*map(int, IN_ROWS)))
-        m.d.comb += self.rows.number.eq(number)
+        m.d.comb += self._read.eq(struct_value(
+            special_read(self._params), place=self._place, number=number))
         m.d.comb += self.rows.enable.eq(
             self._phase.compute & in_rows & (self.sequencer.step == ThreadStep.A))
 
-        m.d.comb += special.number.eq(number)
-        m.d.comb += special.place.eq(self._place)
+        m.d.comb += special.read.eq(self._read)
         m.d.comb += special.pc.eq(self._issued.pc)
         m.d.comb += special.warp_status.eq(self.warp_status)
         m.d.comb += special.all_status.eq(self.all_status)
@@ -506,14 +509,14 @@ class SerialExecuteUnit(Component):
         m.d.comb += results.result.eq(of_lane)
         connect(m, rows.flags, results.flags)
         with m.If(self._phase.write):
-            m.d.comb += registers.result.eq(self._operands[A])
             m.d.comb += results.destinations.eq(struct_value(
                 FlagDestinations, p=of_unit.predicate, q=self._decoded.q,
                 writes_cc=of_unit.conditional))
             m.d.comb += common_fields(results.result, self._supplied)
         with m.Else():
-            m.d.comb += registers.result.eq(of_lane.value)
             m.d.comb += common_fields(results.destinations, self._decoded)
+        m.d.comb += registers.result.eq(
+            Mux(self._phase.write, self._operands[A], of_lane.value))
         m.d.comb += registers.may_write_next.eq(sequencer.may_write_next)
         m.d.comb += registers.write.eq(
             sequencer.writes & self._writes_thread & (self.written.payload.register != RZ))

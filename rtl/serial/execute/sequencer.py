@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.params import WARP_THREADS
 
 from ..lane import BYTE_LANE_CYCLES
-from .stages import InstructionClass
+from .stages import Accepted, InstructionClass
 
 __all__ = ["Phases", "Sequencer", "ThreadStep"]
 
@@ -72,8 +72,8 @@ class Sequencer(wiring.Component):
 
     Members
     -------
-    instruction, gather, write : In(1)
-        An instruction is issued, an operation accepted: one of them, and only in IDLE.
+    accepted : In(Accepted)
+        Only in IDLE.
     instruction_class : In(InstructionClass)
         From START on.
     can_start : In(1)
@@ -94,9 +94,7 @@ class Sequencer(wiring.Component):
         The thread's results are written.
     """
 
-    instruction: In(1)
-    gather: In(1)
-    write: In(1)
+    accepted: In(Accepted)
     instruction_class: In(InstructionClass)
     can_start: In(1)
     has_flow_result: In(1)
@@ -121,7 +119,7 @@ class Sequencer(wiring.Component):
             self._execute_operation(m)
             self._await_flow_value(m)
         m.d.sync += Assert(
-            is_idle | ~(self.instruction | self.gather | self.write),
+            is_idle | ~self.accepted.as_value().any(),
             "two instructions or operations")
         return m
 
@@ -155,11 +153,11 @@ class Sequencer(wiring.Component):
         kind = self.instruction_class
         with m.State("IDLE"):
             m.d.comb += self.phase.idle.eq(1)
-            with m.If(self.write):
+            with m.If(self.accepted.write):
                 m.next = "WRITE"
-            with m.Elif(self.gather):
+            with m.Elif(self.accepted.gather):
                 m.next = "GATHER"
-            with m.Elif(self.instruction):
+            with m.Elif(self.accepted.instruction):
                 m.next = "DECODE"
         with m.State("DECODE"):
             m.d.comb += self.phase.decode.eq(1)

@@ -15,7 +15,7 @@ from rtl.params import WARP_THREADS, SmParams
 from rtl.structs import struct_value
 
 from .bits import WordBits, word_write
-from .stages import special_read
+from .stages import ErrorStatus, special_read
 
 __all__ = ["SpecialBits"]
 
@@ -58,8 +58,7 @@ class SpecialBits(Component):
     pc, next_pc, advance : In(32), Out(1), In(1)
         The same bit of the next instruction's pc. Bits are requested in order, and ``advance`` is 1
         in the second cycle of each.
-    warp_status, all_status : In(32), In(32)
-        The error status of the warp and of all warps, from the trap unit.
+    status : In(ErrorStatus)
     grid : In(GridConfiguration)
     launch : In(Event of warp_launch)
         Has the coordinates of the warp's CTA in the grid.
@@ -74,8 +73,7 @@ class SpecialBits(Component):
             "pc": In(32),
             "next_pc": Out(1),
             "advance": In(1),
-            "warp_status": In(32),
-            "all_status": In(32),
+            "status": In(ErrorStatus),
             "grid": In(GridConfiguration),
             "launch": In(Event(warp_launch(params))),
         })
@@ -152,9 +150,9 @@ class SpecialBits(Component):
             SpecialRegister.SMEMSZ: self.grid.shared,
             SpecialRegister.LMEMLOSZ: self.grid.local,
             SpecialRegister.REGALLOC: self.grid.registers,
-            SpecialRegister.GLOBALERRORSTATUS: self.all_status,
-            SpecialRegister.WARPERRORSTATUS: self.warp_status,
-            SpecialRegister.WARPERRORSTATUSCLEAR: self.warp_status,
+            SpecialRegister.GLOBALERRORSTATUS: self.status.of_all,
+            SpecialRegister.WARPERRORSTATUS: self.status.of_warp,
+            SpecialRegister.WARPERRORSTATUSCLEAR: self.status.of_warp,
         }
         selected = Signal()
         selected_bit = Signal()

@@ -4,19 +4,35 @@ from amaranth.hdl import unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from rtl.execute.common import CommonInstruction
 from rtl.execute.flags import ThreadFlags
 from rtl.isa.condition import Flags
+from rtl.isa.syntax import WORD_BITS
 from rtl.params import WARP_THREADS, SmParams
 
 __all__ = [
+    "Accepted",
+    "ErrorStatus",
     "FlagDestinations",
     "FlagUpdate",
+    "GuardedInstruction",
     "InstructionClass",
     "ScannedMasks",
     "SuppliedFlags",
     "special_read",
     "thread_place",
 ]
+
+
+class Accepted(data.Struct):
+    """What the unit accepts in a cycle: one of these."""
+
+    instruction: unsigned(1)
+    """An instruction that was issued."""
+    gather: unsigned(1)
+    """A gather of a unit."""
+    write: unsigned(1)
+    """A write of a unit."""
 
 
 class InstructionClass(data.Struct):
@@ -32,6 +48,25 @@ class InstructionClass(data.Struct):
     """Another unit executes it, and its registers are collected."""
     is_flow_read: unsigned(1)
     """The flow unit's value is written to a register."""
+
+
+class GuardedInstruction(data.Struct):
+    """What decides which threads execute an instruction."""
+
+    word: unsigned(WORD_BITS)
+    is_lane_instruction: unsigned(1)
+    """The lanes execute it."""
+    common: CommonInstruction
+    """Its guard and its predicate operand."""
+
+
+class ErrorStatus(data.Struct):
+    """Error status, from the trap unit."""
+
+    of_warp: unsigned(32)
+    """Of the warp of the instruction in flight."""
+    of_all: unsigned(32)
+    """Of all warps."""
 
 
 def thread_place(params: SmParams) -> data.StructLayout:

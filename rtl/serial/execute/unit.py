@@ -55,7 +55,10 @@ from .rows import IN_ROWS, ThreadRows
 from .sequencer import Sequencer, ThreadStep
 from .special import SpecialBits
 from .stages import (
+    Accepted,
+    ErrorStatus,
     FlagDestinations,
+    GuardedInstruction,
     InstructionClass,
     ScannedMasks,
     SuppliedFlags,
@@ -250,15 +253,14 @@ class SerialExecuteUnit(Component):
 
     def _accept(self, m: Module) -> None:
         """An instruction, unless it has ended when it issues, or an operation."""
-        sequencer = self.sequencer
         phase = self._phase
         m.d.comb += self.collecting.eq(~phase.idle & ~phase.offer_write)
 
         has_ended = is_kind(
             self.instruction.payload.kind, lambda rule: rule.silent and rule.unit is None)
-        m.d.comb += sequencer.instruction.eq(self.instruction.valid & ~has_ended)
-        m.d.comb += sequencer.gather.eq(self.gather.valid)
-        m.d.comb += sequencer.write.eq(self.write.valid)
+        m.d.comb += self.sequencer.accepted.eq(struct_value(
+            Accepted, instruction=self.instruction.valid & ~has_ended,
+            gather=self.gather.valid, write=self.write.valid))
         for event, kept in (
             (self.instruction, self._issued),
             (self.gather, self._gather),
@@ -314,9 +316,10 @@ class SerialExecuteUnit(Component):
         m.d.comb += self._place.eq(struct_value(
             thread_place(self._params), thread=self.sequencer.thread, warp=self._issued.warp))
         m.d.comb += self.rows.read.eq(self._read)
-        m.d.comb += guard.word.eq(self._issued.word)
-        m.d.comb += guard.is_lane_instruction.eq(self._class.is_lane_instruction)
-        m.d.comb += guard.instruction.eq(self.common.instruction)
+        m.d.comb += guard.instruction.eq(struct_value(
+            GuardedInstruction, word=self._issued.word,
+            is_lane_instruction=self._class.is_lane_instruction,
+            common=self.common.instruction))
         m.d.comb += guard.flags.eq(self.rows.flags.before)
 
     def _select_threads(self, m: Module) -> None:
@@ -396,8 +399,8 @@ class SerialExecuteUnit(Component):
 
         m.d.comb += special.read.eq(self._read)
         m.d.comb += special.pc.eq(self._issued.pc)
-        m.d.comb += special.warp_status.eq(self.warp_status)
-        m.d.comb += special.all_status.eq(self.all_status)
+        m.d.comb += special.status.eq(struct_value(
+            ErrorStatus, of_warp=self.warp_status, of_all=self.all_status))
         m.d.comb += special.advance.eq(self._scans_thread)
 
         is_uniform = (self._decoded.source_a != ValueSource.REGISTER) & ~in_rows

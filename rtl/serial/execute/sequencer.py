@@ -111,7 +111,6 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        is_idle = self.phase.idle
         with m.FSM():
             self._begin(m)
             self._scan(m)
@@ -119,7 +118,7 @@ class Sequencer(wiring.Component):
             self._execute_operation(m)
             self._await_flow_value(m)
         m.d.sync += Assert(
-            is_idle | ~self.accepted.as_value().any(),
+            self.phase.idle | ~self.accepted.as_value().any(),
             "two instructions or operations")
         return m
 

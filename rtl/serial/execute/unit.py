@@ -116,14 +116,14 @@ class SerialExecuteUnit(Component):
 
     Members
     -------
-    thread : In(valid, payload: thread_index)
+    thread : In(Event of thread_index)
         As for ExecuteUnit; also clears the thread's predicates and CC. Follows a launch for all of
         its threads.
     collecting : Out(1)
         An instruction or operation is in progress: no other may be issued or accepted.
     passed, gathered : Out(Event of scoreboard_event), Out(Event of operands_read)
         When everything is written, or read.
-    memory, conversion, barrier : see lane_data_port
+    memory, conversion, barrier : In(LaneData), In(LaneData), In(LaneWriteData)
         Beats come in order, with gaps between them.
 
     All others are as ExecuteUnit describes them.
@@ -161,7 +161,7 @@ class SerialExecuteUnit(Component):
         self._place: Any = Signal(thread_place(params), name="place")
         """The thread that has its turn, and the warp of the instruction."""
         self._read: Any = Signal(special_read(params), name="read")
-        """Of the same, the special register that the instruction reads, if any."""
+        """The same, and the special register that the instruction reads, if any."""
         self._class: Any = Signal(InstructionClass, name="instruction_class")
         self._lacks_constant = Signal(name="lacks_constant")
         """Its constant is missing, and the error is reported."""
@@ -406,8 +406,7 @@ class SerialExecuteUnit(Component):
         is_uniform = (self._decoded.source_a != ValueSource.REGISTER) & ~in_rows
         m.d.comb += self._needs_scan.eq(is_uniform | self._lacks_constant)
         m.d.comb += self.sequencer.can_start.eq(special.aligned | ~is_special)
-        m.d.comb += self._uniform_arrives.eq(
-            self._phase.compute & self._at_a & is_uniform)
+        m.d.comb += self._uniform_arrives.eq(self._phase.compute & self._at_a & is_uniform)
 
     def _drive_bus(self, m: Module) -> None:
         """The word that arrives. At most one of its sources is not 0."""
@@ -530,8 +529,7 @@ class SerialExecuteUnit(Component):
         the same in all threads; of instructions that are collected, whether the thread executes
         and its register a has the value of the first that does; of others 1."""
         m.d.comb += self._scans_thread.eq(
-            self.sequencer.thread_ends
-            & (self._phase.scan | self._phase.collect))
+            self.sequencer.thread_ends & (self._phase.scan | self._phase.collect))
         scanned_bit = Signal()
         with m.If(self._class.is_lane_instruction), m.Switch(self._decoded.source_a):
             with m.Case(ValueSource.BALLOT):
@@ -573,8 +571,7 @@ class SerialExecuteUnit(Component):
         """Requests a beat of the unit that writes."""
         for client, port in self._suppliers.items():
             supplies = self._supplies[client]
-            m.d.comb += supplies.eq(
-                self._phase.write & (self._write.client == client))
+            m.d.comb += supplies.eq(self._phase.write & (self._write.client == client))
             m.d.comb += port.wanted.valid.eq(
                 supplies & (self.sequencer.step == ThreadStep.FIRST))
             m.d.comb += port.wanted.payload.eq(struct_value(
@@ -609,10 +606,8 @@ class SerialExecuteUnit(Component):
         issued_error = self._issued.error
         is_refused = self._class.is_refused
         lanes_execute = (
-            self._phase.dispatch & self._class.is_lane_instruction
-            & self._some_execute)
-        refuses = (self._phase.start & is_refused
-                   & reported(self.report_mask, issued_error))
+            self._phase.dispatch & self._class.is_lane_instruction & self._some_execute)
+        refuses = self._phase.start & is_refused & reported(self.report_mask, issued_error)
         error = Signal(WarpError, name="error_code")
         m.d.sync += self.error.valid.eq(refuses | (lanes_execute & self._lacks_constant))
         m.d.sync += error.eq(Mux(is_refused, issued_error, WarpError.INVALID_CONST_ADDR))
@@ -669,8 +664,7 @@ class SerialExecuteUnit(Component):
             read_barrier=Mux(releases_read_barrier, instruction.read_barrier, NO_BARRIER)))
 
         passed = self.passed.payload
-        m.d.comb += self.passed.valid.eq(
-            self.completion.valid | (phase.dispatch & is_trap))
+        m.d.comb += self.passed.valid.eq(self.completion.valid | (phase.dispatch & is_trap))
         m.d.comb += common_fields(passed, self.completion.payload)
         m.d.comb += passed.completes.eq(1)
 

@@ -1,13 +1,14 @@
 """Memories that are written by words and read by bits."""
 
 from amaranth.hdl import Cat, Const, Module
-from amaranth.lib import data, memory
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2, exact_log2
 
 from rtl.component import Component
 from rtl.layouts import Event
 from rtl.wires import IN_BLOCKS
+from rtl.words import Words
 
 __all__ = ["WordBits", "word_write"]
 
@@ -41,16 +42,11 @@ class WordBits(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.bits = bits = memory.Memory(
-            shape=1, depth=self._depth * _WIDTH, init=[], attrs=IN_BLOCKS)
-        read = bits.read_port(domain="comb")
-        m.d.comb += read.addr.eq(self.read)
-        m.d.sync += self.bit.eq(read.data)
+        m.submodules.bits = bits = Words(1, self._depth * _WIDTH, **IN_BLOCKS)
+        m.d.sync += self.bit.eq(bits.read(m, self.read))
         # Synthesis makes one wide port of these ports of a bit each.
         written = self.write.payload
         for place in range(_WIDTH):
-            write = bits.write_port()
-            m.d.comb += write.en.eq(self.write.valid)
-            m.d.comb += write.addr.eq(Cat(Const(place, _BIT_NUMBER_BITS), written.number))
-            m.d.comb += write.data.eq(written.word[place])
+            number = Cat(Const(place, _BIT_NUMBER_BITS), written.number)
+            bits.write(m, self.write.valid, number, written.word[place])
         return m

@@ -6,15 +6,16 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.execute.common import CommonInstruction, tests_condition
+from rtl.execute.common import tests_condition
 from rtl.execute.condition import ConditionTable, condition_table
 from rtl.execute.decode import LANE_FORMS
 from rtl.execute.predicates import ThreadFlags
 from rtl.isa.condition import ConditionCode
 from rtl.isa.fields import FIELDS
-from rtl.isa.syntax import WORD_BITS
 from rtl.isa.table import BY_NAME
 from rtl.word import field_of
+
+from .stages import GuardedInstruction
 
 __all__ = ["ThreadGuard", "predicate_of"]
 
@@ -34,20 +35,15 @@ class ThreadGuard(wiring.Component):
 
     Members
     -------
-    word : In(64)
-    is_lane_instruction : In(1)
+    instruction : In(GuardedInstruction)
         A lane instruction has its test of CC in another field, and the lane evaluates it; that of
-        a flow instruction is part of the guard. Other instructions have none.
-    instruction : In(CommonInstruction)
-        Its guard and its predicate operand; its test is looked up here, in the table that lane
-        instructions need, too.
+        a flow instruction is part of the guard. Other instructions have none. Both tests are looked
+        up here, in one table.
     flags : In(ThreadFlags)
     test_holds, guard_holds, predicate_holds : Out(1)
     """
 
-    word: In(WORD_BITS)
-    is_lane_instruction: In(1)
-    instruction: In(CommonInstruction)
+    instruction: In(GuardedInstruction)
     flags: In(ThreadFlags)
     test_holds: Out(1)
     guard_holds: Out(1)
@@ -55,11 +51,14 @@ class ThreadGuard(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        word = self.instruction.word
+        is_lane_instruction = self.instruction.is_lane_instruction
+        common = self.instruction.common
         code = Signal(ConditionCode, init=ConditionCode.T)
-        with m.If(self.is_lane_instruction):
-            m.d.comb += code.eq(field_of(self.word, _LANE_TEST))
-        with m.Elif(tests_condition(self.word)):
-            m.d.comb += code.eq(field_of(self.word, FIELDS["test"]))
+        with m.If(is_lane_instruction):
+            m.d.comb += code.eq(field_of(word, _LANE_TEST))
+        with m.Elif(tests_condition(word)):
+            m.d.comb += code.eq(field_of(word, FIELDS["test"]))
         table: Any = Signal(ConditionTable)
         m.d.comb += table.eq(condition_table(code.as_value()))
         condition = self.flags.condition
@@ -67,8 +66,6 @@ class ThreadGuard(wiring.Component):
         outcome = Cat(condition.zero, carry_or_sign, condition.overflow)
         m.d.comb += self.test_holds.eq(table.outcomes.bit_select(outcome, 1))
         m.d.comb += self.guard_holds.eq(
-            predicate_of(self.flags, self.instruction.guard)
-            & (self.test_holds | self.is_lane_instruction))
-        m.d.comb += self.predicate_holds.eq(
-            predicate_of(self.flags, self.instruction.predicate))
+            predicate_of(self.flags, common.guard) & (self.test_holds | is_lane_instruction))
+        m.d.comb += self.predicate_holds.eq(predicate_of(self.flags, common.predicate))
         return m

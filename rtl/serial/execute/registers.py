@@ -1,12 +1,13 @@
 """The register file of a serial machine: a single copy with one read port."""
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import memory, stream
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.params import WARP_THREADS, SmParams
 from rtl.wires import IN_BLOCKS
+from rtl.words import Words
 
 __all__ = ["SerialRegisters"]
 
@@ -50,13 +51,11 @@ class SerialRegisters(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.words = words = memory.Memory(
-            shape=32, depth=self._params.registers * WARP_THREADS, init=[], attrs=IN_BLOCKS)
-        read = words.read_port(domain="comb")
+        m.submodules.words = words = Words(
+            32, self._params.registers * WARP_THREADS, **IN_BLOCKS)
         write = words.write_port()
         address = Cat(self.thread, self.row)
-        m.d.comb += read.addr.eq(address)
-        m.d.sync += self.read.eq(read.data)
+        m.d.sync += self.read.eq(words.read(m, address))
 
         is_reserved = Signal()
         cleared_thread = Signal(range(WARP_THREADS))

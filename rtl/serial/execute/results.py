@@ -4,11 +4,10 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.execute.predicates import ThreadFlags
 from rtl.execute.stages import LaneResult
 from rtl.isa.syntax import PT
 
-from .stages import FlagDestinations
+from .stages import FlagDestinations, FlagUpdate
 
 __all__ = ["ThreadResults"]
 
@@ -24,7 +23,7 @@ class ThreadResults(wiring.Component):
     destinations : In(FlagDestinations)
     result : In(LaneResult)
         The new predicates and CC, from the lane or a unit.
-    before, after : In(ThreadFlags), Out(ThreadFlags)
+    flags : In(FlagUpdate)
     written : Out(7)
         The predicates that are written.
     """
@@ -32,17 +31,17 @@ class ThreadResults(wiring.Component):
     executes: In(1)
     destinations: In(FlagDestinations)
     result: In(LaneResult)
-    before: In(ThreadFlags)
-    after: Out(ThreadFlags)
+    flags: In(FlagUpdate())
     written: Out(PT)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         result = self.result
         destinations = self.destinations
-        m.d.comb += self.after.eq(self.before)
+        after = self.flags.after
+        m.d.comb += after.eq(self.flags.before)
         for number in range(PT):
-            predicate = self.after.predicates[number]
+            predicate = after.predicates[number]
             takes_q = self.executes & (destinations.q == number)
             takes_p = self.executes & (destinations.p == number)
             is_unpacked = self.executes & result.predicates_written[number]
@@ -54,5 +53,5 @@ class ThreadResults(wiring.Component):
             with m.Elif(is_unpacked):
                 m.d.comb += predicate.eq(result.value[number])
         with m.If(self.executes & destinations.writes_cc):
-            m.d.comb += self.after.condition.eq(result.conditions)
+            m.d.comb += after.condition.eq(result.conditions)
         return m

@@ -21,8 +21,9 @@ from rtl.layouts import Event, thread_index
 from rtl.one_hot import chosen_of
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
 from rtl.wires import IN_BLOCKS
+from rtl.words import Words
 
-from .stages import thread_place
+from .stages import FlagUpdate, special_read
 
 __all__ = ["IN_ROWS", "ThreadRows"]
 
@@ -117,15 +118,14 @@ class ThreadRows(Component):
 
     Members
     -------
-    place : In(thread_place)
-        The thread whose row is read or written.
-    number : In(8)
-        A special register, of those in IN_ROWS.
-    flags : Out(ThreadFlags)
-        The thread's predicates and CC, a cycle after ``place``.
+    read : In(special_read)
+        The thread whose row is read or written, and a special register.
+    flags : Out(FlagUpdate)
+        The thread's predicates and CC, a cycle later.
     enable, value : In(1), Out(32)
-        While ``enable``, special register ``number`` of the thread of the cycle before; else 0.
-    write, new_flags : In(1), In(ThreadFlags)
+        While ``enable``, the special register, which is one of IN_ROWS, of the thread of the cycle
+        before; else 0.
+    write : In(1)
         Replaces the thread's predicates and CC. Its row was read in the cycle before. Not while
         ``is_blocked``.
     launched : In(Event of thread_index)
@@ -139,13 +139,11 @@ class ThreadRows(Component):
         self._params = params
         self._format = _RowFormat(params)
         super().__init__({
-            "place": In(thread_place(params)),
-            "number": In(8),
-            "flags": Out(ThreadFlags),
+            "read": In(special_read(params)),
+            "flags": Out(FlagUpdate()),
             "enable": In(1),
             "value": Out(_WORD_BITS),
             "write": In(1),
-            "new_flags": In(ThreadFlags),
             "launched": In(Event(thread_index(params))),
             "is_blocked": Out(1),
         })
@@ -156,13 +154,10 @@ class ThreadRows(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.rows = rows = memory.Memory(
-            shape=self._format.size, depth=self._params.warps << _ROW_BITS, init=[],
-            attrs=IN_BLOCKS)
-        read = rows.read_port(domain="comb")
-        m.d.comb += read.addr.eq(self.place)
-        m.d.sync += self._row.eq(read.data)
-        m.d.comb += self.flags.eq(self._format.flags_of(self._row))
+        m.submodules.rows = rows = Words(
+            self._format.size, self._params.warps << _ROW_BITS, **IN_BLOCKS)
+        m.d.sync += self._row.eq(rows.read(m, self.read.place))
+        m.d.comb += self.flags.before.eq(self._format.flags_of(self._row))
         self._write_row(m, rows.write_port())
         self._look_up(m)
         self._select_value(m)
@@ -173,7 +168,7 @@ class ThreadRows(Component):
         launched = self.launched.payload
         is_launched = self.launched.valid
         coordinates = self._format.coordinates_of(self._row)
-        new_flags = Value.cast(self.new_flags)
+        new_flags = Value.cast(self.flags.after)
         new_coordinates = _Coordinates(launched.x, launched.y, launched.z)
         no_flags = Const(0, len(new_flags))
         m.d.comb += self.is_blocked.eq(is_launched)
@@ -182,11 +177,11 @@ class ThreadRows(Component):
             m.d.comb += write.addr.eq(Cat(launched.thread, launched.warp))
             m.d.comb += write.data.eq(self._format.row_of(new_coordinates, no_flags))
         with m.Else():
-            m.d.comb += write.addr.eq(self.place)
+            m.d.comb += write.addr.eq(self.read.place)
             m.d.comb += write.data.eq(self._format.row_of(coordinates, new_flags))
 
     def _look_up(self, m: Module) -> None:
-        """Reads special register ``number`` in the table. In the group of constants, the lower bits
+        """Reads the special register in the table. In the group of constants, the lower bits
         of the register's number select the row, in place of the thread's number."""
         groups = list(_OF_NUMBER)
         content = [_OF_NUMBER[number](thread)
@@ -199,17 +194,17 @@ class ThreadRows(Component):
         port = table.read_port(domain="comb")
         group = Signal(_GROUP_BITS, init=len(groups))
         row = Signal(_ROW_BITS)
-        m.d.comb += row.eq(self.number[:_ROW_BITS])
-        with m.Switch(self.number):
+        m.d.comb += row.eq(self.read.number[:_ROW_BITS])
+        with m.Switch(self.read.number):
             for place, number in enumerate(groups):
                 with m.Case(number):
                     m.d.comb += group.eq(place)
-                    m.d.comb += row.eq(self.place.thread)
+                    m.d.comb += row.eq(self.read.place.thread)
         m.d.comb += port.addr.eq(Cat(row, group))
         m.d.sync += self._table_word.eq(port.data)
 
     def _select_value(self, m: Module) -> None:
-        """Special register ``number``: from the thread's row, or else from the table."""
+        """The special register: from the thread's row, or else from the table."""
         thread = self._format.coordinates_of(self._row)
         x_at, y_at, z_at = COORDINATES_AT
         values = {
@@ -221,7 +216,7 @@ class ThreadRows(Component):
         in_row = Signal(len(values))
         in_table = Signal()
         with m.If(self.enable):
-            m.d.comb += in_row.eq(Cat(self.number == number for number in values))
+            m.d.comb += in_row.eq(Cat(self.read.number == number for number in values))
             m.d.comb += in_table.eq(~in_row.any())
         m.d.comb += self.value.eq(
             chosen_of(Cat(in_row, in_table), [*values.values(), self._table_word]))

@@ -1,41 +1,42 @@
 """The control of the serial execute unit: phases, the threads of a phase, the steps of a thread."""
 
-from amaranth.hdl import Assert, Module, Signal
-from amaranth.lib import enum, wiring
+from amaranth.hdl import Assert, Module, Value, unsigned
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.params import WARP_THREADS
 
 from ..lane import BYTE_LANE_CYCLES
-from .stages import InstructionClass
+from .stages import Accepted, InstructionClass
 
-__all__ = ["Phase", "Sequencer", "ThreadStep"]
+__all__ = ["Phases", "Sequencer", "ThreadStep"]
 
 
-class Phase(enum.Enum, shape=4):
-    """What the unit does. The phases of ``_LAST_STEPS`` handle one thread after another."""
+class Phases(data.Struct):
+    """What the unit does: one of these. SCAN, COLLECT, COMPUTE, GATHER and WRITE handle one thread
+    after another."""
 
-    IDLE = 0
-    DECODE = 1
-    START = 2
-    SCAN = 3
+    idle: unsigned(1)
+    decode: unsigned(1)
+    start: unsigned(1)
+    scan: unsigned(1)
     """Finds which threads execute the instruction, and the value that is the same in all of
     them."""
-    COLLECT = 4
+    collect: unsigned(1)
     """The same, and reads the registers of the lowest thread that executes the instruction."""
-    COMPUTE = 5
+    compute: unsigned(1)
     """Reads, computes and writes."""
-    GATHER = 6
+    gather: unsigned(1)
     """Reads three registers of each thread for a unit."""
-    WRITE = 7
+    write: unsigned(1)
     """Writes a unit's values."""
-    DISPATCH = 8
+    dispatch: unsigned(1)
     """Sends to its unit what the scan has found, or reports an error."""
-    AWAIT_FLOW = 9
+    await_flow: unsigned(1)
     """Waits for the flow unit's value."""
-    OFFER_WRITE = 10
+    offer_write: unsigned(1)
     """Offers that value to issue, which makes a write of it."""
-    COMPLETE = 11
+    complete: unsigned(1)
 
 
 class ThreadStep:
@@ -56,18 +57,6 @@ class ThreadStep:
     WRITE = RESULTS + 1
 
 
-_LAST_STEPS = {
-    Phase.SCAN: ThreadStep.C,
-    Phase.COLLECT: ThreadStep.OPERANDS,
-    Phase.GATHER: ThreadStep.OPERANDS,
-    Phase.WRITE: ThreadStep.A,
-    Phase.COMPUTE: ThreadStep.WRITE,
-}
-"""The phases with threads, and the last step of each."""
-_WRITING_PHASES = (Phase.COMPUTE, Phase.WRITE)
-"""Those in which a thread's last step writes."""
-
-
 class Sequencer(wiring.Component):
     """Sequences phases, threads and steps. ::
 
@@ -83,8 +72,8 @@ class Sequencer(wiring.Component):
 
     Members
     -------
-    instruction, gather, write : In(1)
-        An instruction is issued, an operation accepted: one of them, and only in IDLE.
+    accepted : In(Accepted)
+        Only in IDLE.
     instruction_class : In(InstructionClass)
         From START on.
     can_start : In(1)
@@ -95,7 +84,8 @@ class Sequencer(wiring.Component):
         In WRITE: the instruction has no further write.
     write_is_blocked : In(1)
         Nothing can be written in this cycle: a thread's last step is repeated.
-    phase, thread, step : Out
+    phase : Out(Phases)
+    thread, step : Out
     thread_ends, phase_ends : Out(1)
         The last step of a thread; of the last thread.
     may_write_next : Out(1)
@@ -104,16 +94,14 @@ class Sequencer(wiring.Component):
         The thread's results are written.
     """
 
-    instruction: In(1)
-    gather: In(1)
-    write: In(1)
+    accepted: In(Accepted)
     instruction_class: In(InstructionClass)
     can_start: In(1)
     has_flow_result: In(1)
     write_accepted: In(1)
     is_last_write: In(1)
     write_is_blocked: In(1)
-    phase: Out(Phase)
+    phase: Out(Phases)
     thread: Out(range(WARP_THREADS))
     step: Out(range(ThreadStep.WRITE + 1))
     thread_ends: Out(1)
@@ -123,81 +111,123 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        self._count_steps(m)
-        self._change_phase(m)
+        with m.FSM():
+            self._begin(m)
+            self._scan(m)
+            self._compute(m)
+            self._execute_operation(m)
+            self._await_flow_value(m)
         m.d.sync += Assert(
-            (self.phase == Phase.IDLE) | ~(self.instruction | self.gather | self.write),
+            self.phase.idle | ~self.accepted.as_value().any(),
             "two instructions or operations")
         return m
 
-    def _count_steps(self, m: Module) -> None:
-        """The steps of a thread, and the threads of a phase."""
-        has_threads = Signal()
-        is_last_step = Signal()
-        is_write_step = Signal()
-        precedes_write = Signal()
-        with m.Switch(self.phase):
-            for phase, last_step in _LAST_STEPS.items():
-                with m.Case(phase):
-                    m.d.comb += has_threads.eq(1)
-                    m.d.comb += is_last_step.eq(self.step == last_step)
-                    if phase in _WRITING_PHASES:
-                        m.d.comb += is_write_step.eq(is_last_step)
-                        m.d.comb += precedes_write.eq(self.step == last_step - 1)
-        repeats = is_write_step & self.write_is_blocked
-        m.d.comb += self.thread_ends.eq(is_last_step & ~repeats)
-        m.d.comb += self.phase_ends.eq(self.thread_ends & (self.thread == WARP_THREADS - 1))
-        m.d.comb += self.writes.eq(is_write_step & ~self.write_is_blocked)
-        m.d.comb += self.may_write_next.eq(precedes_write | repeats)
+    def _count_steps(self, m: Module, last_step: int) -> None:
+        """The steps of a thread up to this one, of one thread after another."""
+        m.d.comb += self.thread_ends.eq(self.step == last_step)
+        self._advance(m, self.step != last_step)
+
+    def _count_steps_and_write(self, m: Module, last_step: int) -> None:
+        """The same; in its last step, which is repeated while writes are blocked, a thread's
+        results are written."""
+        is_last_step = self.step == last_step
+        repeats = is_last_step & self.write_is_blocked
+        m.d.comb += self.writes.eq(is_last_step & ~self.write_is_blocked)
+        m.d.comb += self.thread_ends.eq(self.writes)
+        m.d.comb += self.may_write_next.eq((self.step == last_step - 1) | repeats)
+        self._advance(m, ~is_last_step)
+
+    def _advance(self, m: Module, has_next_step: Value) -> None:
+        """To the next thread, or to the next step."""
+        is_last_thread = self.thread == WARP_THREADS - 1
+        m.d.comb += self.phase_ends.eq(self.thread_ends & is_last_thread)
         with m.If(self.thread_ends):
             m.d.sync += self.step.eq(0)
             m.d.sync += self.thread.eq(self.thread + 1)
-        with m.Elif(has_threads & ~is_last_step):
+        with m.Elif(has_next_step):
             m.d.sync += self.step.eq(self.step + 1)
 
-    def _change_phase(self, m: Module) -> None:
-        phase = self.phase
+    def _begin(self, m: Module) -> None:
+        """An instruction or an operation."""
         kind = self.instruction_class
-        with m.Switch(phase):
-            with m.Case(Phase.IDLE):
-                with m.If(self.write):
-                    m.d.sync += phase.eq(Phase.WRITE)
-                with m.Elif(self.gather):
-                    m.d.sync += phase.eq(Phase.GATHER)
-                with m.Elif(self.instruction):
-                    m.d.sync += phase.eq(Phase.DECODE)
-            with m.Case(Phase.DECODE):
-                m.d.sync += phase.eq(Phase.START)
-            with m.Case(Phase.START), m.If(self.can_start):
+        with m.State("IDLE"):
+            m.d.comb += self.phase.idle.eq(1)
+            with m.If(self.accepted.write):
+                m.next = "WRITE"
+            with m.Elif(self.accepted.gather):
+                m.next = "GATHER"
+            with m.Elif(self.accepted.instruction):
+                m.next = "DECODE"
+        with m.State("DECODE"):
+            m.d.comb += self.phase.decode.eq(1)
+            m.next = "START"
+        with m.State("START"):
+            m.d.comb += self.phase.start.eq(1)
+            with m.If(self.can_start):
                 with m.If(kind.is_lane_instruction & ~kind.needs_scan):
-                    m.d.sync += phase.eq(Phase.COMPUTE)
+                    m.next = "COMPUTE"
                 with m.Elif(kind.is_collected):
-                    m.d.sync += phase.eq(Phase.COLLECT)
+                    m.next = "COLLECT"
                 with m.Elif(kind.is_refused):
-                    m.d.sync += phase.eq(Phase.COMPLETE)
+                    m.next = "COMPLETE"
                 with m.Else():
-                    m.d.sync += phase.eq(Phase.SCAN)
-            with m.Case(Phase.SCAN, Phase.COLLECT), m.If(self.phase_ends):
-                m.d.sync += phase.eq(Phase.DISPATCH)
-            with m.Case(Phase.DISPATCH):
-                with m.If(kind.is_flow_read):
-                    m.d.sync += phase.eq(Phase.AWAIT_FLOW)
-                with m.Elif(kind.is_lane_instruction):
-                    m.d.sync += phase.eq(Phase.COMPUTE)
-                with m.Else():
-                    m.d.sync += phase.eq(Phase.IDLE)
-            with m.Case(Phase.COMPUTE), m.If(self.phase_ends):
-                m.d.sync += phase.eq(Phase.COMPLETE)
-            with m.Case(Phase.GATHER), m.If(self.phase_ends):
-                m.d.sync += phase.eq(Phase.IDLE)
-            with m.Case(Phase.WRITE), m.If(self.phase_ends):
-                with m.If(self.is_last_write):
-                    m.d.sync += phase.eq(Phase.COMPLETE)
-                with m.Else():
-                    m.d.sync += phase.eq(Phase.IDLE)
-            with m.Case(Phase.AWAIT_FLOW), m.If(self.has_flow_result):
-                m.d.sync += phase.eq(Phase.OFFER_WRITE)
-            with m.Case(Phase.OFFER_WRITE), m.If(self.write_accepted):
-                m.d.sync += phase.eq(Phase.IDLE)
-            with m.Case(Phase.COMPLETE):
-                m.d.sync += phase.eq(Phase.IDLE)
+                    m.next = "SCAN"
+
+    def _scan(self, m: Module) -> None:
+        """What is found before an instruction is dispatched, or before the lanes execute it."""
+        kind = self.instruction_class
+        with m.State("SCAN"):
+            m.d.comb += self.phase.scan.eq(1)
+            self._count_steps(m, ThreadStep.C)
+            with m.If(self.phase_ends):
+                m.next = "DISPATCH"
+        with m.State("COLLECT"):
+            m.d.comb += self.phase.collect.eq(1)
+            self._count_steps(m, ThreadStep.OPERANDS)
+            with m.If(self.phase_ends):
+                m.next = "DISPATCH"
+        with m.State("DISPATCH"):
+            m.d.comb += self.phase.dispatch.eq(1)
+            with m.If(kind.is_flow_read):
+                m.next = "AWAIT_FLOW"
+            with m.Elif(kind.is_lane_instruction):
+                m.next = "COMPUTE"
+            with m.Else():
+                m.next = "IDLE"
+
+    def _compute(self, m: Module) -> None:
+        """The lanes execute an instruction."""
+        with m.State("COMPUTE"):
+            m.d.comb += self.phase.compute.eq(1)
+            self._count_steps_and_write(m, ThreadStep.WRITE)
+            with m.If(self.phase_ends):
+                m.next = "COMPLETE"
+        with m.State("COMPLETE"):
+            m.d.comb += self.phase.complete.eq(1)
+            m.next = "IDLE"
+
+    def _execute_operation(self, m: Module) -> None:
+        """A gather or a write of a unit."""
+        with m.State("GATHER"):
+            m.d.comb += self.phase.gather.eq(1)
+            self._count_steps(m, ThreadStep.OPERANDS)
+            with m.If(self.phase_ends):
+                m.next = "IDLE"
+        with m.State("WRITE"):
+            m.d.comb += self.phase.write.eq(1)
+            self._count_steps_and_write(m, ThreadStep.A)
+            with m.If(self.phase_ends & self.is_last_write):
+                m.next = "COMPLETE"
+            with m.Elif(self.phase_ends):
+                m.next = "IDLE"
+
+    def _await_flow_value(self, m: Module) -> None:
+        """The flow unit's value arrives, and is offered as a write."""
+        with m.State("AWAIT_FLOW"):
+            m.d.comb += self.phase.await_flow.eq(1)
+            with m.If(self.has_flow_result):
+                m.next = "OFFER_WRITE"
+        with m.State("OFFER_WRITE"):
+            m.d.comb += self.phase.offer_write.eq(1)
+            with m.If(self.write_accepted):
+                m.next = "IDLE"

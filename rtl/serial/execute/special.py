@@ -15,7 +15,7 @@ from rtl.params import WARP_THREADS, SmParams
 from rtl.structs import struct_value
 
 from .bits import WordBits, word_write
-from .stages import thread_place
+from .stages import ErrorStatus, special_read
 
 __all__ = ["SpecialBits"]
 
@@ -51,17 +51,14 @@ class SpecialBits(Component):
 
     Members
     -------
-    number, place : In(8), In(thread_place)
-        The special register; whose it is, and which bit of it is read: that of the thread's number.
-    bit : Out(1)
-        That bit, a cycle later.
+    read, bit : In(special_read), Out(1)
+        A bit of a special register of the warp: that of the thread's number; a cycle later.
     aligned : Out(1)
         The first bit may be requested in the next cycle.
     pc, next_pc, advance : In(32), Out(1), In(1)
         The same bit of the next instruction's pc. Bits are requested in order, and ``advance`` is 1
         in the second cycle of each.
-    warp_status, all_status : In(32), In(32)
-        The error status of the warp and of all warps, from the trap unit.
+    status : In(ErrorStatus)
     grid : In(GridConfiguration)
     launch : In(Event of warp_launch)
         Has the coordinates of the warp's CTA in the grid.
@@ -70,15 +67,13 @@ class SpecialBits(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "number": In(8),
-            "place": In(thread_place(params)),
+            "read": In(special_read(params)),
             "bit": Out(1),
             "aligned": Out(1),
             "pc": In(32),
             "next_pc": Out(1),
             "advance": In(1),
-            "warp_status": In(32),
-            "all_status": In(32),
+            "status": In(ErrorStatus),
             "grid": In(GridConfiguration),
             "launch": In(Event(warp_launch(params))),
         })
@@ -86,7 +81,7 @@ class SpecialBits(Component):
         """The bit of the clock that has its turn."""
         self._cta_bit = Signal(name="cta_bit")
         """The bit of a CTA's coordinate; 0 for other registers."""
-        self._index = self.place.thread
+        self._index = self.read.place.thread
         """The number of the bit that is read."""
 
     def elaborate(self, platform: object) -> Module:
@@ -112,8 +107,8 @@ class SpecialBits(Component):
         m.d.comb += self._clock_bit.eq(ring[0])
         is_low = Signal()
         is_high = Signal()
-        m.d.comb += is_low.eq(_is_one_of(self.number, _LOW_WORDS))
-        m.d.comb += is_high.eq(_is_one_of(self.number, _HIGH_WORDS))
+        m.d.comb += is_low.eq(_is_one_of(self.read.number, _LOW_WORDS))
+        m.d.comb += is_high.eq(_is_one_of(self.read.number, _HIGH_WORDS))
         with m.If(is_low):
             m.d.comb += self.aligned.eq(phase.all())
         with m.Elif(is_high):
@@ -134,14 +129,14 @@ class SpecialBits(Component):
         m.d.comb += yz.write.valid.eq(self.launch.valid)
         m.d.comb += yz.write.payload.eq(
             struct_value(written, number=launch.warp, word=Cat(index.y, index.z)))
-        is_z = self.number == SpecialRegister.CTAID_Z
-        m.d.comb += x.read.eq(self.place)
-        m.d.comb += yz.read.eq(Cat(self._index[:-1], is_z, self.place.warp))
+        is_z = self.read.number == SpecialRegister.CTAID_Z
+        m.d.comb += x.read.eq(self.read.place)
+        m.d.comb += yz.read.eq(Cat(self._index[:-1], is_z, self.read.place.warp))
 
         reads_x = Signal()
         reads_yz = Signal()
-        is_y_or_z = _is_one_of(self.number, (SpecialRegister.CTAID_Y, SpecialRegister.CTAID_Z))
-        m.d.sync += reads_x.eq(self.number == SpecialRegister.CTAID_X)
+        is_y_or_z = _is_one_of(self.read.number, (SpecialRegister.CTAID_Y, SpecialRegister.CTAID_Z))
+        m.d.sync += reads_x.eq(self.read.number == SpecialRegister.CTAID_X)
         m.d.sync += reads_yz.eq(is_y_or_z & (self._index < _CTA_HALF_BITS))
         m.d.comb += self._cta_bit.eq((x.bit & reads_x) | (yz.bit & reads_yz))
 
@@ -151,17 +146,17 @@ class SpecialBits(Component):
         x_at, y_at, z_at = COORDINATES_AT
         values = {
             SpecialRegister.NTID: (block.x << x_at | block.y << y_at | block.z << z_at)[:32],
-            SpecialRegister.VIRTID: self.place.warp << VIRTUAL_WARP_AT,
+            SpecialRegister.VIRTID: self.read.place.warp << VIRTUAL_WARP_AT,
             SpecialRegister.SMEMSZ: self.grid.shared,
             SpecialRegister.LMEMLOSZ: self.grid.local,
             SpecialRegister.REGALLOC: self.grid.registers,
-            SpecialRegister.GLOBALERRORSTATUS: self.all_status,
-            SpecialRegister.WARPERRORSTATUS: self.warp_status,
-            SpecialRegister.WARPERRORSTATUSCLEAR: self.warp_status,
+            SpecialRegister.GLOBALERRORSTATUS: self.status.of_all,
+            SpecialRegister.WARPERRORSTATUS: self.status.of_warp,
+            SpecialRegister.WARPERRORSTATUSCLEAR: self.status.of_warp,
         }
         selected = Signal()
         selected_bit = Signal()
-        with m.Switch(self.number):
+        with m.Switch(self.read.number):
             for number in (*_LOW_WORDS, *_HIGH_WORDS):
                 with m.Case(number):
                     m.d.comb += selected.eq(self._clock_bit)

@@ -1,11 +1,38 @@
 """What the parts of the execute unit of a serial machine hand to each other."""
 
 from amaranth.hdl import unsigned
-from amaranth.lib import data
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 
+from rtl.execute.common import CommonInstruction
+from rtl.execute.flags import ThreadFlags
+from rtl.isa.condition import Flags
+from rtl.isa.syntax import WORD_BITS
 from rtl.params import WARP_THREADS, SmParams
 
-__all__ = ["FlagDestinations", "InstructionClass", "ScannedMasks", "thread_place"]
+__all__ = [
+    "Accepted",
+    "ErrorStatus",
+    "FlagDestinations",
+    "FlagUpdate",
+    "GuardedInstruction",
+    "InstructionClass",
+    "ScannedMasks",
+    "SuppliedFlags",
+    "special_read",
+    "thread_place",
+]
+
+
+class Accepted(data.Struct):
+    """What the unit accepts in a cycle: one of these."""
+
+    instruction: unsigned(1)
+    """An instruction that was issued."""
+    gather: unsigned(1)
+    """A gather of a unit."""
+    write: unsigned(1)
+    """A write of a unit."""
 
 
 class InstructionClass(data.Struct):
@@ -23,6 +50,25 @@ class InstructionClass(data.Struct):
     """The flow unit's value is written to a register."""
 
 
+class GuardedInstruction(data.Struct):
+    """What decides which threads execute an instruction."""
+
+    word: unsigned(WORD_BITS)
+    is_lane_instruction: unsigned(1)
+    """The lanes execute it."""
+    common: CommonInstruction
+    """Its guard and its predicate operand."""
+
+
+class ErrorStatus(data.Struct):
+    """Error status, from the trap unit."""
+
+    of_warp: unsigned(32)
+    """Of the warp of the instruction in flight."""
+    of_all: unsigned(32)
+    """Of all warps."""
+
+
 def thread_place(params: SmParams) -> data.StructLayout:
     """A thread of a warp; as a number, where state that each thread has lies in a memory.
 
@@ -32,6 +78,18 @@ def thread_place(params: SmParams) -> data.StructLayout:
     warp
     """
     return data.StructLayout({"thread": range(WARP_THREADS), "warp": params.warp_bits})
+
+
+def special_read(params: SmParams) -> data.StructLayout:
+    """A special register of a thread.
+
+    Fields
+    ------
+    place : thread_place
+    number : 8
+        That of the special register.
+    """
+    return data.StructLayout({"place": thread_place(params), "number": 8})
 
 
 class ScannedMasks(data.Struct):
@@ -56,3 +114,26 @@ class FlagDestinations(data.Struct):
     q: unsigned(3)
     """The predicate that the second predicate result goes to; PT: none."""
     writes_cc: unsigned(1)
+
+
+class SuppliedFlags(data.Struct):
+    """What a unit writes to the flags of a thread."""
+
+    p: unsigned(1)
+    """The new value of the predicate."""
+    conditions: Flags
+    """The new CC."""
+
+
+class FlagUpdate(wiring.Signature):
+    """A thread's predicates and CC, seen from where they are kept.
+
+    Members
+    -------
+    before : Out(ThreadFlags)
+    after : In(ThreadFlags)
+        What they become if the thread writes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"before": Out(ThreadFlags), "after": In(ThreadFlags)})

@@ -52,9 +52,19 @@ from .guard import ThreadGuard, predicate_of
 from .registers import SerialRegisters
 from .results import ThreadResults
 from .rows import IN_ROWS, ThreadRows
-from .sequencer import Phase, Sequencer, ThreadStep
+from .sequencer import Sequencer, ThreadStep
 from .special import SpecialBits
-from .stages import FlagDestinations, InstructionClass, ScannedMasks, thread_place
+from .stages import (
+    Accepted,
+    ErrorStatus,
+    FlagDestinations,
+    GuardedInstruction,
+    InstructionClass,
+    ScannedMasks,
+    SuppliedFlags,
+    special_read,
+    thread_place,
+)
 
 __all__ = ["SerialExecuteUnit"]
 
@@ -106,14 +116,14 @@ class SerialExecuteUnit(Component):
 
     Members
     -------
-    thread : In(valid, payload: thread_index)
+    thread : In(Event of thread_index)
         As for ExecuteUnit; also clears the thread's predicates and CC. Follows a launch for all of
         its threads.
     collecting : Out(1)
         An instruction or operation is in progress: no other may be issued or accepted.
     passed, gathered : Out(Event of scoreboard_event), Out(Event of operands_read)
         When everything is written, or read.
-    memory, conversion, barrier : see lane_data_port
+    memory, conversion, barrier : In(LaneData), In(LaneData), In(LaneWriteData)
         Beats come in order, with gaps between them.
 
     All others are as ExecuteUnit describes them.
@@ -146,11 +156,12 @@ class SerialExecuteUnit(Component):
         """What the lane does for it."""
         self._gather: Any = Signal.like(self.gather.payload, name="gather")
         self._write: Any = Signal.like(self.write.payload, name="write")
-        self._in_phase = {phase: Signal(name=f"in_{phase.name.lower()}") for phase in Phase}
-        """The phase, decoded."""
+        self._phase: Any = self.sequencer.phase
 
         self._place: Any = Signal(thread_place(params), name="place")
         """The thread that has its turn, and the warp of the instruction."""
+        self._read: Any = Signal(special_read(params), name="read")
+        """The same, and the special register that the instruction reads, if any."""
         self._class: Any = Signal(InstructionClass, name="instruction_class")
         self._lacks_constant = Signal(name="lacks_constant")
         """Its constant is missing, and the error is reported."""
@@ -192,9 +203,8 @@ class SerialExecuteUnit(Component):
         self._supplies = {
             client: Signal(name=f"supplies_{client.name.lower()}") for client in self._suppliers}
         """The unit whose write is in progress."""
-        self._supplied_flag = Signal(name="supplied_flag")
+        self._supplied: Any = Signal(SuppliedFlags, name="supplied")
         """The predicate and CC that it writes."""
-        self._supplied_conditions = Signal(4, name="supplied_conditions")
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -243,23 +253,21 @@ class SerialExecuteUnit(Component):
 
     def _accept(self, m: Module) -> None:
         """An instruction, unless it has ended when it issues, or an operation."""
-        sequencer = self.sequencer
-        phase = self._in_phase
-        for kind, is_current in phase.items():
-            m.d.comb += is_current.eq(sequencer.phase == kind)
-        m.d.comb += self.collecting.eq(~phase[Phase.IDLE] & ~phase[Phase.OFFER_WRITE])
+        phase = self._phase
+        m.d.comb += self.collecting.eq(~phase.idle & ~phase.offer_write)
 
         has_ended = is_kind(
             self.instruction.payload.kind, lambda rule: rule.silent and rule.unit is None)
-        m.d.comb += sequencer.instruction.eq(self.instruction.valid & ~has_ended)
-        m.d.comb += sequencer.gather.eq(self.gather.valid)
-        m.d.comb += sequencer.write.eq(self.write.valid)
-        with m.If(self.instruction.valid):
-            m.d.sync += self._issued.eq(self.instruction.payload)
-        with m.If(self.gather.valid):
-            m.d.sync += self._gather.eq(self.gather.payload)
-        with m.If(self.write.valid):
-            m.d.sync += self._write.eq(self.write.payload)
+        m.d.comb += self.sequencer.accepted.eq(struct_value(
+            Accepted, instruction=self.instruction.valid & ~has_ended,
+            gather=self.gather.valid, write=self.write.valid))
+        for event, kept in (
+            (self.instruction, self._issued),
+            (self.gather, self._gather),
+            (self.write, self._write),
+        ):
+            with m.If(event.valid):
+                m.d.sync += kept.eq(event.payload)
 
     def _decode(self, m: Module) -> None:
         """What the lane does. Operands of instructions of other units pass it unchanged."""
@@ -268,7 +276,7 @@ class SerialExecuteUnit(Component):
         word = self._issued.word
         m.d.comb += decoder.word.eq(word)
         m.d.comb += passing.word.eq(PASSING_WORD)
-        with m.If(self._in_phase[Phase.DECODE]):
+        with m.If(self._phase.decode):
             with m.If(self._class.is_lane_instruction):
                 m.d.sync += self._decoded.eq(decoder.instruction)
             with m.Else():
@@ -307,11 +315,12 @@ class SerialExecuteUnit(Component):
         guard = self.guard
         m.d.comb += self._place.eq(struct_value(
             thread_place(self._params), thread=self.sequencer.thread, warp=self._issued.warp))
-        m.d.comb += self.rows.place.eq(self._place)
-        m.d.comb += guard.word.eq(self._issued.word)
-        m.d.comb += guard.is_lane_instruction.eq(self._class.is_lane_instruction)
-        m.d.comb += guard.instruction.eq(self.common.instruction)
-        m.d.comb += guard.flags.eq(self.rows.flags)
+        m.d.comb += self.rows.read.eq(self._read)
+        m.d.comb += guard.instruction.eq(struct_value(
+            GuardedInstruction, word=self._issued.word,
+            is_lane_instruction=self._class.is_lane_instruction,
+            common=self.common.instruction))
+        m.d.comb += guard.flags.eq(self.rows.flags.before)
 
     def _select_threads(self, m: Module) -> None:
         """Whether the thread executes the instruction, and writes."""
@@ -329,7 +338,7 @@ class SerialExecuteUnit(Component):
         in_quad = self._decoded.quad.bit_select(thread[:2], 1)
         m.d.comb += self._is_executing.eq(self.guard.guard_holds & active.bit & in_quad)
         is_named_by_unit = self._write.client != LaneClient.FLOW
-        with m.If(self._in_phase[Phase.WRITE] & is_named_by_unit):
+        with m.If(self._phase.write & is_named_by_unit):
             m.d.comb += self._writes_thread.eq(pick(self._write.operation.threads, thread))
         with m.Elif(self._class.is_lane_instruction):
             m.d.comb += self._writes_thread.eq(self._is_executing & ~self._lacks_constant)
@@ -341,7 +350,7 @@ class SerialExecuteUnit(Component):
 
         a is read once more in step A: in COLLECT it is compared with operand a, which by then is
         that of the first thread."""
-        phase = self._in_phase
+        phase = self._phase
         decoded = self._decoded
         reads_operand = {
             A: decoded.source_a == ValueSource.REGISTER,
@@ -359,16 +368,16 @@ class SerialExecuteUnit(Component):
         with m.Switch(self.sequencer.step):
             for step, operand in operand_of_step.items():
                 with m.Case(step):
-                    with m.If(phase[Phase.GATHER]):
+                    with m.If(phase.gather):
                         m.d.comb += number.eq(self._gather.operation.registers[operand])
                     with m.Else():
                         m.d.comb += number.eq(self.fields.numbers[operand])
                     m.d.comb += is_register.eq(
-                        (phase[Phase.COMPUTE] & reads_operand[operand])
-                        | phase[Phase.GATHER] | phase[Phase.COLLECT])
+                        (phase.compute & reads_operand[operand])
+                        | phase.gather | phase.collect)
             with m.Default():
                 m.d.comb += number.eq(field_of(self._issued.word, FIELDS["Rd"]))
-        with m.If(phase[Phase.WRITE]):
+        with m.If(phase.write):
             m.d.comb += number.eq(self._write.operation.register)
         first_row = self.first_rows.read(m, self._issued.warp)
         m.d.comb += self.registers.row.eq(first_row + number)
@@ -383,26 +392,25 @@ class SerialExecuteUnit(Component):
         is_special = self._decoded.source_a == ValueSource.SPECIAL
         in_rows = Signal()
         m.d.comb += in_rows.eq(is_special & number.matches(*map(int, IN_ROWS)))
-        m.d.comb += self.rows.number.eq(number)
+        m.d.comb += self._read.eq(struct_value(
+            special_read(self._params), place=self._place, number=number))
         m.d.comb += self.rows.enable.eq(
-            self._in_phase[Phase.COMPUTE] & in_rows & (self.sequencer.step == ThreadStep.A))
+            self._phase.compute & in_rows & (self.sequencer.step == ThreadStep.A))
 
-        m.d.comb += special.number.eq(number)
-        m.d.comb += special.place.eq(self._place)
+        m.d.comb += special.read.eq(self._read)
         m.d.comb += special.pc.eq(self._issued.pc)
-        m.d.comb += special.warp_status.eq(self.status.status)
-        m.d.comb += special.all_status.eq(self.status.all_status)
+        m.d.comb += special.status.eq(struct_value(
+            ErrorStatus, of_warp=self.status.status, of_all=self.status.all_status))
         m.d.comb += special.advance.eq(self._scans_thread)
 
         is_uniform = (self._decoded.source_a != ValueSource.REGISTER) & ~in_rows
         m.d.comb += self._needs_scan.eq(is_uniform | self._lacks_constant)
         m.d.comb += self.sequencer.can_start.eq(special.aligned | ~is_special)
-        m.d.comb += self._uniform_arrives.eq(
-            self._in_phase[Phase.COMPUTE] & self._at_a & is_uniform)
+        m.d.comb += self._uniform_arrives.eq(self._phase.compute & self._at_a & is_uniform)
 
     def _drive_bus(self, m: Module) -> None:
         """The word that arrives. At most one of its sources is not 0."""
-        phase = self._in_phase
+        phase = self._phase
         decoded = self._decoded
         step = self.sequencer.step
         m.d.comb += self._at_a.eq(step == ThreadStep.A)
@@ -413,21 +421,21 @@ class SerialExecuteUnit(Component):
         c_is_other = self._at_c & (decoded.source_c != OperandSource.REGISTER)
         is_immediate = ((decoded.source_b == OperandSource.IMMEDIATE)
                         | (decoded.source_c == OperandSource.IMMEDIATE))
-        is_from_word = phase[Phase.START] | (phase[Phase.COMPUTE] & (b_is_other | c_is_other))
+        is_from_word = phase.start | (phase.compute & (b_is_other | c_is_other))
         from_word = Mux(is_immediate, decoded.immediate, self._issued.constant)
         from_units = _any_of(
             _gated(self._supplies[client], port.values) for client, port in self._suppliers.items())
         m.d.sync += Assert(
             _at_most_one(
                 self._reads_register, is_from_word, self._uniform_arrives, self.rows.enable,
-                phase[Phase.AWAIT_FLOW], *self._supplies.values()),
+                phase.await_flow, *self._supplies.values()),
             "two words on the operand bus")
         m.d.comb += self._bus.eq(
             _gated(self._reads_register, self.registers.read)
             | _gated(is_from_word, from_word)
             | _gated(self._uniform_arrives, self._scanned.same)
             | self.rows.value
-            | _gated(phase[Phase.AWAIT_FLOW], self.flow_result.payload.value)
+            | _gated(phase.await_flow, self.flow_result.payload.value)
             | from_units)
 
     def _hold_operands(self, m: Module) -> None:
@@ -435,15 +443,15 @@ class SerialExecuteUnit(Component):
 
         Besides, a holds the constant of an instruction for a unit, and what is written: the value
         of the flow unit, or a unit's."""
-        phase = self._in_phase
-        collects = phase[Phase.COLLECT] & self._is_executing & ~self._some_execute
-        reads_operands = phase[Phase.COMPUTE] | phase[Phase.GATHER] | collects
+        phase = self._phase
+        collects = phase.collect & self._is_executing & ~self._some_execute
+        reads_operands = phase.compute | phase.gather | collects
         result = self.flow_result
         has_flow_result = result.valid & (result.payload.warp == self._issued.warp)
         m.d.comb += self.sequencer.has_flow_result.eq(has_flow_result)
-        flow_value_arrives = phase[Phase.AWAIT_FLOW] & has_flow_result
+        flow_value_arrives = phase.await_flow & has_flow_result
         supply_arrives = self._at_c & _any_of(self._supplies.values())
-        value_arrives = phase[Phase.START] | flow_value_arrives | supply_arrives
+        value_arrives = phase.start | flow_value_arrives | supply_arrives
         arrives = {
             A: value_arrives | (self._at_a & reads_operands),
             B: self._at_b & reads_operands,
@@ -454,18 +462,20 @@ class SerialExecuteUnit(Component):
                 m.d.sync += self._operands[operand].eq(self._bus)
 
         with m.If(supply_arrives):
-            m.d.sync += self._supplied_flag.eq(_any_of(
-                _gated(self._supplies[client], port.flags)
-                for client, port in self._suppliers.items()))
-            m.d.sync += self._supplied_conditions.eq(_any_of(
-                _gated(self._supplies[client], port.conditions)
-                for client, port in self._suppliers.items()))
+            m.d.sync += self._supplied.eq(struct_value(
+                SuppliedFlags,
+                p=_any_of(
+                    _gated(self._supplies[client], port.flags)
+                    for client, port in self._suppliers.items()),
+                conditions=_any_of(
+                    _gated(self._supplies[client], port.conditions)
+                    for client, port in self._suppliers.items())))
 
     def _hold_flags(self, m: Module) -> None:
         """Predicates, CC and the outcome of the test of CC. They leave block RAM late in a cycle:
         the lane takes them from registers."""
         with m.If(self.sequencer.step == ThreadStep.B):
-            m.d.sync += self._lane_flags.eq(self.rows.flags)
+            m.d.sync += self._lane_flags.eq(self.rows.flags.before)
             m.d.sync += self._test_holds.eq(self.guard.test_holds)
 
     def _compute(self, m: Module) -> None:
@@ -478,7 +488,7 @@ class SerialExecuteUnit(Component):
         m.d.comb += control.condition.eq(self._test_holds.replicate(len(control.condition)))
         m.d.comb += lanes.executes.eq(self._writes_thread)
         m.d.comb += lanes.part.valid.eq(
-            self._in_phase[Phase.COMPUTE] & (self.sequencer.step == ThreadStep.OPERANDS))
+            self._phase.compute & (self.sequencer.step == ThreadStep.OPERANDS))
         m.d.comb += sources.eq(
             Cat(predicate_of(flags, operand) for operand in self._decoded.predicates))
         with m.If(self._decoded.source_a == ValueSource.BALLOT):
@@ -498,22 +508,20 @@ class SerialExecuteUnit(Component):
         of_unit = self._write.operation
         m.d.comb += sequencer.write_is_blocked.eq(rows.is_blocked)
         m.d.comb += results.executes.eq(self._writes_thread)
-        m.d.comb += results.before.eq(rows.flags)
         m.d.comb += results.result.eq(of_lane)
-        with m.If(self._in_phase[Phase.WRITE]):
-            m.d.comb += registers.result.eq(self._operands[A])
+        connect(m, rows.flags, results.flags)
+        with m.If(self._phase.write):
             m.d.comb += results.destinations.eq(struct_value(
                 FlagDestinations, p=of_unit.predicate, q=self._decoded.destination.q,
                 writes_cc=of_unit.conditional))
-            m.d.comb += results.result.p.eq(self._supplied_flag)
-            m.d.comb += results.result.conditions.eq(self._supplied_conditions)
+            m.d.comb += common_fields(results.result, self._supplied)
         with m.Else():
-            m.d.comb += registers.result.eq(of_lane.value)
             m.d.comb += common_fields(results.destinations, self._decoded.destination)
+        m.d.comb += registers.result.eq(
+            Mux(self._phase.write, self._operands[A], of_lane.value))
         m.d.comb += registers.may_write_next.eq(sequencer.may_write_next)
         m.d.comb += registers.write.eq(
             sequencer.writes & self._writes_thread & (self.written.payload.register != RZ))
-        m.d.comb += rows.new_flags.eq(results.after)
         m.d.comb += rows.write.eq(sequencer.writes)
 
     def _scan(self, m: Module) -> None:
@@ -521,8 +529,7 @@ class SerialExecuteUnit(Component):
         the same in all threads; of instructions that are collected, whether the thread executes
         and its register a has the value of the first that does; of others 1."""
         m.d.comb += self._scans_thread.eq(
-            self.sequencer.thread_ends
-            & (self._in_phase[Phase.SCAN] | self._in_phase[Phase.COLLECT]))
+            self.sequencer.thread_ends & (self._phase.scan | self._phase.collect))
         scanned_bit = Signal()
         with m.If(self._class.is_lane_instruction), m.Switch(self._decoded.source_a):
             with m.Case(ValueSource.BALLOT):
@@ -549,7 +556,7 @@ class SerialExecuteUnit(Component):
     def _vote(self, m: Module) -> None:
         """Whether a thread executes the instruction, and of those that do, whether the predicate
         operand of one is true, and that of one false."""
-        with m.If(self._in_phase[Phase.START]):
+        with m.If(self._phase.start):
             m.d.sync += self._some_execute.eq(0)
             m.d.sync += self._some_true.eq(0)
             m.d.sync += self._some_false.eq(0)
@@ -564,8 +571,7 @@ class SerialExecuteUnit(Component):
         """Requests a beat of the unit that writes."""
         for client, port in self._suppliers.items():
             supplies = self._supplies[client]
-            m.d.comb += supplies.eq(
-                self._in_phase[Phase.WRITE] & (self._write.client == client))
+            m.d.comb += supplies.eq(self._phase.write & (self._write.client == client))
             m.d.comb += port.wanted.valid.eq(
                 supplies & (self.sequencer.step == ThreadStep.FIRST))
             m.d.comb += port.wanted.payload.eq(struct_value(
@@ -574,7 +580,7 @@ class SerialExecuteUnit(Component):
 
     def _connect_gatherers(self, m: Module) -> None:
         """Sends a beat of registers to the unit that gathers."""
-        sends = self._in_phase[Phase.GATHER] & self.sequencer.thread_ends
+        sends = self._phase.gather & self.sequencer.thread_ends
         for client in GATHERING:
             beat = self._suppliers[client].gathered
             m.d.comb += beat.valid.eq(sends & (self._gather.client == client))
@@ -586,7 +592,7 @@ class SerialExecuteUnit(Component):
         """Dispatches an instruction to its unit, with the masks that the scan has collected."""
         dispatched = self.dispatch.payload
         m.d.comb += self.dispatch.valid.eq(
-            self._in_phase[Phase.DISPATCH] & ~self._class.is_lane_instruction)
+            self._phase.dispatch & ~self._class.is_lane_instruction)
         m.d.comb += common_fields(dispatched, self._issued)
         m.d.comb += common_fields(dispatched, self._scanned)
         m.d.comb += dispatched.operands.eq(Cat(self._operands[A], self._operands[B]))
@@ -600,10 +606,8 @@ class SerialExecuteUnit(Component):
         issued_error = self._issued.error
         is_refused = self._class.is_refused
         lanes_execute = (
-            self._in_phase[Phase.DISPATCH] & self._class.is_lane_instruction
-            & self._some_execute)
-        refuses = (self._in_phase[Phase.START] & is_refused
-                   & reported(self.report_mask, issued_error))
+            self._phase.dispatch & self._class.is_lane_instruction & self._some_execute)
+        refuses = self._phase.start & is_refused & reported(self.report_mask, issued_error)
         error = Signal(WarpError, name="error_code")
         m.d.sync += self.error.valid.eq(refuses | (lanes_execute & self._lacks_constant))
         m.d.sync += error.eq(Mux(is_refused, issued_error, WarpError.INVALID_CONST_ADDR))
@@ -618,7 +622,7 @@ class SerialExecuteUnit(Component):
     def _offer_flow_value(self, m: Module) -> None:
         """The flow unit's value, which issue accepts as the only write of its instruction."""
         instruction = self._issued
-        m.d.comb += self.write_flow.valid.eq(self._in_phase[Phase.OFFER_WRITE])
+        m.d.comb += self.write_flow.valid.eq(self._phase.offer_write)
         m.d.comb += self.sequencer.write_accepted.eq(self.write_flow.ready)
         m.d.comb += self.write_flow.payload.eq(struct_value(
             register_write(self._params), warp=instruction.warp, serial=instruction.serial,
@@ -629,7 +633,7 @@ class SerialExecuteUnit(Component):
     def _report_writes(self, m: Module) -> None:
         """What a thread writes, for the retirement interface."""
         results = self.results
-        has_no_destination = self._in_phase[Phase.COMPUTE] & self.fields.has_no_destination
+        has_no_destination = self._phase.compute & self.fields.has_no_destination
         m.d.comb += self.written.valid.eq(self.sequencer.writes)
         m.d.comb += self.written.payload.eq(struct_value(
             lane_write(self._params),
@@ -640,7 +644,7 @@ class SerialExecuteUnit(Component):
             register=self._number | has_no_destination.replicate(8),    # RZ is all ones
             values=self.registers.written,
             predicates=results.written,
-            flags=results.after.predicates,
+            flags=results.flags.after.predicates,
             conditional=results.destinations.writes_cc,
             conditions=results.result.conditions))
 
@@ -648,26 +652,25 @@ class SerialExecuteUnit(Component):
         """Releases scoreboards. A unit that reads registers releases the read barrier itself; one
         that traps is passed when it is dispatched."""
         instruction = self._issued
-        phase = self._in_phase
+        phase = self._phase
         is_trap = instruction.kind == InstructionKind.TRAP
         releases_read_barrier = (
             self._class.is_lane_instruction | self._class.is_refused | is_trap)
         m.d.comb += self.sequencer.is_last_write.eq(self._write.operation.last)
-        m.d.comb += self.completion.valid.eq(phase[Phase.COMPLETE])
+        m.d.comb += self.completion.valid.eq(phase.complete)
         m.d.comb += self.completion.payload.eq(struct_value(
             completion(self._params), warp=instruction.warp, serial=instruction.serial,
             write_barrier=instruction.write_barrier,
             read_barrier=Mux(releases_read_barrier, instruction.read_barrier, NO_BARRIER)))
 
         passed = self.passed.payload
-        m.d.comb += self.passed.valid.eq(
-            self.completion.valid | (phase[Phase.DISPATCH] & is_trap))
+        m.d.comb += self.passed.valid.eq(self.completion.valid | (phase.dispatch & is_trap))
         m.d.comb += common_fields(passed, self.completion.payload)
         m.d.comb += passed.completes.eq(1)
 
         gathered = self.gathered
         m.d.comb += gathered.valid.eq(
-            phase[Phase.GATHER] & self.sequencer.phase_ends & self._gather.operation.last)
+            phase.gather & self.sequencer.phase_ends & self._gather.operation.last)
         m.d.comb += gathered.payload.eq(struct_value(
             operands_read(self._params), warp=instruction.warp,
             barrier=instruction.read_barrier))

@@ -217,13 +217,13 @@ class OperandBytes(wiring.Component):
         """The final choice of the smaller or the larger term goes from the highest byte down."""
         control = self.work.control
         place = self.step.place
-        goes_down = self.step.concludes & (control.smaller | control.larger)
+        is_descending = self.step.concludes & (control.smaller | control.larger)
         index = Signal(2)
         with m.If(self._permutes):
             m.d.comb += index.eq(self._pick[:2])
         with m.Else():
-            m.d.comb += index[0].eq(place[0] ^ goes_down)
-            m.d.comb += index[1].eq((place[1] ^ goes_down) | (control.part_c == Part.HIGH))
+            m.d.comb += index[0].eq(place[0] ^ is_descending)
+            m.d.comb += index[1].eq((place[1] ^ is_descending) | (control.part_c == Part.HIGH))
         m.d.comb += self.selected.raw_c.eq(self.work.operands.c.word_select(index, 8))
 
     def _modify_c(self, m: Module) -> None:

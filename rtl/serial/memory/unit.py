@@ -646,12 +646,12 @@ class SerialMemoryUnit(Component):
                         m.next = "NEXT_THREAD"
 
     def _store(self, m: Module) -> None:
-        """A word, from the accumulator. A compare and swap that only tells whether it has swapped
+        """A word, from the accumulator. A compare and swap that only returns whether it has swapped
         then puts that in place of the old number."""
         words = self.words
         instruction = self._instruction
         is_atomic = self._is(MemoryOperation.ATOMIC)
-        tells_swap = instruction.compare & ~instruction.atomic.as_value()[2]
+        returns_swap = instruction.compare & ~instruction.atomic.as_value()[2]
         with m.State("STORE_DATA"):
             self._take_note(m)
             m.next = "STORE"
@@ -670,7 +670,7 @@ class SerialMemoryUnit(Component):
                 with m.Else():
                     m.d.comb += self.accumulator.update.eq(Update.CLEAR)
                     m.d.comb += self.events.atomic.eq(is_atomic)
-                    with m.If(tells_swap):
+                    with m.If(returns_swap):
                         m.next = "RESULT"
                     with m.Else():
                         m.next = "NEXT_THREAD"

@@ -16,7 +16,7 @@ from amaranth.lib import data, enum
 from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER, BarrierState
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
-from rtl.layouts import SERIAL_BITS
+from rtl.layouts import SEQUENCE_BITS
 from rtl.params import WARP_THREADS, SmParams
 
 __all__ = [
@@ -79,7 +79,7 @@ def barrier_request(params: SmParams) -> data.StructLayout:
 
     Fields
     ------
-    warp, serial, pc
+    warp, sequence, pc
     operation : BarrierTask
         One of the first three.
     mode, reduction : BarrierMode, BarrierReduction
@@ -107,7 +107,7 @@ def barrier_request(params: SmParams) -> data.StructLayout:
     """
     return data.StructLayout({
         "warp": params.warp_bits,
-        "serial": SERIAL_BITS,
+        "sequence": SEQUENCE_BITS,
         "pc": 32,
         "operation": BarrierTask,
         "mode": BarrierMode,

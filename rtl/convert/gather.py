@@ -93,7 +93,7 @@ class GatherStep(Component):
         m.d.comb += self.gather.payload.eq(struct_value(
             register_gather(self._params),
             warp=requested.warp,
-            serial=requested.serial,
+            sequence=requested.sequence,
             index=0,
             last=1,
             barrier=requested.read_barrier,

@@ -9,7 +9,7 @@ from amaranth.utils import ceil_log2
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import MultiFunction
 from rtl.isa.syntax import RZ
-from rtl.layouts import SERIAL_BITS
+from rtl.layouts import SEQUENCE_BITS
 from rtl.params import WARP_THREADS, SmParams
 
 __all__ = [
@@ -142,7 +142,7 @@ class UniformSource(data.Struct):
 def _instruction_fields(params: SmParams) -> dict[str, ShapeLike]:
     return {
         "warp": params.warp_bits,
-        "serial": SERIAL_BITS,
+        "sequence": SEQUENCE_BITS,
         "pc": 32,
         "threads": WARP_THREADS,
         "error": WarpError,
@@ -157,7 +157,7 @@ def conversion_entry(params: SmParams) -> data.StructLayout:
 
     Fields
     ------
-    warp, serial, pc, write_barrier, read_barrier
+    warp, sequence, pc, write_barrier, read_barrier
         As they were dispatched.
     threads : 32 threads
         They execute it.

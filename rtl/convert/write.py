@@ -90,7 +90,7 @@ class WriteStep(Component):
         m.d.comb += write.payload.eq(struct_value(
             register_write(self._params),
             warp=entry.warp,
-            serial=entry.serial,
+            sequence=entry.sequence,
             index=0,
             last=is_last,
             barrier=Mux(is_last, entry.write_barrier, NO_BARRIER),

@@ -122,7 +122,7 @@ class GatherStep(Component):
         m.d.comb += gather.payload.eq(struct_value(
             register_gather(self._params),
             warp=work.warp,
-            serial=work.serial,
+            sequence=work.sequence,
             index=word,
             last=is_last,
             barrier=Mux(is_last, work.read_barrier, NO_BARRIER),

@@ -5,7 +5,7 @@ from amaranth.lib import data, enum
 
 from rtl.isa.kinds import Boolean, FloatRounding
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import SERIAL_BITS
+from rtl.layouts import SEQUENCE_BITS
 from rtl.params import WARP_THREADS, SmParams
 
 __all__ = [
@@ -99,7 +99,7 @@ def double_entry(params: SmParams) -> data.StructLayout:
 
     Fields
     ------
-    warp, serial
+    warp, sequence
     threads : 32
         They execute it.
     predicate : 32
@@ -110,7 +110,7 @@ def double_entry(params: SmParams) -> data.StructLayout:
     """
     return data.StructLayout({
         "warp": params.warp_bits,
-        "serial": SERIAL_BITS,
+        "sequence": SEQUENCE_BITS,
         "threads": WARP_THREADS,
         "predicate": WARP_THREADS,
         "decoded": DecodedDouble,

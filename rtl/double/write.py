@@ -95,7 +95,7 @@ class WriteStep(Component):
         m.d.comb += write.payload.eq(struct_value(
             register_write(self._params),
             warp=work.warp,
-            serial=work.serial,
+            sequence=work.sequence,
             index=is_second,
             last=is_last,
             barrier=Mux(is_last, work.write_barrier, NO_BARRIER),

@@ -163,7 +163,7 @@ class DispatchStage(Component):
             m.d.comb += owner.eq(struct_value(
                 slot_owner(self._params),
                 warp=write.operation.warp,
-                serial=write.operation.serial,
+                sequence=write.operation.sequence,
                 first_row=self.write_first_row))
             m.d.comb += threads.eq(write.operation.threads)
         with m.Else():
@@ -171,7 +171,7 @@ class DispatchStage(Component):
             m.d.comb += owner.eq(struct_value(
                 slot_owner(self._params),
                 warp=instruction.warp,
-                serial=instruction.serial,
+                sequence=instruction.sequence,
                 first_row=self.first_row))
             m.d.comb += threads.eq(selection.executing & ~lanes_fail.replicate(WARP_THREADS))
 
@@ -264,7 +264,7 @@ class DispatchStage(Component):
         record = struct_value(
             dispatched(self._params),
             warp=instruction.warp,
-            serial=instruction.serial,
+            sequence=instruction.sequence,
             pc=instruction.pc,
             word=instruction.word,
             kind=instruction.kind,

@@ -11,7 +11,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import PT
 from rtl.layouts import (
-    SERIAL_BITS,
+    SEQUENCE_BITS,
     Event,
     InstructionKind,
     delayed,
@@ -39,7 +39,7 @@ def _pending_read() -> data.StructLayout:
     return data.StructLayout({
         "register": 8,
         "threads": WARP_THREADS,
-        "serial": SERIAL_BITS,
+        "sequence": SEQUENCE_BITS,
         "barrier": 3,
     })
 
@@ -133,7 +133,7 @@ class FlowReads(Component):
         pending.write(m, self._is_flow_read, instruction.warp, {
             "register": field_of(instruction.word, FIELDS["Rd"]),
             "threads": instruction.active & instruction.guard,
-            "serial": instruction.serial,
+            "sequence": instruction.sequence,
             "barrier": instruction.write_barrier,
         })
         return pending.read(m, self._next_warp)
@@ -169,7 +169,7 @@ class FlowReads(Component):
         m.d.comb += self.write.payload.eq(struct_value(
             register_write(self._params),
             warp=self._next_warp,
-            serial=pending.serial,
+            sequence=pending.sequence,
             index=0,
             last=1,
             barrier=pending.barrier,

@@ -302,7 +302,7 @@ class OperandStage(Component):
                 collects=current.collects,
                 place=struct_value(
                     beat_place(self._params), warp=owner.warp, beat=self._beat),
-                serial=owner.serial,
+                sequence=owner.sequence,
                 threads=current.threads,
                 row=owner.first_row + destination.register,
                 destination=destination,

@@ -16,7 +16,7 @@ from rtl.isa.condition import Flags
 from rtl.isa.special_registers import OF_THREADS
 from rtl.layouts import (
     GATHER_REGISTERS,
-    SERIAL_BITS,
+    SEQUENCE_BITS,
     LaneClient,
     issued,
 )
@@ -79,13 +79,13 @@ def slot_owner(params: SmParams) -> data.StructLayout:
     Fields
     ------
     warp
-    serial : 16
+    sequence : 16
     first_row
         The row of the register file that has the warp's R0.
     """
     return data.StructLayout({
         "warp": params.warp_bits,
-        "serial": SERIAL_BITS,
+        "sequence": SEQUENCE_BITS,
         "first_row": params.row_bits,
     })
 
@@ -154,7 +154,7 @@ def beat_record(params: SmParams) -> data.StructLayout:
     collects : 1
         It reads for the collector.
     place : beat_place
-    serial
+    sequence
     threads : 1 bit for each lane
         The beat's threads that execute the instruction.
     row
@@ -167,7 +167,7 @@ def beat_record(params: SmParams) -> data.StructLayout:
         "writes": 1,
         "collects": 1,
         "place": beat_place(params),
-        "serial": SERIAL_BITS,
+        "sequence": SEQUENCE_BITS,
         "threads": params.lanes,
         "row": params.row_bits,
         "destination": LaneDestination,

@@ -115,7 +115,7 @@ class WriteBack(Component):
         m.d.comb += self.report.payload.eq(struct_value(
             lane_write(self._params),
             warp=record.place.warp,
-            serial=record.serial,
+            sequence=record.sequence,
             beat=record.place.beat,
             lanes=record.threads,
             register=destination.register,

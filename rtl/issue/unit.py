@@ -382,7 +382,7 @@ class IssueUnit(Component):
         done = self.completion
         m.d.sync += self.instruction.valid.eq(self._issued.any())
         m.d.sync += leaving.warp.eq(store.warp)
-        m.d.sync += leaving.serial.eq(leaving.serial + self.instruction.valid)
+        m.d.sync += leaving.sequence.eq(leaving.sequence + self.instruction.valid)
         m.d.comb += leaving.pc.eq(store.pc)
         m.d.comb += common_fields(leaving, store.instruction)
         self.last.write(m, self.instruction.valid, leaving.warp, leaving.pc)
@@ -391,7 +391,7 @@ class IssueUnit(Component):
         m.d.comb += done.valid.eq(
             self.instruction.valid & ~raises[INCOMPLETE] & ~raises[RESULTS])
         m.d.comb += done.payload.eq(struct_value(
-            done.payload.shape(), warp=leaving.warp, serial=leaving.serial,
+            done.payload.shape(), warp=leaving.warp, sequence=leaving.sequence,
             write_barrier=NO_BARRIER, read_barrier=NO_BARRIER))
 
     def _count(self, m: Module) -> None:

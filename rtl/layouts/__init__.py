@@ -15,11 +15,11 @@ from .errors import (
     errors_by_source,
     reported,
 )
-from .event import Event, EventLayout, delayed
+from .event import Event, delayed
 from .flow import FlowInstruction, FlowOperation, TrapMove, flow_launch, flow_request, flow_result
 from .host import HOST_ADDRESS_BITS, CounterEvents, HostBus, RegisterAccess, place_of
 from .instruction import (
-    SERIAL_BITS,
+    SEQUENCE_BITS,
     ControlBits,
     FetchedInstruction,
     completion,
@@ -135,7 +135,7 @@ __all__ = [
     "LINE_BITS",
     "REFERENCE_BITS",
     "REPORT_BITS",
-    "SERIAL_BITS",
+    "SEQUENCE_BITS",
     "STACK_RESULT_CYCLES",
     "TIMEOUT_BITS",
     "TRAP_FRAME",
@@ -147,7 +147,6 @@ __all__ = [
     "CounterEvents",
     "ErrorEvents",
     "Event",
-    "EventLayout",
     "ExecutionUnit",
     "FetchedInstruction",
     "FlowInstruction",

@@ -1,12 +1,12 @@
-"""What happens in one cycle, without an answer: as a signature, and as one struct."""
+"""What happens in one cycle, without an answer."""
 
 from typing import Any
 
 from amaranth.hdl import Module, ShapeLike
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
-__all__ = ["Event", "EventLayout", "delayed"]
+__all__ = ["Event", "delayed"]
 
 
 class Event(wiring.Signature):
@@ -34,10 +34,3 @@ def delayed(m: Module, event: Any, cycles: int = 1) -> Any:
         m.d.sync += event.valid.eq(before.valid)
         m.d.sync += event.payload.eq(before.payload)
     return event
-
-
-class EventLayout(data.StructLayout):
-    """The same as one value, for a port that is assigned, kept or listed as a whole."""
-
-    def __init__(self, shape: ShapeLike) -> None:
-        super().__init__({"valid": 1, "payload": shape})

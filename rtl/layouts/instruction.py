@@ -11,7 +11,7 @@ from rtl.params import WARP_THREADS, SmParams
 from .kinds import InstructionKind
 
 __all__ = [
-    "SERIAL_BITS",
+    "SEQUENCE_BITS",
     "ControlBits",
     "FetchedInstruction",
     "completion",
@@ -26,8 +26,8 @@ __all__ = [
     "scoreboard_event",
 ]
 
-SERIAL_BITS = 16
-"""Width of an instruction's serial number. It is for whoever listens to the retirement interface;
+SEQUENCE_BITS = 16
+"""Width of an instruction's sequence number. It is for whoever listens to the retirement interface;
 no unit needs it."""
 
 
@@ -92,7 +92,7 @@ def issued(params: SmParams) -> data.StructLayout:
     one for the lanes, only full lanes can execute it; see FetchedInstruction."""
     return data.StructLayout({
         "warp": params.warp_bits,
-        "serial": SERIAL_BITS,
+        "sequence": SEQUENCE_BITS,
         "pc": 32,
         "word": WORD_BITS,
         "kind": InstructionKind,
@@ -120,7 +120,7 @@ def dispatched(params: SmParams) -> data.StructLayout:
     """
     return data.StructLayout({
         "warp": params.warp_bits,
-        "serial": SERIAL_BITS,
+        "sequence": SEQUENCE_BITS,
         "pc": 32,
         "word": WORD_BITS,
         "kind": InstructionKind,
@@ -146,7 +146,7 @@ def completion(params: SmParams) -> data.StructLayout:
     where they are scoreboards (not 7)."""
     return data.StructLayout({
         "warp": params.warp_bits,
-        "serial": SERIAL_BITS,
+        "sequence": SEQUENCE_BITS,
         "write_barrier": 3,
         "read_barrier": 3,
     })

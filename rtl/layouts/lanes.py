@@ -13,7 +13,7 @@ from rtl.isa.syntax import PT
 from rtl.params import WARP_THREADS, SmParams
 
 from .event import Event
-from .instruction import SERIAL_BITS
+from .instruction import SEQUENCE_BITS
 
 __all__ = [
     "GATHERING",
@@ -49,7 +49,7 @@ GATHERING = (LaneClient.MEMORY, LaneClient.CONVERSION)
 
 
 def _operation(params: SmParams) -> dict[str, ShapeLike]:
-    return {"warp": params.warp_bits, "serial": SERIAL_BITS, "index": 4, "last": 1, "barrier": 3}
+    return {"warp": params.warp_bits, "sequence": SEQUENCE_BITS, "index": 4, "last": 1, "barrier": 3}
 
 
 def register_gather(params: SmParams) -> data.StructLayout:
@@ -181,7 +181,7 @@ def lane_write(params: SmParams) -> data.StructLayout:
     """
     return data.StructLayout({
         "warp": params.warp_bits,
-        "serial": SERIAL_BITS,
+        "sequence": SEQUENCE_BITS,
         "beat": range(params.beats),
         "lanes": params.lanes,
         "register": 8,

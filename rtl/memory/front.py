@@ -152,7 +152,7 @@ class MemoryFront(Component):
         m.d.comb += entry.eq(struct_value(
             queued(self._params),
             warp=arriving.warp,
-            serial=arriving.serial,
+            sequence=arriving.sequence,
             pc=arriving.pc,
             word=arriving.word,
             gather=instruction.gathers[0],
@@ -223,7 +223,7 @@ class MemoryFront(Component):
         m.d.comb += self.gather.payload.eq(struct_value(
             register_gather(self._params),
             warp=job.warp,
-            serial=job.serial,
+            sequence=job.sequence,
             index=is_second,
             last=is_last,
             barrier=job.read_barrier,

@@ -22,7 +22,7 @@ from amaranth.utils import ceil_log2
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import AtomicOperation, ShuffleMode
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import BLOCK_ADDRESS_BITS, GATHER_REGISTERS, SERIAL_BITS
+from rtl.layouts import BLOCK_ADDRESS_BITS, GATHER_REGISTERS, SEQUENCE_BITS
 from rtl.params import WARP_THREADS, SmParams
 
 __all__ = [
@@ -159,7 +159,7 @@ def queued(params: SmParams) -> data.StructLayout:
 
     Fields
     ------
-    warp, serial, pc, word
+    warp, sequence, pc, word
         As dispatched.
     gather : 3 registers
         What its first gather reads.
@@ -176,7 +176,7 @@ def queued(params: SmParams) -> data.StructLayout:
     """
     return data.StructLayout({
         "warp": params.warp_bits,
-        "serial": SERIAL_BITS,
+        "sequence": SEQUENCE_BITS,
         "pc": 32,
         "word": 64,
         "gather": data.ArrayLayout(8, GATHER_REGISTERS),

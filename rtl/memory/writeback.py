@@ -12,7 +12,7 @@ from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT
 from rtl.layouts import (
-    SERIAL_BITS,
+    SEQUENCE_BITS,
     Event,
     completion,
     error_event,
@@ -126,7 +126,7 @@ def _record(params: SmParams) -> data.StructLayout:
     ``read_barrier`` is none if its gathers have lowered it."""
     return data.StructLayout({
         "warp": params.warp_bits,
-        "serial": SERIAL_BITS,
+        "sequence": SEQUENCE_BITS,
         "pc": 32,
         "threads": WARP_THREADS,
         "write_barrier": 3,
@@ -366,7 +366,7 @@ class WriteBack(Component):
         m.d.comb += self.write.payload.eq(struct_value(
             register_write(self._params),
             warp=record.warp,
-            serial=record.serial,
+            sequence=record.sequence,
             index=self.index,
             last=is_last,
             barrier=record.write_barrier,

@@ -10,6 +10,7 @@ from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
 from rtl.issue.ports import unit_ports
 from rtl.layouts import (
+    SEQUENCE_BITS,
     InstructionKind,
     IssueEvents,
     LaneClient,
@@ -111,7 +112,7 @@ class SerialIssue(Component):
         """Warps that a unit is to resume."""
         self._warp = Signal(params.warp_bits)
         """The warp that is inspected, or that has an instruction under way."""
-        self._serial = Signal.like(Signal(issued(params)).serial)
+        self._sequence_number = Signal(SEQUENCE_BITS, name="sequence")
         self._pc = Signal(_PC_BITS)
         """The address of that warp's next instruction."""
         self._kind = Signal(InstructionKind)
@@ -188,7 +189,7 @@ class SerialIssue(Component):
                     m.next = "NEXT"
             with m.State("NEXT"):
                 is_last_of_warp = self._ends_by_result | (self.policy == Policy.ROUND_ROBIN)
-                m.d.sync += self._serial.eq(self._serial + 1)
+                m.d.sync += self._sequence_number.eq(self._sequence_number + 1)
                 with m.If(is_last_of_warp):
                     m.d.sync += warp.eq(warp + 1)
                 m.next = "SELECT_WARP"
@@ -269,7 +270,7 @@ class SerialIssue(Component):
             m.d.comb += self._kind.eq(InstructionKind.ENTER)
         m.d.comb += self.instruction.valid.eq(self._issues | self._injects)
         m.d.comb += self.instruction.payload.eq(struct_value(
-            issued(self._params), warp=self._warp, serial=self._serial, pc=self._pc,
+            issued(self._params), warp=self._warp, sequence=self._sequence_number, pc=self._pc,
             word=fetched.word, kind=self._kind, quarter=fetched.quarter & self._issues,
             error=fetched.error, constant=fetched.constant,
             constant_missing=fetched.constant_missing,
@@ -283,7 +284,7 @@ class SerialIssue(Component):
         has_no_unit = is_kind(self._kind, lambda rule: rule.silent and rule.unit is None)
         m.d.comb += self.completion.valid.eq(self._issues & has_no_unit)
         m.d.comb += self.completion.payload.eq(struct_value(
-            completion(self._params), warp=self._warp, serial=self._serial,
+            completion(self._params), warp=self._warp, sequence=self._sequence_number,
             write_barrier=NO_BARRIER, read_barrier=NO_BARRIER))
 
     def _forward_operations(self, m: Module) -> None:
@@ -319,7 +320,7 @@ class SerialIssue(Component):
     def _forward(self, m: Module, kind: str, client: Any, streams: dict[LaneClient, Any],
                  can_accept: Value, output: Any) -> None:
         """Operations of a kind: one is accepted from the client's stream, is in a register in the
-        next cycle, and leaves in the one after that. Its warp and serial number are those of the
+        next cycle, and leaves in the one after that. Its warp and sequence number are those of the
         instruction under way."""
         operation = output.payload.operation
         accepts = Signal(name=f"accepts_{kind}")
@@ -330,7 +331,7 @@ class SerialIssue(Component):
         m.d.sync += output.valid.eq(is_in_register)
         m.d.comb += operation.eq(register)
         m.d.comb += operation.warp.eq(self._warp)
-        m.d.comb += operation.serial.eq(self._serial)
+        m.d.comb += operation.sequence.eq(self._sequence_number)
         with m.Switch(client):
             for each, stream in streams.items():
                 with m.Case(each):

@@ -33,7 +33,7 @@ _CODE_BITS = Shape.cast(ThreadCode).width
 class Executed:
     """An instruction of the hardware, as far as its events are known."""
 
-    serial: int
+    sequence: int
     cycle: int
     pc: int
     word: int

@@ -105,7 +105,7 @@ class Lockstep:
         self.compared = self.moved = 0
         self._lanes = params.lanes
         self._slots = [_Slot() for _ in range(params.warps)]
-        self._by_serial: dict[tuple[int, int], Executed] = {}
+        self._by_sequence: dict[tuple[int, int], Executed] = {}
         self._orders: dict[str, deque[Executed | _Withdrawal]] = {"memory": deque(), "barrier": deque()}
         self._writes: deque[tuple[int, str, int]] = deque()
         self._launches: deque[list[dict[str, int]]] = deque()
@@ -143,11 +143,11 @@ class Lockstep:
 
     def _take_issued(self, event: Event) -> None:
         fields = event.fields
-        instruction = Executed(fields["serial"], event.cycle, fields["pc"], fields["word"],
+        instruction = Executed(fields["sequence"], event.cycle, fields["pc"], fields["word"],
                                    InstructionKind(fields["kind"]))
         slot = self._slots[fields["warp"]]
         slot.waiting.append(instruction)
-        self._by_serial[fields["warp"], instruction.serial] = instruction
+        self._by_sequence[fields["warp"], instruction.sequence] = instruction
         if instruction.kind in _FLOW:
             slot.flow.append(instruction)
         if (unit := _SHARED_ORDER.get(instruction.kind)) is not None:
@@ -155,14 +155,14 @@ class Lockstep:
 
     def _take_written(self, event: Event) -> None:
         fields = event.fields
-        instruction = self._by_serial.get((fields["warp"], fields["serial"]))
+        instruction = self._by_sequence.get((fields["warp"], fields["sequence"]))
         # A warp's first instruction may issue in the cycle in which the last register is cleared for the warp.
         if instruction is None or event.cycle == instruction.cycle or not fields["lanes"]:
             return
         instruction.write(fields, self._lanes)
 
     def _take_completed(self, event: Event) -> None:
-        instruction = self._by_serial.get((event.fields["warp"], event.fields["serial"]))
+        instruction = self._by_sequence.get((event.fields["warp"], event.fields["sequence"]))
         if instruction is not None:
             instruction.complete = True
             self._advance()
@@ -256,7 +256,7 @@ class Lockstep:
         """Executes a warp's next instruction and compares."""
         instruction, warp = slot.waiting.popleft(), self.machine.warps[number]
         assert warp is not None
-        self._by_serial.pop((number, instruction.serial), None)
+        self._by_sequence.pop((number, instruction.sequence), None)
         if (unit := _SHARED_ORDER.get(instruction.kind)) is not None:
             self._orders[unit].popleft()
         try:

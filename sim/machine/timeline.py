@@ -104,11 +104,11 @@ class Timeline:
         if event.what == "issued":
             executed = Executed(warp, event.cycle, fields["pc"], fields["word"], fields["kind"], self._active[warp])
             self.executed.append(executed)
-            self._open[warp, fields["serial"]] = executed
+            self._open[warp, fields["sequence"]] = executed
             if InstructionKind(executed.kind) in _FLOW:
                 self._flow[warp].append(executed)
         elif event.what == "completed":
-            if (executed := self._open.pop((warp, fields["serial"]), None)) is not None:
+            if (executed := self._open.pop((warp, fields["sequence"]), None)) is not None:
                 executed.end = event.cycle
         elif event.what == "flow":
             self._active[warp] = fields["active"]

@@ -106,7 +106,7 @@ def machine_traces(harness: Any) -> View:
                    "warp": core.launch.payload},
         "issue": {"valid": issued.valid, "warp": Trace(issued.payload.warp, "dec"), "pc": issued.payload.pc,
                   "kind": issued.payload.kind, "word": issued.payload.word,
-                  "serial": Trace(issued.payload.serial, "dec")},
+                  "sequence": Trace(issued.payload.sequence, "dec")},
         "write": {"valid": retired.written.valid, "warp": Trace(written.warp, "dec"),
                   "beat": Trace(written.beat, "dec"), "lanes": Trace(written.lanes, "bin"),
                   "register": Trace(written.register, "dec"),

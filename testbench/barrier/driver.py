@@ -40,7 +40,7 @@ class _UnderWay:
     pc: int
     error: WarpError
     writes: dict[str, tuple[int, int, int]]
-    serial: int
+    sequence: int
     scoreboards: tuple[int, int]
     """Those of its writes and of its reads; 7 for none."""
     holds: bool
@@ -85,7 +85,7 @@ class BarrierDriver(UnitDriver):
         self._groups: list[set[ModelWarp]] = []
         self._ending: dict[int, int] = {}
         self._asked_until = 0
-        self._serial = 0
+        self._sequence = 0
         self._dispatched = dispatched(params)
 
     def busy(self, cta: Any) -> bool:
@@ -191,11 +191,11 @@ class BarrierDriver(UnitDriver):
         reported = error if self.report_mask >> error.value & 1 else WarpError.NONE
         pc = self.bench.random.randrange(1 << 29) * 8
         holds = form.name != "B2R"
-        self._serial = (self._serial + 1) % (1 << 16)
+        self._sequence = (self._sequence + 1) % (1 << 16)
         write_barrier, read_barrier = (self.bench.random.randrange(8) for _ in range(2))
-        item = _UnderWay(warp, use, pc, reported, warp.writes, self._serial, (write_barrier, read_barrier), holds)
+        item = _UnderWay(warp, use, pc, reported, warp.writes, self._sequence, (write_barrier, read_barrier), holds)
         if item.writes:
-            self._reads[self._serial] = item
+            self._reads[self._sequence] = item
             self._lets_go.append(item)
         else:
             self._under_way.append(item)
@@ -207,9 +207,9 @@ class BarrierDriver(UnitDriver):
                 freed = freed | {warp}
             self._group(freed)
         bits = self._dispatched.const({
-            "warp": warp.slot, "serial": self._serial, "pc": pc, "word": use.word, "kind": kind, "active": use.active,
-            "guard": use.guard, "predicate": use.predicate, "operands": lowest, "write_barrier": write_barrier,
-            "read_barrier": read_barrier})
+            "warp": warp.slot, "sequence": self._sequence, "pc": pc, "word": use.word, "kind": kind,
+            "active": use.active, "guard": use.guard, "predicate": use.predicate, "operands": lowest,
+            "write_barrier": write_barrier, "read_barrier": read_barrier})
         offer(ctx, self.dut.dispatch, bits)
 
     def _waiting(self) -> set[ModelWarp]:
@@ -229,8 +229,8 @@ class BarrierDriver(UnitDriver):
         item = self._under_way.popleft()
         where = f"slot {item.warp.slot}, {spell(item.use.word)}"
         self.bench.expect(f"{where}: completed slot", int(event.warp), item.warp.slot)
-        self.bench.expect(f"{where}: serial and scoreboards", (
-            int(event.serial), int(event.write_barrier), int(event.read_barrier)), (item.serial, *item.scoreboards))
+        self.bench.expect(f"{where}: sequence and scoreboards", (
+            int(event.sequence), int(event.write_barrier), int(event.read_barrier)), (item.sequence, *item.scoreboards))
         got = WarpError(told.error) if told.valid else WarpError.NONE
         self.bench.expect(f"{where}: error", got, item.error)
         if got is not WarpError.NONE:
@@ -280,7 +280,7 @@ class BarrierDriver(UnitDriver):
 
     def _written(self, operation: LaneOperation) -> None:
         """Compares what B2R has written."""
-        item = self._reads.pop(operation.serial, None)
+        item = self._reads.pop(operation.sequence, None)
         if item is None:
             self.bench.fail(f"slot {operation.warp}: a write that nothing was sent for")
         where = f"slot {item.warp.slot}, {spell(item.use.word)}"

@@ -22,7 +22,7 @@ _DISPATCH_CYCLES = 3
 _GATHER_CYCLES = 4
 """From an instruction's selection to its gather, at least."""
 _NO_BARRIER = 7
-_SERIALS = 1 << 16
+_SEQUENCES = 1 << 16
 
 
 @dataclass
@@ -30,7 +30,7 @@ class _Flying:
     """An instruction that was selected."""
 
     case: ConversionCase
-    serial: int
+    sequence: int
     warp: int
     selected: int
     operations: list[LaneOperation] = field(default_factory=list)
@@ -67,7 +67,7 @@ class ConvertDriver(UnitDriver):
         self._report_mask = report_mask
         self._flying: deque[_Flying] = deque()
         self._completed: set[int] = set()
-        self._serial = bench.random.randrange(_SERIALS)
+        self._sequence = bench.random.randrange(_SEQUENCES)
 
     async def _drive(self, ctx: Any) -> None:
         """All cases."""
@@ -78,7 +78,8 @@ class ConvertDriver(UnitDriver):
             if error.valid:
                 self._error(error)
             if done.valid:
-                self._complete(int(done.serial), int(done.warp), int(done.write_barrier), int(done.read_barrier), True)
+                self._complete(
+                    int(done.sequence), int(done.warp), int(done.write_barrier), int(done.read_barrier), True)
             if self._case is None and not self._flying:
                 return
             self._advance(ctx)
@@ -104,8 +105,8 @@ class ConvertDriver(UnitDriver):
 
     def _select(self, case: ConversionCase, warp: int) -> dict[str, Any]:
         """The dispatch of a case."""
-        self._serial = (self._serial + 1) % _SERIALS
-        self._flying.append(_Flying(case, self._serial, warp, self.lanes.now))
+        self._sequence = (self._sequence + 1) % _SEQUENCES
+        self._flying.append(_Flying(case, self._sequence, warp, self.lanes.now))
         for number, vector in case.before.items():
             self.lanes.registers[warp, number] = list(vector)
         self.lanes.conditions[warp] = [0] * WARP_THREADS
@@ -113,38 +114,38 @@ class ConvertDriver(UnitDriver):
         if case.threads and case.error is WarpError.NONE and case.wide and (case.writes or not self._params.serial):
             self._constants.expect(spell(case.word), BANK, case.wide, case.constant[1])
         return {
-            "warp": warp, "serial": self._serial, "pc": 8 * self._serial, "word": case.word,
+            "warp": warp, "sequence": self._sequence, "pc": 8 * self._sequence, "word": case.word,
             "kind": InstructionKind.CONVERSION, "active": case.active, "guard": case.guard,
             "operands": [case.constant[0], 0], "same": (1 << WARP_THREADS) - 1, "fault": case.fault,
             "write_barrier": case.write_barrier, "read_barrier": case.read_barrier}
 
     def _ended(self, operation: LaneOperation) -> None:
         """An operation of the lanes has taken effect."""
-        flying = next((flying for flying in self._flying if flying.serial == operation.serial), None)
+        flying = next((flying for flying in self._flying if flying.sequence == operation.sequence), None)
         if flying is None:
-            self.bench.fail(f"an operation of serial {operation.serial}, which is not under way")
+            self.bench.fail(f"an operation of sequence number {operation.sequence}, which is not under way")
         flying.operations.append(operation)
         if operation.gather:
             self.bench.expect(f"{self._name(flying)}: a gather right after dispatch",
                                operation.cycle - flying.selected >= _GATHER_CYCLES, True)
         elif operation.last:
-            self._complete(operation.serial, operation.warp, operation.barrier, _NO_BARRIER, False)
+            self._complete(operation.sequence, operation.warp, operation.barrier, _NO_BARRIER, False)
 
     def _error(self, event: Any) -> None:
         """A reported error, right before its instruction's completion."""
         flying = self._flying[0]
         self.bench.expect(f"{self._name(flying)}: error, pc, warp", (WarpError(event.error), event.pc, event.warp),
-                           (flying.case.error, 8 * flying.serial, flying.warp))
-        self._completed.add(flying.serial)
+                           (flying.case.error, 8 * flying.sequence, flying.warp))
+        self._completed.add(flying.sequence)
 
-    def _complete(self, serial: int, warp: int, write_barrier: int, read_barrier: int, at_once: bool) -> None:
+    def _complete(self, sequence: int, warp: int, write_barrier: int, read_barrier: int, at_once: bool) -> None:
         """The oldest instruction is complete: compares what it has done."""
         bench, flying = self.bench, self._flying.popleft()
         case, where = flying.case, self._name(flying)
-        bench.expect(f"{where}: completes as serial, warp", (serial, warp), (flying.serial, flying.warp))
+        bench.expect(f"{where}: completes as sequence number, warp", (sequence, warp), (flying.sequence, flying.warp))
         bench.expect(f"{where}: write barrier", write_barrier, case.write_barrier)
         bench.expect(f"{where}: ends without a write", at_once, not case.writes)
-        bench.expect(f"{where}: has an error", serial in self._completed, case.error is not WarpError.NONE)
+        bench.expect(f"{where}: has an error", sequence in self._completed, case.error is not WarpError.NONE)
         gathers = [operation for operation in flying.operations if operation.gather]
         writes = [operation for operation in flying.operations if not operation.gather]
         read = case.writes and (case.reads or case.read_barrier != _NO_BARRIER)
@@ -171,4 +172,4 @@ class ConvertDriver(UnitDriver):
         self.cycles.setdefault(case.form.name, []).append(self.lanes.now - flying.selected)
 
     def _name(self, flying: _Flying) -> str:
-        return f"{spell(flying.case.word)} ({flying.case.word:#018x}), serial {flying.serial}"
+        return f"{spell(flying.case.word)} ({flying.case.word:#018x}), sequence number {flying.sequence}"

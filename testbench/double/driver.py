@@ -20,7 +20,7 @@ from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
 _DISPATCH_CYCLES = 3
 """From an instruction's selection to its dispatch."""
 _NO_BARRIER = 7
-_SERIALS = 1 << 16
+_SEQUENCES = 1 << 16
 
 
 @dataclass
@@ -28,7 +28,7 @@ class _Flying:
     """An instruction that was selected."""
 
     case: DoubleCase
-    serial: int
+    sequence: int
     warp: int
     selected: int
     operations: list[LaneOperation] = field(default_factory=list)
@@ -61,7 +61,7 @@ class DoubleDriver(UnitDriver):
         self._case = next(self._cases, None)
         self._coming: deque[Any] = deque([None] * _DISPATCH_CYCLES)
         self._flying: deque[_Flying] = deque()
-        self._serial = bench.random.randrange(_SERIALS)
+        self._sequence = bench.random.randrange(_SEQUENCES)
 
     async def _drive(self, ctx: Any) -> None:
         """All cases."""
@@ -86,8 +86,8 @@ class DoubleDriver(UnitDriver):
 
     def _select(self, case: DoubleCase, warp: int) -> dict[str, Any]:
         """The dispatch of a case."""
-        self._serial = (self._serial + 1) % _SERIALS
-        self._flying.append(_Flying(case, self._serial, warp, self.lanes.now))
+        self._sequence = (self._sequence + 1) % _SEQUENCES
+        self._flying.append(_Flying(case, self._sequence, warp, self.lanes.now))
         for number, vector in case.before.items():
             self.lanes.registers[warp, number] = list(vector)
         self.lanes.conditions[warp] = [0] * WARP_THREADS
@@ -98,7 +98,7 @@ class DoubleDriver(UnitDriver):
             self._constants.expect(spell(case.word), BANK, case.offset + 4, case.constant(case.offset + 4)[0])
             constant = case.constant(case.offset)
         return {
-            "warp": warp, "serial": self._serial, "pc": 8 * self._serial, "word": case.word,
+            "warp": warp, "sequence": self._sequence, "pc": 8 * self._sequence, "word": case.word,
             "kind": InstructionKind.CONVERSION, "active": (1 << WARP_THREADS) - 1, "guard": case.threads,
             "predicate": case.predicate, "operands": [constant[0], 0], "same": (1 << WARP_THREADS) - 1,
             "fault": WarpError.NONE, "write_barrier": case.write_barrier,
@@ -106,9 +106,9 @@ class DoubleDriver(UnitDriver):
 
     def _ended(self, operation: LaneOperation) -> None:
         """An operation of the lanes has taken effect; the last write completes its instruction."""
-        flying = next((flying for flying in self._flying if flying.serial == operation.serial), None)
+        flying = next((flying for flying in self._flying if flying.sequence == operation.sequence), None)
         if flying is None:
-            self.bench.fail(f"an operation of serial {operation.serial}, which is not under way")
+            self.bench.fail(f"an operation of sequence number {operation.sequence}, which is not under way")
         flying.operations.append(operation)
         if operation.last and not operation.gather:
             self._complete()
@@ -137,4 +137,4 @@ class DoubleDriver(UnitDriver):
         self.cycles.setdefault(case.form.name, []).append(self.lanes.now - flying.selected)
 
     def _name(self, flying: _Flying) -> str:
-        return f"{spell(flying.case.word)} ({flying.case.word:#018x}), serial {flying.serial}"
+        return f"{spell(flying.case.word)} ({flying.case.word:#018x}), sequence number {flying.sequence}"

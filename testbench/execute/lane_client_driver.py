@@ -33,7 +33,7 @@ class LaneOperation:
 
     gather: bool
     warp: int
-    serial: int
+    sequence: int
     registers: tuple[int, ...]
     index: int
     last: bool
@@ -141,7 +141,7 @@ class LaneClientDriver:
         """An operation is taken in this cycle."""
         fields: Any = self._layouts[kind].from_bits(bits)
         common = (int(fields.index), bool(fields.last), int(fields.barrier), self.now)
-        owner = (int(fields.warp), int(fields.serial))
+        owner = (int(fields.warp), int(fields.sequence))
         self._under_way.append(_UnderWay(
             LaneOperation(True, *owner, tuple(map(int, fields.registers)), *common) if kind == "gather" else
             LaneOperation(False, *owner, (int(fields.register),), *common, int(fields.predicate),

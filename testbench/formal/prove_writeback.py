@@ -118,12 +118,12 @@ class _Spec(Elaboratable):
               "who is chosen has not ended, but all its accesses")
         claim(m, ~told & self._of(dut.busy & over), "it ends once, behind its accesses", when=self.ends)
         claim(m, told == self._of(dut.retired), "whether it has ended", when=self._of(dut.busy))
-        same = Cat(record.data[name] == kept[name] for name in ("warp", "serial", "write_barrier")).all()
+        same = Cat(record.data[name] == kept[name] for name in ("warp", "sequence", "write_barrier")).all()
         claim(m, same & (record.data.results == self.results), "it is kept", when=self._of(dut.busy))
-        claim(m, (wrote.warp == kept.warp) & (wrote.serial == kept.serial) & (wrote.barrier == kept.write_barrier),
+        claim(m, (wrote.warp == kept.warp) & (wrote.sequence == kept.sequence) & (wrote.barrier == kept.write_barrier),
               "what is written is its", when=out)
         claim(m, dut.completion.valid == past(dut.completes), "a completion is told")
-        claim(m, (done.warp == past(kept.warp)) & (done.serial == past(kept.serial))
+        claim(m, (done.warp == past(kept.warp)) & (done.sequence == past(kept.sequence))
               & (done.write_barrier == past(kept.write_barrier)), "and it is its", when=past(self.ends & dut.completes))
         faulty = self._of(dut.accesses.fault) & (self.results != 0)
         can_happen(m, self.ends & dut.completes & faulty, "it ends with a fault")

@@ -21,7 +21,7 @@ PARAMS = SmParams(warps=4, lanes=8, registers=256, shared_bytes=4096)
 _GRANULE = 512
 _SELECT_CYCLES = 3
 """From the selection of an instruction, which needs room, to its dispatch."""
-_SERIALS = 1 << 16
+_SEQUENCES = 1 << 16
 _SHARED_GRANULE = 256
 """What shared memory of a CTA begins at a multiple of."""
 
@@ -162,16 +162,16 @@ class MemoryDriver(UnitDriver):
         left = self.params.shared_bytes - max(SHARED_BYTES, self.world.machine.launch.shared)
         return self.world.cta_of(slot) * left // (CTAS - 1) & -_SHARED_GRANULE
 
-    def _dispatch(self, ctx: Any, step: MemoryStep, serial: int) -> None:
+    def _dispatch(self, ctx: Any, step: MemoryStep, sequence: int) -> None:
         """Sends an instruction. Threads do not execute it that are not active, or whose guard does not hold."""
         random, everybody = self.bench.random, (1 << 32) - 1
         idle = everybody & ~step.threads
         missing = random.getrandbits(32) & idle
         offer(ctx, self.dut.dispatch, {
-            "warp": step.warp, "serial": serial % _SERIALS, "pc": 8 * serial, "word": step.word,
+            "warp": step.warp, "sequence": sequence % _SEQUENCES, "pc": 8 * sequence, "word": step.word,
             "kind": InstructionKind.MEMORY, "active": step.threads | missing, "guard": step.threads | idle & ~missing,
             "write_barrier": step.write_barrier, "read_barrier": step.read_barrier})
-        self._sent[step.warp].append((serial, step))
+        self._sent[step.warp].append((sequence, step))
         self._coverage.accepted(sum(map(len, self._sent.values())))
 
     def _oldest(self, warp: int) -> tuple[int, MemoryStep]:
@@ -181,20 +181,20 @@ class MemoryDriver(UnitDriver):
         return self._sent[warp][0]
 
     def _error(self, error: Any) -> None:
-        serial, step = self._oldest(error.warp)
+        sequence, step = self._oldest(error.warp)
         self.bench.expect(f"error of {self._name(error.warp)}", WarpError(error.error).name, step.error.name)
-        self.bench.expect("pc of an error", error.pc, 8 * serial)
+        self.bench.expect("pc of an error", error.pc, 8 * sequence)
 
     def _completed(self, completion: Any, error: bool) -> None:
         """An instruction ended without writing registers."""
-        serial, step = self._oldest(completion.warp)
+        sequence, step = self._oldest(completion.warp)
         record, name = step.record, self._name(completion.warp)
         assert record is not None
         self.bench.expect(f"error of {name}", error, step.error is not WarpError.NONE)
         if record.registers or record.predicates:
             self.bench.fail(f"{name} ended without writing its registers")
-        freed = serial in self._freed
-        self.bench.expect(f"serial number of a completion of {name}", completion.serial, serial % _SERIALS)
+        freed = sequence in self._freed
+        self.bench.expect(f"sequence number of a completion of {name}", completion.sequence, sequence % _SEQUENCES)
         self.bench.expect("write barrier", completion.write_barrier, step.write_barrier)
         self.bench.expect("read barrier", completion.read_barrier, NO_BARRIER if freed else step.read_barrier)
         self._end(completion.warp)
@@ -206,9 +206,9 @@ class MemoryDriver(UnitDriver):
         if operation.gather:
             self._gathered(operation)
             return
-        serial, step = self._oldest(operation.warp)
+        sequence, step = self._oldest(operation.warp)
         record, name = step.record, self._name(operation.warp)
-        self.bench.expect(f"serial number of an operation for {name}", operation.serial, serial % _SERIALS)
+        self.bench.expect(f"sequence number of an operation for {name}", operation.sequence, sequence % _SEQUENCES)
         self.bench.expect("write barrier", operation.barrier, step.write_barrier)
         assert record is not None
         if step.error is not WarpError.NONE or not (record.registers or record.predicates):
@@ -222,18 +222,18 @@ class MemoryDriver(UnitDriver):
 
     def _gathered(self, operation: LaneOperation) -> None:
         """An instruction has read its registers; it need not be the oldest one."""
-        found = [(serial, step) for serial, step in self._sent[operation.warp]
-                 if serial % _SERIALS == operation.serial and serial not in self._freed]
+        found = [(sequence, step) for sequence, step in self._sent[operation.warp]
+                 if sequence % _SEQUENCES == operation.sequence and sequence not in self._freed]
         if not found:
-            self.bench.fail(f"registers read for instruction {operation.serial}, which does not wait for any")
-        serial, step = found[0]
+            self.bench.fail(f"registers read for instruction {operation.sequence}, which does not wait for any")
+        sequence, step = found[0]
         self.bench.expect("read barrier", operation.barrier, step.read_barrier)
-        self._freed.add(serial)
+        self._freed.add(sequence)
         self._coverage.read_registers(sum(number in self._freed for sent in self._sent.values() for number, _ in sent))
 
     def _name(self, warp: int) -> str:
-        serial, step = self._oldest(warp)
-        return f"instruction {serial}, word {step.word:#018x}, of warp {step.warp}, threads {step.threads:#x}"
+        sequence, step = self._oldest(warp)
+        return f"instruction {sequence}, word {step.word:#018x}, of warp {step.warp}, threads {step.threads:#x}"
 
     def _end(self, warp: int) -> None:
         self._sent[warp].popleft()

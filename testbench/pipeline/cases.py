@@ -33,9 +33,9 @@ def _quiet(p: Pipeline) -> Script:
 
 def _written(p: Pipeline, word: int, **how: Any) -> Generator[None, None, Written]:
     """What an instruction writes with nothing behind it."""
-    serial = p.issue(word, **how)
+    sequence = p.issue(word, **how)
     yield from _quiet(p)
-    return p.written[serial]
+    return p.written[sequence]
 
 
 def _mask(flags: list[int]) -> int:
@@ -191,19 +191,19 @@ def dispatched(p: Pipeline) -> Script:
             (truth >> nibble & 1) << thread for thread, nibble in enumerate(nibbles)), ALL, WarpError.NONE)
           for test, truth in enumerate(TRUTH)))
     begin = p.cycle
-    serials = []
+    sequences = []
     for word, what, *_ in cases:
-        serials.append(p.issue(word, warp=3, pc=0x48, write_barrier=2, read_barrier=5,
+        sequences.append(p.issue(word, warp=3, pc=0x48, write_barrier=2, read_barrier=5,
                                constant=what.get("constant", 0), missing=bool(what.get("missing", 0))))
         yield
     yield from _quiet(p)
     found = p.dispatches[count:]
     if p.timed:
         p.bench.expect("dispatches", [cycle for cycle, _ in found], list(range(begin + 2, begin + 2 + len(cases))))
-    for (_, event), serial, (word, what, guard, predicate, fault) in zip(found, serials, cases, strict=True):
+    for (_, event), sequence, (word, what, guard, predicate, fault) in zip(found, sequences, cases, strict=True):
         sent = event
-        p.bench.expect("word, serial number, warp, pc", (sent.word, sent.serial, sent.warp, sent.pc),
-                       (word, serial, 3, 0x48))
+        p.bench.expect("word, sequence number, warp, pc", (sent.word, sent.sequence, sent.warp, sent.pc),
+                       (word, sequence, 3, 0x48))
         p.bench.expect(f"guard of {word:#x}", sent.guard, guard)
         p.bench.expect(f"active threads of {word:#x}", sent.active, _UPPER)
         p.bench.expect(f"predicate of {word:#x}", sent.predicate, predicate)
@@ -234,7 +234,7 @@ def collected(p: Pipeline) -> Script:
             (encode("BAR", "rr", Ra=1, Rb=2, mode=BarrierMode.SYNC.value, guard=5), 0x00F8_0000,
              InstructionKind.BARRIER_INDEXED)):
         count, busy = len(p.dispatches), len(p.collecting)
-        serial, begin = p.issue(word, warp=1), p.cycle
+        sequence, begin = p.issue(word, warp=1), p.cycle
         yield
         # Others go first: one in every cycle until the operands have been there for long.
         meanwhile = 8 + p.params.beats if p.timed else 0
@@ -248,7 +248,7 @@ def collected(p: Pipeline) -> Script:
             p.bench.expect("cycle of the dispatch", cycle, begin + meanwhile + 3)
             p.bench.expect("the collector is occupied", p.collecting[busy:], list(range(begin + 2, cycle)))
         sent = event
-        p.bench.expect("serial number and kind", (sent.serial, InstructionKind(sent.kind)), (serial, kind))
+        p.bench.expect("sequence number and kind", (sent.sequence, InstructionKind(sent.kind)), (sequence, kind))
         if executing:
             lowest = (executing & -executing).bit_length() - 1
             p.bench.expect(f"Ra of {word:#x}", sent.operands[0], values[lowest])
@@ -258,7 +258,7 @@ def collected(p: Pipeline) -> Script:
                 p.bench.expect("Rb", sent.operands[1], others[lowest])
         else:
             p.bench.expect("threads of nobody", sent.same, 0)
-    p.bench.expect("nothing is written", serial in p.written, False)
+    p.bench.expect("nothing is written", sequence in p.written, False)
     # With nothing in the way it goes as soon as it can.
     p.issue(encode("BRX", "r", Ra=1, target=0), warp=1)
     begin = p.cycle
@@ -273,55 +273,55 @@ def constants(p: Pipeline) -> Script:
     for guard, fails in ((PT, True), (0, False)):
         count, done = len(p.errors), len(p.completions)
         word = encode("MOV", "c", Rd=3, offset=4, bank=2, guard=guard)
-        serial = p.issue(word, warp=2, missing=True, pc=0x30, write_barrier=1, read_barrier=3)
+        sequence = p.issue(word, warp=2, missing=True, pc=0x30, write_barrier=1, read_barrier=3)
         begin = p.cycle
         yield from _quiet(p)
         p.bench.expect("errors", [(event.warp, event.pc, WarpError(event.error)) for _, event in p.errors[count:]],
                        [(2, 0x30, WarpError.INVALID_CONST_ADDR)] * fails)
         if p.timed:
             p.bench.expect("cycles of errors", [cycle for cycle, _ in p.errors[count:]], [begin + 2] * fails)
-        p.bench.expect("nobody writes", p.written[serial].threads, 0)
-        p.bench.expect("completions", [(event.serial, event.write_barrier, event.read_barrier)
-                                       for _, event in p.completions[done:]], [(serial, 1, 3)])
+        p.bench.expect("nobody writes", p.written[sequence].threads, 0)
+        p.bench.expect("completions", [(event.sequence, event.write_barrier, event.read_barrier)
+                                       for _, event in p.completions[done:]], [(sequence, 1, 3)])
 
 
 def refused(p: Pipeline) -> Script:
     """What nobody can execute is complete; it says why, if that is reported."""
     for error in (WarpError.OOR_REG, WarpError.MISALIGNED_REG):
         count, done = len(p.errors), len(p.completions)
-        serial, begin = p.issue(0, warp=1, pc=0x50, kind=InstructionKind.REFUSED, error=error), p.cycle
+        sequence, begin = p.issue(0, warp=1, pc=0x50, kind=InstructionKind.REFUSED, error=error), p.cycle
         yield from _quiet(p)
         reported = bool(REPORTED >> error.value & 1)
         p.bench.expect(f"{error.name} is told", [(WarpError(event.error), event.pc) for _, event in
                                                 p.errors[count:]], [(error, 0x50)] * reported)
         if p.timed:
             p.bench.expect("cycles of errors", [cycle for cycle, _ in p.errors[count:]], [begin + 2] * reported)
-        p.bench.expect("completions", [event.serial for _, event in p.completions[done:]], [serial])
-        p.bench.expect("writes of a refused instruction", serial in p.written, False)
+        p.bench.expect("completions", [event.sequence for _, event in p.completions[done:]], [sequence])
+        p.bench.expect("writes of a refused instruction", sequence in p.written, False)
 
 
 def ended(p: Pipeline) -> Script:
     """Nobody hears of what has ended when it issues."""
     before = len(p.dispatches), len(p.completions), len(p.passed)
     for kind in (InstructionKind.NOTHING, InstructionKind.DEPENDENCY):
-        serial = p.issue(NOP, warp=1, kind=kind)
+        sequence = p.issue(NOP, warp=1, kind=kind)
         yield from _quiet(p)
-        p.bench.expect("writes", serial in p.written, False)
+        p.bench.expect("writes", sequence in p.written, False)
     p.bench.expect("events", (len(p.dispatches), len(p.completions), len(p.passed)), before)
 
 
 def together(p: Pipeline) -> Script:
     """Completions of many at once: refused ones in every cycle beside the lanes' instructions."""
     yield from _wake(p, 0)
-    done, serials = len(p.completions), []
+    done, sequences = len(p.completions), []
     for _ in range(4):
-        serials.append(p.issue(move(1, 5)))
+        sequences.append(p.issue(move(1, 5)))
         yield
         for _ in range(p.params.beats - 1):
-            serials.append(p.issue(0, warp=1, kind=InstructionKind.REFUSED, error=WarpError.PC_WRAP))
+            sequences.append(p.issue(0, warp=1, kind=InstructionKind.REFUSED, error=WarpError.PC_WRAP))
             yield
     yield from _quiet(p)
-    p.bench.expect("completions in order", [event.serial for _, event in p.completions[done:]], serials)
+    p.bench.expect("completions in order", [event.sequence for _, event in p.completions[done:]], sequences)
 
 
 def parts(p: Pipeline) -> Script:
@@ -330,12 +330,12 @@ def parts(p: Pipeline) -> Script:
     yield from _wake(p, 0)
     p.write(1, numbers)
     yield from _quiet(p)
-    done, begin, serials = len(p.completions), p.cycle, []
+    done, begin, sequences = len(p.completions), p.cycle, []
     product = p.issue(encode("IMUL", "i", Rd=1, Ra=1, imm=0x10001))
     for later in range(1, p.params.quarter_cycles):
         yield
         if later != p.params.parts * beats:
-            serials.append(p.issue(0, warp=1, kind=InstructionKind.REFUSED, error=WarpError.PC_WRAP))
+            sequences.append(p.issue(0, warp=1, kind=InstructionKind.REFUSED, error=WarpError.PC_WRAP))
     yield
     follower = p.issue(move(2, 9), warp=1)
     # As early as the product may be read, but not before all beats of what came between have passed the lanes.
@@ -346,8 +346,8 @@ def parts(p: Pipeline) -> Script:
     p.bench.expect("products", p.written[product].values, products)
     p.bench.expect("beats of them", p.written[product].beats, beats)
     p.bench.expect("what reads them", p.written[reader].values, [value + 1 for value in products])
-    complete = {event.serial: cycle for cycle, event in p.completions[done:]}
-    p.bench.expect("completions", sorted(complete), sorted([product, *serials, follower, reader]))
+    complete = {event.sequence: cycle for cycle, event in p.completions[done:]}
+    p.bench.expect("completions", sorted(complete), sorted([product, *sequences, follower, reader]))
     if p.timed:
         p.bench.expect("cycle of its completion", complete[product], begin + COMPLETION_CYCLES
                         + (p.params.parts + 1) * beats - 1)
@@ -365,7 +365,7 @@ def flow_reads(p: Pipeline) -> Script:
             yield
             if not p.timed:     # its result comes before the next instruction
                 p.flow_result(3, 0x0F0F_0F0F, value=0xBAD)
-        serial = p.issue(word, warp=3, write_barrier=4)
+        sequence = p.issue(word, warp=3, write_barrier=4)
         yield from p.wait(4)
         for _ in range(pushes * p.timed):
             p.flow_result(3, 0x0F0F_0F0F, value=0xBAD)
@@ -383,13 +383,13 @@ def flow_reads(p: Pipeline) -> Script:
         p.repeat(operation)
         yield from _quiet(p)
         p.bench.expect("operations once it was taken", len(p.flow_operations), count)
-        written = p.written[serial]
+        written = p.written[sequence]
         p.bench.expect("threads", written.threads, 0 if error is not WarpError.NONE else 0x0F0F_0F0F)
         p.bench.expect("register", written.register, word & 0xFF)
         p.bench.expect("value", {written.values[thread] for thread in _THREADS if written.threads >> thread & 1},
                        {0x1234_5678} if written.threads else set())
-        p.bench.expect("completion", [(event.serial, event.write_barrier, event.read_barrier)
-                                      for _, event in p.completions[done:]], [(serial, 4, NO_BARRIER)])
+        p.bench.expect("completion", [(event.sequence, event.write_barrier, event.read_barrier)
+                                      for _, event in p.completions[done:]], [(sequence, 4, NO_BARRIER)])
 
 
 def results(p: Pipeline) -> Script:

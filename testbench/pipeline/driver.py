@@ -62,7 +62,7 @@ class Pipeline(UnitDriver):
     comes behind an instruction of its unit, which is put before it.
 
     Attributes:
-        written: By serial number.
+        written: By sequence number.
         completions, passed, reads, errors, dispatches, flow_operations: Events with the cycle in which they were seen,
             from 0 on.
         collecting: The cycles in which the collector was occupied.
@@ -87,7 +87,7 @@ class Pipeline(UnitDriver):
         self.collecting: list[int] = []
         self.gathered: dict[tuple[LaneClient, int], list[list[list[int]]]] = defaultdict(list)
         self.supply: dict[tuple[LaneClient, int], Data] = {}
-        self.serial = 0
+        self.sequence = 0
         self._report_mask, self._grid = report_mask, grid or {}
         self._inputs: dict[str, Any] = {}
         self._wanted: list[tuple[LaneClient, int, Data]] = []
@@ -106,25 +106,25 @@ class Pipeline(UnitDriver):
     def issue(self, word: int, *, warp: int = 0, pc: int = 8, constant: int = 0, missing: bool = False,
               kind: InstructionKind | None = None, error: WarpError = WarpError.NONE, write_barrier: int = NO_BARRIER,
               read_barrier: int = NO_BARRIER) -> int:
-        """An instruction; its serial number."""
+        """An instruction; its sequence number."""
         form = find(word)
         if kind is None:
             assert form is not None
             kind = kind_of(form)
-        self.serial = (self.serial + 1) % (1 << 16)
+        self.sequence = (self.sequence + 1) % (1 << 16)
         self._put("instruction", {
-            "warp": warp, "serial": self.serial, "pc": pc, "word": word, "kind": kind,
+            "warp": warp, "sequence": self.sequence, "pc": pc, "word": word, "kind": kind,
             "quarter": quarter_rate(word), "error": error,
             "constant": constant, "constant_missing": missing, "write_barrier": write_barrier,
             "read_barrier": read_barrier})
-        return self.serial
+        return self.sequence
 
-    def _asks(self, warp: int, serial: int, barrier: int) -> None:
+    def _asks(self, warp: int, sequence: int, barrier: int) -> None:
         """The instruction that an operation is of."""
         if not self.timed:
             self._put("instruction", {
-                "warp": warp, "serial": serial, "word": _LOAD, "kind": InstructionKind.MEMORY, "write_barrier": barrier,
-                "read_barrier": barrier})
+                "warp": warp, "sequence": sequence, "word": _LOAD, "kind": InstructionKind.MEMORY,
+                "write_barrier": barrier, "read_barrier": barrier})
 
     def gather(self, registers: Iterable[int], *, warp: int = 0, client: LaneClient = LaneClient.MEMORY,
                index: int = 0, last: bool = False, barrier: int = NO_BARRIER) -> tuple[LaneClient, int]:
@@ -138,14 +138,14 @@ class Pipeline(UnitDriver):
     def write(self, register: int, what: Data, *, warp: int = 0, threads: int = ALL, predicate: int = PT,
               conditional: bool = False, client: LaneClient = LaneClient.MEMORY, index: int = 0, last: bool = True,
               barrier: int = NO_BARRIER) -> int:
-        """Writes what a client has; the serial number."""
-        self.serial = (self.serial + 1) % (1 << 16)
-        self._asks(warp, self.serial, barrier)
+        """Writes what a client has; the sequence number."""
+        self.sequence = (self.sequence + 1) % (1 << 16)
+        self._asks(warp, self.sequence, barrier)
         self._put("write", {"client": client, "operation": {
-            "warp": warp, "serial": self.serial, "register": register, "predicate": predicate,
+            "warp": warp, "sequence": self.sequence, "register": register, "predicate": predicate,
             "conditional": conditional, "threads": threads, "index": index, "last": last, "barrier": barrier}},
             supply={(client, index): what})
-        return self.serial
+        return self.sequence
 
     def clear(self, rows: Iterable[int]) -> Script:
         """Registers become zeros, one after the other."""
@@ -319,7 +319,7 @@ class Pipeline(UnitDriver):
 
     def _note(self, beat: Any) -> None:
         """A beat of what is written."""
-        written = self.written.setdefault(beat.serial, Written())
+        written = self.written.setdefault(beat.sequence, Written())
         threads = self._threads(beat.beat)
         written.beats += 1
         if beat.beat == self.params.beats - 1:

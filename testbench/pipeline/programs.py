@@ -80,9 +80,9 @@ class KernelLives:
     def _write(self, warp: Warp, number: int, record: Retirement, client: LaneClient) -> Script:
         """A register that another unit writes."""
         threads, values = record.registers[number]
-        serial = self.pipeline.write(number, Data(values), warp=warp.slot, threads=threads, client=client)
+        sequence = self.pipeline.write(number, Data(values), warp=warp.slot, threads=threads, client=client)
         alone = Retirement(warp.slot, 0, 0, warp.masks, warp.masks, 0, 0, 0, registers={number: (threads, values)})
-        self.ledger.note(serial, f"warp {warp.slot}, write of R{number}", alone, warp, (NO_BARRIER, NO_BARRIER))
+        self.ledger.note(sequence, f"warp {warp.slot}, write of R{number}", alone, warp, (NO_BARRIER, NO_BARRIER))
         yield from self.pipeline.wait(self.pipeline.params.beats)
 
     def _step(self, warp: Warp) -> Script:
@@ -97,9 +97,9 @@ class KernelLives:
         if quarter_rate(word):
             self._next[slot] = pipeline.cycle + pipeline.params.quarter_stall
         if kind is InstructionKind.LANES:
-            serial = pipeline.issue(word, warp=slot, pc=record.pc, constant=constant, missing=missing,
+            sequence = pipeline.issue(word, warp=slot, pc=record.pc, constant=constant, missing=missing,
                                     write_barrier=control.write_barrier, read_barrier=control.read_barrier)
-            self.ledger.note(serial, f"warp {slot}, {record.pc:#x} {spell(word)}", record, warp,
+            self.ledger.note(sequence, f"warp {slot}, {record.pc:#x} {spell(word)}", record, warp,
                              (control.write_barrier, control.read_barrier))
             if control.write_barrier < SCOREBOARDS:     # its reader waits for the scoreboard
                 self._next[slot] = pipeline.cycle + RESULT_CYCLES + pipeline.params.beats
@@ -108,9 +108,9 @@ class KernelLives:
             yield from self._write(warp, number, record, LaneClient.MEMORY)
             self._next[slot] = pipeline.cycle + RESULT_CYCLES
         for number, (threads, flags) in record.predicates.items():
-            serial = pipeline.write(0xFF, Data(flags=flags), warp=slot, threads=threads, predicate=number)
+            sequence = pipeline.write(0xFF, Data(flags=flags), warp=slot, threads=threads, predicate=number)
             alone = Retirement(slot, 0, 0, warp.masks, warp.masks, 0, 0, 0, predicates={number: (threads, flags)})
-            self.ledger.note(serial, f"warp {slot}, write of P{number}", alone, warp, (NO_BARRIER, NO_BARRIER))
+            self.ledger.note(sequence, f"warp {slot}, write of P{number}", alone, warp, (NO_BARRIER, NO_BARRIER))
             yield from pipeline.wait(pipeline.params.beats)
             self._next[slot] = pipeline.cycle + RESULT_CYCLES + pipeline.params.beats
         if record.after.active != record.before.active:

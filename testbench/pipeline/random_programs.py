@@ -161,9 +161,9 @@ class RandomLives:
         barriers = self._source.randrange(8), self._source.randrange(8)
         constant, missing = constant_of(self.machine, form, form.values(word))
         record = self.machine.retire(number)
-        serial = pipeline.issue(word, warp=number, pc=record.pc, constant=constant, missing=missing,
+        sequence = pipeline.issue(word, warp=number, pc=record.pc, constant=constant, missing=missing,
                                 write_barrier=barriers[0], read_barrier=barriers[1])
-        self._sent(number, serial, f"{record.pc:#x} {spell(word)}", record, barriers)
+        self._sent(number, sequence, f"{record.pc:#x} {spell(word)}", record, barriers)
         results = flags = cycle + RESULT_CYCLES
         flags += pipeline.params.beats - 1
         if quarter_rate(word):
@@ -177,9 +177,9 @@ class RandomLives:
             ready["cc",] = results
         return True
 
-    def _sent(self, number: int, serial: int, name: str, record: Retirement, barriers: tuple[int, int]) -> None:
+    def _sent(self, number: int, sequence: int, name: str, record: Retirement, barriers: tuple[int, int]) -> None:
         """Notes what passes the lanes now."""
-        self.ledger.note(serial, f"warp {number}, {name}", record, self._warp(number), barriers)
+        self.ledger.note(sequence, f"warp {number}, {name}", record, self._warp(number), barriers)
         self._free = self.pipeline.cycle + self.pipeline.params.beats
 
     def _activate(self, number: int) -> None:
@@ -205,10 +205,10 @@ class RandomLives:
                 flag = [mask_of(np.array(conditions) >> place & 1 != 0) for place in range(4)]
                 warp.write_condition(record, Condition(*flag), threads)
         barrier = source.randrange(8)
-        serial = self.pipeline.write(
+        sequence = self.pipeline.write(
             register, Data(values.tolist(), flags, conditions), warp=number, threads=threads, predicate=predicate,
             conditional=conditional, client=client, index=self._place(client), barrier=barrier)
-        self._sent(number, serial, f"write of R{register} by {client.name}", record, (barrier, NO_BARRIER))
+        self._sent(number, sequence, f"write of R{register} by {client.name}", record, (barrier, NO_BARRIER))
         ready, cycle = self._ready[number], self.pipeline.cycle
         ready["register", register] = ready["cc",] = cycle + RESULT_CYCLES
         ready["predicate", predicate] = cycle + RESULT_CYCLES + self.pipeline.params.beats - 1

@@ -108,24 +108,24 @@ class Ledger:
         self._expected: dict[int, Expected] = {}
         self.compared = 0
 
-    def note(self, serial: int, name: str, record: Retirement, warp: Warp, barriers: tuple[int, int]) -> None:
+    def note(self, sequence: int, name: str, record: Retirement, warp: Warp, barriers: tuple[int, int]) -> None:
         """Something comes now. ``warp`` is as it is after it, ``barriers`` are those for results and sources."""
         pipeline = self._pipeline
         ends = pipeline.cycle + COMPLETION_CYCLES + pipeline.params.beats - 1
         if quarter_rate(record.word):
             ends += pipeline.params.parts * pipeline.params.beats
-        self._expected[serial] = Expected(f"cycle {pipeline.cycle}, {name}", record, tuple(warp.predicates[:PT]),
+        self._expected[sequence] = Expected(f"cycle {pipeline.cycle}, {name}", record, tuple(warp.predicates[:PT]),
                                           barriers, ends)
 
     def check(self) -> None:
         """Compares everything, when all is over."""
         pipeline, bench = self._pipeline, self._pipeline.bench
-        completions = {int(event.serial): (cycle, event) for cycle, event in pipeline.completions}
-        for serial, expected in self._expected.items():
-            compare(bench, expected, pipeline.written.get(serial, Written()))
+        completions = {int(event.sequence): (cycle, event) for cycle, event in pipeline.completions}
+        for sequence, expected in self._expected.items():
+            compare(bench, expected, pipeline.written.get(sequence, Written()))
             self.compared += 1
-            bench.expect(f"{expected.name}: complete", serial in completions, True)
-            cycle, event = completions[serial]
+            bench.expect(f"{expected.name}: complete", sequence in completions, True)
+            cycle, event = completions[sequence]
             if pipeline.timed:
                 bench.expect(f"{expected.name}: cycle of completion", cycle, expected.last_beat)
             bench.expect(f"{expected.name}: scoreboards", (event.write_barrier, event.read_barrier), expected.barriers)

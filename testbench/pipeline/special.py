@@ -38,8 +38,8 @@ def check_special_registers(bench: Bench, params: SmParams) -> None:
             for warp in warps:
                 word = word_at(made, warp)
                 record = made.retire(warp.slot)
-                serial = p.issue(word, warp=warp.slot, pc=record.pc)
-                ledger.note(serial, f"special register {word >> 20 & 0xFF}", record, warp, (NO_BARRIER, NO_BARRIER))
+                sequence = p.issue(word, warp=warp.slot, pc=record.pc)
+                ledger.note(sequence, f"special register {word >> 20 & 0xFF}", record, warp, (NO_BARRIER, NO_BARRIER))
                 yield from p.wait(p.params.beats)
 
     pipeline.play(script)

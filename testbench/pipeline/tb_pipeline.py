@@ -94,7 +94,7 @@ def traces_of(pipeline: Pipeline) -> View:
             "lanes": written.lanes, "register": Trace(written.register, "dec"), "value": written["values"][0],
             "predicates": written.predicates, "cc": written.conditional},
         "events": {
-            "complete": dut.completion.valid, "serial": dut.completion.payload.serial, "passed": dut.passed.valid,
+            "complete": dut.completion.valid, "sequence": dut.completion.payload.sequence, "passed": dut.passed.valid,
             "dispatch": dut.dispatch.valid, "error": dut.error.valid}},
         marks=[Mark("instruction", [dut.instruction.valid])])
 

@@ -110,7 +110,7 @@ class IssueDriver(UnitDriver):
         self._injects: dict[int, Kind] = {}
         self._offers: dict[str, int] = {}
         self._operations = 0
-        self._serial = 0
+        self._sequence = 0
         self._going: dict[str, tuple[int, int, tuple[int, ...], bool]] = {}
         self._given: dict[str, Any] = {}
 
@@ -139,7 +139,7 @@ class IssueDriver(UnitDriver):
             self._past.append(now)
             if len(self._past) > LATENCY:
                 past = self._past.popleft()
-                operations = {f"{kind}_{LaneClient(event.client).value}": event.operation.serial
+                operations = {f"{kind}_{LaneClient(event.client).value}": event.operation.sequence
                               for kind, event in (("gather", gather), ("write", write)) if event is not None}
                 selection = self._selection(instruction, operations, past)
                 self._check_state(past)
@@ -205,8 +205,8 @@ class IssueDriver(UnitDriver):
                 bench.expect(f"{name} of an instruction at {planned.pc:#x}", instruction[name], getattr(planned, name))
             bench.expect("missing", bool(instruction.constant_missing), planned.missing)
             bench.expect("barriers", (instruction.write_barrier, instruction.read_barrier), planned.barriers)
-            bench.expect("serial number", instruction.serial, self._serial % 0x10000)
-            self._serial += 1
+            bench.expect("sequence number", instruction.sequence, self._sequence % 0x10000)
+            self._sequence += 1
         silent = planned is not None and planned.kind in (Kind.NOTHING, Kind.DEPENDENCY)
         bench.expect("completion beside the instruction", completes, silent)
         if selection is not None:
@@ -364,7 +364,7 @@ class IssueDriver(UnitDriver):
         events["gathered"] = going and {"warp": going[1], "barrier": going[2][1]}
         for name in OPERATIONS:
             number = inputs.operations.get(name)
-            events[name] = None if number is None else {"serial": number % 0x10000}
+            events[name] = None if number is None else {"sequence": number % 0x10000}
         units = dict(zip(COMPLETING, dut.units, strict=True))
         governed = {"hold": dut.control.hold, "enter": dut.control.enter, "leave": dut.control.leave}
         for name, value in wanted.items():

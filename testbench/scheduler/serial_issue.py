@@ -67,7 +67,7 @@ class _Flight:
     warp: int
     planned: Planned | None
     kind: Kind
-    serial: int
+    sequence: int
     ends: int
     result: dict[str, int] | None = None
     operations: list[str] = field(default_factory=list)
@@ -106,11 +106,11 @@ class SerialIssueDriver(UnitDriver):
         ctx.set(dut.policy, self.chances.policy)
         streams = [getattr(dut, name).ready for name in OPERATIONS]
         ticks = self._ticks(ctx, dut.instruction.valid, dut.instruction.payload, dut.redirect.valid,
-                            dut.redirect.payload, dut.completion.valid, dut.completion.payload.serial,
+                            dut.redirect.payload, dut.completion.valid, dut.completion.payload.sequence,
                             dut.control.taken, dut.control.live, dut.drained, dut.gather.valid, dut.gather.payload,
                             dut.write.valid, dut.write.payload, *streams)
-        async for (comes, instruction, asks, redirect, completes, serial, taken, live, drained, gathers, gather, writes,
-                   write, *ready) in ticks:
+        async for (comes, instruction, asks, redirect, completes, sequence, taken, live, drained, gathers, gather,
+                   writes, write, *ready) in ticks:
             expect, warps = self.bench.expect, self._warps
             expect("warps that live", live, sum(warp.live << number for number, warp in enumerate(warps)))
             busy = self._flight.warp if self._flight is not None else None
@@ -118,7 +118,7 @@ class SerialIssueDriver(UnitDriver):
                    sum((number != busy) << number for number in range(len(warps))))
             self._operate(dict(zip(OPERATIONS, ready, strict=True)),
                           {"gather": gather if gathers else None, "write": write if writes else None})
-            expect("completion", (completes, serial if completes else None), (
+            expect("completion", (completes, sequence if completes else None), (
                 int(bool(comes) and Kind(instruction.kind) in _AT_ONCE),
                 len(self.selected) % 0x10000 if completes else None))
             expect("taken", taken, 1 << instruction.warp if comes and not KIND_RULES[Kind(instruction.kind)].injected
@@ -156,11 +156,11 @@ class SerialIssueDriver(UnitDriver):
         expected: dict[str, Any] = dict.fromkeys(out)
         for name, passing in due:
             kind, client = name.split("_")
-            expected[kind] = LaneClient(int(client)), passing.warp, passing.serial % 0x10000, passing.serial % 16
+            expected[kind] = LaneClient(int(client)), passing.warp, passing.sequence % 0x10000, passing.sequence % 16
             self.operations.append(name)
         self._passing = [each for each in self._passing if each[0] > self.cycle]
         self.bench.expect("operations", {kind: None if event is None else (
-            event.client, event.operation.warp, event.operation.serial, event.operation.index)
+            event.client, event.operation.warp, event.operation.sequence, event.operation.index)
             for kind, event in out.items()}, expected)
         if flight is not None:
             flight.offered += 1
@@ -188,7 +188,7 @@ class SerialIssueDriver(UnitDriver):
         self._happened()
         rule, planned = KIND_RULES[kind], None
         expect("pc", left.pc, warp.pc)
-        expect("serial number", left.serial, len(self.selected) % 0x10000)
+        expect("sequence number", left.sequence, len(self.selected) % 0x10000)
         expect("scoreboards", (left.write_barrier, left.read_barrier), (NO_BARRIER, NO_BARRIER))
         if rule.injected:
             expect("what is injected", kind, warp.injects)
@@ -253,7 +253,7 @@ class SerialIssueDriver(UnitDriver):
         given: dict[str, Any] = dict.fromkeys(("result", "lanes", *COMPLETING))
         asked = flight.operations[0] if flight is not None and flight.operations else None
         for name in OPERATIONS:
-            offer(ctx, getattr(dut, name), None if flight is None or name != asked else {"index": flight.serial % 16})
+            offer(ctx, getattr(dut, name), None if flight is None or name != asked else {"index": flight.sequence % 16})
         given[random.choice(("lanes", *COMPLETING))] = {"completes": 0, "warp": random.randrange(self.params.warps)}
         if flight is not None and asked is None and not self._passing and flight.ends <= now:
             if flight.result is not None:

@@ -170,20 +170,20 @@ class _Told:
 
     def issued(self, warp, number):
         kind = (InstructionKind.BARRIER_INDEXED, InstructionKind.BARRIER)[number]
-        self.take("issued", warp=warp, serial=number, pc=address(number), word=self.WORDS[number], kind=kind.value)
+        self.take("issued", warp=warp, sequence=number, pc=address(number), word=self.WORDS[number], kind=kind.value)
 
 
 def test_an_arrival_is_taken_back_behind_itself():
     """Though an older instruction of another warp comes to the barrier unit later, for its operand."""
     told = _Told()
     told.issued(1, 0)
-    told.take("completed", warp=1, serial=0)
+    told.take("completed", warp=1, sequence=0)
     told.issued(0, 0)
     told.issued(1, 1)
-    told.take("completed", warp=1, serial=1)
+    told.take("completed", warp=1, sequence=1)
     told.take("withdrawn", warp=1)
     assert told.lockstep.compared == 1
-    told.take("completed", warp=0, serial=0)
+    told.take("completed", warp=0, sequence=0)
     assert (told.lockstep.difference, told.lockstep.compared) == (None, 3)
     assert [warp and warp.barrier for warp in told.lockstep.machine.warps[:2]] == [None, None]
 

@@ -46,19 +46,19 @@ def test_agrees_with_the_model(report_mask, params):
         assert ctx.get(dut.room) == 1
         for word in source.sample(WORDS * 2, 2 * len(WORDS)):
             error, reasons, interrupt, masked = outcome(word, report_mask)
-            warp, pc, serial = source.randrange(8), source.getrandbits(29) << 3, source.getrandbits(16)
+            warp, pc, sequence = source.randrange(8), source.getrandbits(29) << 3, source.getrandbits(16)
             ctx.set(dut.status.warp, warp)
             offer(ctx, dut.launch, {"warp": warp})
             await ctx.tick()
             assert not ctx.get(dut.warps.view.state.masked) >> warp & 1
             offer(ctx, dut.launch, None)
             offer(ctx, dut.dispatch, {
-                "kind": InstructionKind.TRAP, "warp": warp, "pc": pc, "serial": serial, "word": word,
+                "kind": InstructionKind.TRAP, "warp": warp, "pc": pc, "sequence": sequence, "word": word,
                 "write_barrier": 7, "read_barrier": 3})
             await ctx.tick()
             ctx.set(dut.dispatch.valid, 0)
             told, failed, report = (ctx.get(as_struct(event)) for event in (dut.completion, dut.error, dut.report))
-            assert (told.valid, told.warp, told.serial) == (1, warp, serial)
+            assert (told.valid, told.warp, told.sequence) == (1, warp, sequence)
             assert (told.write_barrier, told.read_barrier) == (7, 3)
             assert (WarpError(failed.error) if failed.valid else WarpError.NONE) == error
             if failed.valid:

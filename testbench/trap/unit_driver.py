@@ -124,7 +124,7 @@ class TrapUnitDriver:
             else:
                 sent = self._dispatch(now, leave) if self._some(0.5) else None
             offer(ctx, dut.dispatch, None if sent is None else {
-                "kind": sent.kind, "warp": sent.warp, "pc": sent.pc, "serial": self._cycle % 1024, "word": sent.word,
+                "kind": sent.kind, "warp": sent.warp, "pc": sent.pc, "sequence": self._cycle % 1024, "word": sent.word,
                 "write_barrier": self._cycle % 7, "read_barrier": self._cycle % 5})
             self._others(ctx, now, sent.warp if sent else None, refused)
             ctx.set(dut.command, {"installed": self._installed, "handler": handler, "stop": now.stop, "step": now.step,
@@ -386,7 +386,7 @@ class TrapUnitDriver:
                      (executes, fails, traps))
         if sent is not None and executes:
             self._expect("what completes", (
-                completion.warp, completion.serial, completion.write_barrier, completion.read_barrier), (
+                completion.warp, completion.sequence, completion.write_barrier, completion.read_barrier), (
                 sent.warp, self._cycle % 1024, self._cycle % 7, self._cycle % 5))
         if sent is not None and fails:
             self._expect("what failed", (failed.warp, failed.pc, WarpError(failed.error)),

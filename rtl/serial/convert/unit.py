@@ -183,7 +183,7 @@ class SerialConversionUnit(Component):
         m.d.comb += gather.eq(struct_value(
             gather.shape(),
             warp=self.held.warp,
-            serial=self.held.serial,
+            sequence=self.held.sequence,
             index=0,
             last=self._second | is_single,
             barrier=self.held.read_barrier,
@@ -200,7 +200,7 @@ class SerialConversionUnit(Component):
         m.d.comb += write.eq(struct_value(
             write.shape(),
             warp=self.held.warp,
-            serial=self.held.serial,
+            sequence=self.held.sequence,
             index=0,
             last=is_last,
             barrier=Mux(is_last, self.held.write_barrier, NO_BARRIER),

@@ -625,7 +625,7 @@ class SerialExecuteUnit(Component):
         m.d.comb += self.write_flow.valid.eq(self._phase.offer_write)
         m.d.comb += self.sequencer.write_accepted.eq(self.write_flow.ready)
         m.d.comb += self.write_flow.payload.eq(struct_value(
-            register_write(self._params), warp=instruction.warp, serial=instruction.serial,
+            register_write(self._params), warp=instruction.warp, sequence=instruction.sequence,
             index=0, last=1, barrier=instruction.write_barrier,
             register=field_of(instruction.word, FIELDS["Rd"]), threads=_ALL_THREADS,
             predicate=PT, conditional=0))
@@ -638,7 +638,7 @@ class SerialExecuteUnit(Component):
         m.d.comb += self.written.payload.eq(struct_value(
             lane_write(self._params),
             warp=self._issued.warp,
-            serial=self._issued.serial,
+            sequence=self._issued.sequence,
             beat=self.sequencer.thread,
             lanes=self._writes_thread,
             register=self._number | has_no_destination.replicate(8),    # RZ is all ones
@@ -659,7 +659,7 @@ class SerialExecuteUnit(Component):
         m.d.comb += self.sequencer.is_last_write.eq(self._write.operation.last)
         m.d.comb += self.completion.valid.eq(phase.complete)
         m.d.comb += self.completion.payload.eq(struct_value(
-            completion(self._params), warp=instruction.warp, serial=instruction.serial,
+            completion(self._params), warp=instruction.warp, sequence=instruction.sequence,
             write_barrier=instruction.write_barrier,
             read_barrier=Mux(releases_read_barrier, instruction.read_barrier, NO_BARRIER)))
 

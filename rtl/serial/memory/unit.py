@@ -17,7 +17,7 @@ from rtl.layouts import (
     BLOCK_ADDRESS_BITS,
     CONSTANT_BANKS,
     GATHER_REGISTERS,
-    SERIAL_BITS,
+    SEQUENCE_BITS,
     BeatPort,
     ConstantBank,
     completion,
@@ -80,14 +80,14 @@ def _job_layout(params: SmParams) -> data.StructLayout:
 
     Fields
     ------
-    warp, serial, pc, word, write_barrier, read_barrier
+    warp, sequence, pc, word, write_barrier, read_barrier
         As dispatched.
     threads : 32
         They execute it.
     """
     return data.StructLayout({
         "warp": params.warp_bits,
-        "serial": SERIAL_BITS,
+        "sequence": SEQUENCE_BITS,
         "pc": 32,
         "word": WORD_BITS,
         "threads": WARP_THREADS,
@@ -385,7 +385,7 @@ class SerialMemoryUnit(Component):
         with m.Else():
             m.d.comb += is_last.eq(index == _DATA - 1 + data_words)
         m.d.comb += self.port.gather.payload.eq(struct_value(
-            register_gather(self._params), warp=job.warp, serial=job.serial, index=index,
+            register_gather(self._params), warp=job.warp, sequence=job.sequence, index=index,
             last=is_last, barrier=job.read_barrier, registers=Cat(register, _NO_REGISTERS)))
 
     def _address_write(self, m: Module) -> None:
@@ -394,7 +394,7 @@ class SerialMemoryUnit(Component):
         instruction = self._instruction
         is_last = self._word == instruction.results - 1
         m.d.comb += self.port.write.payload.eq(struct_value(
-            register_write(self._params), warp=job.warp, serial=job.serial, index=self._word,
+            register_write(self._params), warp=job.warp, sequence=job.sequence, index=self._word,
             last=is_last, barrier=job.write_barrier,
             register=instruction.destination | self._word, threads=job.threads,
             predicate=Mux(is_last, instruction.predicate, PT), conditional=0))
@@ -405,7 +405,7 @@ class SerialMemoryUnit(Component):
         job = self._job
         read_barrier = Mux(self._has_nothing_to_do, job.read_barrier, NO_BARRIER)
         m.d.comb += self.completion.payload.eq(struct_value(
-            completion(self._params), warp=job.warp, serial=job.serial,
+            completion(self._params), warp=job.warp, sequence=job.sequence,
             write_barrier=job.write_barrier, read_barrier=read_barrier))
         m.d.comb += self.error.payload.eq(struct_value(
             error_event(self._params), warp=job.warp, pc=job.pc, error=self._error))

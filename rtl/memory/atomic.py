@@ -298,7 +298,7 @@ class AtomicPipeline(Component):
     next_slot, instruction : Out(slot), In(AccessInstruction)
         Whose operations the job that is offered has, and their instruction.
     half, content : Out(beat_half), In(half_content)
-        The half of a beat that FETCH has read, and what is read of it in the same cycle.
+        The half of a beat that FETCH reads, and what is read of it in the same cycle.
     read : Out(bank_read)
     crossbar : Out(AtomicPort)
         Reads operands, passes the number that was read, and writes the new number.

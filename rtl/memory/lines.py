@@ -364,12 +364,13 @@ class MissQueue(Component):
         m.d.sync += Assert(~queue.w_en | queue.w_rdy, "a request is lost")
 
         head: Any = data.View(layout, queue.r_data)
+        address = self.addresses.read(m, head.tag)
         is_held = self.hazards.held.bit_select(head.tag, 1)
         m.d.comb += queue.r_en.eq(request.ready & ~is_held)
         with m.If(queue.r_rdy):
             m.d.comb += request.valid.eq(~is_held)
             m.d.comb += common_fields(request.payload, head)
-            m.d.comb += request.payload.address.eq(self.addresses.read(m, head.tag))
+            m.d.comb += request.payload.address.eq(address)
         with m.Else():
             m.d.comb += request.valid.eq(read)
             m.d.comb += request.payload.tag.eq(self.free_tag)

@@ -83,7 +83,7 @@ class ErrorCollector(Component):
         error: Any = self._event.create(path=("flow_error",))
         m.d.comb += error.valid.eq(self.flow_result.valid & (result.error != WarpError.NONE))
         m.d.comb += error.payload.eq(
-            struct_value(self._layout, warp=result.warp, pc=result.own, error=result.error))
+            struct_value(self._layout, warp=result.warp, pc=result.request_pc, error=result.error))
         return error
 
     def _stack_error(self, m: Module) -> Any:

@@ -92,11 +92,11 @@ class ConcludeStage(Component):
 
         can_be_next = ~self._fails & ~outcome.basic.retries
         with m.If(self._returns):
-            m.d.comb += result.behind.eq(can_be_next & outcome.unwinds_to_next)
+            m.d.comb += result.falls_through.eq(can_be_next & outcome.unwinds_to_next)
         with m.Elif(outcome.jumps):
-            m.d.comb += result.behind.eq(can_be_next & outcome.target_is_next)
+            m.d.comb += result.falls_through.eq(can_be_next & outcome.target_is_next)
         with m.Else():
-            m.d.comb += result.behind.eq(can_be_next)
+            m.d.comb += result.falls_through.eq(can_be_next)
 
     def _select_active(self, m: Module) -> None:
         """Which threads go on: those that the stack revives, those that were decided, the same ones
@@ -135,6 +135,6 @@ class ConcludeStage(Component):
         m.d.comb += result.warp.eq(answer.warp)
         m.d.comb += common_fields(result, self.next_state)
         m.d.comb += result.terminated.eq(answer.empty)
-        m.d.comb += result.own.eq(outcome.basic.pc)
+        m.d.comb += result.request_pc.eq(outcome.basic.pc)
         m.d.comb += result.value.eq(answer.value)
         m.d.comb += result.kept.eq(outcome.basic.keeps_reference & (answer.empty | ~self._fails))

@@ -172,7 +172,7 @@ class DecideStage(Component):
         request = self.stack.request.payload
         m.d.comb += request.warp.eq(stage.request.warp)
         m.d.comb += request.pair.eq(self._needs_two_pushes & ~self.is_followup)
-        m.d.comb += request.operation.eq(instruction.asked)
+        m.d.comb += request.operation.eq(instruction.stack_operation)
         m.d.comb += request.kind.eq(instruction.kind)
         with m.If(instruction.operation == FlowOperation.ENTER_TRAP):
             with m.If(self.is_followup):

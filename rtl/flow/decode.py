@@ -39,7 +39,7 @@ def _entry(
         operation: FlowOperation, requested: StackOperation = StackOperation.PUSH,
         **others: Any) -> dict[str, Any]:
     """The fields of a FlowInstruction that an instruction's name decides."""
-    return {"operation": operation, "asked": requested, **others}
+    return {"operation": operation, "stack_operation": requested, **others}
 
 
 def _branch(*, relative: int) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class FlowDecoder(wiring.Component):
             fields["constant"] = isinstance(target, Constant)
         if "counted" in fields:
             counted_request = _COUNTED[fields["operation"]]
-            fields["asked"] = Mux(fields["counted"], counted_request, fields["asked"])
+            fields["stack_operation"] = Mux(fields["counted"], counted_request, fields["stack_operation"])
         return fields
 
 
@@ -238,7 +238,7 @@ class FlowQueue(Component):
         with m.Switch(self.trap.operation):
             for operation, requested in INJECTED.items():
                 with m.Case(operation):
-                    m.d.comb += instruction.asked.eq(requested)
+                    m.d.comb += instruction.stack_operation.eq(requested)
         self.inject(m, decoded)
         with m.If(arriving.kind == InstructionKind.ENTER):
             m.d.comb += decoded.pc.eq(self.trap.pc)

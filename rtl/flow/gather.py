@@ -24,7 +24,7 @@ __all__ = ["GatherStage"]
 
 _LAUNCH_INSTRUCTION = FlowInstruction.const({
     "operation": FlowOperation.LAUNCH,
-    "asked": StackOperation.LAUNCH,
+    "stack_operation": StackOperation.LAUNCH,
     "code": ThreadCode.KILLED,
     "constant": 1,
 })

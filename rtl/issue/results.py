@@ -62,7 +62,7 @@ class FlowResults(Component):
         No result is to come; a cycle after the last one.
     revoked : Out(warps)
         The result in the cycle before was the last one that the warp waited for, and the warp does
-        not go on at the next instruction in memory (``flow_result.behind`` is 0), or has ended.
+        not go on at the next instruction in memory (``flow_result.falls_through`` is 0), or has ended.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -142,7 +142,7 @@ class FlowResults(Component):
             is_valid=self.result.valid,
             starts=self._starts,
             was_last=self.is_last,
-            is_elsewhere=~result.behind,
+            is_elsewhere=~result.falls_through,
             terminates=result.terminated))
         goes_elsewhere = past.was_last & past.is_elsewhere
         m.d.sync += redirect.payload.eq(struct_value(

@@ -102,8 +102,8 @@ class FlowInstruction(data.Struct):
     """A decoded flow instruction."""
 
     operation: FlowOperation
-    asked: StackOperation
-    """What it asks of the stack."""
+    stack_operation: StackOperation
+    """What it requests of the stack."""
     kind: TokenKind
     """Of the token pushed."""
     code: ThreadCode
@@ -202,14 +202,14 @@ def flow_result(params: SmParams) -> data.StructLayout:
         With an error the instruction has done nothing; only RET_EMPTY_STACK_ERROR ends the warp
         too, a RESTORE leaves the mode of the handler all the same, and a SET_POINTER without a
         region empties the stack. An error of ENTER_TRAP is reported whatever the report mask says.
-    own : 32
+    request_pc : 32
         The pc of the request, where ``pc`` is that of what follows: with an error, that of the
         instruction that failed.
     value : 32
         For the destination register of an instruction that has one.
     kept : 1
         Some thread has executed EXIT.KEEPREFCOUNT: the CTA keeps its reference count.
-    behind : 1
+    falls_through : 1
         ``pc`` is that of the next instruction in memory, so that what was fetched after this one
         counts. Never if something has failed, or a trap is entered or left.
     """
@@ -220,8 +220,8 @@ def flow_result(params: SmParams) -> data.StructLayout:
         "codes": ThreadCodes,
         "terminated": 1,
         "error": WarpError,
-        "own": 32,
+        "request_pc": 32,
         "value": 32,
         "kept": 1,
-        "behind": 1,
+        "falls_through": 1,
     })

@@ -278,9 +278,9 @@ class FlowDriver(UnitDriver):
             if isinstance(item, FlowStep):
                 succeeds = item.error is WarpError.NONE and item.unreported is WarpError.NONE
                 near = item.move in _NEAR and item.pc_after == next_address(item.pc)
-                bench.expect(f"{where}: goes on behind the instruction", bool(result.behind), succeeds and near)
+                bench.expect(f"{where}: goes on behind the instruction", bool(result.falls_through), succeeds and near)
         if expected.error is not WarpError.NONE:
-            bench.expect(f"{where}: pc of the error", int(result.own), expected.pc)
+            bench.expect(f"{where}: pc of the error", int(result.request_pc), expected.pc)
         bench.expect(f"{where}: active threads", int(result.active), expected.active)
         bench.expect(f"{where}: codes", bits >> codes.offset & (1 << codes.width) - 1, expected.codes)
         if expected.value is not None:

@@ -512,7 +512,7 @@ class _Spec(Elaboratable):
               & (~left | gathered.has_remaining), "who there is", when=here)
         claim(m, (op == FlowOperation.BRANCH) & (kind == TokenKind.DIVERGE), "who branches to several targets",
               when=here & gathered.has_deferred)
-        asked, code = self.instruction.asked, self.instruction.code
+        asked, code = self.instruction.stack_operation, self.instruction.code
         later = _is(kind, *_USER) & (kind != TokenKind.DIVERGE)
         claim(m, Cat((op == one) & _is(asked, *what) for one, what in _ASKS.items()).any(), "what it asks", when=here)
         claim(m, ~Cat((op == one) & (code != what) for one, what in _CODED.items()).any() & _code(code.as_value()),
@@ -701,7 +701,7 @@ class _Spec(Elaboratable):
             with m.Switch(operation):
                 for each, asked in INJECTED.items():
                     with m.Case(each):
-                        m.d.comb += instruction.asked.eq(asked)
+                        m.d.comb += instruction.stack_operation.eq(asked)
 
     def _ask(self, m: Module) -> None:
         """Anything."""

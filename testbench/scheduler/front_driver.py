@@ -112,4 +112,4 @@ class FrontDriver(UnitDriver):
                 "read_barrier": instruction.read_barrier}))
 
     def _result(self, warp: int, pc: int, behind: bool) -> None:
-        self._results.append((self.cycle + FLOW_CYCLES, {"warp": warp, "pc": pc, "behind": behind}))
+        self._results.append((self.cycle + FLOW_CYCLES, {"warp": warp, "pc": pc, "falls_through": behind}))

@@ -378,7 +378,7 @@ class IssueDriver(UnitDriver):
     def _result(self, number: int, pc: int, terminated: bool) -> dict[str, int]:
         """A flow result. Whether the warp goes on behind the instruction means something for the last result alone."""
         behind = instruction_address(pc) == self.model.warps[number].behind
-        return {"warp": number, "pc": pc, "terminated": terminated, "behind": behind}
+        return {"warp": number, "pc": pc, "terminated": terminated, "falls_through": behind}
 
     def _group(self, warp: int, present: list[Planned]) -> dict[str, Any]:
         """A group, of which these instructions are present."""

@@ -208,7 +208,7 @@ class SerialIssueDriver(UnitDriver):
             goes = rule.after == "result" and random.random() < chances.branches
             pc = random.randrange(0, 1 << 10, 8) if goes else following
             ends = kind in (Kind.FLOW, Kind.FLOW_INDEXED, Kind.LEAVE) and random.random() < chances.ends
-            flight.result = {"warp": number, "pc": pc, "terminated": ends, "behind": int(pc == following)}
+            flight.result = {"warp": number, "pc": pc, "terminated": ends, "falls_through": int(pc == following)}
         if rule.after == "resumed":
             warp.waits = True
             self._resumes.append((self.cycle + random.randint(2, 40), number))
@@ -277,7 +277,7 @@ class SerialIssueDriver(UnitDriver):
             self._launches.append((now + random.randint(2, 30), given["launched"]))
         if given["result"] is None and self._launches and self._launches[0][0] <= now:
             _, number = self._launches.pop(0)
-            given["result"] = {"warp": number, "pc": random.randrange(0, 1 << 10, 8), "terminated": 0, "behind": 0}
+            given["result"] = {"warp": number, "pc": random.randrange(0, 1 << 10, 8), "terminated": 0, "falls_through": 0}
         for name, port in (("result", self.dut.result), ("lanes", self.dut.lanes), ("launched", self.dut.launched),
                            *zip(COMPLETING, self.dut.units, strict=True)):
             offer(ctx, port, given[name])

@@ -441,7 +441,7 @@ class SerialFlowUnit(Component):
         with m.If(self._is_launch):
             m.d.sync += stack_request.operation.eq(StackOperation.LAUNCH)
         with m.Elif(~self._is_entry):
-            m.d.sync += stack_request.operation.eq(instruction.asked)
+            m.d.sync += stack_request.operation.eq(instruction.stack_operation)
         with m.Elif(self._is_followup):
             m.d.sync += stack_request.operation.eq(StackOperation.PUSH)
         with m.Else():
@@ -577,7 +577,7 @@ class SerialFlowUnit(Component):
             answer.empty | ~self._fails)
         goes_to_token = self._returns & ~self._fails
         is_reported = self._is_entry | reported(self.report_mask, self._error)
-        m.d.comb += result.own.eq(self._current.pc)
+        m.d.comb += result.request_pc.eq(self._current.pc)
         with m.If(self._concludes):
             m.d.sync += result.pc.eq(Mux(goes_to_token, answer.pc, self._selected_word))
             m.d.sync += result.error.eq(Mux(is_reported, self._error, WarpError.NONE))
@@ -586,7 +586,7 @@ class SerialFlowUnit(Component):
             m.d.sync += result.terminated.eq(answer.empty)
             m.d.sync += result.kept.eq(
                 leaves_for_good & self._current.instruction.keep_reference)
-            m.d.sync += result.behind.eq(~self._fails & ~stays_in_place)
+            m.d.sync += result.falls_through.eq(~self._fails & ~stays_in_place)
 
     # The sequence.
 
@@ -689,7 +689,7 @@ class SerialFlowUnit(Component):
         goes_to_next = instruction_address(result.pc) == instruction_address(self.target.next_pc)
         with m.State("DONE"):
             m.d.comb += self.launch.ready.eq(self._is_launch)
-            m.d.sync += result.behind.eq(result.behind & goes_to_next)
+            m.d.sync += result.falls_through.eq(result.falls_through & goes_to_next)
             m.next = "WAIT"
         with m.State("WAIT"):
             m.next = "RESULT"

@@ -64,8 +64,8 @@ class ErrorStatus(Component):
     ===========================  ===========================================================
 
     Two that come at once: what happens in the cycle of a write counts as being after it. Of several
-    errors in a cycle that of the first source is kept, and MULTIPLE_WARP_ERRORS is set. An error goes
-    before a BPT.TRAP.
+    errors in a cycle that of the first source is kept, and MULTIPLE_WARP_ERRORS is set. An error
+    goes before a BPT.TRAP.
 
     Members
     -------
@@ -168,7 +168,8 @@ class ErrorStatus(Component):
         raised = Signal(32)
         has_several = (population(valid) > 1) | (valid.any() & has_pending)
         overflows = Cat(
-            event.valid & (event.payload.error == WarpError.STACK_OVERFLOW) for event in errors).any()
+            event.valid & (event.payload.error == WarpError.STACK_OVERFLOW)
+            for event in errors).any()
         happens = {
             GlobalError.MULTIPLE_WARP_ERRORS: has_several,
             GlobalError.PHYSICAL_STACK_OVERFLOW: overflows,
@@ -181,6 +182,7 @@ class ErrorStatus(Component):
         for bit, event in happens.items():
             m.d.comb += raised[bit.value].eq(event)
         for reason in TRAP_REASONS:
-            m.d.comb += raised[trap_bit(reason)].eq(report.valid & (report.payload.reason == reason))
+            is_raised = report.valid & (report.payload.reason == reason)
+            m.d.comb += raised[trap_bit(reason)].eq(is_raised)
         cleared = Mux(self._writes("HWW_GLOBAL_ESR"), self.access.data, 0)
         m.d.sync += self._status.eq((self._status & ~cleared) | raised)

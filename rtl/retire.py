@@ -1,8 +1,8 @@
 """The retirement interface: the events of the whole machine, for testbenches and checkers.
 
 Instructions of a warp issue in order and complete out of order. A sequence number, the field
-``sequence``, lets a listener match the events of one instruction: it is issued, it writes registers,
-predicates or CC in one or more beats, and it completes or raises an error. Flow instructions and
+``sequence``, lets a listener match the events of one instruction: it is issued, it writes
+registers, predicates or CC in one or more beats, and it completes or raises an error. Flow instructions and
 entries into the trap handler complete with the flow unit's result; a warp's results are in program
 order, so they have no sequence number.
 """

@@ -171,7 +171,8 @@ class FlowDecoder(wiring.Component):
             fields["constant"] = isinstance(target, Constant)
         if "counted" in fields:
             counted_request = _COUNTED[fields["operation"]]
-            fields["stack_operation"] = Mux(fields["counted"], counted_request, fields["stack_operation"])
+            fields["stack_operation"] = Mux(
+                fields["counted"], counted_request, fields["stack_operation"])
         return fields
 
 

@@ -74,8 +74,8 @@ class PllOutput:
 
 def pll(source: float, clock: Any, input_divider: int, feedback_divider: int,
         outputs: Sequence[PllOutput], **ports: Any) -> Instance:
-    """A PLL whose input is ``clock``, of ``source`` Hz, with up to four outputs. The first one is fed
-    back to the phase detector."""
+    """A PLL whose input is ``clock``, of ``source`` Hz, with up to four outputs. The first one is
+    fed back to the phase detector."""
     settings: dict[str, Any] = {
         "a_FREQUENCY_PIN_CLKI": f"{source / 1e6:g}",
         "a_ICP_CURRENT": "12",

@@ -61,8 +61,9 @@ class FlowResults(Component):
     settled : Out(warps)
         No result is to come; a cycle after the last one.
     revoked : Out(warps)
-        The result in the cycle before was the last one that the warp waited for, and the warp does
-        not go on at the next instruction in memory (``flow_result.falls_through`` is 0), or has ended.
+        The result in the cycle before was the last one that the warp waited for, and the warp has
+        ended, or does not go on at the next instruction in memory (``flow_result.falls_through`` is
+        0).
     """
 
     def __init__(self, params: SmParams) -> None:

@@ -211,7 +211,8 @@ class IssueUnit(Component):
         m.d.sync += Assert(
             ~(self.instruction.valid & (self.gather.valid | self.write.valid)),
             "an operation beside an instruction")
-        m.d.sync += Assert(~(self.control.enter & self.control.leave).any(), "a warp enters the trap and leaves it")
+        both = self.control.enter & self.control.leave
+        m.d.sync += Assert(~both.any(), "a warp enters the trap and leaves it")
         return m
 
     def _add_parts(self, m: Module) -> None:

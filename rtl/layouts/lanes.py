@@ -49,7 +49,13 @@ GATHERING = (LaneClient.MEMORY, LaneClient.CONVERSION)
 
 
 def _operation(params: SmParams) -> dict[str, ShapeLike]:
-    return {"warp": params.warp_bits, "sequence": SEQUENCE_BITS, "index": 4, "last": 1, "barrier": 3}
+    return {
+        "warp": params.warp_bits,
+        "sequence": SEQUENCE_BITS,
+        "index": 4,
+        "last": 1,
+        "barrier": 3,
+    }
 
 
 def register_gather(params: SmParams) -> data.StructLayout:

@@ -27,4 +27,11 @@ from .instruction import MemoryEvents, memory_tag_bits
 from .limits import local_move
 from .unit import MemoryUnit
 
-__all__ = ["MEMORY_FORMS", "MemoryDecoder", "MemoryEvents", "MemoryUnit", "local_move", "memory_tag_bits"]
+__all__ = [
+    "MEMORY_FORMS",
+    "MemoryDecoder",
+    "MemoryEvents",
+    "MemoryUnit",
+    "local_move",
+    "memory_tag_bits",
+]

@@ -416,7 +416,7 @@ class AtomicPipeline(Component):
             m.d.comb += self._last_word.eq(self._is_wide)
 
     def _select(self, m: Module) -> None:
-        """SELECT: the next thread. The operand that FETCH reads in the next cycle is known ahead."""
+        """SELECT: the next thread. The operand that FETCH reads in the next cycle is known now."""
         ahead = self.crossbar.ahead
         selected = lowest(self._waiting)
         is_selected = self._waiting.any() & (~self._has_thread | self._is_fetched)

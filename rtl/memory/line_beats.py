@@ -105,7 +105,11 @@ def filled_line(params: SmParams) -> data.StructLayout:
     final : 1
         It is the last one that its instruction fills.
     """
-    return data.StructLayout({"info": line_info(params), "tag": memory_tag_bits(params), "final": 1})
+    return data.StructLayout({
+        "info": line_info(params),
+        "tag": memory_tag_bits(params),
+        "final": 1,
+    })
 
 
 def first_beat(m: Module, info: Any, beats: Value, params: SmParams) -> Any:

@@ -1,4 +1,5 @@
-"""The host's registers in the serial machine: counters by words, reference counters in block RAM."""
+"""The host's registers in the serial machine: counters in a memory of words, reference counters in
+block RAM."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out

@@ -377,4 +377,5 @@ class SerialIssue(Component):
         m.d.sync += Assert(
             ~(self.launched.valid & is_running), "a warp is launched that runs")
         m.d.sync += Assert(
-            ~(self.control.enter & self.control.leave).any(), "a warp enters the trap and leaves it")
+            ~(self.control.enter & self.control.leave).any(),
+            "a warp enters the trap and leaves it")

@@ -277,7 +277,8 @@ class SerialIssueDriver(UnitDriver):
             self._launches.append((now + random.randint(2, 30), given["launched"]))
         if given["result"] is None and self._launches and self._launches[0][0] <= now:
             _, number = self._launches.pop(0)
-            given["result"] = {"warp": number, "pc": random.randrange(0, 1 << 10, 8), "terminated": 0, "falls_through": 0}
+            given["result"] = {
+                "warp": number, "pc": random.randrange(0, 1 << 10, 8), "terminated": 0, "falls_through": 0}
         for name, port in (("result", self.dut.result), ("lanes", self.dut.lanes), ("launched", self.dut.launched),
                            *zip(COMPLETING, self.dut.units, strict=True)):
             offer(ctx, port, given[name])

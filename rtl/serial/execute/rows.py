@@ -208,7 +208,8 @@ class ThreadRows(Component):
         thread = self._format.coordinates_of(self._row)
         x_at, y_at, z_at = COORDINATES_AT
         values = {
-            SpecialRegister.TID: (thread.x << x_at | thread.y << y_at | thread.z << z_at)[:_WORD_BITS],
+            SpecialRegister.TID: (
+                thread.x << x_at | thread.y << y_at | thread.z << z_at)[:_WORD_BITS],
             SpecialRegister.TID_X: thread.x,
             SpecialRegister.TID_Y: thread.y,
             SpecialRegister.TID_Z: thread.z,

@@ -207,8 +207,8 @@ class FirstTermBytes(wiring.Component):
             m.d.sync += low.eq(0)
 
     def _multiply(self, m: Module) -> None:
-        """Multiplies a by a byte of b in each step. The halves of a are multiplied in the step after
-        the byte arrives, and added to the rest of the product in the next one."""
+        """Multiplies a by a byte of b in each step. The halves of a are multiplied in the step
+        after the byte arrives, and added to the rest of the product in the next one."""
         step = self.step
         product = self._product
         factor = Signal(_FACTOR_BITS)

@@ -41,6 +41,7 @@ from .starter import WarpStarter
 __all__ = ["LAUNCH_TAG_BITS", "Distributor", "DistributorParts"]
 
 _GRANULE_BITS = CRS_GRANULE.bit_length() - 1
+"""Low bits of an address or size in bytes, without which it is in CRS granules."""
 _DESCRIPTOR_BITS = QMD_BYTES.bit_length() - 1
 """Low bits of a descriptor's address, which must be 0."""
 
@@ -73,7 +74,8 @@ class Distributor(Component):
     whichever way the grid ends; ``control.rejection`` is then the error, or NONE.
 
     A request in ``control.start`` is accepted in IDLE, and waits in every other state. A reset in
-    any state leads to IDLE without ``control.done``.
+    any state leads to IDLE without ``control.done``; memory must not answer a request from before
+    the reset after it.
 
     Members
     -------
@@ -98,10 +100,10 @@ class Distributor(Component):
     drained : In(warps)
         Nothing of these warps is in flight.
     occupied, running : Out(warps), Out(warps)
-        Warp slots that are not free; warp slots with a warp that has not terminated. They include
-        the warp that is being started.
+        Warp slots that are not free; warp slots with a warp that has not terminated. Both include
+        the warp that is being started, from the cycle after it has taken its slot.
     starting : Out(1)
-        A CTA is being started: warps of it are still to come.
+        A CTA is being started: some of its warps may not run yet.
     cta_started, warp_started : Out(1), Out(1)
         Events that the host counts. A CTA is selected to start: its warps will take the lowest of
         the slots that are free in this cycle. A warp is announced by ``launch``.

@@ -14,26 +14,35 @@ __all__ = ["COUNTER_BITS", "RECENT_BITS", "Counters"]
 
 COUNTER_BITS = 64
 RECENT_BITS = 6
-"""Width of what a counter has counted since its last turn. It must not run over between two turns,
-of which the host's writes may take some."""
+"""Width of the count of events since a counter's last turn. It must not overflow between two turns,
+which are as many cycles apart as there are counters, and one more for each write of the host. The
+last counter's first turn comes after twice as many cycles."""
 
 
 class Counters(Component):
     """64-bit counters in LUT memory.
 
-    An event is counted in a few flip-flops of its counter. The counters take turns: in each cycle
-    one of them adds what it has there to its total. In the first round after a reset it writes 0
-    instead; until that is over all of them read as 0. A counter that the host clears takes the
-    cycle instead of the one whose turn it is.
+    A counter consists of a total in the memory, and of a few flip-flops that count its events. The
+    counters take turns: in each cycle one of them adds the count to its total, and the count starts
+    again at 0. A read returns the sum of total and count, so it is exact in every cycle.
+
+    In the first round of turns after a reset, 0 is written to each total, and all counters read as
+    0. Events of that round are counted.
+
+    Simultaneous requests: a write by the host has priority over the counter whose turn it is, which
+    adds one cycle later. It clears total and count; an event in the same cycle is counted.
 
     Parameters
     ----------
     count : int
-        So many of COUNTERS are there, the first ones. The others read as 0.
+        How many of COUNTERS exist, the first ones. The others read as 0.
 
     Members
     -------
     access : RegisterAccess
+        The low word of counter n is at place 2 * n, the high word at the next one. A write to
+        either, whatever the data, clears the counter. A read of a low word also stores the high
+        word, which the next read of a high word returns.
     events : In(CounterEvents)
     """
 
@@ -44,7 +53,7 @@ class Counters(Component):
 
         self._recent = Array(
             Signal(RECENT_BITS, name=f"recent_{name}") for name in self._names)
-        """Of each counter, what it has counted since its last turn."""
+        """For each counter, the count of its events since its last turn."""
         self._turn = Signal(range(count), name="turn")
         """The counter whose turn it is."""
         self._is_first_round = Signal(init=1, name="is_first_round")
@@ -61,7 +70,8 @@ class Counters(Component):
         return m
 
     def _add(self, m: Module, number: Any, clears: Any) -> None:
-        """Adds to the total of the counter whose turn it is, or clears the host's."""
+        """Writes a total: of the counter that the host clears, or else of the one whose turn it
+        is."""
         count = len(self._names)
         turn = self._turn
         read = self.totals.read_port(domain="comb")
@@ -87,8 +97,8 @@ class Counters(Component):
             m.d.sync += recent.eq(Mux(restarts, 0, recent) + self.events[name])
 
     def _read(self, m: Module, number: Any, exists: Any) -> None:
-        """A counter's low word is what it is now; its high word is of the same time as the low word
-        that was read last."""
+        """Reads a low word from the memory, and a high word from the register that was loaded when
+        a low word was read last."""
         access = self.access
         total = Signal(COUNTER_BITS)
         high = Signal(COUNTER_BITS // 2)

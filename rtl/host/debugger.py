@@ -1,4 +1,4 @@
-"""The debugger's registers: the state of warps, and what the host makes them do."""
+"""The debugger's registers: the state of warps, and commands to the trap unit."""
 
 from typing import Any
 
@@ -16,20 +16,22 @@ _CONTROL = SM_REGISTERS["DBGR_CONTROL0"]
 
 
 class DebuggerRegisters(Component):
-    """The debugger's part of the SM block.
+    """The debugger's registers of the SM block; the others are those of the error status. A command
+    reaches its output in the cycle after the write.
 
     Members
     -------
     access : RegisterAccess
     valid : In(warps)
-        Warp slots with a warp that has not ended.
+        Warp slots with a warp that has not terminated.
     state : In(TrapStatus)
     stop, step : Out(1), Out(1)
-        As the host has set them.
+        STOP_TRIGGER and SINGLE_STEP_MODE, which hold until the host writes DBGR_CONTROL0 again.
     wake : Out(warps)
-        For one cycle: warps that the host wakes.
+        For one cycle: the host wakes these warps. It has an effect on paused warps only, and only
+        while the multiprocessor is trapped.
     invalidate : Out(1)
-        For one cycle: the caches become empty.
+        For one cycle: the host empties the caches.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -43,7 +45,7 @@ class DebuggerRegisters(Component):
             "invalidate": Out(1),
         })
         self._control = Signal(32, init=_CONTROL.reset, name="control")
-        """DBGR_CONTROL0, but for RUN_TRIGGER, which reads as 0."""
+        """DBGR_CONTROL0. RUN_TRIGGER is 0 always: it is a command, not a setting."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -56,7 +58,7 @@ class DebuggerRegisters(Component):
         return self.access.write & (self.access.place == place_of(SM_REGISTERS[name]))
 
     def _read(self, m: Module) -> None:
-        """What the host reads. A mask of more than 32 warps has two registers."""
+        """Reads a register. Each mask of warps has two: of warps 0 to 31, and of warps 32 to 63."""
         state = self.state
         status = Signal(32)
         fields = SM_REGISTERS["DBGR_STATUS0"].fields
@@ -77,7 +79,7 @@ class DebuggerRegisters(Component):
                     m.d.comb += self.access.value.eq(content)
 
     def _write_control(self, m: Module) -> None:
-        """Stop, single step, and the invalidation of caches."""
+        """Drives ``stop``, ``step`` and ``invalidate``."""
         data = self.access.data
         fields = _CONTROL.fields
         control = self._control
@@ -90,8 +92,8 @@ class DebuggerRegisters(Component):
         m.d.sync += self.invalidate.eq(self._is_written("CACHE_CONTROL") & data[invalidate])
 
     def _wake_warps(self, m: Module) -> None:
-        """Wakes all warps by RUN_TRIGGER, or those whose bit the host clears in the mask of paused
-        ones."""
+        """Drives ``wake``: all warps when RUN_TRIGGER is written as 1; of the 32 warps of a
+        BPT_PAUSE_MASK register, those whose bit is written as 0."""
         data = self.access.data
         run = _CONTROL.fields["RUN_TRIGGER"][0]
         m.d.sync += self.wake.eq(0)

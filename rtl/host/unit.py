@@ -1,4 +1,4 @@
-"""The host port: a bus to the registers of three units and of the error status."""
+"""The host port: connects the host's bus to four sets of registers."""
 
 from functools import reduce
 from operator import or_
@@ -19,26 +19,30 @@ from .work import WorkRegisters
 
 __all__ = ["HostPort"]
 
-_BLOCK_AT = (BLOCK_BYTES - 1).bit_length()
+_BLOCK_LOWEST_BIT = (BLOCK_BYTES - 1).bit_length()
+"""Lowest bit of the block's number in an address."""
 
 
 class HostPort(Component):
-    """All registers of the host.
+    """All registers of the host. There can be an access in every cycle, without backpressure. A
+    write takes effect in the next cycle, except for reference counters, which can be later; the
+    value of a read is on the bus in the next cycle.
 
     Members
     -------
     bus : In(HostBus)
     error_status : In(RegisterAccess)
-        The error status, which is elsewhere.
+        Registers of the error status, a component outside of this one.
     valid, state
         See DebuggerRegisters.
     command : Out(TrapCommand)
-        For the trap unit.
+        Settings and commands of the trap unit.
     invalidate : Out(1)
-        For the caches of instructions and constants.
+        For one cycle: the caches of instructions and constants become empty.
     grids : Out(GridControl)
-        For the work distributor.
+        Settings and start of grids, to the work distributor.
     events : In(CounterEvents)
+        Events of this cycle, which the counters count.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -58,11 +62,11 @@ class HostPort(Component):
         self.counters: Any = self.make_counters(len(counters_of(params.counters)))
 
     def make_work(self) -> WorkRegisters:
-        """The work distributor's registers."""
+        """The work distributor's registers; the serial machine has others."""
         return WorkRegisters()
 
     def make_counters(self, count: int) -> Component:
-        """The counters, of which there are ``count``."""
+        """The first ``count`` of the counters; the serial machine has others."""
         return Counters(count)
 
     def elaborate(self, platform: object) -> Module:
@@ -78,10 +82,11 @@ class HostPort(Component):
         return m
 
     def _select_block(self, m: Module) -> None:
-        """An access goes to the block of its address; the SM block is in two units. All others read
-        as 0."""
+        """Sends ``read`` and ``write`` to the block of the address, and the OR of the selected
+        values to a register. The registers of the SM block are in two components: each has the
+        value 0 at a place of the other. An address outside of all blocks reads as 0."""
         bus = self.bus
-        block = bus.address[_BLOCK_AT:]
+        block = bus.address[_BLOCK_LOWEST_BIT:]
         blocks = (
             (SM_BLOCK, self.error_status),
             (SM_BLOCK, self.debugger.access),
@@ -90,7 +95,7 @@ class HostPort(Component):
         )
         values = []
         for base, access in blocks:
-            is_selected = block == base >> _BLOCK_AT
+            is_selected = block == base >> _BLOCK_LOWEST_BIT
             m.d.comb += access.place.eq(bus.address[2:])
             m.d.comb += access.data.eq(bus.data)
             m.d.comb += access.read.eq(bus.read & is_selected)
@@ -101,23 +106,24 @@ class HostPort(Component):
         m.d.comb += bus.value.eq(self.answer(value))
 
     def answer(self, value: Value) -> Value:
-        """What the bus reads, from the value of the register, which is a cycle old."""
+        """The value on the bus, in the cycle after the read; ``value`` is the registered value of
+        the blocks. The serial machine adds a value that is a cycle late."""
         return value
 
     def _connect_debugger(self, m: Module) -> None:
-        """What the debugger reads, and what it does to caches."""
+        """Connects the debugger's registers, except for what they command the trap unit."""
         debugger = self.debugger
         m.d.comb += debugger.state.eq(self.state)
         m.d.comb += debugger.valid.eq(self.valid)
         m.d.comb += self.invalidate.eq(debugger.invalidate)
 
     def _connect_work(self, m: Module) -> None:
-        """The work distributor."""
+        """Connects the work distributor's registers to the work distributor."""
         connect(m, self.work.grids, flipped(self.grids))
 
     def _command_traps(self, m: Module) -> None:
-        """The trap unit's settings, of which the debugger and the work distributor's registers have
-        a part each."""
+        """Assigns ``command``, of which the debugger's and the work distributor's registers have a
+        part each."""
         debugger = self.debugger
         work = self.work
         m.d.comb += self.command.eq(struct_value(

@@ -1,4 +1,4 @@
-"""The work distributor's registers."""
+"""The registers of the work distributor block: grids, the trap handler, reference counters."""
 
 from typing import Any
 
@@ -20,12 +20,22 @@ from rtl.params import ADDRESS_BITS
 
 __all__ = ["WorkRegisters"]
 
-_IN_INSTRUCTION = exact_log2(INSTRUCTION_BYTES)
-"""Bits of a pc that say where in an instruction it is."""
+_PC_ALIGNMENT_BITS = exact_log2(INSTRUCTION_BYTES)
+"""Low bits of a pc that are 0, since an instruction is at a multiple of its size."""
 
 
 class WorkRegisters(Component):
-    """Settings, start and status of grids, the trap handler, and the reference counters.
+    """Settings, start and status of grids; settings of the trap unit; access to the reference
+    counters, which are in the work distributor.
+
+    Start: a write to LAUNCH makes a request in ``grids.start``, with the descriptor's address as it
+    is set in that cycle. The request is pending until no grid runs; at most one is pending, and a
+    write to LAUNCH in the meantime is ignored.
+
+    STATUS: a write to LAUNCH that makes a request clears DONE. The end of a grid sets DONE and
+    REJECTION, also if another grid is pending or runs by then: after two launches, DONE can be that
+    of the first grid while BUSY or PENDING is that of the second. If both happen in one cycle, the
+    end has priority: DONE is 1.
 
     Members
     -------
@@ -44,21 +54,21 @@ class WorkRegisters(Component):
             "timeout": Out(TIMEOUT_BITS),
         })
         self._descriptor = Signal(ADDRESS_BITS, name="descriptor")
-        """Address of the launch descriptor of the next start."""
+        """QMD_ADDRESS: address of the launch descriptor of the next request."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         self._access_addresses(m)
         self._access_trap_settings(m)
         self._start(m)
-        self._count_references(m)
+        self._access_references(m)
         return m
 
     def _is_selected(self, name: str) -> Any:
         return self.access.place == place_of(WORK_REGISTERS[name])
 
     def _access_addresses(self, m: Module) -> None:
-        """Addresses of memory, each in two registers."""
+        """Addresses of memory, each in two registers: bits from 32 on, and bits 31 to 0."""
         settings = self.grids.settings
         addresses = {
             "PROGRAM_REGION": settings.program,
@@ -70,13 +80,15 @@ class WorkRegisters(Component):
             self._access(m, f"{name}_B", address[:32])
 
     def _access_trap_settings(self, m: Module) -> None:
-        """Settings of the trap unit. The handler is an instruction: its lowest bits stay 0."""
-        self._access(m, "TRAP_HANDLER", self.handler, _IN_INSTRUCTION)
+        """Settings of the trap unit. The low bits of the handler's pc are not written: they are
+        0."""
+        self._access(m, "TRAP_HANDLER", self.handler, _PC_ALIGNMENT_BITS)
         self._access(m, "TRAP_CONTROL", self.installed)
         self._access(m, "SM_TIMEOUT_INTERVAL", self.timeout)
 
     def _access(self, m: Module, name: str, content: Any, lowest_bit: int = 0) -> None:
-        """A register that is read and, from a bit on, written."""
+        """A register with this content. The host reads all of its bits, and writes those from
+        ``lowest_bit`` on."""
         access = self.access
         with m.If(self._is_selected(name)):
             m.d.comb += access.value.eq(content)
@@ -84,7 +96,8 @@ class WorkRegisters(Component):
                 m.d.sync += content[lowest_bit:].eq(access.data[lowest_bit:])
 
     def _start(self, m: Module) -> None:
-        """Start and status of a grid. Its end counts a cycle later: until then it is busy."""
+        """LAUNCH and STATUS. The end of a grid is registered first: BUSY is 1 one cycle longer than
+        ``grids.busy``, and becomes 0 in the cycle in which DONE becomes 1."""
         grids = self.grids
         start = grids.start
         access = self.access
@@ -116,8 +129,9 @@ class WorkRegisters(Component):
                 highest, lowest = WORK_REGISTERS["STATUS"].fields[name]
                 m.d.comb += access.value[lowest:highest + 1].eq(value)
 
-    def _count_references(self, m: Module) -> None:
-        """Reference counters: the upper half of the block."""
+    def _access_references(self, m: Module) -> None:
+        """REFERENCE_COUNT, the upper half of the block: forwards each access to the work
+        distributor."""
         access = self.access
         references = self.grids.references
         first = place_of(WORK_REGISTERS["REFERENCE_COUNT"])
@@ -130,6 +144,7 @@ class WorkRegisters(Component):
         self.read_count(m, access.place >= first)
 
     def read_count(self, m: Module, is_selected: Value) -> None:
-        """Answers with the reference counter whose place is selected."""
+        """Drives the value of an access to a reference counter. Requires a ``count`` that is valid
+        in the cycle of the access; the serial machine overrides this."""
         with m.If(is_selected):
             m.d.comb += self.access.value.eq(self.grids.references.count)

@@ -1,56 +1,68 @@
-"""The work distributor: from a launch descriptor to warps that run, until the last one has ended.
+"""The work distributor: it reads a launch descriptor, starts the warps of the grid, and releases
+their slots when they have terminated.
 
 ::
 
-    start, the descriptor's address
+    start: the descriptor's address
       |
       v
-    DescriptorMemory ---> GridPlan ----------------> WarpStarter ---> warp_launch, thread indices,
-      reads it,           does it fit? how many        ^   |          cleared registers and shared
-      writes the          warps, CTAs, and where       |   v          memory, flow_launch
-      release             everything of a slot is    SlotKeeper <--- warps that end, and have
-                                                       |   ^         nothing under way
-                                                       v   | may a CTA start?
+    DescriptorMemory ---> GridPlan ----------------> WarpStarter ---> warp_launch, thread_index,
+      reads the           checks the grid;             ^   |          rows and shared memory to
+      descriptor,         divides registers,           |   |          clear, flow_launch
+      writes the          local and shared      a free |   | take
+      release             memory among slots      slot |   v
+                                                     SlotKeeper <--- warp_exit, drained
+                                                           |
+                                                           | CTA started, CTA finished
+                                                           v
                                                      ReferenceCounters
 
-One grid runs at a time. Its CTAs start in order, x first, then y, then z, each as soon as there is
-room for it: a grid larger than the machine runs in waves. A CTA takes the lowest free CTA slot and
-the lowest free warp slots.
+One grid runs at a time. Its CTAs start in order: x is counted first, then y, then z. A CTA starts
+when a CTA slot and enough warp slots are free, so a grid larger than the machine runs in several
+waves. A CTA takes the lowest free CTA slot, and each of its warps the lowest free warp slot.
 
-Everything of a warp follows from its slot. Slots are as large as the grid needs them: the registers
-of a thread rounded up to a multiple of 8 are so many rows of the register file, and a warp's block
-of local memory is that of its 32 threads with its stack behind. Likewise shared memory is divided
-among CTA slots in pieces of a multiple of 256 bytes. So the grid decides how many slots can be used
-(ours).
+**Slots.** What a warp has in registers and memory is a function of its slot. All slots of a grid
+have the same size, which the descriptor determines (ours):
 
-A warp starts in this order: all units hear of it (``warp_launch``); its threads' places in the
-block are sent, one a cycle, while its registers are marked as cleared; when its CTA's shared memory
-is clear, too, the flow unit gets it, and the result is the warp's first pc.
+- A warp slot has as many consecutive rows of the register file as a thread has registers, rounded
+  up to a multiple of 8.
+- A warp slot has a block of local memory: that of its 32 threads, followed by the warp's
+  call/return stack.
+- A CTA slot has a piece of shared memory, whose size is a multiple of 256 bytes.
 
-A CTA is over when all its warps have terminated and nothing of them is under way any more. Then its
-slots are free.
+The plan computes how many warp slots and CTA slots fit; the grid uses no others.
+
+**Start of a warp.** First, ``launch`` announces the warp to all units. In the next 32 cycles,
+``thread`` sends the indices of its threads, one a cycle; at the same time ``clear_rows`` requests
+that its registers become 0. Last, when these registers and the CTA's shared memory are clear,
+``flow`` hands the warp to the flow unit, whose result is the warp's first pc and active mask.
+
+**End of a CTA.** A CTA is finished when all its warps have started and terminated, and none of them
+has anything in flight. Then its slots are free.
 
 **Reference counters** (ours, where the public pages only say that they throttle CTAs). There are
 64, of 16 bits, which the host can read and set. A CTA of a grid with
-CWD_REFERENCE_COUNT_INCR_ENABLE starts only if its counter can take the delta without passing
-65,535, and adds it. A CTA of a grid with CWD_REFERENCE_COUNT_DECR_ENABLE takes it away again when
-it is over, unless a thread has left by EXIT.KEEPREFCOUNT; a counter stops at 0. Software that has n
-places to give sets the counter to 65,535 - n.
+CWD_REFERENCE_COUNT_INCR_ENABLE starts only if the sum of its counter and the delta is at most
+65,535; it adds the delta. A finished CTA of a grid with CWD_REFERENCE_COUNT_DECR_ENABLE subtracts
+the delta, unless one of its threads has executed EXIT.KEEPREFCOUNT; the least value is 0. To allow
+n CTAs with a delta of 1 at a time, software sets the counter to 65,535 - n.
 
-**At the end** RELEASE0_PAYLOAD goes to memory, if the descriptor says so: as one word, or as the
-first of four of which the others are 0 (ours: there is no clock to tell the time).
+**At the end** of the grid RELEASE0_PAYLOAD is written to memory, if the descriptor enables that: as
+one word, or as the first of four words of which the others are 0 (ours: there is no clock that a
+time stamp could be read from).
 
-A serial machine has smaller and slower forms of some parts, which :mod:`.unit` chooses.
+The serial machine has smaller and slower forms of some parts; see
+:meth:`.unit.Distributor.make_parts`.
 
 ===========  ===================================================================
 module       content
 ===========  ===================================================================
-descriptor   reading the descriptor, writing the release: by lines, or by beats
-plan         whether the grid fits, and what each slot has: stored, or walked to
-slots        which slots are free, and when a CTA is over
-starter      a CTA's start, warp by warp
+descriptor   reads the descriptor, writes the release; for lines, or for beats
+plan         checks the grid, divides the machine; places stored, or recomputed
+slots        which slots are free, and which CTA is finished
+starter      starts the warps of a CTA, one after the other
 references   the reference counters: in LUTs, or in block RAM
-unit         the course of a grid
+unit         connects the parts; the state machine of a grid
 ===========  ===================================================================
 """
 

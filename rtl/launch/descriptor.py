@@ -1,4 +1,4 @@
-"""Reading a launch descriptor, and writing the release at the grid's end."""
+"""Reads a launch descriptor, and writes the release at the end of the grid."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 LAUNCH_TAG_BITS = 1
-"""Width of the distributor's tags. It has one request under way at a time."""
+"""Width of the distributor's tags. One request is in flight at a time, and its tag is always 0."""
 
 Descriptor = data.StructLayout({
     name: field.width if field.count == 1 else data.ArrayLayout(field.width, field.count)
@@ -44,44 +44,48 @@ _OFFSET_BITS = LINE_BYTES.bit_length() - 1
 """Bits of a byte address within a line."""
 _LINES = 1 + max(
     field.lowest(field.count - 1) + field.width - 1 for field in QMD.values()) // _LINE_BITS
-"""Lines of a descriptor with fields in them."""
+"""How many lines are read: those up to the last one that has a field."""
 _WORD_BITS = 32
 _LINE_WORDS = _LINE_BITS // _WORD_BITS
 _BANK_FIELDS = tuple(f"CONSTANT_BUFFER_{name}" for name in ("ADDR_LOWER", "ADDR_UPPER", "SIZE"))
 _ONE_WORD = 0xF
 _FOUR_WORDS = 0xFFFF
-"""Bytes of a release."""
+"""Byte masks of a release."""
 
 
 class DescriptorMemory(Component):
-    """Reads the descriptor line by line, and keeps its fields as they come; writes the release of
-    the descriptor that it has. There are two forms: lines at once, and lines in beats.
+    """Reads the descriptor line by line, and stores its fields; writes the release that these
+    fields describe. There are two forms: for a memory port of lines, and for one of beats.
 
     ::
 
-                read                 taken              last line, or error
-        IDLE ---------> REQUEST ---------------> ANSWER ---------------------> IDLE (done)
-          |                ^                        |
-          |                '------------------------' next line
-          | release              last transfer taken             answer
-          '--------> WRITE ------------------------> CONFIRM ----------> IDLE (done)
+                read             request accepted        last line, or error
+        IDLE ---------> REQUEST ------------------> ANSWER ------------------> IDLE (done)
+          |                ^                           |
+          |                '---------------------------' next line
+          | release         last transfer accepted           response
+          '--------> WRITE ------------------------> CONFIRM --------> IDLE (done)
 
     Members
     -------
     read, address : In(1), In(40)
-        Reads the descriptor at a byte address, a multiple of 256.
+        Reads the descriptor at a byte address, a multiple of 256. Ignored unless idle.
     release : In(1)
-        Writes RELEASE0_PAYLOAD; bits of the address below the size of what is written are ignored
-        (ours).
+        Writes RELEASE0_PAYLOAD to the release address, rounded down to a multiple of the size that
+        is written: 4 or 16 bytes (ours). Ignored unless idle, and never 1 together with ``read``.
     done, failed : Out(1), Out(1)
-        For one cycle: the operation is over; memory has nothing at the address.
+        ``done`` is 1 for one cycle at the end of a read or a release; ``failed`` is then 1 if
+        memory answered with an error. An error ends a read: further lines are not read.
     fields : Out(Descriptor)
+        The fields. Each changes in the cycle after its line (or beat) was received, and holds until
+        the next read. After a read that failed they are meaningless.
     port : Out(MemoryPort or BeatPort)
 
     Attributes
     ----------
     streams_banks : bool
-        Constant banks are no ``fields``: ``bank`` has them one by one, as they are read.
+        ``fields`` has no constant banks, except for whether they are valid; instead there is a
+        member ``bank``, which sends them one by one while the descriptor is read.
     """
 
     streams_banks = False
@@ -101,9 +105,9 @@ class DescriptorMemory(Component):
             members["bank"] = Out(Event(described_bank()))
         super().__init__(members)
         self._line = Signal(range(_LINES))
-        """The line that is read."""
+        """Number in the descriptor of the line that is read."""
         self._base = Signal(len(self.port.request.payload.address))
-        """The first line's address."""
+        """Address of the first line, in lines."""
         self._release_address = Cat(
             self.fields["RELEASE0_ADDRESS_LOWER"], self.fields["RELEASE0_ADDRESS_UPPER"])
 
@@ -112,7 +116,7 @@ class DescriptorMemory(Component):
         request = self.port.request
         response = self.port.response
         line = self._line
-        is_written = self._drive_release(m)
+        is_last_transfer = self._drive_release(m)
         m.d.comb += response.ready.eq(1)
         with m.FSM():
             with m.State("IDLE"):
@@ -140,7 +144,7 @@ class DescriptorMemory(Component):
                 m.d.comb += request.valid.eq(1)
                 m.d.comb += request.payload.write.eq(1)
                 m.d.comb += request.payload.address.eq(self._release_address[_OFFSET_BITS:])
-                with m.If(request.ready & is_written):
+                with m.If(request.ready & is_last_transfer):
                     m.next = "CONFIRM"
             with m.State("CONFIRM"), m.If(response.valid):
                 m.d.comb += self.done.eq(1)
@@ -151,19 +155,19 @@ class DescriptorMemory(Component):
 
     @abstractmethod
     def _line_ends(self) -> Value:
-        """Whether an answer is the last one of its line."""
+        """Whether the response is the last one of its line."""
 
     @abstractmethod
     def _keep_answer(self, m: Module) -> None:
-        """Keeps the fields of an answer."""
+        """Stores the fields of the response."""
 
     @abstractmethod
     def _drive_release(self, m: Module) -> Value:
-        """The data of a release. Returns whether a transfer is the last one."""
+        """Drives the data and mask of a release. Returns whether this transfer is the last one."""
 
     def _keep_fields(self, m: Module, part: Value, names: list[str]) -> None:
-        """Keeps the fields of a part of the descriptor, of as many bits as an answer has. None lies
-        across two."""
+        """Stores the fields of the part of the descriptor with this number; a part has as many bits
+        as a response. No field lies in two parts."""
         answer = self.port.response.payload.data
         bits = len(answer)
         targets: dict[int, list[tuple[Value, int]]] = {}
@@ -182,7 +186,7 @@ class DescriptorMemory(Component):
 
 
 class LineDescriptorMemory(DescriptorMemory):
-    """Of a memory port of lines."""
+    """For a memory port of lines."""
 
     def _line_ends(self) -> Value:
         return Const(1)
@@ -191,7 +195,7 @@ class LineDescriptorMemory(DescriptorMemory):
         self._keep_fields(m, self._line, list(QMD))
 
     def _drive_release(self, m: Module) -> Value:
-        """The same words in every place of the line where the release can be: the mask selects."""
+        """Repeats the release in all places of the line; the mask selects the place."""
         payload = self.fields["RELEASE0_PAYLOAD"]
         is_one_word = self.fields["RELEASE0_STRUCTURE_SIZE"]
         request = self.port.request.payload
@@ -209,12 +213,14 @@ class LineDescriptorMemory(DescriptorMemory):
 
 
 class BeatDescriptorMemory(DescriptorMemory):
-    """Of a memory port of beats. It keeps no constant banks, which take most of the fields' bits.
+    """For a memory port of beats. It does not store addresses and sizes of constant banks, which
+    would be most of the bits of ``fields``.
 
     Members
     -------
     bank : Out(Event of described_bank)
-        Each constant bank, when it is read.
+        A constant bank, in the cycle in which the beat with its second half is received. There is
+        one event for each bank, whether it is valid or not.
     """
 
     streams_banks = True
@@ -229,7 +235,8 @@ class BeatDescriptorMemory(DescriptorMemory):
         self._stream_bank(m, beat)
 
     def _stream_bank(self, m: Module, beat: Value) -> None:
-        """A constant bank, when its second half comes: the first one is in the beat before."""
+        """Sends a constant bank with the beat that has its second half. The first half is in the
+        beat before, which is the response that was received last."""
         answer = self.port.response.payload.data
         bank = self.bank.payload
         bits = len(answer)
@@ -253,7 +260,7 @@ class BeatDescriptorMemory(DescriptorMemory):
         m.d.comb += bank.bank.size.eq(read("CONSTANT_BUFFER_SIZE"))
 
     def _drive_release(self, m: Module) -> Value:
-        """Every beat of the line, of which one or two have the release."""
+        """Writes a whole line of beats; the mask is 0 in all but the one or two of the release."""
         payload = self.fields["RELEASE0_PAYLOAD"]
         is_one_word = self.fields["RELEASE0_STRUCTURE_SIZE"]
         request = self.port.request

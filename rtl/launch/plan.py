@@ -1,4 +1,4 @@
-"""Whether a grid fits, and what each of its slots has."""
+"""Checks whether a grid fits, and divides registers and memory among its slots."""
 
 from abc import abstractmethod
 from typing import Any
@@ -31,9 +31,9 @@ __all__ = [
 ]
 
 WARP_COUNT_BITS = 7
-"""Width of how many warps a CTA has."""
+"""Width of a number of warps of a CTA: 0 to 64."""
 ROW_GRANULE = 8
-"""Registers of a thread are counted in multiples of this (ours)."""
+"""The registers of a thread are rounded up to a multiple of this (ours)."""
 SHARED_GRANULE = 256
 """A CTA's piece of shared memory is a multiple of so many bytes: the allocation unit of sm_5x in
 the PTX manual (%total_smem_size), to which drivers round up the descriptor's size, too."""
@@ -41,21 +41,22 @@ _STACK_LIMIT = (1 << DEPTH_BITS - 1) * TOKEN_BYTES
 """The largest region of a call/return stack, in bytes."""
 _STACK_ALIGNMENT_BITS = (CRS_GRANULE - 1).bit_length()
 _LOCAL_ALIGNMENT_BITS = (CRS_GRANULE // WARP_THREADS - 1).bit_length()
-"""Of a thread's local memory: that of a warp is a multiple of the CRS granule."""
+"""Low bits of the size of a thread's local memory that must be 0, so that a warp's is a multiple
+of the CRS granule."""
 _DIMENSIONS = (
     "CTA_RASTER_WIDTH", "CTA_RASTER_HEIGHT", "CTA_RASTER_DEPTH",
     "CTA_THREAD_DIMENSION0", "CTA_THREAD_DIMENSION1", "CTA_THREAD_DIMENSION2")
 
 
 def warp_place(params: SmParams) -> data.StructLayout:
-    """What belongs to a warp slot.
+    """Where the registers and the local memory of a warp slot begin.
 
     Fields
     ------
     first_row
-        The first of its rows of the register file.
+        The first row of the register file.
     local_base
-        Its block of local memory, in units of the CRS granule.
+        The address of the block of local memory, in units of the CRS granule.
     """
     return data.StructLayout({
         "first_row": params.row_bits,
@@ -64,14 +65,14 @@ def warp_place(params: SmParams) -> data.StructLayout:
 
 
 def planned_grid(params: SmParams) -> data.StructLayout:
-    """How a grid divides the machine; see :class:`GridPlan`.
+    """The sizes of a CTA, and the slots that a grid can use; see :class:`GridPlan`.
 
     Fields
     ------
     threads, warps
-        Of a CTA. Threads are counted up to what is too many.
+        How many a CTA has.
     slots, ctas : warps
-        The warp slots and the CTA slots that the grid can use.
+        Masks of the warp slots and of the CTA slots that the grid can use, the lowest ones.
     """
     return data.StructLayout({
         "threads": thread_count(params),
@@ -82,19 +83,27 @@ def planned_grid(params: SmParams) -> data.StructLayout:
 
 
 def thread_count(params: SmParams) -> range:
-    """Threads of a CTA, or what has been found to be too many."""
+    """A number of threads of a CTA. It can exceed what the machine has: the plan stops to count
+    one addition later."""
     return range(2 * params.warps * WARP_THREADS + 1)
 
 
 class PlaceLookup(wiring.Signature):
-    """What belongs to a warp slot and to a CTA slot, seen from where it is needed.
+    """A lookup of what a warp slot and a CTA slot have, seen from the requester.
 
     Members
     -------
-    find, slot, cta : Out(1), Out, Out
-        From the next cycle on ``place`` and ``shared_base`` of these slots are looked up.
-    found, place, shared_base : In(1), In(warp_place), In
-        They are there, at the earliest in the cycle after ``find``.
+    find : Out(1)
+        Requests a lookup, for one cycle.
+    slot, cta : Out, Out
+        The warp slot and the CTA slot. Both hold from the cycle after ``find`` until the next
+        lookup.
+    found : In(1)
+        ``place`` and ``shared_base`` are valid, and hold until the next ``find``. The first cycle
+        after ``find`` in which ``found`` is 1 counts: a stored plan has it 1 always, a walked plan
+        for one cycle, at the earliest the cycle after ``find``.
+    place, shared_base : In(warp_place), In
+        What the warp slot has; where the CTA slot's shared memory begins, in bytes.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -109,43 +118,51 @@ class PlaceLookup(wiring.Signature):
 
 
 class GridPlan(Component):
-    """Judges a descriptor, and divides the machine. There are no multipliers: products are sums of
-    many cycles. A state machine, a method for some of its states::
+    """Checks a descriptor, and divides the machine among the slots of its grid. There is no
+    multiplier: a product is a sum over several cycles. A state machine::
 
         IDLE --> JUDGE --> PLANE --> VOLUME --> WARPS --> SLOTS --> SHARED --> IDLE (done)
 
-    ======  ==========================================================================
-    state   what is known at its end
-    ======  ==========================================================================
-    JUDGE   whether the descriptor is wrong by itself: the first reason of several
-    PLANE   x * y of a block
-    VOLUME  threads of a CTA; more than the machine has: WARPS
-    WARPS   warps of a CTA
-    SLOTS   the warp slots for which there are registers; too few for a CTA: REGISTERS
-    SHARED  the CTA slots for which there is shared memory
-    ======  ==========================================================================
+    ======  =================================================  =============  ==================
+    state   what it computes                                   rejects with   cycles
+    ======  =================================================  =============  ==================
+    JUDGE   whether each field is valid by itself; the first   VERSION to     1
+            rejection in the order of LaunchRejection counts   SHARED
+    PLANE   x * y of a block                                   WARPS          y + 1
+    VOLUME  x * y * z, the threads of a CTA                    WARPS          z + 1
+    WARPS   warps of a CTA                                                    1
+    SLOTS   which warp slots there are registers for: at       REGISTERS      such slots + 1
+            least as many as a CTA has warps
+    SHARED  which CTA slots there is shared memory for                        such slots + 1
+    ======  =================================================  =============  ==================
 
-    SLOTS and SHARED go from one slot to the next, a slot a cycle. What belongs to a slot is found
-    in one of two ways, which are subclasses: it was stored meanwhile, or the slots are walked
-    through again.
+    PLANE and VOLUME stop as soon as there are more threads than the machine has. SLOTS and SHARED
+    walk through the slots, one a cycle, from slot 0 on.
+
+    The two subclasses differ in how ``lookup`` finds what a slot has: the walk has stored it, or
+    the slots are walked through once more.
 
     Members
     -------
     make, fields, local : In(1), In(Descriptor), In
-        Makes the plan of a grid, whose local memory begins at ``local``, in units of the CRS
-        granule.
+        ``make`` starts the plan of the grid with these fields. Its local memory begins at
+        ``local``, in units of the CRS granule. ``fields`` and ``local`` hold as long as the grid
+        runs.
     done, rejection : Out(1), Out(LaunchRejection)
-        For one cycle: the plan is made, or the grid is rejected.
+        ``done`` is 1 for one cycle at the end of the plan; ``rejection`` is then NONE, or why the
+        grid does not fit.
     planned : Out(planned_grid)
+        Valid from ``done`` without a rejection until the next ``make``.
     lookup : In(PlaceLookup)
+        Only after the end of a plan.
     shared_bytes : Out
-        A CTA's piece of shared memory.
+        Size of the shared memory of a CTA slot.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         self._most_threads = params.warps * WARP_THREADS
-        """Threads of a CTA, at most."""
+        """Threads that a CTA can have."""
         super().__init__({
             "make": In(1),
             "fields": In(Descriptor),
@@ -156,21 +173,23 @@ class GridPlan(Component):
             "lookup": In(PlaceLookup(params)),
             "shared_bytes": Out(params.shared_bits + 1),
         })
-        # The warp slot that has its turn, and what belongs to it.
+        # The warp slot that the walk is at, and what it has.
         self._walk_slot = Signal(range(params.warps + 1))
         self._walk_row = Signal(range(2 * params.registers))
         self._walk_local = Signal(BLOCK_ADDRESS_BITS)
         self._walk_place: Any = Signal(warp_place(params))
         self._slot_fits = Signal()
-        """SLOTS: there are registers for it."""
+        """In SLOTS: there are registers for this slot."""
         self._slots_end = Signal()
-        """SLOTS: there are not."""
-        # The CTA slot that has its turn.
+        """In SLOTS: there are none, or all slots were visited; the walk ends."""
+        # The CTA slot that the walk is at, and where its shared memory begins.
         self._walk_cta = Signal(range(params.warps + 1))
         self._walk_shared = Signal(params.shared_bits + 1)
         self._cta_fits = Signal()
+        """In SHARED: there is shared memory for this slot."""
         self._ctas_end = Signal()
-        # What a slot takes.
+        """In SHARED: there is none, or all slots were visited; the walk ends."""
+        # Sizes of what a slot has: register rows, granules of local memory, bytes of shared memory.
         self._rows = Signal(range(512))
         self._local_block = Signal(BLOCK_ADDRESS_BITS)
         self._shared_piece = Signal(QMD["SHARED_MEMORY_SIZE"].width + 1)
@@ -193,18 +212,18 @@ class GridPlan(Component):
 
     @abstractmethod
     def _leave_idle(self, m: Module) -> None:
-        """What else leads out of IDLE, behind an If."""
+        """Adds transitions from IDLE, as an Elif after the If of ``make``."""
 
     @abstractmethod
     def _add_states(self, m: Module) -> None:
-        """More states."""
+        """Adds states."""
 
     @abstractmethod
     def _walk(self, m: Module) -> None:
-        """Goes from one slot to the next, and finds what belongs to one."""
+        """Drives the walk through the slots, and answers ``lookup``."""
 
     def _measure(self, m: Module) -> None:
-        """What a warp slot and a CTA slot take."""
+        """Computes the sizes of what a slot has, and the place of the slot that the walk is at."""
         fields = self.fields
         registers = fields["REGISTER_COUNT"]
         stack_granules = fields["SHADER_LOCAL_MEMORY_CRS_SIZE"] >> _STACK_ALIGNMENT_BITS
@@ -225,7 +244,7 @@ class GridPlan(Component):
         m.next = "IDLE"
 
     def _judge(self, m: Module) -> None:
-        """What can be seen at once."""
+        """JUDGE: the checks that need no count."""
         fields = self.fields
         stack = fields["SHADER_LOCAL_MEMORY_CRS_SIZE"]
         is_other_version = (
@@ -252,7 +271,7 @@ class GridPlan(Component):
                 self._end(m, LaunchRejection.SHARED)
 
     def _count_threads(self, m: Module) -> None:
-        """Multiplies x by y, then that by z; given up as soon as it is too much."""
+        """PLANE, VOLUME, WARPS: multiplies x by y, and the product by z."""
         fields = self.fields
         most = self._most_threads
         width = fields["CTA_THREAD_DIMENSION0"]
@@ -260,7 +279,7 @@ class GridPlan(Component):
         plane = Signal.like(threads)
         count = Signal(16)
         with m.State("PLANE"):
-            # The descriptor's widths are larger than any that fits.
+            # A width has more bits than ``plane``: it is compared before it is added.
             with m.If((width > most) | (plane > most)):
                 m.d.sync += plane.eq(0)
                 m.d.sync += count.eq(0)
@@ -293,7 +312,7 @@ class GridPlan(Component):
             m.next = "SLOTS"
 
     def _divide_warps(self, m: Module) -> None:
-        """Gives warp slots registers and local memory as long as there are registers."""
+        """SLOTS: walks through the warp slots as long as there are registers."""
         params = self._params
         has_rows = self._walk_row + self._rows <= params.registers
         with m.State("SLOTS"):
@@ -308,7 +327,8 @@ class GridPlan(Component):
                     m.next = "SHARED"
 
     def _divide_shared(self, m: Module) -> None:
-        """Gives CTA slots shared memory as long as there is some."""
+        """SHARED: walks through the CTA slots as long as there is shared memory; through one alone
+        if the grid's CTAs have to run one after the other."""
         params = self._params
         most_ctas = Mux(self.fields["SEQUENTIALLY_RUN_CTAS"], 1, params.warps)
         has_bytes = self._walk_shared + self._shared_piece <= params.shared_bytes
@@ -340,13 +360,14 @@ class GridPlan(Component):
 
 
 class StoredGridPlan(GridPlan):
-    """What belongs to a slot is in memories, and found at once."""
+    """The walk stores what each slot has in memories, which a lookup reads. ``found`` is 1
+    always."""
 
     def _leave_idle(self, m: Module) -> None:
-        """Nothing else."""
+        """There are no other transitions."""
 
     def _add_states(self, m: Module) -> None:
-        """None."""
+        """There are no other states."""
 
     def _walk(self, m: Module) -> None:
         params = self._params
@@ -369,12 +390,14 @@ class StoredGridPlan(GridPlan):
 
 
 class WalkedGridPlan(GridPlan):
-    """What belongs to a slot is found by walking through the slots again, from the first one on; it
-    is there from ``found`` to the next ``find``. One more state: IDLE --> FIND --> IDLE."""
+    """A lookup walks through the slots again, from slot 0 on: through warp slots and CTA slots at
+    the same time, until it is at both that are looked up. That takes as many cycles as the larger
+    of their numbers, plus 1. One more state: IDLE --> FIND --> IDLE (found)."""
 
     def __init__(self, params: SmParams) -> None:
         super().__init__(params)
         self._is_finding = Signal()
+        """The state is FIND."""
 
     def _leave_idle(self, m: Module) -> None:
         with m.Elif(self.lookup.find):
@@ -404,10 +427,10 @@ class WalkedGridPlan(GridPlan):
 
 
 def _local_bytes(fields: data.View) -> Value:
-    """Local memory of a thread."""
+    """Bytes of local memory of a thread."""
     return fields["SHADER_LOCAL_MEMORY_LOW_SIZE"] + fields["SHADER_LOCAL_MEMORY_HIGH_SIZE"]
 
 
 def _round_up(number: Value, granule: int) -> Value:
-    """The next multiple of a power of two."""
+    """Rounds up to a multiple of a granule, which is a power of two."""
     return number + (granule - 1) & ~(granule - 1)

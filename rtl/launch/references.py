@@ -1,4 +1,4 @@
-"""The reference counters that throttle CTAs."""
+"""The reference counters, which limit how many CTAs run at a time."""
 
 from typing import Any
 
@@ -18,9 +18,9 @@ from rtl.words import Words
 
 __all__ = ["ReferenceCounters", "SlowReferenceCounters"]
 
-_MOST = (1 << REFERENCE_BITS) - 1
+_LARGEST_COUNT = (1 << REFERENCE_BITS) - 1
 _Write = data.StructLayout({"number": range(REFERENCE_COUNTERS), "value": REFERENCE_BITS})
-"""A counter, and what is written to it."""
+"""The number of a counter, and the value that is written to it."""
 _DELTA_BITS = QMD["CWD_REFERENCE_COUNT_DELTA_MINUS_ONE"].width + 1
 _PORTS = {
     "number": In(range(REFERENCE_COUNTERS)),
@@ -33,23 +33,28 @@ _PORTS = {
 
 
 class ReferenceCounters(Component):
-    """One grid adds to a counter and takes from it; the host reads and sets all of them. After a
-    reset they become 0, one after the other; until that is over they read as 0, none allows
-    anything, and what the host sets waits.
+    """Counters in LUT memory. The grid adds to one of them and subtracts from it; the host reads
+    and sets all of them.
 
-    Two that come at once: a CTA that starts and one that is over cancel each other, since both
-    count the same delta. What the host sets waits in a register for a cycle without a change by the
-    grid.
+    The sweep after a reset writes 0 to all counters. During the sweep every counter reads as 0,
+    ``allows`` is 0, and a value that the host sets is pending.
+
+    Simultaneous requests: ``add`` and ``take`` in one cycle cancel each other, since both have the
+    same delta. A value that the host sets is pending in a register, and is written in the first
+    cycle after that without a change by the grid. If the host sets another value before that cycle,
+    the pending one is lost, whichever counter it was for.
 
     Members
     -------
     number, delta : In, In
-        The grid's counter, and how much a CTA counts.
+        The grid's counter, and how much a CTA adds or subtracts.
     allows : Out(1)
-        The counter can take the delta; else a CTA has to wait.
+        The sum of counter and delta is at most 65,535; otherwise no CTA may start.
     add, take : In(1), In(1)
-        A CTA starts, or is over. What would be below 0 is 0.
+        A CTA starts: the counter is increased. A CTA is finished: the counter is decreased, to 0
+        at least. The new value is read from the next cycle on.
     host : In(ReferenceAccess)
+        ``count`` is valid in the cycle of ``number``.
     """
 
     def __init__(self) -> None:
@@ -67,12 +72,12 @@ class ReferenceCounters(Component):
         m.d.comb += increased.eq(grid_count + self.delta)
         with m.If(grid_count > self.delta):
             m.d.comb += decreased.eq(grid_count - self.delta)
-        m.d.comb += self.allows.eq((increased <= _MOST) & ~sweep.active)
+        m.d.comb += self.allows.eq((increased <= _LARGEST_COUNT) & ~sweep.active)
         with m.If(~sweep.active):
             m.d.comb += host.count.eq(host_count)
 
         host_write_is_pending = Signal()
-        """What the host sets is not written yet."""
+        """The value in ``host_write`` is not written yet."""
         host_write = Signal(_Write)
         changes = self.add ^ self.take
         with m.If(host.set):
@@ -94,13 +99,26 @@ class ReferenceCounters(Component):
 
 
 class SlowReferenceCounters(Component):
-    """The same in block RAM, which is read for the grid whenever the host does not read it. What
-    CTAs add and take is pending until then.
+    """Counters in block RAM, with one read port for the grid and the host. The host has priority:
+    the grid's counter is read in every cycle in which ``host.read`` is 0. ``add`` and ``take`` are
+    pending until the counter was read; then they are performed one at a time, ``add`` first.
+
+    ``allows`` is 1 only in a cycle in which the grid's counter was just read and nothing is
+    pending; it can become 0 and 1 again while the counter does not change.
+
+    The sweep and the host's values are handled as in ReferenceCounters, but no change by the grid
+    is performed in the cycle after ``host.set``: after the sweep no value of the host is lost.
+    ``add`` and ``take`` in one cycle do not cancel each other.
 
     Members
     -------
-    number .. host
-        As of ReferenceCounters. What a CTA takes waits for what others have taken before.
+    number .. allows
+        See ReferenceCounters.
+    add, take : In(1), In(1)
+        See ReferenceCounters. No ``add`` while another one is pending; as many as there are warps
+        of ``take`` can be pending.
+    host : In(ReferenceAccess)
+        ``count`` is valid in the cycle after ``read``.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -116,7 +134,7 @@ class SlowReferenceCounters(Component):
         port = counts.read_port()
         writes = Signal()
         is_known = Signal()
-        """What was read is the grid's counter."""
+        """The read port has the grid's counter, and no write was made since its address."""
         add_is_pending = Signal()
         pending_takes = Signal(range(self._warps + 1))
         takes = pending_takes.any() & ~add_is_pending
@@ -127,13 +145,14 @@ class SlowReferenceCounters(Component):
         add_is_lost = add_is_pending & self.add & ~changes
         m.d.sync += Assert(~add_is_lost, "a CTA starts while the add of another one is pending")
 
-        # Adds; to take it adds the complement, so that a carry means that enough was there.
+        # One adder. To subtract, it adds the complement of the delta plus 1; a carry then means
+        # that the result is not below 0.
         sum_ = Signal(REFERENCE_BITS + 1)
         m.d.comb += sum_.eq(port.data + (self.delta ^ takes.replicate(REFERENCE_BITS)) + takes)
         has_carry = sum_[-1]
         m.d.comb += self.allows.eq(is_known & ~add_is_pending & ~takes & ~has_carry)
 
-        # Reading: the host goes first.
+        # The read port: the host has priority.
         with m.If(host.read):
             m.d.comb += port.addr.eq(host.number)
         with m.Else():
@@ -143,7 +162,7 @@ class SlowReferenceCounters(Component):
             m.d.comb += host.count.eq(port.data)
 
         host_write_is_pending = Signal()
-        """What the host sets is not written yet."""
+        """The value in ``host_write`` is not written yet."""
         host_write = Signal(_Write)
         with m.If(host.set):
             m.d.sync += host_write_is_pending.eq(1)

@@ -1,4 +1,4 @@
-"""Which warp slots and CTA slots are free, and when a CTA is over."""
+"""Which warp slots and CTA slots are free, and which CTA is finished."""
 
 from amaranth.hdl import Assert, Const, Module, Signal
 from amaranth.lib import wiring
@@ -17,14 +17,14 @@ __all__ = ["SlotKeeper", "SlotTaking"]
 
 
 class SlotTaking(wiring.Signature):
-    """A warp slot is taken, seen from what takes it.
+    """Takes warp slots for a CTA, one by one, seen from the requester.
 
     Members
     -------
     take : Out(1)
-        The slot is taken.
+        Takes ``slot``. Each cycle with ``take`` takes one more slot.
     slot : In
-        The one that is taken now or next.
+        The lowest slot that the CTA can take, in the same cycle.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -32,34 +32,42 @@ class SlotTaking(wiring.Signature):
 
 
 class SlotKeeper(Component):
-    """Keeps the slots, and checks one CTA slot a cycle, in turn: a CTA whose warps have all ended
-    is over.
+    """Records which slots are free. A CTA takes its slots while it is started, between ``begin``
+    and ``complete``; only one CTA is started at a time.
 
-    Two that come at once: a CTA may begin in the cycle in which another one is over; it has a slot
-    that was free before.
+    To release slots it checks one CTA slot in each cycle, in a fixed rotation. A CTA is finished
+    when it is complete, and each of its warps has terminated and is drained; this is found at most
+    as many cycles later as there are CTA slots, and all slots of the CTA become free together.
+
+    Simultaneous requests: ``begin`` and ``over`` in one cycle concern different CTA slots, since a
+    slot becomes free in the cycle after ``over``. So do ``taking.take`` and ``over``.
 
     Members
     -------
     planned : In(planned_grid)
         Which slots the grid can use, and how many warps a CTA has.
     has_room : Out(1)
-        There was a free CTA slot, and there were enough free warp slots, a cycle ago and two cycles
-        ago.
+        There is a free CTA slot, and there are enough free warp slots for a CTA. It is computed
+        from the slots of the cycle before, and is 0 in the two cycles after ``begin``,
+        ``taking.take`` or ``over``.
     begin, cta : In(1), Out
-        A CTA begins in CTA slot ``cta``, the lowest free one.
+        A CTA starts in CTA slot ``cta``, the lowest free one in this cycle. Only with ``has_room``.
     taking : In(SlotTaking)
-        A warp of it begins, in the lowest of the slots that were free when the CTA began.
+        A warp of the CTA starts, in the lowest slot of those that were free at ``begin`` and that
+        the CTA has not taken yet. From the cycle after ``begin`` on.
     complete : In(1)
-        It has all its warps.
+        The CTA has taken slots for all its warps. In a cycle without ``take``.
     exit : In(Event of warp_exit)
+        From the cycle after the warp took its slot on.
     drained : In(warps)
-        Nothing of these warps is under way.
+        Nothing of these warps is in flight.
     over, kept : Out(1), Out(1)
-        A CTA is over; a thread of it has left by EXIT.KEEPREFCOUNT.
+        ``over`` is 1 for one cycle: a CTA is finished, and its slots are free in the next cycle.
+        ``kept`` is then 1 if a thread of it has executed EXIT.KEEPREFCOUNT.
     occupied, active : Out(warps), Out(warps)
         Warp slots and CTA slots that are not free.
     running : Out(warps)
-        Warp slots with a warp that has not ended.
+        Warp slots with a warp that has not terminated.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -82,13 +90,15 @@ class SlotKeeper(Component):
             "running": Out(warps),
         })
         self._members = Words(warps, warps)
-        """Of each CTA slot, the warp slots of its CTA."""
+        """For each CTA slot, a mask of the warp slots of its CTA."""
         self._ended = Signal(warps)
         self._kept = Signal(warps)
-        """Warp slots: the warp has ended; a thread of it has left by EXIT.KEEPREFCOUNT."""
+        """Masks of warp slots: the warp has terminated; a thread of it has executed
+        EXIT.KEEPREFCOUNT."""
         self._complete = Signal(warps)
-        """CTA slots with a CTA that has all its warps."""
+        """Mask of CTA slots with a CTA that has taken slots for all its warps."""
         self._free = Signal(warps)
+        """Mask of warp slots that the grid can use and that are free."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -96,14 +106,15 @@ class SlotKeeper(Component):
         m.d.comb += self._free.eq(self.planned.slots & ~self.occupied)
         m.d.comb += self.running.eq(self.occupied & ~self._ended)
         self._find_room(m)
-        # In this order: a slot that is taken is not free.
+        # The order matters: bits that _take_slots assigns override the masks that _free_slots does.
         self._free_slots(m)
         self._take_slots(m)
         self._end_warps(m)
         return m
 
     def _find_room(self, m: Module) -> None:
-        """Whether a CTA can begin: known two cycles after the slots have changed."""
+        """Computes ``has_room`` in a register, which is valid again in the third cycle after a
+        change."""
         free_ctas = self.planned.ctas & ~self.active
         free_count = Signal(WARP_COUNT_BITS)
         has_cta = Signal()
@@ -117,7 +128,7 @@ class SlotKeeper(Component):
             is_settled.all() & has_cta & (free_count >= self.planned.warps))
 
     def _free_slots(self, m: Module) -> None:
-        """Checks a CTA slot. Its warps have ended, and nothing of them is under way: it is free."""
+        """Checks one CTA slot; if its CTA is finished, the slot and its warp slots become free."""
         checked = Signal(self._params.warp_bits)
         checked_bit = Const(1, self._params.warps) << checked
         members = self._members.read(m, checked)
@@ -131,7 +142,7 @@ class SlotKeeper(Component):
             m.d.sync += self.active.eq(self.active & ~checked_bit)
 
     def _take_slots(self, m: Module) -> None:
-        """A CTA begins, and takes a warp slot for each of its warps."""
+        """Takes a CTA slot, and then a warp slot for each warp of the CTA."""
         cta = Signal(self._params.warp_bits)
         members = Signal(self._params.warps)
         available = Signal(self._params.warps)
@@ -156,7 +167,7 @@ class SlotKeeper(Component):
         m.d.sync += Assert(~(take & ~available.any()), "a CTA takes a slot that is not free")
 
     def _end_warps(self, m: Module) -> None:
-        """Warps end."""
+        """Records which warps have terminated, and which have executed EXIT.KEEPREFCOUNT."""
         exits = self.exit.valid
         exit_ = self.exit.payload
         with m.If(exits & exit_.terminated):

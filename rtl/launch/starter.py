@@ -1,4 +1,4 @@
-"""A CTA's start, warp by warp."""
+"""Starts the warps of a CTA, one after the other."""
 
 from amaranth.hdl import Assert, Module, Signal
 from amaranth.lib import stream
@@ -24,52 +24,63 @@ from .slots import SlotTaking
 __all__ = ["BlockWalk", "WarpStarter"]
 
 _LOCAL_UNIT_BITS = (CRS_GRANULE // WARP_THREADS).bit_length() - 1
-"""A thread's local memory counts in units of a granule of its warp's."""
+"""Low bits of a size of a thread's local memory, without which it is the size of the warp's in CRS
+granules."""
 
 
 class WarpStarter(Component):
-    """Starts the warps of one CTA after the other. A state machine::
+    """Starts the warps of one CTA, one after the other, in the order of their threads. A state
+    machine::
 
         IDLE --> PICK --> LAUNCH --> FILL --> BEGIN --> NEXT --> IDLE (done)
                   ^                                      |
                   '--------------------------------------'  another warp
 
-    ======  ==========================================================================
-    state   what happens
-    ======  ==========================================================================
-    PICK    the lowest free slot is taken
-    LAUNCH  when its place is found, the warp is announced to the units (``launch``)
-    FILL    the places of its threads, one a cycle, and meanwhile its registers are
-            cleared, a row a cycle; waits also until the CTA's shared memory is clear
-    BEGIN   the flow unit takes the warp: its threads begin
-    ======  ==========================================================================
+    ======  ===================================================================  =================
+    state   what happens                                                         cycles
+    ======  ===================================================================  =================
+    PICK    takes the lowest free warp slot, and requests its place              1
+    LAUNCH  when the place is found, announces the warp to the units:            1, or more in a
+            ``launch`` in the last cycle                                         walked plan
+    FILL    sends the indices of its threads, one a cycle; meanwhile requests    33, or more
+            its registers to be cleared, a row a cycle; waits until both are
+            done and the CTA's shared memory is clear
+    BEGIN   hands the warp to the flow unit: its threads run                     1, or more
+    NEXT    tests whether that was the last warp                                 1
+    ======  ===================================================================  =================
 
-    Shared memory is cleared once for each CTA, from when its place is known.
+    The CTA's shared memory is cleared once, while its first warp is started. The request is made
+    as soon as the plan says where that memory begins: with a :class:`~.plan.StoredGridPlan` in the
+    cycle after ``begin``, with a :class:`~.plan.WalkedGridPlan` in the cycle after the first
+    ``lookup.found``.
 
     Parameters
     ----------
     places_are_found_late : bool
-        What ``lookup`` finds is there some time after ``find``, with ``found``; else at once.
+        Whether ``lookup.shared_base`` is valid only from ``lookup.found`` on, as in a
+        :class:`~.plan.WalkedGridPlan`.
 
     Members
     -------
     begin, index, cta : In(1), In(x, y, z), In
-        Starts the CTA of this place in the grid, in a CTA slot; all but ``begin`` stay until it is
-        over.
+        ``begin`` starts the CTA with this index in the grid, in this CTA slot. ``index`` and
+        ``cta`` hold from ``begin`` to ``done``. No ``begin`` before ``done`` of the CTA before.
     grid, planned, shared_bytes : In(GridConfiguration), In(planned_grid), In
-        What the plan says of every CTA.
+        The grid and its plan; they hold as long as the grid runs.
     taking : Out(SlotTaking)
-        Takes the lowest free warp slot.
     lookup : Out(PlaceLookup)
-        What belongs to that slot and to the CTA's.
+        Looks up the warp slot that was taken, and the CTA slot.
     done : Out(1)
-        All warps have started.
+        For one cycle: all warps of the CTA have started.
     launch, thread : Out(Event of warp_launch), Out(Event of thread_index)
+        A warp is started; the indices of its threads, in the 32 cycles after that.
     clear_rows : Out(stream of rows of the register file)
-        The registers of the warp, one after the other.
+        Rows that have to become 0: the registers of the warp, from R0 on.
     clear : Out(stream of shared_clear)
-        Shared memory, if the CTA has some. With a transfer it is clear.
+        The shared memory of the CTA, if it has some. The receiver accepts the request when the
+        memory is clear; its ``ready`` is 0 as long as it has no request.
     flow : Out(stream of flow_launch)
+        The warp that is ready to run, and those of its threads that the block has.
     """
 
     def __init__(self, params: SmParams, *, places_are_found_late: bool) -> None:
@@ -95,9 +106,11 @@ class WarpStarter(Component):
         })
         self.walk = BlockWalk(params)
         self._number = Signal(7)
-        """Of the warp in its CTA."""
+        """Number in the CTA of the warp that is being started."""
         self._clears_registers = Signal()
+        """Registers of the warp are not clear yet."""
         self._clears_shared = Signal()
+        """Shared memory of the CTA is not clear yet."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -141,7 +154,7 @@ class WarpStarter(Component):
                     m.next = "IDLE"
 
     def _describe_warp(self, m: Module) -> None:
-        """What is announced to the units of a warp."""
+        """Assigns the payloads that announce a warp: ``launch`` and ``flow``."""
         lookup = self.lookup
         grid = self.grid
         m.d.comb += self.launch.payload.eq(struct_value(
@@ -168,7 +181,7 @@ class WarpStarter(Component):
             stack=stack))
 
     def _walk_block(self, m: Module) -> None:
-        """The places of the warp's threads."""
+        """Sends the indices of the warp's threads."""
         walk = self.walk
         m.d.comb += walk.begin.eq(self.begin)
         m.d.comb += walk.block.eq(self.grid.block)
@@ -184,7 +197,7 @@ class WarpStarter(Component):
             z=walk.z))
 
     def _clear_registers(self, m: Module) -> None:
-        """Every register of the warp."""
+        """Requests every register of the warp to be cleared."""
         register = Signal(8)
         m.d.comb += self.clear_rows.valid.eq(self._clears_registers)
         m.d.comb += self.clear_rows.payload.eq(self.lookup.place.first_row + register)
@@ -197,7 +210,7 @@ class WarpStarter(Component):
                 m.d.sync += self._clears_registers.eq(0)
 
     def _clear_shared(self, m: Module) -> None:
-        """The CTA's shared memory."""
+        """Requests the CTA's shared memory to be cleared."""
         clear = self.clear
         with m.If(self.begin):
             m.d.sync += self._clears_shared.eq(self.shared_bytes.any())
@@ -219,20 +232,26 @@ class WarpStarter(Component):
 
 
 class BlockWalk(Component):
-    """Walks through a block, a thread a cycle, a warp at a time: x first, then y, then z. The last
-    warp's threads for which the block has no places get some, too, but are not created.
+    """Walks through the threads of a block, one a cycle: x is counted first, then y, then z. It
+    pauses after each 32 threads, which are a warp.
+
+    The last warp may have more threads than the rest of the block. Those have an index too, outside
+    of the block, but are not in ``created``.
 
     Members
     -------
     begin, block, threads : In(1), In(x, y, z), In
-        A CTA begins: this block, of so many threads.
+        ``begin`` returns to the first thread of this block, which has this many threads. Never
+        while ``active``. ``block`` holds during the walk.
     start_warp : In(1)
-        The walk goes on, through the next 32 threads.
+        Starts the walk through the next 32 threads. Never while ``active``.
     active : Out(1)
+        ``lane``, ``x``, ``y`` and ``z`` are those of a thread: for 32 cycles, from the one after
+        ``start_warp`` on.
     lane, x, y, z : Out
-        A thread's number in its warp, and its place in the block.
+        A thread's number in its warp (no lane of the hardware), and its index in the block.
     created : Out(32)
-        Behind the walk through a warp: its threads that are in the block.
+        Valid when not ``active``: the threads of the warp that the block has.
     """
 
     def __init__(self, params: SmParams) -> None:

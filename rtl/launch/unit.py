@@ -1,4 +1,4 @@
-"""The work distributor, joined: the course of a grid."""
+"""Connects the parts of the work distributor; the state machine of a grid."""
 
 from typing import Any, NamedTuple
 
@@ -41,12 +41,13 @@ from .starter import WarpStarter
 __all__ = ["LAUNCH_TAG_BITS", "Distributor", "DistributorParts"]
 
 _GRANULE_BITS = CRS_GRANULE.bit_length() - 1
+"""Low bits of an address or size in bytes, without which it is in CRS granules."""
 _DESCRIPTOR_BITS = QMD_BYTES.bit_length() - 1
-"""Bits of a descriptor's address that are 0."""
+"""Low bits of a descriptor's address, which must be 0."""
 
 
 class DistributorParts(NamedTuple):
-    """The parts that are of two forms."""
+    """The parts that have another form in the serial machine."""
 
     memory: DescriptorMemory
     plan: GridPlan
@@ -57,52 +58,60 @@ class DistributorParts(NamedTuple):
 class Distributor(Component):
     """Runs one grid after the other. A state machine::
 
-                 start        read          fits          both caches are empty
-        IDLE ----------> READ ------> PLAN -------> FETCH ------------------------+
-          ^               |             |                                         |
-          |       done    |             |                                         v
-          +<--------------+-------------+                      BEGIN <--------- NEXT
-          ^                                                      |  room, allowed  ^  |
-          |                                                      v                 |  |
-          |                                                    START --------------'  |
-          |              written                            all warps have started    |
-          +<------------------------- RELEASE <---------------------------------------+
-          '<--------------------------------------------------  all CTAs are over
+               start         read         fits          caches are empty
+        IDLE --------> READ ------> PLAN ------> FETCH ------------------> NEXT
 
-    ``done`` comes with each way back to IDLE, with a reason if it is not the last one.
+               a CTA may start              all its warps have started
+        NEXT -----------------> BEGIN --> START -----------------------> NEXT
+
+               all CTAs are finished               written
+        NEXT ------------------------> RELEASE ------------> IDLE
+        NEXT ------------------------------------------> IDLE
+               all CTAs are finished, and there is no release
+
+    Errors also lead back to IDLE: from IDLE itself (the descriptor's address), READ and RELEASE
+    (memory), and PLAN (the grid does not fit). ``control.done`` is 1 in the last cycle before IDLE,
+    whichever way the grid ends; ``control.rejection`` is then the error, or NONE.
+
+    A request in ``control.start`` is accepted in IDLE, and waits in every other state. A reset in
+    any state leads to IDLE without ``control.done``; memory must not answer a request from before
+    the reset after it.
 
     Members
     -------
     control : In(GridControl)
     halt : In(1)
-        No CTA starts. One that is being started goes on as far as the lanes let it.
+        No CTA starts. A CTA that is already being started continues.
     port : Out(MemoryPort)
     invalidate, fetch_busy : Out(1), In(1)
-        For one cycle at each grid's start: the caches hold nothing of use; they are not ready yet,
-        from the cycle after that on.
+        ``invalidate`` is 1 for one cycle before each grid's first CTA: the caches of instructions
+        and constants become empty. ``fetch_busy`` is 1 from the next cycle until they are empty.
     grid : Out(GridConfiguration)
-        Of the grid that runs, or was the last to run.
+        The descriptor that was read last, whether its grid runs or was rejected; it changes while
+        a descriptor is read. ``program`` follows the host's setting while no grid runs.
     launch, thread : Out(Event of warp_launch), Out(Event of thread_index)
     clear_rows : Out(stream of rows of the register file)
-        The registers of a warp that is being launched.
+        Rows that have to become 0: the registers of a warp that is being started.
     clear : Out(stream of shared_clear)
-        Shared memory is to be cleared, once for each CTA that has some. With a transfer it is
-        clear.
+        A piece of shared memory that has to become 0; one request for each CTA with shared memory.
+        The receiver accepts the request when the piece is clear.
     flow : Out(stream of flow_launch)
     exit : In(Event of warp_exit)
     drained : In(warps)
-        Nothing of these warps is under way.
+        Nothing of these warps is in flight.
     occupied, running : Out(warps), Out(warps)
-        Slots that are not free; those with a warp that has not ended.
+        Warp slots that are not free; warp slots with a warp that has not terminated. Both include
+        the warp that is being started, from the cycle after it has taken its slot.
     starting : Out(1)
-        A CTA is being started: warps of it will live that do not yet.
+        A CTA is being started: some of its warps may not run yet.
     cta_started, warp_started : Out(1), Out(1)
-        For one cycle: a CTA takes the slots that are free in this cycle; a warp of it is launched.
+        Events that the host counts. A CTA is selected to start: its warps will take the lowest of
+        the slots that are free in this cycle. A warp is announced by ``launch``.
 
     Attributes
     ----------
     sweep : Sweep
-        As long as it is active, so are the sweeps of units: no CTA begins.
+        Lasts as long as the longest sweep of warps of any unit. No CTA starts while it is active.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -138,17 +147,18 @@ class Distributor(Component):
             members["bank"] = Out(Event(described_bank()))
         super().__init__(members)
         self._settings: Any = Signal(LaunchSettings)
-        """Of the grid, as they were when it started."""
+        """The host's settings in the cycle in which the grid was accepted."""
         self._index: Any = Signal(warp_launch(params)["index"].shape)
-        """The place in the grid of the next CTA, or of the one that is being started."""
+        """Index in the grid of the CTA that is being started, or starts next."""
         self._cta = Signal(params.warp_bits)
-        """Its CTA slot."""
+        """CTA slot of the CTA that is being started."""
         self._all_started = Signal()
+        """All CTAs of the grid have all their warps."""
         self._begin = Signal()
-        """A CTA begins."""
+        """For one cycle, in NEXT: a CTA is selected to start."""
 
     def make_parts(self, params: SmParams) -> DistributorParts:
-        """The parts that are of two forms."""
+        """The parts that have another form in the serial machine."""
         return DistributorParts(
             LineDescriptorMemory(params), StoredGridPlan(params),
             WarpStarter(params, places_are_found_late=False), ReferenceCounters())
@@ -171,7 +181,7 @@ class Distributor(Component):
         return m
 
     def _connect_ports(self, m: Module) -> None:
-        """Ports that are those of a part."""
+        """Ports that belong to one part."""
         slots = self.slots
         starter = self.starter
         connect(m, self.memory.port, flipped(self.port))
@@ -189,7 +199,7 @@ class Distributor(Component):
         m.d.comb += self.warp_started.eq(starter.launch.valid)
 
     def _configure_grid(self, m: Module) -> None:
-        """What all units get of the grid, from the descriptor's fields."""
+        """Assigns ``grid`` from the descriptor's fields."""
         fields = self.memory.fields
         layout = GridConfiguration.as_shape()
         local_low = fields["SHADER_LOCAL_MEMORY_LOW_SIZE"]
@@ -221,7 +231,7 @@ class Distributor(Component):
             connect(m, self.memory.bank, flipped(self.bank))
 
     def _banks(self) -> list[Any]:
-        """The grid's constant banks; none if they are streamed, as they are read."""
+        """The grid's constant banks; an empty list if ``bank`` streams them."""
         if self.memory.streams_banks:
             return []
         fields = self.memory.fields
@@ -236,8 +246,8 @@ class Distributor(Component):
             for number in range(CONSTANT_BANKS)]
 
     def _connect_parts(self, m: Module) -> None:
-        """The plan divides the machine; the starter takes slots for the warps of a CTA, and looks
-        up what belongs to them."""
+        """Connects plan, slots and starter. The starter takes warp slots of the slots, and looks up
+        their places in the plan."""
         plan = self.plan
         slots = self.slots
         starter = self.starter
@@ -259,7 +269,8 @@ class Distributor(Component):
         m.d.comb += starter.cta.eq(self._cta)
 
     def _count_references(self, m: Module) -> None:
-        """CTAs that begin add to the grid's reference counter, those that are over take from it."""
+        """A CTA that starts adds to the grid's reference counter; a CTA that is finished subtracts
+        from it."""
         fields = self.memory.fields
         references = self.references
         slots = self.slots
@@ -270,7 +281,7 @@ class Distributor(Component):
             slots.over & ~slots.kept & fields["CWD_REFERENCE_COUNT_DECR_ENABLE"])
 
     def _run(self, m: Module) -> None:
-        """From the descriptor's address to the release."""
+        """The state machine."""
         memory = self.memory
         plan = self.plan
         slots = self.slots
@@ -333,13 +344,13 @@ class Distributor(Component):
                     self._end(m, LaunchRejection.NONE)
 
     def _end(self, m: Module, rejection: Any) -> None:
-        """The grid is over."""
+        """Reports the end of the grid."""
         m.d.comb += self.control.done.eq(1)
         m.d.comb += self.control.rejection.eq(rejection)
         m.next = "IDLE"
 
     def _go_to_next_cta(self, m: Module) -> None:
-        """The next CTA's place in the grid."""
+        """Advances the index to that of the next CTA."""
         index = self._index
         grid = self.grid.grid
         with m.If(self.plan.make):

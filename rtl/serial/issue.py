@@ -81,10 +81,13 @@ class SerialIssue(Component):
     (ROUND_ROBIN), or after each instruction that ends with a flow result (GREEDY_THEN_OLDEST), so
     that a loop does not starve other warps.
 
+    A hold, or a trap that a warp is to enter or leave, does not affect the instruction in flight.
     A trap enter or leave has priority over the warp's next instruction. In AWAIT_GROUP the
     instruction is dropped, and fetched again later, in two cases: the warp can no longer issue
     (hold, trap enter or leave, no room); or a flow result arrives in the same cycle. Such a flow
     result is that of a launch, of another warp, and uses the only write port of the pcs.
+
+    After a reset no warp is live. A warp's pc is undefined until the flow result of its launch.
 
     Members
     -------

@@ -109,7 +109,8 @@ class SerialStack(Component):
     If a fill has an error, the operation ends with MMU_FAULT; a WRITE_BACK ends without an error,
     since it then has nothing to write. If a spill has an error, the operation continues as if the
     line had been written, and ``write_fault`` is valid for one cycle. An operation that fails does
-    not commit, with the exceptions of ``stack_result``: the warp's depth is as before.
+    not commit, with the exceptions of ``stack_result``: the warp's depth is as before. After a
+    reset, the words of a warp are undefined until its LAUNCH has written them.
 
     Members
     -------

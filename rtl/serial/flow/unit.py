@@ -98,7 +98,7 @@ class SerialFlowUnit(Component):
     =========  =========  ====================================================================
     IDLE       1 or more  waits for a launch or a request; starts the first pass
     FIRST      a pass     determines which threads execute the instruction; accumulates the target
-    TOKEN      1          starts a pass, if the next request pushes a token
+    TOKEN      1          starts a pass, if the next request may push a token
     GATHER     a pass     collects the mask of that token
     OPERAND    1          registers the request's operand, such as the token's pc
     REQUEST    any        the stack executes the request; for an unwind it requests passes
@@ -106,7 +106,7 @@ class SerialFlowUnit(Component):
     COMMIT     a pass     writes the threads; for a RESTORE, CONCLUDE and COMMIT are repeated for
                           each word of the frame that holds codes
     DONE       1          ``launch.ready``, if a launch is executed
-    WAIT       1
+    WAIT       1          delays the result
     RESULT     1          ``result.valid``; ``request.ready``, if a request is executed
     =========  =========  ====================================================================
 
@@ -118,7 +118,8 @@ class SerialFlowUnit(Component):
 
     If a launch and a request are valid at once, the launch is executed first. With an error the
     threads are not changed, with the exceptions of :class:`~rtl.flow.FlowUnit`: they are written
-    only in COMMIT, after the outcome is known.
+    only in COMMIT, after the outcome is known. After a reset, the threads of a warp are undefined
+    until its launch has written them.
 
     Members
     -------

@@ -121,8 +121,8 @@ class SerialMemoryUnit(Component):
     RESULT                             a result that was not loaded is written to the notes
     WRITE, WRITE_DATA                  after the last thread: one register at a time is written
                                        from the notes; the last write completes the instruction
-    DONE                               ``completion``, if no register is written or with an error
-    FAILED                             see below
+    DONE                               ``completion``, if no register is written, or after an error
+    FAILED                             after an error: starts the second round, or ends in DONE
     =================================  =======================================================
 
     A load or a shuffle takes one round over the threads. The first error ends the instruction: no

@@ -26,32 +26,37 @@ __all__ = ["SerialCore", "connect_serial_banks", "connect_serial_stack"]
 
 
 def connect_serial_stack(m: Module, flow: SerialFlowUnit, stack: SerialStack) -> None:
-    """Joins the flow unit and its call/return stack."""
+    """Connects the flow unit to its call/return stack."""
     connect(m, flow.stack, stack.stack)
 
 
 def connect_serial_banks(m: Module, distributor: Any, core: "SerialCore") -> None:
-    """Joins the work distributor, which reads the constant banks of a grid, and the core."""
+    """Connects the work distributor, which sends the grid's constant banks, to the core."""
     connect(m, distributor.bank, core.bank)
 
 
 class SerialCore(Core):
     """The serial machine without its work distributor and its host: a core of the serial units.
 
-    One instruction is in flight at a time. Its units are joined as those of Core, with four
-    differences: fetch alone knows the constant banks, and the memory unit has the one that the
-    instruction names in place of all; the flow unit and the stack share one port; the trap unit
-    sees what issues; and an error is that of the instruction that was issued last, whichever unit
-    raises it, so that units need not keep its warp and pc.
+    One instruction is in flight at a time. The units are connected as in :class:`~rtl.core.Core`,
+    with four differences:
+
+    - Fetch alone stores the grid's constant banks. For an LDC it outputs the bank that the
+      instruction names. Each entry of the memory unit's ``grid.banks`` is driven with that bank.
+    - The flow unit and the stack share one port, a SerialStackPort.
+    - The trap unit receives each issued instruction.
+    - An error of execute, memory, conversion, barrier or trap gets the warp and pc of the
+      instruction that was issued last, so that these units need not store them. A flow result and
+      a write fault of the stack have the warp in their payload.
 
     Members
     -------
     bank : In(Event of described_bank)
-        A constant bank of the grid, before the grid runs; ``grid`` has none.
+        A constant bank of the grid, sent before the grid runs. ``grid.banks`` is not used.
     fetch_memory, stack_memory, unit_memory : Out(BeatPort)
-        Of fetch, of the call/return stack, of the memory unit.
+        The memory ports of fetch, the call/return stack and the memory unit.
 
-    All others are as Core describes them.
+    See Core for all other members.
     """
 
     memory_port = BeatPort
@@ -59,7 +64,7 @@ class SerialCore(Core):
     def __init__(self, params: SmParams) -> None:
         super().__init__(params)
         self._issued: Any = Signal(data.StructLayout({"warp": params.warp_bits, "pc": 32}))
-        """The instruction that is in flight, or was last."""
+        """The instruction that was issued last. It is valid from the cycle after its issue on."""
 
     def make_large_units(self, params: SmParams) -> None:
         self.fetch = SerialFetch(params)
@@ -94,7 +99,7 @@ class SerialCore(Core):
             m.d.sync += common_fields(self._issued, issued.payload)
 
     def connect_error(self, m: Module, error: Any, collected: Any) -> None:
-        """The warp and pc are those of the instruction that was issued last."""
+        """Replaces the event's warp and pc by those of the instruction that was issued last."""
         m.d.comb += collected.valid.eq(error.valid)
         m.d.comb += collected.payload.error.eq(error.payload.error)
         m.d.comb += common_fields(collected.payload, self._issued)

@@ -1,4 +1,4 @@
-"""The issue unit of the serial machine: one instruction at a time, of all warps together."""
+"""The issue unit of the serial machine: one instruction in flight in the whole machine."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ from rtl.words import Words
 __all__ = ["SerialIssue"]
 
 _ALIGNED_BITS = ceil_log2(INSTRUCTION_BYTES)
-"""Lowest bits of a pc, which are 0."""
+"""Number of low bits of a pc that are always 0."""
 _PC_BITS = 32
 _CLIENTS = {
     LaneClient.MEMORY: "memory",
@@ -41,12 +41,12 @@ _CLIENTS = {
     LaneClient.BARRIER: "barrier",
     LaneClient.FLOW: "flow",
 }
-"""The clients of the lanes, and the unit of each."""
+"""The unit of each client of the lanes, as named by the rules of instruction kinds."""
 
 
 class SerialIssue(Component):
-    """Selects an instruction of some warp when the one before it has ended, and forwards the
-    operations of its unit to the lanes. ::
+    """Issues one warp's next instruction when no instruction of any warp is in flight. While one is
+    in flight, forwards the lane operations of its unit to the lanes. ::
 
         next warp
          +----+
@@ -58,38 +58,54 @@ class SerialIssue(Component):
          '-------------> INJECT -------------------'
                 trap enter, leave
 
-    An instruction has ended with its completion; one for the flow unit that has none, with its flow
-    result; NOTHING and DEPENDENCY, in the cycle of their selection. So everything that a control
-    code demands holds anyway: the instructions before are complete, and have released all
-    registers. A warp that waits until a unit resumes it has nothing under way; others issue
-    meanwhile.
+    ===========  =============  ===============================================================
+    state        cycles         action
+    ===========  =============  ===============================================================
+    SELECT_WARP  1 a warp       decides whether the warp issues, is injected into, or is skipped
+    FETCH        1              sends the warp's pc to fetch, as a redirect
+    AWAIT_GROUP  until group    issues the instruction in the cycle of ``group``, or drops it
+    INJECT       1              issues a trap enter or leave
+    BUSY         until the end  forwards lane operations
+    NEXT         1              increments the sequence number; selects the next warp
+    ===========  =============  ===============================================================
 
-    The warps are inspected one after the other. If a warp can issue, its next instruction is
-    fetched, and is issued if the warp still can. The next warp follows after an instruction
-    (ROUND_ROBIN), or after a flow result (GREEDY_THEN_OLDEST), so that a loop does not starve other
-    warps; or as soon as the warp has to wait.
+    A NOTHING or DEPENDENCY instruction ends in the cycle in which it is issued. PUSH, FLOW,
+    FLOW_INDEXED, ENTER and LEAVE end with their flow result, all others with their completion. At
+    that time all effects of the instruction are complete and all its registers are read, so control
+    codes are ignored: no stall count, scoreboard or wait mask has an effect. A BARRIER or TRAP
+    instruction suspends its warp until ``resume``. A suspended warp has no instruction in flight,
+    and other warps issue.
 
-    Trap enter and leave are injected before the warp's next instruction. An instruction that has
-    arrived is dropped, and fetched again later, if its warp can no longer issue, or in the cycle of
-    a flow result: that of a launch is written to the pcs in the place of the warp's next pc.
+    Warps are selected in ascending order. In SELECT_WARP a warp that cannot issue is skipped. While
+    a unit has no room, no warp is skipped and none issues. The warp changes after each instruction
+    (ROUND_ROBIN), or after each instruction that ends with a flow result (GREEDY_THEN_OLDEST), so
+    that a loop does not starve other warps.
+
+    A hold, or a trap that a warp is to enter or leave, does not affect the instruction in flight.
+    A trap enter or leave has priority over the warp's next instruction. In AWAIT_GROUP the
+    instruction is dropped, and fetched again later, in two cases: the warp can no longer issue
+    (hold, trap enter or leave, no room); or a flow result arrives in the same cycle. Such a flow
+    result is that of a launch, of another warp, and uses the only write port of the pcs.
+
+    After a reset no warp is live. A warp's pc is undefined until the flow result of its launch.
 
     Members
     -------
     group, redirect
         See SerialFetch.
     claimed, room
-        Of IssueUnit; 0 here: nothing is fetched that was not requested.
+        Not used; ``room`` is 0. Fetch delivers only groups that were requested by ``redirect``.
     collecting : In(1)
-        The lanes process something, from the cycle after its arrival to its last one: no operation
-        is accepted.
+        The execute unit processes an instruction or operation: 1 from the cycle after its arrival
+        to its last cycle. Meanwhile no operation is accepted.
     launched, result, lanes, gathered, units, resume, rooms, control, policy
         See IssueUnit.
     completion, drained, events
         See IssueUnit.
     gather_0.., write_0.., gather, write
-        See IssueUnit. An operation leaves two cycles after it was accepted.
+        See IssueUnit. ``gather`` or ``write`` is valid two cycles after the operation was accepted.
     instruction : Out(Event of issued)
-        In the cycle of its selection. It has no scoreboards.
+        Valid in the cycle of ``group``, or in INJECT. Its scoreboards are NO_BARRIER.
 
     Attributes
     ----------
@@ -107,35 +123,39 @@ class SerialIssue(Component):
             shape=_PC_BITS - _ALIGNED_BITS, depth=max(warps, 2), init=[], attrs=IN_BLOCKS)
         """The address of each warp's next instruction."""
         self._running = Signal(warps)
-        """Warps whose launch has its result, and that have not ended."""
+        """One bit a warp: set by the flow result of its launch, cleared when it terminates."""
         self._suspended = Signal(warps)
-        """Warps that a unit is to resume."""
+        """One bit a warp: set when a BARRIER or TRAP instruction issues, cleared by ``resume`` or a
+        flow result."""
         self._warp = Signal(params.warp_bits)
-        """The warp that is inspected, or that has an instruction under way."""
+        """The selected warp. It does not change while its instruction is in flight."""
         self._sequence_number = Signal(SEQUENCE_BITS, name="sequence")
+        """The sequence number of the instruction in flight, or of the next one."""
         self._pc = Signal(_PC_BITS)
-        """The address of that warp's next instruction."""
+        """The address of the selected warp's next instruction: valid one cycle after a change of
+        the warp, two cycles after a write of its pc."""
         self._kind = Signal(InstructionKind)
-        """Of what would be issued now."""
-        self._kind_under_way = Signal(InstructionKind)
-        """Of what was issued last."""
+        """The kind of the instruction in ``group``, or of the trap enter or leave in INJECT."""
+        self._issued_kind = Signal(InstructionKind)
+        """The kind of the instruction that was issued last."""
         self._ends_by_result = Signal()
-        """That ends with a flow result."""
+        """The instruction that was issued last ends with a flow result, not with a completion."""
         self._has_room = Signal()
-        """All units have."""
+        """All units have room."""
         self._can_issue = Signal()
-        """The warp can issue an instruction."""
+        """The selected warp can issue an instruction."""
         self._needs_injection = Signal()
-        """The warp has to enter the trap or to leave it."""
+        """The selected warp has to enter or leave the trap, and all units have room."""
         self._leaves_trap = Signal()
-        """Of these two, to leave it."""
-        self._is_choosing = Signal()
+        """If it needs an injection: the warp leaves the trap."""
+        self._is_selecting = Signal()
+        """The state is SELECT_WARP."""
         self._is_busy = Signal()
-        """A warp is inspected; something is under way."""
+        """The state is BUSY: an instruction is in flight."""
         self._issues = Signal()
-        """An instruction is issued."""
+        """An instruction is issued in this cycle."""
         self._injects = Signal()
-        """A trap enter or leave is."""
+        """A trap enter or leave is issued in this cycle."""
         super().__init__(unit_ports(params, fetched_instruction(params)))
 
     def elaborate(self, platform: object) -> Module:
@@ -144,7 +164,7 @@ class SerialIssue(Component):
         m.submodules.last = self.last
         m.submodules.pcs = self._pcs
         m.d.comb += self._ends_by_result.eq(
-            is_kind(self._kind_under_way, lambda rule: rule.silent and rule.unit is not None))
+            is_kind(self._issued_kind, lambda rule: rule.silent and rule.unit is not None))
         self._follow_warps(m)
         self._inspect_warp(m)
         self._keep_pcs(m)
@@ -158,7 +178,7 @@ class SerialIssue(Component):
         return m
 
     def _sequence(self, m: Module) -> None:
-        """What happens when."""
+        """The states."""
         warp = self._warp
         with m.FSM() as states:
             with m.State("SELECT_WARP"):
@@ -193,11 +213,11 @@ class SerialIssue(Component):
                 with m.If(is_last_of_warp):
                     m.d.sync += warp.eq(warp + 1)
                 m.next = "SELECT_WARP"
-        m.d.comb += self._is_choosing.eq(states.ongoing("SELECT_WARP"))
+        m.d.comb += self._is_selecting.eq(states.ongoing("SELECT_WARP"))
 
     def _ends(self) -> Value:
-        """What is under way ends: with the flow result of its warp (there may be one of a launch of
-        another warp), or with a completion, of whichever unit."""
+        """The instruction in flight ends: with the flow result of its warp, or with a completion of
+        the lanes or of any unit. A flow result of another warp is that of a launch."""
         result = self.result
         has_result = result.valid & (result.payload.warp == self._warp)
         events = (self.lanes, *self.units)
@@ -205,7 +225,8 @@ class SerialIssue(Component):
         return Mux(self._ends_by_result, has_result, completes.any())
 
     def _follow_warps(self, m: Module) -> None:
-        """Which warps live, run and wait. A flow result goes before all other events."""
+        """Which warps are live, running and suspended. For one warp, a flow result has priority
+        over ``launched``; a flow result or ``resume`` has priority over suspension."""
         warps = self._params.warps
         result = self.result.payload
         is_suspending = is_kind(self._kind, lambda rule: rule.after == "resumed")
@@ -226,8 +247,8 @@ class SerialIssue(Component):
         m.d.comb += self.drained.eq(~one_hot(self._warp, warps, self._is_busy))
 
     def _inspect_warp(self, m: Module) -> None:
-        """What the warp can do. All units need room, since it is not known yet which one executes
-        the instruction."""
+        """Whether the selected warp can issue. All units must have room, since the kind of the
+        instruction is not known before it is fetched."""
         warp = self._warp
         needs_injection = self._running & (self.control.enter | self.control.leave)
         can_issue = self._running & ~self._suspended & ~self.control.hold & ~needs_injection
@@ -237,14 +258,14 @@ class SerialIssue(Component):
         m.d.comb += self._can_issue.eq(can_issue.bit_select(warp, 1) & self._has_room)
 
     def _keep_pcs(self, m: Module) -> None:
-        """The address of each warp's next instruction: a flow result's, or the one behind what was
-        issued."""
+        """Writes the warp's next pc: that of a flow result, or the address after the issued
+        instruction. A flow result has priority; no instruction issues in its cycle."""
         result = self.result
         read = self._pcs.read_port(domain="comb")
         stored = Signal(read.data.shape())
         m.d.comb += read.addr.eq(self._warp)
         m.d.sync += stored.eq(read.data)
-        # What is stored may be the address of a group.
+        # A flow result may have the address of a group, whose first word is the control word.
         m.d.comb += self._pc.eq(instruction_address(Cat(Const(0, _ALIGNED_BITS), stored)))
         m.d.comb += self.redirect.payload.eq(
             struct_value(redirect(self._params), warp=self._warp, pc=self._pc))
@@ -260,7 +281,7 @@ class SerialIssue(Component):
             m.d.comb += write.data.eq(self._pc[_ALIGNED_BITS:] + 1)
 
     def _issue(self, m: Module) -> None:
-        """The instruction that was fetched, or a trap enter or leave in its place."""
+        """Issues the fetched instruction, or a trap enter or leave."""
         fetched = self.group.payload.instructions[0]
         with m.If(~self._injects):
             m.d.comb += self._kind.eq(fetched.kind)
@@ -277,10 +298,10 @@ class SerialIssue(Component):
             write_barrier=NO_BARRIER, read_barrier=NO_BARRIER))
         self.last.write(m, self.instruction.valid, self._warp, self._pc)
         with m.If(self.instruction.valid):
-            m.d.sync += self._kind_under_way.eq(self._kind)
+            m.d.sync += self._issued_kind.eq(self._kind)
 
     def _complete(self, m: Module) -> None:
-        """NOTHING and DEPENDENCY, which no unit executes, are complete at once."""
+        """Completes NOTHING and DEPENDENCY, which no unit executes, in the cycle of their issue."""
         has_no_unit = is_kind(self._kind, lambda rule: rule.silent and rule.unit is None)
         m.d.comb += self.completion.valid.eq(self._issues & has_no_unit)
         m.d.comb += self.completion.payload.eq(struct_value(
@@ -288,11 +309,12 @@ class SerialIssue(Component):
             write_barrier=NO_BARRIER, read_barrier=NO_BARRIER))
 
     def _forward_operations(self, m: Module) -> None:
-        """Operations of the unit whose instruction is under way. None is accepted while the execute
-        unit processes something, and a gather not in the first cycle in which it is offered."""
+        """Forwards operations of the unit whose instruction is in flight. None is accepted while
+        the execute unit is ``collecting``. A gather is accepted one cycle after it is first offered
+        or later: its payload is valid from then on, see LaneClientPort."""
         client = Signal(LaneClient)
         for each, unit in _CLIENTS.items():
-            with m.If(is_kind(self._kind_under_way, lambda rule, unit=unit: rule.unit == unit)):
+            with m.If(is_kind(self._issued_kind, lambda rule, unit=unit: rule.unit == unit)):
                 m.d.comb += client.eq(each)
 
         gathers = {
@@ -319,9 +341,9 @@ class SerialIssue(Component):
 
     def _forward(self, m: Module, kind: str, client: Any, streams: dict[LaneClient, Any],
                  can_accept: Value, output: Any) -> None:
-        """Operations of a kind: one is accepted from the client's stream, is in a register in the
-        next cycle, and leaves in the one after that. Its warp and sequence number are those of the
-        instruction under way."""
+        """Forwards gathers or writes: an operation that is accepted from the client's stream is in
+        a register in the next cycle, and ``output`` is valid in the cycle after that. Its warp and
+        sequence number are those of the instruction in flight."""
         operation = output.payload.operation
         accepts = Signal(name=f"accepts_{kind}")
         is_in_register = Signal(name=f"{kind}_is_in_register")
@@ -341,17 +363,17 @@ class SerialIssue(Component):
                         m.d.sync += register.eq(stream.payload)
 
     def _count_events(self, m: Module) -> None:
-        """What happened in the cycle before."""
+        """Events of the previous cycle, for counters."""
         is_operation = self.gather.valid | self.write.valid
         m.d.sync += self.events.eq(struct_value(
             IssueEvents, issued=self._issues, operation=is_operation,
             idle=~self._issues & ~is_operation, stall=0, scoreboard=0, lanes=0,
-            unit=self._is_busy, fetch=~self._is_busy & ~self._is_choosing,
-            held=self._is_choosing))
+            unit=self._is_busy, fetch=~self._is_busy & ~self._is_selecting,
+            held=self._is_selecting))
 
     def _give_reasons(self, m: Module) -> None:
-        """For observers: why each warp does not issue."""
-        is_fetching = ~self._is_busy & ~self._is_choosing
+        """For waveforms and tests: why each warp does not issue."""
+        is_fetching = ~self._is_busy & ~self._is_selecting
         for warp, reason in enumerate(self.reasons):
             is_current = self._warp == warp
             with m.If(~self.control.live[warp]):
@@ -372,7 +394,7 @@ class SerialIssue(Component):
                 m.d.comb += reason.eq(WaitReason.READY)
 
     def _promise(self, m: Module) -> None:
-        """What the other units promise this one."""
+        """Assertions about the inputs."""
         is_running = self._running.bit_select(self.launched.payload, 1)
         m.d.sync += Assert(
             ~(self.launched.valid & is_running), "a warp is launched that runs")

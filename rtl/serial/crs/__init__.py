@@ -1,4 +1,5 @@
-"""The call/return stack of a serial machine: ``unit`` has its states, ``records`` what it keeps."""
+"""The call/return stack of the serial machine: ``unit`` has its states, ``records`` the words of
+its memories."""
 
 from .records import serial_stack_state
 from .unit import SerialStack

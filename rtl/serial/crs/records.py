@@ -1,4 +1,4 @@
-"""What the stack of a serial machine keeps, in block RAM."""
+"""The words that the stack of the serial machine stores in block RAM."""
 
 from typing import Any
 
@@ -13,18 +13,18 @@ __all__ = ["BlockWords", "StackSizes", "TokenWord", "serial_stack_state"]
 
 
 def serial_stack_state(params: SmParams) -> data.StructLayout:
-    """A warp's stack.
+    """The state of a warp's stack.
 
     Fields
     ------
     depth
-        Tokens on the stack.
+        The number of tokens on the stack.
     lines, dirty
-        The topmost ``lines`` are on chip; the topmost ``dirty`` ones of these differ from memory.
+        The topmost ``lines`` lines are on chip; the topmost ``dirty`` of these are dirty.
     calls : 8
-        API call depth.
+        The API call depth.
     kill : 1
-        Limited branches are killed.
+        The kill bit: limited branches are not taken.
     trap : 1
         The warp is in the trap handler.
     """
@@ -39,29 +39,32 @@ def serial_stack_state(params: SmParams) -> data.StructLayout:
 
 
 class StackSizes(data.Struct):
-    """What a launch says of a warp's stack."""
+    """The sizes of a warp's stack, from its launch."""
 
     less: unsigned(CRS_GRANULE_BITS)
-    """Granules of the region in memory, less 1; without a region, what is on chip."""
+    """The number of granules of the region in memory, minus 1; without a region, of the tokens on
+    chip."""
     memory: unsigned(1)
-    """There is a region in memory."""
+    """The stack has a region in memory."""
     checks_calls: unsigned(1)
     """The API call depth is limited."""
 
 
 TokenWord = data.StructLayout({"bits": WARP_THREADS, "note": 4})
-"""Half of a token: its mask and its kind, or its pc and whether it is ``counted``."""
+"""Half of a token: ``bits`` is its mask and ``note`` its kind; or ``bits`` is its pc and ``note``
+whether it is ``counted``."""
 
 
 class BlockWords:
-    """A memory in block RAM, with a word that stays until another one is read.
+    """A memory in block RAM. The word that was read is held until the next read.
 
     Attributes
     ----------
     memory : Memory
-        To be made a submodule.
+        To be added as a submodule.
     read_enable, read_address, read_data
-        The word of an address is there from the next cycle on.
+        The word is in ``read_data`` from the next cycle on. A word that is written in the cycle of
+        its read is read as it was before.
     write_enable, write_address, write_data
     """
 
@@ -77,6 +80,6 @@ class BlockWords:
         self.write_data: Any = write.data
 
     def connect(self, m: Module) -> None:
-        """The register of the word that was read."""
+        """Registers the word that is read."""
         with m.If(self.read_enable):
             m.d.sync += Value.cast(self.read_data).eq(Value.cast(self._read.data))

@@ -1,4 +1,4 @@
-"""The call/return stack of a serial machine: one operation at a time, step by step."""
+"""The call/return stack of the serial machine: one operation at a time."""
 
 from typing import Any
 
@@ -52,42 +52,75 @@ _STATE, _SIZES = 0, 1
 _BASE, _LOCAL_SIZE = 0, 1
 """The words of a warp in ``places``."""
 _MASK, _PC = 0, 1
-"""The words of a token."""
+"""The words of a token in ``tokens``."""
 _PUSHES = (StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL)
 _COUNTS = (StackOperation.CALL, StackOperation.PREPARE_CALL)
 _UNWINDS = (StackOperation.UNWIND, StackOperation.POP_QUAD, StackOperation.RESTORE)
 
 
 class _ThreadsOfPass(data.Struct):
-    """Whether a pass over the threads has found one of each kind."""
+    """The result of a pass: for each property, whether some thread has it."""
 
     revived: unsigned(1)
-    """It goes on at the token."""
+    """The thread resumes at the token."""
     past_token: unsigned(1)
-    """It is of the token's mask and has synchronised past it."""
+    """The thread is in the token's mask, but its code is NONE and the token's role is not: it waits
+    at a SYNC or DIVERGE token further down, which is an error."""
     stuck: unsigned(1)
-    """It waits for a token of another kind than RETURN."""
+    """The thread waits for a token of another kind than RETURN (see ``STUCK``)."""
     returning: unsigned(1)
-    """It waits for a RETURN token."""
+    """The thread waits for a RETURN token."""
 
 
 class SerialStack(Component):
-    """The call/return stacks of all warps, as :class:`CallReturnStack`, one operation at a time.
+    """The call/return stacks of all warps: executes the operations of
+    :class:`~rtl.crs.CallReturnStack`, one at a time.
 
-    A warp's state is a word in block RAM; each step of an operation ends with the state written as
-    it is then, so that what is read again is always true. Lines move only on demand: a push that
-    finds all lines dirty writes the lowest one; an unwind below the lines on chip writes all dirty
-    ones, drops them and reads one after the other; a topmost line that has room is read before a
-    token is pushed into it.
+    ===================  =====================================================================
+    operation            states
+    ===================  =====================================================================
+    all                  IDLE, SIZES, STATE, LOAD, DECIDE, then those below; at the end DONE
+    pushes               PUSH, COMMIT
+    unwinds              (READ, LOAD, DECIDE, for a RESTORE in the trap handler); for each token
+                         WALK, READ_PC, READ_MASK, COMPARE, COMPARED, POP; COMMIT
+    unwind, no token     BOTTOM, BOTTOM_COMPARED, EMPTY, COMMIT
+    LAUNCH; CLEAR        LAUNCH, EMPTY, COMMIT; EMPTY, COMMIT
+    SET_POINTER          CLAMP, ROUND, COMMIT
+    GET_POINTER          ROUND
+    GET_BASE, SET_BASE   none
+    SET_MODE             none, or a fill
+    WRITE_BACK           a fill of the topmost line, if needed; then spills
+    spill                BASE, LOCAL, LINE; SEND_PC to SEND for each token; WRITTEN, MOVED
+    fill                 BASE, LOCAL, LINE, REQUEST_FILL; RECEIVE, RECEIVE_MASK for each token;
+                         FILLED, MOVED
+    ===================  =====================================================================
+
+    After a spill or a fill the warp's state is written to block RAM. The operation then continues
+    from that state: an unwind at WALK, all others at LOAD, so that they are decided again.
+
+    Lines move only on demand:
+
+    - A push that needs a new line spills the lowest line, if all lines on chip are dirty.
+    - An unwind that has popped all lines on chip spills the dirty ones. Then the state has no line
+      on chip, and one line after the other is filled.
+    - The topmost line, if it has room but is not on chip, is filled before a push, a write-back or
+      an entry of the trap handler.
+
+    If a fill has an error, the operation ends with MMU_FAULT; a WRITE_BACK ends without an error,
+    since it then has nothing to write. If a spill has an error, the operation continues as if the
+    line had been written, and ``write_fault`` is valid for one cycle. An operation that fails does
+    not commit, with the exceptions of ``stack_result``: the warp's depth is as before. After a
+    reset, the words of a warp are undefined until its LAUNCH has written them.
 
     Members
     -------
     stack : In(SerialStackPort)
+        A request is executed from its first cycle on; ``ready`` in the last cycle, in DONE.
     committed : Out(Event(warp, last))
-        The number of the topmost token after an unwind, SET_POINTER or a launch, before its request
-        is taken; all ones when the stack is empty.
+        The number of the topmost token after an unwind, SET_POINTER, LAUNCH or CLEAR; all ones when
+        the stack is empty. Valid in COMMIT, the cycle before ``ready``.
     write_fault : Out(Event(warp))
-        Memory could not take a line of the warp's.
+        Memory has answered the write of a line of this warp with an error.
     events : Out(StackEvents)
     port : Out(BeatPort)
     """
@@ -100,7 +133,7 @@ class SerialStack(Component):
         committed = data.StructLayout({"warp": warp_bits, "last": DEPTH_BITS})
         self.params = params
         self._slot_bits = PLACE_BITS + params.stack_slot_bits
-        """Of a token's number, what says where it lies on chip."""
+        """The number of low bits of a token's number that are its address on chip."""
         super().__init__({
             "stack": In(SerialStackPort(params)),
             "committed": Out(Event(committed)),
@@ -110,68 +143,73 @@ class SerialStack(Component):
         })
         self.states = BlockWords(
             unsigned(max(state.size, StackSizes.as_shape().size)), 2 * warps)
-        """Of each warp its state, and its sizes."""
+        """For each warp its state (serial_stack_state) and its sizes (StackSizes)."""
         self.places = BlockWords(unsigned(BLOCK_ADDRESS_BITS), 2 * warps)
-        """Where its local memory begins, and how much of that lies before the stack."""
+        """For each warp the base of its local memory, and the size of the part before its stack."""
         self.tokens = BlockWords(TokenWord, 2 * params.stack_tokens * warps)
-        """Of each token on chip its mask, and its pc."""
+        """For each token on chip its mask and its pc."""
 
         # The warp.
         self._state: Any = data.View(state, self.states.read_data[:state.size])
         self._new_state: Any = Signal(state, name="new_state")
         self._sizes: Any = Signal(StackSizes, name="sizes")
 
-        # The stack as far as the operation has come.
+        # The working copy of the warp's state, changed by the operation; COMMIT writes it.
         self._depth = Signal(DEPTH_BITS, name="depth")
         self._calls = Signal(8, name="calls")
         self._lines = Signal(count_bits, name="lines")
-        """Lines on chip, from that of the topmost token down. If that token is the last one of its
-        line there is one more, which begins behind it; so also in ``_dirty``."""
+        """The number of lines on chip, from the topmost one down, plus 1 if ``is_line_end``: then
+        the line of the next token, which is empty, counts too. ``dirty`` counts in the same way."""
         self._dirty = Signal(count_bits, name="dirty")
         self._is_line_end = Signal(name="is_line_end")
-        """The topmost token is the last one of its line, or there is none."""
+        """The topmost token is the last one of its line, or the stack is empty."""
         self._top_line_is_missing = Signal(name="top_line_is_missing")
         """The topmost line has room, and is not on chip."""
         self._counts_up = Signal(name="counts_up")
+        """``next_depth`` is one more than ``depth``, not one less."""
         self._next_depth = Signal(DEPTH_BITS, name="next_depth")
-        """With a token more if it ``counts_up``, else without the topmost token."""
         self._next_lines = Signal(count_bits, name="next_lines")
-        """Without the topmost token; so also ``_next_dirty``."""
+        """``lines`` after a pop of the topmost token; ``next_dirty`` likewise."""
         self._next_dirty = Signal(count_bits, name="next_dirty")
 
         # Whether there is room.
         self._has_reserve = Signal(name="has_reserve")
         """The request may use the entries that are reserved for the trap handler."""
         self._overflows = Signal(name="overflows")
+        """The tokens of the request exceed the limit."""
 
         # A pass over the threads.
         self._is_last_step = Signal(name="is_last_step")
+        """The step is that of thread 31."""
         self._compares = Signal(name="compares")
-        """The pass finds the threads that go on at a token."""
+        """The state is COMPARE: the pass compares the threads with a token."""
         self._found: Any = Signal(_ThreadsOfPass, name="found")
 
-        # The token that an unwind looks at.
+        # The token of the current step of an unwind.
         self._token_kind = Signal(TokenKind, name="token_kind")
         self._in_frame = Signal(name="in_frame")
-        """All tokens of a trap frame above this one were found."""
+        """The tokens above this one, in its line, are the MASKS tokens of a trap frame."""
         self._stops = Signal(name="stops")
-        """It is not passed without a look at the threads."""
+        """The token has to be compared with the threads; else it is popped at once."""
         self._is_wrong_kind = Signal(name="is_wrong_kind")
-        """It must not be where the unwind stops."""
+        """If the token ``stops`` the unwind: it is an error."""
 
-        # The line that moves.
+        # The line that is spilled or filled.
         self._spills = Signal(name="spills")
-        """It goes to memory; else it comes from there."""
+        """The line is spilled, not filled."""
         self._fill_failed = Signal(name="fill_failed")
-        """Memory could not read the line that is needed."""
+        """A fill of this operation had an error."""
         self._line = Signal(LINE_BITS, name="line")
+        """The number of the line."""
         self._beat = Signal(BEAT_NUMBER_BITS, name="beat")
         self._content = Signal(_BEAT_BITS, name="content", reset_less=True)
-        """The beat that goes to memory."""
+        """The data of the beat that is sent to memory."""
         self._granule = Signal(BLOCK_ADDRESS_BITS, name="granule", reset_less=True)
-        """Its granule's address, summed up in three steps."""
+        """The address of the line's granule, accumulated in BASE, LOCAL and LINE. 0 before."""
         self._granule_sum = Signal(BLOCK_ADDRESS_BITS, name="granule_sum")
+        """``granule``, plus the term of this state."""
         self._adds_line = Signal(name="adds_line")
+        """The term is the line's granule in the stack, not a word of ``places``."""
 
         # The result.
         self._error = Signal(WarpError, name="error")
@@ -179,7 +217,7 @@ class SerialStack(Component):
         self._empty = Signal(name="empty")
         self._kind = Signal(TokenKind, name="kind")
         self._frame_slot = Signal(params.stack_slot_bits, name="frame_slot")
-        """Where the line of a frame that a RESTORE has found lies on chip."""
+        """The slot of the trap frame that a RESTORE has found."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -211,7 +249,7 @@ class SerialStack(Component):
             self._fill(m)
         return m
 
-    # What the steps share.
+    # Helpers of the states.
 
     @property
     def _warp(self) -> Value:
@@ -223,19 +261,20 @@ class SerialStack(Component):
         return operation.matches(*(each.value for each in operations))
 
     def _read_state(self, m: Module, word: int = _STATE) -> None:
-        """Reads the warp's state, or its sizes; besides, where its memory begins."""
+        """Reads the warp's state or its sizes, and the base of its local memory."""
         m.d.comb += self.states.read_enable.eq(1)
         m.d.comb += self.states.read_address.eq(Cat(Const(word, 1), self._warp))
         m.d.comb += self.places.read_enable.eq(1)
         m.d.comb += self.places.read_address.eq(Cat(Const(_BASE, 1), self._warp))
 
     def _write_state(self, m: Module) -> None:
-        """Writes the warp's state, with the fields of ``_new_state`` that are assigned beside."""
+        """Writes the warp's state: the stored state, but for the fields of ``_new_state`` that the
+        caller assigns."""
         m.d.comb += self.states.write_enable.eq(1)
         m.d.comb += self.states.write_address.eq(Cat(Const(_STATE, 1), self._warp))
 
     def _write_place(self, m: Module, word: int, value: Value) -> None:
-        """Writes where the warp's memory begins, or how much lies before the stack."""
+        """Writes the base of the warp's local memory, or the size of the part before the stack."""
         m.d.comb += self.places.write_enable.eq(1)
         m.d.comb += self.places.write_address.eq(Cat(Const(word, 1), self._warp))
         m.d.comb += self.places.write_data.eq(value)
@@ -256,7 +295,7 @@ class SerialStack(Component):
         m.d.comb += tokens.write_data.eq(struct_value(TokenWord, bits=bits, note=note))
 
     def _fail(self, m: Module, error: WarpError) -> None:
-        """The operation is over, in error."""
+        """Ends the operation with an error, without COMMIT."""
         m.d.sync += self._error.eq(error)
         m.next = "DONE"
 
@@ -268,10 +307,11 @@ class SerialStack(Component):
         m.d.sync += self._spills.eq(0)
         m.next = "BASE"
 
-    # What does not depend on the step.
+    # What does not depend on the state.
 
     def _answer(self, m: Module) -> None:
-        """The result. Of a trap frame the lowest bits of the pc hold the holes under it."""
+        """Drives the result. The low bits of a TRAP token's pc hold the number of holes under the
+        frame."""
         state = self._state
         pc = self.tokens.read_data.bits
         pc_of_frame = Cat(Const(0, HOLE_BITS), pc[HOLE_BITS:])
@@ -290,7 +330,7 @@ class SerialStack(Component):
             value=Mux(self._is(StackOperation.GET_BASE), self.places.read_data, pointer)))
 
     def _report(self, m: Module) -> None:
-        """Whose events they are."""
+        """Drives the payloads of the events."""
         committed = self.committed.payload
         pushed = self.stack.pushed
         m.d.comb += committed.eq(struct_value(
@@ -300,7 +340,7 @@ class SerialStack(Component):
         m.d.comb += self.events.push.eq(pushed.valid)
 
     def _count(self, m: Module) -> None:
-        """Up or down by a token."""
+        """Depth, lines and dirty lines with one token more or less."""
         ends_dirty_line = self._is_line_end & (self._dirty != 0)
         minus_one = (~self._counts_up).replicate(DEPTH_BITS - 1)
         m.d.comb += self._next_depth.eq(self._depth + Cat(Const(1, 1), minus_one))
@@ -310,8 +350,9 @@ class SerialStack(Component):
         m.d.comb += self._top_line_is_missing.eq(~self._is_line_end & (self._state.lines == 0))
 
     def _run_pass(self, m: Module) -> None:
-        """A token against the codes of threads, one after the other. ``revived`` is found in one
-        pass, and goes around in each further one."""
+        """Compares a token with the threads' codes, one a step. In COMPARE the bits ``revived`` are
+        shifted into a register. In later passes the register rotates, so that the flow unit reads
+        one bit a step."""
         stack = self.stack
         code = stack.code
         token = self.tokens.read_data
@@ -341,8 +382,8 @@ class SerialStack(Component):
             m.d.sync += found.returning.eq(found.returning | (code == ThreadCode.RETURN))
 
     def _address(self, m: Module) -> None:
-        """Which line moves, and where it lies: the base of the warp's memory, behind its threads',
-        and so many granules further."""
+        """The number of the line that is spilled or filled, and its address: base of the warp's
+        local memory + size of the part before the stack + granule of the line in the stack."""
         state = self._state
         has_room = state.depth[:PLACE_BITS] != 0
         lowest_dirty = state.depth[PLACE_BITS:] - (state.dirty - has_room)
@@ -364,8 +405,8 @@ class SerialStack(Component):
             mask=Const(-1, BEAT_BYTES)))
 
     def _classify_token(self, m: Module) -> None:
-        """Whether an unwind stops at the token: at any that is no hole; a RESTORE at a whole
-        frame."""
+        """Whether an unwind stops at the token. An UNWIND or POP_QUAD stops at each token but
+        holes; a RESTORE only at the TRAP token of a frame, in the first place of a line."""
         kind = self._token_kind
         next_place = self._next_depth[:PLACE_BITS]
         m.d.comb += kind.as_value().eq(self.tokens.read_data.note)
@@ -379,11 +420,11 @@ class SerialStack(Component):
             with m.Else():
                 m.d.comb += self._is_wrong_kind.eq(kind.as_value() >= TokenKind.QUAD.value)
 
-    # The steps.
+    # The states.
 
     def _begin(self, m: Module) -> None:
-        """Reads what is kept of the warp. While there is no request, the words of a frame are
-        read."""
+        """Reads the warp's sizes and state. In IDLE, the word ``stack.word`` of the frame that a
+        RESTORE has found is read."""
         stack = self.stack
         state = self._state
         is_line_end = state.depth[:PLACE_BITS] == 0
@@ -401,14 +442,14 @@ class SerialStack(Component):
             self._read_state(m)
             m.next = "STATE"
         with m.State("STATE"):
-            # Whether a branch is taken comes from a register: block RAM is late.
+            # A register, since the output of the block RAM comes late in the cycle.
             m.d.sync += stack.killed.eq(state.kill)
             m.next = "LOAD"
         with m.State("READ"):
             self._read_state(m)
             m.next = "LOAD"
         with m.State("LOAD"):
-            # Before a warp's first launch its state is whatever the memory holds.
+            # Before a warp's first launch its state is undefined.
             m.d.sync += Assert(
                 self._is(StackOperation.LAUNCH) | (state.dirty <= state.lines),
                 "a dirty line is not on chip")
@@ -420,9 +461,10 @@ class SerialStack(Component):
             m.next = "DECIDE"
 
     def _limit(self, m: Module) -> None:
-        """Whether the stack has room for what the request pushes: a token, a pair, or a trap frame
-        with the holes under it. Without a region the tokens on chip are all, in any mode: whole
-        steps, or a part of one."""
+        """Whether the request overflows the stack: it pushes a token, a pair, or a trap frame with
+        the holes under it. The limit is counted in steps of half a granule (16 tokens). A stack
+        without a region has only the tokens on chip, in any mode, which may be less than a
+        step."""
         request = self.stack.request.payload
         depth = self._depth
         has_memory = self._sizes.memory
@@ -442,7 +484,8 @@ class SerialStack(Component):
             m.d.comb += self._overflows.eq((steps > limit) | part.any())
 
     def _decide(self, m: Module) -> None:
-        """What the operation is; it may be decided again after a line has moved."""
+        """Starts the operation, or starts it again after a spill or a fill. Without ``enable`` it
+        ends at once."""
         stack = self.stack
         request = stack.request.payload
         state = self._state
@@ -483,8 +526,8 @@ class SerialStack(Component):
                         m.next = "READ"
 
     def _decide_push(self, m: Module) -> None:
-        """A push that needs a line to move is decided again after that. The token's mask is
-        written here, its pc in the next step."""
+        """Fails, starts a spill or a fill, or writes the token's mask; its pc is written in the
+        next state. At the limit of calls a PREPARE_CALL sets the kill bit and pushes nothing."""
         request = self.stack.request.payload
         state = self._state
         is_counted = self._is(*_COUNTS)
@@ -509,7 +552,9 @@ class SerialStack(Component):
             m.next = "PUSH"
 
     def _set_mode(self, m: Module) -> None:
-        """Bit 0 of the operand enters the trap handler, with bit 1 only if its frame has room."""
+        """Operand bit 0: the warp enters the trap handler, or leaves it. Operand bit 1: it enters
+        only if the frame has room and the topmost line can be read; without bit 1 it enters anyway.
+        In both cases the error is reported."""
         operand = self.stack.request.payload.operand
         enters = operand[0]
         enters_anyway = ~operand[1]
@@ -528,6 +573,7 @@ class SerialStack(Component):
             m.d.comb += self._new_state.trap.eq(enters)
 
     def _push(self, m: Module) -> None:
+        """Writes the token's pc."""
         is_counted = self._is(*_COUNTS)
         with m.State("PUSH"):
             self._write_token(
@@ -539,8 +585,9 @@ class SerialStack(Component):
             m.next = "COMMIT"
 
     def _set_pointer(self, m: Module) -> None:
-        """A pointer that is set is at most the limit; what is set or read is a whole number of
-        lines."""
+        """CLAMP: a pointer that is set is at most the limit, and 0 without a region, which is an
+        error. ROUND: a pointer that is set or read is rounded up to a whole number of lines, one
+        token a cycle."""
         highest = Cat(Const(~0, STEP_BITS), self._has_reserve, self._sizes.less)
         with m.State("CLAMP"):
             with m.If(~self._sizes.memory):
@@ -559,7 +606,7 @@ class SerialStack(Component):
                 m.next = "DONE"
 
     def _launch(self, m: Module) -> None:
-        """A new warp's sizes; the stack is empty."""
+        """LAUNCH: writes a new warp's sizes. EMPTY: empties the stack."""
         configuration = self.stack.configuration
         has_region = configuration.size != 0
         granules_on_chip_less_1 = (steps_on_chip(self.params) - 1) // 2
@@ -580,8 +627,8 @@ class SerialStack(Component):
             m.next = "COMMIT"
 
     def _walk(self, m: Module) -> None:
-        """An unwind looks at one token after the other. Nothing is lost before the outcome is
-        known: an error leaves the warp's state as it was written last."""
+        """Reads the topmost token of the working copy, or its line; at depth 0 starts a pass for
+        BOTTOM. The warp's state keeps its depth until COMMIT, so an error loses no token."""
         with m.State("WALK"):
             with m.If(self._depth == 0):
                 m.d.comb += self.stack.looks.eq(1)
@@ -597,8 +644,10 @@ class SerialStack(Component):
                 m.next = "BASE"
 
     def _judge(self, m: Module) -> None:
-        """Whether a token ends the unwind: it is one that the unwind stops at, and threads go on
-        there. Then the holes under a frame are popped, too."""
+        """Whether a token ends the unwind: the unwind stops at it, and it revives some thread. POP
+        then removes it, and after a RESTORE the holes under the frame, one a cycle. A token that
+        does not end the unwind is removed, too. It is an error if a thread has passed the token, or
+        if a POP_QUAD or RESTORE revives none."""
         stack = self.stack
         token = self.tokens.read_data
         is_quad = self._is(StackOperation.POP_QUAD)
@@ -664,7 +713,8 @@ class SerialStack(Component):
                 m.next = "COMMIT"
 
     def _reach_bottom(self, m: Module) -> None:
-        """No token has ended the unwind: the warp ends, unless threads wait for one."""
+        """No token has ended the unwind. If a thread is stuck, it is STACK_ERROR. Else the warp
+        ends; with RET_EMPTY_STACK_ERROR, if a thread waits for a RETURN token."""
         must_find_token = self._is(StackOperation.POP_QUAD, StackOperation.RESTORE)
         with m.State("BOTTOM"), m.If(self._is_last_step):
             m.next = "BOTTOM_COMPARED"
@@ -678,8 +728,8 @@ class SerialStack(Component):
                 m.next = "EMPTY"
 
     def _commit(self, m: Module) -> None:
-        """Writes the state that an operation leaves. A topmost line that has room is dirty,
-        whatever memory has behind its tokens."""
+        """Writes the warp's new state. A topmost line that has room always becomes dirty, since the
+        line in memory may have other tokens above the topmost one."""
         request = self.stack.request.payload
         state = self._state
         is_push = self._is(*_PUSHES)
@@ -710,8 +760,8 @@ class SerialStack(Component):
             m.next = "IDLE"
 
     def _find_line(self, m: Module) -> None:
-        """Adds up the granule of the line that moves; what is read there is the warp's base, then
-        the size of what lies before the stack."""
+        """Accumulates the granule's address. In BASE ``places`` has the base of the warp's local
+        memory, read before; in LOCAL, the size of the part before the stack."""
         with m.State("BASE"):
             m.d.comb += self.places.read_enable.eq(1)
             m.d.comb += self.places.read_address.eq(Cat(Const(_LOCAL_SIZE, 1), self._warp))
@@ -730,8 +780,9 @@ class SerialStack(Component):
                 m.next = "REQUEST_FILL"
 
     def _spill(self, m: Module) -> None:
-        """The lowest dirty line goes to memory, token by token, of two beats each; those that are
-        not on the stack as zeros, which is NONE."""
+        """Writes the lowest dirty line to memory, two beats for each token. Places above the
+        topmost token are written as zeros: holes. The line is clean when memory has answered, even
+        with an error."""
         port = self.port
         state = self._state
         beat = self._beat
@@ -779,8 +830,9 @@ class SerialStack(Component):
                 m.next = "MOVED"
 
     def _fill(self, m: Module) -> None:
-        """A line comes from memory: of an unwind, which has walked all lines that were on chip, or
-        the topmost one, which has room."""
+        """Reads a line from memory: for an unwind the line of the next token; else the topmost one.
+        During an unwind the warp's state has no line on chip; only the working copy has this
+        one. A topmost line becomes dirty, as in COMMIT."""
         port = self.port
         answer = port.response.payload
         is_unwind = self._is(*_UNWINDS)

@@ -1,11 +1,11 @@
-"""The flow unit of a serial machine: one instruction at a time, one thread of it after the other.
+"""The flow unit of the serial machine: one instruction at a time, one thread a cycle.
 
 ========  ==============================================
 module    content
 ========  ==============================================
-unit      the passes of an instruction over the threads
-target    its target, added up term by term
-queue     the instruction that waits
+unit      the states, and the passes over the threads
+target    the target, accumulated one term a cycle
+queue     the queue before the unit, of one place
 ========  ==============================================
 """
 

@@ -1,4 +1,4 @@
-"""The instruction that waits for the flow unit of a serial machine."""
+"""The flow unit's queue of the serial machine: one place."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ __all__ = ["SerialFlowQueue"]
 
 
 class SerialFlowQueue(FlowQueue):
-    """One register: there is one instruction."""
+    """A FlowQueue of one place, since one instruction is in flight."""
 
     trusting = True
     places = 1
 
     def inject(self, m: Module, decoded: Any) -> None:
-        """Nothing is overridden for what the trap unit makes a warp do: the unit ignores its guard
-        and fault, and has the pc."""
+        """Overrides no field of a trap move: SerialFlowUnit ignores the guard and fault of a trap
+        move, and uses the request's pc in place of the operand."""

@@ -1,4 +1,4 @@
-"""The target of a flow instruction, added up term by term."""
+"""The target of a flow instruction, accumulated one term a cycle."""
 
 from amaranth.hdl import Module, Signal, Value
 from amaranth.lib.wiring import In, Out
@@ -17,30 +17,36 @@ _ALIGNMENT_BITS = ceil_log2(INSTRUCTION_BYTES)
 
 
 class TargetAccumulator(Component):
-    """One adder in place of the three of :class:`~rtl.flow.target.TargetResolver`; the sum is the
-    same. ::
+    """Computes the same target as :class:`~rtl.flow.target.TargetResolver`, with one adder.
 
-        cycle   0          1                    2                 3           4
-                + pc  -->  + instruction's  --> = next pc    -->  + operand   + offset
-                           size                 0 if absolute
+    =====  ======================================================================
+    cycle  change of the sum, at the end of the cycle
+    =====  ======================================================================
+    0      the pc is added
+    1      the size of an instruction is added
+    2      the sum is stored as ``next_pc``; unless the target is relative, the
+           sum becomes 0
+    3      the operand is added, if the instruction is indexed or constant
+    4      the offset is added, unless the instruction is constant
+    =====  ======================================================================
 
-    A relative target counts from the next instruction; operand and offset are signed as
-    TargetResolver describes.
+    Operand and offset are signed as TargetResolver describes.
 
     Members
     -------
     request : In(flow_request)
-        Stable from ``clear`` on; of a launch only the pc counts.
+        Stable from the last cycle of ``clear`` on. For a launch only ``next_pc`` has a meaning.
     clear : In(1)
-        The next sum begins.
+        The sum becomes 0.
     cycle : In(Event of 5 bits)
-        A cycle of the sum, from 0 on without gaps; nothing is added after cycle 4.
+        The number of the cycle: 0 to 31, in order, one each cycle. Cycles after 4 change nothing.
     next_pc : Out(PC_BITS)
-        From cycle 3 on.
+        Valid from cycle 3 on.
     target : Out(PC_BITS)
-        From cycle 5 on, as is ``error``.
+        Valid from cycle 5 on, until ``clear``; so is ``error``.
     error : Out(WarpError)
-        As of TargetResolver. What the trap unit makes a warp do has no fault.
+        See TargetResolver. The request's ``fault`` is ignored for a trap move (an operation that
+        the trap unit injects).
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -75,7 +81,7 @@ class TargetAccumulator(Component):
         return self.request.instruction.indexed | self.request.instruction.constant
 
     def _select_term(self, m: Module, term: Signal) -> None:
-        """What is added in this cycle, with a sign bit."""
+        """The term of this cycle, with a sign bit; 0 in cycles that add nothing."""
         instruction = self.request.instruction
         operand_sign = self.request.operand[-1] & instruction.relative
         offset_is_signed = instruction.relative | instruction.indexed
@@ -91,7 +97,7 @@ class TargetAccumulator(Component):
                 m.d.comb += term.eq(instruction.offset | offset_sign << PC_BITS)
 
     def _judge(self, m: Module, total: Signal) -> None:
-        """Why the sum is no target. A token's pc is checked for alignment when it is popped."""
+        """The error of the sum. For a PUSH, the alignment is checked when the token is popped."""
         instruction = self.request.instruction
         has_operand_fault = self._reads_operand & (self.request.fault != WarpError.NONE)
         is_token_pc = instruction.operation == FlowOperation.PUSH

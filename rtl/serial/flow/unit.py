@@ -1,4 +1,4 @@
-"""The flow unit of a serial machine: the passes of an instruction over the threads of its warp."""
+"""The flow unit of the serial machine: an instruction takes passes over the threads of its warp."""
 
 from typing import Any
 
@@ -39,7 +39,8 @@ _CODE_BITS = Shape.cast(ThreadCode).width
 _LAST_FRAME_TOKEN = TOKENS_PER_LINE - 1
 _FRAME_WORDS = len(FRAME_WORD_CODES)
 _FIRST_CODE_WORD = 2
-"""The first word of a frame that holds threads of a code. Those below are of the TRAP token."""
+"""The first word of a frame that holds threads of a code. Words 0 and 1 are the mask and the pc of
+the TRAP token."""
 
 
 def _code_of(codes: Any, index: Value) -> Value:
@@ -48,83 +49,94 @@ def _code_of(codes: Any, index: Value) -> Value:
 
 
 class _Thread(data.Struct):
-    """What is kept of a thread."""
+    """The stored state of a thread."""
 
     active: unsigned(1)
     code: ThreadCode
-    """If it is not active, why."""
+    """Why the thread is not active."""
 
 
 class _ThreadRole(data.Struct):
-    """What an instruction is to the thread of a step; as the masks of
-    :func:`~rtl.flow.stages.gathered_instruction`."""
+    """The part that the thread of this step has in the instruction: for one thread the bits of the
+    masks of :func:`~rtl.flow.stages.gathered_instruction`."""
 
     in_group: unsigned(1)
-    """It executes the instruction, now."""
+    """The thread executes the instruction; of an indexed branch, with the target of the group."""
     is_deferred: unsigned(1)
-    """It executes an indexed branch, later: its target is another one."""
+    """The thread executes an indexed branch with another target: it branches later."""
     remains: unsigned(1)
-    """It is active and does not execute the instruction."""
+    """The thread is active and does not execute the instruction."""
     lives: unsigned(1)
-    """It has neither exited nor was it killed."""
+    """The thread's code is neither EXIT nor KILLED."""
 
 
 class _Word(enum.Enum, shape=2):
-    """A word that goes to the stack as a token's pc, or to the result as the warp's."""
+    """The source of a token's pc in a stack request, or of the pc in the result."""
 
     PC = 0
     NEXT_PC = 1
     TARGET = 2
     PC_MASK = 3
-    """The threads that a token of a trap frame holds in place of a pc."""
+    """The mask of threads that a MASKS token of a trap frame has in place of a pc."""
 
 
 class SerialFlowUnit(Component):
-    """Keeps the threads' masks of all warps, and executes the instructions that change them or the
-    pc.
+    """Stores the active bit and the code of all threads of all warps. Executes the instructions
+    that change them, the pc, or the call/return stack.
 
-    A pass reads the warp's threads, one a cycle. ::
+    In a *pass* the unit reads the warp's 32 threads, one a cycle. ::
 
         IDLE --> FIRST --> TOKEN --> GATHER --> OPERAND --> REQUEST --> CONCLUDE --> COMMIT --+
                              ^  |                  ^         |  ^           ^           |      |
                              |  +------------------+         |  v           +-----------+      |
-                             |    without a token            | stack         word of a frame   |
+                             |   no mask to gather           | stack         word of a frame   |
                              +-------------------------------+                                 |
                                 another token                    IDLE <-- RESULT <-- WAIT <-- DONE
 
     =========  =========  ====================================================================
-    state      cycles     what it does
+    state      cycles     action
     =========  =========  ====================================================================
-    FIRST      a pass     finds out which threads execute it; adds up the target
-    GATHER     a pass     gathers the mask of a token that is to be pushed
-    OPERAND    1          the token's pc goes to the request's register
-    REQUEST    any        the stack executes the request. To end an unwind it takes passes itself
-    CONCLUDE   1          the outcome is known and kept, before the stack is idle for a cycle
-    COMMIT     a pass     writes what becomes of the threads; in a RESTORE once more for each word
-                          of the frame that holds codes
-    DONE       1          a launch is taken
-    RESULT     1          the result; a request is taken
+    IDLE       1 or more  waits for a launch or a request; starts the first pass
+    FIRST      a pass     determines which threads execute the instruction; accumulates the target
+    TOKEN      1          starts a pass, if the next request may push a token
+    GATHER     a pass     collects the mask of that token
+    OPERAND    1          registers the request's operand, such as the token's pc
+    REQUEST    any        the stack executes the request; for an unwind it requests passes
+    CONCLUDE   1          registers the outcome; starts a pass
+    COMMIT     a pass     writes the threads; for a RESTORE, CONCLUDE and COMMIT are repeated for
+                          each word of the frame that holds codes
+    DONE       1          ``launch.ready``, if a launch is executed
+    WAIT       1          delays the result
+    RESULT     1          ``result.valid``; ``request.ready``, if a request is executed
     =========  =========  ====================================================================
 
-    A launch goes before a request. Errors are those of :class:`~rtl.flow.FlowUnit`: nothing is
-    written before the outcome is known.
+    A pass takes 33 cycles after the cycle that starts it.
+
+    Each instruction makes one stack request, with two exceptions. An indexed branch that pushes two
+    tokens makes two. ENTER_TRAP makes a SET_MODE and then one push for each hole and each token of
+    the frame. Only the first request can fail: it checks that there is room for all of them.
+
+    If a launch and a request are valid at once, the launch is executed first. With an error the
+    threads are not changed, with the exceptions of :class:`~rtl.flow.FlowUnit`: they are written
+    only in COMMIT, after the outcome is known. After a reset, the threads of a warp are undefined
+    until its launch has written them.
 
     Members
     -------
     request : In(stream of flow_request)
-        Taken in the cycle of its result.
+        ``ready`` in the cycle of its result.
     launch : In(stream of flow_launch)
-        A new warp; goes before ``request``. Its result tells where it begins.
+        A new warp. Has priority over ``request``. The pc of its result is where the warp begins.
     report_mask : In(32)
         See FlowUnit.
     result : Out(Event of flow_result)
-        Of a launch: two cycles after it was taken.
+        For a launch: two cycles after ``launch.ready``.
     stack : Out(SerialStackPort)
 
     Attributes
     ----------
     threads : Memory
-        The threads of all warps, those of warp 0 first.
+        The state of all threads, by warp and thread.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -141,63 +153,77 @@ class SerialFlowUnit(Component):
 
         # The instruction.
         self._is_launch = Signal(name="is_launch")
+        """A launch is executed, not a request. Constant outside of IDLE."""
         self._current: Any = Signal(flow_request(params), name="current")
-        """The request that is executed. Of a launch only its warp, its pc and the operation LAUNCH
-        have a meaning."""
+        """The request that is executed, or the launch in this form: then only the warp, the pc and
+        the operation LAUNCH have a meaning."""
         self._is_executed = Signal(name="is_executed")
-        """Some thread executes it. Known after the first pass, as are the next two."""
+        """Some thread executes the instruction. Valid after the first pass, as are the next two."""
         self._has_deferred = Signal(name="has_deferred")
+        """Some thread ``is_deferred``."""
         self._has_remaining = Signal(name="has_remaining")
+        """Some thread ``remains``."""
 
-        # The state of the sequence, from :meth:`_sequence`.
+        # Outputs of the states, driven by :meth:`_sequence`.
         self._is_idle = Signal(name="is_idle")
+        """The state is IDLE."""
         self._starts_pass = Signal(name="starts_pass")
+        """A pass starts: its first step is two cycles later."""
         self._is_first_pass = Signal(name="is_first_pass")
+        """The state is FIRST."""
         self._gathers = Signal(name="gathers")
-        """The pass is for a token."""
+        """The state is GATHER: the pass collects a token's mask."""
         self._concludes = Signal(name="concludes")
+        """The state is CONCLUDE, for the first time in this instruction."""
         self._commits = Signal(name="commits")
-        """The pass writes the threads."""
+        """The state is COMMIT: the pass writes the threads."""
         self._restores = Signal(name="restores")
-        """The pass that writes the threads is for a word of a frame."""
+        """The pass of COMMIT is for a word of a frame that holds codes."""
 
         # The thread of a step.
         self._is_last_step = Signal(name="is_last_step")
+        """The step is that of thread 31."""
         self._old: Any = Signal(_Thread, name="old")
+        """The thread's stored state."""
         self._write = self.threads.write_port()
         self._new: Any = self._write.data
+        """The thread's new state, written if the pass ``commits``."""
         self._role: Any = Signal(_ThreadRole, name="role")
 
         # Tokens.
         self._is_followup = Signal(name="is_followup")
-        """The stack has executed a request of this instruction before."""
+        """The stack has executed the first request of this instruction."""
         self._holes_below = Signal(HOLE_BITS, name="holes_below")
-        """Holes under the trap frame."""
+        """The number of holes under the trap frame."""
         self._pending_holes = Signal(HOLE_BITS, name="pending_holes")
-        """Those of them that are still to be pushed."""
+        """The number of these holes that are not pushed yet."""
         self._frame_token = Signal(range(TOKENS_PER_LINE), name="frame_token")
-        """The token of the trap frame that comes after the holes."""
+        """If no hole is pending: the number of the next token of the trap frame."""
         self._pc_mask = Signal(WARP_THREADS, name="pc_mask")
-        """The threads that the token holds in place of a pc."""
+        """The mask of threads that the next token has in place of a pc."""
         self._frame_word = self.stack.word
-        """The word of the trap frame that is restored; 0 before the first one."""
+        """The word of the trap frame that is restored; 0 before the first one that holds codes."""
         self._selected = Signal(_Word, name="selected")
         self._selected_word = Signal(PC_BITS, name="selected_word")
-        """For the stack or for the result: see :meth:`_select_word`."""
+        """The value of ``selected``, for the request or the result: see :meth:`_select_word`."""
 
         # The outcome.
         self._takes_branch = Signal(name="takes_branch")
+        """The instruction is a branch that some thread executes, that the kill bit does not
+        prevent, and that has no error."""
         self._first_error = Signal(WarpError, name="first_error")
-        """Why the stack has refused the first request."""
-        self._refusal = Signal(WarpError, name="refusal")
-        """Why the stack has refused one of the requests."""
+        """The stack's error for the first request, stored."""
+        self._stack_error = Signal(WarpError, name="stack_error")
+        """The stack's error for the first request: ``first_error``, or before that is stored, the
+        stack's result."""
         self._error = Signal(WarpError, name="error")
+        """The error of the instruction, valid in CONCLUDE."""
         self._continuation = Signal(_Word, name="continuation")
-        """Where the warp goes on, unless an unwind has found another pc."""
+        """The pc at which the warp continues, unless an unwind has found a token's pc."""
         self._sets_active = Signal(name="sets_active")
-        """Threads become active or not as the instruction says."""
+        """COMMIT writes the active bits that the instruction defines, unless the stack resumes."""
         self._sets_codes = Signal(name="sets_codes")
-        """They get the codes of the request."""
+        """COMMIT writes ``stack.code`` as the codes."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -220,7 +246,7 @@ class SerialFlowUnit(Component):
         return m
 
     def _select_instruction(self, m: Module) -> None:
-        """A launch, or what was requested. A launch is taken from IDLE on, and stays one."""
+        """Selects a launch or a request, in IDLE, until the unit is in IDLE again."""
         with m.If(self._is_idle):
             m.d.sync += self._is_launch.eq(self.launch.valid)
         m.d.comb += self._current.eq(self.request.payload)
@@ -235,8 +261,9 @@ class SerialFlowUnit(Component):
     # The threads.
 
     def _run_pass(self, m: Module) -> None:
-        """A pass: 32 cycles in which ``step`` is 1, from the second one on after its start. A
-        thread is read a cycle before its step, and written in its step if the pass ``commits``."""
+        """A pass: ``step`` is 1 for 32 cycles, from the second cycle after ``starts_pass`` or
+        ``looks`` on. A thread is read in the cycle before its step, and is written in its step if
+        the pass ``commits``."""
         stack = self.stack
         warp = self._current.warp
         read = self.threads.read_port(domain="comb")
@@ -260,8 +287,8 @@ class SerialFlowUnit(Component):
         m.d.comb += write.en.eq(stack.step & self._commits)
 
     def _classify_thread(self, m: Module) -> None:
-        """What the instruction is to the thread. Of a launch all 32 threads are active, and those
-        that it does not want execute it: they leave."""
+        """The thread's role. In a launch all 32 threads are active. Those that are not in the
+        launch's mask execute it: like the threads of a LEAVE, they leave, with the code KILLED."""
         request = self._current
         instruction = request.instruction
         thread = self.stack.thread
@@ -283,7 +310,7 @@ class SerialFlowUnit(Component):
         m.d.comb += role.remains.eq(is_active & ~executes)
         m.d.comb += role.lives.eq(~self._old.code.is_dead)
 
-        # Further passes find the same threads, and change nothing here.
+        # Until COMMIT no thread changes, so later passes set the same flags again.
         with m.If(self._is_idle):
             m.d.sync += self._is_executed.eq(0)
             m.d.sync += self._has_deferred.eq(0)
@@ -294,9 +321,9 @@ class SerialFlowUnit(Component):
             m.d.sync += self._has_remaining.eq(self._has_remaining | role.remains)
 
     def _assign_code(self, m: Module) -> None:
-        """The thread's code as the stack looks at it: one that leaves has its code already. For a
-        QUAD token, and for the trap handler, only who lives counts; what a frame brings back, and a
-        new warp, depends on no thread's code."""
+        """The thread's code after the instruction, which the stack compares with tokens. A thread
+        that leaves has the instruction's code. POP_QUAD and ENTER_TRAP clear the codes of threads
+        that live; a RESTORE or a launch clears all codes, but those of threads that leave."""
         operation = self._operation
         code = self.stack.code
         role = self._role
@@ -313,7 +340,7 @@ class SerialFlowUnit(Component):
             m.d.comb += code.eq(self._old.code)
 
     def _update_thread(self, m: Module) -> None:
-        """What becomes of the thread."""
+        """The thread's new state; in COMMIT it is also shifted into the result's masks."""
         result = self.result.payload
         codes: Any = result.codes.as_value()
         m.d.comb += self._new.eq(self._old)
@@ -327,8 +354,8 @@ class SerialFlowUnit(Component):
             m.d.sync += codes.eq(Cat(codes[_CODE_BITS:], self._new.code))
 
     def _restore_code(self, m: Module) -> None:
-        """A thread that is in the frame's word has its code; but a thread that is active is not
-        dead."""
+        """A thread whose bit is set in the frame's word gets the code of that word. An active
+        thread gets no EXIT or KILLED: its code becomes NONE."""
         code: Any = ThreadCode(_code_of(FRAME_WORD_CODES, self._frame_word))
         with m.If(self.stack.bit):
             with m.If(code.is_dead & self._old.active):
@@ -337,8 +364,8 @@ class SerialFlowUnit(Component):
                 m.d.comb += self._new.code.eq(code)
 
     def _update_active(self, m: Module) -> None:
-        """Whether the thread goes on: as the stack revives it, as the instruction says, as before,
-        or not if the warp ends."""
+        """The new active bit. In order of priority: the thread is revived, if an unwind resumes;
+        the bit that the instruction defines; 0, if the warp ends; else unchanged."""
         answer = self.stack.result
         operation = self._operation
         revives_living = (operation == FlowOperation.PUSH_QUAD) | (
@@ -356,8 +383,8 @@ class SerialFlowUnit(Component):
             m.d.comb += self._new.active.eq(0)
 
     def _update_code(self, m: Module) -> None:
-        """Why the thread is not active. One that waits for a RETURN token when the warp ends has
-        exited."""
+        """The new code: NONE if an unwind revives the thread. When the warp ends, a thread that
+        waits for a RETURN token gets EXIT."""
         answer = self.stack.result
         code = self.stack.code
         with m.If(self._returns & self.stack.revived):
@@ -370,7 +397,7 @@ class SerialFlowUnit(Component):
     # The request to the stack.
 
     def _resolve_target(self, m: Module) -> None:
-        """The target, in the first cycles of the first pass."""
+        """Connects the accumulator: the steps of the first pass are its cycles."""
         target = self.target
         m.d.comb += target.request.eq(self._current)
         m.d.comb += target.clear.eq(self._is_idle)
@@ -387,20 +414,22 @@ class SerialFlowUnit(Component):
 
     @property
     def _pushes_deferred(self) -> Value:
-        """Of a branch: the token is that of the threads that branch later, not of those that do not
-        branch."""
+        """For a branch: the next token is that of the deferred threads, with the branch's own pc.
+        Else it is that of the remaining threads, with the next pc. If there are both, the remaining
+        threads' token is pushed first."""
         return self._is_followup | ~self._has_remaining
 
     @property
     def _is_trap_token(self) -> Value:
-        """The token is the lowest one of a trap frame. It has the warp's pc."""
+        """The next token is the TRAP token of a frame. It has the request's pc."""
         is_first = (self._pending_holes == 0) & (self._frame_token == 0)
         return self._is_entry & self._is_followup & is_first
 
     def _gather_token(self, m: Module) -> None:
-        """The token's mask, and the threads that a trap frame has in place of its pc; of a hole
-        neither. The frame's lowest token, TRAP, holds the active threads, the others the threads of
-        two codes each."""
+        """Shifts the thread's bit into the token's mask, and into ``pc_mask``, which the MASKS
+        tokens of a frame have in place of a pc. A hole has a mask of 0. The TRAP token's mask are
+        the active threads. A MASKS token has the threads of one code in its mask, and those of
+        another one in ``pc_mask``."""
         is_in_mask = Signal()
         is_in_pc = Signal()
         is_hole = self._is_entry & (self._pending_holes != 0)
@@ -425,14 +454,14 @@ class SerialFlowUnit(Component):
             m.d.sync += self._pc_mask.eq(Cat(self._pc_mask[1:], is_in_pc))
 
     def _request(self, m: Module) -> None:
-        """The request's operation, its token and the stack's configuration. Operation, kind, mask
-        and operand are registers."""
+        """Drives the request's operation and kind, and the stack's configuration. Operation, kind,
+        mask and operand are registers."""
         instruction = self._current.instruction
         stack_request = self.stack.request.payload
         configuration = self.stack.configuration
         m.d.comb += configuration.eq(self.launch.payload.stack)
         with m.If(~self._is_launch):
-            m.d.comb += configuration.base.eq(self._current.operand)    # SET_BASE's alone
+            m.d.comb += configuration.base.eq(self._current.operand)    # for SET_BASE
         needs_two_pushes = self._has_remaining & self._has_deferred
         m.d.comb += stack_request.warp.eq(self._current.warp)
         m.d.comb += stack_request.pair.eq(needs_two_pushes & ~self._is_followup)
@@ -455,8 +484,9 @@ class SerialFlowUnit(Component):
                 m.d.sync += stack_request.kind.eq(TokenKind.MASKS)
 
     def _enable(self, m: Module) -> None:
-        """Whether the stack has something to do. It need not push a token for a branch that all
-        active threads take, nor unwind while active threads remain."""
+        """The request's ``enable``. A branch that all active threads take with one target pushes no
+        token. A LEAVE unwinds only if no active thread remains. With a bad target nothing is
+        pushed."""
         enable = self.stack.request.payload.enable
         with m.Switch(self._operation):
             with m.Case(FlowOperation.BRANCH):
@@ -474,14 +504,15 @@ class SerialFlowUnit(Component):
                 m.d.comb += enable.eq(1)
 
     def _select_word(self, m: Module) -> None:
-        """The pc where the warp goes on; before that the token's pc, which goes to the request's
-        ``operand``, or the operand of a SET operation. One multiplexer serves both."""
+        """One multiplexer for two uses: in CONCLUDE, the pc at which the warp continues; in all
+        other states, the request's ``operand``, which is a token's pc or the operand of a SET
+        operation."""
         is_branch = self._operation == FlowOperation.BRANCH
         is_call = self._operation == FlowOperation.CALL
-        stays_in_place = self._operation == FlowOperation.LEAVE_TRAP
+        leaves_trap = self._operation == FlowOperation.LEAVE_TRAP
         with m.If(self._concludes):
             m.d.comb += self._selected.eq(self._continuation)
-        with m.Elif(self._is_trap_token | (is_branch & self._pushes_deferred) | stays_in_place):
+        with m.Elif(self._is_trap_token | (is_branch & self._pushes_deferred) | leaves_trap):
             m.d.comb += self._selected.eq(_Word.PC)
         with m.Elif(self._is_entry):
             m.d.comb += self._selected.eq(_Word.PC_MASK)
@@ -500,7 +531,8 @@ class SerialFlowUnit(Component):
                 with m.Case(name):
                     m.d.comb += self._selected_word.eq(word)
 
-        # The lowest bits of a pc are 0: they hold the flags of a SET_MODE, or the holes of a frame.
+        # The low bits of a pc are 0. They hold the flags of a SET_MODE, or in a TRAP token the
+        # number of holes under the frame.
         flags = Signal(HOLE_BITS)
         with m.If(self._is_trap_token):
             m.d.comb += flags.eq(self._holes_below)
@@ -512,7 +544,8 @@ class SerialFlowUnit(Component):
 
     @property
     def _returns(self) -> Value:
-        """An unwind has found the threads that go on, at their token's pc."""
+        """An unwind has found a token: its threads resume at its pc. False for POP_QUAD, whose
+        threads resume at the next instruction."""
         return self.stack.result.resume & (self._operation != FlowOperation.POP_QUAD)
 
     @property
@@ -520,8 +553,8 @@ class SerialFlowUnit(Component):
         return self._error != WarpError.NONE
 
     def _decide(self, m: Module) -> None:
-        """Whether a branch is taken; why the instruction fails. An error that is known without the
-        stack goes before one of the stack."""
+        """Whether a branch is taken, and the instruction's error. An error of the branch or of the
+        target has priority over one of the stack."""
         instruction = self._current.instruction
         is_killed = instruction.limited & self.stack.killed
         may_branch = self._is_executed & ~is_killed
@@ -535,16 +568,17 @@ class SerialFlowUnit(Component):
             with m.Case(FlowOperation.CALL, FlowOperation.PUSH, FlowOperation.ENTER_TRAP):
                 m.d.comb += known_error.eq(self.target.error)
 
-        m.d.comb += self._refusal.eq(
+        m.d.comb += self._stack_error.eq(
             Mux(self._is_followup, self._first_error, self.stack.result.error))
         with m.If(self.stack.request.valid & self.stack.request.ready):
-            m.d.sync += self._first_error.eq(self._refusal)
+            m.d.sync += self._first_error.eq(self._stack_error)
         m.d.comb += self._error.eq(
-            Mux(known_error != WarpError.NONE, known_error, self._refusal))
+            Mux(known_error != WarpError.NONE, known_error, self._stack_error))
 
     def _conclude(self, m: Module) -> None:
-        """Where the warp goes on, and with which threads. After an error that is the next
-        instruction (ours), but for what the trap unit makes a warp do."""
+        """Selects the pc at which the warp continues, and whether COMMIT changes threads. After an
+        error the warp continues at the next instruction (ours), but with a trap move at the
+        request's pc."""
         operation = self._operation
         is_launch = operation == FlowOperation.LAUNCH
         jumps = self._takes_branch | self._is_entry | (operation == FlowOperation.CALL)
@@ -556,42 +590,42 @@ class SerialFlowUnit(Component):
             m.d.comb += self._continuation.eq(_Word.NEXT_PC)
 
         some_leave = self._is_executed & self._has_remaining
-        leaves = (operation == FlowOperation.LEAVE) & some_leave
-        enters = self._is_entry & ~self._fails
-        sets_both = leaves | enters | self._is_launch
+        leaves_without_unwind = (operation == FlowOperation.LEAVE) & some_leave
+        enters_trap = self._is_entry & ~self._fails
+        sets_both = leaves_without_unwind | enters_trap | self._is_launch
         is_push_quad = operation == FlowOperation.PUSH_QUAD
-        is_refused = self._refusal != WarpError.NONE
+        is_refused = self._stack_error != WarpError.NONE
         with m.If(self._concludes):
             m.d.sync += self._sets_codes.eq(sets_both)
             m.d.sync += self._sets_active.eq(
                 ~is_refused & (sets_both | self._takes_branch | is_push_quad))
 
     def _answer(self, m: Module) -> None:
-        """The result, but for the threads. An error of entering the trap handler is reported
-        whatever the report mask says."""
+        """Drives the result, except for the threads. An error of ENTER_TRAP is reported whatever
+        the report mask is."""
         operation = self._operation
         answer = self.stack.result
         result = self.result.payload
-        stays_in_place = operation.retries_on_error | (operation == FlowOperation.LAUNCH)
-        leaves_for_good = (operation == FlowOperation.LEAVE) & self._is_executed & (
+        is_no_instruction = operation.retries_on_error | (operation == FlowOperation.LAUNCH)
+        has_left = (operation == FlowOperation.LEAVE) & self._is_executed & (
             answer.empty | ~self._fails)
-        goes_to_token = self._returns & ~self._fails
+        resumes_at_token = self._returns & ~self._fails
         is_reported = self._is_entry | reported(self.report_mask, self._error)
         m.d.comb += result.request_pc.eq(self._current.pc)
         with m.If(self._concludes):
-            m.d.sync += result.pc.eq(Mux(goes_to_token, answer.pc, self._selected_word))
+            m.d.sync += result.pc.eq(Mux(resumes_at_token, answer.pc, self._selected_word))
             m.d.sync += result.error.eq(Mux(is_reported, self._error, WarpError.NONE))
             m.d.sync += result.warp.eq(self._current.warp)
             m.d.sync += result.value.eq(answer.value)
             m.d.sync += result.terminated.eq(answer.empty)
             m.d.sync += result.kept.eq(
-                leaves_for_good & self._current.instruction.keep_reference)
-            m.d.sync += result.falls_through.eq(~self._fails & ~stays_in_place)
+                has_left & self._current.instruction.keep_reference)
+            m.d.sync += result.falls_through.eq(~self._fails & ~is_no_instruction)
 
-    # The sequence.
+    # The states.
 
     def _sequence(self, m: Module) -> None:
-        """The passes, one after the other."""
+        """The states of an instruction."""
         with m.FSM(name="step"):
             self._begin(m)
             self._prepare_request(m)
@@ -603,6 +637,7 @@ class SerialFlowUnit(Component):
             "a hole is pushed in the midst of a frame")
 
     def _begin(self, m: Module) -> None:
+        """Waits for a launch or a request; then the first pass."""
         with m.State("IDLE"):
             m.d.comb += self._is_idle.eq(1)
             m.d.sync += self._is_followup.eq(0)
@@ -618,7 +653,7 @@ class SerialFlowUnit(Component):
                 m.next = "TOKEN"
 
     def _prepare_request(self, m: Module) -> None:
-        """The mask of a token, if there is one, then the operand."""
+        """Collects the mask, if the request pushes a token, then registers the operand."""
         operation = self._operation
         has_token = operation.concerns_all | (operation == FlowOperation.BRANCH)
         sets_mode = self._is_entry & ~self._is_followup
@@ -639,8 +674,8 @@ class SerialFlowUnit(Component):
             m.next = "REQUEST"
 
     def _complete_request(self, m: Module) -> None:
-        """The stack has executed the request: an indexed branch may have a second one, the trap
-        handler's frame has one for each hole and each token."""
+        """Waits until the stack has executed the request. An indexed branch may have a second
+        request. ENTER_TRAP then has one for each hole and each token of the frame."""
         request = self.stack.request
         is_branch = self._operation == FlowOperation.BRANCH
         is_pushed = request.payload.enable & (self.stack.result.error == WarpError.NONE)
@@ -663,7 +698,8 @@ class SerialFlowUnit(Component):
                     m.next = "TOKEN"
 
     def _write_threads(self, m: Module) -> None:
-        """What becomes of the threads; then the codes of a frame, a word a pass."""
+        """Writes the threads; for a RESTORE then the codes of the frame, one word a pass. The
+        stack's ``pc`` and ``value`` are valid for the last time in the first CONCLUDE."""
         is_restore = self._operation == FlowOperation.RESTORE
         is_last_word = self._frame_word == _FRAME_WORDS - 1
         has_frame = self.stack.result.resume & is_restore
@@ -684,12 +720,13 @@ class SerialFlowUnit(Component):
                         m.d.sync += self._frame_word.eq(self._frame_word + 1)
 
     def _finish(self, m: Module) -> None:
-        """Launch and request are taken, with the result two cycles after a launch."""
+        """Ends a launch or a request. WAIT makes the result of a launch come two cycles after
+        ``launch.ready``."""
         result = self.result.payload
-        goes_to_next = instruction_address(result.pc) == instruction_address(self.target.next_pc)
+        is_at_next = instruction_address(result.pc) == instruction_address(self.target.next_pc)
         with m.State("DONE"):
             m.d.comb += self.launch.ready.eq(self._is_launch)
-            m.d.sync += result.falls_through.eq(result.falls_through & goes_to_next)
+            m.d.sync += result.falls_through.eq(result.falls_through & is_at_next)
             m.next = "WAIT"
         with m.State("WAIT"):
             m.next = "RESULT"

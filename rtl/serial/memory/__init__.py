@@ -5,8 +5,8 @@ module       content
 ============ ==========================================================================
 unit         the states of an instruction
 accumulator  the adder
-subwords     bytes and halves of words
-words        words of shared memory and of memory
+subwords     loads and stores of bytes and halves of words
+words        accesses to words of shared memory and of memory
 ============ ==========================================================================
 """
 

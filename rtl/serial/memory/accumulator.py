@@ -16,34 +16,37 @@ _LOW_BITS = 4
 
 
 class Update(enum.Enum, shape=3):
-    """What the accumulator becomes in the next cycle."""
+    """The next value of the accumulator."""
 
     HOLD = 0
     CLEAR = 1
     SUM = 2
-    """Its sum with the addend."""
+    """``total``."""
     WORD = 3
-    """The word."""
+    """``word``."""
     AND = 4
-    """The accumulator and the word, bit by bit; likewise below."""
+    """The bitwise operation of accumulator and ``word``; OR and XOR likewise."""
     OR = 5
     XOR = 6
 
 
 class Accumulator(Component):
-    """A word, and its sum with another one.
+    """A register of 32 bits, and its sum with an addend. The register has the new value in the
+    cycle after ``update``.
 
     Members
     -------
     update : In(Update)
     word : In(32)
     add_word, invert, term, carry_in : In(1), In(1), In(32), In(1)
-        The addend: ``word`` if ``add_word``, else 0; then all bits inverted if ``invert``; or the
-        ``term``, which is 0 if the word is added or inverted.
+        The addend is ``(word if add_word else 0) ^ (~0 if invert else 0) | term``. ``term`` must be
+        0 if ``add_word`` or ``invert`` is 1.
     set_low, clear_low : In(4), In(4)
-        In the sum these bits among the lowest ones of the accumulator are 1, or else 0.
+        In the sum, but not in the register, the accumulator's low bits in ``set_low`` are replaced
+        by 1; then those in ``clear_low`` by 0.
     value, total, carry_out : Out(32), Out(32), Out(1)
-        The accumulator; the sum, without registers.
+        The register; the sum of the register, the addend and ``carry_in``, and its carry:
+        combinational.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Bytes and halves of words: how they are loaded from a word, and stored to one."""
+"""Bytes and halves of words: loads from a word, stores to a word."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
@@ -14,14 +14,15 @@ _HALF = 16
 
 
 class Subword(data.Struct):
-    """Which bytes of a word an instruction accesses."""
+    """The bytes of a word that an instruction accesses."""
 
     size: unsigned(3)
-    """How many, as a power of two; a word from 2 on."""
+    """The number of bytes, as a power of two. From 2 on, the whole word is accessed."""
     is_signed: unsigned(1)
-    """What is loaded is extended by its sign."""
+    """A byte or half that is loaded is extended by its sign, else by zeros."""
     place: unsigned(BYTE_BITS)
-    """The lowest one's place in the word."""
+    """The number of the lowest byte in the word. Bit 0 is ignored for a half, both bits for a
+    word."""
 
     @property
     def is_byte(self) -> Value:
@@ -34,8 +35,8 @@ class Subword(data.Struct):
 
 
 class LoadExtractor(wiring.Component):
-    """What is loaded from a word: a byte or a half of it, extended by its sign or by zeros; or the
-    word. Combinational.
+    """Extracts a byte or a half from a word, extended by its sign or by zeros; or returns the word.
+    Combinational.
 
     Members
     -------
@@ -64,14 +65,14 @@ class LoadExtractor(wiring.Component):
 
 
 class StoreAligner(wiring.Component):
-    """The word in which a byte, a half or a word is stored, and the mask of its bytes: a byte
-    stands in all four of them, a half in both halves. Combinational.
+    """Replicates a byte or a half over the word to store, and makes the mask of the bytes that are
+    written. Combinational.
 
     Members
     -------
     subword : In(Subword)
     value : In(32)
-        What is stored, in its lowest bits.
+        The byte, half or word to store, in the low bits.
     stored : Out(StoredBytes)
     """
 

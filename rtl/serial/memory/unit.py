@@ -47,17 +47,17 @@ _THREAD_BITS = ceil_log2(WARP_THREADS)
 _ADDRESS = 0
 _DATA = WORDS
 _RESULT = 2 * WORDS
-"""A thread's notes: two words of its address, or the step and clamp of a shuffle; its words of
-data; its results."""
+"""The numbers of a thread's notes. From _ADDRESS on: the two words of its address, or the step and
+the clamp of a shuffle. From _DATA on: its words of data. From _RESULT on: its results."""
 _NOTE_BITS = 4
 """Width of the number of a note."""
 _GRANULE_SHIFT = ceil_log2(CRS_GRANULE) - _THREAD_BITS
-"""Width of an address in the part of a granule of local memory that one thread has."""
+"""Width of an address in one thread's part of a granule of local memory."""
 _HIGH_BITS = ADDRESS_BITS - REGISTER_BITS
-"""Bits of an address above a register's."""
+"""Number of bits of an address above bit 31."""
 _LOW_MASK_BITS = 4
 _NO_REGISTERS = Const(RZ, 8).replicate(GATHER_REGISTERS - 1)
-"""A gather reads one register."""
+"""The second and the third register of a gather, which are not used."""
 _REPORTABLE = (
     WarpError.MMU_FAULT,
     WarpError.OOR_ADDR,
@@ -68,22 +68,22 @@ _REPORTABLE = (
 
 
 class _Note(data.Struct):
-    """A word that is noted of a thread."""
+    """A word that the unit stores for a thread while an instruction executes."""
 
     value: unsigned(REGISTER_BITS)
     flag: unsigned(1)
-    """Of a result: what goes to the predicate."""
+    """In a result: the value for the predicate."""
 
 
 def _job_layout(params: SmParams) -> data.StructLayout:
-    """The instruction under way.
+    """The instruction in flight.
 
     Fields
     ------
     warp, sequence, pc, word, write_barrier, read_barrier
         As dispatched.
     threads : 32
-        They execute it.
+        The threads that execute it.
     """
     return data.StructLayout({
         "warp": params.warp_bits,
@@ -97,32 +97,47 @@ def _job_layout(params: SmParams) -> data.StructLayout:
 
 
 class SerialMemoryUnit(Component):
-    """Executes one instruction of pipe MEMORY, thread by thread, ascending, and word by word. ::
+    """Executes one memory instruction at a time: the threads in ascending order, word by word. A
+    thread has 16 *notes*, words in block RAM for its address, data and results.
 
-        IDLE   DECODE   DECODED     GATHER, COLLECT: registers become notes, one after the other
-                                       |
-               +-----------------------+-> THREAD, NEXT_THREAD: the next thread that executes it
-               |                           |
-               |                           ADDRESS_LOW, OFFSET, ADDRESS_HIGH: address + offset
-               |                           |                |
-               |                           |                SHUFFLE, SHUFFLED: of the other thread
-               |                           SPACE, BOUND, BASE, PLACE: checked, then in memory
-               |                           |
-               |                           ACCESS --> LOAD: a word becomes a note
-               |                           |           |
-               |                           |           OLD, OPERAND, COMPARE, CHANGE: atomic
-               |                           |           |
-               |                           STORE_DATA, STORE: a word is written
-               |                           |
-               +--- FAILED <-- error       RESULT: what is not loaded becomes a note
+    =================================  =======================================================
+    states, in order                   action
+    =================================  =======================================================
+    IDLE, DECODE, DECODED              an instruction is dispatched and decoded; if it has
+                                       nothing to do, next is DONE
+    GATHER, COLLECT                    one register at a time is gathered into the notes
+    THREAD, NEXT_THREAD                selects the next thread that executes the instruction
+    ADDRESS_LOW, OFFSET, ADDRESS_HIGH  address + offset
+    SHUFFLE, SHUFFLED                  of a shuffle: reads the source thread's note; then RESULT
+    SPACE, BOUND                       checks the address
+    BASE, PLACE                        adds the base of the space
+    ACCESS                             chooses LOAD or STORE_DATA
+    LOAD                               a word is read from memory into a note; once for each word
+    OLD, OPERAND, COMPARE              of an atomic operation: compares the old number with the
+                                       operand; once for each word
+    OLD, OPERAND, CHANGE, STORE        of an atomic operation: makes and writes the new number;
+                                       once for each word
+    ACCESS, STORE_DATA, STORE          of a store: writes a note to memory; once for each word
+    RESULT                             a result that was not loaded is written to the notes
+    WRITE, WRITE_DATA                  after the last thread: one register at a time is written
+                                       from the notes; the last write completes the instruction
+    DONE                               ``completion``, if no register is written, or after an error
+    FAILED                             after an error: starts the second round, or ends in DONE
+    =================================  =======================================================
 
-        WRITE, WRITE_DATA: notes go to registers        DONE: completed without, or in error
+    A load or a shuffle takes one round over the threads. The first error ends the instruction: no
+    register is written.
 
-    A store or an atomic operation has two rounds over the threads: the first only checks all
-    addresses. If one is wrong, the second round only reads what the threads access, up to the first
-    fault; then nothing has been written.
+    A store or an atomic operation takes two rounds. In the first round addresses are only checked
+    (up to PLACE). In the second round memory is accessed. After an error in the first round the
+    second one only reads memory, so that nothing is written; it ends at the first thread with an
+    error, which may be a fault of memory in a thread below. A fault of memory in a second round
+    without such an error ends the instruction too, but words before it have been written.
 
-    Members are those of :class:`~rtl.memory.MemoryUnit`. There is always room.
+    With an error ``completion`` is valid in DONE even if the report mask suppresses ``error``. An
+    exception is a constant that is missing: if the error is not reported, the constant is 0.
+
+    See :class:`~rtl.memory.MemoryUnit` for the members. ``room`` is always 1.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -141,9 +156,9 @@ class SerialMemoryUnit(Component):
         self._note_write = self.notes.write_port()
         self._note_read = self.notes.read_port(domain="comb")
         self._note: Any = Signal(_Note, name="note")
-        """The note that was read a cycle ago."""
+        """The note that was read in the previous cycle."""
 
-        # The instruction, and where its warp's memory begins.
+        # The instruction, and the bases of its warp's memory.
         self._job: Any = Signal(_job_layout(params), name="job")
         self._instruction: Any = Signal(self.decoder.instruction.shape(), name="instruction")
         self._shared_base = Signal(params.shared_bits, name="warp_shared_base")
@@ -151,42 +166,50 @@ class SerialMemoryUnit(Component):
         self._bank: Any = Signal(ConstantBank, name="bank")
         self._has_bank = Signal(name="has_bank")
         self._gather_index = Signal(3, name="gather_index")
-        """The note that a register becomes."""
+        """The number of the note for the register that is gathered."""
 
         # The thread, its word, and the round over the threads.
         self._thread = Signal(_THREAD_BITS, name="thread")
         self._word = Signal(ceil_log2(WORDS), name="word")
         self._is_last_word = Signal(name="is_last_word")
+        """``word`` is the last word that the thread accesses."""
         self._checked_thread = Signal(_THREAD_BITS, name="checked_thread")
+        """``thread``; in SHUFFLE ``source``."""
         self._executes = Signal(name="executes")
         """``checked_thread`` executes the instruction."""
         self._accesses = Signal(name="accesses")
-        """The round is the last one, which accesses memory."""
+        """This is the last round, which accesses memory."""
         self._has_bad_thread = Signal(name="has_bad_thread")
-        """A thread's address is wrong: the round only reads."""
+        """The first round had an error: the second round only reads."""
         self._error = Signal(WarpError, name="first_error")
         self._is_failed = Signal(name="is_failed")
+        """The instruction has ended with ``first_error``."""
 
-        # A thread's address: its lower word is the accumulator, until it has its final ``place``.
+        # A thread's address. Its low word is the accumulator, its high bits are ``high``.
         self._high = Signal(_HIGH_BITS, name="high")
         self._is_past_memory = Signal(name="is_past_memory")
-        """The address has bits that addresses of memory do not have."""
+        """A bit of the address at or above ADDRESS_BITS is 1."""
         self._carry = Signal(name="carry")
         self._in_shared = Signal(name="in_shared")
         self._in_local = Signal(name="in_local")
         self._place = Signal(ADDRESS_BITS, name="place")
+        """The address in memory or in shared memory, valid after PLACE."""
 
         # Of a shuffle.
         self._source = Signal(_THREAD_BITS, name="source")
-        """The thread that is read."""
+        """The thread whose register is read."""
         self._source_in_segment = Signal(name="source_in_segment")
+        """The thread that the shuffle names is in the segment; else ``source`` is ``thread``."""
         self._source_is_idle = Signal(name="source_is_idle")
-        """It does not execute the instruction: what is read is 0."""
+        """The source thread does not execute the instruction: the result is 0."""
 
-        # Of an atomic operation: the old number against the operand.
+        # Of an atomic operation: the old number compared with the operand.
         self._is_compared = Signal(name="is_compared")
+        """All words are compared; the next three are valid."""
         self._is_less = Signal(name="is_less")
+        """The old number is less than the operand."""
         self._differs = Signal(name="differs")
+        """The old number is not the operand."""
         self._old_is_nonzero = Signal(name="old_is_nonzero")
 
     def elaborate(self, platform: object) -> Module:
@@ -227,10 +250,10 @@ class SerialMemoryUnit(Component):
             "an instruction before the last one has ended")
         return m
 
-    # What the states share.
+    # Helpers of the states.
 
     def _read_note(self, m: Module, number: ValueLike, thread: Value | None = None) -> None:
-        """Reads a note of this thread, or of another one, for the next cycle."""
+        """Reads a note of this thread, or of another one. It is in ``note`` in the next cycle."""
         of_thread = self._thread if thread is None else thread
         m.d.comb += self._note_read.addr.eq(Cat(of_thread, Value.cast(number)))
 
@@ -246,24 +269,24 @@ class SerialMemoryUnit(Component):
         m.d.comb += write.data.eq(struct_value(_Note, value=value, flag=flag))
 
     def _write_result(self, m: Module, value: Value, flag: ValueLike = 0) -> None:
-        """Writes this word's result of this thread."""
+        """Writes the note for this thread's result ``word``."""
         self._write_note(m, self._note_of_word(_RESULT), self._thread, value, flag)
 
     def _note_of_word(self, first: int) -> Value:
-        """The note of this word, among those from ``first`` on, which is a multiple of WORDS."""
+        """The number of the note for this word: ``first``, a multiple of WORDS, plus ``word``."""
         return Cat(self._word, Const(first // WORDS, _NOTE_BITS - len(self._word)))
 
-    def _take_note(self, m: Module) -> None:
-        """The note that was read goes to the accumulator."""
+    def _load_note(self, m: Module) -> None:
+        """Loads the note that was read into the accumulator."""
         m.d.comb += self.accumulator.update.eq(Update.WORD)
 
     def _add(self, m: Module, term: ValueLike) -> None:
-        """The sum with a term goes to the accumulator."""
+        """Adds a term to the accumulator."""
         m.d.comb += self.accumulator.update.eq(Update.SUM)
         m.d.comb += self.accumulator.term.eq(term)
 
     def _advance_word(self, m: Module) -> None:
-        """To the next word, or to the first one of the next thread."""
+        """Increments ``word``; after the last word it is 0."""
         with m.If(self._is_last_word):
             m.d.sync += self._word.eq(0)
         with m.Else():
@@ -286,7 +309,7 @@ class SerialMemoryUnit(Component):
 
     @property
     def _low_mask(self) -> Value:
-        """Bits that are 0 in an address that is a multiple of its size."""
+        """Ones in the low bits that an aligned address has as zeros."""
         return ((1 << self._instruction.size) - 1)[:_LOW_MASK_BITS]
 
     # What does not depend on the state.
@@ -301,8 +324,8 @@ class SerialMemoryUnit(Component):
         m.d.comb += self._executes.eq(self._job.threads.bit_select(self._checked_thread, 1))
 
     def _keep_bases(self, m: Module) -> None:
-        """Where each warp's shared and local memory begin. A move of local memory goes before a
-        launch."""
+        """Stores the bases of each warp's shared and local memory. In the cycle of a move of local
+        memory a launch does not write its local base."""
         launch = self.launch.payload
         move = self.local_base
         warps = self._params.warps
@@ -331,8 +354,8 @@ class SerialMemoryUnit(Component):
         m.d.comb += self._has_bank.eq(self._bank.valid & ~number[bits:].any())
 
     def _connect_words(self, m: Module) -> None:
-        """The word that is accessed. Words of a thread's local memory lie apart: there, the next
-        one of each other thread lies between."""
+        """Connects the word accesses. Local memory is interleaved: word n of all 32 threads, then
+        word n + 1 of all threads, so a thread's next word is 32 words further."""
         words = self.words
         request = words.request.payload
         connect(m, flipped(self.clear), words.clear)
@@ -363,7 +386,7 @@ class SerialMemoryUnit(Component):
         m.d.comb += self.port.data.flags.eq(self._note.flag)
 
     def _address_gather(self, m: Module) -> None:
-        """The register that is gathered, one at a time: of the address, then of the data."""
+        """The payload of a gather of one register: first those of the address, then of the data."""
         job = self._job
         instruction = self._instruction
         registers = self.decoder.data
@@ -389,7 +412,7 @@ class SerialMemoryUnit(Component):
             last=is_last, barrier=job.read_barrier, registers=Cat(register, _NO_REGISTERS)))
 
     def _address_write(self, m: Module) -> None:
-        """The register that is written, one at a time; with the last one also the predicate."""
+        """The payload of a write of one register; the last one also writes the predicate."""
         job = self._job
         instruction = self._instruction
         is_last = self._word == instruction.results - 1
@@ -400,8 +423,8 @@ class SerialMemoryUnit(Component):
             predicate=Mux(is_last, instruction.predicate, PT), conditional=0))
 
     def _report(self, m: Module) -> None:
-        """Completion and error. The scoreboard of an instruction that has gathered registers was
-        released with the last of them."""
+        """The payloads of completion and error. The completion releases the read scoreboard only if
+        nothing was gathered; else the last gather has released it."""
         job = self._job
         read_barrier = Mux(self._has_nothing_to_do, job.read_barrier, NO_BARRIER)
         m.d.comb += self.completion.payload.eq(struct_value(
@@ -413,6 +436,7 @@ class SerialMemoryUnit(Component):
     # The states.
 
     def _begin(self, m: Module) -> None:
+        """Registers the instruction, and waits until it is decoded."""
         dispatch = self.dispatch.payload
         job = self._job
         is_checked_before = ~self._is(MemoryOperation.LOAD) & ~self._is(MemoryOperation.SHUFFLE)
@@ -435,8 +459,8 @@ class SerialMemoryUnit(Component):
                 m.next = "GATHER"
 
     def _gather(self, m: Module) -> None:
-        """Registers are gathered, one by one. An address of one word has one note, data follows at
-        _DATA."""
+        """Gathers one register at a time into the notes of all threads: one or two for the address,
+        from note _ADDRESS on; then those for the data, from note _DATA on."""
         gather = self.port.gather
         gathered = self.port.data.gathered
         index = self._gather_index
@@ -462,7 +486,8 @@ class SerialMemoryUnit(Component):
                     m.next = "GATHER"
 
     def _select_thread(self, m: Module) -> None:
-        """The threads, ascending; those of a store or an atomic operation twice."""
+        """Selects the threads in ascending order; for a store or an atomic operation in two
+        rounds."""
         is_last_thread = self._thread == WARP_THREADS - 1
         with m.State("THREAD"):
             m.d.sync += self._source_is_idle.eq(0)
@@ -486,15 +511,16 @@ class SerialMemoryUnit(Component):
                 m.next = "DONE"
 
     def _add_offset(self, m: Module) -> None:
-        """The address: in the accumulator and in ``high``. A shuffle has step and clamp in its
-        place, and adds the offset to the step."""
+        """Adds the offset to the address; the sum is in the accumulator and ``high``. A shuffle has
+        the step and the clamp as the two words: the offset is added to the step, and the source
+        thread is computed."""
         instruction = self._instruction
         sums = self.accumulator
         note = self._note.value
         is_up = instruction.mode == ShuffleMode.UP
         offset_sign = instruction.offset[REGISTER_BITS]
         with m.State("ADDRESS_LOW"):
-            self._take_note(m)
+            self._load_note(m)
             self._read_fixed_note(m, _ADDRESS + 1)
             m.next = "OFFSET"
         with m.State("OFFSET"):
@@ -523,7 +549,8 @@ class SerialMemoryUnit(Component):
                 m.next = "SPACE"
 
     def _find_space(self, m: Module) -> None:
-        """Which space the address is in. In a window it then counts from the window's begin."""
+        """Determines the space, and checks the alignment. From an address in a window the begin of
+        the window is subtracted."""
         sums = self.accumulator
         space = self._instruction.space
         address = sums.value
@@ -555,9 +582,9 @@ class SerialMemoryUnit(Component):
                 m.next = "BOUND"
 
     def _check_bound(self, m: Module) -> None:
-        """Whether the space has the access's last byte; a constant bank, the first byte of its last
-        word. The accumulator adds the inverted end and 1: there is a carry from the end on. A
-        constant that is not there is 0 unless the error is reported."""
+        """Checks that the last byte of the access is below the space's end; of a constant bank, the
+        first byte of its last word. The adder subtracts the end: its carry is 1 if the byte is at
+        the end or above. A constant that is missing is 0, unless the error is reported."""
         sums = self.accumulator
         bank = self._bank
         is_constant = self._is_constant
@@ -586,8 +613,8 @@ class SerialMemoryUnit(Component):
                     self._fail(m, WarpError.OOR_ADDR)
 
     def _find_place(self, m: Module) -> None:
-        """Where in memory, or in shared memory, the address is. Local memory has a word of each
-        thread, and then the next one of each."""
+        """Adds the base of the space. In local memory, which is interleaved, the thread's number is
+        inserted above the byte in the word."""
         sums = self.accumulator
         low = sums.value
         is_constant = self._is_constant
@@ -621,8 +648,8 @@ class SerialMemoryUnit(Component):
                 m.next = "NEXT_THREAD"
 
     def _load(self, m: Module) -> None:
-        """Words of this thread, one after the other. Of an atomic operation the loaded number is
-        the old one."""
+        """Loads the words of this thread. For an atomic operation that is the old number. After an
+        error in the first round, stores and atomic operations only load."""
         words = self.words
         may_write = ~self._has_bad_thread
         with m.State("ACCESS"):
@@ -646,14 +673,14 @@ class SerialMemoryUnit(Component):
                         m.next = "NEXT_THREAD"
 
     def _store(self, m: Module) -> None:
-        """A word, from the accumulator. A compare and swap that only returns whether it has swapped
-        then puts that in place of the old number."""
+        """Writes a word, from the accumulator. For a compare and swap that only returns whether it
+        has swapped, RESULT then overwrites the old number."""
         words = self.words
         instruction = self._instruction
         is_atomic = self._is(MemoryOperation.ATOMIC)
         returns_swap = instruction.compare & ~instruction.atomic.as_value()[2]
         with m.State("STORE_DATA"):
-            self._take_note(m)
+            self._load_note(m)
             m.next = "STORE"
         with m.State("STORE"):
             m.d.comb += words.request.valid.eq(1)
@@ -676,21 +703,23 @@ class SerialMemoryUnit(Component):
                         m.next = "NEXT_THREAD"
 
     def _shuffle(self, m: Module) -> None:
-        """The register of another thread, if that executes the shuffle, else 0."""
+        """Reads the note of the source thread, if that executes the shuffle; else the result is
+        0."""
         with m.State("SHUFFLE"):
             m.d.comb += self._checked_thread.eq(self._source)
             m.d.sync += self._source_is_idle.eq(~self._executes)
             self._read_fixed_note(m, _DATA, self._source)
             m.next = "SHUFFLED"
         with m.State("SHUFFLED"):
-            self._take_note(m)
+            self._load_note(m)
             with m.If(self._source_is_idle):
                 m.d.comb += self.accumulator.update.eq(Update.CLEAR)
             m.next = "RESULT"
 
     def _put_result(self, m: Module) -> None:
-        """The result is the accumulator, then 0 for each further word; or whether a swap was made.
-        Of a shuffle also whether the source was in its segment."""
+        """Writes the accumulator as the result, and 0 for each further word. After a compare and
+        swap the accumulator is 0 and the result is whether it has swapped. The flag of a shuffle is
+        whether the source is in the segment."""
         sums = self.accumulator
         has_swapped = self._is_compared & ~self._differs & (self._word == 0)
         with m.State("RESULT"):
@@ -702,13 +731,14 @@ class SerialMemoryUnit(Component):
 
     @property
     def _counts(self) -> Value:
-        """An atomic operation that adds or subtracts 1, within bounds that the operand sets."""
+        """The atomic operation is INC or DEC."""
         operation = self._instruction.atomic
         return (operation == AtomicOperation.INC) | (operation == AtomicOperation.DEC)
 
     def _compare(self, m: Module) -> None:
-        """The words of the old number, which is the result, are compared with those of the operand;
-        a compare and swap has its new number behind that."""
+        """Compares the words of the old number, from the notes of the result, with the operand. A
+        compare and swap has the new number in the data after the operand: once ``is_compared``,
+        OPERAND reads that."""
         instruction = self._instruction
         sums = self.accumulator
         old = sums.value
@@ -722,13 +752,14 @@ class SerialMemoryUnit(Component):
             self._read_note(m, self._note_of_word(_RESULT))
             m.next = "OPERAND"
         with m.State("OPERAND"):
-            self._take_note(m)
+            self._load_note(m)
             self._read_note(m, Cat(data_word, Const(_DATA // WORDS, _NOTE_BITS - len(data_word))))
             with m.If(self._is_compared):
                 m.next = "CHANGE"
             with m.Else():
                 m.next = "COMPARE"
-        with m.State("COMPARE"):      # old - operand
+        with m.State("COMPARE"):
+            # old - operand
             m.d.comb += sums.add_word.eq(1)
             m.d.comb += sums.invert.eq(1)
             m.d.comb += sums.carry_in.eq((self._word == 0) | self._carry)
@@ -741,7 +772,8 @@ class SerialMemoryUnit(Component):
             m.next = "OLD"
 
     def _change(self, m: Module) -> None:
-        """A word of the new number: from the old one, in the accumulator, and from the operand."""
+        """Makes a word of the new number from that of the old one, in the accumulator, and that of
+        the operand, in ``note``."""
         instruction = self._instruction
         sums = self.accumulator
         operation = instruction.atomic
@@ -769,8 +801,9 @@ class SerialMemoryUnit(Component):
             m.d.comb += self.accumulator.update.eq(otherwise)
 
     def _modify(self, m: Module, is_equal: Value) -> None:
-        """What an operation that is no compare and swap makes of the old number. INC wraps to 0
-        from the operand on; DEC to the operand from 0, and from above the operand."""
+        """The new number of an atomic operation other than compare and swap. INC: 0 if the old
+        number is at least the operand, else old + 1. DEC: the operand if the old number is 0 or
+        above the operand, else old - 1."""
         sums = self.accumulator
         can_decrement = self._old_is_nonzero & (self._is_less | is_equal)
         with m.Switch(self._instruction.atomic):
@@ -794,8 +827,9 @@ class SerialMemoryUnit(Component):
                 m.d.comb += sums.update.eq(Update.WORD)
 
     def _end(self, m: Module) -> None:
-        """An error of the first round has a second one, in which threads below may have a fault,
-        and the error is that; one of the last round ends the instruction."""
+        """After an error in the first round, starts the second round, which only reads: a thread
+        below may have a fault of memory, which then is the error. After an error in the last round,
+        ends the instruction."""
         error_is_reported = Cat(
             self.report_mask[error.value] & (self._error == error) for error in _REPORTABLE).any()
         with m.State("FAILED"):
@@ -814,7 +848,7 @@ class SerialMemoryUnit(Component):
             m.next = "IDLE"
 
     def _write_registers(self, m: Module) -> None:
-        """Results go to the registers, one by one."""
+        """Writes one register at a time, of all threads, from the notes."""
         port = self.port
         is_last_beat = port.data.wanted.payload.beat == WARP_THREADS - 1
         with m.State("WRITE"):

@@ -1,4 +1,4 @@
-"""Words of shared memory and of memory, one at a time."""
+"""Accesses to words of shared memory and of memory, one at a time."""
 
 from typing import Any
 
@@ -29,15 +29,15 @@ __all__ = ["BYTE_BITS", "StoredBytes", "WordAccess", "WordRequest"]
 
 _WORD_BYTES = 4
 BYTE_BITS = ceil_log2(_WORD_BYTES)
-"""Lower bits of an address, which tell which byte of its word it is."""
+"""Number of low bits of an address that select a byte of its word."""
 _BEAT_OFFSET_BITS = ceil_log2(BEAT_BYTES)
 _GRANULE_BITS = 8
-"""A CTA's shared memory begins at a multiple of a granule, and is cleared by granules; the width of
-an address in one."""
+"""Width of an address in a granule of shared memory, 256 bytes. A CTA's shared memory begins at a
+multiple of a granule, and is cleared in whole granules."""
 
 
 class StoredBytes(data.Struct):
-    """What is written to a word."""
+    """The data of a write, and its byte mask."""
 
     value: unsigned(REGISTER_BITS)
     mask: unsigned(_WORD_BYTES)
@@ -48,42 +48,45 @@ class WordRequest(data.Struct):
     """An access to a word."""
 
     is_shared: unsigned(1)
-    """In shared memory."""
+    """The word is in shared memory, not in memory."""
     is_write: unsigned(1)
+    """The access is a write. 0 while no request is valid."""
     address: unsigned(ADDRESS_BITS)
-    """Of the word, or of a byte in it."""
+    """The address of the word, or of a byte in it. In shared memory, relative to its begin."""
     stored: StoredBytes
-    """What is written; 0 unless something is."""
+    """The data of a write. Must be 0 unless ``is_write``: it is also the data of clears."""
 
 
 class WordAccess(Component):
-    """Reads or writes a word of shared memory, or of memory.
+    """Reads or writes a word of shared memory or of memory. One access is in flight.
 
-    =============  ======================================  =====================================
-    access         shared memory                           memory
-    =============  ======================================  =====================================
-    read           the word is valid a cycle later, and    the whole line is requested: the word
-                   the access is done                      is valid with its beat, the access
-                                                           done with the last one
-    write          done at once                            all beats are sent, with all bytes but
-                                                           the word's masked; done with the answer
-    =============  ======================================  =====================================
+    ======  ============================================  ==========================================
+    access  shared memory                                 memory
+    ======  ============================================  ==========================================
+    read    ``word`` and ``ready`` in the second cycle    the line is requested; ``word`` with the
+            of the request                                word's beat, ``ready`` with the last beat
+    write   ``ready`` in the first cycle                  the eight beats of the line are sent, with
+                                                          only the word's bytes in their masks;
+                                                          ``ready`` with the response
+    ======  ============================================  ==========================================
 
-    Two that come at once: a write to shared memory goes before clearing it.
+    A clear writes one word of shared memory a cycle. It pauses while the request is a write; reads
+    are served at the same time.
 
     Members
     -------
     request : In(stream of WordRequest)
-        Taken when the access is done.
+        ``ready`` when the access is done; the payload must not change before.
     fault : Out(1)
-        There is no memory; in the cycle in which the request is taken.
+        Memory has answered with an error. Valid in the cycle of ``request.ready``.
     word : Out(Event of 32 bits)
-        The word that was read, when the access is done or before.
+        The word that was read: valid with ``request.ready`` or before. Also valid, without meaning,
+        in a write to shared memory.
     clear : In(stream of shared_clear)
-        Shared memory to fill with zeros, a word a cycle. Taken when that is done.
+        A part of shared memory to fill with zeros. ``ready`` in the cycle after the last word.
     memory : Out(BeatPort)
     events : Out(MemoryEvents)
-        But for atomic operations.
+        ``atomic`` is 0.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -103,10 +106,11 @@ class WordAccess(Component):
         """A word of shared memory is cleared in this cycle."""
         self._cleared_row = Signal(row_bits, name="cleared_row")
         self._is_requested = Signal(name="is_requested")
-        """Memory has the whole request, and has yet to answer."""
+        """All beats of the request are sent; the response has not ended."""
         self._memory_done = Signal(name="memory_done")
+        """The last beat of the response arrives in this cycle."""
         self._line_is_requested = Signal(name="line_is_requested")
-        """Memory takes the last beat of a request."""
+        """The last beat of a request is sent in this cycle."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -125,12 +129,12 @@ class WordAccess(Component):
 
     @property
     def _request(self) -> Any:
-        """What is accessed."""
+        """The access."""
         return self.request.payload
 
     def _clear_shared(self, m: Module) -> None:
-        """A request to clear: its words, while nothing is written; it is taken a cycle after the
-        last one."""
+        """The words of a clear, one in each cycle in which the request is no write. The bytes are
+        rounded up to whole granules."""
         request = self.clear.payload
         granule_row_bits = _GRANULE_BITS - BYTE_BITS
         is_clearing = Signal()
@@ -154,6 +158,7 @@ class WordAccess(Component):
             "shared memory does not begin at a multiple of a granule")
 
     def _access_shared(self, m: Module) -> None:
+        """Shared memory: a read takes two cycles, a write one; a clear uses the write port."""
         row_bits = len(self._cleared_row)
         m.submodules.shared = words = memory.Memory(
             shape=REGISTER_BITS, depth=1 << row_bits, init=[], attrs=IN_BLOCKS)
@@ -187,8 +192,8 @@ class WordAccess(Component):
         return self._request.address[BYTE_BITS]
 
     def _request_line(self, m: Module) -> None:
-        """A read is one request, a write has all beats of the line. Beats are counted around: with
-        the last one the number is 0 again."""
+        """Sends the one beat that requests a read, or the eight beats of a write. The number of the
+        beat is 0 again after the last one."""
         request = self._request
         stored = request.stored
         beats = self.memory.request
@@ -217,7 +222,7 @@ class WordAccess(Component):
             m.d.sync += number.eq(number + request.is_write)
 
     def _receive_line(self, m: Module) -> None:
-        """The word, from memory or from shared memory."""
+        """Receives the response, and selects the word: of memory or of shared memory."""
         response = self.memory.response
         answer = response.payload
         is_beat = response.valid & ~answer.write & (answer.beat == self._beat)

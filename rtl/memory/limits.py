@@ -14,6 +14,7 @@ from rtl.layouts import (
     GridConfiguration,
     warp_launch,
 )
+from rtl.one_hot import one_hot
 from rtl.params import SmParams
 from rtl.pick import pick
 from rtl.structs import struct_value
@@ -57,7 +58,8 @@ class AddressLimits(Component):
     """Keeps where each warp's shared and local memory begin, as its launch or a move
     has it.
 
-    Two that come at once: a move of local memory is written in place of a launch's base.
+    A launch and a move of another warp's local memory may come in the same cycle: their bases are in
+    two memories, and a bit a warp says which of them counts.
 
     Members
     -------
@@ -75,7 +77,10 @@ class AddressLimits(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         self._shared_bases = Words(params.shared_bits, params.warps)
-        self._local_bases = Words(BLOCK_ADDRESS_BITS, params.warps)
+        self._launched_bases = Words(BLOCK_ADDRESS_BITS, params.warps)
+        self._moved_bases = Words(BLOCK_ADDRESS_BITS, params.warps)
+        self._has_moved = Signal(params.warps, name="has_moved")
+        """The warp's local memory has moved since its launch."""
         super().__init__({
             "grid": In(GridConfiguration),
             "report_mask": In(REPORT_BITS),
@@ -92,21 +97,29 @@ class AddressLimits(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.shared_base = self._shared_bases
-        m.submodules.local_base = self._local_bases
+        m.submodules.local_base = self._launched_bases
+        m.submodules.moved_base = self._moved_bases
         self._record(m)
         m.d.comb += self.shared_base.eq(self._shared_bases.read(m, self.allocated_warp))
-        m.d.comb += self.local_base.eq(self._local_bases.read(m, self.dispatched_warp))
+        m.d.comb += self.local_base.eq(Mux(
+            self._has_moved.bit_select(self.dispatched_warp, 1),
+            self._moved_bases.read(m, self.dispatched_warp),
+            self._launched_bases.read(m, self.dispatched_warp)))
         self._assemble(m)
         return m
 
     def _record(self, m: Module) -> None:
         """A launch, or a move, gives the bases of a warp."""
         launch = self.launch.payload
-        move = self.move
-        moved_warp = Mux(move.valid, move.payload.warp, launch.warp)
-        new_base = Mux(move.valid, move.payload.base, launch.local_base)
+        move = self.move.payload
+        warps = self._params.warps
         self._shared_bases.write(m, self.launch.valid, launch.warp, launch.shared_base)
-        self._local_bases.write(m, move.valid | self.launch.valid, moved_warp, new_base)
+        self._launched_bases.write(m, self.launch.valid, launch.warp, launch.local_base)
+        self._moved_bases.write(m, self.move.valid, move.warp, move.base)
+        launched = one_hot(launch.warp, warps, self.launch.valid)
+        moved = one_hot(move.warp, warps, self.move.valid)
+        m.d.sync += self._has_moved.eq((self._has_moved & ~launched) | moved)
+        m.d.sync += Assert(~(launched & moved).any(), "local memory of a warp moves in its launch")
 
         row_bits = ceil_log2(4 * self._params.lanes)
         m.d.sync += Assert(

@@ -13,12 +13,15 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import FloatRounding
 from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import PT, RZ
+from rtl.layouts import InstructionKind
+from rtl.machines import units_of
 from rtl.memory import MEMORY_FORMS, MemoryDecoder
 from rtl.memory.atomic import AtomicArithmetic, AtomicPipeline
 from rtl.memory.float_adder import FLOAT_ADDER_CYCLES, FloatAdder
 from rtl.memory.instruction import MemoryOperation
-from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, SmParams
+from rtl.params import LOCAL_WINDOW, PRESETS, SHARED_WINDOW, SmParams
 from testbench import simulation
+from testbench.driver import offer
 from testbench.execute.singles import EDGES, singles
 from testbench.formulas.atomics import ATOMICS, modified
 from testbench.handmade import encode
@@ -214,3 +217,35 @@ def test_what_an_access_counts_as(form, fields, value, reached):
     variant = [""] if form == "ATOMS" else []
     coverage.take([world.execute(MemoryStep(0, encode(form, *variant, Ra=0, Rd=64, **fields)))])
     assert [what for what, count in coverage.rows() if count] == [reached]
+
+
+@pytest.mark.parametrize("preset", ["tiny", "least"])
+def test_a_launch_in_the_cycle_of_a_move_of_local_memory_keeps_both_bases(preset):
+    """Warp 0 executes a SETLMEMBASE while warp 1 is launched."""
+    params = PRESETS[preset]
+    dut = units_of(params).memory(params)
+    found = {}
+
+    async def body(ctx):
+        for warp in range(2):
+            offer(ctx, dut.launch, {"warp": warp, "local_base": 5 + warp})
+            await ctx.tick()
+        offer(ctx, dut.launch, {"warp": 1, "local_base": 7})
+        offer(ctx, dut.local_base, {"warp": 0, "base": 9})
+        await ctx.tick()
+        offer(ctx, dut.launch, None)
+        offer(ctx, dut.local_base, None)
+        await ctx.tick().repeat(4)
+        for warp in range(2):
+            offer(ctx, dut.dispatch, {"warp": warp, "word": encode("LDL", Ra=RZ, Rd=4), "kind": InstructionKind.MEMORY})
+            entry = dut.front.queue.arriving.payload if preset == "tiny" else None
+            if entry is not None:
+                found[warp] = ctx.get(entry.local_base)
+            await ctx.tick()
+            offer(ctx, dut.dispatch, None)
+            if entry is None:
+                found[warp] = ctx.get(dut._local_base)
+                await ctx.tick().repeat(200)
+        assert found == {0: 9, 1: 7}
+
+    simulation.simulate(dut, body)

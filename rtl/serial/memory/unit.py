@@ -324,21 +324,30 @@ class SerialMemoryUnit(Component):
         m.d.comb += self._executes.eq(self._job.threads.bit_select(self._checked_thread, 1))
 
     def _keep_bases(self, m: Module) -> None:
-        """Stores the bases of each warp's shared and local memory. In the cycle of a move of local
-        memory a launch does not write its local base."""
+        """Stores the bases of each warp's shared and local memory. A move of local memory is written
+        in the first cycle after it without a launch."""
         launch = self.launch.payload
         move = self.local_base
         warps = self._params.warps
         m.submodules.shared_base = shared = Words(self._params.shared_bits, warps, **IN_BLOCKS)
         m.submodules.local_base = local = Words(BLOCK_ADDRESS_BITS, warps, **IN_BLOCKS)
-        placed = Signal(local_move(self._params))
+        pending: Any = move.signature.create(path=("pending_move",))
         with m.If(move.valid):
-            m.d.comb += placed.eq(move.payload)
-        with m.Else():
+            m.d.sync += pending.valid.eq(1)
+            m.d.sync += pending.payload.eq(move.payload)
+        with m.Elif(~self.launch.valid):
+            m.d.sync += pending.valid.eq(0)
+        m.d.sync += Assert(
+            ~(move.valid & pending.valid & self.launch.valid), "a move of local memory is lost")
+
+        placed = Signal(local_move(self._params))
+        with m.If(self.launch.valid):
             m.d.comb += placed.eq(struct_value(
                 local_move(self._params), warp=launch.warp, base=launch.local_base))
+        with m.Else():
+            m.d.comb += placed.eq(pending.payload)
         shared.write(m, self.launch.valid, launch.warp, launch.shared_base)
-        local.write(m, move.valid | self.launch.valid, placed.warp, placed.base)
+        local.write(m, self.launch.valid | pending.valid, placed.warp, placed.base)
 
         shared_base = shared.read(m, self.dispatch.payload.warp)
         local_base = local.read(m, self.dispatch.payload.warp)

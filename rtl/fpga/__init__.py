@@ -1,4 +1,4 @@
-"""What goes onto an FPGA.
+"""Boards with an FPGA, and harnesses that measure units on one.
 
 =============================  ===================================================================
 boards.py                      boards, and their tops

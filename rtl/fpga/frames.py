@@ -5,7 +5,7 @@ A frame is delimited by two bytes FLAG::
 
     FLAG  number  command  length, 2 bytes  content, length bytes  CRC, 4 bytes  FLAG
 
-Numbers of several bytes are little-endian. The CRC is that of Ethernet (CRC-32/ISO-HDLC), over all
+Numbers of several bytes are little-endian. The CRC is that of Ethernet (CRC-32/ISO-HDLC), of all
 bytes from number to content. Between the flags, each byte that equals FLAG or ESCAPE is sent as two
 bytes: ESCAPE, and the byte with bit 5 inverted. A FLAG therefore always ends a frame: after lost
 bytes, the receiver is synchronised again at the next FLAG. Two FLAGs in succession are no frame.

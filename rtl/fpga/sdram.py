@@ -6,7 +6,7 @@ until a refresh is due. While a line is transferred, the row of the next request
 in another bank.
 
 No timer checks tRRD. Between two ACTIVATE commands the first of the two rows is accessed, for which
-tRCD has to elapse, and tRRD is shorter than tRCD.
+tRCD has to elapse, or the chip is refreshed. Both take longer than tRRD.
 
 Two buffers of LUT memory hold lines to write: one is transferred while the other one is filled. A
 FIFO holds two lines that were read.

@@ -1,10 +1,10 @@
 """The pads between an SDRAM controller and its chip, and the phase of the chip's clock.
 
 All signals but the clock are registered in the pads, in the domain ``sync``. The chip's clock has
-the frequency of ``sync`` and another phase, both from the board's PLL. The phase is chosen such that
+the frequency of ``sync`` and another phase, both from the board's PLL. The phase is chosen so that
 data from the chip are stable when the registers of the pads sample them, and the chip's inputs are
-stable at the rising edges of its clock. This has not been measured on a board: the delay of the pads
-is an estimate.
+stable at the rising edges of its clock. This has not been measured on a board: the delay of the
+pads is an estimate.
 """
 
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ from .sdram import MT48LC16M16A2, SdramBus, SdramChip
 __all__ = ["ClockPhase", "SdramPads", "clock_phase"]
 
 PAD_DELAY = 3.5
-"""Nanoseconds, an estimate: the sum of the delays from the output register of the clock's pad to the
-chip, and from the chip to an input register."""
+"""Nanoseconds, an estimate: the sum of the delays from the output register of the clock's pad to
+the chip, and from the chip to an input register."""
 _MARGIN = 1.0
 """Nanoseconds that are added to the chip's setup and hold times."""
 
@@ -95,7 +95,7 @@ class SdramPads(Component):
         m = Module()
         bus = self.bus
         port = self._port
-        # A DDR output makes the clock: 1 from the rising edge of its domain, 0 from the falling one.
+        # A DDR output makes the clock: 1 from the rising edge of its domain, then 0.
         clock: Any = io.DDRBuffer(
             io.Direction.Output, port.clk, o_domain=self._clock_domain)
         m.submodules.clk = clock

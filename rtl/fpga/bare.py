@@ -1,4 +1,4 @@
-"""The machine as a board has it: nobody observes it."""
+"""The machine with the ports that a board needs, without observation."""
 
 from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -12,11 +12,12 @@ from rtl.sm import Sm
 __all__ = ["PORTS", "BareSm"]
 
 PORTS = ("host", "interrupt", "busy", "policy", "memory")
-"""What a board needs of the machine."""
+"""The ports of Sm that a board needs."""
 
 
 class BareSm(Component):
-    """An :class:`~rtl.sm.Sm` without its retirement interface, and so without what only that needs.
+    """An :class:`~rtl.sm.Sm` whose retirement interface is not connected, so that synthesis removes
+    the logic that only this interface uses.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Memory on the chip, for boards without another, and for the first steps on one."""
+"""Memory in block RAM, for boards without SDRAM and for tests."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ __all__ = ["BlockMemory", "check_size"]
 
 
 def check_size(size: int) -> int:
-    """A size of a BlockMemory; ValueError for what is none."""
+    """Returns ``size`` if a BlockMemory can have it; ValueError if not."""
     if size < 2 * LINE_BYTES or size & size - 1:
         least = 2 * LINE_BYTES
         raise ValueError(
@@ -23,20 +23,21 @@ def check_size(size: int) -> int:
 
 
 class BlockMemory(Component):
-    """Block RAM behind a port of beats. It takes or gives a beat a cycle, and answers a cycle after
-    the request. ::
+    """Block RAM with a port of beats: a beat a cycle, in or out, with a latency of one cycle. ::
 
         request --> block RAM --> response
 
-    A write is answered with its last beat. A read takes the RAM for eight cycles, in which no
-    request is taken. All waits while a response is not taken.
+    The response of a write is valid in the cycle after its last beat was accepted. A read occupies
+    the RAM for eight cycles: that in which it is accepted, and seven in which no request is. While
+    a response is valid and not accepted, everything stalls.
 
     Parameters
     ----------
     tag_bits : int
         Of the port.
     size : int
-        Bytes: a power of two from two lines on. Requests beyond are answered with ``error``.
+        Bytes: a power of two, at least two lines. Requests for lines outside are answered with
+        ``error``; a write then changes nothing.
 
     Members
     -------
@@ -47,7 +48,7 @@ class BlockMemory(Component):
     size : int
         Bytes.
     beats : Memory
-        What is stored, eight bytes a row.
+        The content, eight bytes a row.
     """
 
     def __init__(self, tag_bits: int, size: int = 1 << 16) -> None:
@@ -55,11 +56,11 @@ class BlockMemory(Component):
         self.beats = memory.Memory(shape=8 * BEAT_BYTES, depth=size // BEAT_BYTES, init=[])
         super().__init__({"port": In(BeatPort(tag_bits))})
         self._advances = Signal()
-        """The response is taken, or there is none."""
+        """The response is accepted, or there is none."""
         self._is_taken = Signal()
-        """A request is taken."""
+        """A beat of a request is accepted."""
         self._is_inside = Signal()
-        """It is for a line that there is."""
+        """Its line exists."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -67,8 +68,8 @@ class BlockMemory(Component):
         request = self.port.request
         response = self.port.response
         beat = request.payload
-        line = Signal(range(self.size // LINE_BYTES))       # that is read
-        number = Signal(range(BEATS))                       # of its next beat; 0: no read goes on
+        line = Signal(range(self.size // LINE_BYTES))       # the line that is read
+        number = Signal(range(BEATS))                       # its next beat; 0: no read in progress
         is_reading = number != 0
         m.d.comb += self._advances.eq(~response.valid | response.ready)
         m.d.comb += self._is_taken.eq(request.valid & request.ready)
@@ -92,7 +93,7 @@ class BlockMemory(Component):
         return m
 
     def _write(self, m: Module, port: Any, place: Any) -> None:
-        """A beat that is written."""
+        """Writes a beat, by its mask."""
         beat = self.port.request.payload
         writes = self._is_taken & self._is_inside & beat.write
         m.d.comb += port.addr.eq(place)
@@ -100,7 +101,7 @@ class BlockMemory(Component):
         m.d.comb += port.en.eq(beat.mask & writes.replicate(BEAT_BYTES))
 
     def _read(self, m: Module, port: Any, place: Any, is_reading: Any, next_place: Any) -> None:
-        """The first beat of a read, or the next one."""
+        """Reads the first beat of a read when it is accepted, then the next ones."""
         m.d.comb += port.en.eq(self._advances)
         m.d.comb += port.addr.eq(Mux(is_reading, next_place, place))
         m.d.comb += self.port.response.payload.data.eq(port.data)

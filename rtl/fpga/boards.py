@@ -1,6 +1,6 @@
-"""Boards, and their tops: the machine of a board, its clock and its pads.
+"""Boards, and their top modules: the machine, its clocks and its pads.
 
-What a board has, and where, is known by its platform in amaranth-boards alone.
+Pins and resources of a board are those of its platform in amaranth-boards.
 """
 
 from collections.abc import Mapping
@@ -29,19 +29,19 @@ from .video_pads import VideoPads
 __all__ = ["BOARDS", "SDRAM", "Board", "BoardTop", "board_top"]
 
 SDRAM = "sdram"
-"""Memory that is a board's SDRAM chip, where others are bytes of block memory."""
+"""Value of a parameter ``memory``: the board's SDRAM chip. An int is the bytes of a BlockMemory."""
 _CLOCK_HZ = 45_000_000
 _BAUD = 3_000_000
 _PIXEL_HZ = 25_000_000
 
 
 class Maker(Protocol):
-    """Makes what is between a board's clocks and its pads: see BoardMachine, whose arguments it
-    takes."""
+    """The type of functions that make the component between a board's clocks and its pads, with the
+    parameters of BoardMachine."""
 
     def __call__(self, params: SmParams, clock: int, baud: int, memory: Any, lamps: int,
                  video: Any) -> Any:
-        """Makes it."""
+        """Makes the component."""
         ...
 
 
@@ -52,19 +52,19 @@ class Board:
     Attributes
     ----------
     platform : str
-        The class of its platform, behind the name of its module in amaranth_boards.
+        "MODULE.CLASS" of its platform in the package amaranth_boards.
     preset : str
-        The machine that it has by default.
+        The default preset of the machine.
     clock, baud : int
-        Hz of the machine; bits a second of the serial line.
+        Default clock rate of the machine in Hz; bits a second of the serial line.
     memory : int or SDRAM
-        Bytes of block memory, or its SDRAM chip, by default.
+        Default memory: bytes of block memory, or its SDRAM chip.
     video : bool
-        Whether it shows the framebuffer by default.
+        Whether it has video by default.
     lamps : int
-        Lamps for warps.
+        Number of lamps for warps.
     coloured : bool
-        These are resources rgb_led, and not led.
+        The lamps are resources ``rgb_led``, not ``led``.
     """
 
     platform: str
@@ -77,7 +77,7 @@ class Board:
     coloured: bool = False
 
     def make_platform(self) -> Any:
-        """The platform; ImportError without amaranth-boards."""
+        """Makes the platform; ImportError without amaranth-boards."""
         module, _, name = self.platform.partition(".")
         return getattr(import_module(f"amaranth_boards.{module}"), name)()
 
@@ -90,24 +90,24 @@ BOARDS: Mapping[str, Board] = MappingProxyType({
     "ecpix5-85f": Board(
         "ecpix5.ECPIX585Platform", "compact", lamps=4, coloured=True),
 })
-"""Those that there are tops for, by name."""
+"""The boards by name."""
 
 
 class BoardTop(Elaboratable):
-    """All of a board.
+    """The top module of a board.
 
     Parameters
     ----------
     board : Board
     platform : LatticeECP5Platform
-        The board's.
+        The board's platform.
     settings : PllSettings
         Of the machine's clock.
     later : mapping
-        Domain -> by how many degrees its clock follows the machine's: that of the SDRAM chip, if
-        it is used.
+        Domain of the SDRAM chip -> degrees by which its clock lags the machine's. Empty if the chip
+        is not used.
     machine : BoardMachine
-        What is between the clock and the pads.
+        The component between the clocks and the pads; other components with its ports are allowed.
     """
 
     def __init__(self, board: Board, platform: Any, settings: PllSettings,
@@ -120,7 +120,7 @@ class BoardTop(Elaboratable):
 
     @property
     def frequency(self) -> int:
-        """Of the machine's clock, in Hz."""
+        """Frequency of the machine's clock in Hz."""
         return round(self.settings.frequency)
 
     def elaborate(self, platform: Any) -> Module:
@@ -152,7 +152,7 @@ class BoardTop(Elaboratable):
         m.d.comb += tx.o.eq(self.machine.transmit)
 
     def _connect_lamps(self, m: Module, platform: Any) -> None:
-        """Lamps of one colour or of three."""
+        """The lamps, of one colour or of three: red is failed, green live, blue trapped."""
         shown = self.machine.lamps
         for number in range(self.board.lamps):
             if self.board.coloured:
@@ -165,7 +165,7 @@ class BoardTop(Elaboratable):
                 self._light(m, f"lamp_{number}", lamp, shown.lit[number])
 
     def _light(self, m: Module, name: str, lamp: Any, is_lit: Any) -> None:
-        """A lamp of one colour, or one colour of a lamp."""
+        """Connects a lamp of one colour, or one colour of a lamp."""
         m.submodules[name] = pad = io.Buffer(io.Direction.Output, lamp)
         m.d.comb += pad.o.eq(is_lit)
 
@@ -177,7 +177,8 @@ class BoardTop(Elaboratable):
         connect(m, self.machine.bus, pads.bus)
 
     def _connect_video(self, m: Module, platform: Any, oscillator: Any) -> None:
-        """The screen, and the clocks of pixels and bits."""
+        """The screen, and its clocks from a second PLL: ``pixel``, and ``shift`` for the bits. They
+        have no resets."""
         m.domains += ClockDomain("pixel", reset_less=True)
         m.domains += ClockDomain("shift", reset_less=True)
         m.submodules.video_clocks = clocks = DerivedClocks(platform.default_clk_frequency, {
@@ -197,12 +198,28 @@ def _input_pad(platform: Any, resource: str) -> io.Buffer:
 def board_top(board: Board, params: SmParams | None = None, *, clock: int | None = None,
               memory: int | str | None = None, video: bool | None = None,
               make: Maker = BoardMachine) -> BoardTop:
-    """The top of a board with a machine, a clock in Hz, memory (bytes of block memory, or SDRAM),
-    and video or none; None: the board's default. The clock is the nearest that a PLL can make.
-    ``make`` makes what is between the clock and the pads.
+    """Makes the top module of a board.
 
-    ValueError for a clock that no PLL makes, a memory that cannot be, or what the board has not;
-    ImportError without amaranth-boards.
+    Parameters
+    ----------
+    board : Board
+        Its defaults are used for parameters that are None.
+    params : SmParams or None
+    clock : int or None
+        Hz; the machine's clock is the nearest one that a PLL can make.
+    memory : int, SDRAM or None
+        Bytes of block memory, or the SDRAM chip.
+    video : bool or None
+    make : Maker
+        Makes the component between the clocks and the pads.
+
+    Raises
+    ------
+    ValueError
+        No PLL makes the clock, the size of the memory is not possible, or the board has no SDRAM
+        or video.
+    ImportError
+        amaranth-boards is not installed.
     """
     if params is None:
         params = PRESETS[board.preset]

@@ -15,7 +15,8 @@ __all__ = ["ControlFlow"]
 
 
 class ControlFlow(Component):
-    """The part of a core that decides where a warp goes on: flow unit and stack.
+    """Flow unit and call/return stack: the part of a core that determines a warp's next pc and
+    active mask.
 
     Members
     -------

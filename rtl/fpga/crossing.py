@@ -1,7 +1,7 @@
-"""A queue from one clock to another.
+"""A queue from one clock domain to another.
 
-Unlike Amaranth's AsyncFIFO it has no asynchronous reset, which the compiled engine does not
-simulate; and only the writer knows how full it is.
+It differs from Amaranth's AsyncFIFO in two ways: it has no asynchronous reset, which the compiled
+engine does not simulate, and only the writer has its level.
 """
 
 from amaranth.hdl import Assert, Cat, Module, Signal, Value
@@ -17,25 +17,29 @@ __all__ = ["CrossingQueue"]
 
 
 class CrossingQueue(Component):
-    """Words that are written in one domain and read in another, in order.
+    """A FIFO whose two sides are in different domains.
 
-    Both sides count; a count crosses as a Gray code, of which one bit changes at a time.
+    The writer counts words written, the reader words removed. Each count crosses to the other
+    domain as a registered Gray code through an FFSynchronizer, so that at most one bit changes at
+    a time. After a reset of one domain alone the counts disagree: the queue delivers stale words
+    until they agree again.
 
     Parameters
     ----------
     width, depth_bits : int
-        Bits of a word; there is room for 2**depth_bits words.
+        Bits of a word; the depth is 2**depth_bits words.
     writer, reader : str
-        Domains.
+        Names of the domains.
 
     Members
     -------
     write : In(Event of a word)
-        Only while ``level`` is less than the depth; the writer's domain.
+        In the writer's domain, and only while ``level`` is less than the depth.
     level : Out
-        Words in the queue, now or a few cycles ago; the writer's domain.
+        Words in the queue, in the writer's domain. A word written is counted in the next cycle; a
+        word removed a few cycles later. So ``level`` is never less than the number of words.
     read : Out(stream of words)
-        The oldest word; the reader's domain.
+        The oldest word, in the reader's domain, a few cycles after it was written.
     """
 
     def __init__(self, width: int, depth_bits: int, writer: str, reader: str) -> None:
@@ -48,8 +52,8 @@ class CrossingQueue(Component):
             "level": Out(range(self._depth + 1)),
             "read": Out(stream.Signature(width)),
         })
-        # Words written and removed, and both counts as Gray codes in their own domain and in the
-        # other one.
+        # Words written and removed, modulo twice the depth; both counts as Gray codes, each in the
+        # domain where it is counted, and synchronized to the other one.
         bits = self._depth.bit_length()
         self._written = Signal(bits)
         self._removed = Signal(bits)
@@ -70,21 +74,22 @@ class CrossingQueue(Component):
         return m
 
     def _write(self, m: Module, port: WritePort) -> None:
-        """The writer's side."""
+        """The writer's domain: memory, count and level. ``occupied`` is the level in this cycle."""
         bits = len(self._written)
-        level = (self._written - _number_of(self._synchronized_removed))[:bits]
+        occupied = (self._written - _number_of(self._synchronized_removed))[:bits]
         m.d.comb += port.en.eq(self.write.valid)
         m.d.comb += port.addr.eq(self._written)
         m.d.comb += port.data.eq(self.write.payload)
         m.d[self._writer] += self._written.eq(self._written + self.write.valid)
         m.d[self._writer] += self._written_gray.eq(_gray_of(self._written))
-        m.d[self._writer] += self.level.eq((level + self.write.valid)[:bits])
+        m.d[self._writer] += self.level.eq((occupied + self.write.valid)[:bits])
         m.d[self._writer] += Assert(
-            ~self.write.valid | (level < self._depth),
+            ~self.write.valid | (occupied < self._depth),
             "a word is written into a queue that is full")
 
     def _read(self, m: Module, port: ReadPort) -> None:
-        """The reader's side. The memory is read a cycle ahead."""
+        """The reader's domain. The memory's read port is synchronous, so its address is the count
+        that the next cycle will have."""
         following = Signal(len(self._removed))
         m.d.comb += following.eq(self._removed + (self.read.ready & self.read.valid))
         m.d.comb += port.addr.eq(following)

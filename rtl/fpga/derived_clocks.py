@@ -1,5 +1,6 @@
-"""Clocks derived from another one by an ECP5's PLL, with phases: those of video, and that of the
-SDRAM chip."""
+"""Several clocks from one PLL of an ECP5, with exact frequencies and with phases. Boards use it for
+the clocks of video; the clocks of the machine and of the SDRAM chip are made by
+:class:`~rtl.fpga.pll.ClockGenerator`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,15 +12,16 @@ from .pll import OSCILLATOR, PllOutput, pll
 __all__ = ["DerivedClock", "DerivedClocks", "Dividers", "dividers"]
 
 _MOST = 128
-"""Of the outputs' dividers."""
+"""The largest divider of an output."""
 _MOST_FEEDBACK = 80
+"""The largest divider of the feedback."""
 _EIGHTHS = 8
 """Phases are eighths of the oscillator's period."""
 
 
 @dataclass(frozen=True)
 class DerivedClock:
-    """A clock: its frequency in Hz, and by how many degrees it follows the source."""
+    """A clock: its frequency in Hz, and the degrees of its period by which it lags the source."""
 
     hz: float
     degrees: float = 0
@@ -27,8 +29,17 @@ class DerivedClock:
 
 @dataclass(frozen=True)
 class Dividers:
-    """A PLL's dividers: from the first output back to the source, and of each output; the outputs'
-    phases in eighths of the oscillator's period."""
+    """The settings of a PLL.
+
+    Attributes
+    ----------
+    feedback : int
+        Divider of the first output before the phase detector.
+    outputs : tuple of int
+        Divider of the oscillator for each output.
+    phases : tuple of int
+        Lag of each output, in eighths of the oscillator's period.
+    """
 
     feedback: int
     outputs: tuple[int, ...]
@@ -36,10 +47,11 @@ class Dividers:
 
 
 def dividers(source: float, clocks: Mapping[str, DerivedClock]) -> Dividers:
-    """The dividers that make clocks of a source in Hz, with the fastest oscillator. ValueError when
-    there are none.
+    """The dividers that make ``clocks`` from a source in Hz, with the fastest possible oscillator.
+    ValueError if there are none.
 
-    The first clock is a multiple of the source, and has its phase.
+    The first clock is the feedback: its frequency must be a multiple of the source's, and its phase
+    0.
     """
     first, *_ = clocks.values()
     feedback = round(first.hz / source)
@@ -56,8 +68,8 @@ def dividers(source: float, clocks: Mapping[str, DerivedClock]) -> Dividers:
 
 
 def _output_dividers(clocks: Mapping[str, DerivedClock]) -> tuple[int, ...]:
-    """The divider of each output that makes exactly its clock of the fastest oscillator that there
-    can be; none if there is none."""
+    """The divider of each output with the fastest oscillator of which all clocks are exact
+    divisions; empty if there is no such oscillator."""
     first, *_ = clocks.values()
     slowest, fastest = OSCILLATOR
     for divider in range(_MOST, 0, -1):
@@ -72,14 +84,14 @@ def _output_dividers(clocks: Mapping[str, DerivedClock]) -> tuple[int, ...]:
 
 
 class DerivedClocks(Elaboratable):
-    """Drives the clocks of domains, which the design around it defines, without resets.
+    """Drives the clocks of domains, which the parent module defines, without resets.
 
     Parameters
     ----------
     source : float
         Hz of ``clock``.
     clocks : mapping
-        Domain -> clock, up to four; see :func:`dividers`.
+        Domain -> its clock, up to four; see :func:`dividers`.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A component with plain ports, for tools and languages without structures."""
+"""Components with plain ports, for tools and languages without interfaces and structures."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from .bare import BareSm
 __all__ = ["Flat", "FlatSm", "PlainPort", "plain_ports"]
 
 _CLOCK_PORTS = ("clk", "rst")
-"""Of every module that Amaranth writes."""
+"""Ports that Amaranth adds to every module; their names are reserved."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,16 @@ class PlainPort:
     flow : wiring.Flow
         Its direction.
     shape : Shape
-        Of its value.
+        Its width and signedness.
     signal : Signal
-        Where it lies, from bit ``offset`` on.
+        The signal of the component of which it is a part.
     offset : int
+        Its lowest bit in ``signal``.
     path : tuple of str and int
-        Where it is: the component's member, parts of interfaces and dimensions, the field of a
-        structure.
+        Its path in the component's signature: member, members of interfaces and indices of
+        arrays, then the field of a structure.
     kind : ShapeLike
-        What its value is: an enumeration, a structure, or ``shape`` again.
+        Its shape as declared: an enumeration or a layout, or equal to ``shape``.
     """
 
     name: str
@@ -51,16 +52,15 @@ class PlainPort:
 
     @property
     def value(self) -> Value:
-        """It, as part of its signal."""
+        """Its bits of ``signal``."""
         return self.signal[self.offset:self.offset + self.shape.width]
 
 
 def plain_ports(component: wiring.Component, members: Sequence[str] = ()) -> Iterator[PlainPort]:
-    """The ports of a component, or those of some members, fields of structures one by one.
+    """The ports of a component, or of some of its members. Each field of a structure is a port.
 
-    A name is the path through interfaces and structures, with ``_`` between the parts; ``payload``
-    is left out, unless two ports would have the same name then. ValueError when they have it all
-    the same.
+    A name is the path, joined by ``_``. ``payload`` is omitted from the path, unless two ports
+    would then have the same name. ValueError if two names are equal nevertheless.
     """
     ports = list(_leaves(component, members))
     short_names: Counter[str] = Counter(_short_name(port.path) for port in ports)
@@ -77,7 +77,7 @@ def plain_ports(component: wiring.Component, members: Sequence[str] = ()) -> Ite
 
 
 def _leaves(component: wiring.Component, members: Sequence[str]) -> Iterator[PlainPort]:
-    """The same, with names that are not yet what they shall be."""
+    """The ports of :func:`plain_ports`, with all of the path as name."""
     for path, member, port in component.signature.flatten(component):
         if members and path[0] not in members:
             continue

@@ -1,14 +1,14 @@
-"""Frames on a line of bytes: how the two sides of the host's link delimit what they say to each
-other, with length and checksum.
+"""Frames in a stream of bytes: each has a length and a checksum. Both directions of the host's link
+use them.
 
-A frame lies between two bytes FLAG::
+A frame is delimited by two bytes FLAG::
 
     FLAG  number  command  length, 2 bytes  content, length bytes  CRC, 4 bytes  FLAG
 
-Numbers of several bytes begin with the lowest. The CRC is that of Ethernet (CRC-32/ISO-HDLC), of
-all bytes from number to content. A byte between the flags that is FLAG or ESCAPE is sent as ESCAPE
-and the byte with bit 5 inverted; so a FLAG always is the end of a frame, whatever was lost before
-it, and the next frame is found again. Two FLAGs without anything between them mean nothing.
+Numbers of several bytes are little-endian. The CRC is that of Ethernet (CRC-32/ISO-HDLC), of all
+bytes from number to content. Between the flags, each byte that equals FLAG or ESCAPE is sent as two
+bytes: ESCAPE, and the byte with bit 5 inverted. A FLAG therefore always ends a frame: after lost
+bytes, the receiver is synchronised again at the next FLAG. Two FLAGs in succession are no frame.
 """
 
 from typing import Any
@@ -37,18 +37,18 @@ FLAG = 0x7E
 ESCAPE = 0x7D
 """The byte before one that is escaped."""
 ESCAPED_BIT = 0x20
-"""What is inverted in an escaped byte."""
+"""The bit that is inverted in an escaped byte."""
 CRC_BYTES = 4
 _LENGTH_BITS = 16
 
 
 class FrameHeader(data.Struct):
-    """What a frame begins with.
+    """The first bytes of a frame.
 
     Fields
     ------
     number : 8
-        The sender's; an answer has that of its request.
+        Chosen by the host; an answer has the number of its request.
     command : 8
     length : 16
         Bytes of the content.
@@ -63,26 +63,28 @@ HEADER_BYTES = FrameHeader.as_shape().size // 8
 
 
 class Deframer(Component):
-    """Finds frames in a stream of bytes.
+    """Finds frames in a stream of bytes, a byte a cycle.
 
-    A byte a cycle. It is known to be part of a whole frame only when that ends: ``content`` may
-    belong to a frame that turns out to be damaged.
+    The content is not buffered: ``content`` reports each byte in the cycle in which it is taken,
+    before the CRC of its frame is checked. In the cycle after the closing FLAG ``frame`` says
+    whether the frame was whole. A frame is damaged if its CRC or its length is wrong, if it is too
+    long, or if its last byte was an ESCAPE.
 
     Parameters
     ----------
     most : int
-        Bytes of content at most; a longer frame is a damaged one.
+        The largest number of bytes of content; a frame with more is damaged.
 
     Members
     -------
     source : In(stream of bytes)
-        None is taken while ``frame`` is valid.
+        Not ready while ``frame`` is valid: the next frame waits until this one is accepted.
     content : Out(Event of a byte)
-        Of the content, as it comes.
+        A byte of the content, without its escape; never more than ``most`` in a frame.
     header : Out(FrameHeader)
-        Of the frame that ``frame`` is about.
+        The header of the frame, while ``frame`` is valid; of a damaged frame, anything.
     frame : Out(stream of one bit)
-        A frame has ended: 1, it is whole; 0, it is damaged.
+        A frame has ended. 1: it is whole. 0: it is damaged.
     """
 
     def __init__(self, most: int) -> None:
@@ -93,8 +95,8 @@ class Deframer(Component):
             "header": Out(FrameHeader),
             "frame": Out(stream.Signature(1)),
         })
-        # The byte that is taken, without its escape, and its number in the frame, which stops
-        # behind the longest frame.
+        # The byte that is taken, without its escape, and its index in the frame. The index
+        # saturates at one more than the length of the longest frame.
         self._byte = self.content.payload
         self._position = Signal(range(self._most_bytes + 2))
         self._is_escaped = Signal()
@@ -135,7 +137,8 @@ class Deframer(Component):
         return m
 
     def _take_byte(self, m: Module) -> None:
-        """A byte of a frame: of its header, its content or its CRC."""
+        """Takes a byte of a frame: header and content are stored and reported, bytes of the CRC
+        only counted."""
         position = self._position
         end = HEADER_BYTES + self.header.length
         with m.If(position <= self._most_bytes):
@@ -147,15 +150,16 @@ class Deframer(Component):
 
 
 class Framer(Component):
-    """Makes frames of headers and content, a byte a cycle at most; an escaped byte takes two.
+    """Makes frames of headers and content, at most a byte a cycle; an escaped byte takes two.
 
     Members
     -------
     header : In(stream of FrameHeader)
-        A frame to be sent.
+        Starts a frame; ready when no frame is being sent.
     content : In(stream of bytes)
-        Then its content, as many bytes as the header says.
+        The content, as many bytes as the header's length; ready while bytes of it are sent.
     bytes : Out(stream of bytes)
+        The frame, from the opening FLAG to the closing one.
     """
 
     def __init__(self) -> None:
@@ -165,11 +169,12 @@ class Framer(Component):
             "bytes": Out(stream.Signature(8)),
         })
         self._header: Any = Signal(FrameHeader)
-        """Rotates by a byte with each that is sent."""
+        """The header, rotated by as many bytes as have been sent."""
         self._remaining = Signal(_LENGTH_BITS)
-        """Bytes of header, content or CRC behind the present one."""
+        """Bytes of the present part (header, content or CRC) after the current one."""
         self._current: Any = stream.Signature(8).create(path=("current",))
-        """The present byte, which is taken when it has been sent, with its escape."""
+        """The byte to send, before it is escaped; ready in the cycle in which the last of its one
+        or two bytes is accepted."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -199,17 +204,17 @@ class Framer(Component):
 
     @property
     def _is_sent(self) -> Value:
-        """The present byte has been sent."""
+        """The current byte is sent completely in this cycle."""
         return self._current.valid & self._current.ready
 
     def _escape(self, m: Module) -> None:
-        """The present byte on the line: if it is a FLAG or an ESCAPE, an ESCAPE and then the byte
-        with a bit inverted."""
+        """Sends the current byte; a FLAG or an ESCAPE as an ESCAPE, then the byte with a bit
+        inverted."""
         out = self.bytes
         current = self._current
         byte = current.payload
         needs_escape = (byte == FLAG) | (byte == ESCAPE)
-        is_escaped = Signal()           # its ESCAPE has been sent
+        is_escaped = Signal()           # the ESCAPE before this byte has been sent
         m.d.comb += out.valid.eq(current.valid)
         with m.If(is_escaped):
             m.d.comb += out.payload.eq(byte ^ ESCAPED_BIT)
@@ -222,14 +227,14 @@ class Framer(Component):
             m.d.sync += is_escaped.eq(needs_escape & ~is_escaped)
 
     def _send_flag(self, m: Module, following: str) -> None:
-        """OPEN, CLOSE: a FLAG, which is not escaped."""
+        """OPEN, CLOSE: sends a FLAG, which is not escaped."""
         m.d.comb += self.bytes.valid.eq(1)
         m.d.comb += self.bytes.payload.eq(FLAG)
         with m.If(self.bytes.ready):
             m.next = following
 
     def _accept(self, m: Module) -> None:
-        """IDLE: the next header."""
+        """IDLE: accepts the next header."""
         m.d.comb += self.header.ready.eq(1)
         with m.If(self.header.valid):
             m.d.sync += self._header.eq(self.header.payload)
@@ -237,7 +242,8 @@ class Framer(Component):
             m.next = "OPEN"
 
     def _send_header(self, m: Module) -> None:
-        """HEADER: its bytes. With the last one the header is as it was at first."""
+        """HEADER: sends the header, the lowest byte first. After the last byte the rotation is
+        complete, so that ``rotated`` is the header again and its length can be read."""
         rotated = self._header.as_value().rotate_right(8)
         length = rotated[-_LENGTH_BITS:]
         m.d.comb += self._current.valid.eq(1)
@@ -253,7 +259,7 @@ class Framer(Component):
                 m.next = "CONTENT"
 
     def _send_content(self, m: Module) -> None:
-        """CONTENT: its bytes, as they come."""
+        """CONTENT: sends bytes of the content as they are available."""
         connect(m, flipped(self.content), flipped(self._current))
         with m.If(self._is_sent):
             m.d.sync += self._remaining.eq(self._remaining - 1)
@@ -262,7 +268,7 @@ class Framer(Component):
                 m.next = "CRC"
 
     def _send_crc(self, m: Module, crc: Value) -> None:
-        """CRC: its bytes."""
+        """CRC: sends the CRC, the lowest byte first."""
         place: Any = CRC_BYTES - 1 - self._remaining
         m.d.comb += self._current.valid.eq(1)
         m.d.comb += self._current.payload.eq(crc.word_select(place[:2], 8))

@@ -21,12 +21,12 @@ _LARGE_UNITS = {"fetch": fetch_ports, "execute": execute_ports, "memory": memory
 
 
 class _Outside(Elaboratable):
-    """Takes the place of a unit whose ports are those of the harness.
+    """A placeholder for a unit that is outside: its ports are those of the harness.
 
     Attributes
     ----------
     ports
-        The ports as the unit would have them.
+        The harness's member, flipped, so that directions are those of the unit.
     """
 
     ports: Any = None
@@ -53,8 +53,8 @@ class _CoreOfFrontEnd(Core):
 class FrontEnd(Component):
     """Issue, flow unit, stack, barriers, traps and error status, connected as in the core.
 
-    Fetch, execute, memory and conversion are outside, and double precision is left out: what the
-    core would connect to them are members of the harness.
+    Fetch, execute, memory and conversion are outside: the signals that connect the core to them are
+    members of the harness. There is no unit for double precision.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""A path to memory that can be closed."""
+"""A gate in the path to memory, which drains the path before the machine is reset."""
 
 from amaranth.hdl import Assert, Module, Signal
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -14,11 +14,17 @@ _COUNT_BITS = 12
 
 
 class MemoryGate(Component):
-    """Between a machine that can be reset at any time and a memory that answers every request.
+    """A gate between the machine and memory, which is not reset with the machine.
 
-    While ``close`` is 1, no new request passes, and answers that the machine does not take are
-    dropped. A request that memory has seen, and the beats that belong to it, still pass: memory
-    relies on it that a request stays until it is taken.
+    All paths are combinational. While ``close`` is 1:
+
+    - no new request is forwarded;
+    - a request that was already offered to memory (``valid`` was 1) still is, until memory has
+      accepted it, with all beats of its burst: a stream must not withdraw its payload;
+    - all answers are accepted from memory; those for which the machine is not ready are lost.
+
+    The machine can be reset when ``close`` and ``empty`` are 1. ``close`` has to be 1 until the
+    reset ends.
 
     Members
     -------
@@ -26,7 +32,7 @@ class MemoryGate(Component):
     memory : Out(MemoryPort or BeatPort)
     close : In(1)
     empty : Out(1)
-        No request is outstanding.
+        No request is pending or outstanding.
     """
 
     def __init__(self, params: SmParams, tag_bits: int) -> None:
@@ -43,13 +49,13 @@ class MemoryGate(Component):
         request = self.memory.request
         response = self.memory.response
         outstanding = Signal(_COUNT_BITS)
-        is_offered = Signal()           # memory has seen a part of a request, and not taken it all
+        is_pending = Signal()           # a request was offered, and is not accepted completely
         connect(m, flipped(self.machine), flipped(self.memory))
-        is_open = ~self.close | is_offered
+        is_open = ~self.close | is_pending
         m.d.comb += request.valid.eq(self.machine.request.valid & is_open)
         m.d.comb += self.machine.request.ready.eq(request.ready & is_open)
         m.d.comb += response.ready.eq(self.machine.response.ready | self.close)
-        m.d.comb += self.empty.eq((outstanding == 0) & ~is_offered)
+        m.d.comb += self.empty.eq((outstanding == 0) & ~is_pending)
 
         is_requested = Signal()
         is_answered = Signal()
@@ -57,7 +63,7 @@ class MemoryGate(Component):
             request.valid & request.ready & ends_request(request.payload))
         m.d.comb += is_answered.eq(
             response.valid & response.ready & ends_answer(response.payload))
-        m.d.sync += is_offered.eq((request.valid | is_offered) & ~is_requested)
+        m.d.sync += is_pending.eq((request.valid | is_pending) & ~is_requested)
         m.d.sync += outstanding.eq(outstanding + is_requested - is_answered)
         m.d.sync += Assert(
             ~is_answered | (outstanding != 0), "memory answers without a request")

@@ -1,4 +1,4 @@
-"""The ECP5's global nets, for signals that are not clocks."""
+"""Global nets of an ECP5 for signals that are not clocks."""
 
 from amaranth.hdl import Const, Elaboratable, Instance, Module, Signal
 
@@ -6,17 +6,17 @@ __all__ = ["GlobalNet"]
 
 
 class GlobalNet(Elaboratable):
-    """A signal on one of the device's global nets, which have a routing of their own to the reset
-    inputs of all registers.
+    """Puts a signal on a global net of the device, which has dedicated routing to the reset inputs
+    of all registers.
 
-    nextpnr puts only clocks there by itself. The reset of a whole machine would be routed to each
-    tile like other signals, and pull all registers together where they are placed. In simulation it
-    is a wire.
+    nextpnr by itself uses global nets for clocks only. The reset of a machine would be routed
+    through general routing to each tile, and the placer would move all registers closer together.
+    In simulation (``platform`` is None) it is a wire.
 
     Attributes
     ----------
     i, o : Signal
-        In and out.
+        Input and output.
     """
 
     def __init__(self) -> None:

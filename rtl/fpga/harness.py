@@ -1,4 +1,4 @@
-"""The frame in which a unit is placed and routed by itself."""
+"""A harness in which a unit is placed and routed by itself, to measure its clock rate."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out
 __all__ = ["TimingHarness"]
 
 _STRETCH = 1024
-"""Registers that follow each other directly. Tools follow rows by recursion, and thousands exhaust
-their stack."""
+"""The longest chain of registers without a gate between them. Tools process such chains by
+recursion, and chains of thousands exhaust the tools' stacks."""
 
 
 class TimingHarness(wiring.Component):
@@ -18,18 +18,18 @@ class TimingHarness(wiring.Component):
 
         scan_in --> input.* (shift register) --> unit --> output.* --> signature --> scan_out
 
-    The unit is the submodule ``unit``. Every input of it is driven by a register, called ``input.``
-    and its name; these form a shift register, so that they can take any value. Every output ends in
-    a register, ``output.`` and its name, and these are folded into a signature that leaves through
-    a pin. So nothing can be optimised away, and every path through the unit is one from register to
-    register. Registers start from their initial values, as on a board; there is no reset.
+    The unit is the submodule ``unit``. Every input of it is driven by a register ``input.NAME``;
+    these registers form a shift register, so that they can have any value. Every output drives a
+    register ``output.NAME``; these are folded into a signature, which is shifted out at a pin. So
+    synthesis can remove no part of the unit, and all paths through the unit start and end at
+    registers. There is no reset: registers start with their initial values.
 
     Members
     -------
     clk : In(1)
         The clock.
     scan_in : In(1)
-        What is shifted in.
+        The input of the shift register.
     scan_out : Out(1)
         A bit of the signature.
     """
@@ -53,7 +53,7 @@ class TimingHarness(wiring.Component):
         return m
 
     def _register_ports(self, m: Module) -> tuple[Value, Value]:
-        """The registers of the unit's inputs and outputs."""
+        """Makes the registers of the unit's inputs and outputs, and returns both."""
         inputs = []
         outputs = []
         for path, member, port in self._unit.signature.flatten(self._unit):
@@ -70,7 +70,7 @@ class TimingHarness(wiring.Component):
         return Cat(inputs), Cat(outputs)
 
     def _shift(self, m: Module, inputs: Value) -> None:
-        """The inputs as a shift register, whose row is interrupted by gates."""
+        """Connects the inputs as a shift register, with a gate after every _STRETCH registers."""
         before = Cat(self.scan_in, inputs)[:len(inputs)]
         shifted = [
             bit ^ self.scan_in if number % _STRETCH == _STRETCH - 1 else bit
@@ -78,7 +78,7 @@ class TimingHarness(wiring.Component):
         m.d.sync += inputs.eq(Cat(shifted))
 
     def _fold(self, m: Module, outputs: Value) -> None:
-        """The signature: a shift register to which the outputs are added."""
+        """The signature: a shift register into which the outputs are XORed in each cycle."""
         signature = Signal(len(outputs) + 1)
         m.d.sync += signature.eq(Cat(0, outputs ^ signature))
         m.d.comb += self.scan_out.eq(signature[-1])

@@ -1,4 +1,4 @@
-"""What the board's lamps show: which warps live, which are in a trap, which have failed."""
+"""The board's lamps: which warps are live, which are in a trap, which have failed."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
@@ -12,20 +12,21 @@ from rtl.params import SmParams
 __all__ = ["LampSignals", "WarpLamps"]
 
 _SLOW_HZ = 1
-"""Blinks a second, at least: the rate is the clock's, divided by a power of two."""
+"""Upper limit of the slow blinking rate. The rate is the clock's divided by a power of two, and is
+at least half of this."""
 _FASTER_BITS = 2
-"""Quick blinks are faster by so many powers of two."""
+"""The quick rate is 2**_FASTER_BITS times the slow one."""
 
 
 class LampSignals(wiring.Signature):
-    """What is shown, a bit a lamp.
+    """States of lamps, a bit a lamp.
 
     Members
     -------
     live, trapped, failed : Out(count)
-        One of the lamp's warps lives, is in a trap, has failed: for lamps with colours.
+        A warp of the lamp is live, is in a trap, has failed: for lamps with three colours.
     lit : Out(count)
-        For lamps without.
+        All of that as steady light and blinking: for lamps with one colour.
     """
 
     def __init__(self, count: int) -> None:
@@ -38,10 +39,12 @@ class LampSignals(wiring.Signature):
 
 
 class WarpLamps(Component):
-    """A lamp for each warp; of fewer lamps, lamp n of N is that of the warps n, n + N, and so on.
+    """A lamp for each warp. If there are fewer lamps than warps, lamp n of N belongs to the warps
+    n, n + N, and so on.
 
-    It is lit while such a warp lives, blinks while one is paused or has executed a BPT.TRAP, and
-    blinks quickly once one has failed with an error that is reported, until the machine is reset.
+    ``lit``, in order of priority: blinks quickly if a warp of the lamp has failed (has raised an
+    error that is reported) since the machine's reset; blinks slowly while one is paused or has
+    executed a BPT.TRAP; is 1 while one is live.
 
     Parameters
     ----------
@@ -49,15 +52,16 @@ class WarpLamps(Component):
     clock : int
         Hz.
     lamps : int
-        How many there are.
+        Number of lamps.
 
     Members
     -------
     running : In(warps)
-        Those that live.
+        Live warps.
     traps : In(TrapStatus)
     errors : In(ErrorEvents)
     reset : In(1)
+        Clears the failed warps; an error in the same cycle is lost.
     lamps : Out(LampSignals)
     """
 
@@ -97,7 +101,7 @@ class WarpLamps(Component):
         return m
 
     def _keep_failed(self, m: Module) -> Value:
-        """Warps that have failed."""
+        """Records the warps that have failed since the last reset."""
         failed = Signal(self._warps)
         errors = self._simultaneous(m, self.errors)
         failing = Cat(
@@ -110,5 +114,5 @@ class WarpLamps(Component):
         return failed
 
     def _by_lamp(self, warps: Value) -> Value:
-        """For each lamp, whether one of its warps is among these."""
+        """For each lamp, whether ``warps`` has a bit of one of its warps."""
         return Cat(warps[lamp::self._count].any() for lamp in range(self._count))

@@ -1,8 +1,8 @@
-"""The host's link: executes the requests that come in frames, and answers each.
+"""The host's link: receives requests in frames, executes them one at a time, and answers each.
 
-A request's content ends with an address, so that this is at the same place in all of them; numbers
-begin with their lowest byte. An answer has the request's number, its command with bit 7 set, and
-begins with a status.
+The content of a request ends with the address, so that its distance from the end is the same in
+all requests. Numbers are little-endian. An answer has the request's number, its command with bit 7
+set, and content that begins with a status.
 
 ===============  ===============================  ================================================
 command          content of the request           content of the answer
@@ -12,16 +12,22 @@ READ_REGISTERS   count of registers, address, 3   status, 4 bytes a register, of
                  bytes                            registers
 WRITE_REGISTER   value, 4 bytes; address, 3       status
                  bytes
-READ_LINES       count, 2 bytes; address, 5       an answer a line: status, its address, 5 bytes;
-                 bytes                            64 bytes; UNKNOWN alone, if they are none
+READ_LINES       count, 2 bytes; address, 5       for each line an answer: status; address,
+                 bytes                            5 bytes; 64 bytes. Count 0: status UNKNOWN
 WRITE_LINE       64 bytes; mask, 8 bytes;         status
                  address, 5 bytes
 ===============  ===============================  ================================================
 
-A host that gets no answer, or one with status DAMAGED (number 0, command ANY), repeats the request
-with the same number. Reading, and writing a line, may be done twice. A register is not written
-twice: each such write has the number after that of the write before, or of HELLO; one with the
-number of the last write is answered and does nothing, one with another is answered with ORDER.
+Addresses are in bytes. The low 6 bits of a line's address are ignored by memory, and returned in
+the answer as they were in the request. A line that memory answers with an error has status MEMORY,
+and 64 bytes without meaning.
+
+A host that receives no answer, or one with status DAMAGED (number 0, command ANY), repeats the
+request with the same number. Reads, and writes of lines, may be executed twice. A write of a
+register must not be. So the number of a WRITE_REGISTER must be one more than the last: that of the
+last write of a register that was executed, or of a later HELLO. A WRITE_REGISTER with the last
+number is a repetition: its status is DONE, and it writes nothing. With any other number its status
+is ORDER, and it writes nothing.
 """
 
 from typing import Any
@@ -59,13 +65,13 @@ __all__ = [
 ]
 
 VERSION = 1
-"""Of the protocol."""
+"""Version of the protocol, in the answer to HELLO."""
 ANSWER = 0x80
-"""The bit of the command that an answer has set."""
+"""The bit that is set in the command of an answer."""
 
 
 class LinkCommand(enum.Enum, shape=8):
-    """What a frame is for."""
+    """The command of a frame."""
 
     HELLO = 0
     READ_REGISTERS = 1
@@ -73,7 +79,7 @@ class LinkCommand(enum.Enum, shape=8):
     READ_LINES = 3
     WRITE_LINE = 4
     ANY = 0x7F
-    """Of the answer to a frame that was damaged."""
+    """In the answer to a damaged frame, whose command is not known."""
 
 
 class LinkStatus(enum.Enum, shape=8):
@@ -83,9 +89,9 @@ class LinkStatus(enum.Enum, shape=8):
     MEMORY = 1
     """Nothing is mapped at the address."""
     ORDER = 2
-    """The number is not that of the next write of a register, nor that of the last one."""
+    """The number of a WRITE_REGISTER is neither the next one nor the previous one."""
     UNKNOWN = 3
-    """No such command, not with so many bytes of content, or for no line."""
+    """The command does not exist, its content has another length, or READ_LINES has count 0."""
     DAMAGED = 4
 
 
@@ -93,13 +99,13 @@ _WORD_BYTES = 4
 _ADDRESS_BYTES = ADDRESS_BITS // 8
 _IN_BEAT_BITS = (BEAT_BYTES - 1).bit_length()
 _TAG_BITS = 1
-"""As few as a port can have in all languages."""
+"""One bit, always 0: Verilog has no ports of width 0."""
 
 _REGISTERS_TO_READ = data.StructLayout({"count": 8, "address": HOST_ADDRESS_BITS})
 _REGISTER_TO_WRITE = data.StructLayout({"value": 8 * _WORD_BYTES, "address": HOST_ADDRESS_BITS})
 _LINES_TO_READ = data.StructLayout({"count": 16, "address": ADDRESS_BITS})
 _LINE_TO_WRITE = data.StructLayout({"mask": LINE_BYTES, "address": ADDRESS_BITS})
-"""The end of a request's content; of WRITE_LINE, what follows the line."""
+"""The end of a request's content. In WRITE_LINE it follows the 64 bytes of the line."""
 REQUEST_BYTES = {
     LinkCommand.HELLO: 0,
     LinkCommand.READ_REGISTERS: _REGISTERS_TO_READ.size // 8,
@@ -107,20 +113,23 @@ REQUEST_BYTES = {
     LinkCommand.READ_LINES: _LINES_TO_READ.size // 8,
     LinkCommand.WRITE_LINE: LINE_BYTES + _LINE_TO_WRITE.size // 8,
 }
-"""Bytes of content that a request has."""
+"""Bytes of content of each request."""
 LINE_ANSWER_BYTES = 1 + _ADDRESS_BYTES + LINE_BYTES
-"""Bytes of content of an answer with a line."""
+"""Bytes of content of an answer to READ_LINES."""
 _MOST_BYTES = max(REQUEST_BYTES.values())
 _END_BYTES = _LINE_TO_WRITE.size // 8
-"""Bytes of a request's content behind a line, and of one without a line, at most."""
+"""Width of the shift register in bytes: the content of a WRITE_LINE after the line, and all
+content of any other request."""
 _HEAD_BYTES = 1 + _ADDRESS_BYTES
-"""Bytes of an answer's content before a line, and of one without a line, at most."""
+"""Bytes of an answer that are loaded into the shift register at once: those before a line, or all
+of the answer, or a register's word."""
 
 
 class HostLink(Component):
-    """Frames on one side; a bus of registers and a port to memory on the other.
+    """Executes requests from frames on a bus of registers and a port to memory.
 
-    One request at a time, a state machine with a method a state. What follows IDLE:
+    One request at a time: until it is answered, its frame stays in the deframer, which takes no
+    further bytes. The state machine has a method for each state. The states after IDLE:
 
     ==============  ==========================================================================
     HELLO, errors   HEADER, CONTENT
@@ -130,20 +139,25 @@ class HostLink(Component):
     WRITE_LINE      GATHER, REQUEST for each of eight beats; RESPONSE, HEADER, CONTENT
     ==============  ==========================================================================
 
-    Content goes byte by byte: ``content`` is a shift register. A request moves in from above, so
-    that its end is at the top; what falls out below is the line of a WRITE_LINE, and is stored in a
-    memory of LUTs. An answer moves out below: first its head, then a line from that memory, or a
-    register's word.
+    ``_content`` is a shift register of 13 bytes. A request is shifted in at the most significant
+    byte, so that its end is at the top of the register. The bytes that are shifted out at the
+    bottom are the line of a WRITE_LINE; they are stored in a memory of LUTs. An answer is loaded
+    into the low 6 bytes and shifted out at the bottom; the bytes of a line follow from that memory,
+    a register's word is loaded when the bytes before it are sent.
 
-    So a request or an answer of memory with a line takes 64 cycles and more here, in which nobody
-    else can use the way to memory, or back; on the serial line it takes ten thousand.
+    The line is moved byte by byte on the way to memory and back, so a request or an answer with a
+    line takes 72 or 64 cycles. During this time its burst blocks the path to memory, or back, for
+    all other clients. On the serial line it takes more than ten thousand cycles.
+
+    No reset of the machine reaches the link.
 
     Members
     -------
     received, sent : In(stream of bytes), Out(stream of bytes)
+        Requests; answers.
     bus : Out(HostBus)
     memory : Out(BeatPort)
-        One request at a time.
+        At most one request is outstanding.
     """
 
     def __init__(self) -> None:
@@ -155,38 +169,45 @@ class HostLink(Component):
         })
         self.deframer = Deframer(_MOST_BYTES)
         self.framer = Framer()
-        # The request: from the frame's end on, until it is answered.
+        # The header of the request. It is valid from the end of the frame until the deframer is
+        # released, which is after the last byte of the answer's content.
         self._request = self.deframer.header
         self._address = Signal(ADDRESS_BITS)
-        """Of the line or register, in bytes; of several, of the next one."""
+        """Address of the line or register to access, in bytes."""
         self._count = Signal(16)
-        """Lines or registers that are still to be read."""
+        """Lines or registers that remain to be read. Unused in other requests."""
         self._next_write = Signal(8)
-        """The number of the next WRITE_REGISTER."""
-        self._is_answered = Signal()
-        """A line or a register has been read or written: the next one follows."""
+        """The number that the next WRITE_REGISTER must have."""
+        self._item_is_done = Signal()
+        """A line has been read or written, or a register read: the address advances."""
 
-        # The shift register: moves by a byte, or is loaded with an answer's head. Bytes of the
-        # answer that are still to be sent, and whether one is sent.
         self._content = Signal(8 * _END_BYTES)
+        """The shift register."""
         self._shifts = Signal()
+        """It shifts by a byte."""
         self._loads = Signal()
+        """Its low bytes are loaded with ``_head``."""
         self._head = Signal(8 * _HEAD_BYTES)
         self._remaining = Signal(range(LINE_ANSWER_BYTES + 1))
+        """Bytes of the answer that remain to be sent before the next load or the end."""
         self._sends = Signal()
+        """The framer accepts a byte of the answer."""
 
-        # The line: the number of its byte that is read or written. As a request's content moves in,
-        # byte 0 falls out behind so many others.
-        self._place = Signal(range(LINE_BYTES), init=LINE_BYTES - _END_BYTES)
-        self._restarts = Signal()
-        self._steps = Signal()
+        # The index of the byte of the line that is read or written. While a request is received it
+        # counts bytes that are shifted in; the first 13 of these shift out nothing of the request.
+        # Their garbage is stored at the indices 51 to 63 and overwritten later; then the index
+        # wraps, and byte 0 of the line is stored at index 0.
+        self._index = Signal(range(LINE_BYTES), init=LINE_BYTES - _END_BYTES)
+        self._clears_index = Signal()
+        self._advances_index = Signal()
         self._stores_answer = Signal()
-        """The byte is written with that of memory's answer."""
+        """A byte of memory's answer is written into the memory of the line."""
         self._line_byte = Signal(8)
-        """The byte that is read."""
+        """The byte of the line at ``_index``."""
         self._beat = Signal(range(BEATS))
-        """The beat that is written to memory, and its bytes."""
+        """Number of the beat that is written to memory; 0 except in a WRITE_LINE."""
         self._beat_bytes = Signal(8 * BEAT_BYTES)
+        """The bytes of that beat."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -197,7 +218,7 @@ class HostLink(Component):
         self._connect_ports(m)
         self._shift_content(m)
         self._access_line(m)
-        self._count_up(m)
+        self._select_next_item(m)
         with m.FSM(name="link") as states:
             self._accept(m)
             self._write_register(m)
@@ -212,7 +233,7 @@ class HostLink(Component):
             "content comes while a request is executed")
         return m
 
-    # What the states use.
+    # Methods that several states use.
 
     def _end_of_content(self, layout: data.StructLayout) -> Any:
         """The end of the request's content."""
@@ -223,12 +244,21 @@ class HostLink(Component):
         return self._request.command == command.value
 
     def _is_last_of_beat(self) -> Value:
-        """Whether the present byte of the line is the last one of its beat."""
-        return self._place[:_IN_BEAT_BITS] == BEAT_BYTES - 1
+        """Whether the byte of the line at ``_index`` is the last one of its beat."""
+        return self._index[:_IN_BEAT_BITS] == BEAT_BYTES - 1
 
     def _answer(self, m: Module, head: Value, length: Any, *, loaded: int | None = None) -> None:
-        """Begins an answer with this head, and so many bytes of content. ``loaded``: as many of
-        them are there already, if not all."""
+        """Starts an answer.
+
+        Parameters
+        ----------
+        head : Value
+            The first bytes of its content, or all.
+        length : ValueLike
+            Bytes of its content.
+        loaded : int or None
+            Bytes to send before the next load; None: all.
+        """
         m.d.comb += self._loads.eq(1)
         m.d.comb += self._head.eq(head)
         m.d.sync += self._remaining.eq(length if loaded is None else loaded)
@@ -236,11 +266,11 @@ class HostLink(Component):
         m.next = "HEADER"
 
     def _answer_status(self, m: Module, status: LinkStatus) -> None:
-        """Begins an answer of a status alone."""
+        """Starts an answer whose content is a status alone."""
         self._answer(m, Value.cast(status), 1)
 
     def _connect_ports(self, m: Module) -> None:
-        """What bus and memory are driven with."""
+        """Drives addresses and data of the bus and of the port to memory."""
         written = self._end_of_content(_REGISTER_TO_WRITE)
         m.d.comb += self.bus.address.eq(self._address)
         m.d.comb += self.bus.data.eq(written.value)
@@ -254,7 +284,8 @@ class HostLink(Component):
             mask=self._content[:BEAT_BYTES]))
 
     def _shift_content(self, m: Module) -> None:
-        """The shift register. While an answer is sent, bytes of the line follow its head."""
+        """The shift register: loads, or shifts. While an answer is sent, each shift puts the next
+        byte of the line behind the last byte of the head."""
         content = self._content
         received = self.deframer.content
         follower = content[8 * (_HEAD_BYTES - 1):8 * _HEAD_BYTES]
@@ -267,47 +298,49 @@ class HostLink(Component):
         m.d.comb += self.framer.content.payload.eq(content[:8])
 
     def _access_line(self, m: Module) -> None:
-        """The memory of the line, and the number of the byte in it."""
+        """The memory of the line, and the index of the byte in it."""
         m.submodules.line = line = Memory(shape=8, depth=LINE_BYTES, init=[])
         write = line.write_port()
         read = line.read_port(domain="comb")
-        place = self._place
+        index = self._index
         received = self.deframer.content
         answer = self.memory.response.payload
-        answered_byte = answer.data.word_select(place[:_IN_BEAT_BITS], 8)
-        m.d.comb += read.addr.eq(place)
+        answered_byte = answer.data.word_select(index[:_IN_BEAT_BITS], 8)
+        m.d.comb += read.addr.eq(index)
         m.d.comb += self._line_byte.eq(read.data)
         m.d.comb += write.en.eq(self._stores_answer | received.valid)
-        m.d.comb += write.addr.eq(place)
+        m.d.comb += write.addr.eq(index)
         m.d.comb += write.data.eq(
             Mux(self._stores_answer, answered_byte, self._content[:8]))
 
         with m.If(self.deframer.frame.ready):
-            m.d.sync += place.eq(place.init)
-        with m.Elif(self._restarts):
-            m.d.sync += place.eq(0)
-        with m.Elif(self._steps | self._sends | received.valid):
-            m.d.sync += place.eq(place + 1)
+            m.d.sync += index.eq(index.init)
+        with m.Elif(self._clears_index):
+            m.d.sync += index.eq(0)
+        with m.Elif(self._advances_index | self._sends | received.valid):
+            m.d.sync += index.eq(index + 1)
 
-    def _count_up(self, m: Module) -> None:
-        """The next line or register. IDLE sets the first one."""
-        with m.If(self._is_answered):
+    def _select_next_item(self, m: Module) -> None:
+        """Advances the address to the next line or register, and counts down those that remain.
+        IDLE sets the first address."""
+        with m.If(self._item_is_done):
             m.d.sync += self._count.eq(self._count - 1)
             with m.If(self._has_command(LinkCommand.READ_REGISTERS)):
                 m.d.sync += self._address.eq(self._address + _WORD_BYTES)
             with m.Else():
                 m.d.sync += self._address.eq(self._address + LINE_BYTES)
 
-    # The states.
+    # Methods of the states.
 
     def _accept(self, m: Module) -> None:
-        """IDLE: a frame. It stays in the deframer until it is answered."""
+        """IDLE: waits for a frame. The frame is accepted from the deframer only at the end of the
+        answer, in CONTENT."""
         request = self._request
         frame = self.deframer.frame
         header = self.framer.header.payload
         is_whole = frame.payload
         with m.State("IDLE"):
-            m.d.comb += self._restarts.eq(frame.valid)
+            m.d.comb += self._clears_index.eq(frame.valid)
             m.d.sync += header.number.eq(request.number)
             m.d.sync += header.command.eq(request.command | ANSWER)
             m.d.sync += self._address.eq(self._content[-ADDRESS_BITS:])
@@ -320,7 +353,7 @@ class HostLink(Component):
                 self._execute(m)
 
     def _execute(self, m: Module) -> None:
-        """IDLE: what a whole frame requests."""
+        """IDLE: starts the execution of a whole frame."""
         request = self._request
         registers = self._end_of_content(_REGISTERS_TO_READ)
         register = self._end_of_content(_REGISTER_TO_WRITE)
@@ -349,7 +382,8 @@ class HostLink(Component):
             self._answer_status(m, LinkStatus.UNKNOWN)
 
     def _write_register(self, m: Module) -> None:
-        """WRITE_REGISTER: if it has not been written by a request with this number before."""
+        """WRITE_REGISTER: writes the register, unless the request is a repetition or out of
+        order."""
         number = self._request.number
         with m.State("WRITE_REGISTER"):
             with m.If(number == self._next_write):
@@ -362,16 +396,17 @@ class HostLink(Component):
                 self._answer_status(m, LinkStatus.ORDER)
 
     def _gather_beat(self, m: Module) -> None:
-        """GATHER: the bytes of a beat to write."""
+        """GATHER: gathers the eight bytes of a beat to write, one a cycle."""
         with m.State("GATHER"):
-            m.d.comb += self._steps.eq(1)
+            m.d.comb += self._advances_index.eq(1)
             m.d.sync += self._beat_bytes.eq(Cat(self._beat_bytes[8:], self._line_byte))
             with m.If(self._is_last_of_beat()):
                 m.next = "REQUEST"
 
     def _request_memory(self, m: Module) -> None:
-        """REQUEST: a beat of a write, or a read. The next beat's mask is the next byte of
-        ``content``."""
+        """REQUEST: requests a read, or a beat of a write. The mask of the beat is the low byte of
+        ``_content``, which holds mask and address of a WRITE_LINE; a shift selects that of the
+        next beat."""
         port = self.memory.request
         with m.State("REQUEST"):
             m.d.comb += port.valid.eq(1)
@@ -384,24 +419,24 @@ class HostLink(Component):
                     m.next = "GATHER"
 
     def _await_memory(self, m: Module) -> None:
-        """RESPONSE: a line that was read is stored byte by byte; a beat is taken with its last
-        one."""
+        """RESPONSE: stores a line that was read, a byte a cycle. A beat is accepted with its last
+        byte."""
         port = self.memory.response
         answer = port.payload
         status = Mux(answer.error, LinkStatus.MEMORY, LinkStatus.DONE)[:8]
         with m.State("RESPONSE"):
             m.d.comb += port.ready.eq(answer.write | self._is_last_of_beat())
             m.d.comb += self._stores_answer.eq(port.valid & ~answer.write)
-            m.d.comb += self._steps.eq(self._stores_answer)
+            m.d.comb += self._advances_index.eq(self._stores_answer)
             with m.If(port.valid & port.ready & ends_answer(answer)):
-                m.d.comb += self._is_answered.eq(1)
+                m.d.comb += self._item_is_done.eq(1)
                 with m.If(answer.write):
                     self._answer(m, status, 1)
                 with m.Else():
                     self._answer(m, Cat(status, self._address), LINE_ANSWER_BYTES)
 
     def _send_header(self, m: Module) -> None:
-        """HEADER: the answer's frame begins."""
+        """HEADER: starts the frame of the answer."""
         port = self.framer.header
         with m.State("HEADER"):
             m.d.comb += port.valid.eq(1)
@@ -409,14 +444,15 @@ class HostLink(Component):
                 m.next = "CONTENT"
 
     def _send_content(self, m: Module) -> None:
-        """CONTENT: the bytes that are there. Then the next register, whose word belongs to the same
-        frame; the next line, with a frame of its own; or the request is done."""
+        """CONTENT: sends the bytes that are loaded. Then reads the next register, whose word is in
+        the same frame, or the next line, which has another frame, or ends the request and releases
+        the deframer."""
         port = self.framer.content
         has_more = self._count != 0
         with m.State("CONTENT"):
             m.d.comb += port.valid.eq(self._remaining != 0)
             with m.If(self._remaining == 0):
-                m.d.comb += self._restarts.eq(1)
+                m.d.comb += self._clears_index.eq(1)
                 with m.If(self._has_command(LinkCommand.READ_REGISTERS) & has_more):
                     m.next = "READ_REGISTER"
                 with m.Elif(self._has_command(LinkCommand.READ_LINES) & has_more):
@@ -430,13 +466,13 @@ class HostLink(Component):
                 m.d.sync += self._remaining.eq(self._remaining - 1)
 
     def _read_registers(self, m: Module) -> None:
-        """READ_REGISTER, VALUE: a register's word, which the bus has a cycle later."""
+        """READ_REGISTER, VALUE: reads a register; its word is on the bus a cycle later."""
         with m.State("READ_REGISTER"):
             m.d.comb += self.bus.read.eq(1)
             m.next = "VALUE"
         with m.State("VALUE"):
             m.d.comb += self._loads.eq(1)
             m.d.comb += self._head.eq(self.bus.value)
-            m.d.comb += self._is_answered.eq(1)
+            m.d.comb += self._item_is_done.eq(1)
             m.d.sync += self._remaining.eq(_WORD_BYTES)
             m.next = "CONTENT"

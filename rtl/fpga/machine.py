@@ -1,5 +1,5 @@
-"""All of a board but its clocks and its pads: the machine, memory, the host's link, registers,
-lamps, video."""
+"""A board without its clocks and pads: the machine, memory, the host's link, registers, lamps,
+video."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,18 +34,19 @@ __all__ = ["MEMORY_BASE", "BoardMachine"]
 
 MEMORY_BASE = 1 << 32
 """Address of the first byte of the board's memory (ours): above the windows of generic addresses,
-so that these hide nothing of it, and null pointers meet nothing."""
+so that these hide no part of it, and nothing is mapped at address 0."""
 _VIDEO_TAG_BITS = 1
-"""Of video's port to memory: it requests one line at a time."""
+"""Tag bits of video's port to memory, which has one request outstanding at most."""
 _RECEIVE_BYTES = 2048
-"""Of the queue in which requests wait: what a host may send ahead."""
+"""Depth of the queue of received bytes: how many a host may send before the link takes them. Bytes
+that arrive when it is full are lost, and their frame is damaged."""
 _RESET_CYCLES = 4
-"""In which the machine is in reset."""
+"""Length of the machine's reset."""
 _FIRST_LINE = MEMORY_BASE // LINE_BYTES
 
 
 class BoardMachine(Component):
-    """A machine as a board has it. ::
+    """The machine with memory, link and registers. ::
 
         receive --> receiver --> queue --> link --+--> sm.host, registers
         transmit <-- transmitter <---------+      |
@@ -54,8 +55,11 @@ class BoardMachine(Component):
         link -------------------+--> arbiter --> memory --> bus
         video ------------------+
 
-    Reset: the gate is closed; when memory owes the machine nothing, the machine is in reset for
-    _RESET_CYCLES. So it is at first. Everything else goes on.
+    Reset of the machine, by a host's write to CONTROL: the gate is closed; when no request of the
+    machine is pending or outstanding, the machine is in reset for _RESET_CYCLES; then the gate is
+    opened, and the machine's sweep follows. A request for a reset during a reset is ignored. After
+    a reset of the domain ``sync`` the machine is in reset for _RESET_CYCLES, too. Memory, link,
+    registers and video are not part of the machine's reset.
 
     Parameters
     ----------
@@ -64,14 +68,14 @@ class BoardMachine(Component):
         Hz; bits a second of the serial line, at most a quarter of it.
     memory : Callable[[int], Component]
         Makes memory from the width of its port's tags: a component with a member ``port``,
-        In(BeatPort), and an attribute ``size``, its bytes. It counts lines from 0, and answers
-        those that it does not have with ``error``. If it has a member ``bus``, this leads to its
-        pads.
+        In(BeatPort), and an attribute ``size``, in bytes. Its first line has address 0; requests
+        for lines outside are answered with ``error``. If it has a member ``bus``, this is
+        connected to pads.
     lamps : int
-        Lamps for warps; see WarpLamps.
+        Number of lamps; see WarpLamps.
     video : Callable[[int], Component] or None
-        Makes what shows the framebuffer from the width of its port's tags: a component as
-        :class:`~rtl.fpga.video.Video` is.
+        Makes the component that shows the framebuffer, from the width of its port's tags; its
+        ports are those of :class:`~rtl.fpga.video.Video`.
 
     Members
     -------
@@ -79,11 +83,11 @@ class BoardMachine(Component):
         The serial line.
     lamps : Out(LampSignals)
     traffic : Out(1)
-        The host's link is at work.
+        The link has bytes to receive or sends some.
     bus : Out
-        Of memory, if that has one.
+        That of memory, if it has one.
     lanes : Out
-        Of video, if there is any.
+        Those of video, if there is any.
     """
 
     def __init__(self, params: SmParams, clock: int, baud: int, memory: Callable[[int], Any],
@@ -116,7 +120,7 @@ class BoardMachine(Component):
             members["lanes"] = self.video.signature.members["lanes"]
         super().__init__(members)
         self._is_in_reset = Signal(init=1)
-        """The machine is."""
+        """The machine is in reset."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -139,7 +143,9 @@ class BoardMachine(Component):
         return m
 
     def _add_machine(self, m: Module, platform: object) -> None:
-        """The machine with its reset. On a board that, by a global net, is its only reset."""
+        """The machine and its reset. In simulation this is added to the reset of ``sync``. On a
+        board the machine has a domain with the clock of ``sync`` and this reset alone, on a
+        global net."""
         if platform is None:
             m.submodules.sm = ResetInserter(self._is_in_reset)(self.sm)
             return
@@ -151,7 +157,8 @@ class BoardMachine(Component):
         m.submodules.sm = DomainRenamer("machine")(self.sm)
 
     def _connect_line(self, m: Module) -> None:
-        """Serial line <-> link. A register takes what the queue's block RAM has read."""
+        """Serial line <-> link. The queue is in block RAM; a register follows it, which keeps the
+        delay of the RAM off the paths of the link."""
         m.submodules.waiting = queue = SyncFIFOBuffered(width=8, depth=_RECEIVE_BYTES)
         arriving = self.receiver.received
         received = self.link.received
@@ -168,7 +175,8 @@ class BoardMachine(Component):
             queue.r_rdy | received.valid | ~self.transmitter.content.ready)
 
     def _connect_registers(self, m: Module) -> None:
-        """Link -> registers of the machine and of the board. Each reads 0 outside of its own."""
+        """Link -> registers of the machine and of the board. An access is sent to both; the one
+        that does not have the address reads 0, so that the values can be ORed."""
         bus = self.link.bus
         board = self.registers.bus
         machine = self.sm.host
@@ -186,7 +194,12 @@ class BoardMachine(Component):
         m.d.comb += self.sm.policy.eq(self.registers.policy)
 
     def _connect_memory(self, m: Module) -> None:
-        """Machine, link -> memory, whose first line has the address 0."""
+        """Machine, link -> memory, whose first line has address 0.
+
+        Line addresses are XORed with _FIRST_LINE, a single bit above all lines of memory. That
+        subtracts the base if the bit is set. If it is not, it becomes set, and memory answers with
+        ``error``. The assignment overrides the address that ``connect`` assigns.
+        """
         machine, link, *_ = self.arbiter.clients
         connect(m, self.sm.memory, self.gate.machine)
         if self.beats is None:
@@ -204,7 +217,9 @@ class BoardMachine(Component):
             connect(m, flipped(self.bus), self.memory.bus)
 
     def _connect_video(self, m: Module) -> None:
-        """Memory -> video, which counts from the beginning of memory, too."""
+        """Memory -> video. Video counts lines from the beginning of memory, so its addresses are
+        XORed with _FIRST_LINE to be addresses of the arbiter; the assignment overrides that of
+        ``connect``."""
         m.submodules.video = video = self.video
         client = self.arbiter.clients[-1]
         connect(m, self.registers.framebuffer, video.framebuffer)
@@ -214,7 +229,7 @@ class BoardMachine(Component):
         m.d.comb += self.lanes.eq(video.lanes)
 
     def _connect_lamps(self, m: Module) -> None:
-        """Machine -> lamps."""
+        """Warps of the machine -> lamps."""
         warps = self.warp_lamps
         m.d.comb += warps.running.eq(self.sm.distributor.running)
         m.d.comb += warps.traps.eq(self.sm.core.trap_state)
@@ -223,7 +238,8 @@ class BoardMachine(Component):
         connect(m, warps.lamps, flipped(self.lamps))
 
     def _reset(self, m: Module) -> None:
-        """The machine's reset: at first, and later once memory owes it nothing."""
+        """The state machine of the machine's reset. DRAIN waits until no request is pending or
+        outstanding; RESET lasts _RESET_CYCLES and is the initial state."""
         remaining = Signal(range(_RESET_CYCLES), init=_RESET_CYCLES - 1)
         m.d.comb += self.registers.resetting.eq(self.gate.close | self._is_in_reset)
         with m.FSM(init="RESET", name="reset"):

@@ -21,7 +21,7 @@ _OUTPUT = (3.125e6, 400e6)
 _PHASE = (10e6, 400e6)
 """Hz at the phase detector (same source as the others)."""
 _DIVIDERS = range(1, 129)
-"""Of the input, and of an output."""
+"""Dividers of the input and of an output."""
 _TOLERANCE = 1e-9
 _OUTPUTS = ("CLKOP", "CLKOS", "CLKOS2", "CLKOS3")
 _EIGHTHS = 8
@@ -46,13 +46,13 @@ class PllOutput:
     Attributes
     ----------
     signal : Any
-        What it drives.
+        The signal that it drives.
     frequency : float
         In Hz.
     divider : int
-        Of the oscillator.
+        Of the oscillator's frequency.
     phase : int
-        How far it lags, in eighths of the oscillator's period.
+        By how much it lags, in eighths of the oscillator's period.
     """
 
     signal: Any
@@ -61,7 +61,8 @@ class PllOutput:
     phase: int = 0
 
     def parameters(self, name: str) -> dict[str, Any]:
-        """Its attributes, parameters and port of an EHXPLLL, where it has this name."""
+        """Attributes, parameters and port of an EHXPLLL for this output; ``name`` is one of
+        _OUTPUTS."""
         return {
             f"a_FREQUENCY_PIN_{name}": f"{self.frequency / 1e6:g}",
             f"p_{name}_ENABLE": "ENABLED",
@@ -74,8 +75,8 @@ class PllOutput:
 
 def pll(source: float, clock: Any, input_divider: int, feedback_divider: int,
         outputs: Sequence[PllOutput], **ports: Any) -> Instance:
-    """A PLL whose input is ``clock``, of ``source`` Hz, with up to four outputs. The first one is
-    fed back to the phase detector."""
+    """An EHXPLLL whose input is ``clock``, of ``source`` Hz, with up to four outputs. The first one
+    is the feedback of the phase detector. ``ports`` are further ports of the instance."""
     settings: dict[str, Any] = {
         "a_FREQUENCY_PIN_CLKI": f"{source / 1e6:g}",
         "a_ICP_CURRENT": "12",
@@ -103,13 +104,12 @@ def pll(source: float, clock: Any, input_divider: int, feedback_divider: int,
 
 @dataclass(frozen=True)
 class PllSettings:
-    """How a PLL makes a clock.
+    """The dividers of a PLL with one clock.
 
     Attributes
     ----------
     input_divider, return_divider, clock_divider : int
-        Dividers of the input; of the oscillator on its way back to the phase detector; of the
-        oscillator for the clock.
+        Dividers of the input; of the oscillator for the feedback; of the oscillator for the clock.
     frequency, oscillator : float
         Hz of the clock and of the oscillator.
     """
@@ -126,12 +126,13 @@ def _within(value: float, limits: tuple[float, float]) -> bool:
 
 
 def find_pll(source: float, wanted: float) -> PllSettings:
-    """The dividers whose clock is nearest to the frequency ``wanted``; both in Hz. ValueError when
-    there are none.
+    """The dividers that make the frequency nearest to ``wanted`` from ``source``, both in Hz.
+    ValueError if there are none.
 
-    Of equally near ones, those with the highest frequency at the phase detector; then those whose
-    oscillator is nearest to the middle of its range. The feedback has an output of its own, so that
-    the oscillator can be any multiple of the frequency at the phase detector.
+    Of several that are equally near, those with the highest frequency at the phase detector are
+    preferred, then those whose oscillator is nearest to the middle of its range. The feedback uses
+    a separate output, so that the oscillator can have any multiple of the frequency at the phase
+    detector.
     """
     conversion = f"{wanted / 1e6:g} MHz of {source / 1e6:g} MHz"
     if not _within(source, _INPUT) or not _within(wanted, _OUTPUT):
@@ -142,7 +143,7 @@ def find_pll(source: float, wanted: float) -> PllSettings:
     middle = sum(OSCILLATOR) / 2
 
     def rank(settings: PllSettings) -> tuple[float, int, float]:
-        """The least is the best."""
+        """The settings with the lowest rank are the best."""
         distance = abs(settings.frequency - wanted)
         return distance, settings.input_divider, abs(settings.oscillator - middle)
 
@@ -153,7 +154,7 @@ def find_pll(source: float, wanted: float) -> PllSettings:
 
 
 def _possible_settings(source: float, wanted: float) -> Iterator[PllSettings]:
-    """All settings within a PLL's limits, with the two clock dividers nearest to ``wanted``."""
+    """All settings within the limits of a PLL whose clock is close to ``wanted``."""
     for input_divider in _DIVIDERS:
         compared = source / input_divider
         if not _within(compared, _PHASE):
@@ -173,12 +174,12 @@ def _possible_settings(source: float, wanted: float) -> Iterator[PllSettings]:
 
 
 class ClockGenerator(Elaboratable):
-    """Makes the clock and the reset of ``sync`` with a PLL.
+    """Drives the clock and the reset of ``sync`` from a PLL.
 
-    The reset is 1 until the PLL is locked, and as long as ``reset`` is 1. Other domains, without
-    resets, get the same clock with a phase. The design around it defines all these domains.
-    Placement and routing derive the clocks from the PLL's dividers and the constraint of the
-    board's oscillator.
+    The reset is 1 while the PLL is not locked or ``reset`` is 1; it is asserted asynchronously and
+    released synchronously. Further domains, without resets, have the same clock with a phase. The
+    parent module defines all these domains. nextpnr derives the frequencies from the dividers of
+    the PLL and the constraint of the board's oscillator.
 
     Parameters
     ----------
@@ -186,12 +187,12 @@ class ClockGenerator(Elaboratable):
     source : float
         Hz of ``clock``.
     later : mapping
-        Domain -> by how many degrees its clock lags behind that of ``sync``; up to two domains.
+        Domain -> degrees by which its clock lags that of ``sync``; up to two domains.
 
     Attributes
     ----------
     clock, reset : Signal
-        The board's; the reset is asynchronous.
+        The board's oscillator and its asynchronous reset.
     """
 
     def __init__(self, settings: PllSettings, source: float,

@@ -1,4 +1,4 @@
-"""Registers of the board itself, beside those of the machine."""
+"""Registers of the board, on the same bus as those of the machine."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -27,13 +27,13 @@ __all__ = [
 ]
 
 BOARD_BLOCK = 0x700000
-"""The board (ours)."""
+"""Address of the board's block of registers (ours)."""
 IDENTITY = int.from_bytes(b"WARP", "big")
-"""What IDENTITY reads."""
+"""Value of IDENTITY."""
 SIZES = ("warps", "lanes", "registers", "shared_bytes", "instruction_groups", "constant_words")
-"""Parameters of SmParams whose logarithms SIZE has, five bits each."""
+"""Parameters of SmParams whose binary logarithms are the fields of SIZE, five bits each."""
 PARTS = ("floats", "doubles", "counters")
-"""Parameters of SmParams that PARTS has, a bit each."""
+"""Parameters of SmParams that are the fields of PARTS, a bit each."""
 _SIZE_BITS = 5
 _SCALE_BITS = 2
 
@@ -80,11 +80,11 @@ _WORD_AT = 2
 _BLOCK_AT = (BLOCK_BYTES - 1).bit_length()
 
 MachineState = data.StructLayout({"busy": 1, "locked_down": 1, "interrupt": 1})
-"""The fields of STATE."""
+"""The fields of STATE. ``busy``: a grid runs."""
 
 
 class Framebuffer(wiring.Signature):
-    """What video shows.
+    """Settings and status of video, seen from the registers.
 
     Members
     -------
@@ -94,7 +94,7 @@ class Framebuffer(wiring.Signature):
     base : Out(40)
         Address of the first pixel in bytes, counted from the beginning of memory; a multiple of 4.
     underrun, present : In(1), In(1)
-        Memory was too slow for a pixel; there is something that shows it.
+        Memory was too slow for a pixel; the board has video.
     """
 
     def __init__(self) -> None:
@@ -108,21 +108,22 @@ class Framebuffer(wiring.Signature):
 
 
 class BoardRegisters(Component):
-    """The board's block of registers.
+    """The board's block of registers. A write takes effect in the next cycle, except ``reset``.
 
     Parameters
     ----------
     params : SmParams
     clock, memory : int
-        Hz; bytes.
+        Clock rate in Hz; bytes of memory: the values of CLOCK and MEMORY.
 
     Members
     -------
     bus : In(HostBus)
-        Reads 0 outside of the block.
+        ``value`` is 0 in the cycle after an address outside the block.
     state : In(MachineState)
     reset, resetting : Out(1), In(1)
-        The machine is to be reset: for one cycle. The reset is not over.
+        ``reset`` is 1 in the cycle in which a host writes 1 to RESET. ``resetting``: the reset has
+        not ended; read as RESET.
     policy : Out(Policy)
     framebuffer : Out(Framebuffer)
     """
@@ -145,7 +146,7 @@ class BoardRegisters(Component):
         })
         self._cycles = Signal(64)
         self._cycles_high = Signal(32)
-        """The upper half of CYCLES when the lower one was read."""
+        """The upper half of the cycle count, from the last cycle in which CYCLES was read."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -157,7 +158,7 @@ class BoardRegisters(Component):
         return m
 
     def _contents(self) -> dict[str, Any]:
-        """What registers read."""
+        """The value that each register reads."""
         shown = self.framebuffer
         constants = {name: Const(value, 32) for name, value in self._constants.items()}
         return {
@@ -172,7 +173,7 @@ class BoardRegisters(Component):
         }
 
     def _read(self, m: Module, is_inside: Value, place: Value) -> None:
-        """The bus has the register's word a cycle later."""
+        """Reads: the register's word is on the bus a cycle later."""
         m.d.sync += self.bus.value.eq(0)
         with m.If(is_inside), m.Switch(place):
             for name, content in self._contents().items():
@@ -180,7 +181,7 @@ class BoardRegisters(Component):
                     m.d.sync += self.bus.value.eq(content)
 
     def _write(self, m: Module, is_inside: Value, place: Value) -> None:
-        """Registers that can be written."""
+        """Writes. The fields UNDERRUN and VIDEO, and all other registers, cannot be written."""
         written = self.bus.data
         shown = self.framebuffer
         _, policy_at = BOARD_REGISTERS["CONTROL"].fields["POLICY"]
@@ -196,21 +197,21 @@ class BoardRegisters(Component):
                 m.d.sync += shown.scale.eq(written[scale_at:scale_at + _SCALE_BITS])
 
     def _count_cycles(self, m: Module, is_read: Value) -> None:
-        """CYCLES. The upper half is kept when the lower one is read, so that both belong
-        together."""
+        """CYCLES. A read of the lower half latches the upper one, so that both are from the same
+        cycle."""
         m.d.sync += self._cycles.eq(self._cycles + 1)
         with m.If(is_read):
             m.d.sync += self._cycles_high.eq(self._cycles[32:])
 
 
 def _size_of(params: SmParams) -> int:
-    """What SIZE reads."""
+    """The value of SIZE."""
     logarithms = (ceil_log2(getattr(params, name)) for name in SIZES)
     return sum(value << _SIZE_BITS * place for place, value in enumerate(logarithms))
 
 
 def _parts_of(params: SmParams) -> int:
-    """What PARTS reads."""
+    """The value of PARTS."""
     parts = sum(getattr(params, name) << place for place, name in enumerate(PARTS))
     if params.stack_tokens != CACHED_TOKENS:
         _, tokens_at = BOARD_REGISTERS["PARTS"].fields["STACK_TOKENS"]

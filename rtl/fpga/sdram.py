@@ -1,16 +1,18 @@
 """A controller of a 16-bit SDRAM chip: a port of beats, eight of which are a line of 64 bytes.
 
-A line is four bursts of eight half words without a gap between them, and so are lines of open rows
-that follow each other. A row stays open until a request needs another row of its bank, or a refresh
-is due. While a line is transferred, the row of the next request is opened if it lies in another
-bank. That is at least tRCD after the activation before it, and tRRD is shorter, so no timer checks
-tRRD.
+A line is four bursts of eight half words without a gap between them. There is no gap either between
+two lines whose rows are open. A row stays open until a request needs another row of its bank, or
+until a refresh is due. While a line is transferred, the row of the next request is opened if it is
+in another bank.
 
-Two buffers of LUT memory hold lines to write: one is transferred, the other one is filled. A FIFO
-holds two lines that were read.
+No timer checks tRRD. Between two ACTIVATE commands the first of the two rows is accessed, for which
+tRCD has to elapse, or the chip is refreshed. Both take longer than tRRD.
 
-Bits of a line's number, from the lowest: 4 of the column, the bank, the row. So lines that follow
-each other lie in one row, 1 KiB of it, and then in that of the next bank.
+Two buffers of LUT memory hold lines to write: one is transferred while the other one is filled. A
+FIFO holds two lines that were read.
+
+A line's number is, from the lowest bit: 4 bits of the column, the bank, the row. So consecutive
+lines fill the row of a bank (1 KiB), then the same row of the next bank.
 
 The pads are in :mod:`rtl.fpga.sdram_pads`.
 """
@@ -44,10 +46,11 @@ POSITION_BITS = (LINE_HALF_WORDS - 1).bit_length()
 BEAT_POSITION_BITS = (BEAT_HALF_WORDS - 1).bit_length()
 """Bits of a half word's number in its beat."""
 OUTSTANDING = 2
-"""Requests whose transfer has started and which are not answered, at most: the FIFO of answers has
-room for so many lines."""
+"""The largest number of requests whose transfer has started and which are not answered; the FIFO of
+answers has room for the same number of lines."""
 TURNAROUND = 1
-"""Cycles in which nobody drives the data pins, between the chip and the controller."""
+"""Cycles in which neither side drives the data pins, when the driver changes from the chip to the
+controller."""
 FIRST_REFRESHES = 8
 """Refreshes before the mode register is written."""
 ALL_BANKS = 1 << 10
@@ -55,7 +58,7 @@ ALL_BANKS = 1 << 10
 
 
 class SdramCommand(enum.Enum, shape=3):
-    """RAS, CAS and WE, from the upper bit; 1 is active."""
+    """RAS (bit 2), CAS, WE (bit 0); 1 is active."""
 
     NOP = 0b000
     WRITE = 0b011
@@ -70,8 +73,8 @@ class SdramCommand(enum.Enum, shape=3):
 class SdramChip:
     """A chip: its size, and its times in nanoseconds.
 
-    The defaults are those of the MT48LC16M16A2-75 (32 MiB). Its faster grades and the
-    IS42S16160G-7 need no longer times.
+    The defaults are those of the MT48LC16M16A2-75 (32 MiB). They are long enough for its faster
+    grades and for the IS42S16160G-7.
 
     Attributes
     ----------
@@ -88,15 +91,15 @@ class SdramChip:
     mrd : int
         From writing the mode register to anything else, in cycles.
     refresh, refreshes : float, int
-        In the time ``refresh`` the chip needs ``refreshes`` REFRESH commands.
+        The chip needs ``refreshes`` REFRESH commands in each period ``refresh``.
     power_up : float
-        From power to the first command.
+        From stable supply to the first command.
     access, output_hold : float
-        From a clock edge until data read are stable; how long they are stable after the next edge.
+        From a clock edge until data read are stable; from the next edge until they change.
     setup, hold : float
         How long the chip's inputs have to be stable before a clock edge, and after it.
     fast_hz : float
-        Up to this clock the CAS latency is 2 cycles; above it is 3.
+        Up to this clock rate the CAS latency is 2 cycles; above, it is 3.
     """
 
     row_bits: int = 13
@@ -129,11 +132,11 @@ class SdramChip:
 
 
 MT48LC16M16A2 = SdramChip()
-"""The defaults."""
+"""The chip with the default attributes."""
 
 
 class SdramBus(wiring.Signature):
-    """The chip's pins, seen from the controller; all active at 1.
+    """The chip's pins, seen from the controller; all are active high, the pads invert as needed.
 
     Members
     -------
@@ -141,7 +144,7 @@ class SdramBus(wiring.Signature):
     ba, a : Out
         Bank and address.
     dqm : Out(2)
-        Bytes of the half word that are not written.
+        Mask: 1 for a byte of the half word that is not written.
     dq_o, dq_oe, dq_i : Out(16), Out(1), In(16)
     """
 
@@ -163,15 +166,15 @@ class SdramBus(wiring.Signature):
 
 
 class _Timer:
-    """Counts the cycles that have to pass between two commands.
+    """Counts the cycles that have to elapse between two commands. ``start`` is the first command.
 
     Attributes
     ----------
     elapsed : Value
         The second command may be issued in this cycle.
     elapsed_in_1, elapsed_in_2 : Value
-        It may be issued in the next cycle; in the one after that. The timer starts again only with
-        another first command.
+        It may be issued in the next cycle; in the one after that. Both assume that ``start`` is 0
+        in this cycle and until then.
     """
 
     def __init__(self, m: Module, name: str, cycles: int, start: Value) -> None:
@@ -186,7 +189,7 @@ class _Timer:
 
 
 class _CommandSignals:
-    """The command of this cycle, which the bus has in the next one.
+    """The command that is issued in this cycle; it is registered, and on the bus in the next one.
 
     Attributes
     ----------
@@ -207,7 +210,7 @@ class _CommandSignals:
         self.address = self._command.address
 
     def issue(self, kind: ValueLike, bank: ValueLike = 0, address: ValueLike = 0) -> Any:
-        """The assignment, in comb, that issues a command."""
+        """Returns the statement that issues a command; it belongs into the domain comb."""
         return self._command.eq(struct_value(
             self._command.shape(), kind=kind, bank=bank, address=address))
 
@@ -226,21 +229,22 @@ class _CommandSignals:
 
 
 class _Bank:
-    """A bank of the chip: its open row, and which commands it may get.
+    """The state of a bank of the chip: its open row, and which commands may be issued to it.
 
     Attributes
     ----------
     is_open : Signal(1)
         A row is open.
     row : Signal
-        The row that was opened last.
+        The row that was opened last; open if ``is_open``.
     may_precharge : Value
-        tRAS has elapsed since its ACTIVATE, a burst that was read is over, and tWR has elapsed
-        since the last half word written.
+        tRAS has elapsed since its ACTIVATE, the data of a READ have been transferred, and tWR has
+        elapsed since the last half word of a WRITE.
     may_activate : Value
         tRC has elapsed since its last ACTIVATE, and tRP since its last PRECHARGE.
     may_access_in_2 : Value
-        tRCD will have elapsed since its ACTIVATE when the cycle after the next one begins.
+        READ or WRITE may be issued two cycles from now, as to tRCD. To be used with ``is_open``,
+        which is 0 in the cycle of the ACTIVATE.
     """
 
     def __init__(self, m: Module, number: int, chip: SdramChip, clock_hz: float,
@@ -273,14 +277,14 @@ class _Bank:
 
 
 class _LineAddress:
-    """Where a line lies on the chip.
+    """The address of a line on the chip.
 
     Attributes
     ----------
     column, bank, row : Value
         Column of its first half word; bank; row.
     is_outside : Value
-        The chip is too small for it.
+        The chip has no such line.
     """
 
     def __init__(self, number: Value, chip: SdramChip) -> None:
@@ -294,17 +298,17 @@ class _LineAddress:
 
 
 def _cycles(nanoseconds: float, clock_hz: float) -> int:
-    """The least number of cycles that last so long."""
+    """The least number of cycles that last at least this time."""
     return math.ceil(nanoseconds * clock_hz / 1e9 - 1e-6)
 
 
 def _request_head(tag_bits: int) -> data.StructLayout:
-    """What all beats of a request have in common."""
+    """The fields that are the same in all beats of a request."""
     return data.StructLayout({"write": 1, "tag": tag_bits, "address": LINE_ADDRESS_BITS})
 
 
 def _answer_head(tag_bits: int) -> data.StructLayout:
-    """What all beats of an answer have in common."""
+    """The fields that are the same in all beats of an answer."""
     return data.StructLayout({"write": 1, "tag": tag_bits, "error": 1})
 
 
@@ -323,46 +327,53 @@ _BEAT_TO_WRITE = data.StructLayout({
 
 
 class SdramController(Component):
-    """A port of beats onto an SDRAM.
+    """Serves a port of beats from an SDRAM, all requests in order.
 
-    A request beyond the chip's size is answered with an error, and takes as long as another.
+    A request for a line outside the chip has the timing of any other, without commands; it is
+    answered with ``error``.
 
     Steps of a request::
 
         beats --> next request --> transfer, 32 half words --> FIFO of answers --> beats
-                  its row opens    bursts are read or written
+                  row is opened    bursts are read or written
 
     ============  ==================================================================
     step          when
     ============  ==================================================================
-    next request  from its first beat on: a conflicting row is closed, its own opened
-    start         all beats are there; its row is open, and tRCD elapses until then;
-                  before a write, the chip no longer drives the data pins; the FIFO
-                  has room; no line is transferred, or its last half word is
-    transfer      32 cycles; every eighth has the READ or WRITE of a burst
-    answer        of a read: a beat for each four half words, as they arrive; of a
+    next request  from its first beat on: a conflicting row is closed, the row that it
+                  needs is opened
+    start         all beats are received; the row is open, and tRCD has elapsed by the
+                  first cycle of the transfer; before a write, the chip has released
+                  the data pins; the FIFO has room; no line is transferred, or this is
+                  the cycle of its last half word; no refresh is due
+    transfer      32 cycles; a READ or WRITE in every eighth, from the first one on
+    answer        of a read: a beat with every fourth half word that arrives; of a
                   write: with the last half word
     ============  ==================================================================
 
-    Commands: of a transfer before PRECHARGE and ACTIVATE for the next request. When a refresh is
-    due, no line starts; the transfer ends, then all banks are closed and the chip is refreshed.
+    One command is issued in a cycle: READ and WRITE of the transfer have priority over PRECHARGE
+    and ACTIVATE for the next request. When a refresh is due, no transfer starts and no row is
+    opened; when the current transfer has ended, all banks are closed and the chip is refreshed.
+
+    A reset of ``sync`` starts the initialisation of the chip again; requests in progress are lost.
 
     Parameters
     ----------
     tag_bits : int
         Of the port.
     clock_hz : float
-        Of the domain ``sync``, which is the chip's clock, too.
+        Clock rate of the domain ``sync`` and of the chip.
     chip : SdramChip
     pad_cycles : int
-        Cycles by which pads delay the way to the chip and back.
+        Cycles by which pads delay commands to the chip and data from it, together.
 
     Members
     -------
     port : In(BeatPort)
     bus : Out(SdramBus)
     initialised : Out(1)
-        The chip can be used. Requests wait until then.
+        The initialisation has ended. Until then beats of one request are accepted, and its
+        transfer waits.
     """
 
     def __init__(self, tag_bits: int, clock_hz: float, chip: SdramChip = MT48LC16M16A2,
@@ -399,7 +410,7 @@ class SdramController(Component):
         return m
 
     def _declare_signals(self) -> None:
-        """The signals that methods share."""
+        """Declares the signals that several methods use."""
         chip = self._chip
         self._command = _CommandSignals(chip)
         self._refresh_is_due = Signal()
@@ -408,35 +419,37 @@ class SdramController(Component):
         self._request: Any = Signal(_request_head(self._tag_bits))
         """The next request to transfer."""
         self._has_request = Signal()
-        """There is one, maybe not all of its beats."""
+        """At least its first beat has been accepted."""
         self._is_complete = Signal()
-        """All beats of it are there."""
+        """All of its beats have been accepted."""
         self._place = _LineAddress(self._request.address, chip)
-        """Where its line lies."""
+        """The address of its line on the chip."""
         self._starts = Signal()
         """Its transfer starts in the next cycle."""
         self._has_room = Signal()
         """The FIFO of answers has room for another line."""
         self._is_transferring = Signal()
-        """A line is transferred: now its half word number ``_position``."""
+        """A line is transferred; ``_position`` is the number of its half word in this cycle."""
         self._position = Signal(range(LINE_HALF_WORDS))
         self._transfer: Any = Signal(_transfer(self._tag_bits, chip))
         """The line that is transferred."""
         self._is_last = Signal()
-        """Its last half word is."""
+        """Its last half word is transferred in this cycle."""
         self._write_buffer = Signal()
-        """The write buffer that the next request fills; a transfer reads the other one."""
+        """Number of the write buffer that the next request fills; the transfer reads the other
+        one. Inverted at each start."""
         self._write_beat: Any = Signal(_BEAT_TO_WRITE)
-        """The beat of the half word to write now."""
+        """The beat with the half word to write in this cycle."""
         self._read_beat = Signal(8 * BEAT_BYTES)
-        """A beat that was read."""
+        """A beat that was read: three half words that have arrived and the one that arrives."""
         self._read_is_complete = Signal()
-        """All of it is there."""
+        """Its last half word arrives in this cycle."""
         self._read_head: Any = Signal(_answer_head(self._tag_bits))
-        """Its line; a transfer may be that of the next one already."""
+        """Its head. Not that of ``_transfer``: the transfer of the next line may have started
+        before the last data arrive."""
 
     def _make_timers(self, m: Module) -> None:
-        """The times that have to pass between commands."""
+        """The timers of banks and of commands to all banks."""
         chip = self._chip
         command = self._command
         self._banks = [
@@ -447,15 +460,15 @@ class SdramController(Component):
         mode_written = _Timer(m, "mode", chip.mrd, command.is_kind(SdramCommand.MODE))
         self._refresh_is_over: Value = refreshed.elapsed
         self._chip_is_ready: Value = refreshed.elapsed & mode_written.elapsed
-        # From a READ until the chip has released the data pins.
+        # From a READ until the controller may drive the data pins.
         self._read_to_write = _Timer(m, "turn", BURST + self._cas + TURNAROUND,
                                      command.is_kind(SdramCommand.READ))
 
     def _sequence_maintenance(self, m: Module) -> None:
-        """The state machine of power up and refreshes.
+        """The state machine of initialisation and refreshes.
 
-        First POWER, CLOSE, REFRESH eight times, MODE, SERVE. From SERVE, when a refresh is due,
-        CLOSE, REFRESH once, and SERVE again.
+        Initialisation: POWER, CLOSE, REFRESH (eight commands), MODE, SERVE. When a refresh is due:
+        SERVE, CLOSE, REFRESH (one command), SERVE.
         """
         self._first_refreshes = Signal(range(FIRST_REFRESHES + 1), init=FIRST_REFRESHES)
         with m.FSM(name="course") as fsm:
@@ -474,7 +487,7 @@ class SdramController(Component):
                 "a line is transferred while the chip is initialised or refreshed")
 
     def _wait_for_power(self, m: Module) -> None:
-        """POWER: the chip gets no command until its supply is stable."""
+        """POWER: issues no command during the time ``power_up``."""
         pause = _cycles(self._chip.power_up, self._clock_hz)
         waited = Signal(range(pause + 1))
         m.d.sync += waited.eq(waited + 1)
@@ -482,13 +495,14 @@ class SdramController(Component):
             m.next = "CLOSE"
 
     def _close_all_banks(self, m: Module) -> None:
-        """CLOSE: a PRECHARGE of all banks, when all of them may get it."""
+        """CLOSE: issues a PRECHARGE of all banks, as soon as the timers of all banks permit."""
         with m.If(Cat(bank.may_precharge for bank in self._banks).all()):
             m.d.comb += self._command.issue(SdramCommand.PRECHARGE, address=ALL_BANKS)
             m.next = "REFRESH"
 
     def _refresh(self, m: Module) -> None:
-        """REFRESH: one, or, before the mode register is written, eight."""
+        """REFRESH: issues one REFRESH, or FIRST_REFRESHES of them before the mode register is
+        written. It does not wait for tRFC of the last one: that delays the next command."""
         remaining = self._first_refreshes
         all_idle = Cat(bank.may_activate for bank in self._banks).all()
         with m.If(all_idle & self._chip_is_ready):
@@ -502,7 +516,7 @@ class SdramController(Component):
                 m.next = "SERVE"
 
     def _write_mode(self, m: Module) -> None:
-        """MODE: the CAS latency and the length of a burst."""
+        """MODE: writes CAS latency and burst length to the mode register."""
         burst_code = BURST.bit_length() - 1
         with m.If(self._refresh_is_over):
             mode = self._cas << 4 | burst_code
@@ -511,14 +525,15 @@ class SdramController(Component):
             m.next = "SERVE"
 
     def _serve(self, m: Module) -> None:
-        """SERVE: requests, until a refresh is due and the transfer is over."""
+        """SERVE: serves requests, until a refresh is due and the transfer has ended."""
         m.d.comb += self._is_serving.eq(~self._refresh_is_due)
         with m.If(self._refresh_is_due & ~self._is_transferring):
             m.next = "CLOSE"
 
     def _schedule_refreshes(self, m: Module) -> None:
-        """A refresh is due at regular times. A transfer delays it, so the interval is a cycle
-        shorter than the chip's."""
+        """Sets ``_refresh_is_due`` at regular intervals, and clears it when the REFRESH is issued.
+        A transfer may delay a refresh; to compensate, the interval is a cycle shorter than the
+        chip's average."""
         chip = self._chip
         interval = int(chip.refresh * self._clock_hz / 1e9) // chip.refreshes - 1
         elapsed = Signal(range(max(interval, 2)))
@@ -533,7 +548,8 @@ class SdramController(Component):
                 m.d.sync += self._refresh_is_due.eq(0)
 
     def _take_request(self, m: Module) -> None:
-        """Takes the beats of the next request; behind its last one, none until it starts."""
+        """Accepts the beats of the next request. After its last beat, none is accepted until its
+        transfer starts."""
         port = self.port.request
         request = self._request
         m.d.comb += port.ready.eq(~self._is_complete)
@@ -549,9 +565,10 @@ class SdramController(Component):
     def _decide_start(self, m: Module) -> None:
         """Starts the transfer of the next request.
 
-        The row's comparison is registered, to keep it out of the decision: it is known a cycle
-        after the request, and says that the row can be accessed in the cycle after that, which is
-        the first one of the transfer.
+        Whether its row is ready is registered, to shorten the path: ``row_is_ready``, computed in
+        cycle t, is used in cycle t + 1, and the transfer with its first command starts in cycle
+        t + 2. So the timer of tRCD is read two cycles ahead. No command of the cycles between can
+        close the row.
         """
         request = self._request
         place = self._place
@@ -587,12 +604,12 @@ class SdramController(Component):
 
     @property
     def _row_matches(self) -> Value:
-        """The row that was opened last in that bank is the one of the next request."""
+        """The row that was opened last in that bank is that of the next request."""
         return Array(bank.row for bank in self._banks)[self._place.bank] == self._place.row
 
     def _choose_command(self, m: Module) -> None:
-        """The command of this cycle when requests are served: for the transfer, else for the row
-        of the next request."""
+        """Issues the command of this cycle when requests are served: for the transfer, or else for
+        the row of the next request."""
         command = self._command
         transfer = self._transfer
         place = self._place
@@ -613,7 +630,7 @@ class SdramController(Component):
             m.d.comb += command.issue(SdramCommand.ACTIVATE, place.bank, place.row)
 
     def _count_position(self, m: Module) -> None:
-        """The half word that is transferred. A line may start right behind another one."""
+        """Counts the half words of a transfer. The next transfer may follow without a gap."""
         m.d.comb += self._is_last.eq(
             self._is_transferring & (self._position == LINE_HALF_WORDS - 1))
         with m.If(self._starts):
@@ -626,7 +643,8 @@ class SdramController(Component):
             m.d.sync += self._position.eq(self._position + 1)
 
     def _store_write_data(self, m: Module) -> None:
-        """The two write buffers: written beat by beat, read where the transfer is."""
+        """The two write buffers, in one memory: beats are written as they are accepted, and read
+        at the position of the transfer."""
         request = self.port.request
         m.submodules.to_write = memory = Memory(shape=_BEAT_TO_WRITE, depth=2 * BEATS, init=[])
         store = memory.write_port()
@@ -639,8 +657,8 @@ class SdramController(Component):
         m.d.comb += self._write_beat.eq(load.data)
 
     def _drive_data_pins(self, m: Module) -> None:
-        """The half word of a write, and the mask: all bytes before the chip is initialised, none
-        in a read."""
+        """Drives the half word of a write, and the mask. The mask is 1 before the chip is
+        initialised; it is 0 in a read, where it would disable the chip's outputs."""
         bus = self.bus
         head = self._transfer.head
         writes = self._is_transferring & head.write & ~head.error
@@ -655,23 +673,23 @@ class SdramController(Component):
             m.d.sync += bus.dqm.eq(0)
 
     def _receive_read_data(self, m: Module) -> None:
-        """Gathers the half words of a beat that is read. They arrive when the command has passed
-        the bus's register, the CAS latency and the pads. A line outside the chip takes the same
-        time, with whatever the pins have."""
+        """Gathers the half words of a beat that is read. A half word arrives ``latency`` cycles
+        after its cycle of the transfer: one for the register of the bus, the CAS latency, and the
+        pads. Reads outside the chip have the same latency, and arbitrary data."""
         transfer = self._transfer
         latency = 1 + self._cas + self._pad_cycles
         requested = Signal(latency)
         earlier = Signal(8 * (BEAT_BYTES - HALF_WORD))
-        """Half words of the beat before this one, the lowest first."""
+        """The half words of the beat that arrived before the one of this cycle."""
         position = Signal(range(LINE_HALF_WORDS))
-        """The half word that arrives next."""
+        """The number of the half word that arrives next."""
         reads = self._is_transferring & ~transfer.head.write
         arrives = requested[-1]
         m.d.sync += requested.eq(Cat(reads, requested))
         with m.If(arrives):
             m.d.sync += earlier.eq(Cat(earlier[8 * HALF_WORD:], self.bus.dq_i))
             m.d.sync += position.eq(position + 1)
-            with m.If(position == 0):       # the transfer of the line behind has not started yet
+            with m.If(position == 0):       # the transfer of the next line has not started yet
                 m.d.sync += self._read_head.eq(transfer.head)
         is_last_of_beat = position[:BEAT_POSITION_BITS] == BEAT_HALF_WORDS - 1
         m.d.comb += self._read_beat.eq(Cat(earlier, self.bus.dq_i))
@@ -679,15 +697,15 @@ class SdramController(Component):
 
     def _queue_answers(self, m: Module) -> None:
         """Puts beats that were read, and heads of lines that were written, into the FIFO of
-        answers. They are in the order of the requests: the last data of a read arrive before the
-        transfer of a write behind it ends."""
+        answers, in the order of the requests. A read and a write never need the FIFO in the same
+        cycle: the last data of a read arrive before the transfer of the following write ends."""
         head = self._transfer.head
         entry = data.StructLayout({
             "head": _answer_head(self._tag_bits), "data": 8 * BEAT_BYTES})
         m.submodules.answers = answers = SyncFIFO(width=entry.size, depth=OUTSTANDING * BEATS)
         self._answers = answers
         self._answer: Any = data.View(entry, answers.r_data)
-        """The oldest beat."""
+        """The oldest entry of the FIFO."""
         queued: Any = data.View(entry, answers.w_data)
         is_written = Signal()
         m.d.comb += is_written.eq(self._is_last & head.write)
@@ -700,7 +718,8 @@ class SdramController(Component):
         m.d.sync += Assert(~answers.w_en | answers.w_rdy, "an answer is lost")
 
     def _send_answers(self, m: Module) -> None:
-        """Sends the answers, and counts the requests that have started and are not answered."""
+        """Sends the answers, and counts the requests that are outstanding: their transfer has
+        started, and the last beat of their answer has not been accepted."""
         response = self.port.response
         payload: Any = response.payload
         answer = self._answer
@@ -725,7 +744,7 @@ class SdramController(Component):
         m.d.sync += outstanding.eq(outstanding + self._starts - is_over)
 
     def _drive_command_pins(self, m: Module) -> None:
-        """The command, a cycle later."""
+        """Drives the pins of the command, a cycle after it was issued."""
         bus = self.bus
         command = self._command
         m.d.sync += bus.cke.eq(1)

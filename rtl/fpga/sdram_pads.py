@@ -1,9 +1,10 @@
 """The pads between an SDRAM controller and its chip, and the phase of the chip's clock.
 
-All signals but the clock pass the registers of the pads, in the domain ``sync``. The chip's clock
-has the same frequency and a phase of its own, from the board's PLL. The phase is such that data
-from the chip are stable when the pads' registers sample them, and the chip's inputs are stable at
-the edges of its clock. This is not measured on a board: the delays of pads are an estimate.
+All signals but the clock are registered in the pads, in the domain ``sync``. The chip's clock has
+the frequency of ``sync`` and another phase, both from the board's PLL. The phase is chosen so that
+data from the chip are stable when the registers of the pads sample them, and the chip's inputs are
+stable at the rising edges of its clock. This has not been measured on a board: the delay of the
+pads is an estimate.
 """
 
 from dataclasses import dataclass
@@ -20,22 +21,22 @@ from .sdram import MT48LC16M16A2, SdramBus, SdramChip
 __all__ = ["ClockPhase", "SdramPads", "clock_phase"]
 
 PAD_DELAY = 3.5
-"""Nanoseconds from the chip's clock at its pad's output register to the chip, and from the chip to
-an input register, together: an estimate."""
+"""Nanoseconds, an estimate: the sum of the delays from the output register of the clock's pad to
+the chip, and from the chip to an input register."""
 _MARGIN = 1.0
-"""Nanoseconds beside the chip's setup and hold times."""
+"""Nanoseconds that are added to the chip's setup and hold times."""
 
 
 @dataclass(frozen=True)
 class ClockPhase:
-    """The chip's clock.
+    """The phase of the chip's clock.
 
     Attributes
     ----------
     degrees : float
-        How far it lags behind the controller's clock.
+        By how much it lags the controller's clock.
     cycles : int
-        The controller's ``pad_cycles``.
+        The value of the controller's parameter ``pad_cycles`` that belongs to it.
     margin : float
         Nanoseconds for which data read are stable before they are sampled, and after: the smaller
         of both.
@@ -47,14 +48,14 @@ class ClockPhase:
 
 
 def clock_phase(clock_hz: float, chip: SdramChip = MT48LC16M16A2) -> ClockPhase:
-    """The phase with the largest margin. ValueError when there is none."""
+    """Returns the phase with the largest margin. ValueError if no margin is positive."""
     period = 1e9 / clock_hz
     earliest = chip.setup + _MARGIN
     latest = period - chip.hold - _MARGIN
 
     def phase(cycles: int) -> ClockPhase:
-        """The best phase if data are sampled so many cycles after the edge of ``sync`` before the
-        edge of the chip's clock that they follow."""
+        """The best phase, if data are sampled this number of cycles after edge E. An edge of the
+        chip's clock launches the data; E is the edge of ``sync`` that this one lags."""
         sampled_at = cycles * period
         best = sampled_at - period / 2 - PAD_DELAY - (chip.access + chip.output_hold) / 2
         shift = min(max(best, earliest), latest)
@@ -78,7 +79,7 @@ class SdramPads(Component):
     port : Any
         The platform's resource ``sdram``, requested with ``dir="-"``.
     clock_domain : str
-        The domain of the chip's clock: that of ``sync``, delayed as :func:`clock_phase` says.
+        The domain of the chip's clock: that of ``sync``, with the phase of :func:`clock_phase`.
     chip : SdramChip
 
     Members
@@ -94,7 +95,7 @@ class SdramPads(Component):
         m = Module()
         bus = self.bus
         port = self._port
-        # The clock: 1 after the rising edge of its domain, 0 after the falling one.
+        # A DDR output makes the clock: 1 from the rising edge of its domain, then 0.
         clock: Any = io.DDRBuffer(
             io.Direction.Output, port.clk, o_domain=self._clock_domain)
         m.submodules.clk = clock
@@ -115,6 +116,6 @@ class SdramPads(Component):
         return m
 
     def _drive(self, m: Module, name: str, pad: Any, value: Value) -> None:
-        """An output pad with a register."""
+        """Drives an output pad through its register."""
         m.submodules[name] = buffer = io.FFBuffer(io.Direction.Output, pad)
         m.d.comb += buffer.o.eq(value)

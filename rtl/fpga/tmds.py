@@ -1,4 +1,5 @@
-"""TMDS: a byte, or two control signals, as ten bits on a pair of wires; DVI 1.0, 3.2."""
+"""TMDS: encodes a byte, or two control signals, as ten bits on a pair of wires (DVI 1.0,
+section 3.2)."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -10,26 +11,26 @@ from rtl.population import population
 __all__ = ["CHANNELS", "CONTROL_SYMBOLS", "SHIFTS", "SYMBOL_BITS", "TmdsEncoder", "TmdsSerializer"]
 
 CHANNELS = 3
-"""Blue with the synchronisation, green, red."""
+"""Blue (with the sync signals), green, red."""
 SYMBOL_BITS = 10
 SHIFTS = SYMBOL_BITS // 2
 """Cycles of the domain ``shift`` in one of ``pixel``: each sends two bits."""
 CONTROL_SYMBOLS = (0b1101010100, 0b0010101011, 0b0101010100, 0b1010101011)
-"""By the two control signals."""
+"""The symbols of the four values of the control signals."""
 _CLOCK_SYMBOL = 0b0000011111
 
 
 class TmdsEncoder(wiring.Component):
-    """One channel's encoder, in the domain ``pixel``. A symbol follows its byte by two cycles.
+    """The encoder of a channel, in the domain ``pixel``. The latency is two cycles.
 
-    The first stage makes few transitions: each bit is the XOR with the one before it, or the XNOR.
-    The second stage balances ones and zeros: it inverts the eight bits or not. The upper two bits
-    of the symbol say what the two stages have done.
+    The first stage reduces transitions: each bit is XORed, or XNORed, with the encoded bit before
+    it. The second stage balances ones and zeros: it inverts the eight bits or does not. The upper
+    two bits of the symbol encode both decisions.
 
     Members
     -------
     visible : In(1)
-        ``value`` is sent; otherwise ``control``.
+        1: ``value`` is encoded. 0: ``control`` is, and the disparity is reset.
     value : In(8)
     control : In(2)
     symbol : Out(10)
@@ -44,9 +45,9 @@ class TmdsEncoder(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         self._word = Signal(8)
-        """The byte with few transitions."""
+        """The byte after the first stage."""
         self._uses_xor = Signal()
-        """Its bits are XORs."""
+        """Its bits are XORs, not XNORs."""
         self._visible = Signal()
         self._control = Signal(2)
         self._reduce_transitions(m)
@@ -54,10 +55,10 @@ class TmdsEncoder(wiring.Component):
         return m
 
     def _reduce_transitions(self, m: Module) -> None:
-        """The first stage: XNOR of a byte with many ones, XOR of others."""
+        """The first stage: XNOR for a byte with more ones than zeros, XOR for others."""
         ones = population(self.value)
         uses_xnor = (ones > 4) | ((ones == 4) & ~self.value[0])
-        # Each bit is the parity of all up to it. XNOR inverts every second one.
+        # With XOR, each bit is the parity of the bits up to it; XNOR inverts every second one.
         bits = [self.value[:place + 1].xor() ^ (uses_xnor & (place % 2)) for place in range(8)]
         m.d.pixel += self._word.eq(Cat(bits))
         m.d.pixel += self._uses_xor.eq(~uses_xnor)
@@ -69,9 +70,9 @@ class TmdsEncoder(wiring.Component):
         word = self._word
         uses_xor = self._uses_xor
         disparity = Signal(range(-16, 16))
-        """Ones less zeros that were sent."""
+        """Ones minus zeros of all symbols since ``visible`` became 1."""
         excess = Signal(range(-8, 9))
-        """Ones less zeros in this word."""
+        """Ones minus zeros of this word."""
         is_balanced = Signal()
         same_sign = Signal()
         inverts = Signal()
@@ -84,7 +85,7 @@ class TmdsEncoder(wiring.Component):
             m.d.pixel += self.symbol.eq(self._control_symbol())
         with m.Else():
             word_disparity = Mux(inverts, -excess, excess)
-            # The two upper bits have a disparity, too, if they are equal.
+            # The two upper bits contribute, too, if they are equal.
             upper_disparity = Mux(inverts == uses_xor, Mux(uses_xor, 2, -2), 0)
             m.d.pixel += disparity.eq(disparity + word_disparity + upper_disparity)
             m.d.pixel += self.symbol.eq(Cat(word ^ inverts.replicate(8), uses_xor, inverts))
@@ -95,15 +96,17 @@ class TmdsEncoder(wiring.Component):
 
 
 class TmdsSerializer(wiring.Component):
-    """Three channels and the clock, two bits a cycle of the domain ``shift``.
+    """Serialises three channels and the clock, two bits in each cycle of the domain ``shift``.
 
-    The clock of ``shift`` is five times as fast as that of ``pixel``, in any phase. A toggle that
-    changes with each pixel is synchronised to ``shift``; when it changes there, symbols are loaded:
-    two to four cycles after the edge at which they have changed.
+    The clock of ``shift`` is five times as fast as that of ``pixel``, with any phase.
+    A toggle that changes in each cycle of ``pixel`` is synchronised to ``shift``. When it changes
+    there, the symbols are loaded, two to four cycles after they have changed; they are stable for
+    five.
 
     Members
     -------
     symbols : In(array of 3 symbols)
+        In the domain ``pixel``.
     lanes : Out(array of 4 pairs of bits)
         The channels, then the clock; of a pair, bit 0 is sent first.
     """

@@ -1,4 +1,4 @@
-"""A serial line: bytes of eight bits, least significant first, between a start and a stop bit."""
+"""A serial line: eight data bits, least significant first, between a start bit and a stop bit."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
@@ -10,18 +10,19 @@ from rtl.layouts import Event
 __all__ = ["UartReceiver", "UartTransmitter"]
 
 _PHASE_BITS = 20
-"""Of the fraction of a bit. A byte's last bit is then less than a thousandth of a bit off."""
+"""Bits of the phase, a fraction of a bit time. In the last bit of a byte, the error of rounding is
+less than a thousandth of a bit time."""
 _BYTE_BITS = 8
-_START_BIT = _BYTE_BITS + 1
-"""Bits behind the start bit: eight, and a stop bit, behind which there is none."""
-_FRAME_BITS = 1 + _START_BIT
+_BITS_AFTER_START = _BYTE_BITS + 1
+"""Bits on the line after the start bit: eight data bits and the stop bit."""
+_FRAME_BITS = 1 + _BITS_AFTER_START
 """Bits on the line for a byte."""
 _LEAST_CYCLES = 4
-"""Of a bit: fewer leave no room between its edges and its middle."""
+"""The fewest cycles of a bit with which it can be sampled in its middle."""
 
 
 def _phase_step(clock: int, baud: int) -> int:
-    """What the phase gains in a cycle; ValueError when the clock is too slow for the rate."""
+    """The increment of the phase in a cycle; ValueError when the clock is too slow for the rate."""
     if not 0 < baud * _LEAST_CYCLES <= clock:
         least = baud * _LEAST_CYCLES
         raise ValueError(f"{baud} baud need a clock of at least {least} Hz, not {clock} Hz")
@@ -31,19 +32,21 @@ def _phase_step(clock: int, baud: int) -> int:
 class UartReceiver(wiring.Component):
     """Receives bytes from a line.
 
-    Each bit is sampled in its middle, counted from the edge of the start bit. A start bit that is
-    too short for that is ignored, and so is a byte whose stop bit is missing.
+    Each bit is sampled in its middle, at a time measured from the falling edge of the start bit. If
+    the line is 1 in the middle of the start bit, or 0 in the middle of the stop bit, there is no
+    event: the receiver waits for the next falling edge.
 
     Parameters
     ----------
     clock, baud : int
-        Hz, and bits a second: at most a quarter of it.
+        Hz; bits a second, at most a quarter of ``clock``.
 
     Members
     -------
     pin : In(1)
         The line; asynchronous.
     received : Out(Event of a byte)
+        In the middle of the stop bit.
     """
 
     pin: In(1, init=1)    # pyright: ignore[reportCallIssue]
@@ -59,22 +62,23 @@ class UartReceiver(wiring.Component):
         last_line = Signal(init=1)
         is_receiving = Signal()
         phase = Signal(_PHASE_BITS)
-        samples = Signal()              # the middle of a bit
+        samples = Signal()              # this cycle is the middle of a bit
         bits = self.received.payload
         remaining = Signal(range(_FRAME_BITS))
         m.submodules.synchronizer = FFSynchronizer(self.pin, line, init=1)
         m.d.sync += last_line.eq(line)
         with m.If(~is_receiving):
-            # To the middle of the start bit, less the cycle and a half by which its edge is
-            # noticed, and the first sample taken, too late.
+            # The first overflow of the phase is to be in the middle of the start bit, so the
+            # phase starts at half a bit time. One and a half cycles are added to it: the delay,
+            # on average, of the detection of the edge and of the sample.
             m.d.sync += phase.eq((1 << _PHASE_BITS - 1) + 3 * self._phase_step // 2)
             m.d.sync += samples.eq(0)
-            m.d.sync += remaining.eq(_START_BIT)
+            m.d.sync += remaining.eq(_BITS_AFTER_START)
             m.d.sync += is_receiving.eq(last_line & ~line)
         with m.Else():
             m.d.sync += Cat(phase, samples).eq(phase + self._phase_step)
 
-        is_start_bit = remaining == _START_BIT
+        is_start_bit = remaining == _BITS_AFTER_START
         is_stop_bit = remaining == 0
         with m.If(samples):
             m.d.sync += bits.eq(Cat(bits[1:], line))
@@ -91,13 +95,14 @@ class UartTransmitter(wiring.Component):
     Parameters
     ----------
     clock, baud : int
-        As of the receiver.
+        Hz; bits a second, at most a quarter of ``clock``.
 
     Members
     -------
     content : In(stream of bytes)
+        Ready when no byte is being sent. The start bit is on the line in the cycle after.
     pin : Out(1)
-        The line.
+        The line; 1 between bytes.
     """
 
     content: In(stream.Signature(8))
@@ -110,7 +115,7 @@ class UartTransmitter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         phase = Signal(_PHASE_BITS)
-        shifts = Signal()               # the end of a bit
+        shifts = Signal()               # a bit time has ended
         bits = Signal(_BYTE_BITS + 1)
         remaining = Signal(range(_FRAME_BITS + 1))
         is_idle = remaining == 0

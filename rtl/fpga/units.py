@@ -38,4 +38,4 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "sdram": lambda _params: SdramController(_SDRAM_TAG_BITS, _SDRAM_HZ, pad_cycles=2),
     "error_status": lambda params: units_of(params).error_status(params),
 }
-"""Name -> constructor from a preset's parameters."""
+"""Name of a unit -> function that makes it from the machine's parameters."""

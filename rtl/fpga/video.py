@@ -1,4 +1,4 @@
-"""A picture in memory on a screen: DVI, as HDMI takes it.
+"""The framebuffer in memory as a DVI signal, which HDMI screens accept.
 
 ::
 
@@ -8,11 +8,14 @@
                                               lanes <--------- TmdsSerializer
                                                                shift
 
-A pixel of memory is a byte: 3 bits of red, 3 of green, 2 of blue, from the upper bit. Rows follow
-each other without a gap. The reader reads a row for each line that shows it; the queue between
-holds most of a line of the largest picture. While the screen is between two pictures, the scanner
-empties the queue and the reader waits; so whatever went wrong in one picture, the next one begins
-with its first pixel.
+A pixel of memory is a byte: 3 bits of red (the upper ones), 3 of green, 2 of blue. Rows are
+contiguous. In these files a row is one of the picture in memory, a line one of the screen, and a
+line of memory 64 bytes.
+
+The reader reads a row again for each line that shows it. The queue holds 512 pixels, most of a line
+of the largest picture. In the first part of the vertical blanking the scanner flushes the queue and
+the reader is stopped. So errors (an underrun, a reset of one domain) end with the picture in which
+they occur: the next picture starts with its first pixel.
 """
 
 from dataclasses import dataclass
@@ -35,22 +38,29 @@ from .tmds import CHANNELS, TmdsEncoder, TmdsSerializer
 __all__ = ["VGA", "LineReader", "Scanner", "Video", "VideoMode"]
 
 _WORD_BYTES = 4
-"""Pixels that go through the queue at once."""
+"""Bytes, and so pixels, of a word of the queue."""
 _WORDS = LINE_BYTES // _WORD_BYTES
 _PLACE_BITS = (_WORDS - 1).bit_length()
 """Width of the number of a word in a line of memory."""
 _SCALE_BITS = 2
 _QUEUE_BITS = 7
 _QUEUE = 1 << _QUEUE_BITS
-"""Words."""
+"""Depth of the queue in words."""
 
 
 @dataclass(frozen=True)
 class VideoMode:
-    """Visible pixels and lines, and those of the pauses before, in and behind the synchronisation,
-    whose signals are 0.
+    """The timing of a screen: pixels of a line, and lines of a picture. The sync pulses are 0.
 
-    The width is a multiple of 32, the height of 8: pictures of an eighth of both can be shown.
+    Attributes
+    ----------
+    width, height : int
+        Visible pixels, a multiple of 32; visible lines, a multiple of 8. So a picture of an eighth
+        of both (scale 3) has whole words and rows.
+    right, sync_width, left : int
+        Pixels of the horizontal blanking: before the sync pulse, of the pulse, after it.
+    below, sync_height, above : int
+        Lines of the vertical blanking, in the same order.
     """
 
     width: int
@@ -74,31 +84,32 @@ class VideoMode:
 
 
 VGA = VideoMode(640, 16, 96, 48, 480, 10, 2, 33)
-"""640 x 480 at 60 Hz with 25.175 MHz; with 25 MHz at 59.5 Hz."""
+"""640 x 480: 60 Hz with a pixel clock of 25.175 MHz, 59.5 Hz with 25 MHz."""
 
 
 class LineReader(Component):
-    """Reads the rows of a picture, each as often as it is shown; domain ``sync``.
+    """Reads the rows of a picture, each as often as it is shown; in the domain ``sync``.
 
     Parameters
     ----------
     mode : VideoMode
     tag_bits : int
-        Of the port to memory. One request is under way at a time, with tag 0.
+        Of the port to memory. One request at most is outstanding, with tag 0.
 
     Members
     -------
     memory : Out(BeatPort)
     base : In(40)
-        Address of the picture, a multiple of 4.
+        Address of the picture in bytes, a multiple of 4.
     scale : In(2)
         A pixel of memory is 2**scale pixels wide and high.
     run : In(1)
-        While it is 0 nothing is read; when it becomes 1 a picture begins.
+        While it is 0, no request starts; one that is outstanding is completed, and its words are
+        sent. When it becomes 1, a new picture starts, with the present ``base`` and ``scale``.
     room : In(1)
-        There is a place for a whole line of memory.
+        The queue has room for the words of a line of memory. No request starts while it is 0.
     words : Out(Event of 32 bits)
-        Four pixels, the left one in the lower bits.
+        Four pixels, the leftmost one in the low byte; 0 where memory answers with ``error``.
     """
 
     def __init__(self, mode: VideoMode, tag_bits: int) -> None:
@@ -116,17 +127,17 @@ class LineReader(Component):
         """Words of a row, by the scale."""
         self._scale = Signal(_SCALE_BITS, name="scale")
         self._row = Signal(ADDRESS_BITS - 2, name="row")
-        """Word of memory at which the row begins."""
+        """Address of the first word of the row, in words."""
         self._next = Signal(ADDRESS_BITS - 2, name="next")
-        """Word of memory to read next."""
+        """Address of the next word to send, in words."""
         self._remaining_words = Signal(range(widest + 1), name="remaining_words")
-        """Words of the row to come."""
+        """Words of the row that remain to be sent."""
         self._times_shown = Signal((1 << _SCALE_BITS) - 1, name="times_shown")
-        """Lines that have shown the row."""
+        """Lines for which the row has been read before."""
         self._remaining_lines = Signal(range(mode.height + 1), name="remaining_lines")
-        """Lines to come."""
+        """Lines of the screen that remain, including the current one."""
         self._number = Signal(range(BEAT_BYTES // _WORD_BYTES), name="number")
-        """Of the word in a beat."""
+        """Number of the word in the beat of the response."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -163,7 +174,7 @@ class LineReader(Component):
         return m
 
     def _begin_picture(self, m: Module) -> None:
-        """Settings are taken between two pictures."""
+        """BEGIN: takes the settings of a picture until it starts."""
         first = self.base >> 2
         m.d.sync += self._scale.eq(self.scale)
         m.d.sync += self._row.eq(first)
@@ -173,7 +184,8 @@ class LineReader(Component):
         m.d.sync += self._remaining_lines.eq(self._mode.height)
 
     def _take_word(self, m: Module) -> None:
-        """A word of the beat that memory answers with: it is of the row from the next one on."""
+        """RESPONSE: takes a word of the line of memory a cycle. Words before the next one of the
+        row (a row may start within a line of memory) and after its last one are dropped."""
         response = self.memory.response
         place = Cat(self._number, response.payload.beat)
         is_next = place == self._next[:_PLACE_BITS]
@@ -184,7 +196,7 @@ class LineReader(Component):
             m.d.sync += self._remaining_words.eq(self._remaining_words - 1)
 
     def _end_line(self, m: Module) -> None:
-        """The next line shows the row again, or the next row."""
+        """NEXT: the next line of the screen shows the same row again, or the next row."""
         is_repeated = self._times_shown != (1 << self._scale) - 1
         m.d.sync += self._remaining_words.eq(self._row_words[self._scale])
         m.d.sync += self._remaining_lines.eq(self._remaining_lines - 1)
@@ -197,24 +209,28 @@ class LineReader(Component):
 
 
 class Scanner(Component):
-    """Goes over the screen, pixel by pixel; domain ``pixel``.
+    """Counts pixels and lines of the screen, and outputs the pixel and the sync signals of each
+    position; in the domain ``pixel``.
 
     Members
     -------
     enable : In(1)
-        There is a picture to show: else the screen is black. Looked at between pictures, as
-        ``scale`` is.
+        The picture is shown; otherwise the screen is black. Sampled, as ``scale`` is, in the first
+        part of the vertical blanking.
     scale : In(2)
+        A pixel of memory is 2**scale pixels wide and high.
     words : In(stream of 32 bits)
-        The next four pixels of memory; taken when they are not needed any more.
+        The present four pixels of memory; accepted in the cycle in which the last of them is shown
+        for the last time in its line. In the first part of the vertical blanking all are accepted.
     run : Out(1)
-        The reader may read: see :class:`LineReader`.
+        The reader may read: see :class:`LineReader`. 1 from the last ``above`` lines of the
+        vertical blanking to the end of the picture.
     visible, pixel : Out(1), Out(8)
-        A pixel of the screen.
+        The position is in the picture; its pixel. Without ``visible``, ``pixel`` has no meaning.
     horizontal, vertical : Out(1)
-        The synchronisation, which is 0 for a while.
+        The sync signals; 0 in the pulses. In time with ``pixel``.
     underrun : Out(1)
-        A pixel was not there in time, since the reset.
+        A pixel was not available in time. It stays 1 until a reset of the domain.
     """
 
     def __init__(self, mode: VideoMode) -> None:
@@ -233,9 +249,10 @@ class Scanner(Component):
         self._x = Signal(range(mode.line), name="x")
         self._y = Signal(range(mode.lines), name="y")
         self._is_visible = Signal(name="is_visible")
-        """The pixel is in the picture."""
-        self._is_between = Signal(name="is_between")
-        """The line is between two pictures, and not right before the next one."""
+        """The position is in the picture."""
+        self._is_flushing = Signal(name="is_flushing")
+        """The first part of the vertical blanking, up to the end of the sync pulse. The queue is
+        flushed; in the rest, the reader fills it for the next picture."""
         self._is_enabled = Signal(name="is_enabled")
         self._scale = Signal(_SCALE_BITS, name="scale")
 
@@ -247,7 +264,7 @@ class Scanner(Component):
         return m
 
     def _scan(self, m: Module) -> None:
-        """From pixel to pixel, and what is there."""
+        """Counts the positions, and decodes their part of the screen."""
         mode = self._mode
         x = self._x
         y = self._y
@@ -257,21 +274,21 @@ class Scanner(Component):
             m.d.pixel += x.eq(0)
             m.d.pixel += y.eq(Mux(y == mode.lines - 1, 0, y + 1))
         m.d.comb += self._is_visible.eq((x < mode.width) & (y < mode.height))
-        m.d.comb += self._is_between.eq(
+        m.d.comb += self._is_flushing.eq(
             _is_within(y, mode.height, mode.below + mode.sync_height))
-        with m.If(self._is_between):
+        with m.If(self._is_flushing):
             m.d.pixel += self._is_enabled.eq(self.enable)
             m.d.pixel += self._scale.eq(self.scale)
-        m.d.pixel += self.run.eq(self._is_enabled & ~self._is_between)
+        m.d.pixel += self.run.eq(self._is_enabled & ~self._is_flushing)
 
     def _show(self, m: Module) -> None:
-        """A pixel, a cycle later. A word is taken with the last time that its last pixel is shown;
-        between pictures all are."""
+        """Outputs the pixel, a cycle after the position, and accepts words. ``is_last_time``: the
+        position is the last of the 2**scale that show the same pixel of memory."""
         column = self._x >> self._scale
         is_last_time = Cat(
             self._x[bit] | (bit >= self._scale) for bit in range((1 << _SCALE_BITS) - 1)).all()
         is_last_pixel = is_last_time & (column[:2] == _WORD_BYTES - 1)
-        m.d.comb += self.words.ready.eq(self._is_between | (self._is_visible & is_last_pixel))
+        m.d.comb += self.words.ready.eq(self._is_flushing | (self._is_visible & is_last_pixel))
         m.d.pixel += self.visible.eq(self._is_visible)
         m.d.pixel += self.pixel.eq(0)
         with m.If(self._is_enabled & self.words.valid):
@@ -280,7 +297,7 @@ class Scanner(Component):
             m.d.pixel += self.underrun.eq(1)
 
     def _synchronize(self, m: Module) -> None:
-        """The synchronisation, a cycle later, as the pixel."""
+        """Outputs the sync signals, a cycle after the position, as the pixel."""
         mode = self._mode
         in_horizontal = _is_within(self._x, mode.width + mode.right, mode.sync_width)
         in_vertical = _is_within(self._y, mode.height + mode.below, mode.sync_height)
@@ -293,9 +310,9 @@ def _is_within(place: Signal, first: int, count: int) -> Value:
 
 
 class Video(Component):
-    """A picture in memory as bits on the wires of a screen.
+    """The framebuffer in memory as bits on the wires of a screen.
 
-    It needs the domains ``pixel`` and ``shift`` beside ``sync``: see
+    It uses the domains ``sync``, ``pixel`` and ``shift``; for the latter two see
     :class:`~rtl.fpga.tmds.TmdsSerializer`.
 
     Parameters
@@ -308,15 +325,15 @@ class Video(Component):
     -------
     memory : Out(BeatPort)
     framebuffer : In(Framebuffer)
-        Taken when a picture begins. While it is not enabled the screen is black, and memory is left
-        alone.
+        Settings are sampled before each picture. While ``enable`` is 0, the screen is black and
+        memory is not accessed. ``underrun`` is not cleared.
     lanes : Out(array of 4 pairs of bits)
-        Blue, green, red, clock; domain ``shift``.
+        Blue, green, red, clock; in the domain ``shift``.
 
     Attributes
     ----------
     symbols : Signal
-        What is serialised: three symbols, domain ``pixel``.
+        The symbols of blue, green and red, before they are serialised; in the domain ``pixel``.
     """
 
     def __init__(self, tag_bits: int, mode: VideoMode = VGA) -> None:
@@ -355,8 +372,8 @@ class Video(Component):
         return m
 
     def _encode(self, m: Module, scanner: Scanner) -> None:
-        """A pixel's colours as symbols. All bits of a level are made of its upper ones, so that
-        full is 255. The synchronisation goes with blue."""
+        """Encodes the colours of a pixel. The 2 or 3 bits of a colour are repeated to 8, so that
+        the maximum is 255. The channel of blue has the sync signals as its control signals."""
         red = scanner.pixel[5:]
         green = scanner.pixel[2:5]
         blue = scanner.pixel[:2]

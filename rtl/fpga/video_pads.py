@@ -1,4 +1,4 @@
-"""The pads of a video connector whose wires come straight from the FPGA."""
+"""The pads of a video connector that is wired to the FPGA without a transmitter chip."""
 
 from typing import Any
 

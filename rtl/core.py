@@ -83,9 +83,10 @@ class Core(Component):
         +-----------+           +------- completions, resume, hold of a warp --------+
 
     An instruction is fetched, selected by issue, and executed by the lanes, or dispatched to a
-    unit. Units reach registers as clients of the lanes: issue schedules their operations, execute
-    moves the data. The result of a flow instruction is a broadcast: it says where a warp goes on,
-    and with which threads.
+    unit. Units access registers as clients of the lanes: issue schedules their operations, execute
+    moves the data. The result of a flow instruction is a broadcast: it has the pc at which the warp
+    continues, and the warp's new active mask. The diagram omits IndexedTargets, which is between
+    execute and the dispatcher: a branch through a table waits there for its table entry.
 
     Members
     -------
@@ -95,15 +96,15 @@ class Core(Component):
         The grid that runs; it does not change while a warp lives.
     launch, thread, flow_launch : In(Event of warp_launch), In(Event of thread_index), \
             In(stream of flow_launch)
-        A warp is started in three steps: ``launch`` announces it to all units (its slot is in use
-        from then on), ``thread`` has the places of its threads, and ``flow_launch`` has its threads
-        begin, with the flow result that it makes.
+        A warp is started in three steps. ``launch`` announces it to all units, and its slot is in
+        use from that cycle on. ``thread`` has the position of each of its threads in the block.
+        ``flow_launch`` makes the flow unit produce a flow result, with which its threads start.
     clear, clear_rows : In(stream of shared_clear), In(stream of rows of the register file)
-        Before that, its shared memory and its registers become zeros.
+        Shared memory of its CTA, and rows of its registers, are cleared; before ``flow_launch``.
     starting : In(1)
         A CTA is being started.
     exit : Out(Event of warp_exit)
-        A warp has ended.
+        A flow result, in the same cycle; its ``terminated`` is 1 if the warp has ended.
     drained : Out(1 bit a warp)
         No instruction of the warp is in flight.
     invalidate, fetch_busy : In(1), Out(1)
@@ -111,13 +112,14 @@ class Core(Component):
     fetch_memory, stack_memory, unit_memory : Out(MemoryPort)
         Of fetch, of the call/return stack, of the memory unit.
     command, trap_state : In(TrapCommand), Out(TrapStatus)
-        The debugger's; see TrapUnit. While a warp is in the trap no CTA may start.
+        For the debugger; see TrapUnit. While a warp is in the trap no CTA may start.
     error_status, interrupt : Out(RegisterAccess), Out(1)
         See ErrorStatus.
     retired : Out(RetirementPort)
         For checks of the whole machine.
     issue_events, stack_events, memory_events, diverged : Out
-        For counters. ``diverged``: a branch has pushed the token of the threads that wait.
+        For counters. ``diverged``: a branch has diverged, and the DIVERGE token of the threads that
+        wait is pushed.
 
     Attributes
     ----------
@@ -128,7 +130,7 @@ class Core(Component):
     """
 
     memory_port: ClassVar[type[MemoryPort] | type[BeatPort]] = MemoryPort
-    """Of its three ways to memory."""
+    """Signature of the three memory ports."""
 
     fetch: Any
     issue: Any
@@ -180,10 +182,10 @@ class Core(Component):
             **self.more_ports(),
         })
 
-    # What the serial machine and the harness of the front end have otherwise.
+    # The serial machine and the harness of the front end override these methods.
 
     def make_large_units(self, params: SmParams) -> None:
-        """The units that the harness of the front end leaves out."""
+        """Makes the units that the harness of the front end omits."""
         self.fetch = FetchUnit(params)
         self.execute = ExecuteUnit(params)
         self.memory = MemoryUnit(params)
@@ -191,7 +193,7 @@ class Core(Component):
         self.double = DoubleUnit(params) if params.doubles else None
 
     def make_units(self, params: SmParams) -> None:
-        """The other units that have two forms."""
+        """Makes the other units that the serial machine has in another form."""
         self.issue = IssueUnit(params)
         self.queue = FlowQueue(params)
         self.flow = FlowUnit(params)
@@ -209,10 +211,12 @@ class Core(Component):
         connect_stack(m, self.flow, self.stack)
 
     def connect_more(self, m: Module) -> None:
-        """What only the serial machine connects; after all else, whose assignments it overrides."""
+        """Connections of the serial machine only. Called last, so that its assignments override
+        those of the other methods."""
 
     def connect_error(self, m: Module, error: Any, collected: Any) -> None:
-        """A unit's error, to the collector, with the warp and the pc of its instruction."""
+        """Connects a unit's error to the collector. The serial machine fills in warp and pc, which
+        its units do not supply."""
         connect(m, error, collected)
 
     # How the units are joined.
@@ -250,8 +254,8 @@ class Core(Component):
         return m
 
     def _launch(self, m: Module) -> None:
-        """What the work distributor says of the grid, and of a warp that it announces; its threads
-        begin later, by ``flow_launch``, see :meth:`_flow`."""
+        """The grid's configuration, and the launch of a warp. Its threads start later, with
+        ``flow_launch``; see :meth:`_flow`."""
         for unit in (self.fetch, self.execute, self.memory):
             m.d.comb += unit.grid.eq(self.grid)
         m.d.comb += self.barrier.barriers.eq(self.grid.barriers)
@@ -273,7 +277,7 @@ class Core(Component):
         m.d.comb += self.fetch_busy.eq(self.fetch.busy)
 
     def _dispatch(self, m: Module) -> None:
-        """What the lanes do not execute, to its unit; whether that has room for more."""
+        """Instructions that the lanes do not execute, to their units; the room of each unit."""
         dispatcher = self.dispatcher
         connect(m, self.execute.dispatch, self.targets.dispatch)
         connect(m, self.targets.passed, dispatcher.dispatch)
@@ -297,13 +301,13 @@ class Core(Component):
         m.d.comb += self.issue.collecting.eq(self.execute.collecting | self.targets.busy)
 
     def _flow(self, m: Module) -> None:
-        """Flow instructions; their results, which say how a warp goes on."""
+        """Flow instructions, and the broadcast of their results."""
         self.join_stack(m)
         connect(m, self.queue.request, self.flow.request)
         connect(m, flipped(self.flow_launch), self.flow.launch)
         m.d.comb += self.queue.trap.eq(self.trap.flow)
 
-        # A SETLMEMBASE is taken: the warp's block of local memory moves.
+        # The flow unit accepts a SETLMEMBASE: the warp's block of local memory moves.
         request = self.queue.request
         is_set_base = request.payload.instruction.operation == FlowOperation.SET_BASE
         moved = self.memory.local_base
@@ -311,8 +315,8 @@ class Core(Component):
         m.d.comb += moved.payload.eq(struct_value(
             local_move(self._params), warp=request.payload.warp, base=request.payload.operand))
 
-        # That a flow_launch was taken is known late in the cycle, and nobody needs it before it has
-        # a result. So the warp lives a cycle later.
+        # The handshake of flow_launch is late in the cycle, and no unit needs it before the launch
+        # has its result. So it is registered: the warp becomes live one cycle after the transfer.
         launch = self.flow_launch
         m.d.sync += self.issue.launched.valid.eq(launch.valid & launch.ready)
         m.d.sync += self.issue.launched.payload.eq(launch.payload.warp)
@@ -330,7 +334,7 @@ class Core(Component):
         m.d.comb += self.diverged.eq(pushed.valid & is_divergence)
 
     def _lane_clients(self, m: Module) -> None:
-        """The units' way to registers: issue schedules operations, execute moves data."""
+        """The units' access to registers: issue schedules operations, execute moves data."""
         execute = self.execute
         connect(m, self.issue.gather, execute.gather)
         connect(m, self.issue.write, execute.write)
@@ -376,7 +380,7 @@ class Core(Component):
         connect(m, conversions.responses[1], self.double.value)
 
     def _release_scoreboards(self, m: Module) -> None:
-        """Completions, which release scoreboards; what lets a warp issue again."""
+        """Completions, which release scoreboards; and the events that resume a warp."""
         connect(m, self.execute.passed, self.issue.lanes)
         connect(m, self.execute.gathered, self.issue.gathered)
         completions = {"conversion": self.conversion.completion, "memory": self.memory.completion,
@@ -387,7 +391,8 @@ class Core(Component):
             m.d.comb += released.payload.completes.eq(completion.valid)
             m.d.comb += common_fields(released.payload, completion.payload)
 
-        # The barrier unit has read an instruction's registers: never in the cycle of a completion.
+        # The barrier unit has read an instruction's registers. This is never in the cycle of one of
+        # its completions, so both can share an event.
         read = self.barrier.operands_read
         released = self.issue.units[COMPLETING.index("barrier")]
         with m.If(read.valid):
@@ -399,15 +404,16 @@ class Core(Component):
         m.d.comb += self.drained.eq(self.issue.drained)
 
     def _traps(self, m: Module) -> None:
-        """Which warps trap, and what that means for issue, barriers and programs."""
+        """The trap unit, with issue and the barrier unit, and the status that programs read."""
         trap = self.trap
         m.d.comb += trap.command.eq(self.command)
         m.d.comb += self.trap_state.eq(trap.state)
         m.d.comb += trap.starting.eq(self.starting | self.issue.launched.valid)
         connect(m, trap.control, self.issue.control)
 
-        # That nothing is in flight may be known later, but never before an instruction is under
-        # way. The trap unit sees flow results when it sees their errors, which are registered.
+        # ``drained`` may be late, but must not be 1 while an instruction is in flight: so a warp
+        # whose instruction is selected in this cycle is excluded. A flow result is delayed as its
+        # error is, see ErrorCollector, so that both reach the trap unit in one cycle.
         m.d.sync += trap.drained.eq(self.issue.drained & ~self.issue.control.taken)
         connect(m, delayed(m, self.flow.result), trap.result)
 
@@ -417,11 +423,11 @@ class Core(Component):
         m.d.comb += self.barrier.inside.eq(trap.inside)
         m.d.comb += self.waiting.eq(self.barrier.waiting | self.barrier.meeting)
 
-        # S2R reads what a warp, and all warps, know of traps and errors.
+        # The status of a warp and of all warps, which S2R reads.
         connect(m, self.execute.status, trap.status)
 
     def _errors(self, m: Module) -> None:
-        """Errors of all units, to the trap unit and to the host; which are reported at all."""
+        """Errors of all units, to the trap unit and the error status; the report mask."""
         errors = self.errors
         status = self.status
         self.connect_error(m, self.execute.error, errors.lanes)
@@ -442,7 +448,7 @@ class Core(Component):
             m.d.comb += unit.report_mask.eq(status.report_mask)
 
     def _memory_ports(self, m: Module) -> None:
-        """The ways to memory; what the counters of memory and stack count."""
+        """The memory ports; events for the counters."""
         connect(m, self.fetch.memory, flipped(self.fetch_memory))
         connect(m, self.stack.port, flipped(self.stack_memory))
         connect(m, self.memory.memory, flipped(self.unit_memory))
@@ -452,7 +458,7 @@ class Core(Component):
 
     def _retire(self, m: Module) -> None:
         """The retirement interface: what the lanes write, and completions of all units. Its other
-        events are joined where they arise."""
+        events are connected by the methods above."""
         retired = self.retired
         connect(m, self.execute.written, flipped(retired.written))
         completed = retired.completed

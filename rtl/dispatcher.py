@@ -25,9 +25,10 @@ def is_executed_by(unit: str, kind: Any) -> Any:
 class Dispatcher(Component):
     """Passes a dispatched instruction to the unit of its kind, in the same cycle.
 
-    An instruction of double precision goes to the unit for double precision, if the machine has
-    one; but to the conversion unit where it has a reported fault or no thread executes it: that
-    unit raises the error, and completes what does nothing.
+    An instruction of double precision has the kind CONVERSION. If some thread executes it and it
+    has no reported fault, it is dispatched to the unit for double precision; else to the conversion
+    unit, which raises the error, and completes an instruction that does nothing. A machine without
+    that unit refuses such instructions at fetch, and ``double`` has no events.
 
     Members
     -------
@@ -35,7 +36,8 @@ class Dispatcher(Component):
     report_mask : In(32)
         Bit n: warp errors of code n are reported.
     flow, memory, conversion, double, barrier, trap : Out(Event of dispatched)
-        ENTER and LEAVE go to two units, flow and trap.
+        At most one has an event in a cycle, except that ENTER and LEAVE are dispatched to two
+        units, flow and trap.
     """
 
     def __init__(self, params: SmParams) -> None:

@@ -14,19 +14,21 @@ from rtl.structs import struct_value
 __all__ = ["ErrorCollector"]
 
 _KNOWN_LATE = ("flow", "barrier", "stack")
-"""Sources that know of an error late in the cycle."""
+"""Sources whose errors are late in the cycle: they are registered before they are used."""
 
 
 class ErrorCollector(Component):
     """Gathers the errors of a cycle, by their sources.
 
-    The units raise reported errors only. Two sources are no ``error`` port: a flow result with an
-    error, whose pc is that of the instruction that failed; and a stack line that memory did not
-    accept, which is an MMU_FAULT of its warp if that code is reported.
+    The units apply the report mask themselves: they raise reported errors only. Two sources have no
+    ``error`` port. A flow result can have an error, whose pc is that of the instruction that
+    failed. A stack line that memory did not accept is an MMU_FAULT of its warp; the collector
+    applies the report mask to it, and drops an unreported fault.
 
-    Flow, barrier and stack know of an error late in the cycle. The trap unit and the error status
-    see it a cycle later, which changes nothing for them: the warp is held anyway, or has no next
-    instruction yet. The retirement interface sees all errors at once.
+    There is no arbitration: each source has an event of its own, and several may have one in the
+    same cycle. Errors of flow, barrier and stack are late in the cycle, so that ``registered`` has
+    them a cycle later. The trap unit and the error status tolerate this: the warp is held anyway,
+    or has no next instruction yet.
 
     Members
     -------
@@ -37,9 +39,9 @@ class ErrorCollector(Component):
     report_mask : In(32)
         Bit n: warp errors of code n are reported.
     raised : Out(ErrorEvents)
-        In the cycle in which the unit raises them.
+        In the cycle in which the unit raises them; for the retirement interface.
     registered : Out(ErrorEvents)
-        The same, those of late sources a cycle later.
+        The same, those of late sources a cycle later; for the trap unit and the error status.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -87,7 +89,8 @@ class ErrorCollector(Component):
         return error
 
     def _stack_error(self, m: Module) -> Any:
-        """A line of a stack that memory did not accept. It is of no instruction: its pc is 0."""
+        """A line of a stack that memory did not accept. It belongs to no instruction: its pc is
+        0."""
         is_reported = self.report_mask[WarpError.MMU_FAULT.value]
         error: Any = self._event.create(path=("stack_error",))
         m.d.comb += error.valid.eq(self.stack_fault.valid & is_reported)

@@ -1,10 +1,12 @@
 """The retirement interface: the events of the whole machine, for testbenches and checkers.
 
 Instructions of a warp issue in order and complete out of order. A sequence number, the field
-``sequence``, lets a listener match the events of one instruction: it is issued, it writes
-registers, predicates or CC in one or more beats, and it completes or raises an error. Flow instructions and
-entries into the trap handler complete with the flow unit's result; a warp's results are in program
-order, so they have no sequence number.
+``sequence``, lets a listener match the events of an instruction: it is issued, it writes registers,
+predicates or CC in one or more beats, and it completes. An instruction with a reported error writes
+nothing, but completes too; an error event has no sequence number, but the instruction's pc. Flow
+instructions, ENTER and LEAVE complete with the flow unit's result; a warp's results are in program
+order, so they have no sequence number. GETCRSPTR and GETLMEMBASE (kind FLOW_READ) have both: a flow
+result, and later the completion of the write of their register, by the lanes.
 """
 
 from amaranth.lib import wiring
@@ -25,8 +27,8 @@ __all__ = ["CompletionEvents", "RetirementPort"]
 
 
 class CompletionEvents(wiring.Signature):
-    """The instructions that complete in one cycle, by the unit that reports it. The flow unit is
-    none of them: its result is the completion.
+    """The instructions that complete in one cycle, by the unit that reports it; several units may
+    do so in the same cycle. The flow unit has no event here: its result is the completion.
 
     Members
     -------
@@ -72,7 +74,8 @@ class RetirementPort(wiring.Signature):
     completed : Out(CompletionEvents)
         An instruction is complete: all that it writes is written.
     errors : Out(ErrorEvents)
-        An instruction raises an error that is reported; it has written nothing.
+        An instruction raises an error that is reported; it writes nothing. Its completion is in the
+        same cycle or later. An error of the source ``stack`` belongs to no instruction.
     """
 
     def __init__(self, params: SmParams) -> None:

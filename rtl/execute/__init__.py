@@ -1,4 +1,4 @@
-"""The lanes and the registers, and what leaves them for other units."""
+"""Registers, predicates and lanes, and the dispatch of instructions to other units."""
 
 from .indexed import IndexedTargets
 from .unit import ExecuteUnit

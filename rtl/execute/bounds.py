@@ -1,5 +1,5 @@
-"""Between the second and the third stage of a full lane: the bounds of a result's type, and its
-place in a word."""
+"""The stage of a full lane between the second and the third one: clamps a result to the bounds of
+its type, and moves it to its place in the word."""
 
 from typing import Any, NamedTuple
 
@@ -19,8 +19,8 @@ _HALF_BITS = 16
 
 
 class BoundStage(wiring.Component):
-    """Puts the first term within the bounds of the result's type, if it has to be, and in its
-    place among zeros; combinational.
+    """Clamps the first term to the bounds of the result's type, if ``bound`` is set, and moves it
+    to its place; the other bytes become 0. Combinational.
 
     Members
     -------
@@ -36,7 +36,7 @@ class BoundStage(wiring.Component):
     def __init__(self) -> None:
         super().__init__()
         self._exceeds = Signal(name="exceeds")
-        """The term is beyond the bounds of its type: a bound takes its place."""
+        """The term exceeds the bounds of its type: a bound replaces it."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -45,8 +45,8 @@ class BoundStage(wiring.Component):
         return m
 
     def _check(self, m: Module) -> None:
-        """Whether the term is beyond its bounds: it has ones, or a negative one zeros, above the
-        bits of its type, or another sign than the highest of these bits."""
+        """Whether the term exceeds its bounds: a bit above those of its type differs from its sign,
+        or the highest bit of a signed type does; or it is negative, and the type is unsigned."""
         control = self.control
         first = self.unbounded.terms.x[:32]
         negative = self.unbounded.is_negative
@@ -64,10 +64,10 @@ class BoundStage(wiring.Component):
             control.bound & (self.unbounded.exceeds_word | above_half | above_byte | wrong_sign))
 
     def _place(self, m: Module) -> None:
-        """A byte of the word has bits of the term, those of a bound, or none.
+        """Each byte of the word has bits of the term, bits of a bound, or zeros.
 
-        The highest bound has ones, the lowest one none; the highest bit of a type with a sign is
-        the other way round."""
+        All bits of the highest bound are 1, all of the lowest are 0; the highest bit of a signed
+        type is the opposite."""
         control = self.control
         first = self.unbounded.terms.x[:32]
         negative = self.unbounded.is_negative
@@ -98,8 +98,8 @@ class BoundStage(wiring.Component):
         m.d.comb += self.terms.x[:32].eq(Cat(bits))
 
     def _is_cleared(self, place: int) -> Value:
-        """Whether a bit of all ones is cleared: 1 has one bit, in its place; the floating-point
-        number 1 some."""
+        """Whether a bit of a truth value, which is all ones, is cleared: for ``as_bit`` all but the
+        lowest bit of the result, for ``as_one`` the zeros of the floating-point number 1."""
         control = self.control
         cleared: Value = control.as_bit
         if place == 0:
@@ -112,7 +112,7 @@ class BoundStage(wiring.Component):
 
 
 def kept_bytes(control: Any) -> Value:
-    """Where c keeps its bits, among which the first term is put."""
+    """A mask of the bits of c that are added: all but those bytes that the first term replaces."""
     size = size_of(control)
     is_part = size.is_half | size.is_byte
     return Cat(
@@ -121,16 +121,16 @@ def kept_bytes(control: Any) -> Value:
 
 
 class ResultSize(NamedTuple):
-    """What a result takes of a word."""
+    """The size of a result, and its place in the word."""
 
     is_high: Value
-    """It goes to the high half."""
+    """It is in the high half."""
     is_half: Value
     is_byte: Value
 
 
 def size_of(control: Any) -> ResultSize:
-    """What the result takes of a word, by a LaneControl."""
+    """The ResultSize of a LaneControl."""
     return ResultSize(
         control.result_high,
         control.result_bits == ResultBits.HALF,
@@ -138,7 +138,7 @@ def size_of(control: Any) -> ResultSize:
 
 
 def taken_bytes(control: Any) -> tuple[Value, ...]:
-    """The bytes that the first term takes."""
+    """The bytes of the word that the first term occupies."""
     size = size_of(control)
     is_word = ~(size.is_half | size.is_byte)
     return (

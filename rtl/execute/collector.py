@@ -1,4 +1,4 @@
-"""Registers of instructions that are not the lanes': of all threads, the lowest one's."""
+"""Collects the register operands of instructions that another unit executes."""
 
 from amaranth.hdl import Assert, Cat, Module, Signal
 from amaranth.lib import data, stream
@@ -19,15 +19,18 @@ _OPERANDS = 2
 
 
 class Collector(Component):
-    """Holds one instruction while its registers pass the lanes.
+    """Holds one instruction while its registers are read, a beat a cycle.
+
+    It needs the operands of the lowest thread that executes the instruction, and the threads whose
+    operand a is the same. If no thread executes it, the operands are undefined, and ``same`` is 0.
 
     =====  ==========================================================================
     stage  what happens to each beat
     =====  ==========================================================================
-    S5     the operands a and b of the lowest thread that executes the instruction
-           are kept, from the first beat that has one
-    S6     operand a of each thread is compared with that
-    S7     behind the last beat: the instruction is ready
+    S5     operands a and b of the lowest executing thread are stored, from the first
+           beat with such a thread
+    S6     operand a of each thread is compared with the stored one
+    S7     of the last beat: ``complete`` becomes valid
     =====  ==========================================================================
 
     Members
@@ -35,7 +38,7 @@ class Collector(Component):
     instruction : In(Event of dispatched)
         In S3; only when ``busy`` is 0.
     beat, operands : In(Event of beat_stage), In(Operands for each lane)
-        S5: the beats that pass.
+        S5: beats of any instruction; only those with ``collects`` count.
     busy : Out(1)
         From S4 on until ``complete`` is transferred.
     complete : Out(stream of dispatched)
@@ -78,8 +81,8 @@ class Collector(Component):
             m.d.sync += self._first[1].eq(pick([operands.b for operands in self.operands], lane))
 
     def _compare(self, m: Module) -> None:
-        """S6: who has the same. Threads of beats before that of the lowest one do not execute the
-        instruction."""
+        """S6: the threads with the same operand a. A beat that is compared before the lowest thread
+        is found has no executing threads, so that its outcome is 0."""
         lanes = self._params.lanes
         record = self.beat.payload.record
         had_beat = Signal()

@@ -1,4 +1,4 @@
-"""The second stage of a lane: what the thread decides, and the two terms of its result."""
+"""The second stage of a lane: the thread's decision, and the two terms of its result."""
 
 from abc import abstractmethod
 
@@ -35,9 +35,10 @@ _LOW_BYTE_SHIFT = 7
 
 
 class CombineStage(wiring.Component):
-    """Logic, shifts, products and first sums: the terms x and y, and one more; combinational.
+    """Logic, shifts, products and sums of a and b: the terms x and y, and the carry in ``plus``;
+    combinational.
 
-    x is one of them: the others are gated to 0, logic by its table.
+    x is the OR of all candidates, which are gated to 0 unless selected; logic is 0 by its table.
 
     Parameters
     ----------
@@ -100,10 +101,10 @@ class CombineStage(wiring.Component):
 
     @abstractmethod
     def _choose_plus(self, m: Module) -> None:
-        """One more, by carries and negations."""
+        """The carry in of the final sum, by the carry flag and by negations."""
 
     def _decide(self, m: Module) -> None:
-        """Which of less, equal or greater it is, and what the thread decides then."""
+        """The thread's decision, by the relation of a and b."""
         prepared = self.prepared
         terms = self.terms
         m.d.comb += terms.decision.eq(self._of_relation(prepared.decision))
@@ -112,7 +113,7 @@ class CombineStage(wiring.Component):
         m.d.comb += terms.conditions.eq(prepared.conditions)
 
     def _of_relation(self, verdict: Verdict) -> Value:
-        """What of a verdict is true."""
+        """The bit of a verdict that the relation selects."""
         less = self.prepared.relation.less
         equal = self.prepared.relation.equal
         greater = ~less & ~equal
@@ -122,8 +123,8 @@ class CombineStage(wiring.Component):
             | (verdict.greater & greater))
 
     def _look_up(self, m: Module) -> None:
-        """The function of a, b and c, bit by bit, of which the control signals have the truth
-        table: one where the decision holds, one elsewhere."""
+        """The logic function of a, b and c, bit by bit. The control signals have two truth tables:
+        the decision selects one."""
         control = self.control
         prepared = self.prepared
         table = Mux(self.terms.decision, control.table, control.table_otherwise)
@@ -135,8 +136,8 @@ class CombineStage(wiring.Component):
         m.d.comb += self._logic.eq(words[0])
 
     def _choose_x(self, m: Module) -> None:
-        """The first term, of what passes all lanes. The sign of a floating-point number is the
-        floating-point unit's."""
+        """The first term, for instructions of all lanes. The floating-point unit adds the sign of
+        its numbers later."""
         control = self.control
         half_product = self.prepared.products[0][:32]
         is_product = control.product == ProductPart.HALVES
@@ -171,7 +172,8 @@ class WordCombineStage(CombineStage):
         m.d.comb += self.terms.b.eq(prepared.b)
 
     def _shift(self, m: Module) -> None:
-        """To the right; a word that goes to the left is in the opposite order, before and after."""
+        """The shifter shifts to the right. A shift to the left reverses the bits before and
+        after."""
         control = self.control
         prepared = self.prepared
         plan = prepared.shift
@@ -200,7 +202,8 @@ class WordCombineStage(CombineStage):
             _gated(prepared.b, control.add_b) | _gated(prepared.c[:32], control.add_c))
 
     def _choose_plus(self, m: Module) -> None:
-        """Of the ones of two negations the first is added to the sum of a and b."""
+        """Of two negations, one has its carry in the sum of a and b, and the other one in
+        ``plus``."""
         control = self.control
         adds_carry = control.add_carry & self.prepared.conditions.carry
         ones = control.one_a + control.one_b + control.one_c
@@ -213,7 +216,7 @@ class FullCombineStage(CombineStage):
     Members
     -------
     unbounded : Out(Unbounded)
-        Of what passes full lanes only.
+        For instructions of a quarter of the rate.
     """
 
     unbounded: Out(Unbounded)
@@ -226,7 +229,7 @@ class FullCombineStage(CombineStage):
         self._low_word_is_zero = Signal(name="low_word_is_zero")
         """Of the product."""
         self._distances = Signal(11, name="distances")
-        """The sum of the distances of four bytes, but for one that may have to be added."""
+        """The sum of the distances of four bytes, or one less: then ``distances_lack_one`` is 1."""
         self._distances_lack_one = Signal(name="distances_lack_one")
 
     def elaborate(self, platform: object) -> Module:
@@ -237,14 +240,15 @@ class FullCombineStage(CombineStage):
         return m
 
     def _complemented_a(self) -> Value:
-        """a, its bytes complemented where they are to be."""
+        """a, with the bytes in ``opposite`` complemented."""
         opposite = self.prepared.opposite
         bytes_ = (is_opposite.replicate(8) for is_opposite in opposite)
         return self.prepared.a ^ Cat(*bytes_, opposite[-1].replicate(2))
 
     def _add(self, m: Module) -> None:
-        """One sum, or four, of bytes. A byte that one is added to and that has a carry has a zero
-        for its ninth bit, where the carry stays."""
+        """One sum of words, or four of bytes, in one carry chain with a bit between the bytes (see
+        ``between``). If a byte has a carry when one is added, its ninth bit is 0, so that the carry
+        does not propagate to the next byte."""
         prepared = self.prepared
         a = self._complemented_a()
         spread_a: list[Value] = []
@@ -262,8 +266,8 @@ class FullCombineStage(CombineStage):
         m.d.comb += self.terms.b.eq(prepared.low_b)
 
     def _add_distances(self, m: Module) -> None:
-        """The distance of two bytes is their difference, complemented if it is below zero, else one
-        more: four numbers of nine bits, and four ones."""
+        """The sum of four distances. Each is a number of nine bits, complemented if its difference
+        is below zero, and a one otherwise."""
         prepared = self.prepared
         a = self._complemented_a()
         ninths = [*prepared.between, a[32]]
@@ -293,8 +297,8 @@ class FullCombineStage(CombineStage):
         m.d.comb += self.terms.low_byte.eq(shifted_down(m, low_word, plan.amount, 8))
 
     def _join_product(self, m: Module) -> None:
-        """The product of words. Both products in the middle are added to the two outer ones, to
-        which c is added before."""
+        """The product of words: low by low and high by high halves, plus c, plus the two mixed
+        products at bit 16."""
         prepared = self.prepared
         products = prepared.products
         low = products[0]
@@ -308,7 +312,7 @@ class FullCombineStage(CombineStage):
         m.d.comb += self._low_word_is_zero.eq(~self._total[:32].any())
 
     def _select_product(self, m: Module) -> None:
-        """The part of the product, or of its complement."""
+        """The selected word of the product, or of its complement."""
         control = self.control
         product = self._product ^ control.complement.replicate(64)
         with m.Switch(control.product):
@@ -350,7 +354,8 @@ class FullCombineStage(CombineStage):
             control.plus_one | adds_carry | completes_product | completes_distances)
 
     def _choose_unbounded(self, m: Module) -> None:
-        """The same terms with any first term, its sign, and whether 32 bits are enough for it."""
+        """The terms for BoundStage, with the selected first term, its sign, and whether it exceeds
+        32 bits."""
         control = self.control
         prepared = self.prepared
         unbounded = self.unbounded

@@ -1,4 +1,4 @@
-"""What has to be known of every instruction, whichever unit executes it."""
+"""Decodes the fields that all instructions have, of any unit."""
 
 from collections.abc import Callable, Iterable
 
@@ -58,15 +58,16 @@ assert len(_OFFSETS) == 1, "these constants have their offset in one place"
 
 
 class CommonInstruction(data.Struct):
-    """What every instruction says of each thread."""
+    """The decoded fields that all instructions have."""
 
     guard: PredicateOperand
     test: ConditionTable
-    """The test of CC of a flow instruction: T where there is none."""
+    """The test of CC of a flow instruction; T (true) for others."""
     predicate: PredicateOperand
-    """Operand x of an instruction of the lanes, or that of another unit's."""
+    """The predicate operand: x of an instruction of the lanes, or that of another unit's
+    instruction."""
     misaligned: unsigned(1)
-    """Its constant operand is not a word of the bank."""
+    """The address of its constant operand is no multiple of 4."""
 
 
 class CommonDecoder(wiring.Component):
@@ -76,7 +77,7 @@ class CommonDecoder(wiring.Component):
     -------
     word : In(64)
     x : In(PredicateOperand)
-        Of an instruction of the lanes; elsewhere PT.
+        Predicate x of an instruction of the lanes; PT for others.
     instruction : Out(CommonInstruction)
     """
 

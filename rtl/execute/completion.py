@@ -1,4 +1,4 @@
-"""When an instruction completes, and when issue hears of it."""
+"""Delay lines of completions, and of the releases for issue."""
 
 from typing import Any
 
@@ -20,10 +20,10 @@ _STAGES = LANE_CYCLES + 2
 class CompletionLine(Component):
     """Delays each completion by ``beats + 4`` cycles: from S3 to S8 of the last beat.
 
-    Everything that completes here takes that time in the line, so no two completions meet at the
-    end. What passes the full lanes only takes longer: its completion is held, and enters with its
-    last part in S4, in a cycle for which issue selects nothing else that would complete. It leaves
-    ``beats - 1`` cycles after the last write. ::
+    All completions have this delay, so that no two leave in the same cycle. An instruction of a
+    quarter of the rate takes longer: its completion is held, and enters the line when the last part
+    is in S4. Issue selects no other instruction that would enter in that cycle. It leaves ``beats -
+    1`` cycles after the instruction's last write. ::
 
         entering --> [ 1 ] --> [ 2 ] --> ... --> [ beats + 4 ] --> leaving
           ^   ^
@@ -33,13 +33,13 @@ class CompletionLine(Component):
     Members
     -------
     completed : In(completion)
-        What the instruction in S3 completes.
+        The completion of what is in S3.
     is_quarter : In(1)
-        That instruction passes the full lanes only: its completion is held.
+        It is that of an instruction of a quarter of the rate: it is held.
     has_last_part : In(1)
         The last part of such an instruction is in S4: the held completion enters.
     entering : Out(Event of completion)
-        What enters the line in this cycle.
+        The completion that enters the line in this cycle.
     leaving : Out(Event of completion)
     """
 
@@ -75,21 +75,22 @@ class CompletionLine(Component):
 
 
 class ReleaseLine(Component):
-    """Delays what releases registers, so that who waits is selected in time for its operands.
+    """Delays releases of registers: as little as possible, so that an instruction that waits for
+    one, and is selected 4 cycles after its output at the earliest, reads what was written.
 
-    Of predicates and CC the last beat counts: the event leaves ``beats - 2`` cycles after S3, or at
-    once with fewer beats. What issue selects 4 cycles after the event is in S3 7 cycles after it,
-    which is the cycle behind the last beat's S8.
+    Predicates and CC are read for all threads in S3, so that the last beat has to be written. The
+    event leaves ``beats - 2`` cycles after S3, or at once if that is negative. An instruction that
+    is selected 4 cycles later is in S3 after 3 more: in the cycle after S8 of the last beat.
 
-    Of a register that a unit writes the first beat is enough, since the reader's beats follow each
-    other, too: such an event leaves at once, in a cycle in which nothing leaves the line; else it
-    takes the line, too.
+    A register that a unit writes is read beat by beat, in the same order, so that it is enough that
+    the first beat is written. Such an event bypasses the line, unless another event leaves the line
+    in the same cycle; then it enters the line.
 
     Members
     -------
     entering : In(Event(shape))
     is_early : In(1)
-        The first beat is enough.
+        It is the release of a write of a register only.
     leaving : Out(Event(shape))
     """
 

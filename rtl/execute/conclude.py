@@ -1,4 +1,4 @@
-"""The third stage of a lane: the sum of the terms, and what becomes of it."""
+"""The third stage of a lane: the sum of the terms, the result, its flags and predicates."""
 
 from typing import Any
 
@@ -27,16 +27,16 @@ assert _WINDOW_BITS == 24, "a byte tells an address's window"
 class ConcludeStage(wiring.Component):
     """The result, its flags, its predicates; combinational.
 
-    The result is a word of several, all others of which are gated to 0:
+    The result is the OR of these words, all but one of which are gated to 0:
 
     =======================  ==============================================================
     word                     when
     =======================  ==============================================================
     x + y + plus             unless one of the others is
-    a bound                  the sum is ``saturate``, and has a signed overflow
-    x or ~y                  a full lane chooses the ``smaller`` or the ``larger`` one
+    a bound                  ``saturate``, and the sum has a signed overflow
+    x or ~y (which is c)     ``smaller`` or ``larger``, of a full lane
     {b, low half of sum}     ``merge``
-    a floating-point number  the floating-point unit has another one than the sum
+    a floating-point word    the result of the floating-point unit is not the sum
     =======================  ==============================================================
 
     Parameters
@@ -64,7 +64,7 @@ class ConcludeStage(wiring.Component):
         self._floats = floats
         super().__init__()
         self._x = Signal(PREPARED_SUM_BITS, name="x")
-        """The first term, with that of a floating-point number; likewise below."""
+        """The first term, or the mantissa of the floating-point unit; the next two likewise."""
         self._y = Signal(33, name="y")
         self._plus = Signal(name="plus")
         self._total = Signal(PREPARED_SUM_BITS, name="total")
@@ -72,11 +72,11 @@ class ConcludeStage(wiring.Component):
         self._overflows = Signal(name="overflows")
         """The sum has a signed overflow."""
         self._is_bounded = Signal(name="is_bounded")
-        """A bound takes the place of the sum."""
+        """The result is a bound, not the sum."""
         self._chooses = Signal(name="chooses")
-        """The result is one of the terms."""
+        """The result is the smaller or the larger term."""
         self._chooses_x = Signal(name="chooses_x")
-        """That is x; else it is the complement of y."""
+        """That term is x; else it is c, the complement of y."""
         self._chosen = Signal(32, name="chosen")
         """That term, or 0."""
         self._chosen_is_zero = Signal(name="chosen_is_zero")
@@ -85,7 +85,7 @@ class ConcludeStage(wiring.Component):
         self._pattern: Any = Signal(FloatPattern, name="pattern")
         """The floating-point unit's word, in place of the sum or beside it."""
         self._is_zero = Signal(name="is_zero")
-        """The result counts as zero."""
+        """The zero flag."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -103,8 +103,8 @@ class ConcludeStage(wiring.Component):
         return m
 
     def _add_floats(self, m: Module) -> None:
-        """The floating-point unit, which uses the lane's sum: it adds one to a number that it
-        rounds up."""
+        """The floating-point unit, which uses the lane's adder to add one to a number that is
+        rounded up."""
         control = self.control.floating
         m.submodules.floats = round_stage = FloatRound()
         m.submodules.finish = finish_stage = FloatFinish()
@@ -118,8 +118,7 @@ class ConcludeStage(wiring.Component):
         m.d.comb += self._pattern.eq(finish_stage.pattern)
 
     def _add(self, m: Module) -> None:
-        """The sum. The terms are 0 where those of the floating-point unit count, and the other way
-        round."""
+        """The sum. Either the terms or those of the floating-point unit are 0."""
         terms = self.terms
         normal = self._normal
         x = self._x
@@ -132,7 +131,8 @@ class ConcludeStage(wiring.Component):
         m.d.comb += self._is_bounded.eq(self.control.saturate & self._overflows)
 
     def _choose(self, m: Module) -> None:
-        """The smaller or the larger one of x and c, which is subtracted: y is its complement."""
+        """The smaller or the larger one of x and c, by the sign of x - c: y is the complement of
+        c."""
         control = self.control
         x = self._x
         y = self._y
@@ -147,7 +147,7 @@ class ConcludeStage(wiring.Component):
             Mux(self._chooses_x, ~x[:32].any(), y[:32].all()))
 
     def _join(self, m: Module) -> None:
-        """The result: one of its words."""
+        """The result: the OR of the gated words."""
         merge = self.control.merge
         is_sum = ~self._is_bounded & ~self._chooses & self._pattern.keep
         of_sum = Cat(
@@ -162,7 +162,7 @@ class ConcludeStage(wiring.Component):
             of_sum | self._chosen | of_bound | of_b | self._pattern.word)
 
     def _find_zero(self, m: Module) -> None:
-        """Whether the result is zero, which does not wait for the result, but for its words."""
+        """The zero flag, from the words before they are combined, for timing."""
         control = self.control
         sum_high = Mux(control.merge, self.terms.b, self._total[16:32])
         sum_is_zero = ~self._total[:16].any() & ~sum_high.any()
@@ -174,8 +174,8 @@ class ConcludeStage(wiring.Component):
         m.d.comb += self._is_zero.eq(word_is_zero & ~self._pattern.word.any() & lower_are_zero)
 
     def _set_conditions(self, m: Module) -> None:
-        """CC: of the result; of a comparison, how a and b relate; or some of its bits are the
-        result's."""
+        """CC: the flags of the result; for ``verdict``, the relation of a and b; for ``unpack``,
+        bits of the result."""
         control = self.control
         flags = self.result.conditions
         old = self.terms.conditions
@@ -194,8 +194,7 @@ class ConcludeStage(wiring.Component):
                 m.d.comb += flags.eq((old.as_value() & ~named) | (value[:4] & named))
 
     def _set_predicates(self, m: Module) -> None:
-        """The first predicate result, p; the second one; of a full lane those that bits of the
-        result are written to."""
+        """The predicate results p and q; of a full lane, the predicates that R2P writes."""
         control = self.control
         terms = self.terms
         p = self.result.p
@@ -220,5 +219,5 @@ class ConcludeStage(wiring.Component):
 
 
 def is_inside(byte: Value) -> Value:
-    """Whether the address with this highest byte is in a window."""
+    """Whether an address with this highest byte is in the shared or the local window."""
     return (byte == _WINDOWS[0]) | (byte == _WINDOWS[1])

@@ -14,8 +14,8 @@ __all__ = ["CONDITION_TABLES", "ConditionTable", "ConditionTest", "condition_tab
 
 
 class ConditionTable(data.Struct):
-    """A test of CC. None reads both the sign and the carry, so that a table of the zero flag, the
-    overflow flag and one of those two is enough."""
+    """A test of CC. No test depends on both sign and carry, so that a table with three inputs is
+    enough: zero, overflow, and one of these two."""
 
     reads_carry: unsigned(1)
     outcomes: unsigned(8)
@@ -93,6 +93,6 @@ CONDITION_TABLES: tuple[int, ...] = tuple(_table(truth) for truth in TRUTH)
 
 
 def condition_table(test: Any) -> Value:
-    """That of a test whose code is a value of 5 bits."""
+    """The ConditionTable of a test whose code is a hardware value of 5 bits."""
     width = ConditionTable.as_shape().size
     return Array(Const(table, width) for table in CONDITION_TABLES)[test]

@@ -1,8 +1,8 @@
-"""What the three stages of a lane do for an instruction: the control signals that all lanes share.
+"""The control signals of a lane, which all lanes share.
 
-A lane makes two terms, X and Y, in two stages, adds them in the third and chooses what becomes of
-the sum. The decoder sets these fields; a field that an instruction has no use for is 0, or anything
-where it has no effect.
+A lane computes two terms, x and y, in its first two stages; the third adds them, and selects the
+result. The decoder sets these fields. A field that an instruction does not use is 0; if it has no
+effect there (WITHOUT_EFFECT_UNLESS in rtl.execute.operations) it is undefined.
 """
 
 from amaranth.hdl import unsigned
@@ -26,14 +26,15 @@ __all__ = [
 
 
 class Part(enum.Enum, shape=3):
-    """The part of a source word that counts; the first three are those of
-    :class:`~rtl.isa.kinds.HalfSelect`. Of a and b, a part has a sign if the operand has one."""
+    """The part of a source word that is the operand; the first three are those of
+    :class:`~rtl.isa.kinds.HalfSelect`. A part of a or b is extended with its sign if the operand is
+    signed (``signed_a``, ``signed_b``), else with zeros."""
 
     WORD = 0
     LOW = 1
     HIGH = 2
     REVERSED = 3
-    """Of a: the bits in the opposite order."""
+    """The bits in reverse order; only of a."""
     BYTE_0 = 4
     BYTE_1 = 5
     BYTE_2 = 6
@@ -41,29 +42,30 @@ class Part(enum.Enum, shape=3):
 
 
 class ShiftCount(enum.Enum, shape=2):
-    """How far the shifter shifts."""
+    """The source of the shift count."""
 
     FIXED = 0
-    """By the instruction's own number."""
+    """The constant ``shift`` of the instruction."""
     WORD = 1
-    """By b."""
+    """Operand b."""
     BYTE = 2
-    """By the lowest byte of b; the next one is the length of a field."""
+    """The lowest byte of b; the next byte is the length of a field."""
 
 
 class ProductPart(enum.Enum, shape=3):
-    """The word of a product; of the last two, shifted by so much to the right."""
+    """The word of a product that is used."""
 
     LOW = 0
     HIGH = 1
     HALVES = 2
     """The product of two halves."""
     SCALED_7 = 3
+    """The low word of the product after a shift to the right, by 7; likewise below, by 15."""
     SCALED_15 = 4
 
 
 class FirstTerm(enum.Enum, shape=3):
-    """Where the first term of the final sum comes from."""
+    """The source of x, the first term of the final sum."""
 
     LOGIC = 0
     SHIFT = 1
@@ -76,7 +78,8 @@ class FirstTerm(enum.Enum, shape=3):
 
 
 class ResultBits(enum.Enum, shape=2):
-    """How much of a video instruction's first result counts."""
+    """The low bits of a video instruction's first result that are inserted into c, or all of
+    them."""
 
     WORD = 0
     HALF = 1
@@ -84,14 +87,15 @@ class ResultBits(enum.Enum, shape=2):
 
 
 class Truth(enum.Enum, shape=2):
-    """What a thread's decision is made of, before a predicate is joined to it."""
+    """The source of a thread's decision, before it is combined with a predicate. The predicate is
+    x, except with PREDICATES."""
 
     PREDICATES = 0
-    """Predicates x and y joined; the predicate joined to them is z, elsewhere it is x."""
+    """Predicates x and y, combined by ``combine_first``; the predicate is z."""
     RELATION = 1
     """A relation of a and b."""
     SIGN = 2
-    """A relation of c to zero."""
+    """A relation of c and zero."""
     CONDITION = 3
     """A test of CC."""
 
@@ -105,12 +109,12 @@ class PredicateResult(enum.Enum, shape=3):
     ZERO = 2
     NONZERO = 3
     DECISION = 4
-    """The thread's decision. The second predicate result is always that of the opposite."""
+    """The thread's decision. The second predicate result is always the opposite decision."""
     OUTSIDE = 5
-    """The result, as a generic address, is in neither window."""
+    """The result, as a generic address, is in neither the shared nor the local window."""
     OUTSIDE_HIGH = 6
-    """The result, as the high word of a generic address, and the shifted pair's low word are in
-    neither window."""
+    """The same of an address whose high word is the result, and whose low word is that of the
+    shifted pair."""
 
 
 class LaneControl(data.Struct):
@@ -121,19 +125,19 @@ class LaneControl(data.Struct):
     part_b: Part
     part_c: Part
     negate_a: unsigned(1)
-    """The part is complemented; likewise below."""
+    """The part of a is complemented; b and c likewise."""
     negate_b: unsigned(1)
     negate_c: unsigned(1)
     one_a: unsigned(1)
     """One is added to a."""
     one_b: unsigned(1)
-    """One is added to b, in the sum of the first two operands."""
+    """One is added to the sum of a and b."""
     one_c: unsigned(1)
     """One is added to c."""
     pair_negative: unsigned(1)
-    """One is added to c if a is zero: the pair of them is negated."""
+    """One is added to c if a is zero: the 64-bit pair of c and a is negated."""
     three: unsigned(1)
-    """A sum of three: c keeps its carry, the overflow flag is one of its carries."""
+    """A sum of three terms, with two carries: c keeps its carry, and O is the second carry."""
     correct: unsigned(1)
     """c is corrected for negative products of halves (CSFU)."""
     add_high_b: unsigned(1)
@@ -144,19 +148,19 @@ class LaneControl(data.Struct):
     """a is signed in comparisons, products and shifts; b likewise."""
     signed_b: unsigned(1)
     extended: unsigned(1)
-    """A comparison continues that of lower words, which is in CC."""
+    """A comparison of longer numbers: CC has the outcome of the comparison of the lower words."""
 
     differs: unsigned(1)
-    """The difference of a and b takes the place of a, and nothing that of b."""
+    """a is replaced by the difference of a and b, and b by 0. The next four fields modify it."""
     adds: unsigned(1)
-    """It is their sum."""
+    """The sum of a and b in place of the difference."""
     opposite: unsigned(1)
-    """It is complemented."""
+    """The difference is complemented."""
     distance: unsigned(1)
-    """It is the distance of a and b."""
+    """The absolute difference: it is negated if it is below zero."""
     bytes: unsigned(1)
-    """It is four differences of bytes, each complemented where it is below zero; to the others one
-    is added."""
+    """Four absolute differences of bytes. The chain computes each difference less one; so one that
+    is below zero is complemented, and one is added to the others."""
 
     # The first stage: shifts.
     left: unsigned(1)
@@ -164,35 +168,37 @@ class LaneControl(data.Struct):
     """c is the high word of what is shifted."""
     count: ShiftCount
     wide: unsigned(1)
-    """The count goes to 64, not 32."""
+    """The limit of the count is 64, not 32."""
     wrap: unsigned(1)
-    """The count is taken modulo that."""
+    """The count is modulo that limit."""
     shift: unsigned(5)
     """The fixed count."""
     field: unsigned(1)
     """The result is cut to a field."""
     insert: unsigned(1)
-    """The field goes into c."""
+    """The field is inserted into c."""
     pack: unsigned(1)
-    """A byte of a, ``which_byte``, takes predicates where b says so."""
+    """P2R: in byte ``which_byte`` of a, predicates replace the bits in which b has ones."""
     of_condition: unsigned(1)
-    """The flags of CC in place of predicates, here and in ``unpack``."""
+    """The flags of CC in place of predicates, for ``pack`` and ``unpack``."""
     which_byte: unsigned(2)
     permute: PermuteMode
 
-    # The first stage: what the thread decides.
+    # The first stage: the thread's decision.
     truth: Truth
     compare: Compare
     continues: unsigned(1)
-    """The relation was decided by higher words if the zero flag is clear."""
+    """CC has the outcome of the comparison of the higher words, which is decisive unless the zero
+    flag is set."""
     condition: unsigned(16)
-    """The outcome of the test of CC, for each value of CC."""
+    """The outcome of the test of CC, a bit for each value of CC."""
     combine_first: Boolean
     combine: Boolean
 
     # The second stage: the terms.
     table: unsigned(8)
-    """The logic function, by {a, b, c}, where the decision holds."""
+    """The truth table of the logic function, with index {a, b, c}, if the decision holds; the next
+    one if it does not."""
     table_otherwise: unsigned(8)
     as_one: unsigned(1)
     """All ones become the floating-point number 1."""
@@ -208,45 +214,46 @@ class LaneControl(data.Struct):
     add_to_product: unsigned(1)
     """c, and one if ``one_b`` says so, is added to the product."""
     bound: unsigned(1)
-    """The first term is kept within the bounds of the result's type."""
+    """The first term is clamped to the bounds of the result's type."""
     signed_result: unsigned(1)
     result_bits: ResultBits
-    """If not all of them, these low bits of the first term go into c."""
+    """HALF, BYTE: these low bits of the first term are inserted into c."""
     result_high: unsigned(1)
-    """The first term's low half takes the place of its high one; its low one is 0."""
+    """The low half of the first term is moved to its high half; the low half becomes 0."""
     add_b: unsigned(1)
     add_c: unsigned(1)
     plus_one: unsigned(1)
     add_carry: unsigned(1)
-    """The carry flag is added, in a sum of three the overflow flag too."""
+    """The carry flag is added; in a sum of three, the overflow flag as well."""
 
     # The third stage: the result.
     saturate: unsigned(1)
-    """A signed overflow stays at the nearest bound."""
+    """A sum with a signed overflow is clamped to the nearest bound."""
     merge: unsigned(1)
-    """The high half of the result is b's low one."""
+    """The high half of the result is the low half of b."""
     smaller: unsigned(1)
-    """The result is the smaller of the first term and c, which is subtracted."""
+    """The result is the smaller of the first term and c; c is subtracted for the comparison."""
     larger: unsigned(1)
+    """The same, the larger."""
     carries: unsigned(1)
     """C and O are those of the sum; otherwise they are clear."""
     chain_zero: unsigned(1)
-    """The result counts as zero only if the lower words did, by CC."""
+    """The zero flag is set only if the zero flag of the lower words in CC is set as well."""
     verdict: unsigned(1)
-    """CC is how a and b relate, for the words below."""
+    """CC has the relation of a and b, for the comparison of the lower words (``continues``)."""
     unpack: unsigned(1)
-    """The result's low bits go to predicates where b says so."""
+    """R2P: low bits of the result are written to the predicates for which b has ones."""
     predicate: PredicateResult
 
     floating: FloatControl
 
 
 class LaneControls(data.Struct):
-    """The control signals of the instruction in each of a lane's stages."""
+    """The control signals of each of a lane's stages, for the instruction in it."""
 
     first: LaneControl
     second: LaneControl
     third: LaneControl
     bounds: unsigned(1)
-    """A full lane has something in the stage between the second and the third one, by the control
-    signals of the second. It wins over what is in the second stage."""
+    """BoundStage of the full lanes has a part, and uses the control signals ``second``. Its terms
+    have priority over those of the second stage."""

@@ -1,4 +1,4 @@
-"""From an instruction word to what the lanes do with it."""
+"""Decodes an instruction word into a LaneInstruction, by the instruction table."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
@@ -35,7 +35,7 @@ __all__ = ["LANE_FORMS", "LaneDecoder"]
 
 LANE_FORMS: tuple[Form, ...] = tuple(
     form for form in FORMS if form.name in OPERATIONS and not is_refused(form))
-"""The instructions that pass the lanes and have their results then."""
+"""The instructions whose results the lanes compute."""
 
 _OTHER_VALUES = {
     "S2R": ValueSource.SPECIAL,
@@ -43,7 +43,7 @@ _OTHER_VALUES = {
     "LEPC": ValueSource.NEXT_PC,
     "VOTE": ValueSource.BALLOT,
 }
-"""Where operand a comes from, if it is no register."""
+"""The source of operand a, if it is no register."""
 
 _Bits = Sequence[Value]
 """Lowest bit first."""
@@ -52,17 +52,17 @@ _Bits = Sequence[Value]
 class LaneDecoder(wiring.Component):
     """Decodes by the instruction table; combinational.
 
-    Each bit of the decoded form is, by the table, one bit of the word in some forms, another one in
-    others, a constant in the rest, or it does not matter. A group of forms is distinguished from
+    By the table, each bit of the decoded instruction is one bit of the word in some forms, another
+    one in others, a constant in the rest, or a don't-care. A group of forms is distinguished from
     the others by as few bits as possible. So the outcome for a word that is no instruction of the
-    lanes means nothing.
+    lanes is undefined.
 
     Parameters
     ----------
     floats : bool
         The lanes have floating point.
     names
-        It knows no other instructions.
+        The names of the instructions that it decodes.
 
     Members
     -------
@@ -81,7 +81,7 @@ class LaneDecoder(wiring.Component):
 
     @property
     def _forms(self) -> tuple[Form, ...]:
-        """The instructions that it knows."""
+        """The instructions that it decodes."""
         return tuple(form for form in LANE_FORMS if form.name in self._names)
 
     def elaborate(self, platform: object) -> Module:
@@ -106,7 +106,7 @@ class LaneDecoder(wiring.Component):
         return m
 
     def _unused(self) -> list[tuple[Any, int]]:
-        """Parts of the instruction that are not 0 in a form that does not have them."""
+        """Parts of the instruction, with their values in forms that do not have them, if not 0."""
         instruction: Any = self.instruction
         destination = instruction.destination
         registers = (*instruction.registers, destination.register)
@@ -119,8 +119,8 @@ class LaneDecoder(wiring.Component):
             (instruction.quad, ~0)]
 
     def _decode(self, form: Form) -> Iterator[tuple[Any, Any]]:
-        """Parts of the instruction and what they are: a value, bits of the word, or None if it does
-        not matter. All others are unused."""
+        """The parts of the instruction that a form has, and for each a value, bits of the word, or
+        None for a don't-care."""
         instruction = self.instruction
 
         def field(name: str) -> Value:
@@ -188,14 +188,14 @@ class LaneDecoder(wiring.Component):
         yield instruction.registers[index], register
 
     def _place(self, field: Field) -> _Bits:
-        """The bits of the word where a field is."""
+        """The bits of the word that are a field."""
         return [
             self.word[bit] for lowest, width in field.pieces
             for bit in range(lowest, lowest + width)]
 
 
 def _bit_of(bits: Mapping[Form, _Bits | None], place: int) -> dict[Form, Value | None]:
-    """One bit of what each form has; None if it does not matter."""
+    """One bit of the value in each form; None for a don't-care."""
     return {form: None if of_form is None else of_form[place] for form, of_form in bits.items()}
 
 
@@ -211,7 +211,8 @@ def _bits(value: Any, width: int) -> _Bits:
 
 
 class _Groups:
-    """Groups of forms: a word belongs to one or not, if it is one of the forms at all."""
+    """Comparators of the word with groups of forms. Their outcome is undefined for a word that is
+    none of the forms."""
 
     def __init__(self, m: Module, word: Value, forms: Iterable[Form]) -> None:
         self._m = m
@@ -220,7 +221,8 @@ class _Groups:
         self._known: dict[tuple[frozenset[Form], frozenset[Form]], Signal] = {}
 
     def chosen(self, bits: Mapping[Form, Value | None], otherwise: int) -> Value:
-        """The bit of the word's form; anything if that is None, ``otherwise`` if it has none."""
+        """The bit of the word's form: undefined if that is None, ``otherwise`` if the form is not
+        in ``bits``."""
         groups: dict[str, tuple[Value, set[Form]]] = {}
         for form, bit in bits.items():
             if bit is not None:
@@ -233,7 +235,7 @@ class _Groups:
         return reduce(or_, differing, Const(0, 1)) ^ otherwise
 
     def _belongs(self, group: frozenset[Form], ignored: frozenset[Form]) -> Value:
-        """Whether the word's form is of the group; anything if it is one of the ignored ones."""
+        """Whether the word's form is in the group; undefined if it is an ignored one."""
         if (group, ignored) not in self._known:
             inside = [form for form in self._forms if form in group]
             outside = [form for form in self._forms if form not in group | ignored]

@@ -1,4 +1,4 @@
-"""S2: what issue selected, decoded."""
+"""S2: decodes the instruction or the operations that issue selected."""
 
 from typing import Any
 
@@ -34,14 +34,14 @@ __all__ = ["PASSING_NAMES", "PASSING_WORD", "DecodeStage"]
 
 _VOTE = BY_NAME["VOTE"][0]
 PASSING_WORD = _VOTE.fields["Pc"].put(_VOTE.default, PT)
-"""An instruction that lets its operand a and its predicate x pass the lanes, as the data of other
-units do. It has no x itself."""
+"""An instruction that passes its operand a and predicate x through the lanes unchanged. Gathers and
+writes of other units use it. It is a VOTE, with PT as x."""
 PASSING_NAMES = frozenset({_VOTE.name})
-"""All that a decoder of that word has to know."""
+"""The names of the instructions that a decoder of that word has to decode."""
 
 
 class DecodeStage(Component):
-    """Ends in registers.
+    """Decodes an instruction or operations, in one cycle; its outputs are registered.
 
     Members
     -------
@@ -50,7 +50,7 @@ class DecodeStage(Component):
     decoded : Out(decoded_stage)
         A cycle later.
     decoded_gather, decoded_write : Out(Event of offered_operation)
-        Then, too: the operations.
+        The operations, a cycle later.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -73,9 +73,10 @@ class DecodeStage(Component):
         self._collects = Signal(name="collects")
         """It is for another unit, and its registers are collected."""
         self._instruction: Any = Signal(LaneInstruction, name="lane_instruction")
-        """What the lanes do: what was decoded, or what lets operands pass."""
+        """The decoded instruction if it ``computes``, else the one that passes operands
+        unchanged."""
         self._registers = Signal(data.ArrayLayout(8, GATHER_REGISTERS), name="registers")
-        """Those to be read."""
+        """The registers to be read."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -89,7 +90,7 @@ class DecodeStage(Component):
         return m
 
     def _classify(self, m: Module) -> None:
-        """Whether the instruction passes the lanes."""
+        """Whether the instruction is for the lanes, or needs them to collect its registers."""
         instruction = self.instruction
         kind = instruction.payload.kind
         m.d.comb += self._computes.eq(instruction.valid & (kind == InstructionKind.LANES))
@@ -99,8 +100,8 @@ class DecodeStage(Component):
     def _decode(self, m: Module) -> None:
         """The decoded forms.
 
-        What lets operands pass is a constant. It takes the place of what was decoded rather than
-        that of the word: so synthesis makes it of the synchronous resets of flip-flops."""
+        The instruction that passes operands is a constant. The multiplexer is after the decoder,
+        not before it, so that synthesis can use the synchronous resets of the flip-flops for it."""
         word = self.instruction.payload.word
         lanes = self._lanes
         passing = self._passing
@@ -113,7 +114,7 @@ class DecodeStage(Component):
         m.d.comb += common.x.eq(self._instruction.predicates[0])
 
     def _select_registers(self, m: Module) -> None:
-        """Which registers of the warp are read."""
+        """The registers of the warp that are read."""
         word = self.instruction.payload.word
         with m.If(self.gather.valid):
             m.d.comb += self._registers.eq(self.gather.payload.operation.registers)
@@ -124,7 +125,7 @@ class DecodeStage(Component):
             m.d.comb += self._registers.eq(self._lanes.instruction.registers)
 
     def _pass(self, m: Module) -> None:
-        """To S3."""
+        """The registers between S2 and S3."""
         instruction = self.instruction.payload
         gather = self.gather
         is_instruction = self.instruction.valid

@@ -1,4 +1,4 @@
-"""The difference of two words, or of their four bytes each, in one chain of carries."""
+"""The difference of two words, or of each of their four bytes, in one carry chain."""
 
 from amaranth.hdl import Assert, Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
@@ -21,14 +21,15 @@ _INNER = range(WORD_BYTES - 1)
 class ByteDifference(wiring.Component):
     """A sum or a difference of 34 bits, or four differences of bytes; combinational.
 
-    In the chain of carries two places stand between two bytes::
+    The carry chain has two additional bits between bytes::
 
         a    a[31:24]  x  s   a[23:16]  x  s   a[15:8]  x  s   a[7:0]
         b    b[31:24]  0  t   b[23:16]  0  t   b[15:8]  0  t   b[7:0]
 
-    Of one difference they are ``x = s = 1, t = 0``, which carries pass. Of four, ``s`` and ``t``
-    are the signs of the bytes below, so that their sum is the ninth bit of the difference, and with
-    ``x = 0`` the place above keeps the carry. So a second chain of carries is not needed.
+    For one sum or difference ``x = s = 1, t = 0``: carries propagate through them. For four
+    differences ``s`` and ``t`` are the sign extensions of the bytes below (of b complemented), so
+    that their sum is the ninth bit of the difference; with ``x = 0`` the bit above holds the carry,
+    which does not propagate. So no second carry chain is needed.
 
     Members
     -------
@@ -36,9 +37,10 @@ class ByteDifference(wiring.Component):
         ``bytes``: four differences, of bytes that ``signed_a`` and ``signed_b`` say are signed;
         ``adds``: the sum of a and b.
     a, b : In(34)
-        With their signs.
+        The words, sign-extended.
     carry : In(1)
-        Added to a + b, or to a + ~b: a difference has 1. Four differences have 0: each is one less.
+        The carry in of a + b, or of a + ~b; 1 for a difference. It is 0 for four differences, each
+        of which is one less than the true one.
     difference : Out(34)
     is_below : Out(4)
         Of each byte: a is below b. The last one is the sign of the whole.
@@ -75,8 +77,7 @@ class ByteDifference(wiring.Component):
         m.d.sync += Assert(
             are_bytes | (self.difference == plain), "gaps change a sum or a difference")
 
-        # A byte is below the other one if its sign says so; if their signs are the same, if there
-        # is no carry.
+        # A byte of a is below that of b by their signs if these differ, else if there is no carry.
         for place in _INNER:
             ninth = _PITCH * place + 8
             signs_differ = signs_a[place] ^ signs_b[place]

@@ -1,4 +1,4 @@
-"""S3: who executes an instruction, and where it goes: to the lanes, or to another unit."""
+"""S3: the threads that execute an instruction, and its dispatch, to the lanes or another unit."""
 
 from typing import Any
 
@@ -46,13 +46,14 @@ class DispatchStage(Component):
     =====================  ==========  ==================  ==================================
     for the lanes          yes                             yes
     collects registers     yes         when it has them
-    goes to a unit         no          at once
+    for another unit       no          at once
     refused                no                              yes
     a gather               yes                             no; ``gathered`` with the last one
     a write                yes                             with the last one
     =====================  ==========  ==================  ==================================
 
-    A gather and a write share a slot; there is no instruction in their cycle.
+    A gather and a write in the same cycle share a slot; there is no instruction in that cycle. An
+    instruction of the lanes with an error has a slot and completes, but no thread executes it.
 
     Members
     -------
@@ -60,28 +61,28 @@ class DispatchStage(Component):
     gather, write : In(Event of offered_operation)
     report_mask : In(32)
     active, flags : Out(WarpRead of 32 bits), Out(WarpRead of WarpFlags)
-        State of its warp.
+        State of the warp in ``decoded``.
     first_row, write_first_row : In
-        Where the registers of its warp begin, and those of the warp that is written to.
+        The first row of that warp in the register file, and that of the warp of ``write``.
     special : Out(UniformRead)
-        The special register that is named.
+        The special register that the instruction reads.
     flow_value : Out(WarpRead of 32 bits)
-        What the flow unit has for a register of the warp that is written to.
+        The result of the FLOW_READ of the warp of ``write``, if FLOW is its client.
     slot : Out(Event of lane_slot)
-        What begins to pass the lanes.
+        The slot that enters the lanes.
     direct, collected : Out(Event of dispatched)
-        An instruction goes to another unit, at once; or when its registers have been read. Both
-        have the same payload.
+        An instruction for another unit: dispatched at once, or after its registers are collected.
+        Both have the same payload.
     completed : Out(Event of completion)
-        What completes when the last beat of the slot is written, or would be.
+        The completion that takes effect when the last beat of the slot is written, or would be.
     passed : Out(1)
-        The warp and scoreboards of ``completed`` are released. As ``completed.valid``, and also
-        for TRAP, which does not complete here.
+        The scoreboards in ``completed`` are released: when ``completed`` is valid, and for a TRAP,
+        which completes in its unit.
     gathered : Out(Event of operands_read)
-        What has read its registers; in the cycle of the slot.
+        The last gather of an instruction; in the cycle of its slot.
     error : Out(Event of error_event)
     clears_status : Out(1)
-        The warp's status is read by the register that clears it.
+        SR_WARPERRORSTATUSCLEAR of the warp is read: its status is to be cleared.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -108,7 +109,7 @@ class DispatchStage(Component):
         })
         self.selection = ThreadSelection(params)
         self._constant_fails = Signal(name="constant_fails")
-        """The constant operand is beyond the end of its bank, which is reported."""
+        """The constant operand is outside its bank, and this error is reported."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -121,7 +122,7 @@ class DispatchStage(Component):
         return m
 
     def _read(self, m: Module) -> None:
-        """What is kept of the warp, and which threads execute the instruction."""
+        """The state of the warp, and the threads that execute the instruction."""
         decoded = self.decoded
         connect(m, self.selection.active, flipped(self.active))
         connect(m, self.selection.flags, flipped(self.flags))
@@ -131,7 +132,7 @@ class DispatchStage(Component):
         m.d.comb += self.flow_value.warp.eq(self.write.payload.operation.warp)
 
     def _check(self, m: Module) -> None:
-        """Errors. It is none if a constant is missing that no thread reads."""
+        """Errors. A missing constant is no error if no thread executes the instruction."""
         decoded = self.decoded
         instruction = decoded.instruction
         error = self.error
@@ -151,7 +152,7 @@ class DispatchStage(Component):
         m.d.comb += self.clears_status.eq(reads_special & names_clearing & some_execute)
 
     def _fill_slot(self, m: Module) -> None:
-        """What begins to pass the lanes. No thread executes it if the constant fails."""
+        """The slot. No thread executes it if the constant fails."""
         decoded = self.decoded
         instruction = decoded.instruction
         gather = self.gather.payload
@@ -201,18 +202,18 @@ class DispatchStage(Component):
                 index=write.operation.index)))
 
     def _row_of(self, register: Value) -> Value:
-        """The row of the register file that has a register of the warp."""
+        """The row of a register of the warp in the register file."""
         return (self.first_row + register)[:len(self.first_row)]
 
     def _thread_register(self) -> Value:
-        """Which of OF_THREADS operand a is, if it is one."""
+        """Operand a as one of OF_THREADS, one-hot; 0 if it is none of them."""
         lanes = self.decoded.lanes
         reads_special = lanes.source_a == ValueSource.SPECIAL
         return Cat(reads_special & (lanes.special == number) for number in OF_THREADS)
 
     def _instruction(self, m: Module) -> Any:
-        """What the lanes execute: what was decoded. What only reads for others reads registers; a
-        unit's write says where it goes."""
+        """The instruction as the lanes execute it. For a collection or a gather all operands are
+        registers; the destination of a write is that of the operation."""
         decoded = self.decoded
         write = self.write.payload.operation
         instruction: Any = Signal(LaneInstruction)
@@ -232,7 +233,8 @@ class DispatchStage(Component):
         return instruction
 
     def _uniform(self, m: Module) -> Value:
-        """Operand a where it is no register and the same in all threads."""
+        """Operand a if it is no register and the same in all threads; 0 for the writes of units
+        that supply their data."""
         decoded = self.decoded
         selection = self.selection
         is_flow_write = self.write.payload.client == LaneClient.FLOW
@@ -253,7 +255,7 @@ class DispatchStage(Component):
         return uniform
 
     def _dispatch(self, m: Module) -> None:
-        """The instruction as it leaves for a unit beside the lanes."""
+        """The instruction as it is dispatched to another unit."""
         decoded = self.decoded
         instruction = decoded.instruction
         fault = Signal(WarpError)
@@ -282,7 +284,7 @@ class DispatchStage(Component):
         m.d.comb += self.collected.payload.eq(record)
 
     def _complete(self, m: Module) -> None:
-        """What completes, and what releases registers."""
+        """Completions and releases."""
         decoded = self.decoded
         instruction = decoded.instruction
         gather = self.gather.payload.operation

@@ -1,4 +1,4 @@
-"""What threads have in single bits: predicates and CC."""
+"""Predicates and CC, of a thread and of a warp."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data
@@ -11,7 +11,7 @@ __all__ = ["ThreadFlags", "WarpFlags"]
 
 
 class ThreadFlags(data.Struct):
-    """All that a thread has in single bits."""
+    """Predicates and CC of a thread."""
 
     predicates: unsigned(PT)
     """P0 to P6."""
@@ -20,12 +20,12 @@ class ThreadFlags(data.Struct):
 
 
 class WarpFlags(data.Struct):
-    """The same of a warp's threads."""
+    """Predicates and CC of a warp's threads."""
 
     predicates: data.ArrayLayout(WARP_THREADS, PT)
     """The threads in which each of P0 to P6 is set."""
     conditions: data.ArrayLayout(Flags, WARP_THREADS)
     """CC of each thread."""
     live: unsigned(WARP_THREADS)
-    """Where a thread is not live, its predicates and CC are 0, whatever the others say: who reads
-    one of several masks applies this once."""
+    """Predicates and CC of a thread that is not live count as 0: the reader has to apply this mask
+    to the others. A thread is live if its beat has been written since the warp's launch."""

@@ -1,4 +1,4 @@
-"""The second stage of single precision: the sum, and how far it is shifted up."""
+"""The second stage of single precision: the sum, and its normalization shift."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -28,7 +28,7 @@ _UNSEEN_BITS = FAR_STEP - GUARD_BITS
 """Bits of a far product that are below the window."""
 _NEAR_BITS = GUARD_BITS + PRODUCT_BITS
 _LEAP = 1 << STEPS - 1
-"""The largest step up, which this stage does."""
+"""The largest step of the normalization shift, which is done in this stage."""
 
 
 class FloatAdd(wiring.Component):
@@ -40,7 +40,7 @@ class FloatAdd(wiring.Component):
     aligned : In(FloatAligned)
     product : In(48)
     decision : In(1)
-        a is chosen, not b.
+        The lane's decision: a is chosen, not b.
     sum : Out(FloatSum)
     """
 
@@ -77,7 +77,8 @@ class FloatAdd(wiring.Component):
         return m
 
     def _place_addend(self, m: Module) -> None:
-        """The rest of the addend's shift; one that is shifted out is all below the window."""
+        """The other steps of the addend's shift. A large shift moves all of it out of the
+        window."""
         aligned = self.aligned
         shift = aligned.shift
         is_shifted_out = shift[STEPS:].any()
@@ -91,7 +92,7 @@ class FloatAdd(wiring.Component):
         m.d.comb += self._addend.eq(word & (~is_shifted_out).replicate(WINDOW_BITS - 1))
 
     def _place_product(self, m: Module) -> None:
-        """The product at one of its places."""
+        """The product in its near or its far place."""
         near = Cat(Const(0, GUARD_BITS), self.product)
         far = self.product[_UNSEEN_BITS:]
         with m.If(self.aligned.empty):
@@ -102,8 +103,8 @@ class FloatAdd(wiring.Component):
             m.d.comb += self._placed_product.eq(near)
 
     def _add(self, m: Module) -> None:
-        """The sum. In a difference the addend is complemented; the one that belongs to it is added
-        beside a far product, and is missing beside a near one."""
+        """The sum. In a difference the addend is complemented; the one that completes its negation
+        is added only with a far product, see rtl.execute.float_window."""
         aligned = self.aligned
         minus = aligned.subtracts
         loses_product = aligned.far & ~aligned.empty & self.product[:_UNSEEN_BITS].any()
@@ -115,8 +116,8 @@ class FloatAdd(wiring.Component):
         m.d.comb += self.sum.sticky.eq(self._addend_is_lost | loses_product)
 
     def _normalize(self, m: Module) -> None:
-        """How far the sum is shifted up: until its highest bit is on top, or as its exponent
-        allows. If a leap is part of that it is done here."""
+        """The shift of the sum: until its highest one is on top, but at most by ``limit``. If it is
+        32 or more, this stage performs the step by 32."""
         aligned = self.aligned
         result = self.sum
         magnitude = self._total[:WINDOW_BITS] ^ result.negative.replicate(WINDOW_BITS)
@@ -139,7 +140,7 @@ class FloatAdd(wiring.Component):
             m.d.comb += result.exponent.eq(exponent)
 
     def _find_sign(self, m: Module) -> None:
-        """The result's sign, and what rounding and flushing have to know of it."""
+        """The result's sign, and flags for rounding and flushing."""
         control = self.control
         aligned = self.aligned
         result = self.sum

@@ -24,21 +24,21 @@ _SCALE_BITS = 3
 
 
 class FloatTerms(enum.Enum, shape=2):
-    """What the sum is made of."""
+    """The terms of the sum."""
 
     FMA = 0
-    """The product of a and b, and c."""
+    """a * b + c."""
     ADD = 1
-    """a and b."""
+    """a + b."""
     MULTIPLY = 2
-    """The product of a and b."""
+    """a * b."""
 
 
 class FloatControl(data.Struct):
-    """The control signals of the floating-point unit, of the whole instruction."""
+    """The control signals of the floating-point unit, for all of its stages."""
 
     real: unsigned(1)
-    """The result is the unit's."""
+    """The result is that of the floating-point unit."""
     terms: FloatTerms
     negate_a: unsigned(1)
     negate_b: unsigned(1)
@@ -52,21 +52,20 @@ class FloatControl(data.Struct):
     flush: unsigned(1)
     """Subnormal operands and results become zero."""
     zero_wins: unsigned(1)
-    """Zero by anything is +0."""
+    """Zero times anything is +0."""
     round: FloatRounding
     saturate: unsigned(1)
-    """The result is kept within 0 and 1; a NaN becomes 0."""
+    """The result is clamped to the range from 0 to 1; a NaN becomes 0."""
     decides: unsigned(1)
-    """The thread's decision is the unit's: a relation, or a check."""
+    """The thread's decision is that of the floating-point unit."""
     compare: unsigned(4)
-    """The relation holds of a lesser a, of equal numbers, of a greater a, of numbers without an
-    order."""
+    """Whether the relation holds if a is less (bit 0), equal, greater, or unordered (bit 3)."""
     of_c: unsigned(1)
-    """c is compared, with zero."""
+    """c is compared with zero, not a with b."""
     checks: unsigned(1)
-    """Division is checked for operands that its short way does not take, in place of a relation."""
+    """FCHK, in place of a relation: whether a / b needs the long sequence of a division."""
     chooses: unsigned(1)
-    """The result is the lesser of a and b where predicate x holds, else the greater."""
+    """The result is the lesser of a and b if predicate x holds, else the greater one."""
 
 
 Fields = Callable[[str], Value]

@@ -1,4 +1,5 @@
-"""The first stage of single precision: numbers unpacked, compared, and the addend's shift begun."""
+"""The first stage of single precision: unpacks and compares numbers, and begins to align the
+addend."""
 
 from typing import Any
 
@@ -26,29 +27,29 @@ from .stages import Operands
 
 __all__ = ["FloatPrepare"]
 
-# The short way of a division is right for divisors whose reciprocal is a normal number, and for
-# quotients and remainders that are.
+# FCHK: the short sequence of a division is correct if the reciprocal of the divisor, the quotient
+# and the remainder are normal numbers.
 _DIVISORS = (1, 252)
 _DIVIDENDS = (30, 254)
 _QUOTIENTS = (-124, 125)
 
 
 class FloatPrepare(wiring.Component):
-    """Combinational.
+    """Unpacks the operands, orders them, and prepares the sum; combinational.
 
     Members
     -------
     control : In(FloatControl)
     operands : In(Operands)
     swizzle : In(2)
-        The SwizzledSum of the thread; PP where there is none.
+        The SwizzledSum of the thread; PP for other instructions.
     below, same : In(1)
-        Without their signs, the word a is below b; they are the same.
+        Without their sign bits, the word a is less than b; the words are equal.
     factors : Out(24 bits, of a and b)
         For the lane's multipliers.
     holds : Out(1)
-        The relation, or the check; of the lesser or the greater of a and b whether it is a,
-        inverted where predicate x does not hold.
+        The relation or the check. If ``control.chooses``, so that XOR with predicate x gives
+        whether a is chosen: if x holds a has to be the lesser one, else the greater one.
     aligned : Out(FloatAligned)
     """
 
@@ -69,18 +70,18 @@ class FloatPrepare(wiring.Component):
         self._addend: Any = Signal(Number, name="addend")
         """What is added to the product: b, or c."""
         self._adds = Signal(name="adds")
-        """There is one factor, a: the other one is 1."""
+        """The sum is a * 1 + b."""
         self._multiplies = Signal(name="multiplies")
-        """There is no addend: it is a zero of the product's sign."""
+        """There is no addend: it counts as a zero with the product's sign."""
         self._is_idle = Signal(name="is_idle")
         """There is no arithmetic."""
         self._vanishes = Signal(name="vanishes")
         """The product is +0, whatever the factors."""
         self._product_sign = Signal(name="product_sign")
         self._lead = Signal(signed(SHIFT_BITS), name="lead")
-        """By how much the exponent of a exceeds that of the addend."""
+        """The exponent of a, less that of the addend."""
         self._is_less = Signal(name="is_less")
-        """By the words, a is less than b: of zeros -0 is."""
+        """a is less than b, by their words: -0 is less than +0."""
         self._relation = Signal(name="relation")
         """The relation holds."""
 
@@ -147,8 +148,8 @@ class FloatPrepare(wiring.Component):
         m.d.comb += self.aligned.empty.eq(self._vanishes | some_factor_is_zero | self._is_idle)
 
     def _align(self, m: Module) -> None:
-        """How far the addend is shifted down from its highest place, and the first steps of that.
-        Where there is no addend its exponent is that of a subnormal number."""
+        """The shift of the addend, down from its highest place, and the first steps of it. Without
+        an addend, its exponent is that of a subnormal number."""
         aligned = self.aligned
         adds = self._adds
         addend = self._addend
@@ -184,8 +185,8 @@ class FloatPrepare(wiring.Component):
         m.d.comb += aligned.addend.eq(word)
 
     def _find_special(self, m: Module) -> None:
-        """What is no sum of finite numbers: infinities, and NaNs by operands, by 0 * infinity, or
-        by infinities of both signs."""
+        """Results that are no sums of finite numbers: infinities, and NaNs, of operands, of 0 *
+        infinity, or of a sum of infinities of opposite signs."""
         control = self.control
         aligned = self.aligned
         a = self._a
@@ -216,7 +217,7 @@ class FloatPrepare(wiring.Component):
                 (nan_product | nan_addend | opposite_infinities) & control.real)
 
     def _order(self, m: Module) -> None:
-        """Which of a and b is less, by their signs and the rest of their words."""
+        """Whether a is less than b, by their signs and the rest of their words."""
         with m.If(self._a.sign & self._b.sign):
             m.d.comb += self._is_less.eq(~self.below & ~self.same)
         with m.Elif(self._a.sign):
@@ -252,7 +253,8 @@ class FloatPrepare(wiring.Component):
             m.d.comb += self._relation.eq(compare[2])
 
     def _decide(self, m: Module) -> None:
-        """A check of a division, a choice of a, or a relation. A number is chosen, not a NaN."""
+        """The check of a division, the choice of a or b, or the relation. If one of a and b is a
+        NaN, the other one is chosen."""
         x = self.operands.sources[0]
         with m.If(self.control.checks):
             m.d.comb += self.holds.eq(self._needs_long_division())
@@ -267,7 +269,7 @@ class FloatPrepare(wiring.Component):
             m.d.comb += self.holds.eq(self._relation)
 
     def _needs_long_division(self) -> Value:
-        """Whether the short way of a division is not right for a / b."""
+        """Whether the short sequence of a division is not correct for a / b."""
         a = self._a
         b = self._b
         wrong_dividend = (a.exponent < _DIVIDENDS[0]) | (a.exponent > _DIVIDENDS[1])

@@ -1,4 +1,4 @@
-"""The third stage of single precision, on both sides of the lane's sum."""
+"""The third stage of single precision, before and after the lane's adder."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -21,14 +21,14 @@ from .float_window import (
 __all__ = ["FloatFinish", "FloatRound"]
 
 _COMPLEMENTING_STEP = 2
-"""The step up behind which the sum's complement is made, where it counts."""
+"""The step after which a negative sum is complemented."""
 _MIDDLE_EXPONENT_BITS = 6
-"""Bits of an exponent between its lowest and its highest one. All are ones in 1, in the largest
-number, and in what is no number."""
+"""Bits of an exponent between its lowest and its highest one. All are ones in the number 1, in the
+largest number, in infinities and in NaNs."""
 
 
 class FloatRound(wiring.Component):
-    """Up to the lane's sum; combinational.
+    """Normalizes the sum and decides its rounding, before the lane's adder; combinational.
 
     Members
     -------
@@ -52,10 +52,11 @@ class FloatRound(wiring.Component):
         return m
 
     def _shift_up(self, m: Module) -> tuple[Value, Value]:
-        """The normalized sum, one bit more than a mantissa, and whether more ones are below.
+        """The normalized sum, with one bit more than a mantissa, and whether there are ones below
+        it.
 
-        By the largest step first, so that bits that the smaller ones cannot shift up into the
-        result are dropped at once. Where ones are shifted in, ones below are none."""
+        The largest step is first, so that bits which later steps cannot shift into the result are
+        dropped early. If ``fill`` is 1, dropped bits count if they are 0."""
         total = self.sum
         kept: Value = total.total
         is_sticky: Value = total.sticky
@@ -80,8 +81,9 @@ class FloatRound(wiring.Component):
         return kept, is_sticky
 
     def _round(self, m: Module, half: Value, mantissa: Value, is_sticky: Value) -> None:
-        """Whether one is added. The one that is missing in some differences comes up through ones
-        below: it makes half of a bit of them, and a whole one of that and of another half."""
+        """Whether one is added in the last place of the mantissa. In a difference that lacks one,
+        the one carries up through the ones below the mantissa (unless one of them is 0, which sets
+        ``is_sticky``): if ``half`` is 0 it becomes 1, if it is 1 the mantissa is incremented."""
         total = self.sum
         up = self.normal.up
         is_nearest = self.control.round == FloatRounding.RN
@@ -100,7 +102,7 @@ class FloatRound(wiring.Component):
 
 
 class FloatFinish(wiring.Component):
-    """From the lane's sum on; combinational.
+    """The special results, after the lane's adder; combinational.
 
     Members
     -------
@@ -132,8 +134,8 @@ class FloatFinish(wiring.Component):
         m.d.comb += is_flushed.eq(
             control.real & control.flush & total.flushable & has_no_exponent)
 
-        # With saturation a number is from 0 to 1, a NaN 0; without it what is too large, or no
-        # number, is another word.
+        # With saturation a number is clamped to 0 to 1, and a NaN is 0; without it, infinities, the
+        # largest number and NaNs have a word of their own.
         at_least_one = total.infinite | self._reaches(BIAS)
         m.d.comb += is_one.eq(control.saturate & ~sign & ~total.nan & at_least_one)
         m.d.comb += is_below_zero.eq(control.saturate & sign)
@@ -154,8 +156,8 @@ class FloatFinish(wiring.Component):
         return m
 
     def _reaches(self, bound: int) -> Value:
-        """The rounded exponent does, by the highest bit of the sum and perhaps by the carry of its
-        fraction."""
+        """Whether the rounded exponent is at least ``bound``. The highest bit of the mantissa adds
+        one to the exponent, and a carry of the rounded fraction another one."""
         assert bound % 2
         exponent = self.sum.exponent
         return (exponent >= bound - 1) | ((exponent == bound - 2) & self.exponent[0])

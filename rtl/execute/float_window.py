@@ -1,32 +1,42 @@
 """Single precision: one fused multiply-add for all arithmetic, and comparisons, in a lane's stages.
 
-The first stage unpacks the numbers and begins to shift the addend to where the product is; the
-lane's own multipliers make the product, and the difference of its words compares. The second adds
-them and counts zeros; the third normalizes and rounds, with the lane's own sum. ::
+The first stage unpacks the numbers, and performs the first steps of the addend's alignment shift.
+The product is that of the lane's multipliers, and comparisons use the lane's difference of a and b.
+The second stage adds, and counts leading zeros; the third normalizes and rounds, with the lane's
+adder. ::
 
     S5  FloatPrepare ---> FloatAligned, factors, decision
     S6  FloatAdd -------> FloatSum
     S7  FloatRound -----> FloatNormal ---> the lane's sum ---> FloatFinish ---> FloatPattern
 
-A sum is a window of 52 bits, of which the highest one is for the carry of the sum. The addend is
-shifted down from the bit below; the product has two places. Near the addend it is at bit 2; far
-below it, where not even its highest bits matter but for rounding, 25 bits further down. A product
-that would be even further down stays there: only that it is not 0 counts. What of either does not
-fit into the window is ``sticky``::
+The sum is computed in a window of 52 bits, of which the highest one is for the carry. The addend
+has its highest place below the carry, and is shifted down from there. The product has one of two
+fixed places: near (its lowest bit is bit 2 of the window), or far (25 bits further down), if the
+addend is so much larger that the product only affects rounding. A product that should be even
+further down has the far place as well, since only whether it is 0 matters. Ones of either that are
+below the window are combined in ``sticky``::
 
     bit   51      50          27      26                    2    1 0
           carry   highest addend      |      near product   |  guard
                                           far product: 25 bits further down
 
-The exponent of the bit below the highest one is ``limit``, as single precision would store it; it
-limits how far the sum is shifted up, so that a number whose highest bit is not on top then is
-subnormal.
+``limit`` is the exponent of the bit below the highest one, as single precision stores it. The sum
+is shifted up by at most that much, so that the result is subnormal if its highest bit is not on top
+after the shift.
 
-A difference has no carry that would have to pass all bits once more. p - a is p + ~a and one more.
-A far product is mostly below the addend: with that one, the result is the sum's complement, and one
-more. A near one is mostly above: without it, the result is the sum, and one more. Wherever one more
-is missing, it is as if it came up through ones below the window: these are what is shifted in, and
-rounding adds it. A sticky bit, in these cases, takes its place.
+Differences avoid a second carry propagation for the negation of a negative sum. With product p and
+addend a, p - a = p + ~a + 1.
+
+- Far product: the one is added. The sum is p - a. It is usually negative, and its magnitude is
+  ~sum + 1: the complement, which lacks one.
+- Near product: the one is not added. The sum is p - a - 1. If it is negative, its magnitude is
+  ~sum, exactly. Else the magnitude is sum + 1: it lacks one.
+
+The missing one is added by rounding. The bits below the window are regarded as an endless row of
+ones, to which a one is added at the end: it carries up to the window. So ones are shifted in
+(``fill``, or zeros that are complemented later), and FloatRound adds the one. If ``sticky`` is set,
+nothing is missing: bits below the window were lost, so that the exact magnitude is between the
+number in the window and the next one, which is what ``sticky`` means in rounding.
 """
 
 from amaranth.hdl import unsigned
@@ -62,20 +72,20 @@ LARGEST_EXPONENT = (1 << EXPONENT_BITS) - 1
 MANTISSA_BITS = FRACTION_BITS + 1
 PRODUCT_BITS = 2 * MANTISSA_BITS
 GUARD_BITS = 2
-"""Bits of the window below a product that is near."""
+"""Bits of the window below a near product."""
 _CLEAR_BITS = 2
 """Bits that are clear between the highest addend and the product."""
 FAR_STEP = _CLEAR_BITS + MANTISSA_BITS - 1
-"""How much further down a product is that is far from the addend."""
+"""By how much the far place of a product is below the near place."""
 WINDOW_BITS = GUARD_BITS + PRODUCT_BITS + _CLEAR_BITS
 OFFSET = 2 * (BIAS + FRACTION_BITS) - (PRODUCT_BITS + _CLEAR_BITS + MANTISSA_BITS - 1) - BIAS
-"""How much less than the sum of the factors' exponents the exponent of the highest addend is."""
+"""The sum of the factors' exponents, less the exponent of an addend in its highest place."""
 SHIFT_BITS = 10
-"""How far the addend is shifted down, as a number with a sign."""
+"""Width of the addend's shift, as a signed number."""
 STEPS = 6
-"""Steps of the addend's shift that matter, by 1, 2, 4 and so on."""
+"""Steps of the addend's shift, by 1, 2, 4 and so on; larger shifts move it out of the window."""
 EARLY_STEPS = 4
-"""Those of the first stage."""
+"""The steps in the first stage."""
 EARLY_BITS = MANTISSA_BITS + (1 << EARLY_STEPS) - 1
 
 
@@ -84,21 +94,21 @@ class Number(data.Struct):
 
     sign: unsigned(1)
     exponent: unsigned(EXPONENT_BITS)
-    """As stored, 1 for a subnormal number and for zero."""
+    """As stored, but 1 for a subnormal number and for zero."""
     mantissa: unsigned(MANTISSA_BITS)
     tiny: unsigned(1)
     """Subnormal, or zero."""
     zero: unsigned(1)
-    """Or flushed; the mantissa is not."""
+    """Zero, or subnormal and flushed to zero. The mantissa is not cleared."""
     infinite: unsigned(1)
     nan: unsigned(1)
 
 
 class FloatAligned(data.Struct):
-    """After the first stage."""
+    """The output of the first stage."""
 
     addend: unsigned(EARLY_BITS)
-    """Shifted by the low bits of ``shift``."""
+    """The addend's mantissa, shifted by the low EARLY_STEPS bits of ``shift``."""
     shift: unsigned(SHIFT_BITS)
     exponent: unsigned(EXPONENT_BITS)
     """The addend's."""
@@ -107,11 +117,11 @@ class FloatAligned(data.Struct):
     far: unsigned(1)
     """The product is far below the addend."""
     empty: unsigned(1)
-    """There is no product."""
+    """The product is 0, or there is none."""
     sign: unsigned(1)
-    """Of the product; of an infinite result; of a."""
+    """The sign of the product, or of an infinite result, or of a if a or b is chosen."""
     subtracts: unsigned(1)
-    """The addend, or b, has the other sign."""
+    """The addend, which may be b, has the opposite sign: the sum is a difference."""
     tiny: unsigned(2)
     """a and b are zero or subnormal."""
     infinite: unsigned(1)
@@ -119,33 +129,34 @@ class FloatAligned(data.Struct):
 
 
 class FloatSum(data.Struct):
-    """After the second stage."""
+    """The output of the second stage."""
 
     total: unsigned(WINDOW_BITS)
-    """Shifted up by 32 if it has to be."""
+    """The sum, shifted up by 32 if its shift is 32 or more."""
     negative: unsigned(1)
-    """The sum's complement counts."""
+    """The sum is negative: its magnitude is the complement."""
     fill: unsigned(1)
-    """What is shifted in from below: ones that the missing one would come up through."""
+    """The bit that is shifted in from below; see above."""
     sticky: unsigned(1)
     shift: unsigned(STEPS - 1)
     exponent: unsigned(EXPONENT_BITS + 1)
-    """Of the normalized sum without its highest bit, which is one more."""
+    """The exponent of the normalized sum, less one: the adder adds the highest bit of the mantissa
+    to it."""
     sign: unsigned(1)
     cancelled: unsigned(1)
     """The sum is a difference of equal numbers."""
     away: unsigned(1)
-    """What is too large becomes infinite; what is not rounded to the nearest is rounded away from
+    """A result that is too large becomes infinite. In a directed rounding mode: round away from
     0."""
     flushable: unsigned(1)
-    """A result without an exponent is subnormal, or zero."""
+    """A result whose exponent is 0 is to be flushed if the instruction flushes."""
     infinite: unsigned(1)
     nan: unsigned(1)
 
 
 class FloatNormal(data.Struct):
-    """A normalized sum: mantissa, and exponent above the fraction, are added, and one if it is
-    rounded up."""
+    """A normalized sum, for the lane's adder: the mantissa, plus the exponent shifted above the
+    fraction, plus one if it is rounded up."""
 
     mantissa: unsigned(MANTISSA_BITS)
     exponent: unsigned(EXPONENT_BITS + 1)
@@ -153,9 +164,9 @@ class FloatNormal(data.Struct):
 
 
 class FloatPattern(data.Struct):
-    """What a result is but for the rounded sum."""
+    """The result, apart from the rounded sum."""
 
     keep: unsigned(1)
-    """The sum counts."""
+    """The result is the rounded sum, with the sign in ``word``; else it is ``word``."""
     word: unsigned(32)
-    """The sign, and what else is one."""
+    """The sign, and the other ones of a result that is not the sum."""

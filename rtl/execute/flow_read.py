@@ -1,4 +1,4 @@
-"""What the flow unit reads is written to a register."""
+"""Writes the results of FLOW_READ instructions to registers."""
 
 from typing import Any
 
@@ -31,11 +31,11 @@ from .reads import WarpRead
 __all__ = ["FlowReads"]
 
 _IN_FLIGHT_BITS = 6
-"""Width of the number of instructions that a warp has in the flow unit and its queue."""
+"""Width of a warp's count of instructions in the flow unit and its queue."""
 
 
 def _pending_read() -> data.StructLayout:
-    """What is kept of a FLOW_READ until its result is there."""
+    """The fields of a FLOW_READ that are stored until its result arrives."""
     return data.StructLayout({
         "register": 8,
         "threads": WARP_THREADS,
@@ -45,12 +45,12 @@ def _pending_read() -> data.StructLayout:
 
 
 class FlowReads(Component):
-    """Makes a write by the lanes of the result of each FLOW_READ; the write completes it.
+    """Requests, for the result of each FLOW_READ, a write by the lanes; the write completes it.
 
-    A warp waits for its FLOW_READ, so it has one at most. The flow unit's results of a warp are in
-    order, and those of tokens that it pushed before are among them: the result of the FLOW_READ is
-    the one that leaves nothing of the warp in flight. An instruction that failed writes nothing,
-    but completes all the same. ::
+    A warp waits for its FLOW_READ, so that it has at most one. The flow unit's results of a warp
+    are in program order, including those of earlier pushes. So the result of the FLOW_READ is the
+    one after which no instruction of the warp is in flight in the flow unit. A FLOW_READ with an
+    error writes no thread's register, but completes. ::
 
         dispatch --> pending read, by warp ---------------------------+
         result ----> value, by warp; the warp joins a queue --> write +--> write
@@ -58,13 +58,13 @@ class FlowReads(Component):
     Members
     -------
     dispatch : In(Event of dispatched)
-        What is dispatched, to the flow unit or another one.
+        Every dispatched instruction, of any unit.
     launch : In(Event of warp_launch)
-        The warp has nothing in the flow unit.
+        The state of the warp is cleared.
     result : In(Event of flow_result)
     write : Out(stream of register_write)
     value : In(WarpRead of 32 bits)
-        What the write of a warp writes.
+        The value of a warp's write.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -86,7 +86,7 @@ class FlowReads(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        # A result is known late in its cycle: it is used in the next one.
+        # A result is late in its cycle, so that it is registered.
         result = delayed(m, self.result)
         m.d.sync += self._failed.eq(self.result.payload.error != WarpError.NONE)
         self._match_results(m, result)
@@ -97,7 +97,7 @@ class FlowReads(Component):
         return m
 
     def _match_results(self, m: Module, result: Any) -> None:
-        """Which result is that of a FLOW_READ."""
+        """Finds the result of a FLOW_READ, by a count of the warp's instructions in flight."""
         warps = self._params.warps
         dispatched_kind = self.dispatch.payload.kind
         is_flow = Signal()
@@ -127,7 +127,7 @@ class FlowReads(Component):
                     m.d.sync += awaits[warp].eq(0)
 
     def _keep_reads(self, m: Module) -> Any:
-        """Returns what is kept of the FLOW_READ of the warp that is written next."""
+        """Returns the stored fields of the FLOW_READ of the warp that is written next."""
         instruction = self.dispatch.payload
         m.submodules.notes = pending = Words(_pending_read(), self._params.warps)
         pending.write(m, self._is_flow_read, instruction.warp, {
@@ -150,8 +150,8 @@ class FlowReads(Component):
         return outcomes.read(m, self._next_warp).failed
 
     def _queue(self, m: Module, result: Any) -> None:
-        """Whose register is written next, in the order of results. The queue has a place for each
-        warp."""
+        """The queue of warps with a result to be written, in the order of results. It has a place
+        for each warp, so that it is never full."""
         warps = self._params.warps
         warp_bits = self._params.warp_bits
         last = Signal(warps.bit_length())

@@ -39,29 +39,32 @@ class _State(enum.Enum, shape=2):
     READ = 2
     """The request was accepted: the entry is on its way."""
     PASS = 3
-    """It has its entry, and passes in a cycle in which nothing else does."""
+    """It has its entry, and waits for a cycle in which no other instruction is dispatched."""
 
 
 class IndexedTargets(Component):
-    """Puts the table's entry in the place of its index. Everything else passes at once. ::
+    """Replaces the index of a branch through a table by the table's entry. All other instructions
+    pass in the same cycle, and have priority over a branch that has its entry. ::
 
         IDLE --branch--> REQUEST --accepted--> READ --entry--> PASS --nothing else--> IDLE
                             |                                   ^
                             +-------------- entry --------------+
 
-    An address that is no multiple of 4 is MISALIGNED_ADDR; beyond the end of the bank it is
-    INVALID_CONST_ADDR if that is reported, else the entry is 0.
+    The entry is requested in any case. An address that is no multiple of 4 is the error
+    MISALIGNED_ADDR. One outside the bank is INVALID_CONST_ADDR if that is reported; else the entry
+    is 0. The error is ``fault`` of the branch, which the flow unit raises.
 
     Members
     -------
     dispatch, passed : In, Out(Event of dispatched)
-        While a branch waits here nothing arrives whose registers were collected. The branch passes
-        when nothing else does.
+        While a branch waits here no other instruction whose registers were collected arrives, since
+        ``busy`` keeps issue from selecting one.
     busy : Out(1)
         A branch waits, or arrives in this cycle.
     report_mask : In(32)
+        Bit n: warp errors of code n are reported.
     indexed, value : Out(stream of indexed_request), In(stream of indexed_response)
-        The constants.
+        The request of an entry, and the response; at the earliest in the cycle of the request.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -78,7 +81,7 @@ class IndexedTargets(Component):
         """The branch that waits."""
         self._state = Signal(_State, name="state")
         self._address = Signal(32, name="address")
-        """That of its table's entry, in bytes."""
+        """The address of its table's entry, in bytes."""
         self._is_misaligned = Signal(name="is_misaligned")
         self._has_branch = Signal(name="has_branch")
         """A branch through a table arrives."""
@@ -93,7 +96,8 @@ class IndexedTargets(Component):
         return m
 
     def _find_address(self, m: Module) -> None:
-        """Where the entry is. Without a register the offset, which has a sign, is the address."""
+        """The address of the entry: the register and the offset, which has a sign. With RZ it is
+        the offset as a number without a sign."""
         branch = self._branch
         offset = field_of(branch.word, _FIELDS["offset"])
         has_no_register = field_of(branch.word, _FIELDS["Ra"]) == RZ
@@ -110,7 +114,7 @@ class IndexedTargets(Component):
         m.d.comb += self.value.ready.eq(1)
 
     def _advance(self, m: Module) -> None:
-        """The branch waits for its entry, which may be there as soon as it is requested."""
+        """State transitions. The response may be in the cycle of the request."""
         branch = self._branch
         entry = self.value.payload
         state = self._state
@@ -142,8 +146,8 @@ class IndexedTargets(Component):
             ~(self._has_branch & is_waiting), "a branch through a table while one waits")
 
     def _pass(self, m: Module) -> None:
-        """What arrives and is no branch through a table, else the branch that has its entry. The
-        payload does not depend on what arrives, but on whether something does."""
+        """An arriving instruction other than a branch through a table; else the branch that has its
+        entry. For timing, ``dispatch.valid`` alone selects the payload."""
         m.d.comb += self._has_other.eq(self.dispatch.valid & ~self._has_branch)
         m.d.comb += self.passed.valid.eq(self._has_other | (self._state == _State.PASS))
         with m.If(self.dispatch.valid):

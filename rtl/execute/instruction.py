@@ -1,4 +1,4 @@
-"""A decoded instruction of the lanes, as operands, lanes and results share it."""
+"""A decoded instruction of the lanes, which all stages from S3 on use."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
@@ -18,7 +18,7 @@ __all__ = [
 
 
 class OperandSource(enum.Enum, shape=2):
-    """Where an operand of 32 bits comes from."""
+    """The source of operand b or c."""
 
     REGISTER = 0
     CONSTANT = 1
@@ -26,8 +26,8 @@ class OperandSource(enum.Enum, shape=2):
 
 
 class ValueSource(enum.Enum, shape=3):
-    """Where operand a comes from. All but a register and the factors pass the lanes as they are, to
-    the destination."""
+    """The source of operand a. SPECIAL, NEXT_PC and BALLOT pass the lanes unchanged to the
+    destination; ONE and TURN are factors."""
 
     REGISTER = 0
     SPECIAL = 1
@@ -35,8 +35,8 @@ class ValueSource(enum.Enum, shape=3):
     NEXT_PC = 2
     """The next instruction's pc."""
     BALLOT = 3
-    """The executing threads of which predicate x holds. The verdict ``vote`` takes the place of x
-    in the lanes."""
+    """The mask of executing threads in which predicate x holds (VOTE). The verdict of ``vote``
+    replaces x in the lanes."""
     ONE = 4
     """The floating-point number 1."""
     TURN = 5
@@ -51,23 +51,23 @@ class PredicateOperand(data.Struct):
 
 
 class LaneDestination(data.Struct):
-    """Where results go."""
+    """The destinations of the results."""
 
     register: unsigned(8)
     """The register written; RZ: none."""
     p: unsigned(3)
-    """The predicate that the first predicate result goes to; PT: none."""
+    """The predicate to which the first predicate result is written; PT: none."""
     q: unsigned(3)
-    """The predicate that the second predicate result goes to; PT: none."""
+    """The predicate to which the second predicate result is written; PT: none."""
     writes_cc: unsigned(1)
 
 
 class LaneInstruction(data.Struct):
     """A decoded instruction of the lanes.
 
-    Operands a, b and c are read through three ports of the register file, one each. What has no
-    effect may be anything: a register or an immediate that is no operand, ``special`` and ``vote``
-    unless operand a comes from there.
+    Operands a, b and c have a read port of the register file each. Fields without effect are
+    undefined: a register or an immediate that is no operand; ``special`` and ``vote`` unless they
+    are the source of operand a.
     """
 
     registers: data.ArrayLayout(8, GATHER_REGISTERS)
@@ -81,9 +81,10 @@ class LaneInstruction(data.Struct):
     """The predicate operands x, y and z."""
     destination: LaneDestination
     special: unsigned(8)
-    """The special register that operand a comes from."""
+    """The number of the special register that is operand a."""
     vote: VoteMode
     quad: unsigned(4)
-    """The threads of each group of four that execute it; all of them but for MOV with a mask."""
+    """The threads of each quad (group of four) that may execute it: all, except for MOV with a
+    mask."""
     control: LaneControl
-    """What the lanes do."""
+    """The control signals of the lanes."""

@@ -15,7 +15,7 @@ __all__ = ["Lane"]
 
 
 class Lane(wiring.Component):
-    """Accepts operands every cycle and has the result in the third one. ::
+    """Accepts operands every cycle; the result is in the cycle of the third stage. ::
 
         operands --> PREPARE --> COMBINE --+------------> CONCLUDE --> result
                                            |                  ^
@@ -25,9 +25,9 @@ class Lane(wiring.Component):
     Parameters
     ----------
     place : int
-        The number of its threads in their quads.
+        The number of the lane's threads in their quads (groups of four threads).
     full : bool
-        It computes what has a quarter of the rate, too, whose result is there in the fourth cycle.
+        It also computes instructions of a quarter of the rate, whose result is a cycle later.
     floats : bool
         It has floating point.
 

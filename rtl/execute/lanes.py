@@ -20,28 +20,31 @@ __all__ = ["LANE_CYCLES", "Lanes"]
 LANE_CYCLES = 3
 """From operands to results."""
 _BOUND_CYCLES = 2
-"""From operands to the stage of full lanes that other lanes have not."""
+"""From operands to the additional stage of full lanes, BoundStage."""
 
 
 class Lanes(Component):
-    """Computes an instruction for one thread a lane.
+    """Computes an instruction for one thread in each lane.
 
-    Results are there LANE_CYCLES after their operands, from registers. They are those of threads
-    that execute the instruction, with a value of 0 where one does not; others decide what of them
-    is written.
+    Results are registered, LANE_CYCLES after their operands. The value is 0 in lanes whose thread
+    does not execute the instruction; WriteBack decides what is written.
 
-    The first one of every QUARTERS lanes, or of all, is full. What only such a lane computes passes
-    it in parts, of one of their threads each, and one stage more; the lanes keep their results
-    until those of all parts are there, LANE_CYCLES + 1 after the last one.
+    The lanes are in groups of QUARTERS lanes (or one group of all lanes, if there are fewer). The
+    first lane of a group is full. An instruction of a quarter of the rate is computed by the full
+    lanes alone: a beat takes a cycle for each lane of a group, a *part*, in which the full lane
+    computes that lane's thread. Such results take one stage more (BoundStage). Each lane holds
+    its result until the beat is complete: LANE_CYCLES + 1 after the operands of the last part.
 
     Members
     -------
     instruction : In(LaneInstruction)
     operands : In(Operands for each lane)
     part : In(LanePart)
-        Whose ``operands`` the full lanes have: with a part, those of the thread of that lane.
+        The part that the full lanes compute: their ``operands`` are those of the lane of this
+        number in their group.
     executes : In(1 bit for each lane)
-        In the third stage, of a part in the cycle after it: the thread executes the instruction.
+        The thread executes the instruction. In the cycle of the third stage; for a part, one cycle
+        later.
     results : Out(LaneResult for each lane)
     """
 
@@ -67,7 +70,7 @@ class Lanes(Component):
         return m
 
     def _delay_parts(self, m: Module) -> list[Any]:
-        """Beside the lanes: the part that is so many cycles behind its operands."""
+        """Returns the part in each stage, by the number of cycles after its operands."""
         parts: list[Any] = [self.part]
         for number in range(LANE_CYCLES):
             part = Signal(LanePart, name=f"part_{number}")
@@ -76,7 +79,7 @@ class Lanes(Component):
         return parts
 
     def _connect_lanes(self, m: Module, bounds: Value) -> None:
-        """Operands and control signals, which go along with the instruction."""
+        """Operands, and the control signals of the instruction in each stage."""
         first = self.instruction.control
         second = Signal(LaneControl)
         third = Signal(LaneControl)
@@ -90,7 +93,8 @@ class Lanes(Component):
             m.d.comb += lane.controls.eq(controls)
 
     def _keep_result(self, m: Module, number: int, lane: Lane, part: Any) -> None:
-        """A lane's result: its own; of a part that is its thread, that of its full lane."""
+        """The result register of a lane: the lane's result or, in the part of its number, that of
+        the full lane of its group. It holds its value in other parts."""
         place = number % self._parts
         full_lane = self.lanes[number - place]
         result = self.results[number]

@@ -14,14 +14,14 @@ __all__ = ["ActiveMasks"]
 
 
 class ActiveMasks(Component):
-    """A copy of what the flow unit knows: its results say who is active.
+    """A copy of the active masks of the flow unit, updated by its results.
 
     Members
     -------
     read : In(WarpRead of 32 bits)
-        The active threads of a warp, as earlier cycles have written them.
+        The active threads of a warp. A result of the same cycle does not count yet.
     result : In(Event of flow_result)
-        The flow unit's.
+        The results of the flow unit.
     """
 
     def __init__(self, params: SmParams) -> None:

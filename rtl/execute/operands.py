@@ -1,4 +1,4 @@
-"""S3 to S5: an instruction's beats, and what each of them reads."""
+"""S3 to S5: the beats of a slot, and their operands."""
 
 from functools import reduce
 from operator import or_
@@ -46,24 +46,24 @@ class OperandStage(Component):
                      ^                   |
                      +---- next beat ----+
 
-    An instruction that passes the full lanes only has each of its beats in S4 for ``parts`` cycles.
-    Its operands are read once and stay in S5, where a full lane takes those of the others one after
-    the other. What goes beside the lanes is held until the results of the last part are there.
+    A beat of an instruction of a quarter of the rate is in S4 for ``parts`` cycles. Its operands
+    are read once and held in S5, where the full lane of each group loads those of the other lanes
+    one after the other. Its record is held until the results of the last part are there.
 
     Members
     -------
     slot : In(Event of lane_slot)
         The first beat, in S3.
     registers, flags, special : Out(RegisterRead), Out(FlagRead), Out(SpecialRead)
-        What the beat in S3 reads.
+        Reads of the beat in S3.
     has_last_part : Out(1)
-        S4: the last part of an instruction that passes the full lanes only.
+        S4: the last part of the last beat of an instruction of a quarter of the rate.
     memory, conversion, barrier : In(LaneData), In(LaneData), In(LaneWriteData)
-        The units that gather, and that supply what is written.
+        The units to which gathers deliver, and that supply the data of writes.
     instruction, operands, part : Out(LaneInstruction), Out(Operands for each lane), Out(LanePart)
         S5: for the lanes.
     beat : Out(Event of beat_stage)
-        S5: what goes beside them.
+        S5: the record of the beat, and supplied CC, which bypass the lanes.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -90,7 +90,7 @@ class OperandStage(Component):
 
         # S3.
         self._place: Any = Signal(beat_place(params), name="place")
-        """The beat that is read: its warp and its number."""
+        """The beat in S3: its warp and its number."""
 
         # S4.
         self._is_valid = Signal(name="is_valid")
@@ -98,7 +98,7 @@ class OperandStage(Component):
         self._current: Any = Signal(lane_slot(params), name="current")
         self._beat = Signal(range(params.beats), name="beat_number")
         self._beat_is_done = Signal(name="beat_is_done")
-        """It leaves: all of its parts are through, if it has parts."""
+        """The beat leaves S4: it has no parts, or this is the last one."""
         self._continues = Signal(name="continues")
         """The slot is in S4 in the next cycle, too, with another beat or part."""
         self._part: Any = Signal(LanePart, name="part")
@@ -106,18 +106,19 @@ class OperandStage(Component):
         self._reads = Signal(GATHER_REGISTERS, name="reads")
         """The operands that are registers whose row is not blank."""
         self._uniform = Signal(data.ArrayLayout(32, GATHER_REGISTERS), name="uniform")
-        """What the operands are in all lanes; 0 where they are registers, or differ otherwise."""
+        """Each operand if it is the same in all lanes; else 0."""
         self._verdict = Signal(name="verdict")
-        """What the threads of the warp have voted."""
+        """The outcome of a VOTE."""
         self._supplies = {
             client: Signal(name=f"supplies_{client.name.lower()}") for client in self._clients}
-        """Whose data the beat writes."""
+        """The beat writes data of this client."""
         self._chosen: list[Any] = [
             Signal(Operands, name=f"chosen_{lane}") for lane in range(params.lanes)]
 
         # S5.
         self._register_a = [Signal(32, name=f"register_a_{lane}") for lane in range(params.lanes)]
-        """The first register of a gather: operand a may be what is written beside it."""
+        """The first register of a gather, in flip-flops besides those of operand a, which has the
+        data of a write that shares the slot."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -134,7 +135,7 @@ class OperandStage(Component):
         return m
 
     def _find_progress(self, m: Module) -> None:
-        """S4: how far the slot is."""
+        """S4: whether the beat, and the slot, end in this cycle."""
         is_last_part = self._part.number == self._params.parts - 1
         is_last_beat = self._beat == self._params.beats - 1
         m.d.comb += self._part.valid.eq(self._is_valid & self._current.quarter)
@@ -147,7 +148,8 @@ class OperandStage(Component):
             ~(self.slot.valid & self._continues), "a slot before all beats of the last one")
 
     def _advance(self, m: Module) -> None:
-        """S3: the first beat of a slot; else the next one, or the next part, of that in S4."""
+        """S3: the first beat of a new slot; else the next beat of the slot in S4, or the same beat
+        again while it has more parts."""
         slot = self.slot
         current = self._current
         place = beat_place(self._params)
@@ -169,7 +171,7 @@ class OperandStage(Component):
             m.d.sync += self._part.number.eq(self._part.number + 1)
 
     def _read(self, m: Module) -> None:
-        """S3: what the beat reads."""
+        """S3: the reads of the beat."""
         with m.If(self.slot.valid):
             m.d.comb += self.registers.rows.eq(self.slot.payload.rows)
         with m.Else():
@@ -182,7 +184,7 @@ class OperandStage(Component):
         m.d.comb += self.special.register.eq(self._current.thread_register)
 
     def _request_data(self, m: Module) -> None:
-        """S3: the data of a unit's write, of this beat, are there in the next cycle."""
+        """S3: requests the data of this beat from the unit that writes; they are there in S4."""
         slot = self.slot
         write = slot.payload.write
         current_write = self._current.write
@@ -199,8 +201,8 @@ class OperandStage(Component):
                 beat=self._place.beat))
 
     def _choose_uniform(self, m: Module) -> None:
-        """S4: where each operand comes from, and what is the same in all lanes: 0 for what is none
-        of its own, so that a lane joins all by OR."""
+        """S4: the source of each operand, and operands that are the same in all lanes. All sources
+        but that of the operand are 0, so that a lane combines them by OR."""
         current = self._current
         instruction = current.instruction
         write = current.write
@@ -225,8 +227,7 @@ class OperandStage(Component):
             m.d.comb += supplies.eq(write.is_present & (write.client == client))
 
     def _choose_operands(self, m: Module, lane: int) -> None:
-        """S4: a lane's operands. What is the same in all lanes, differs from thread to thread, or
-        is supplied by a unit is 0 unless it is the operand."""
+        """S4: a lane's operands: the OR of all sources, which are 0 unless they are selected."""
         instruction = self._current.instruction
         flags = self._flags[lane]
         a, b, c = (
@@ -246,7 +247,7 @@ class OperandStage(Component):
             predicates=flags.predicates))
 
     def _source_x(self, m: Module, lane: int) -> Signal:
-        """S4: predicate x of a lane. A unit's predicate, or a vote, takes its place."""
+        """S4: predicate x of a lane; for a unit's write its predicate, for a VOTE the verdict."""
         instruction = self._current.instruction
         x = Signal(name=f"x_{lane}")
         with m.If(self._current.write.is_present):
@@ -258,14 +259,15 @@ class OperandStage(Component):
         return x
 
     def _supplied(self, name: str, lane: int) -> Value:
-        """S4: what a unit supplies for a lane; 0 if none does."""
+        """S4: the data that a unit supplies for a lane; 0 if none does."""
         return reduce(or_, (
             _gated(Cat(getattr(port, name)[lane]), self._supplies[client])
             for client, port in self._clients.items()))
 
     def _pass_operands(self, m: Module) -> None:
-        """S5: to the lanes. With a part, a full lane takes the operands of the lane of that number,
-        in which they stay, behind its own."""
+        """S5: the operand registers of the lanes. In part 0 all lanes load theirs; in a later part
+        the full lane loads those of the lane of that number in its group, which still holds
+        them."""
         parts = self._params.parts
         part_selects = Cat(self._part.number == number for number in range(parts))
         m.d.sync += self.instruction.eq(self._current.instruction)
@@ -282,11 +284,11 @@ class OperandStage(Component):
     def _pass_stage(self, m: Module) -> None:
         """S5: the record of the beat, which goes beside the lanes.
 
-        A beat in parts keeps its record in S5 from its second part until the second part of the
-        next beat: results of a part are kept when the record that belongs to them is in S7. The
-        record is valid a cycle behind the last part. Nothing else is in S4 in that cycle but the
-        first part of the next beat: behind the last beat issue leaves it free, since its LaneTimer
-        (rtl.issue.select) counts one cycle more than there are parts."""
+        A beat in parts loads its record with its second part, and holds it until the second part
+        of the next beat: so the record is in S7 when the lanes store the results of a part. The
+        record is valid in the cycle after the last part. In that cycle S4 has the first part of the
+        next beat; after the last beat it is empty, since LaneTimer (rtl.issue.select) keeps the
+        lanes busy for one cycle more than there are parts."""
         current = self._current
         owner = current.owner
         destination = current.instruction.destination
@@ -311,7 +313,7 @@ class OperandStage(Component):
             m.d.sync += conditions.eq(self._supplied("conditions", lane))
 
     def _deliver(self, m: Module) -> None:
-        """S5: what was gathered."""
+        """S5: the data of a gather, to its client."""
         current = self._current
         gather = current.gather
         names_a = current.instruction.registers[_A] != RZ

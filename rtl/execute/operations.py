@@ -72,7 +72,7 @@ def _always(table: Value | int) -> Signals:
 
 
 def _either(table: int, otherwise: int) -> Signals:
-    """A logic function where the decision holds, another one elsewhere."""
+    """A logic function if the decision holds, another one if not."""
     return {
         "table": table,
         "table_otherwise": otherwise,
@@ -80,7 +80,7 @@ def _either(table: int, otherwise: int) -> Signals:
 
 
 def _sum_signals(extended: Value, ones: Value) -> Signals:
-    """What every sum has: flags, and a carry in or, in its place, one more."""
+    """The signals of every sum: its flags, and a carry in, from CC or one for a negation."""
     return {
         "carries": 1,
         "add_carry": extended,
@@ -89,7 +89,8 @@ def _sum_signals(extended: Value, ones: Value) -> Signals:
 
 
 class _Negations(NamedTuple):
-    """The two bits of the field ``plus_one``. Both together negate nothing, and add one."""
+    """The two bits of the field ``plus_one``. If both are set, nothing is negated and one is
+    added."""
 
     first: Value
     """a, or the product, is negated."""
@@ -166,7 +167,8 @@ def _lea_high(field: Fields) -> Signals:
 
 
 def _iadd3(field: Fields) -> Signals:
-    """Each term has its own one, so that every sum of two has one carry in at most."""
+    """The one of each negation is added to its term, so that each sum of two terms has at most one
+    carry in."""
     extended = field("extended")
     return {
         **_sum_signals(extended, Const(0, 1)),
@@ -213,7 +215,8 @@ def _imul(field: Fields) -> Signals:
 
 
 def _imad(field: Fields) -> Signals:
-    """The one that completes a negative product reaches its high word only from a low word of 0."""
+    """A negated product is complemented, and one is added. In the high word that one counts only if
+    the low word of the product is 0 (``complete``)."""
     negations = _negations(field)
     extended = field("extended")
     high = field("high")
@@ -339,7 +342,8 @@ def _icmp(field: Fields) -> Signals:
 
 
 def _imnmx(field: Fields) -> Signals:
-    """Decides for b: where a is below b but the larger is wanted, or the other way round."""
+    """The decision selects b: if a is less than b and the larger one is requested, or if not and
+    the smaller one is."""
     part = field("part")
     return {
         **_relation(field),
@@ -356,7 +360,7 @@ def _sel(_field: Fields) -> Signals:
 
 
 def _part(code: Value) -> Value:
-    """Of the code of a part: bytes from 0 on, halves from 4 on, a word."""
+    """The Part of a field's code: bytes are 0 to 3, halves 4 and 5, the word 6 and 7."""
     return Mux(
         code[2],
         Mux(code[1], Part.WORD, Mux(code[0], Part.HIGH, Part.LOW)),
@@ -365,7 +369,7 @@ def _part(code: Value) -> Value:
 
 
 def _parts(field: Fields) -> Signals:
-    """What a video instruction takes of its sources; of an immediate the half that it has."""
+    """The parts of a video instruction's sources; an immediate is a low half."""
     signs = field("signs")
     return {
         "part_a": _part(field("part_a")),
@@ -376,7 +380,7 @@ def _parts(field: Fields) -> Signals:
 
 
 def _video(field: Fields) -> Signals:
-    """Its bounds and its second operation."""
+    """The bounds and the second operation of a video instruction."""
     then = field("then")
     smaller = then == VideoSecond.MIN.value
     larger = then == VideoSecond.MAX.value
@@ -429,7 +433,7 @@ def _vabsdiff4(field: Fields) -> Signals:
 
 
 def _vadd(field: Fields) -> Signals:
-    """A sum, a difference, or the complement of a difference and one more."""
+    """One of a + b, a + b + 1, a - b, or b - a, which is computed as ~(a - b) + 1."""
     negations = _negations(field)
     is_sum = ~(negations.first | negations.second)
     return {
@@ -473,8 +477,8 @@ def _video_shift(field: Fields, left: bool) -> Signals:
 
 
 def _vmad(field: Fields) -> Signals:
-    """A negative product and c are the complement of the product and of what c lacks to minus one.
-    c is signed if anything is, or if something is negated."""
+    """A negated product: c - product is computed as ~(product + ~c). Operand c is signed if a
+    factor is, or if a negation is requested."""
     negations = _negations(field)
     minus = negations.first
     signs = field("signs")
@@ -686,4 +690,5 @@ WITHOUT_EFFECT_UNLESS: Mapping[str, tuple[str, tuple[enum.Enum | int, ...]]] = M
         ),
     }
 )
-"""Control signals that count only where another one has one of these values, none of which is 0."""
+"""Control signals that have an effect only if another one has one of these values, none of which is
+0."""

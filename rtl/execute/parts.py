@@ -16,7 +16,7 @@ __all__ = ["SelectedPart", "selected_part"]
 
 
 class SelectedPart(data.Struct):
-    """The part of an operand that counts."""
+    """The selected part of an operand."""
 
     word: unsigned(32)
     """The part, extended by its sign, or by zeros."""
@@ -30,8 +30,7 @@ class SelectedPart(data.Struct):
 
 
 def selected_part(word: Value, part: Any, is_signed: Value) -> Any:
-    """The SelectedPart of a word: ``part`` is a Part, of which the opposite order counts as the
-    word."""
+    """The SelectedPart of a word. ``part`` is a Part; REVERSED selects the word, not reversed."""
     code = Value.cast(part)
     is_byte = code[2]
     is_low = part == Part.LOW
@@ -40,8 +39,8 @@ def selected_part(word: Value, part: Any, is_signed: Value) -> Any:
     begins_word = ~is_byte & ~is_high
     byte = [is_byte & (code[:2] == place) for place in range(WORD_BYTES)]
 
-    # Which byte of the word is the part's lowest one, its second one, and the one with its sign: of
-    # each one at most.
+    # One-hot, or 0: the byte of the word that is the lowest byte of the part, its second one, and
+    # the one with its sign.
     lowest = (byte[0] | begins_word, byte[1], byte[2] | is_high, byte[3])
     second = (Const(0), begins_word, Const(0), is_high)
     top = (byte[0], byte[1] | is_low, byte[2], byte[3] | is_high | is_word)
@@ -61,7 +60,7 @@ def selected_part(word: Value, part: Any, is_signed: Value) -> Any:
 
 
 def _byte(word: Value, chosen: tuple[Value, ...]) -> Value:
-    """The byte of the word that is chosen; 0 if none is."""
+    """The chosen byte of the word; 0 if none is chosen."""
     return reduce(or_, (
         word.word_select(place, 8) & is_chosen.replicate(8)
         for place, is_chosen in enumerate(chosen)))

@@ -1,4 +1,4 @@
-"""Permutations of bytes: which bytes, and their way to the result."""
+"""Permutations of bytes (PRMT): the selection of source bytes, and the multiplexers."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 
@@ -11,7 +11,7 @@ _SOURCES = 8
 
 
 def fixed_picks(mode: PermuteMode, amount: int) -> list[int]:
-    """The source byte of each byte of the result, in a mode that takes two bits of the selector."""
+    """The source byte of each byte of the result, in a mode that uses two bits of the selector."""
     places = range(_BYTES)
     match mode:
         case PermuteMode.F4E:

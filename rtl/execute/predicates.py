@@ -21,20 +21,22 @@ __all__ = ["PredicateFile", "ThreadFlags"]
 
 
 class PredicateFile(Component):
-    """Predicates and CC of all warps. Reads are combinational and see what earlier cycles wrote.
+    """Predicates and CC of all warps. Reads are combinational; a write is visible from the next
+    cycle on.
 
-    They are kept twice, for a warp's 32 threads at once and for a beat of them. A warp's launch
-    marks its beats as stale: they read as 0, and the first write to one writes all of it.
+    They are stored twice: in a memory with a word a warp, and in one with a word a beat. A warp's
+    launch marks its beats as stale: they read as 0, and the first write to a stale beat writes all
+    of its lanes.
 
     Members
     -------
     warp_read : In(WarpRead of WarpFlags)
         Of the threads of a warp.
     read : In(FlagRead)
-        Of a beat: the first one is of the warp of ``warp_read``.
+        Flags of a beat. The warp of a first beat has to be that of ``warp_read``.
     write : In(FlagWrite)
     launch : In(Event of warp_launch)
-        All of the warp becomes 0.
+        All flags of the warp become 0, with priority over a write.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -83,8 +85,8 @@ class PredicateFile(Component):
             m.d.comb += condition.eq(stored[thread].condition)
 
     def _read_beat(self, m: Module) -> None:
-        """The flags of a beat. The marks of its warp are looked up with the first beat, and are
-        kept beside the others."""
+        """The flags of a beat. The marks of its warp are read with the first beat, and held for the
+        other beats, with the writes of these cycles applied."""
         beats = self._params.beats
         write = self.write
         place = self.read.place
@@ -102,7 +104,7 @@ class PredicateFile(Component):
         m.d.comb += self.read.flags.eq(_zero_if(is_stale, stored.data))
 
     def _apply_write(self, m: Module) -> None:
-        """What the threads of a beat have when it is written."""
+        """The flags of the beat in ``write`` after the write."""
         write = self.write
         place = write.place
         m.d.comb += self._writes_stale.eq(self._stale[place.warp].bit_select(place.beat, 1))
@@ -122,8 +124,8 @@ class PredicateFile(Component):
             m.d.comb += self._touched[lane].eq(written.any() | write.conditional[lane])
 
     def _store(self, m: Module) -> None:
-        """All flags of a thread are written, since they share a write enable; all lanes of a beat
-        that is stale."""
+        """All flags of a thread share a write enable, so all of them are written, with new or old
+        values. In a stale beat all lanes are written."""
         lanes = self._params.lanes
         beats = self._params.beats
         place = self.write.place
@@ -141,7 +143,8 @@ class PredicateFile(Component):
             Cat(enable & (place.beat == number).replicate(lanes) for number in range(beats)))
 
     def _mark(self, m: Module) -> None:
-        """A launch makes all beats stale, a write its own one no more. The launch wins."""
+        """A launch sets the marks of all beats of its warp, a write clears that of its beat. The
+        launch has priority."""
         place = self.write.place
         with m.If(self._touched.any()):
             m.d.sync += self._stale[place.warp].bit_select(place.beat, 1).eq(0)

@@ -1,4 +1,4 @@
-"""The first stage of a lane: its operands, as the second one computes with them."""
+"""The first stage of a lane: prepares the operands for the second one."""
 
 from abc import abstractmethod
 from typing import Any
@@ -24,20 +24,21 @@ __all__ = ["FullPrepareStage", "PrepareStage", "WordPrepareStage", "joined"]
 
 
 def joined(operation: Value, first: Value, second: Value) -> Value:
-    """Two predicates joined by a code of Boolean."""
+    """Two predicates combined by a code of Boolean."""
     return Mux(
         operation == Boolean.OR, first | second,
         Mux(operation == Boolean.XOR, first ^ second, first & second))
 
 
 class PrepareStage(wiring.Component):
-    """Complements and factors; the difference of a and b, and what the thread decides by it; a plan
-    for shifts; combinational.
+    """Complements operands, multiplies halves, and plans shifts. The difference of a and b gives
+    their relation; the decision is computed for each possible relation, and the second stage
+    selects one. Combinational.
 
     Parameters
     ----------
     place : int
-        The number of its threads in their quads.
+        The number of the lane's threads in their quads (groups of four threads).
     floats : bool
         With floating point.
 
@@ -59,11 +60,12 @@ class PrepareStage(wiring.Component):
         self._a: Any = Signal(SelectedPart, name="selected_a")
         self._b: Any = Signal(SelectedPart, name="selected_b")
         self._difference = Signal(PREPARED_SUM_BITS, name="difference")
-        """a - b, with a sign; of a full lane perhaps something else, see ByteDifference."""
+        """a - b, with a sign; a full lane may have a sum or differences of bytes here, see
+        ByteDifference."""
         self._verdict = Signal(name="verdict")
-        """What a decision is made of that is no relation."""
+        """The decision, before the predicate is combined, if it is not a relation of a and b."""
         self._low_factor_a = Signal(signed(FACTOR_BITS), name="low_factor_a")
-        """Half a, or the low half of a; b likewise."""
+        """The low half of a, or its selected half in an ordinary lane; b likewise."""
         self._low_factor_b = Signal(signed(FACTOR_BITS), name="low_factor_b")
 
     def elaborate(self, platform: object) -> Module:
@@ -83,7 +85,7 @@ class PrepareStage(wiring.Component):
 
     @abstractmethod
     def _select_parts(self, m: Module) -> None:
-        """Which parts of a and b count, and their signs."""
+        """The selected parts of a and b, and their signs."""
 
     @abstractmethod
     def _subtract(self, m: Module) -> None:
@@ -91,7 +93,7 @@ class PrepareStage(wiring.Component):
 
     @abstractmethod
     def _is_same(self) -> Value:
-        """Whether a and b, as far as the comparison goes, are equal."""
+        """Whether a and b are equal; if ``extended``, without the borrow of lower words."""
 
     @abstractmethod
     def _tests_condition(self) -> Value:
@@ -107,15 +109,16 @@ class PrepareStage(wiring.Component):
 
     @abstractmethod
     def _plan_shift(self, m: Module) -> None:
-        """What the second stage shifts, and by how much."""
+        """The ShiftPlan for the second stage."""
 
     def _comparison_carry(self) -> Value:
-        """The carry into a - b: without a borrow, but for one of lower words."""
+        """The carry into a - b: 1, or for ``extended`` the carry flag of the lower words."""
         return Mux(self.control.extended, self.operands.conditions.carry, 1)
 
     def _compare(self, m: Module) -> None:
-        """How a and b relate. Of words of more bits CC has the relation of the others: higher words
-        have decided unless they are equal, and lower ones are equal or not."""
+        """The relation of a and b. In a comparison of longer numbers CC has the relation of the
+        words compared before: higher words (``continues``) decide unless they are equal; lower
+        words (``extended``) have a borrow, and may differ."""
         control = self.control
         flags = self.operands.conditions
         is_undecided = ~control.continues | flags.zero
@@ -125,8 +128,8 @@ class PrepareStage(wiring.Component):
         m.d.comb += relation.equal.eq(self._is_same() & is_undecided & lower_are_equal)
 
     def _find_verdict(self, m: Module) -> None:
-        """What a decision is made of where it does not matter how a and b relate: two predicates, a
-        test of CC, or the floating-point unit's decision."""
+        """The decision if it is not a relation of a and b: two predicates, a test of CC, or the
+        decision of the floating-point unit."""
         control = self.control
         x = self.operands.sources[0]
         y = self.operands.sources[1]
@@ -139,8 +142,8 @@ class PrepareStage(wiring.Component):
                 m.d.comb += self._verdict.eq(self.floats.holds)
 
     def _decide(self, m: Module) -> None:
-        """What the thread decides where a is less, equal or greater, after a predicate is joined;
-        and the opposite, after the same."""
+        """The decision, and the opposite decision, for each relation of a and b, combined with the
+        predicate."""
         control = self.control
         prepared = self.prepared
         x = self.operands.sources[0]
@@ -168,10 +171,10 @@ class PrepareStage(wiring.Component):
 
 
 class WordPrepareStage(PrepareStage):
-    """That of an ordinary lane.
+    """The first stage of an ordinary lane.
 
-    a may be in the opposite order, for shifts to the left too. One is added to two of the terms at
-    most: one to the sum of a and b, one to that of all.
+    a is reversed for shifts to the left. At most two terms are negated, so that two carry inputs
+    are enough: that of the sum of a and b, and that of the final sum.
     """
 
     def _select_parts(self, m: Module) -> None:
@@ -256,7 +259,8 @@ class WordPrepareStage(PrepareStage):
 
 
 class FullPrepareStage(PrepareStage):
-    """That of a full lane: parts, differences of bytes, products of words, permutations."""
+    """The first stage of a full lane: also parts, differences of bytes, products of words,
+    permutations."""
 
     def __init__(self, place: int, *, floats: bool) -> None:
         super().__init__(place, floats=floats)
@@ -285,7 +289,7 @@ class FullPrepareStage(PrepareStage):
             "a and b are equal where their difference is not zero")
 
     def _is_same(self) -> Value:
-        """Without a chain of carries; the one of the difference may make a sum."""
+        """Without a carry chain of its own, and not by the difference, which may be a sum."""
         return sum_is_zero(self._a.extended, ~self._b.extended, self._comparison_carry())
 
     def _tests_condition(self) -> Value:
@@ -308,7 +312,7 @@ class FullPrepareStage(PrepareStage):
             byte_picks(self.control.permute, self.operands.b))
 
     def _prepare_a(self, m: Module) -> None:
-        """a, or a difference in its place, and which of its bytes are still to be complemented."""
+        """a, or the difference in its place, and the bytes that the second stage complements."""
         control = self.control
         prepared = self.prepared
         part_a = Signal(32)
@@ -330,8 +334,8 @@ class FullPrepareStage(PrepareStage):
                 ~control.bytes | (ninth ^ self._bytes.is_below[place]))
 
     def _prepare_b(self, m: Module) -> None:
-        """b; beside a difference nothing, beside those of bytes the ones that are still to be
-        added: to those that are not complemented."""
+        """The term b. For a difference it is 0; for differences of bytes it has the ones that the
+        second stage adds to the bytes that are not complemented."""
         control = self.control
         prepared = self.prepared
         with m.If(control.differs):
@@ -346,7 +350,7 @@ class FullPrepareStage(PrepareStage):
         m.d.comb += prepared.negative_b.eq(self._b.is_negative)
 
     def _prepare_c(self, m: Module) -> None:
-        """c, with its carry, and what of it is added to a product."""
+        """c, with its carry, and the addend of a product."""
         control = self.control
         operands = self.operands
         prepared = self.prepared
@@ -370,7 +374,8 @@ class FullPrepareStage(PrepareStage):
                 Cat(prepared.c[:32], control.signed_result & prepared.c[31]))
 
     def _correction(self, m: Module) -> Signal:
-        """What is added to c's high half: minus one for each negative middle product, or b."""
+        """The addend of c's high half. For ``correct`` (CSFU) it is minus one for each factor that
+        is negative while the other one is not 0; for ``add_high_b`` (CBCC) it is b."""
         control = self.control
         a = self.operands.a[:16]
         b = self.operands.b[:16]

@@ -1,4 +1,4 @@
-"""How stages read what is kept by warp, seen from the stage that reads."""
+"""Read ports of the state that is stored by warp, seen from the stage that reads."""
 
 from amaranth.hdl import ShapeLike
 from amaranth.lib import data, wiring
@@ -15,7 +15,7 @@ __all__ = ["FlagRead", "RegisterRead", "SpecialRead", "UniformRead", "WarpRead"]
 
 
 class WarpRead(wiring.Signature):
-    """What is kept once of each warp.
+    """A value that is stored once for each warp.
 
     Members
     -------
@@ -34,9 +34,10 @@ class UniformRead(wiring.Signature):
     Members
     -------
     warp, number : Out, Out(8)
-        Whose register, and which one.
+        The warp, and the number of the register.
     value : In(32)
-        In the same cycle; 0 if it differs from thread to thread, or is none.
+        In the same cycle; 0 for a register that differs from thread to thread, and for a number
+        without a register.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -51,9 +52,9 @@ class RegisterRead(wiring.Signature):
     rows, beat : Out
         A row for each operand, and the beat, in S3.
     values : In(32 bits for each lane, for each operand)
-        What was there, a cycle later.
+        Their content, a cycle later.
     blank : In(1 bit for each operand)
-        Then, too: the row is blank, and its values count as 0.
+        A cycle later as well: the row is blank, and its values count as 0.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -72,7 +73,7 @@ class FlagRead(wiring.Signature):
     Members
     -------
     is_first : Out(1)
-        It is the first beat of a slot; else it is of the same warp as in the cycle before.
+        The beat is the first one of a slot; otherwise its warp is that of the previous cycle.
     place : Out(beat_place)
         The beat, in S3.
     flags : In(ThreadFlags for each lane)
@@ -95,9 +96,9 @@ class SpecialRead(wiring.Signature):
     place : Out(beat_place)
         The beat, in S3.
     register : Out(1 bit for each of OF_THREADS)
-        Which one, in S4; none for all others.
+        Which one, in S4; 0 for all other special registers.
     values : In(32 bits for each lane)
-        In S4; 0 if it is none.
+        In S4; 0 if ``register`` is 0.
     """
 
     def __init__(self, params: SmParams) -> None:

@@ -19,22 +19,22 @@ class RegisterFile(Component):
     """Registers of all warps, in rows: a row is a register of a warp's 32 threads. A beat of a row
     is read or written at once.
 
-    Each lane has a block memory of its own for every operand, all with the same content. What is
-    read in the cycle of a write is what was there before in simulation; block RAM does not promise
-    it, and code that keeps its distances does not depend on it.
+    Each lane has a block RAM for each of the three operands, all with the same content. The outcome
+    of a read in the cycle of a write of the same word is undefined (in simulation it is the old
+    value); code whose stall counts and scoreboards are right does not depend on it.
 
-    A row that is cleared is only marked as blank: its content counts for nothing, and the first
-    instruction that writes to it writes all lanes of all its beats, with zeros where threads do not
-    execute it.
+    Clearing a row only marks it as blank. Reads report the mark, and the reader takes 0 for the
+    values. The first instruction that writes to a blank row writes all lanes of all its beats, with
+    zeros for threads that do not execute it.
 
     Members
     -------
     read : In(RegisterRead)
-        A row is blank if it was cleared, and had not been written when its first beat was read.
+        ``blank`` is read with beat 0, and holds for all beats of the slot.
     write : In(RegisterWrite)
     clear : In(stream of rows)
-        Nothing of the warp whose row this will be is in flight. Waits while a write makes its own
-        row blank no more.
+        Marks a row as blank. The warp that is being launched has nothing in flight. Not ready in a
+        cycle in which a write removes a mark: the write has priority.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -76,11 +76,12 @@ class RegisterFile(Component):
         m.d.comb += write.en.eq(written.lanes[lane] | self._fills_blank)
 
     def _find_blank(self, m: Module) -> None:
-        """Whether the row that is written is blank. It is so for all beats of the instruction whose
-        first beat finds it so.
+        """Whether the row that is written is blank. The first beat determines it for all beats of
+        the instruction.
 
-        The mark is read a cycle before; one that changes in that cycle is the new one. Both rows
-        that may change are compared, since it is known late which one does."""
+        The mark is read a cycle before the write. A mark that changes in that cycle is forwarded.
+        The row of the write and the row of ``clear`` are both compared, for timing: which of them
+        changes is late in the cycle."""
         written = self.write
         mark = self._blanks.read_port()
         m.d.comb += mark.addr.eq(written.next_row)
@@ -99,7 +100,7 @@ class RegisterFile(Component):
             m.d.sync += was_blank.eq(self._fills_blank)
 
     def _mark(self, m: Module) -> None:
-        """A write to a blank row makes it blank no more, and wins over one that is cleared."""
+        """A write to a blank row removes its mark, with priority over ``clear``."""
         write = self._blanks.write_port()
         m.d.comb += self.clear.ready.eq(~self._fills_blank)
         with m.If(self._fills_blank):
@@ -112,7 +113,7 @@ class RegisterFile(Component):
             m.d.comb += write.data.eq(1)
 
     def _read_marks(self, m: Module) -> None:
-        """Whether the rows that are read are blank: the mark that is read with the first beat."""
+        """The marks of the rows that are read: read with beat 0, and held for the other beats."""
         for row, blank in zip(self.read.rows, self.read.blank, strict=True):
             mark = self._blanks.read_port()
             m.d.comb += mark.addr.eq(row)

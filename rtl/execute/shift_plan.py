@@ -1,4 +1,4 @@
-"""Shifts, fields and packed bits, as a plan for the one shifter."""
+"""Plans shifts, bit fields and packed bits, all for one shifter."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ _TAKE_C = 2
 
 
 class ShiftTerms(data.Struct):
-    """What a shift is planned of."""
+    """The operands of a shift."""
 
     a: unsigned(33)
     """The term a, with its carry; c likewise."""
@@ -31,8 +31,8 @@ class ShiftTerms(data.Struct):
 class ShiftPlanner(wiring.Component):
     """Counts and masks; combinational.
 
-    A shift to the left by n is one of the word above zeros to the right, by 32 - n: by 31 - n,
-    which is the complement of n, and by one more.
+    A shift to the left by n is a shift to the right of the pair {word, zeros} by 32 - n. That is by
+    31 - n, the complement of n, and by one more.
 
     ==============  ====================  ====================  ==============================
     operation       pair, high word       pair, low word        what counts of the result
@@ -55,9 +55,9 @@ class ShiftPlanner(wiring.Component):
     control : In(LaneControl)
     terms : In(ShiftTerms)
     negative : In(1)
-        What is shifted is signed and below zero, if it is no pair.
+        The word is signed and below zero. Not for pairs.
     operands : In(Operands)
-        Whole, for what is no shift of a part: pairs, and fields.
+        The whole operands, for pairs and fields.
     marks : In(8)
         The predicates or flags that are packed.
     plan : Out(ShiftPlan)
@@ -75,7 +75,7 @@ class ShiftPlanner(wiring.Component):
         self._is_far = Signal(name="is_far")
         """A pair is shifted by 32 and more."""
         self._fill = Signal(name="fill")
-        """What is shifted in."""
+        """The bit that is shifted in."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -85,14 +85,14 @@ class ShiftPlanner(wiring.Component):
         return m
 
     def _is_over(self, number: Value) -> Value:
-        """Whether a count is beyond a word, or a pair if ``wide``."""
+        """Whether a count is 32 or more; if ``wide``, 64 or more."""
         control = self.control
         by_byte = control.count == ShiftCount.BYTE
         exceeds_word = number[5:8].any() | (number[8:].any() & ~by_byte)
         return Mux(control.wide, number[6:].any(), exceeds_word)
 
     def _plan_amount(self, m: Module) -> None:
-        """By how much, and whether nothing remains."""
+        """The amount, and whether all bits are shifted out."""
         control = self.control
         plan = self.plan
         is_counted = control.count != ShiftCount.FIXED
@@ -113,7 +113,7 @@ class ShiftPlanner(wiring.Component):
         m.d.comb += plan.amount.eq(count ^ control.left.replicate(5))
 
     def _plan_pair(self, m: Module) -> None:
-        """What is shifted. Below a complemented word are the ones of its complement."""
+        """The pair that is shifted. Below a complemented word there are ones."""
         control = self.control
         sign = Mux(control.pair, self.operands.c[31] & control.signed_a, self.negative)
         m.d.comb += self._fill.eq(Mux(control.left, control.negate_a, sign))
@@ -142,8 +142,8 @@ class ShiftPlanner(wiring.Component):
         return Mux(code[1], c | code[0].replicate(32), a & code[0].replicate(32))
 
     def _plan_result(self, m: Module) -> None:
-        """What of the result counts: from bit ``start`` up to ``stop``, of which both may be 32,
-        and what takes the place of the rest."""
+        """The bits of the result that count, from ``start`` to below ``stop`` (both up to 32), and
+        what replaces the others."""
         control = self.control
         selector = self.operands.b
         length = selector[8:16]
@@ -163,7 +163,7 @@ class ShiftPlanner(wiring.Component):
         with m.Else():
             m.d.comb += stop.eq(32)
 
-        # What is packed takes the place of what is below the first bit.
+        # Packed bits use the mask of the bits below ``start``.
         kept = _BitsBelow(m, "stop", stop)
         dropped = _BitsBelow(m, "start", start)
         packed_byte = Cat(control.which_byte == byte for byte in range(WORD_BYTES))
@@ -196,11 +196,11 @@ def word_shift_plan(control: Any, a: Value, b: Value) -> Any:
     """The ShiftPlan of an ordinary lane, which shifts words: its ``amount``, ``fill`` and
     ``counts``. ``a`` is the operand as it is shifted, ``b`` the count.
 
-    A shift to the left is one of the word in the opposite order to the right, whose outcome is in
-    the opposite order as well.
+    A shift to the left is a shift to the right of the reversed word; the outcome is reversed as
+    well, by the second stage.
     """
     is_counted = control.count != ShiftCount.FIXED
-    # By 32 and more: the sign, as by 31, or nothing.
+    # A count of 32 or more has the outcome of 31 for a signed word, else 0.
     is_outside = is_counted & ~control.wrap & b[5:].any()
     count = Mux(is_counted, b[:5], control.shift)
     sign = a[31] & control.signed_a
@@ -216,17 +216,17 @@ def word_shift_plan(control: Any, a: Value, b: Value) -> Any:
 
 
 class _BitsBelow:
-    """The bits of a word that are below a bit, whose number is up to 32. A byte is below it as a
-    whole, or one of them partly.
+    """A mask of the bits of a word below bit ``number``, which is 0 to 32: whole bytes, and a part
+    of the byte that has this bit.
 
     Attributes
     ----------
     whole : 4 bits
-        The bytes that are below it as a whole.
+        The bytes that are completely below it.
     partly : 4 bits
-        The byte that is so partly.
+        The byte that has this bit.
     bits : 8 bits
-        Which of its bits are.
+        The bits of that byte that are below it.
     """
 
     def __init__(self, m: Module, name: str, number: Value) -> None:
@@ -241,15 +241,15 @@ class _BitsBelow:
         m.d.comb += self.bits.eq(Cat(bit > place for place in range(8)))
 
     def word(self, partly: Value, bits: Value) -> Value:
-        """All of them, with ``partly`` and ``bits`` in place of its own."""
+        """The mask as a word, with ``partly`` and ``bits`` in place of those of the object."""
         return Cat(
             is_whole.replicate(8) | (is_part.replicate(8) & bits)
             for is_whole, is_part in zip(self.whole, partly, strict=True))
 
 
 def loses_bits(m: Module, plan: ShiftPlan, word: Value, negative: Value) -> Value:
-    """Whether a word that is shifted to the left as planned loses bits that are not as its sign:
-    whole bytes at the top, or the highest bits of the next one."""
+    """Whether the planned shift to the left of a word drops bits that differ from its sign: whole
+    bytes at the top, or the highest bits of the next one."""
     count = ~plan.amount
     lost = _BitsBelow(m, "lost", Cat(count, plan.outside))
     unlike_sign = (word ^ negative.replicate(32))[::-1]

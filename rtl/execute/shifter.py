@@ -9,10 +9,11 @@ _FINE_BITS = 3
 
 
 def shifted_down(m: Module, word: Value, amount: Value, width: int) -> Value:
-    """The low ``width`` bits of a word that is moved down by up to 31, of which it has 31 more.
+    """The low ``width`` bits of ``word >> amount``. The word has ``width + 31`` bits, and the
+    amount 5.
 
-    In steps that keep no more bits than the later ones need: the operator ``>>`` takes about twice
-    as many tables.
+    Each step keeps only the bits that later steps need: the operator ``>>`` takes about twice as
+    many LUTs.
     """
     fine = range(_FINE_BITS)
     coarse = range(_FINE_BITS, _AMOUNT_BITS)
@@ -24,7 +25,7 @@ def shifted_down(m: Module, word: Value, amount: Value, width: int) -> Value:
 
 
 def moved_down(word: Value, amount: Value, bits: range, width: int) -> Value:
-    """``width`` bits of the word, moved down by what these bits of the amount say."""
+    """The low ``width`` bits of the word, shifted to the right by these bits of the amount."""
     for bit in reversed(bits):
         kept = width + (1 << bit) - (1 << bits[0])
         word = Mux(amount[bit], word[1 << bit:(1 << bit) + kept], word[:kept])

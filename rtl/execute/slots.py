@@ -1,4 +1,7 @@
-"""What the stages around the lanes hand to each other.
+"""The structs between the stages around the lanes.
+
+A *slot* is a use of the lanes for all beats of a warp: by one instruction, or by a gather, a write
+or both.
 
 ================  ================  ===========================
 from              to                struct
@@ -49,14 +52,14 @@ def decoded_stage(params: SmParams) -> data.StructLayout:
     is_direct : 1
         An instruction for another unit, which is dispatched at once.
     is_refused : 1
-        An instruction that nobody executes.
+        An instruction that cannot be executed.
     instruction : issued
     lanes : LaneInstruction
-        The instruction as the lanes execute it; lets operands pass unless it ``computes``.
+        The control of the lanes. Unless it ``computes``, it lets operands pass unchanged.
     common : CommonInstruction
-        What is known of every instruction.
+        The fields that every instruction has.
     warp
-        Whose state is read: the instruction's, or that of the gather.
+        The warp whose state is read: that of the instruction, or of the gather.
     registers : 3 of 8 bits
         The registers to be read.
     """
@@ -74,7 +77,7 @@ def decoded_stage(params: SmParams) -> data.StructLayout:
 
 
 def slot_owner(params: SmParams) -> data.StructLayout:
-    """Whose slot it is.
+    """The instruction or the write to which a slot belongs. A gather beside a write has none.
 
     Fields
     ------
@@ -91,25 +94,25 @@ def slot_owner(params: SmParams) -> data.StructLayout:
 
 
 class SlotOperation(data.Struct):
-    """An operation of a unit in a slot."""
+    """An operation of another unit in a slot."""
 
     is_present: unsigned(1)
-    """There is one."""
+    """The slot has such an operation."""
     client: LaneClient
     """The unit."""
     index: unsigned(4)
-    """The unit's own mark of it, which goes back to the unit beside the data."""
+    """The number that the unit has chosen for it; it is returned to the unit with the data."""
 
 
 def lane_slot(params: SmParams) -> data.StructLayout:
-    """S3 to S4: an instruction, or operations of a unit, which begin to pass the lanes.
+    """S3 to S4: a slot; it enters the lanes with its first beat.
 
     Fields
     ------
     owner : slot_owner
     instruction : LaneInstruction
     threads : 32
-        Those that execute it.
+        The threads that execute it.
     votes : Votes
     thread_register : 1 bit for each of OF_THREADS
         Operand a is that special register, which differs from thread to thread.
@@ -122,11 +125,11 @@ def lane_slot(params: SmParams) -> data.StructLayout:
     collects : 1
         It reads registers for the collector, and writes nothing.
     quarter : 1
-        It passes the full lanes only.
+        An instruction of a quarter of the rate: only the full lanes compute it.
     gather : SlotOperation
-        It reads registers for a unit; that writes nothing.
+        Registers are read for a unit. A slot with a gather alone writes nothing.
     write : SlotOperation
-        It writes what a unit supplies: a register, a predicate and CC.
+        A register, a predicate and CC are written, with data that a unit supplies.
     """
     return data.StructLayout({
         "owner": slot_owner(params),
@@ -145,7 +148,7 @@ def lane_slot(params: SmParams) -> data.StructLayout:
 
 
 def beat_record(params: SmParams) -> data.StructLayout:
-    """What a beat is.
+    """What is known of a beat when it is written.
 
     Fields
     ------
@@ -176,7 +179,7 @@ def beat_record(params: SmParams) -> data.StructLayout:
 
 
 def beat_stage(params: SmParams) -> data.StructLayout:
-    """S5 to S8: what goes with a beat beside the lanes.
+    """S5 to S8: the data of a beat that bypass the lanes.
 
     Fields
     ------
@@ -191,7 +194,7 @@ def beat_stage(params: SmParams) -> data.StructLayout:
 
 
 def beat_place(params: SmParams) -> data.StructLayout:
-    """Threads of a warp: those of one beat."""
+    """The warp and number of a beat; as bits, its address in memories with a word a beat."""
     return data.StructLayout({
         "beat": range(params.beats),
         "warp": params.warp_bits,

@@ -36,7 +36,7 @@ _CONSTANTS = {
     SpecialRegister.GTMASK: lambda thread: _ALL_THREADS & -(2 << thread),
     SpecialRegister.GEMASK: lambda thread: _ALL_THREADS & -(1 << thread),
 }
-"""What a thread's number says."""
+"""Special registers that depend on the thread's number alone."""
 
 
 def _packed(x: Any, y: Any, z: Any) -> Any:
@@ -46,24 +46,25 @@ def _packed(x: Any, y: Any, z: Any) -> Any:
 
 
 class SpecialValues(Component):
-    """What S2R and CS2R read: one value for the warp, or one for each thread, and 0 for the other
-    kind.
+    """The special registers, which S2R and CS2R read. A register is the same in all threads of a
+    warp (``uniform``), or differs from thread to thread (``read``); each port has 0 for registers
+    of the other kind, so that the reader combines both by OR.
 
-    The clocks, and the global timer, count cycles.
+    The clocks and the global timer count cycles since reset.
 
     Members
     -------
     warp_status, all_status : In(32), In(32)
         The error status of the warp of ``uniform``, and of all warps, from the trap unit.
     uniform : In(UniformRead)
-        What is the same in all threads.
+        Registers that are the same in all threads.
     read : In(SpecialRead)
-        What differs from thread to thread.
+        Registers that differ from thread to thread.
     grid : In(GridConfiguration)
     launch : In(Event of warp_launch)
-        Where in the grid the warp's CTA is.
+        ``index`` is stored: the position of the warp's CTA in the grid.
     thread : In(Event of thread_index)
-        Where in its block a thread is.
+        The position of a thread in its block, which is stored.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -88,7 +89,7 @@ class SpecialValues(Component):
         return m
 
     def _of_warp(self, m: Module) -> dict[SpecialRegister, Any]:
-        """What is the same in all threads."""
+        """The registers that are the same in all threads."""
         launch = self.launch.payload
         grid = self.grid
         index = warp_launch(self._params)["index"].shape
@@ -127,7 +128,7 @@ class SpecialValues(Component):
         }
 
     def _of_threads(self, m: Module) -> None:
-        """What differs from thread to thread."""
+        """The registers that differ from thread to thread."""
         places = self._thread_places(m)
         beat = Signal(range(self._params.beats))
         m.d.sync += beat.eq(self.read.place.beat)
@@ -148,7 +149,7 @@ class SpecialValues(Component):
                 chosen_of(self.read.register, [registers[register] for register in OF_THREADS]))
 
     def _thread_places(self, m: Module) -> Any:
-        """Where in the block the threads of the beat are, a cycle later."""
+        """The positions of the beat's threads in the block, a cycle later."""
         params = self._params
         lanes = params.lanes
         thread = self.thread.payload

@@ -1,4 +1,4 @@
-"""What a lane's stages hand to each other, for one thread.
+"""The structs between a lane's stages, for one thread.
 
 ===========  ===========  ==========================================
 from         to           struct
@@ -6,7 +6,8 @@ from         to           struct
 operands     prepare      :class:`Operands`
 prepare      combine      :class:`Prepared`, with a :class:`ShiftPlan`
 combine      conclude     :class:`Terms`
-combine      bounds       :class:`Unbounded`; those hand on Terms
+combine      bounds       :class:`Unbounded`, of a full lane
+bounds       conclude     :class:`Terms`, in place of those of combine
 conclude     write-back   :class:`LaneResult`
 ===========  ===========  ==========================================
 """
@@ -52,7 +53,7 @@ def without_gaps(spread: Value, pitch: int) -> Value:
 
 
 class Operands(data.Struct):
-    """What a thread's instruction computes with."""
+    """The operands of a thread."""
 
     a: unsigned(32)
     b: unsigned(32)
@@ -65,10 +66,12 @@ class Operands(data.Struct):
 
 
 class ShiftPlan(data.Struct):
-    """A shift to come.
+    """The shift that the second stage performs.
 
-    In a full lane ``pair`` is shifted to the right by ``amount``, by one more in shifts to the
-    left. The result is the low word of that where ``mask`` has ones, ``other`` elsewhere.
+    In a full lane ``pair`` is shifted to the right by ``amount``; for a shift to the left, by
+    ``amount`` + 1. In each bit of the result, the low word of that counts where ``mask`` has a one,
+    ``other`` elsewhere. An ordinary lane uses only ``amount``, ``fill`` and ``counts``, see
+    word_shift_plan.
     """
 
     pair: unsigned(64)
@@ -76,15 +79,15 @@ class ShiftPlan(data.Struct):
     mask: unsigned(32)
     other: unsigned(32)
     outside: unsigned(1)
-    """Nothing of the word remains."""
+    """All bits of the word are shifted out: ``mask`` counts as 0."""
     fill: unsigned(1)
-    """Of an ordinary lane, which shifts a as it is prepared: what is shifted in."""
+    """Of an ordinary lane: the bit that is shifted in."""
     counts: unsigned(1)
-    """Of an ordinary lane: the outcome is not 0."""
+    """Of an ordinary lane: the outcome counts; if 0, the result of the shift is 0."""
 
 
 class Relation(data.Struct):
-    """How a and b compare; neither: a is greater."""
+    """The relation of a and b. If neither is set, a is greater than b."""
 
     less: unsigned(1)
     """a is less than b, or c less than 0."""
@@ -93,7 +96,7 @@ class Relation(data.Struct):
 
 
 class Verdict(data.Struct):
-    """What is true where a is less than b, where they are equal, and elsewhere."""
+    """A decision for each outcome of the comparison of a and b, which is not known yet."""
 
     less: unsigned(1)
     equal: unsigned(1)
@@ -101,19 +104,19 @@ class Verdict(data.Struct):
 
 
 class Prepared(data.Struct):
-    """After the first stage."""
+    """The output of the first stage."""
 
     a: unsigned(PREPARED_SUM_BITS)
     b: unsigned(32)
     opposite: unsigned(WORD_BYTES)
-    """Of a full lane: the bytes of a that are still to be complemented, of the last one with all
-    that is above it."""
+    """Of a full lane: the bytes of a that the second stage complements; the last one includes the
+    bits above it."""
     between: unsigned(WORD_BYTES - 1)
-    """Of a full lane: what stands between the bytes of a in a chain of carries. Ones let carries
-    pass; of four differences it is their ninth bits, complemented as they are, the last of which is
-    a's 32nd."""
+    """Of a full lane: the bits between the bytes of a in the second stage's carry chain. Ones
+    propagate the carries of a sum of words. For four differences of bytes they are the ninth bits
+    of the lower three, complemented with their bytes; that of the last one is bit 32 of a."""
     low_b: unsigned(16)
-    """Of a full lane: the low half of operand b, whatever part of it is selected."""
+    """Of a full lane: the low half of operand b, of which ``b`` may be another part."""
     c: unsigned(33)
     addend: unsigned(33)
     """Of a full lane: what is added to the product of words, with its sign."""
@@ -129,16 +132,17 @@ class Prepared(data.Struct):
     """Low by low half, low half of a by high of b, high by low, high by high."""
     relation: Relation
     decision: Verdict
-    """What the thread decides."""
+    """The thread's decision."""
     opposite_decision: Verdict
-    """The opposite, joined with the same predicate."""
+    """The opposite decision, joined with the same predicate: the second predicate result."""
     conditions: Flags
     aligned: FloatAligned
     """Of the floating-point unit."""
 
 
 class Terms(data.Struct):
-    """After the second stage: the result is a sum of ``x``, ``y`` and ``plus``, or one of both."""
+    """The output of the second stage: the result is the sum of ``x``, ``y`` and ``plus``, or a
+    choice of ``x`` and the complement of ``y``."""
 
     x: unsigned(PREPARED_SUM_BITS)
     y: unsigned(33)
@@ -153,29 +157,30 @@ class Terms(data.Struct):
 
 
 class Unbounded(data.Struct):
-    """Of a full lane, for what passes such lanes only: the terms, whose x is not within its bounds
-    yet, and not in its place."""
+    """Of a full lane, for instructions of a quarter of the rate: the terms, before BoundStage
+    limits x to the bounds of its type and moves it to its place."""
 
     terms: Terms
     is_negative: unsigned(1)
     """x is below zero."""
     exceeds_word: unsigned(1)
-    """x has more than 32 bits and a sign."""
+    """x does not fit into 32 bits and a sign."""
 
 
 class LanePart(data.Struct):
-    """What the full lanes do in a cycle: if ``valid``, thread ``number`` of each four."""
+    """The part that the full lanes compute in a cycle: if ``valid``, the thread of lane ``number``
+    of each group of lanes."""
 
     valid: unsigned(1)
     number: range(QUARTERS)
 
 
 class LaneResult(data.Struct):
-    """What an instruction gives for a thread."""
+    """The results of an instruction for a thread."""
 
     value: unsigned(32)
     p: unsigned(1)
     q: unsigned(1)
     conditions: Flags
     predicates_written: unsigned(PT)
-    """Those that take the low bits of the value."""
+    """The predicates that are written with the low bits of the value (R2P)."""

@@ -1,4 +1,4 @@
-"""Which threads execute an instruction, and what its predicate operands are."""
+"""S3: the threads that execute an instruction, and its predicate operand."""
 
 from typing import Any
 
@@ -21,20 +21,21 @@ _ALL_THREADS = Const(~0, WARP_THREADS)
 
 
 class ThreadSelection(Component):
-    """For a warp at once; combinational.
+    """Computes masks of all 32 threads of a warp; combinational.
 
     Members
     -------
     decoded : In(decoded_stage)
     active, flags : Out(WarpRead of 32 bits), Out(WarpRead of WarpFlags)
-        State of its warp.
+        State of the warp in ``decoded``.
     guard : Out(32)
-        The threads whose guard holds, and of a flow instruction the test of CC; all where there is
-        neither.
+        The threads whose guard predicate holds and, if a flow instruction tests CC, that pass the
+        test; all threads if there is neither. They need not be active.
     executing : Out(32)
-        Those that execute it if it is one of the lanes, or one whose registers are collected.
+        The active threads that execute it. Only for instructions of the lanes, and those whose
+        registers are collected.
     predicate : Out(32)
-        Its predicate operand, after negation; all ones where there is none.
+        The predicate operand, after negation; all ones if there is none.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -58,7 +59,7 @@ class ThreadSelection(Component):
         m.d.comb += guard.eq(self._holds(common.guard))
         m.d.comb += self.predicate.eq(self._holds(common.predicate))
 
-        # A thread that is not live has CC 0.
+        # A thread that is not live has a CC of 0, so that its outcome is ``of_none``.
         m.submodules.test = test = ConditionTest()
         condition = Signal(WARP_THREADS)
         m.d.comb += test.flags.eq(flags.conditions)

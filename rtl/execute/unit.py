@@ -1,4 +1,4 @@
-"""The execute unit: its stages, joined."""
+"""The execute unit: S2 to S8."""
 
 from amaranth.hdl import Assert, Module
 from amaranth.lib.wiring import connect, flipped
@@ -30,9 +30,14 @@ __all__ = ["ExecuteUnit"]
 class ExecuteUnit(Component):
     """Registers, predicates, CC and lanes: S2 to S8 of every instruction.
 
-    An instruction that issue selected in S0 arrives in S2. What the lanes compute is written at the
-    end of S8, beat by beat. What another unit executes is dispatched at the end of S3, or when its
-    registers are collected and nothing else is dispatched. ::
+    An instruction that issue selected in S0 arrives in S2. The results of the lanes are written at
+    the end of S8, beat by beat. An instruction for another unit is decided in S3, and on port
+    ``dispatch`` one cycle later (S4); one whose registers are collected is dispatched when they are
+    there, in a cycle in which no other instruction is: the instruction in S3 has priority.
+
+    A stage is named by its first beat: beat b of the same instruction is in it b cycles later.
+    There is no backpressure in the pipeline. Issue schedules so that the lanes, the collector and
+    the completion line are free; asserts check it. ::
 
         instruction   gather, write
              |             |
@@ -60,40 +65,46 @@ class ExecuteUnit(Component):
     -------
     instruction : In(Event of issued)
     gather, write : In(Event of offered_operation)
-        Operations, never in the cycle of an instruction; one of each at a time, which pass the
-        lanes together. Issue arbitrates (rtl.issue.operations): operations alternate with
-        instructions, and of each kind the units come in turn. Nothing for the lanes arrives
-        before all beats of what was before have.
+        Operations of other units, in S2; never in the cycle of an instruction. A gather and a write
+        in the same cycle pass the lanes together. Issue arbitrates (rtl.issue.operations):
+        operations alternate with instructions; clients are served round robin. What uses the lanes
+        next reaches S3 no earlier than the last beat (or part) of what uses them now reaches S4.
     grid : In(GridConfiguration)
     launch : In(Event of warp_launch)
-        Clears the warp's predicates and CC.
+        A warp is launched: its predicates and CC are cleared, its place in the register file and in
+        the grid is stored.
     clear_rows : In(stream of rows of the register file)
-        Registers of a warp that is being launched become 0.
+        A row, which belongs to a warp that is being launched, becomes 0.
     thread : In(Event of thread_index)
     flow_result : In(Event of flow_result)
     report_mask : In(32)
         Bit n: warp errors of code n are reported.
     memory, conversion, barrier : In(LaneData), In(LaneData), In(LaneWriteData)
-        For units that gather and write.
+        Data of the units' gathers and writes.
     dispatch : Out(Event of dispatched)
+        An instruction for another unit: in S4, or after its registers are collected.
     collecting : Out(1)
-        From S4 of an instruction whose registers are collected until it is dispatched: no other one
-        may arrive.
+        The registers of an instruction are collected: from its S4 on, until it is on
+        ``dispatch``. No other such instruction may arrive in S3 meanwhile.
     completion : Out(Event of completion)
-        Of instructions of the lanes, of writes that complete one, and of refused ones, in S8 of the
-        last beat, or when that would be; of what passes the full lanes only ``beats - 1`` cycles
-        after its last write.
-    passed, gathered : Out(Event of scoreboard_event), Out(Event of operands_read)
-        Of the same, and of TRAP; of the last gather of an instruction. So early that what is
-        selected four cycles later finds everything read and written.
+        In S8 of the last beat, of instructions of the lanes and of the last write of another unit's
+        instruction; refused ones complete in the same time, though they have no beats. An
+        instruction of a quarter of the rate completes ``beats - 1`` cycles after its last write.
+        Instructions with an error complete, too.
+    passed : Out(Event of scoreboard_event)
+        The releases of the same instructions, and of TRAP. They precede the completion: what issue
+        selects at the earliest, four cycles later, reads what was written.
+    gathered : Out(Event of operands_read)
+        The last gather of an instruction has read its registers; as early as ``passed``.
     error : Out(Event of error_event)
-        At the end of S3.
+        In S4, for reported errors of refused instructions, and of constants of instructions of the
+        lanes.
     written : Out(Event of lane_write)
-        In S8.
+        In S8 of each beat.
     status : Out(WarpStatusPort)
-        The trap unit's, for S2R.
+        Status of warps, from the trap unit; in S3 of an S2R.
     write_flow : Out(stream of register_write)
-        Writes of what is read from the flow unit.
+        Writes of FLOW_READ instructions, one of the clients of the lanes.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -143,7 +154,7 @@ class ExecuteUnit(Component):
         return m
 
     def _connect_decode(self, m: Module) -> None:
-        """S2: what an instruction or an operation is."""
+        """S2: an instruction or operations are decoded."""
         m.d.sync += Assert(
             ~(self.instruction.valid & (self.gather.valid | self.write.valid)),
             "an operation in the cycle of an instruction")
@@ -152,7 +163,7 @@ class ExecuteUnit(Component):
         connect(m, flipped(self.write), self.decode_stage.write)
 
     def _connect_warp_state(self, m: Module) -> None:
-        """S3: the state of the warp, by which it is known who executes the instruction."""
+        """S3: the warp's state, which determines the threads that execute the instruction."""
         decoded = self.decode_stage.decoded
         dispatch = self.dispatch_stage
         masks = self.masks
@@ -177,7 +188,7 @@ class ExecuteUnit(Component):
         connect(m, delayed(m, dispatch.error), flipped(self.error))
 
     def _connect_first_rows(self, m: Module) -> None:
-        """S3: where the registers of each warp begin in the register file, as its launch says."""
+        """S3: the first row of each warp in the register file, stored at its launch."""
         decoded = self.decode_stage.decoded
         dispatch = self.dispatch_stage
         launch = self.launch.payload
@@ -187,7 +198,7 @@ class ExecuteUnit(Component):
         rows.write(m, self.launch.valid, launch.warp, launch.first_row)
 
     def _connect_operands(self, m: Module) -> None:
-        """S3 and S4: the beats, and what each of them reads."""
+        """S3 and S4: the beats and their operands."""
         operands = self.operands
         connect(m, flipped(self.clear_rows), self.registers.clear)
         connect(m, self.dispatch_stage.slot, operands.slot)
@@ -217,7 +228,8 @@ class ExecuteUnit(Component):
         connect(m, write_back.report, flipped(self.written))
 
     def _connect_dispatch(self, m: Module) -> None:
-        """To other units: an instruction of S3 at once, else one whose registers are collected."""
+        """Dispatch to other units. An instruction in S3 has priority over one whose registers are
+        collected, which waits."""
         dispatch = self.dispatch_stage
         collector = self.collector
         operands = self.operands
@@ -234,14 +246,14 @@ class ExecuteUnit(Component):
             m.d.sync += self.dispatch.payload.eq(collector.complete.payload)
 
     def _connect_flow_reads(self, m: Module) -> None:
-        """What an instruction reads from the flow unit comes back as a write."""
+        """The results of FLOW_READ instructions are written by operations of the lanes."""
         reads = self.flow_reads
         connect(m, self.dispatch, reads.dispatch)
         connect(m, self.dispatch_stage.flow_value, reads.value)
         connect(m, reads.write, flipped(self.write_flow))
 
     def _complete(self, m: Module) -> None:
-        """S3 to S8: completions, beside the lanes."""
+        """S3 to S8: completions, in a delay line beside the lanes."""
         completions = self.completions
         connect(m, self.dispatch_stage.completed, completions.completed)
         m.d.comb += completions.is_quarter.eq(self.dispatch_stage.slot.payload.quarter)
@@ -249,7 +261,7 @@ class ExecuteUnit(Component):
         connect(m, completions.leaving, flipped(self.completion))
 
     def _release(self, m: Module) -> None:
-        """From S3 on: issue is informed of what is read or written, in time for a selection."""
+        """From S3 on: releases for issue, as early as ReleaseLine allows."""
         dispatch = self.dispatch_stage
         has_last_part = self.operands.has_last_part
         completed = self.completions.entering

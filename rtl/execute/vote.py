@@ -1,4 +1,4 @@
-"""What the threads of a warp say together."""
+"""VOTE: one verdict of the threads of a warp."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ from rtl.structs import struct_value
 __all__ = ["VOTE_PARTS", "Votes", "verdict_of", "votes_of"]
 
 VOTE_PARTS = 4
-"""Parts of a warp, whose votes are counted together a cycle later."""
+"""Parts of a warp, whose votes are combined a cycle later."""
 _PART = WARP_THREADS // VOTE_PARTS
 
 
 class Votes(data.Struct):
-    """What each part of a warp votes, a bit for each part."""
+    """The votes of a warp, a bit for each part of it."""
 
     agrees: unsigned(VOTE_PARTS)
-    """Of an executing thread of that part the predicate holds."""
+    """The predicate holds in an executing thread of the part."""
     objects: unsigned(VOTE_PARTS)
-    """Of an executing thread of that part it does not."""
+    """The predicate does not hold in an executing thread of the part."""
 
 
 def votes_of(threads: Value, predicate: Value) -> Any:

@@ -1,4 +1,4 @@
-"""S5 to S8: what goes beside the lanes, and what is written."""
+"""S5 to S8: the record of each beat, and the writes of its results."""
 
 from functools import reduce
 from operator import or_
@@ -23,7 +23,7 @@ __all__ = ["WriteBack"]
 
 
 class WriteBack(Component):
-    """Waits beside the lanes, from S5 to S8, then says what each thread writes.
+    """Delays the record of a beat from S5 to S8, then writes registers, predicates and CC.
 
     Members
     -------
@@ -32,10 +32,11 @@ class WriteBack(Component):
     executes : Out
         S7: the lanes whose threads execute the instruction.
     results : In(LaneResult for each lane)
-        S8: what comes out of the lanes.
+        S8: the results of the lanes.
     registers, flags : Out(RegisterWrite), Out(FlagWrite)
         S8.
     report : Out(Event of lane_write)
+        S8: the same, for the retirement interface.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -87,7 +88,8 @@ class WriteBack(Component):
             Cat(result.conditions for result in self.results)))
 
     def _write_predicates(self, m: Module, last: Any) -> None:
-        """Predicates of each lane: p and q, of which q wins, and those that R2P names."""
+        """Predicates of each lane: p and q, or those of R2P. If p and q are the same predicate, q
+        has priority."""
         record = last.payload.record
         write = self.flags
         all_bits = (1 << PT) - 1

@@ -19,7 +19,7 @@ class RegisterWrite(wiring.Signature):
     Members
     -------
     next_row : Out
-        S7: what ``row`` will be in the next cycle.
+        S7: ``row`` of the next cycle.
     is_valid : Out(1)
         The instruction writes ``row`` of the register file.
     beat, row : Out
@@ -55,7 +55,7 @@ class FlagWrite(wiring.Signature):
     conditions : Out(Flags for each lane)
         Their new values.
     after : In(ThreadFlags for each lane)
-        What the beat's threads have after the write; in the same cycle.
+        The flags of the beat's threads after the write; in the same cycle.
     """
 
     def __init__(self, params: SmParams) -> None:

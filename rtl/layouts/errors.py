@@ -1,4 +1,4 @@
-"""Errors: what is said of one, their sources, and the mask of those that are reported."""
+"""Errors: the event of an error, the sources of errors, and the report mask."""
 
 from typing import Any
 
@@ -28,17 +28,17 @@ assert all(error.value < REPORT_BITS for error in WarpError)
 
 
 class Origin(enum.Enum, shape=2):
-    """Where a warp that enters the trap after an error comes back to."""
+    """The instruction to which a warp returns from the trap that it enters because of an error."""
 
     NEXT = 0
     """Its next instruction."""
     LAST = 1
-    """The instruction that it issued last: it failed, and nothing has issued behind it."""
+    """The instruction that it issued last: it failed, and no later one has issued."""
     FLOW = 2
-    """A flow instruction that failed. A push may have been overtaken by the warp's later
-    instructions, but for those that can fail: issue holds them until its result is known."""
+    """The flow instruction that failed. Later instructions of the warp may have issued after a
+    push, except those that can fail: issue holds them until the result of the push is known."""
     MEMORY = 3
-    """A memory instruction that failed; it may have been overtaken by whatever (ours)."""
+    """The memory instruction that failed. Any later instruction may have issued after it (ours)."""
 
 
 ERROR_SOURCES = {
@@ -50,12 +50,13 @@ ERROR_SOURCES = {
     "trap": Origin.LAST,
     "stack": Origin.NEXT,
 }
-"""Sources of errors, in the order in which one is selected of several in a cycle. The stack: a line
-that memory did not take, of no instruction; the pc is 0 (ours)."""
+"""Sources of errors, by falling priority where one of several in a cycle is selected. An error of
+``stack`` is a line that memory did not accept; it belongs to no instruction, and its pc is 0
+(ours)."""
 
 
 def error_event(params: SmParams) -> data.StructLayout:
-    """A reported error of an instruction, other than NONE. The instruction has done nothing."""
+    """A reported error of an instruction, other than NONE. The instruction has no other effect."""
     return data.StructLayout({"warp": params.warp_bits, "pc": 32, "error": WarpError})
 
 
@@ -65,7 +66,7 @@ class ErrorEvents(wiring.Signature):
     Members
     -------
     lanes, flow, memory, conversion, barrier, trap, stack : Out(Event of error_event)
-        By source; ERROR_SOURCES says what each of them is.
+        By source; see ERROR_SOURCES.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -87,6 +88,6 @@ def errors_by_source(errors: Any) -> dict[str, Any]:
 
 
 def reported(mask: Any, error: Any) -> Value:
-    """Whether this is an error that the report mask lets through."""
+    """Whether this is an error, not NONE, whose code is enabled in the report mask."""
     code = Value.cast(error)
     return code.any() & mask.bit_select(code[:_CODE_BITS], 1)

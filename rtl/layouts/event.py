@@ -1,4 +1,4 @@
-"""What happens in one cycle, without an answer."""
+"""Events: transfers without backpressure."""
 
 from typing import Any
 
@@ -10,16 +10,15 @@ __all__ = ["Event", "delayed"]
 
 
 class Event(wiring.Signature):
-    """Something that happens in the cycles in which ``valid`` is 1; the receiver cannot refuse it.
+    """A stream without ``ready``: a transfer happens in each cycle in which ``valid`` is 1.
 
-    Where a stream would need ``ready``, the sender of an event relies on a receiver that is always
-    there.
+    The receivers are always ready; an event may have several.
 
     Members
     -------
     valid : Out(1)
     payload : Out(shape)
-        What happens; without meaning while ``valid`` is 0.
+        Undefined while ``valid`` is 0.
     """
 
     def __init__(self, shape: ShapeLike) -> None:
@@ -27,7 +26,7 @@ class Event(wiring.Signature):
 
 
 def delayed(m: Module, event: Any, cycles: int = 1) -> Any:
-    """The same event that many cycles later."""
+    """The same event, delayed by ``cycles`` cycles."""
     for number in range(cycles):
         before = event
         event = before.signature.create(path=(f"stage_{number}",))

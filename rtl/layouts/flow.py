@@ -1,4 +1,4 @@
-"""The flow unit: instructions in, what becomes of the warp out."""
+"""The flow unit: its requests and its results."""
 
 from typing import Any
 
@@ -26,36 +26,36 @@ class FlowOperationView(enum.EnumView):
 
     @property
     def concerns_all(self) -> Value:
-        """All active threads execute it: it has no guard, and pushes a token."""
+        """It has no guard, so that all active threads execute it, and it pushes a token."""
         return self._is_one_of(
             FlowOperation.PUSH, FlowOperation.CALL, FlowOperation.PUSH_QUAD,
             FlowOperation.ENTER_TRAP)
 
     @property
     def retries_on_error(self) -> Value:
-        """What the trap unit makes a warp do to enter or leave the handler. If it fails, and behind
-        a LEAVE_TRAP, the warp goes on at the request's own pc, not at the next instruction."""
+        """The trap unit injects it, to enter or leave the handler. If it fails, the warp continues
+        at the request's pc, not at the next instruction; after a LEAVE_TRAP in any case."""
         return self._is_one_of(
             FlowOperation.ENTER_TRAP, FlowOperation.LEAVE_TRAP, FlowOperation.RESTORE)
 
     @property
     def gives_code(self) -> Value:
-        """The threads that execute it leave, with the instruction's code."""
+        """The threads that execute it become inactive, with the instruction's code."""
         return self._is_one_of(FlowOperation.LEAVE, FlowOperation.LAUNCH)
 
     @property
     def ends_warp(self) -> Value:
-        """All threads get the instruction's code."""
+        """The warp ends: all threads get the instruction's code."""
         return self._is_one_of(FlowOperation.TERMINATE)
 
     @property
     def clears_codes(self) -> Value:
-        """All threads lose their code, but those that leave."""
+        """The codes of all threads become NONE, except of those that become inactive by it."""
         return self._is_one_of(FlowOperation.RESTORE, FlowOperation.LAUNCH)
 
     @property
     def clears_living_codes(self) -> Value:
-        """Threads that live lose their code."""
+        """The codes of all live threads become NONE; see ThreadCode.is_dead."""
         return self._is_one_of(FlowOperation.ENTER_TRAP, FlowOperation.POP_QUAD)
 
     def _is_one_of(self, *operations: "FlowOperation") -> Value:
@@ -63,22 +63,24 @@ class FlowOperationView(enum.EnumView):
 
 
 class FlowOperation(enum.Enum, shape=5, view_class=FlowOperationView):
-    """What a flow instruction does, apart from where its target comes from."""
+    """What a flow instruction does, without the source of its target."""
 
     NONE = 0
     """Not a flow instruction."""
     BRANCH = 1
-    """The threads that take it go to the target, the others wait in a DIVERGE token."""
+    """The threads that take it continue at the target, the others wait in a DIVERGE token."""
     CALL = 2
-    """A RETURN token for the next instruction is pushed, and all go to the target."""
+    """A RETURN token for the next instruction is pushed, and all active threads continue at the
+    target."""
     PUSH = 3
     """A token for the target is pushed."""
     LEAVE = 4
-    """Threads leave the active mask, to wait for a token of a kind or never to come back."""
+    """Threads become inactive: they wait for a token of a kind, or have exited. The stack is
+    unwound if no active thread remains."""
     PUSH_QUAD = 5
-    """A QUAD token is pushed, and all threads that live become active."""
+    """A QUAD token is pushed, and all live threads become active."""
     POP_QUAD = 6
-    """The threads of the QUAD token are active again."""
+    """The QUAD token is popped, and its threads become the active ones."""
     GET_POINTER = 7
     SET_POINTER = 8
     GET_BASE = 9
@@ -87,15 +89,15 @@ class FlowOperation(enum.Enum, shape=5, view_class=FlowOperationView):
     LAUNCH = 12
     """A new warp; not an instruction."""
     ENTER_TRAP = 13
-    """The trap frame is pushed and all threads that live go to the target, which is the operand.
-    The frame's pc is the request's. Not an instruction, nor are those below: the trap unit makes
-    warps do them."""
+    """The trap frame is pushed, and all live threads continue at the target, which is the operand.
+    The frame's pc is the request's. Not an instruction, nor are those below: the trap unit injects
+    them."""
     LEAVE_TRAP = 14
-    """The handler is left, the stack stays; on at the request's own pc."""
+    """The warp leaves the handler. Its stack is unchanged; it continues at the request's pc."""
     RESTORE = 15
-    """The handler is left, and the topmost trap frame's state is the warp's again."""
+    """The warp leaves the handler, and its state is restored from the topmost trap frame."""
     TERMINATE = 16
-    """The warp ends, whatever is on its stack."""
+    """The warp ends; its stack is emptied."""
 
 
 class FlowInstruction(data.Struct):
@@ -103,11 +105,11 @@ class FlowInstruction(data.Struct):
 
     operation: FlowOperation
     stack_operation: StackOperation
-    """What it requests of the stack."""
+    """The operation that it requests of the stack."""
     kind: TokenKind
-    """Of the token pushed."""
+    """The kind of the token that it pushes."""
     code: ThreadCode
-    """Of the threads that leave; NONE for SYNC."""
+    """The code of the threads that become inactive; NONE for SYNC."""
     counted: unsigned(1)
     """The token counts as an API call."""
     relative: unsigned(1)
@@ -115,12 +117,12 @@ class FlowInstruction(data.Struct):
     indexed: unsigned(1)
     """The target includes the operand, and may differ from thread to thread."""
     constant: unsigned(1)
-    """The target is the operand: a constant, or all that the instruction has."""
+    """The target is the operand, without the offset."""
     uniform: unsigned(1)
-    """If some active thread executes the branch, all must: else it is an error. That an indexed
-    branch has several targets is none."""
+    """It is an error if some active threads take the branch and others do not. An indexed branch
+    may have several targets."""
     limited: unsigned(1)
-    """The kill bit keeps all from taking the branch."""
+    """No thread takes the branch while the kill bit is set."""
     keep_reference: unsigned(1)
     """An EXIT whose CTA keeps its reference count."""
     offset: unsigned(32)
@@ -128,21 +130,21 @@ class FlowInstruction(data.Struct):
 
     @property
     def is_trap_move(self) -> Value:
-        """The trap unit makes the warp do it: FlowQueue gives it the code EXIT, which no
-        instruction has but those by which threads leave."""
+        """The trap unit injected it. FlowQueue marks it with the code EXIT, which else only LEAVE
+        instructions have."""
         operation: Any = self.operation
         return (operation != FlowOperation.LEAVE) & (self.code == ThreadCode.EXIT)
 
 
 class TrapMove(data.Struct):
-    """What a warp is made to do where an ENTER or a LEAVE was dispatched."""
+    """What the flow unit does for an ENTER or a LEAVE that was dispatched."""
 
     operation: FlowOperation
-    """ENTER_TRAP or one of those behind it; or BRANCH, a plain jump of all active threads."""
+    """ENTER_TRAP or one of those after it; or BRANCH, a jump of all active threads."""
     pc: unsigned(32)
-    """Of ENTER: the request's own, for the frame."""
+    """Of ENTER: the pc of the request, which the frame stores."""
     target: unsigned(32)
-    """Of ENTER."""
+    """Of ENTER: the pc at which the warp continues."""
 
 
 def flow_request(params: SmParams) -> data.StructLayout:
@@ -155,14 +157,14 @@ def flow_request(params: SmParams) -> data.StructLayout:
         The instruction's address.
     instruction : FlowInstruction
     guard : 32 threads
-        Those whose guard and test of CC hold.
+        The threads whose guard and test of CC hold; not all of them need be active.
     operand : 32
-        What the instruction reads from a register of the lowest thread that executes it, or from a
-        constant bank.
+        The value of the register operand, in the lowest thread that executes the instruction, or of
+        the constant operand.
     same : 32 threads
-        Those whose register has that value.
+        The executing threads whose register has that value; all threads for other operands.
     fault : WarpError
-        Why the operand could not be read.
+        The error of the operand, or NONE.
     """
     return data.StructLayout({
         "warp": params.warp_bits,
@@ -176,7 +178,7 @@ def flow_request(params: SmParams) -> data.StructLayout:
 
 
 def flow_launch(params: SmParams) -> data.StructLayout:
-    """A new warp: its threads, where it begins, and its stack."""
+    """A new warp: its threads, the pc at which it starts, and its stack."""
     return data.StructLayout({
         "warp": params.warp_bits,
         "threads": WARP_THREADS,
@@ -186,32 +188,32 @@ def flow_launch(params: SmParams) -> data.StructLayout:
 
 
 def flow_result(params: SmParams) -> data.StructLayout:
-    """The outcome of a flow instruction: where the warp continues, and with which threads.
+    """The result of a flow instruction or of a launch: the warp's new pc and active mask.
 
     Fields
     ------
     warp
     pc : 32
-        Where it goes on. With an error that is the instruction behind this one (ours); of what the
-        trap unit makes a warp do, if that fails, it is the pc of the request.
+        The pc at which the warp continues. With an error it is that of the next instruction in
+        memory (ours); if what the trap unit injected fails, it is the pc of the request.
     active, codes : 32 threads, ThreadCodes
-        The threads that go on, and why the others are not active.
+        The threads that continue, and why the others are not active.
     terminated : 1
         The warp has ended.
     error : WarpError
-        With an error the instruction has done nothing; only RET_EMPTY_STACK_ERROR ends the warp
-        too, a RESTORE leaves the mode of the handler all the same, and a SET_POINTER without a
-        region empties the stack. An error of ENTER_TRAP is reported whatever the report mask says.
+        With an error the instruction has no other effect, with three exceptions:
+        RET_EMPTY_STACK_ERROR also ends the warp, a RESTORE leaves the trap handler's mode, and a
+        SET_POINTER without a region empties the stack. An error of ENTER_TRAP ignores the report
+        mask.
     request_pc : 32
-        The pc of the request, where ``pc`` is that of what follows: with an error, that of the
-        instruction that failed.
+        The pc of the request: with an error, that of the instruction that failed.
     value : 32
         For the destination register of an instruction that has one.
     kept : 1
         Some thread has executed EXIT.KEEPREFCOUNT: the CTA keeps its reference count.
     falls_through : 1
-        ``pc`` is that of the next instruction in memory, so that what was fetched after this one
-        counts. Never if something has failed, or a trap is entered or left.
+        ``pc`` is that of the next instruction in memory, so that instructions fetched after this
+        one remain valid. 0 if there is an error, or the warp enters or leaves the trap.
     """
     return data.StructLayout({
         "warp": params.warp_bits,

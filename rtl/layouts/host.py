@@ -1,4 +1,4 @@
-"""The host's way in: a bus of 32-bit registers, and what the counters count."""
+"""The host's interface: a bus of 32-bit registers, and the events of the counters."""
 
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -24,9 +24,9 @@ class HostBus(wiring.Signature):
         Of a register, in bytes. The lowest two bits are ignored; addresses without a register read
         0.
     read, write, data : Out(1), Out(1), Out(32)
-        Done in this cycle; not both at once.
+        The access is performed in this cycle; a read and a write are never in the same one.
     value : In(32)
-        What was read, in the cycle after ``read``.
+        The value read, in the cycle after ``read``.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class HostBus(wiring.Signature):
 
 
 class RegisterAccess(wiring.Signature):
-    """Access to a block, seen from the block.
+    """Access to a block of the host's registers, seen from the block.
 
     Members
     -------
@@ -48,7 +48,7 @@ class RegisterAccess(wiring.Signature):
         Number of a word in the block.
     read, write, data : In(1), In(1), In(32)
     value : Out(32)
-        What is there, in the same cycle.
+        The word at ``place``, in the same cycle.
     """
 
     def __init__(self) -> None:

@@ -27,8 +27,7 @@ __all__ = [
 ]
 
 SEQUENCE_BITS = 16
-"""Width of an instruction's sequence number. It is for whoever listens to the retirement interface;
-no unit needs it."""
+"""Width of an instruction's sequence number. Units only copy it, for the retirement interface."""
 
 
 class ControlBits(data.Struct):
@@ -53,25 +52,25 @@ class FetchedInstruction(data.Struct):
     control: ControlBits
     kind: InstructionKind
     quarter: unsigned(1)
-    """Only a full lane, every fourth one (see rtl.execute.lanes), can compute it, so it takes four
-    times as long; which ones: rtl.isa.rate. Counts only if it is for the lanes."""
+    """Only a full lane, one of four (see rtl.execute.lanes), can compute it, so it takes four times
+    as long; rtl.isa.rate lists these instructions. Without effect unless the kind is LANES."""
     error: WarpError
     """Why it cannot be executed, for REFUSED."""
     constant: unsigned(32)
-    """What its constant operand reads, if it has one at a fixed address; 0 beyond the end of the
+    """The value of its constant operand, if it has one at a fixed address; 0 if that is outside the
     bank."""
     constant_missing: unsigned(1)
     """Its constant operand is outside the bank."""
 
 
 def fetched_group(params: SmParams) -> data.StructLayout:
-    """A group of three instructions of a warp. ``pc`` is that of the group; the warp begins at
-    number ``first``."""
+    """A group of three instructions of a warp. ``pc`` is that of the group; ``first`` is the number
+    of the first instruction in it that the warp executes."""
     return _instructions(params, GROUP_INSTRUCTIONS)
 
 
 def fetched_instruction(params: SmParams) -> data.StructLayout:
-    """The same of the serial machine: one instruction alone, with its own address, and without its
+    """The same of the serial machine: a single instruction. ``pc`` is its address; it has no
     control code."""
     return _instructions(params, 1)
 
@@ -88,8 +87,8 @@ def redirect(params: SmParams) -> data.StructLayout:
 
 
 def issued(params: SmParams) -> data.StructLayout:
-    """An instruction that was issued. ``pc`` is its own address, never a group's. ``quarter``: of
-    one for the lanes, only full lanes can execute it; see FetchedInstruction."""
+    """An instruction that was issued. ``pc`` is its address, not that of its group. ``quarter``,
+    ``error``, ``constant`` and ``constant_missing`` as of a FetchedInstruction."""
     return data.StructLayout({
         "warp": params.warp_bits,
         "sequence": SEQUENCE_BITS,
@@ -106,17 +105,20 @@ def issued(params: SmParams) -> data.StructLayout:
 
 
 def dispatched(params: SmParams) -> data.StructLayout:
-    """An instruction that goes to a unit beside the lanes, with the values of everything that it
-    reads except registers.
+    """An instruction that is dispatched to a unit beside the lanes, with the values of all that it
+    reads except registers, which the unit gathers.
 
-    ``active`` are the warp's active threads, ``guard`` those whose guard predicate holds, and of a
-    flow instruction the test of CC (all where there is neither). ``predicate`` is the predicate
-    operand of BAR, or of double precision, after its negation, all ones elsewhere. For FLOW_INDEXED
-    and BARRIER_INDEXED ``operands`` are the values of registers Ra and Rb in the lowest thread that
-    executes the instruction (of the active ones in ``guard``), and ``same`` the executing threads
-    whose Ra has that value; of a field that holds no register the value means nothing. For other
-    kinds operand 0 is the constant operand, the lower word of one of 64 bits, and ``same`` is all
-    threads. ``fault`` tells why the constant could not be read.
+    ``active`` are the warp's active threads. ``guard`` are the threads whose guard predicate holds
+    and, if a flow instruction tests CC, that pass the test; all threads if there is neither. The
+    threads that execute the instruction are in both. ``predicate`` is the predicate operand of BAR
+    or of an instruction of double precision, after its negation; all ones for others.
+
+    For FLOW_INDEXED and BARRIER_INDEXED, ``operands`` are the values of registers Ra and Rb in the
+    lowest thread that executes the instruction, and ``same`` are the executing threads whose Ra has
+    that value. The value of a field that is no register operand is undefined, and so are both if no
+    thread executes the instruction. For other kinds, operand 0 is the constant operand (the lower
+    word of one of 64 bits), and ``same`` is all threads. ``fault`` is the error of the constant
+    operand, or NONE.
     """
     return data.StructLayout({
         "warp": params.warp_bits,
@@ -136,14 +138,14 @@ def dispatched(params: SmParams) -> data.StructLayout:
 
 
 def operands_read(params: SmParams) -> data.StructLayout:
-    """An instruction that is not complete has read its registers: scoreboard ``barrier`` goes down
-    by one, if it is one."""
+    """An instruction that is not complete yet has read its registers: scoreboard ``barrier`` is
+    lowered by one; 7 is none."""
     return data.StructLayout({"warp": params.warp_bits, "barrier": 3})
 
 
 def completion(params: SmParams) -> data.StructLayout:
-    """An instruction is complete: what it writes is written, and both scoreboards go down by one,
-    where they are scoreboards (not 7)."""
+    """An instruction is complete: all that it writes is written, and both scoreboards are lowered
+    by one; 7 is none."""
     return data.StructLayout({
         "warp": params.warp_bits,
         "sequence": SEQUENCE_BITS,
@@ -153,11 +155,12 @@ def completion(params: SmParams) -> data.StructLayout:
 
 
 def scoreboard_event(params: SmParams) -> data.StructLayout:
-    """An instruction lets go of registers: as early as issue may know of it, so that a later
-    instruction of the warp finds everything read or written.
+    """An instruction releases registers. It is the event that issue uses, which may precede the
+    completion: it is as early as possible, so that an instruction that is selected because of it
+    finds all registers read or written when it reads its operands.
 
-    Scoreboards ``write_barrier`` and ``read_barrier`` go down by one, where they are scoreboards
-    (not 7). With ``completes`` the instruction is complete.
+    Scoreboards ``write_barrier`` and ``read_barrier`` are lowered by one; 7 is none. With
+    ``completes`` the instruction counts as complete.
     """
     return data.StructLayout({
         "warp": params.warp_bits,
@@ -168,11 +171,11 @@ def scoreboard_event(params: SmParams) -> data.StructLayout:
 
 
 def indexed_request() -> data.StructLayout:
-    """A word of a constant bank that is wanted; ``address`` counts bytes, its lowest two bits do
-    not matter."""
+    """A request for a word of a constant bank; ``address`` counts bytes, its lowest two bits are
+    ignored."""
     return data.StructLayout({"bank": 5, "address": 32})
 
 
 def indexed_response() -> data.StructLayout:
-    """The word; ``missing``: it is outside the bank, and ``value`` is 0."""
+    """The response, with the word; ``missing``: it is outside the bank, and ``value`` is 0."""
     return data.StructLayout({"value": 32, "missing": 1})

@@ -1,5 +1,4 @@
-"""Kinds of instructions: all that has to be known of one to schedule it and to send it to its unit,
-in one table."""
+"""Kinds of instructions, and the table that determines how they are scheduled and dispatched."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,8 +10,8 @@ __all__ = ["KIND_RULES", "UNITS", "InstructionKind", "KindRule", "is_kind", "kin
 
 
 class InstructionKind(enum.Enum, shape=4):
-    """What the scheduler has to know of an instruction: which unit takes it, and whether its warp
-    may go on."""
+    """What the scheduler knows of an instruction: which unit executes it, and what its warp waits
+    for before and after it. KIND_RULES has the rules."""
 
     LANES = 0
     """Passes through the lanes, with a fixed latency."""
@@ -37,9 +36,9 @@ class InstructionKind(enum.Enum, shape=4):
     TRAP = 10
     """For the trap unit; the warp waits until that unit resumes it."""
     NOTHING = 11
-    """Done when it issues."""
+    """NOP: complete when it issues."""
     DEPENDENCY = 12
-    """DEPBAR: done when it issues; scoreboards delay it, or the warp's next instruction."""
+    """DEPBAR: complete when it issues; scoreboards delay it, or the warp's next instruction."""
     REFUSED = 13
     """An instruction that cannot be executed; its ``error`` says why."""
     ENTER = 14
@@ -52,28 +51,30 @@ class InstructionKind(enum.Enum, shape=4):
 
 @dataclass(frozen=True)
 class KindRule:
-    """What holds of all instructions of a kind.
+    """The scheduling rule of all instructions of a kind.
 
     Attributes
     ----------
     unit : str | None
         The unit beside the lanes that it is dispatched to, one of UNITS.
     lanes : bool
-        It passes through the lanes when it issues. If it is for a unit, the lanes collect its
-        operands: it is dispatched later than others, and from two cycles after its selection until
-        then no instruction for the flow or the barrier unit issues, ENTER and LEAVE included.
+        It occupies the lanes when it issues. If it also has a ``unit``, the lanes only collect its
+        register operands, and it is dispatched when they are read, later than other instructions.
+        From two cycles after its selection until its dispatch no instruction for the flow unit or
+        the barrier unit is selected, ENTER and LEAVE included.
     silent : bool
-        It is complete when it issues, or with its flow result: no completion is awaited, no
-        scoreboard raised.
+        It is complete when it issues, or with its flow result: issue waits for no completion event
+        and raises no scoreboard.
     before : frozenset[str]
-        It issues when the warp's earlier instructions are "complete", and their flow "results" are
-        there.
+        What it waits for before it issues. "complete": all earlier instructions of the warp are
+        complete. "results": their flow results have arrived.
     after : str | None
-        The warp's next instruction issues when the flow "result" is there; when all is complete and
-        all results are there ("drained"); or when the unit resumes the warp ("resumed").
+        What the warp waits for before its next instruction issues; None: nothing. "result": the
+        flow result of this instruction. "drained": all of the warp's instructions are complete, and
+        all of its flow results have arrived. "resumed": the unit resumes the warp.
     injected : bool
-        The trap unit injects it in place of an instruction; it is dispatched to the trap unit as
-        well as to ``unit``.
+        Issue injects it, at the trap unit's request, in place of an instruction. It is dispatched
+        to the trap unit as well as to ``unit``.
     """
 
     unit: str | None = None
@@ -92,9 +93,9 @@ class KindRule:
 UNITS = ("flow", "memory", "conversion", "barrier", "trap")
 """The units beside the lanes."""
 # Instructions that can fail wait for all earlier flow results, so that a failed push is always the
-# oldest failure, to which the warp comes back from the trap. LANES and CONVERSION need no `before`:
-# they fail only for want of their constant, and issue/decode.py has such an instruction wait for
-# flow results, and the warp wait until all is complete, as with REFUSED.
+# oldest failure, to which the warp returns from the trap. LANES and CONVERSION need no `before`:
+# they fail only if their constant is missing, and then issue/decode.py gives them the waits of
+# REFUSED.
 _RESULTS = frozenset({"results"})
 _ALL = frozenset({"complete", "results"})
 
@@ -110,7 +111,7 @@ KIND_RULES: dict[InstructionKind, KindRule] = {
     InstructionKind.BARRIER: KindRule("barrier", before=_ALL, after="resumed"),
     InstructionKind.BARRIER_INDEXED: KindRule("barrier", lanes=True, before=_ALL, after="resumed"),
     InstructionKind.BARRIER_READ: KindRule("barrier", before=_RESULTS, after="drained"),
-    # All errors of what is before it are known.
+    # When it executes, the errors of all earlier instructions are known.
     InstructionKind.TRAP: KindRule("trap", before=_ALL, after="resumed"),
     InstructionKind.NOTHING: KindRule(silent=True),
     InstructionKind.DEPENDENCY: KindRule(silent=True),
@@ -127,10 +128,10 @@ KIND_RULES: dict[InstructionKind, KindRule] = {
 
 
 def kinds_where(test: Callable[[KindRule], bool]) -> frozenset[InstructionKind]:
-    """The kinds whose rule passes a test."""
+    """The kinds whose rule satisfies a test."""
     return frozenset(kind for kind, rule in KIND_RULES.items() if test(rule))
 
 
 def is_kind(kind: Any, test: Callable[[KindRule], bool]) -> Any:
-    """Whether the rule of a kind, which is a value of 4 bits, passes a test."""
+    """Whether the rule of a kind, which is a hardware value of 4 bits, satisfies a test."""
     return kind.as_value().matches(*sorted(each.value for each in kinds_where(test)))

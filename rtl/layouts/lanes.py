@@ -1,7 +1,8 @@
-"""Access to the registers, which is through the lanes: gathers and writes of other units.
+"""Access of other units to registers, by operations of the lanes: gathers and writes.
 
-A warp's 32 threads pass the lanes in beats, as many at a time as there are lanes: thread
-``beat * lanes + lane``. The beats of one instruction or operation follow each other without a gap.
+A warp's 32 threads pass the lanes in beats, as many at a time as there are lanes: beat ``beat`` has
+thread ``beat * lanes + lane`` in each lane. The beats of one instruction or operation are in
+consecutive cycles; in the serial machine there are gaps between them.
 """
 
 from amaranth.hdl import ShapeLike
@@ -59,10 +60,11 @@ def _operation(params: SmParams) -> dict[str, ShapeLike]:
 
 
 def register_gather(params: SmParams) -> data.StructLayout:
-    """A unit reads up to three registers of a warp, ``registers``, RZ where none is.
+    """A unit reads up to three registers of a warp, ``registers``; RZ for those that it does not
+    need. All 32 threads are read.
 
-    ``index`` is chosen by the unit and returned with the data. The ``last`` gather of an
-    instruction lowers scoreboard ``barrier`` by one; 7 is none.
+    ``index`` is a number of the unit's choice, which is returned with the data. The ``last`` gather
+    of an instruction lowers scoreboard ``barrier`` by one; 7 is none.
     """
     registers = data.ArrayLayout(8, GATHER_REGISTERS)
     return data.StructLayout(_operation(params) | {"registers": registers})
@@ -72,17 +74,17 @@ def register_write(params: SmParams) -> data.StructLayout:
     """A unit writes ``register`` of a warp's ``threads``; and predicate ``predicate``, if it is not
     PT; and CC, if ``conditional``.
 
-    ``index``, ``last`` and ``barrier`` as of a :func:`register_gather`; the last one completes the
-    instruction, too.
+    ``index``, ``last`` and ``barrier`` as of a :func:`register_gather`; the ``last`` write also
+    completes the instruction.
     """
     return data.StructLayout(_operation(params) | {
         "register": 8, "predicate": 3, "conditional": 1, "threads": WARP_THREADS})
 
 
 def offered_operation(operation: data.StructLayout) -> data.StructLayout:
-    """A gather or a write that goes to the lanes, and whose it is. Issue chooses it, see
-    rtl.issue.operations: they alternate with instructions, and of each kind the units come in
-    turn."""
+    """A gather or a write of ``client`` that issue has granted. Operations alternate with
+    instructions; among gathers, and among writes, the clients are served round robin. See
+    rtl.issue.operations."""
     return data.StructLayout({"client": LaneClient, "operation": operation})
 
 
@@ -107,9 +109,9 @@ class LaneWriteData(wiring.Signature):
     Members
     -------
     wanted : In(Event(operation_beat))
-        The unit has to drive the data of this beat in the next cycle.
+        A request for the data of this beat of a write: the unit drives them in the next cycle.
     values, flags, conditions : Out
-        What is written to the register, to the predicate and to CC of each lane; in the cycle after
+        The values for the register, the predicate and CC of each lane; in the cycle after
         ``wanted``.
     """
 
@@ -123,14 +125,14 @@ class LaneWriteData(wiring.Signature):
 
 
 class LaneData(wiring.Signature):
-    """The data of a unit that reads registers, too.
+    """The data of a unit that reads and writes registers, seen from the unit.
 
     Members
     -------
     wanted, values, flags, conditions
         See LaneWriteData.
     gathered : In(Event(gathered_beat))
-        Three values for each lane, a beat a cycle.
+        Data of a gather: three values for each lane, a beat a cycle.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -141,13 +143,13 @@ class LaneData(wiring.Signature):
 
 
 class LaneWriterPort(wiring.Signature):
-    """The way to registers of a unit that only writes, seen from the unit.
+    """Access to registers of a unit that only writes, seen from the unit.
 
     Members
     -------
     write : Out(stream of register_write)
-        Taken when the lanes have time for it, as rtl.issue.operations arbitrates: a transfer begins
-        its beats a few cycles later.
+        Granted by issue when the lanes are free, see rtl.issue.operations: the beats begin a few
+        cycles after the transfer.
     data : Out(LaneWriteData)
     """
 
@@ -159,15 +161,15 @@ class LaneWriterPort(wiring.Signature):
 
 
 class LaneClientPort(wiring.Signature):
-    """The way to registers of a unit that reads, too.
+    """Access to registers of a unit that reads and writes, seen from the unit.
 
     Members
     -------
     write
         See LaneWriterPort.
     gather : Out(stream of register_gather)
-        Taken like a write. A gather is chosen a cycle after it is first offered; its payload counts
-        from that second cycle on.
+        Granted like a write, at the earliest one cycle after ``valid`` becomes 1; the payload of
+        that first cycle is ignored.
     data : Out(LaneData)
     """
 
@@ -180,10 +182,11 @@ class LaneClientPort(wiring.Signature):
 
 
 def lane_write(params: SmParams) -> data.StructLayout:
-    """What a beat writes, for the retirement interface: ``lanes`` of it write.
+    """The writes of a beat, for the retirement interface. ``lanes`` are the lanes that write.
 
-    ``register`` RZ: no register. ``predicates`` are those written, and their new values in each
-    lane. ``conditional``: CC is written.
+    ``register`` RZ: no register is written. ``predicates`` are the predicates that are written in
+    some lane; ``flags`` are the values of P0 to P6 of each lane after the write. ``conditional``:
+    CC is written, with ``conditions``.
     """
     return data.StructLayout({
         "warp": params.warp_bits,

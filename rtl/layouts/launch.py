@@ -1,5 +1,4 @@
-"""What the work distributor tells the units: of the grid that runs, and of each warp that it
-starts."""
+"""The work distributor: configuration of the grid, launches of warps, its interface to the host."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum, stream, wiring
@@ -41,13 +40,13 @@ class ConstantBank(data.Struct):
 
 
 def described_bank() -> data.StructLayout:
-    """What a launch descriptor says of a constant bank."""
+    """A constant bank, as a launch descriptor describes it."""
     return data.StructLayout({"number": range(CONSTANT_BANKS), "bank": ConstantBank})
 
 
 class GridConfiguration(data.Struct):
     """The grid that runs; it does not change while a warp lives. Sizes in bytes unless said
-    otherwise. In a serial machine, constant banks are told one by one instead."""
+    otherwise. A serial machine does not use ``banks``: it receives the banks one by one."""
 
     program: unsigned(ADDRESS_BITS)
     """Address of pc 0."""
@@ -73,12 +72,13 @@ class GridConfiguration(data.Struct):
 
 
 def warp_launch(params: SmParams) -> data.StructLayout:
-    """A warp is started in slot ``warp``; every unit notes what it needs of it. Its threads begin
-    later.
+    """A warp is launched in slot ``warp``; each unit stores the fields that it needs. The warp's
+    threads start later, with its flow_launch.
 
-    ``number`` is the warp's in its CTA, which has ``cta_warps`` warps and is in CTA slot ``cta``.
-    ``first_row`` is the row of the register file with its R0. ``shared_base`` is where its CTA's
-    shared memory begins, ``local_base`` its own block of local memory, in units of the CRS granule.
+    ``number`` is the warp's number in its CTA. The CTA has ``cta_warps`` warps, is in CTA slot
+    ``cta``, and has the position ``index`` in the grid. ``first_row`` is the row of the register
+    file with the warp's R0. ``shared_base`` is the first address of the CTA's shared memory,
+    ``local_base`` that of the warp's block of local memory, in units of the CRS granule.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "number": 6, "cta": params.warp_bits, "cta_warps": 7,
@@ -87,16 +87,15 @@ def warp_launch(params: SmParams) -> data.StructLayout:
 
 
 def thread_index(params: SmParams) -> data.StructLayout:
-    """Where a thread of a warp is in its block."""
+    """The position of a thread of a warp in its block."""
     return data.StructLayout({"warp": params.warp_bits, "thread": 5, "x": 16, "y": 16, "z": 16})
 
 
 class LaunchSettings(data.Struct):
-    """What the host sets before it starts a grid, as byte addresses. What a grid starts with holds
-    until its end."""
+    """The host's settings of a grid, as byte addresses. They are sampled when a grid starts."""
 
     program: unsigned(ADDRESS_BITS)
-    """Where pc 0 is."""
+    """The address of pc 0."""
     local: unsigned(ADDRESS_BITS)
     """Local memory of all warp slots, one after the other; a multiple of the CRS granule, lower
     bits are ignored."""
@@ -138,11 +137,11 @@ class ReferenceAccess(wiring.Signature):
     Members
     -------
     number, read, count : Out, Out(1), In(16)
-        A counter, and what it is at: in the same cycle, in a machine of one lane in the cycle after
+        A counter, and its value: in the same cycle; in a machine of one lane, in the cycle after
         ``read``.
     set, value : Out(1), Out(16)
-        The counter gets this value; done within two cycles, or after the grid's next changes of a
-        counter. Until a reset is over, the last one of several waits.
+        The counter is set to this value, within two cycles, or after the grid's next changes of a
+        counter. During the sweep after a reset, only the last of several is stored and then done.
     """
 
     def __init__(self) -> None:
@@ -162,11 +161,11 @@ class GridControl(wiring.Signature):
     -------
     settings : Out(LaunchSettings)
     start : Out(stream of 40-bit addresses)
-        Of launch descriptors. Taken when no grid runs.
+        Addresses of launch descriptors. Accepted when no grid runs.
     busy : In(1)
         A grid runs.
     done, rejection : In(1), In(LaunchRejection)
-        For one cycle: the grid is over; and what was wrong with it, if something was.
+        For one cycle: the grid has ended; and why it was rejected, or NONE.
     references : Out(ReferenceAccess)
     """
 
@@ -182,11 +181,11 @@ class GridControl(wiring.Signature):
 
 
 def warp_exit(params: SmParams) -> data.StructLayout:
-    """Threads of a warp have left for good. ``kept``: by EXIT.KEEPREFCOUNT. ``terminated``: they
-    were the last ones."""
+    """Fields of a warp's flow result. ``terminated``: the warp has ended. ``kept``: some thread has
+    executed EXIT.KEEPREFCOUNT."""
     return data.StructLayout({"warp": params.warp_bits, "terminated": 1, "kept": 1})
 
 
 def shared_clear(params: SmParams) -> data.StructLayout:
-    """Shared memory that has to become zeros: ``bytes`` from ``base`` on."""
+    """Shared memory that is to be cleared: ``bytes`` from ``base`` on."""
     return data.StructLayout({"base": params.shared_bits, "bytes": params.shared_bits + 1})

@@ -45,8 +45,8 @@ def memory_request(tag_bits: int) -> data.StructLayout:
 
 
 def memory_response(tag_bits: int) -> data.StructLayout:
-    """The answer to a request: every read and every write has one. ``error``: nothing is mapped
-    there."""
+    """The response to a request: every read and every write has one. ``error``: nothing is mapped
+    at the address."""
     return data.StructLayout({"write": 1, "tag": tag_bits, "error": 1, "data": 8 * LINE_BYTES})
 
 

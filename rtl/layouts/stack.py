@@ -1,4 +1,4 @@
-"""The call/return stack: requests to it, and its answers."""
+"""The call/return stack: its requests and its results."""
 
 from amaranth.hdl import Value, unsigned
 from amaranth.lib import data, enum, stream, wiring
@@ -53,7 +53,8 @@ class ThreadCodeView(enum.EnumView):
 
     @property
     def is_dead(self) -> Value:
-        """The thread has exited or was killed: no token revives it, but for that of a frame."""
+        """The thread has exited or was killed: no token but that of a trap frame makes it active
+        again."""
         return self.as_value().matches(ThreadCode.EXIT.value, ThreadCode.KILLED.value)
 
 
@@ -85,8 +86,9 @@ TRAP_FRAME = (
     (ThreadCode.BREAK, ThreadCode.CONTINUE),
     (ThreadCode.RETURN, ThreadCode.LONGJMP),
     (ThreadCode.EXIT, ThreadCode.KILLED))
-"""The threads that the MASKS tokens of a trap frame hold, in the mask and in place of a pc. They
-lie on the line's TRAP token, whose mask are the active threads."""
+"""The codes of the threads that the three MASKS tokens of a trap frame store: those in the token's
+mask, and those in place of its pc. Below them, in the same line, is the TRAP token, whose mask is
+the active threads."""
 FRAME_MASK_CODES = (ThreadCode.NONE, *(in_mask for in_mask, _ in TRAP_FRAME))
 """The code of the threads in the mask of each token of a trap frame; the TRAP token has none."""
 FRAME_PC_CODES = (ThreadCode.NONE, *(in_pc for _, in_pc in TRAP_FRAME))
@@ -97,21 +99,21 @@ FRAME_WORD_CODES = tuple(
 
 
 class StackPointer(data.Struct):
-    """What GETCRSPTR tells and SETCRSPTR sets, but exact."""
+    """The value that GETCRSPTR reads and SETCRSPTR writes, at full precision."""
 
     depth: unsigned(DEPTH_BITS)
     """Tokens on the stack."""
     calls: unsigned(8)
     """API call depth."""
     kill: unsigned(1)
-    """Whether limited branches are killed."""
+    """The kill bit: limited branches are not taken."""
 
 
 class StackOperation(enum.Enum, shape=4):
-    """What a flow instruction requests of the stack."""
+    """The operation that a flow instruction requests of the stack."""
 
     NONE = 0
-    """Nothing: the request only passes through, so that results stay in order."""
+    """No operation: the request still has a result, which keeps results in order."""
     PUSH = 1
     """Push a token."""
     CALL = 2
@@ -120,7 +122,7 @@ class StackOperation(enum.Enum, shape=4):
     """Push a token that counts as a call, and clear the kill bit; at the limit push nothing and set
     the kill bit."""
     UNWIND = 4
-    """Pop tokens until one leaves a thread active."""
+    """Pop tokens until one makes a thread active."""
     POP_QUAD = 5
     """Pop the QUAD token that must be on top."""
     GET_POINTER = 6
@@ -134,9 +136,9 @@ class StackOperation(enum.Enum, shape=4):
     SET_MODE = 12
     """Enter the trap handler, which may fill the reserved entries, or leave it."""
     RESTORE = 13
-    """Leave the trap handler, and pop tokens up to the topmost trap frame and with it."""
+    """Leave the trap handler, and pop tokens up to and including the topmost trap frame."""
     CLEAR = 14
-    """Empty the stack of a warp that ends: an unwind that sees no token."""
+    """Empty the stack of a warp that ends: an unwind that ignores all tokens."""
 
 
 ENTER_IF_ROOM = 0b11
@@ -144,8 +146,8 @@ ENTER_IF_ROOM = 0b11
 
 
 class StackConfiguration(data.Struct):
-    """A warp's stack in memory, as the launch gives it; addresses and sizes in units of the CRS
-    granule."""
+    """A warp's stack in memory, as its launch configures it; addresses and sizes in units of the
+    CRS granule."""
 
     base: unsigned(BLOCK_ADDRESS_BITS)
     """Where the warp's block of local memory begins."""
@@ -165,7 +167,7 @@ def stack_request(params: SmParams) -> data.StructLayout:
     warp
     operation : StackOperation
     enable : 1
-        Comes late in the cycle: without it the operation is NONE.
+        Late in the cycle; if it is 0, the operation is NONE.
     pair : 1
         Another push of the same instruction follows: both must fit.
     kind : TokenKind
@@ -227,7 +229,7 @@ def stack_result(params: SmParams) -> data.StructLayout:
 
 
 class StackPort(wiring.Signature):
-    """What the flow unit sees of the call/return stack; the members are those of CallReturnStack.
+    """The flow unit's port to the call/return stack; the members are those of CallReturnStack.
 
     Members
     -------
@@ -235,9 +237,9 @@ class StackPort(wiring.Signature):
     configuration : Out(StackConfiguration)
     killed : In(1)
     pushed : In(Event(warp, kind))
-        The request that was taken a cycle ago has pushed its token.
+        The request that was accepted a cycle ago has pushed its token.
     holes : In(2)
-        How many more tokens the topmost line of that request's warp has room for.
+        How many more tokens fit into the topmost line of that request's warp.
     entry : In(WarpError)
         After a SET_MODE: why the warp cannot enter the trap handler, or NONE.
     result : In(Event(stack_result))
@@ -276,8 +278,8 @@ class StackEvents(data.Struct):
 
 
 def serial_stack_request(params: SmParams) -> data.StructLayout:
-    """One operation on one warp's stack, of a machine that is serial: as ``stack_request``, but
-    that the threads' codes are looked at one by one."""
+    """One operation on one warp's stack, in the serial machine: as ``stack_request``, but without
+    the threads' codes, which are read one by one."""
     return data.StructLayout({
         "warp": params.warp_bits,
         "operation": StackOperation,
@@ -297,40 +299,40 @@ SerialStackResult = data.StructLayout({
     "pc": 32,
     "value": 32,
 })
-"""The outcome of an operation: as ``stack_result``. The error of a SET_MODE that would enter the
-trap handler is why it cannot."""
+"""The outcome of an operation: as ``stack_result``. A SET_MODE that enters the trap handler has an
+error if it cannot."""
 
 
 class SerialStackPort(wiring.Signature):
-    """What the flow unit of a serial machine sees of its call/return stack.
+    """The port of a serial machine's flow unit to its call/return stack.
 
-    Threads are looked at one in a cycle, from the lowest on, 32 in a row: that is a *pass*. The
-    flow unit counts the threads of each, its own and those of the stack.
+    The codes of threads are examined in *passes*: a thread a cycle, from thread 0 to 31. The flow
+    unit has the thread counter, for its passes and for those of the stack.
 
     Members
     -------
     request : Out(stream of serial_stack_request)
-        Taken in the cycle in which it is done; nothing of it may change before, but that ``enable``
-        may depend on ``killed``.
+        The transfer is in the cycle in which the operation is complete. The payload must be stable
+        until then, except that ``enable`` may depend on ``killed``.
     configuration : Out(StackConfiguration)
     killed, holes : In(1), In(2)
-        Of the request's warp: the kill bit; how many more tokens the topmost line has room for.
-        From when it is taken until the next request.
+        Of the request's warp: the kill bit; how many more tokens fit into the topmost line. Valid
+        from the transfer until the next request.
     pushed : In(Event(warp, kind))
     result : In(SerialStackResult)
-        The same, but ``pc`` and ``value`` only in the cycle in which it is taken and in the next
-        one.
+        Valid for the same time, but ``pc`` and ``value`` only in the cycle of the transfer and in
+        the next one.
     looks : In(1)
-        The stack wants a pass.
+        The stack requests a pass.
     thread, step, code : Out(5), Out(1), Out(ThreadCode)
-        The thread that is looked at in a ``step``, and its code as the request leaves it.
+        In a ``step``: the thread that is examined, and its code after the request.
     revived : In(1)
-        What an unwind has found in a pass: with each step behind it, whether the thread goes on,
-        from the lowest on. In a RESTORE, whether it is active.
+        The result of an unwind's pass: in each step of the pass after it, from thread 0 on, whether
+        the thread continues. In a RESTORE, whether it is active.
     word, bit : Out(range(8)), In(1)
-        Behind a RESTORE, while there is no request, but its warp is still the same: the word of the
-        frame that is looked at from the next cycle on, even numbers for masks, odd ones for what is
-        in place of a pc; whether it has the thread of a step.
+        After a RESTORE, while there is no request and the warp has not changed: ``word`` selects
+        the word of the frame that is read from the next cycle on, even numbers for masks, odd ones
+        for what is in place of a pc. ``bit``: that word has the thread of the step.
     """
 
     def __init__(self, params: SmParams) -> None:

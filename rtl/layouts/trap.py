@@ -1,4 +1,4 @@
-"""What the trap unit and the host, and the error status, hand to each other."""
+"""The trap unit: its interfaces to the host, the error status, issue and execute."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, wiring
@@ -22,14 +22,14 @@ TIMEOUT_BITS = 6
 
 
 class TrapCommand(data.StructLayout):
-    """What the host has set.
+    """The host's settings and commands.
 
     Fields
     ------
     installed, handler : 1, 32
         There is a trap handler, at this pc.
     stop, step : 1, 1
-        The stop trigger, and single steps, as long as they are 1.
+        The stop trigger, and single steps; in effect while they are 1.
     wake : warps
         For one cycle: wakes these warps.
     timeout : 6
@@ -53,7 +53,7 @@ class TrapEvents(data.Struct):
     interrupt: unsigned(1)
     """BPT.INT."""
     pause: unsigned(1)
-    """A warp is paused, not quietly."""
+    """A warp is paused, other than by BPT.PAUSE_QUIET."""
     step: unsigned(1)
     """A single step is complete."""
     error_in_trap: unsigned(1)
@@ -81,8 +81,8 @@ class TrapStatus(data.StructLayout):
     locked_down : 1
         It is trapped, and no warp runs.
     paused, trapped : warps, warps
-        Those that are paused; those that have executed a BPT.TRAP since they began, left a trap
-        last, or read their status by the register that clears it.
+        The warps that are paused. The warps that have executed a BPT.TRAP; the bit is cleared when
+        the warp is launched, leaves the trap, or reads SR_WARPERRORSTATUSCLEAR.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -95,7 +95,7 @@ class TrapStatus(data.StructLayout):
 
 
 class WarpControl(wiring.Signature):
-    """How the trap unit governs which warps issue; a bit a warp.
+    """The trap unit's control of issue, seen from the trap unit; a bit a warp.
 
     Members
     -------
@@ -105,9 +105,9 @@ class WarpControl(wiring.Signature):
         Issue injects an ENTER or a LEAVE in place of the warp's next instruction, as soon as that
         could issue. Never both.
     live : In(warps)
-        The warp has begun and not ended.
+        The warp has been launched and has not ended.
     taken : In(warps)
-        An instruction of the warp is selected, which is no ENTER or LEAVE.
+        An instruction of the warp is selected, other than ENTER or LEAVE.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -126,14 +126,14 @@ class WarpStatusPort(wiring.Signature):
     Members
     -------
     warp : Out
-        Whose status is read.
+        The warp whose status is read.
     clear : Out(1)
         The instruction that reads it also clears it: it reads SR_WARPERRORSTATUSCLEAR.
     status : In(WarpStatus)
         Of this warp.
     all_status : In(32)
-        Of all warps. While some warp has trapped, it may have reasons of warps that have left, for
-        up to two rounds of the trap unit's StatusScan.
+        Of all warps. While some warp has trapped, it may still have the reasons of warps that have
+        left the trap, for up to two rounds of the trap unit's StatusScan.
     """
 
     def __init__(self, params: SmParams) -> None:

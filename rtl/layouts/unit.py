@@ -1,4 +1,4 @@
-"""What every unit has that executes instructions beside the lanes."""
+"""The common ports of units that execute instructions beside the lanes."""
 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -13,19 +13,19 @@ __all__ = ["ExecutionUnit"]
 
 
 class ExecutionUnit(wiring.Signature):
-    """The ports by which the core gives a unit its instructions, and learns of their end.
+    """The ports of a unit by which its instructions are dispatched, and complete.
 
     Members
     -------
     dispatch : In(Event of dispatched)
         An instruction of the unit, which cannot refuse it.
     room : Out(1)
-        It can take UNDER_WAY instructions more than it was given.
+        It can accept UNDER_WAY more instructions.
     report_mask : In(32)
         Bit n: warp errors of code n are reported.
     completion : Out(Event of completion)
     error : Out(Event of error_event)
-        An error that is reported; the instruction has done nothing.
+        An error that is reported; the instruction has no other effect.
     """
 
     def __init__(self, params: SmParams) -> None:

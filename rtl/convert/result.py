@@ -84,7 +84,7 @@ class ConversionResult(wiring.Component):
         self._formats = result_formats(floats, doubles)
         super().__init__()
         self._format_code = Signal(3, name="format_code")
-        """The format of the result, as a key of ``result_formats``."""
+        """The format of the result: the value that the patterns of ``result_formats`` match."""
         self._bias = Signal(DOUBLE.exponent, name="bias")
         """The stored exponent of 1.0 in that format."""
         self._special = Signal(DOUBLE.exponent, name="special")
@@ -218,7 +218,7 @@ class ConversionResult(wiring.Component):
             m.d.comb += half_lost.eq(1)
             m.d.comb += rest_lost.eq(1)
         with m.Elif(self.instruction.whole & self._floats):
-            # The highest 1 of the mask is at the bit of weight one half.
+            # ``below & ~below_half`` is the bit of weight one half; 0 if that is above the magnitude.
             bits = magnitude[_FRACTION:]
             below = self._below_point[:-1]
             below_half = self._below_point[1:]

@@ -82,8 +82,8 @@ class ComputeStep(Component):
         self._computed: Any = Signal(collected_instruction, name="computed")
         """Its entry, and whether it is narrow: computed by groups."""
         self._collected: Any = Signal(collected_instruction, name="collected")
-        """``_computed`` a cycle later: that of the instruction whose results are collected. The next
-        instruction may have been taken before the last group is collected."""
+        """``_computed`` a cycle later: that of the instruction whose results are collected. The
+        next instruction may have been taken before the last group is collected."""
         self._requested: Any = Event(THREAD_BITS).create(path=("requested",))
         """The thread, or the first one of the group, that is requested from the source buffer."""
         self._in_flight: list[Any] = [

@@ -218,7 +218,8 @@ class ConversionResult(wiring.Component):
             m.d.comb += half_lost.eq(1)
             m.d.comb += rest_lost.eq(1)
         with m.Elif(self.instruction.whole & self._floats):
-            # ``below & ~below_half`` is the bit of weight one half; 0 if that is above the magnitude.
+            # ``below & ~below_half`` is the bit of weight one half; 0 if that is above the
+            # magnitude.
             bits = magnitude[_FRACTION:]
             below = self._below_point[:-1]
             below_half = self._below_point[1:]

@@ -5,23 +5,23 @@ module        content
 ============  ==========================================================================
 unit          the unit: queue, steps and buffers, connected
 ports         the unit's ports
-queue         instructions that wait, decoded
+queue         decoded instructions that wait
 decode        from a word to what is computed
 instruction   the decoded form
-entries       the four instructions in the steps
-gather        first step: an entry, a gather, sources
-compute       second step: the results of all threads
-collect       results on their way to the buffer
-write         third step: writes, and the end of an instruction
-buffers       sources and results, by beats and by threads
-narrow        POPC and integers of 32 bits or less, for a lane of a group: half a beat a cycle
-datapath      everything else, a thread a cycle: source in, result out; joins the rest
-source        stages: sign and magnitude, or significand, of a source
-unpack        a floating-point source as significand and shift
-shifter       stages: shifts, also until the highest bit is on top
-result        stages: rounding, and the result's format
-bound         an integer within its type
-function      stages: MUFU's functions, from the source to the shifter
+entries       the table of the four instructions that are in the steps
+gather        first step: allocates an entry, requests a gather, receives the sources
+compute       second step: computes the results of all threads
+collect       writes results to the buffer
+write         third step: writes registers, completes instructions
+buffers       the memories of sources and of results
+narrow        POPC and I2I, for one thread of a group: half a beat a cycle
+datapath      all other operations, a thread a cycle; joins the modules below
+source        stages: sign and magnitude of an integer, significand of a float
+unpack        a floating-point number to its significand, shift and exponent
+shifter       stages: shifts by a count, or normalizes
+result        stages: rounds, and packs the result into its format
+bound         truncates or saturates an integer to its type
+function      stages: MUFU's functions, between source and shifter
 formats       the floating-point formats
 ============  ==========================================================================
 """

@@ -1,4 +1,4 @@
-"""An integer brought into a type."""
+"""Truncates or saturates an integer to a type."""
 
 from typing import Any
 
@@ -12,36 +12,36 @@ __all__ = ["BoundType", "IntegerBound", "UnboundedInteger"]
 
 
 class UnboundedInteger(data.Struct):
-    """An integer that may be beyond its type, or none."""
+    """An integer before it is bounded: it may exceed its type, or be a NaN."""
 
     bits: unsigned(DOUBLE_BITS)
-    """Modulo 2**64; if ``negative``, from 0 down to -2**64 + 1, else from 0 up."""
+    """The integer modulo 2**64. Together with ``negative`` it is an integer from 0 to 2**64 - 1, or
+    from -2**64 + 1 to 0."""
     negative: unsigned(1)
     overflows: unsigned(1)
-    """It is larger than that, in either direction."""
+    """The integer is outside of that range; ``bits`` have no meaning."""
     is_nan: unsigned(1)
-    """There is no number."""
+    """The source was a NaN; ``bits`` have no meaning."""
 
 
 class BoundType(data.Struct):
-    """The type into which integers are brought, and how."""
+    """The type of bounded integers, and how they are bounded."""
 
     size: unsigned(2)
-    """As a code."""
+    """As an index of SIZES."""
     signed: unsigned(1)
     saturate: unsigned(1)
-    """A number that the type does not have is replaced by the nearest bound. Otherwise its low bits
-    are kept."""
+    """An integer out of the type's range is replaced by the nearest bound of the range. If this is
+    0, it is truncated: its low bits are kept."""
     double: unsigned(1)
-    """It was made from 64 bits: then a NaN gives the type's top bit alone, otherwise 0. With 64
-    bits in the type it gives the top bit, too."""
+    """The source has 64 bits. A NaN becomes an integer with only its top bit set if source or type
+    has 64 bits, else 0."""
 
 
 class IntegerBound(wiring.Component):
-    """Cuts an integer to a type's size, or replaces it by the type's nearest bound.
+    """Truncates an integer to a type, or saturates it to the nearest bound of the type's range.
 
-    One register. Bits are treated in segments: those that each size has beyond the next smaller
-    one. ::
+    There is one register. Bits are treated by SEGMENTS. ::
 
         number --> any and all of each segment --> register --> fits? --> bits of each segment
 
@@ -49,9 +49,9 @@ class IntegerBound(wiring.Component):
     -------
     number : In(UnboundedInteger)
     type : In(BoundType)
-        Stable while numbers pass.
+        Has to be the same in the cycle of ``number`` and in the next one.
     bounded : Out(64)
-        Extended by the type; a cycle later.
+        A cycle after ``number``; sign-extended for a signed type, else zero-extended.
     """
 
     number: In(UnboundedInteger)
@@ -61,17 +61,17 @@ class IntegerBound(wiring.Component):
     def __init__(self) -> None:
         super().__init__()
         self._number: Any = Signal(UnboundedInteger, name="registered")
-        # Bit n: of the segment of size n and all above it.
+        # Bit n is about the segment of size n and all segments above it; the last bit about none.
         self._any_set = Signal(len(SIZES) + 1, name="any_set")
-        """A bit is 1; of no segments: none is."""
+        """Any of their bits is 1."""
         self._all_set = Signal(len(SIZES) + 1, name="all_set")
-        """All bits are 1."""
+        """All of their bits are 1."""
         self._fits = Signal(name="fits")
-        """The type has the number."""
+        """The number is in the range of the type."""
         self._top = Signal(name="top")
-        """The type's top bit, of the number."""
+        """The number's bit at the place of the type's top bit."""
         self._is_kept = Signal(name="is_kept")
-        """The result has the number's low bits."""
+        """The result is made of the number's low bits, not of a bound."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -82,7 +82,7 @@ class IntegerBound(wiring.Component):
         return m
 
     def _summarize(self, m: Module) -> None:
-        """Whether bits of a segment, and of all above it, are all the same."""
+        """Whether any or all bits from a segment on are 1."""
         number: Any = self.number
         some: Value = Const(0, 1)
         all_of: Value = Const(1, 1)
@@ -100,8 +100,8 @@ class IntegerBound(wiring.Component):
             m.d.comb += self._all_set[code].eq(all_of)
 
     def _compare(self, m: Module) -> None:
-        """Whether the type has the number. A signed type has a negative number if its top bit and
-        all bits above are 1, and 0 of a negative sign."""
+        """Whether the number is in the type's range. A negative one is in that of a signed type if
+        the type's top bit and all bits above it are 1, or if it is a zero with ``negative`` set."""
         number = self._number
         to: Any = self.type
         is_zero = ~self._any_set[0]
@@ -122,17 +122,17 @@ class IntegerBound(wiring.Component):
         m.d.comb += self._is_kept.eq(has_bits & (self._fits | ~to.saturate))
 
     def _select(self, m: Module) -> None:
-        """The number's bits, or the nearest bound's: below its top bit they are all the same. Bits
-        above the type are all the same in any case."""
+        """The result: bits of the number, or those of a bound, which are all equal below the top
+        bit. Bits above the type are all equal in either case."""
         number = self._number
         to: Any = self.type
         is_64_bits = to.size == SIZES.index(DOUBLE_BITS)
         bound_top = Signal()
         """The top bit of a bound."""
         bound_low = Signal()
-        """All bits below: ones in the highest number, else zeros."""
+        """The bits of a bound below its top one: ones in the upper bound, zeros in the lower."""
         above = Signal()
-        """Bits above the type: its top bit, if it is signed."""
+        """The bits above the type: copies of its top bit if it is signed, else 0."""
         with m.If(number.is_nan):
             m.d.comb += bound_top.eq(to.double | is_64_bits)
         with m.Else():

@@ -1,8 +1,9 @@
-"""Sources and results of the instructions in the unit, by beats and by threads.
+"""The buffers of sources and results: one side accesses a beat at a time, the other a group or a
+thread.
 
-Both buffers are block memory. In simulation a word that is read in the cycle of a write to it is
-the old one; block memory does not promise that, and nothing depends on it: an entry's words are
-read after they were written.
+Both are block memory. If a word is read in the cycle in which it is written, simulation reads the
+old word, and block memory an undefined one. Nothing depends on it: no step reads a word before the
+cycle after its write.
 """
 
 from typing import Any
@@ -34,11 +35,11 @@ __all__ = [
 ]
 
 GROUPS = 2
-"""Groups of threads, side by side, in a beat: they are computed one after the other."""
+"""Groups of neighbouring threads in a beat. A group is computed in a cycle."""
 
 
 def source_beat(params: SmParams) -> data.StructLayout:
-    """The sources of a beat of threads, 64 bits for each lane, for the instruction of ``entry``."""
+    """The sources of a beat, 64 bits for each lane, of the instruction in ``entry``."""
     return data.StructLayout({
         "entry": ENTRY_BITS,
         "beat": range(params.beats),
@@ -47,35 +48,36 @@ def source_beat(params: SmParams) -> data.StructLayout:
 
 
 source_place = data.StructLayout({"entry": ENTRY_BITS, "thread": THREAD_BITS})
-"""Where the source of a thread is read."""
+"""The place of a thread's source in the buffer."""
 
 
 def result_place(params: SmParams) -> data.StructLayout:
-    """Where the results of a beat are, a word for each lane: the ``second`` word of a result of
-    64 bits is the high one."""
+    """The place of a beat of results, a word for each lane: the high words of 64-bit results if
+    ``second``, else the low ones."""
     return data.StructLayout({"second": 1, "beat": range(params.beats), "entry": ENTRY_BITS})
 
 
 _result_word = data.StructLayout({"value": WORD_BITS, "zero": 1, "sign": 1})
-"""A word of a result; ``zero`` and ``sign`` are those of the result up to this word."""
+"""A word of a result, and the flags of CC: ``zero`` of this word and the one below it, ``sign`` of
+this word."""
 
 
 def result_write(params: SmParams) -> data.StructLayout:
-    """A lane's word of a result, and the place of it."""
+    """A lane's word of a result, and its place."""
     return data.StructLayout({"place": result_place(params), "word": _result_word})
 
 
 class SourceRead(wiring.Signature):
-    """Compute to the buffer: the source of a thread is read.
+    """Compute to the buffer: reads the source of a thread, and the low words of its group.
 
     Members
     -------
     place : Out(source_place)
-        Which one.
+        A place is read each cycle.
     group : In(array of 32 bits)
-        The low words of the thread's group, a cycle later.
+        The low words of the group that has the thread; a cycle after ``place``.
     value : In(64)
-        The thread's own source, a cycle later.
+        The source of the thread; a cycle after ``place``.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -87,9 +89,9 @@ class SourceRead(wiring.Signature):
 
 
 class SourceBuffer(Component):
-    """Sources of a warp's threads: written by beats, read by groups and by threads.
+    """Sources of four instructions: written by beats, read by groups and by threads.
 
-    A group is as many neighbouring threads as there are narrow parts, which compute them at once.
+    A group has as many threads as there are narrow parts.
 
     Members
     -------
@@ -112,7 +114,7 @@ class SourceBuffer(Component):
         high_words = [value.word_select(1, WORD_BITS) for value in values]
         high = Signal(WORD_BITS)
         number = Signal.like(read.place.thread)
-        """The thread whose source comes out."""
+        """The thread whose source is output."""
         m.d.sync += read.group.eq(self._add_memory(m, "low", low_words, self._group_threads))
         m.d.sync += high.eq(self._add_memory(m, "high", high_words, 1))
         m.d.sync += number.eq(read.place.thread)
@@ -121,11 +123,11 @@ class SourceBuffer(Component):
         return m
 
     def _add_memory(self, m: Module, name: str, words: list[Any], row_words: int) -> Value:
-        """A memory whose rows hold the words of ``row_words`` neighbouring threads. Returns the row
-        that has the thread which is read.
+        """Adds a memory whose rows hold the words of ``row_words`` neighbouring threads. Returns
+        the row that has the thread in ``read.place``, in the same cycle.
 
-        A beat writes several rows at once, each through a port of its own. Synthesis makes of these
-        one wide port of a block memory whose reading side is narrower.
+        A beat is written to several rows at once, each by its own write port. Synthesis merges
+        these ports into one wide write port of a block memory, whose read port is narrower.
         """
         place_bits = ceil_log2(row_words)
         row_bits = ceil_log2(len(words) // row_words)
@@ -148,16 +150,16 @@ class SourceBuffer(Component):
 
 
 class ResultBuffer(Component):
-    """Results of a warp's threads: written by lanes, read by beats, a word at a time.
+    """Results of four instructions: written a word of a lane at a time, read a word of all lanes.
 
-    Each lane has a memory of its own, with one write port.
+    Each lane has its own memory, with one write port and one read port.
 
     Members
     -------
     write : In(Event(result_write) for each lane)
     read : In(result_place)
     values, conditions : Out(array of words), Out(array of Flags)
-        What is there, a cycle later. C and O are clear.
+        The words at ``read``, and their flags for CC; a cycle after ``read``. C and O are 0.
     """
 
     def __init__(self, params: SmParams) -> None:

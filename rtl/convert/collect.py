@@ -1,4 +1,4 @@
-"""Results on their way from the narrow parts and the datapath to the result buffer."""
+"""Writes results of the narrow parts and of the datapath to the result buffer."""
 
 from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import data
@@ -16,15 +16,17 @@ from .instruction import DOUBLE_BITS, ENTRY_BITS, THREAD_BITS, WORD_BITS
 __all__ = ["ResultCollector", "collected_instruction"]
 
 collected_instruction = data.StructLayout({"entry": ENTRY_BITS, "is_narrow": 1})
-"""An instruction whose results are made; ``is_narrow``: by groups of threads."""
+"""The entry of an instruction, and whether it is computed by groups of threads (``is_narrow``) or
+by single threads."""
 
 
 class ResultCollector(Component):
-    """Writes the results of a group, or those of a thread, to the memories of their lanes.
+    """Writes the results of a group, or of a thread, to the result buffer: each result to the
+    memory of its lane.
 
-    A thread's result of 64 bits takes two cycles: its high word is written a cycle after the low
-    one, beside the low word of the next thread. That is another lane's, so each lane's memory needs
-    one write port only::
+    A 64-bit result takes two cycles: its high word is written a cycle after its low word, in the
+    same cycle as the low word of the next thread. Neighbouring threads are in different lanes, so
+    that the memory of a lane needs only one write port::
 
         cycle     n               n + 1            n + 2
         lane 0    thread 0 low    thread 0 high
@@ -34,16 +36,18 @@ class ResultCollector(Component):
     Members
     -------
     instruction : In(collected_instruction)
-        The one whose results come.
+        The instruction whose results arrive.
     is_wide : In(1)
-        They have 64 bits.
+        Its results have 64 bits.
     group_leaving : In(Event(THREAD_BITS))
-        The first thread of a group whose results were in ``group`` a cycle ago.
+        The first thread of the group whose results were in ``group`` in the cycle before. They are
+        written in this cycle.
     group : In(array of words)
-        0 while the instruction is not a narrow one.
+        Has to be 0 for an instruction that is not narrow.
     thread_leaving : In(Event(THREAD_BITS))
+        The thread whose result is in ``result`` in this cycle. Its low word is written now, its
+        high word in the next cycle.
     result : In(64)
-        The result of that thread, in the same cycle.
     write : Out(Event(result_write) for each lane)
     """
 
@@ -62,11 +66,11 @@ class ResultCollector(Component):
         self._thread = Signal(THREAD_BITS, name="thread")
         """The thread, or the first one of the group."""
         self._has_low_word = Signal(name="has_low_word")
-        """The low word of ``thread`` is written."""
+        """The low word of ``thread`` is written in this cycle."""
         self._high_thread = Signal(THREAD_BITS, name="high_thread")
-        """The thread before it."""
+        """The thread of the cycle before."""
         self._has_high_word = Signal(name="has_high_word")
-        """The high word of ``high_thread`` is written."""
+        """The high word of ``high_thread`` is written in this cycle."""
         self._high_word = Signal(WORD_BITS, name="high_word")
         self._low_was_zero = Signal(name="low_was_zero")
         """The low word of ``high_thread`` was 0."""
@@ -94,8 +98,9 @@ class ResultCollector(Component):
         return m
 
     def _write_lane(self, m: Module, lane: int) -> None:
-        """What a lane's memory gets: a word of a group, a low word, or the high word of a thread
-        before. Lanes of the thread's parity have the low word, the others the high one."""
+        """The write of a lane: a word of a group, the low word of ``thread``, or the high word of
+        ``high_thread``. These two threads differ in parity: lanes of the parity of ``thread`` can
+        only have its low word, the others only the high word."""
         lane_bits = ceil_log2(self._params.lanes)
         group_of_lane, place_in_group = divmod(lane, self._group_threads)
         write = self.write[lane]
@@ -106,7 +111,7 @@ class ResultCollector(Component):
         is_own_group = self._thread[lane_bits - 1] == group_of_lane
         is_own_thread = thread[:lane_bits] == lane
 
-        # Outside of narrow instructions the group's results are 0.
+        # For an instruction that is not narrow ``_group`` is 0, so that a disjunction selects.
         thread_word = Signal(WORD_BITS, name=f"thread_word_{lane}")
         with m.If(takes_high):
             m.d.comb += thread_word.eq(self._high_word)

@@ -1,4 +1,4 @@
-"""The second step of the conversion unit: the results of an instruction's threads."""
+"""The second step of the conversion unit: computes the results of an instruction's threads."""
 
 from itertools import pairwise
 from typing import Any
@@ -30,29 +30,30 @@ from .narrow import NarrowBound, NarrowConversion, bound_of, is_narrow
 __all__ = ["ComputeStep"]
 
 _GROUP_COLLECTED = 3
-"""The stage in which the results of a group are written to the buffer."""
+"""Index in ``in_flight`` of a group whose results are written to the buffer."""
 _THREAD_LEAVES = DATAPATH_STAGES + 1
-"""The stage in which a thread leaves the datapath, but for MUFU."""
+"""Index in ``in_flight`` of a thread whose result the datapath outputs, except with MUFU."""
 _FUNCTION_LEAVES = _THREAD_LEAVES + FUNCTION_DELAY
-"""The stage in which it does with MUFU: the last one."""
+"""The same with MUFU: the last index."""
 _LAST_THREAD = WARP_THREADS - 1
 
 
 class ComputeStep(Component):
-    """Takes one instruction after the other, reads its sources, and writes its results.
+    """Takes instructions in order, reads the sources of all 32 threads, and writes their results.
 
-    POPC and I2I pass the narrow parts, half a beat a cycle: a group of neighbouring threads.
-    Everything else passes the datapath, a thread a cycle. ::
+    POPC and I2I are computed in the narrow parts, half a beat a cycle: a group of neighbouring
+    threads. All other operations are computed in the datapath, a thread a cycle. ::
 
                                       +--> narrow parts, 2 cycles ------+
         thread --> source --> operand |                                 +--> result buffer
-             0          1           2 +--> datapath, 13 cycles, or 19 --+
+             0          1           2 +--> datapath, 13 cycles; MUFU 19 +
 
-    ``in_flight[n]`` is the thread, or the first one of the group, that was requested n + 1 cycles
-    ago.
+    The numbers are cycles since the thread was requested from the source buffer. ``in_flight[n]``
+    is the thread, or the first one of the group, that was requested n + 1 cycles ago.
 
-    The next instruction is taken when the last group's sources are in the narrow parts, or when the
-    last thread leaves the datapath.
+    The next instruction can be taken a cycle after the sources of the last group are in the
+    narrow parts, or after the result of the last thread has left the datapath. An instruction that
+    writes nothing is taken in one cycle, without any of this.
 
     Members
     -------
@@ -60,8 +61,8 @@ class ComputeStep(Component):
     read : Out(SourceRead)
     write : Out(Event(result_write) for each lane)
     has_results : Out(Event(ENTRY_BITS))
-        The results of that entry may be read from now on, a beat a cycle: what is not in the buffer
-        yet is there in time.
+        The write step may begin to write the results of that entry, a beat a cycle. Those that are
+        not in the buffer yet will be before they are read.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -79,17 +80,17 @@ class ComputeStep(Component):
         self.current: Any = Signal(conversion_entry(params), name="current")
         """The instruction that is computed."""
         self._computed: Any = Signal(collected_instruction, name="computed")
-        """Its entry, and whether it is computed by groups."""
+        """Its entry, and whether it is narrow: computed by groups."""
         self._collected: Any = Signal(collected_instruction, name="collected")
-        """The same of the instruction whose results are collected: the next one may be taken while
-        the last group is on its way."""
+        """``_computed`` a cycle later: that of the instruction whose results are collected. The
+        next instruction may have been taken before the last group is collected."""
         self._requested: Any = Event(THREAD_BITS).create(path=("requested",))
-        """The thread whose source is requested, or the first one of a group."""
+        """The thread, or the first one of the group, that is requested from the source buffer."""
         self._in_flight: list[Any] = [
             Event(THREAD_BITS).create(path=(f"in_flight_{stage}",))
             for stage in range(_FUNCTION_LEAVES + 1)]
         self._leaving: Any = Event(THREAD_BITS).create(path=("leaving",))
-        """The thread whose result leaves the datapath."""
+        """The thread whose result the datapath outputs."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -136,8 +137,8 @@ class ComputeStep(Component):
                 m.next = "TAKE"
 
     def _follow_threads(self, m: Module) -> None:
-        """Where threads are. A group is not followed behind its end, nor is a thread, but for
-        MUFU."""
+        """Threads in flight. A group is dropped from ``in_flight`` once it is collected, and a
+        thread once it has left the datapath: the last stages are for MUFU only."""
         in_flight = self._in_flight
         leaving = self._leaving
         operation = self.current.decoded.instruction.operation
@@ -157,8 +158,8 @@ class ComputeStep(Component):
             m.d.comb += leaving.payload.eq(in_flight[_THREAD_LEAVES].payload)
 
     def _feed(self, m: Module) -> None:
-        """Sources, from registers or the instruction's operand, on their way to the narrow parts
-        and the datapath."""
+        """Registers the sources, from the buffer or the uniform operand, for the narrow parts and
+        the datapath."""
         current = self.current
         decoded = current.decoded
         read = self.read
@@ -176,7 +177,7 @@ class ComputeStep(Component):
                 Mux(decoded.gathers, gathered_word, current.operand[:WORD_BITS]))
 
     def _collect(self, m: Module) -> None:
-        """Results, and when their instruction has enough of them."""
+        """Collects results, and reports ``has_results`` when a write may begin."""
         collector = self.collector
         group_leaving = self._in_flight[_GROUP_COLLECTED]
         instruction = self.current.decoded.instruction
@@ -190,8 +191,8 @@ class ComputeStep(Component):
         for written, write in zip(collector.write, self.write, strict=True):
             connect(m, written, flipped(write))
 
-        # Of groups half of them are enough: the others come half a beat a cycle, and the write
-        # reads a beat a cycle, some cycles later.
+        # Half of the groups are enough. A write begins to read some cycles later, a beat a cycle;
+        # the other groups, half a beat a cycle, are in the buffer before their beats are read.
         m.d.comb += self.has_results.payload.eq(self._collected.entry)
         with m.If(self._collected.is_narrow):
             m.d.comb += self.has_results.valid.eq(
@@ -201,5 +202,5 @@ class ComputeStep(Component):
 
 
 def _is_thread(moving: Any, thread: int) -> Any:
-    """Whether an event is of that thread."""
+    """Whether an event is valid, and of that thread."""
     return moving.valid & (moving.payload == thread)

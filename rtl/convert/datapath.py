@@ -1,4 +1,4 @@
-"""The datapath: a source in, a result out, one thread a cycle."""
+"""The datapath: accepts a source and outputs a result each cycle."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -14,29 +14,27 @@ __all__ = ["DATAPATH_STAGES", "FUNCTION_DELAY", "ConversionDatapath"]
 
 DATAPATH_STAGES = SOURCE_STAGES + SHIFTER_STAGES + RESULT_STAGES
 FUNCTION_DELAY = FUNCTION_STAGES + 1 - SOURCE_STAGES
-"""How many more cycles one of MUFU's functions takes."""
+"""Cycles that MUFU takes beyond DATAPATH_STAGES."""
 
 
 class ConversionDatapath(wiring.Component):
-    """Computes one instruction's results for one source after the other; each takes DATAPATH_STAGES
-    cycles, and with MUFU FUNCTION_DELAY more.
-
-    ::
+    """Computes results of one instruction, a source a cycle. A result is output DATAPATH_STAGES
+    cycles after its source, with MUFU FUNCTION_DELAY cycles later than that. ::
 
         source --> select --> magnitude -------------> shift --> pack --> add --> bound --> result
                           |                       |    7 stages                   2 stages
                           +--> function, 7 stages +
 
-    Without ``floats`` there is no function but RCP, no F2F, and no half precision, without
-    ``doubles`` no function of upper words.
+    Without ``floats`` MUFU has no function but RCP, and there is no F2F and no half precision.
+    Without ``doubles`` MUFU has no functions of upper words.
 
     Members
     -------
     instruction : In(ConversionInstruction)
-        Stable while sources of it pass.
+        Stable from its first source to its last result.
     source : In(64)
     result : Out(64)
-        A result of 32 bits, or less, is extended.
+        A narrower integer is extended by its type, a narrower float with zeros.
     """
 
     instruction: In(ConversionInstruction)

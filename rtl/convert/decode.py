@@ -1,4 +1,4 @@
-"""From an instruction word to what the conversion unit does with it."""
+"""The decoder of the conversion unit."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ _FLAGS = {
     "cc": "conditional",
     "function": "function",
 }
-"""Field of the word -> field of the decoded instruction."""
+"""Fields of the word, and the fields of ConversionInstruction to which they are copied."""
 _WORD = SIZES.index(32)
 _DOUBLE = SIZES.index(64)
 _SIZE_BITS = 2
@@ -61,14 +61,16 @@ assert (FloatFormat.F32.value, FloatFormat.F64.value) == (_WORD, _DOUBLE)
 
 
 class ConversionDecoder(wiring.Component):
-    """Reads the instruction table; combinational. ``floats``: the machine has floating point.
+    """Decodes a word by the instruction table; combinational. ``floats``: the machine has floating
+    point.
 
     Members
     -------
     word : In(64)
-        A word of one of CONVERSION_FORMS that is not refused.
+        A word of one of CONVERSION_FORMS. For any other word ``decoded`` and ``uniform`` have no
+        meaning.
     constant : In(32)
-        What its constant operand reads, of 64 bits the lower word.
+        The value of its constant operand, or the lower word of a 64-bit one.
     decoded : Out(DecodedConversion)
     uniform : Out(UniformSource)
     """
@@ -99,7 +101,7 @@ class ConversionDecoder(wiring.Component):
         return m
 
     def _decode_operation(self, m: Module, form: Form) -> None:
-        """What is computed, and where the result goes."""
+        """The operation, its modifiers and the destination register."""
         fields = form.fields
         instruction = self.decoded.instruction
         m.d.comb += instruction.operation.eq(_OPERATIONS[form.name])
@@ -108,8 +110,8 @@ class ConversionDecoder(wiring.Component):
             if name in fields:
                 m.d.comb += instruction[flag].eq(field_of(self.word, fields[name]))
         if form.name == "F2F" and form.variant == "r" and "whole" in fields:
-            # The zero in RZ is one as an integer, too, and I2I takes less time. Without floating
-            # point nothing else of F2F is there.
+            # F2F of RZ in single precision is executed as I2I, which is faster: floating-point
+            # zero and integer zero have the same bits. Without floating point this is the only F2F.
             is_zero_of_word = (
                 (field_of(self.word, fields["Rb"]) == RZ)
                 & ~field_of(self.word, fields["negate_b"])
@@ -118,7 +120,7 @@ class ConversionDecoder(wiring.Component):
                 m.d.comb += instruction.operation.eq(ConversionOperation.INTEGER_TO_INTEGER)
 
     def _decode_rounding(self, m: Module, form: Form) -> None:
-        """The rounding; of F2F a code that has one bit more, for rounding to an integer."""
+        """The rounding. The field ``whole`` of F2F has one bit above it: round to an integer."""
         instruction = self.decoded.instruction
         for name in ("round", "whole"):
             if name in form.fields:
@@ -127,18 +129,18 @@ class ConversionDecoder(wiring.Component):
                 m.d.comb += instruction.whole.eq(code[_ROUNDING_BITS:].any())
 
     def _decode_types(self, m: Module, form: Form) -> None:
-        """The types of source and result: a size, and whether an integer is signed."""
+        """The types of source and result: a size, and for integers a sign bit. And ``part``."""
         instruction = self.decoded.instruction
         self._decode_type(m, form, "source", instruction.size, instruction.signed)
         self._decode_type(m, form, "destination", instruction.to_size, instruction.to_signed)
         if "part" in form.fields:
-            # The number of a byte, or of a half, which is two bytes.
+            # The field is the number of a byte or, if it has one bit only, of a half word.
             part = field_of(self.word, form.fields["part"])
             with m.If(instruction.size < _WORD):
                 m.d.comb += instruction.part.eq(part << 2 - len(part))
 
     def _decode_type(self, m: Module, form: Form, field: str, size: Any, signed: Any) -> None:
-        """A type. Forms without a field for it are of 32 bits."""
+        """A type. Forms without a field for it have 32 bits."""
         if field not in form.fields:
             m.d.comb += size.eq(_WORD)
             return
@@ -148,7 +150,7 @@ class ConversionDecoder(wiring.Component):
             m.d.comb += signed.eq(code[_SIZE_BITS])
 
     def _decode_source(self, m: Module, form: Form) -> None:
-        """Where the source comes from."""
+        """The source: registers, a constant or an immediate."""
         decoded = self.decoded
         uniform = self.uniform
         is_double = decoded.instruction.size == _DOUBLE
@@ -157,7 +159,8 @@ class ConversionDecoder(wiring.Component):
                 number = field_of(self.word, form.fields[name])
                 m.d.comb += decoded.gathers.eq(1)
                 m.d.comb += decoded.registers[0].eq(number)
-                # A pair begins with an even register, and that of RZ is RZ twice.
+                # A pair begins with an even register, so that ``| 1`` is its other one. RZ is odd:
+                # its pair is RZ twice.
                 with m.If(is_double):
                     m.d.comb += decoded.registers[1].eq(number | 1)
             case Constant():

@@ -1,4 +1,4 @@
-"""The instructions in the conversion unit, in order: a ring of four entries."""
+"""The table of instructions in the conversion unit: a ring of four entries, in order."""
 
 from typing import Any
 
@@ -20,15 +20,15 @@ _ENTRIES = 1 << ENTRY_BITS
 
 
 def allocated_entry(params: SmParams) -> data.StructLayout:
-    """An instruction that gets an entry.
+    """An instruction for which an entry is allocated.
 
     Fields
     ------
     instruction : conversion_entry
     writes_nothing : 1
-        It only completes, with an error or without.
+        The instruction only completes, with an error or without.
     needs_gather : 1
-        It cannot be computed before registers were gathered for it.
+        Compute has to wait for its gather.
     """
     return data.StructLayout({
         "instruction": conversion_entry(params),
@@ -38,7 +38,7 @@ def allocated_entry(params: SmParams) -> data.StructLayout:
 
 
 def pending_entry(params: SmParams) -> data.StructLayout:
-    """An instruction that is next in one of the steps, and the number of its entry."""
+    """The instruction that a step takes next, and the number of its entry."""
     return data.StructLayout({
         "number": ENTRY_BITS,
         "instruction": conversion_entry(params),
@@ -47,14 +47,14 @@ def pending_entry(params: SmParams) -> data.StructLayout:
 
 
 class Allocation(wiring.Signature):
-    """Gather to the table: an instruction gets an entry.
+    """Gather to the table: allocates an entry for an instruction.
 
     Members
     -------
     request : Out(stream of allocated_entry)
-        Taken while an entry is free.
+        Accepted while an entry is free.
     number : In(ENTRY_BITS)
-        The entry that it gets.
+        The entry that is allocated if the request is accepted in this cycle.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -65,14 +65,15 @@ class Allocation(wiring.Signature):
 
 
 class Release(wiring.Signature):
-    """Write to the table: the oldest entry is freed.
+    """Write to the table: frees the oldest entry.
 
     Members
     -------
     oldest : In(ENTRY_BITS)
         The oldest entry in use.
     frees : Out(1)
-        It is free again: the last of its results is being read, or it has none.
+        That entry is freed: its last results are read in this cycle, or it has none. It can be
+        allocated from the next cycle on.
     """
 
     def __init__(self) -> None:
@@ -80,26 +81,29 @@ class Release(wiring.Signature):
 
 
 class EntryTable(Component):
-    """Holds instructions from gather to write. Every step serves them in order, with a pointer of
-    its own::
+    """Holds instructions from allocation to release. Each step takes them in order; a pointer for
+    each step is the number of the entry that it takes next::
 
-        oldest          next to write    next to compute       next to allocate
-          v                  v                  v                     v
-          | results are read | results are made | sources are gathered | free ...
+        oldest              next to write        next to compute           next to allocate
+          v                      v                      v                         v
+          | results being read   | results being or     | sources being or        | free ...
+          | by the lanes         | already computed     | already gathered        |
 
-    An entry has sources when the first beat of them has come, or at once if it needs none: the
-    compute step reads no beat before it is there. It has results when so many of them are in the
-    result buffer that a write may begin.
+    Compute may take an entry from the first beat of its sources on, or at once if it needs no
+    gather: it reads no beat before the lanes have delivered it. Write may take an entry as soon as
+    compute reports ``has_results``.
 
     Members
     -------
     allocate : In(Allocation)
     sources : In(Event(source_beat))
-        A beat of sources, whose entry has sources from now on.
+        A beat of sources is written to the source buffer; compute may take that entry from the
+        next cycle on.
     has_results : In(Event(ENTRY_BITS))
-        From now on that entry does.
+        Write may take that entry from the next cycle on.
     compute : Out(stream of pending_entry)
-        The next instruction to compute. One that writes nothing has results as soon as it is taken.
+        The next instruction to compute. For one that writes nothing this handshake does what
+        ``has_results`` does for others.
     write : Out(stream of pending_entry)
         The next instruction whose results are to be written.
     release : In(Release)
@@ -117,8 +121,9 @@ class EntryTable(Component):
             "release": In(Release()),
         })
         self._is_allocated = Signal(name="is_allocated")
-        """An instruction gets an entry in this cycle."""
-        # Instructions that have entered each step, modulo twice the number of entries.
+        """An entry is allocated in this cycle."""
+        # How many instructions were allocated, taken by compute, taken by write, and released,
+        # modulo twice the number of entries. The low bits are an entry.
         self._allocated = Signal(ENTRY_BITS + 1, name="allocated")
         self._computed = Signal(ENTRY_BITS + 1, name="computed")
         self._written = Signal(ENTRY_BITS + 1, name="written")
@@ -141,7 +146,7 @@ class EntryTable(Component):
         return m
 
     def _allocate(self, m: Module, port: Any) -> None:
-        """Writes an instruction to the next entry."""
+        """Writes an instruction to the next free entry."""
         request = self.allocate.request
         number = self.allocate.number
         m.d.comb += number.eq(self._allocated[:ENTRY_BITS])
@@ -155,11 +160,11 @@ class EntryTable(Component):
             m.d.sync += self._writes_nothing[number].eq(request.payload.writes_nothing)
 
     def _in_use(self) -> Any:
-        """How many entries are in use."""
+        """The number of entries in use."""
         return (self._allocated - self._released)[:ENTRY_BITS + 1]
 
     def _offer(self, m: Module, offered: Any, pointer: Signal, ready: Any, port: Any) -> None:
-        """Offers the next instruction to a step, if the step before it has made it ready."""
+        """Offers a step its next instruction, if there is one and its flag in ``ready`` is 1."""
         number = pointer[:ENTRY_BITS]
         m.d.comb += port.addr.eq(number)
         m.d.comb += offered.valid.eq((pointer != self._allocated) & ready[number])
@@ -172,8 +177,8 @@ class EntryTable(Component):
             m.d.sync += pointer.eq(pointer + 1)
 
     def _advance(self, m: Module) -> None:
-        """What is ready for the next step. The flags of an entry are set anew when it is allocated;
-        what makes it ready in the same cycle counts."""
+        """The flags that make an entry ready for compute and for write. Allocation initializes the
+        flags of its entry; the other events set those of entries allocated before."""
         allocate = self.allocate
         with m.If(self._is_allocated):
             needs_gather = allocate.request.payload.needs_gather

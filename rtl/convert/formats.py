@@ -19,12 +19,12 @@ class Format:
 
     @property
     def bias(self) -> int:
-        """What is added to an exponent."""
+        """The stored exponent of 1.0."""
         return (1 << self.exponent - 1) - 1
 
     @property
     def special(self) -> int:
-        """The stored exponent of infinities, and of what is no number."""
+        """The stored exponent of infinities and NaNs."""
         return (1 << self.exponent) - 1
 
     def fraction_of(self, pattern: Value) -> Value:
@@ -44,9 +44,9 @@ DOUBLE = Format(52, 11)
 
 
 def formats(floats: bool) -> Mapping[str, Format]:
-    """The formats of a machine, with floating point or without, by patterns for a Switch over the
-    code of a size. Single precision comes last: its pattern matches all other sizes, too, of which
-    nothing is used."""
+    """The formats of a machine with or without floating point, by patterns for a Switch over the
+    code of a size. Single precision is last, and matches all codes that are left; for codes that
+    have no format nothing is used."""
     by_code = {f"{FloatFormat.F64.value:02b}": DOUBLE, "--": SINGLE}
     if floats:
         return {f"{FloatFormat.F16.value:02b}": HALF, **by_code}
@@ -54,8 +54,8 @@ def formats(floats: bool) -> Mapping[str, Format]:
 
 
 def result_formats(floats: bool, doubles: bool) -> Mapping[str, Format]:
-    """The same of results, over the code of a size and, above it, whether it is the upper word of a
-    double."""
+    """The formats of results, by patterns for a Switch over the code of a size with one more bit on
+    top: the result is the upper word of a double."""
     by_code = {f"-{code}": form for code, form in formats(floats).items()}
     if doubles:
         return {"1--": UPPER, **by_code}

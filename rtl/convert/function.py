@@ -1,4 +1,4 @@
-"""MUFU's functions: :mod:`rtl.isa.functions` in stages with a register each."""
+"""MUFU's functions, as :mod:`rtl.isa.functions` defines them, in a pipeline."""
 
 from typing import Any
 
@@ -29,25 +29,26 @@ __all__ = ["FUNCTION_STAGES", "Function"]
 
 FUNCTION_STAGES = 7
 _INTEGER_BITS = 7
-"""Bits of a fixed-point number above the fraction, as many as a logarithm has."""
+"""Bits of a fixed-point number above the point. The integer part of a logarithm has as many."""
 _QUARTER_BITS = 2
-"""Those of them that count for SIN and COS: the quarter of a turn."""
+"""The low ones of them, which are the quarter of the turn for SIN and COS."""
 _FIXED_BITS = _INTEGER_BITS + FRACTION_BITS
 _PRESHIFT = 26
-"""By how much a significand is shifted up before it is shifted down to become fixed-point."""
+"""How far a significand is shifted left first, so that one shift right makes it fixed-point."""
 _COARSE = 4
-"""The shift down goes by multiples of 16 in the first stage, by the rest in the second one."""
+"""The low bits of the count of that shift, which the second stage shifts by; the first stage shifts
+by the multiple of 16."""
 
 assert DOUBLE_BITS >= UNIT + _INTEGER_BITS
 
 
 class _Number(data.Struct):
-    """A number taken apart, in single precision or the upper word of a double."""
+    """An unpacked number: in single precision, or the upper word of a double."""
 
     exponent: unsigned(UPPER.exponent)
-    """As it is stored."""
+    """With the bias, as it is stored."""
     power: signed(UPPER.exponent + 1)
-    """The exponent without the bias."""
+    """The exponent less the bias."""
     fraction: unsigned(FRACTION_BITS)
     is_zero: unsigned(1)
     is_infinite: unsigned(1)
@@ -55,10 +56,10 @@ class _Number(data.Struct):
 
 
 class _Outcome(data.Struct):
-    """What is known of a result before its value, and is delayed until that has been computed."""
+    """Sign, exponent and special cases of a result; delayed until its value is computed."""
 
     exponent: signed(UPPER.exponent + 2)
-    """The stored exponent of a result whose value has its highest bit on top."""
+    """The stored exponent of a result if the top bit of its value is 1; see Shiftable."""
     negative: unsigned(1)
     is_zero: unsigned(1)
     is_infinite: unsigned(1)
@@ -66,7 +67,7 @@ class _Outcome(data.Struct):
 
 
 class _Coefficients(data.Struct):
-    """A row of the table."""
+    """A row of the table: the coefficients of a parabola."""
 
     c0: unsigned(COEFFICIENT_BITS[0])
     c1: signed(COEFFICIENT_BITS[1])
@@ -74,29 +75,31 @@ class _Coefficients(data.Struct):
 
 
 class Function(wiring.Component):
-    """Computes one function of a number a cycle; each takes FUNCTION_STAGES cycles.
+    """Computes a function of a number; accepts one each cycle, and outputs its value
+    FUNCTION_STAGES cycles later.
 
     =====  =======  ==============================================================
     stage  name     what is known at its end
     =====  =======  ==============================================================
     1, 2   shift    the number as a fixed-point number, for EX2, SIN and COS
-    3      reduce   row of the table and distance; sign, exponent and special cases
-    4      look up  the row is being read; the distance with its sign
+    3      reduce   row and fraction below it; sign, exponent and special cases
+    4      look up  the row that the table outputs; the signed distance from the
+                    middle of its interval
     5      square   the row's coefficients, the square of the distance
     6      product  C1 * distance, C2 * square
     7      sum      the value
     =====  =======  ==============================================================
 
-    A subnormal number is a zero. Without ``floats`` there is RCP only, without ``doubles`` none of
-    the functions of upper words.
+    A subnormal number is treated as zero. Without ``floats`` there is only RCP, without ``doubles``
+    there are no functions of upper words.
 
     Members
     -------
     function : In(MultiFunction)
-        Stable while numbers pass.
+        Stable while numbers are in the stages.
     number : In(SelectedNumber)
     value : Out(Shiftable)
-        The result, for the shifter and what is behind it.
+        The result, for the shifter, which normalizes it.
     """
 
     function: In(MultiFunction)
@@ -108,25 +111,26 @@ class Function(wiring.Component):
         self._doubles = doubles
         super().__init__()
         self._base: Any = Signal(MultiFunction, name="base")
-        """The function; of upper words, the same one in single precision."""
+        """The function; for one of upper words, that of the same name in single precision."""
         self._is_upper = Signal(name="is_upper")
-        """Numbers are upper words of doubles."""
+        """Operand and result are upper words of doubles."""
         self._operand: Any = Signal(SelectedNumber, name="operand")
-        """The number beside the stages that make a fixed-point number of it."""
+        """The operand, delayed by stages 1 and 2."""
         self._fixed = Signal(_FIXED_BITS, name="fixed")
-        """The number's magnitude as a fixed-point number; for SIN and COS, in quarters of a
-        turn."""
+        """The operand's magnitude as a fixed-point number; for SIN and COS, which take turns, in
+        quarters of a turn."""
         self._number: Any = Signal(_Number, name="reduced_number")
         self._split = Signal(signed(_FIXED_BITS + 1), name="split")
-        """The fixed-point number negated for EX2, and mirrored in every other quarter."""
+        """The fixed-point number to be split into integer and fraction: with its sign for EX2,
+        inverted in odd quarters for SIN and COS."""
         self._quarter = Signal(_QUARTER_BITS, name="quarter")
-        """The quarter of a turn in which SIN looks for it; COS is a quarter ahead."""
+        """The quarter of the turn, as of SIN: for COS one more, as COS is SIN a quarter later."""
         self._row = Signal(range(ROWS), name="row")
         self._low_fraction = Signal(DISTANCE_BITS, name="low_fraction")
-        """The fraction below the bits that select the row."""
+        """The bits of the fraction below those that select the row."""
         self._outcome: Any = Signal(_Outcome, name="outcome")
         self._logarithm = Signal(_INTEGER_BITS, name="logarithm")
-        """The integer part of a logarithm, in ones' complement if it is negative."""
+        """The integer part of a logarithm; its ones' complement if it is negative."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -141,7 +145,7 @@ class Function(wiring.Component):
         return m
 
     def _select_function(self, m: Module) -> None:
-        """The function, and in which format numbers are."""
+        """The function in single precision, and the format of operand and result."""
         if not self._floats:
             m.d.comb += self._base.eq(MultiFunction.RCP)
         else:
@@ -154,17 +158,19 @@ class Function(wiring.Component):
                 Cat(self.function == upper for upper in OF_DOUBLES).any())
 
     def _is_trigonometric(self) -> Value:
-        """Whether the function is of a number in turns."""
+        """Whether the function is SIN or COS, whose operand is in turns."""
         return (self._base == MultiFunction.SIN) | (self._base == MultiFunction.COS)
 
     def _shift(self, m: Module) -> None:
-        """Stages 1 and 2: the number as a fixed-point number. A number of 2**7 or more is 0."""
+        """Stages 1 and 2: the magnitude as a fixed-point number. Bits above its _INTEGER_BITS are
+        lost: for EX2 the result is special then, for SIN and COS they are whole turns."""
         pattern = self.number.pattern
         m.d.comb += self._operand.eq(_delayed(m, self.number, 2))
         if not self._floats:
             return
 
-        # By how much the significand goes down, less than 64 for a number that counts.
+        # How far the significand is shifted right. A number that needs a shift to the left, and one
+        # that is too small for the fraction, is taken for 0.
         down = Signal(signed(SINGLE.exponent + 2))
         largest = SINGLE.bias + SINGLE.fraction - FRACTION_BITS + _PRESHIFT
         exponent = SINGLE.exponent_of(pattern)
@@ -185,7 +191,7 @@ class Function(wiring.Component):
         m.d.sync += self._fixed.eq(coarse >> fine)
 
     def _unpack(self, m: Module) -> None:
-        """Stage 3: exponent and fraction of the number, and whether it is a special one."""
+        """Stage 3: unpacks the operand."""
         number = self._number
         pattern = self._operand.pattern
         bias = Mux(self._is_upper, UPPER.bias, SINGLE.bias)
@@ -207,8 +213,8 @@ class Function(wiring.Component):
         m.d.comb += number.is_nan.eq(is_special & (number.fraction != 0))
 
     def _turn(self, m: Module) -> None:
-        """Stage 3: a fixed-point number is negated for EX2, and turned to the first quarter for SIN
-        and COS: in every other quarter they run backwards."""
+        """Stage 3: the fixed-point number gets its sign for EX2, and is reflected to the first
+        quarter for SIN and COS: in odd quarters SIN runs backwards."""
         is_inverted = Signal()
         m.d.comb += self._quarter.eq(
             self._fixed[FRACTION_BITS:] + (self._base == MultiFunction.COS))
@@ -216,14 +222,15 @@ class Function(wiring.Component):
             m.d.comb += is_inverted.eq(self._quarter[0])
         with m.Else():
             m.d.comb += is_inverted.eq(self._operand.negative)
-        # The complement of a negative number of EX2 is one too few.
+        # -n is ~n + 1. In odd quarters ~n is enough: it differs by one lowest bit.
         adds_one = is_inverted & (self._base == MultiFunction.EX2)
         bits = Cat(self._fixed, Const(0, 1)) ^ is_inverted.replicate(_FIXED_BITS + 1)
         m.d.comb += self._split.eq(bits.as_signed() + adds_one)
 
     def _select_row(self, m: Module) -> None:
-        """Stage 3: the interval of the fraction, and what is below. RCP has twice as many intervals
-        as the others; RSQ as many for each parity of the exponent."""
+        """Stage 3: the row of the table, selected by the upper bits of the fraction, and the bits
+        below them. RCP has twice as many intervals as the other functions; RSQ has a set of
+        intervals for each parity of the exponent."""
         fraction = Signal(FRACTION_BITS)
         with m.If(self._is_trigonometric() | (self._base == MultiFunction.EX2)):
             m.d.comb += fraction.eq(self._split[:FRACTION_BITS])
@@ -248,7 +255,7 @@ class Function(wiring.Component):
                 m.d.sync += self._low_fraction.eq(fraction << 1)
 
     def _conclude(self, m: Module) -> None:
-        """Stage 3: exponent and sign of the result, and whether it is a special one."""
+        """Stage 3: exponent, sign and special cases of the result."""
         number = self._number
         negative = self._operand.negative
         outcome = self._outcome
@@ -334,8 +341,8 @@ class Function(wiring.Component):
         return value
 
     def _pack(self, m: Module, value: Value, outcome: Any, logarithm: Value) -> None:
-        """The result. A logarithm has its integer part above the value; in a negative one all bits
-        are inverted."""
+        """The result for the shifter. A logarithm has its integer part above the point; one that is
+        negative is inverted as a whole, which is its magnitude less one lowest bit."""
         result = self.value
         is_logarithm = self._base == MultiFunction.LG2
         is_inverted = is_logarithm & outcome.negative
@@ -351,7 +358,7 @@ class Function(wiring.Component):
 
 
 def _delayed(m: Module, value: Any, cycles: int) -> Any:
-    """A value some cycles later."""
+    """The value some cycles later."""
     for _ in range(cycles):
         later = Signal.like(value, name="later")
         m.d.sync += later.eq(value)

@@ -1,4 +1,4 @@
-"""The first step of the conversion unit: an instruction gets an entry, its registers are read."""
+"""The first step of the conversion unit: allocates an entry and gathers the source registers."""
 
 from typing import Any
 
@@ -22,25 +22,29 @@ __all__ = ["GatherStep"]
 
 
 class GatherStep(Component):
-    """Allocates an entry for an instruction, requests its registers from the lanes, and writes what
-    comes back to the source buffer.
+    """Allocates an entry for an instruction, requests its registers from the lanes, and writes the
+    data that they return to the source buffer.
 
-    An instruction whose source is not in registers is gathered all the same if it has a read
-    barrier, which a gather releases. One that writes nothing is never gathered.
+    The gather of an instruction lowers its read barrier; its last write lowers only its write
+    barrier. An instruction with a read barrier therefore has a gather even if its source is
+    uniform; the data are not used. An instruction that writes nothing has no gather: its completion
+    lowers both barriers.
 
-    One request is offered at a time; several may be outstanding, their data come in order. ::
+    One gather is offered at a time; up to four may be outstanding. Their data return in order. ::
 
-        decoded instruction --> entry --> request --> outstanding --> source buffer
-                            1 cycle    1 cycle or more
+        arriving, allocate --> gather offered --> outstanding --> gathered, sources
+                       1 cycle        1 cycle or more     as the lanes deliver
 
     Members
     -------
     arriving : In(stream of conversion_entry)
+        Accepted if an entry is free, and no gather is offered or it is taken in this cycle.
     allocate : Out(Allocation)
+        In the cycle in which ``arriving`` is accepted.
     gather, gathered
         See LaneClientPort.
     sources : Out(Event(source_beat))
-        In the cycle of ``gathered``.
+        A beat of ``gathered``, in the same cycle, with the entry that it belongs to.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -64,7 +68,7 @@ class GatherStep(Component):
         return m
 
     def _allocate(self, m: Module) -> None:
-        """An entry for the instruction that comes, when the request before it is taken."""
+        """Allocates an entry for the arriving instruction, and registers the gather it needs."""
         arriving = self.arriving
         instruction = arriving.payload
         request = self.allocate.request
@@ -88,7 +92,7 @@ class GatherStep(Component):
             m.d.sync += self._requested_number.eq(self.allocate.number)
 
     def _request(self, m: Module) -> None:
-        """The gather that is offered to the lanes."""
+        """The payload of the gather that is offered."""
         requested = self._requested
         m.d.comb += self.gather.payload.eq(struct_value(
             register_gather(self._params),
@@ -100,7 +104,7 @@ class GatherStep(Component):
             registers=Cat(requested.decoded.registers, Const(RZ, 8))))
 
     def _receive(self, m: Module) -> None:
-        """Passes the beats of the oldest outstanding gather on to the source buffer."""
+        """Writes the beats of the oldest outstanding gather to the source buffer."""
         gathered = self.gathered
         m.submodules.outstanding = outstanding = fifo.SyncFIFO(
             width=ENTRY_BITS, depth=1 << ENTRY_BITS)
@@ -121,8 +125,8 @@ class GatherStep(Component):
 
 
 def _writes_nothing(instruction: Any) -> Any:
-    """Whether a conversion_entry only completes: it has an error or no threads, or its result goes
-    nowhere."""
+    """Whether a conversion_entry only completes: it has an error or no threads, or writes neither a
+    register nor CC."""
     decoded = instruction.decoded
     has_error = instruction.error != WarpError.NONE
     result_is_unused = (decoded.destination == RZ) & ~decoded.instruction.conditional

@@ -1,4 +1,4 @@
-"""What the conversion unit does with an instruction: the decoded form that its parts share."""
+"""The decoded form of an instruction, which the parts of the conversion unit share."""
 
 from typing import Any
 
@@ -38,20 +38,21 @@ DOUBLE_BITS = 64
 """Width of the widest source and result."""
 WORD_BITS = 32
 CONSTANT_ADDRESS_BITS = 17
-"""Width of the address of a constant's upper word, in bytes: an operand's has 16 bits."""
+"""Width of the byte address of a constant's upper word: one bit more than the 16 of an operand's
+address, for the sum with 4."""
 ENTRY_BITS = 2
-"""Width of the number of an instruction in the unit, see :class:`~rtl.convert.entries.EntryTable`.
-"""
+"""Width of the number of an entry, see :class:`~rtl.convert.entries.EntryTable`."""
 THREAD_BITS = ceil_log2(WARP_THREADS)
 SHIFT_BITS = ceil_log2(DOUBLE_BITS)
-"""Width of how far something that wide is shifted."""
+"""Width of a shift count for DOUBLE_BITS."""
 SIZES = (8, 16, 32, 64)
-"""Bits of a type, by the code of its size. Floating-point formats have the codes of integers of
-their size."""
+"""Width of a type, by the code of its size. A floating-point format has the code of the integers of
+its width."""
 EXPONENT_BITS = 13
-"""Width of an exponent on its way, with its sign."""
+"""Width of a signed exponent within the datapath."""
 SEGMENTS = tuple(zip((0, *SIZES), SIZES, strict=False))
-"""First bit, and the bit behind the last, of what each size has beyond the next smaller one."""
+"""By the code of a size, ``(start, stop)`` of its segment: the bits that it has and the next
+smaller size has not, 0 to 7, 8 to 15, 16 to 31 and 32 to 63."""
 
 
 class ConversionOperation(enum.Enum, shape=3):
@@ -60,9 +61,9 @@ class ConversionOperation(enum.Enum, shape=3):
     COUNT = 0
     """POPC: how many bits are 1."""
     FIND = 1
-    """FLO: where the highest bit is."""
+    """FLO: the number of the highest bit that is 1."""
     INTEGER_TO_INTEGER = 2
-    """Of 32 bits, or less."""
+    """I2I, between types of 32 bits or less."""
     INTEGER_TO_FLOAT = 3
     FLOAT_TO_INTEGER = 4
     FUNCTION = 5
@@ -87,56 +88,59 @@ class ConversionInstruction(data.Struct):
     operation: ConversionOperation
     function: MultiFunction
     size: unsigned(2)
-    """Of the source, as a code."""
+    """Of the source, as an index of SIZES."""
     signed: unsigned(1)
     """The source is a signed integer."""
     part: unsigned(2)
-    """The byte of the register at which a source begins that is narrower than it."""
+    """Of a source that is narrower than its register: the byte at which it begins."""
     absolute: unsigned(1)
     negate: unsigned(1)
-    """After ``absolute``."""
+    """Applied after ``absolute``."""
     invert: unsigned(1)
+    """POPC and FLO: all bits of the source are inverted."""
     flush: unsigned(1)
-    """Subnormal numbers in single precision are zeros."""
+    """Subnormal sources and results in single precision become zeros."""
     round: Rounding
     whole: unsigned(1)
-    """F2F rounds to an integer, in the format of the source."""
+    """F2F: the result is an integral value, in the format of the source."""
     to_size: unsigned(2)
-    """Of the result, as a code."""
+    """Of the result, as an index of SIZES."""
     to_signed: unsigned(1)
     saturate: unsigned(1)
+    """An integer result is limited to its type; a floating-point one to 0 to 1, NaN to 0."""
     from_top: unsigned(1)
-    """FLO counts from the top."""
+    """FLO: the result is counted from the top, 31 minus the number of the bit."""
     conditional: unsigned(1)
     """CC is written."""
 
 
 class DecodedConversion(data.Struct):
-    """What the word of an instruction says, but for a source that is the same in all threads."""
+    """What is decoded from the word of an instruction, except a uniform source."""
 
     instruction: ConversionInstruction
     gathers: unsigned(1)
     """The source is in registers."""
     registers: data.ArrayLayout(8, 2) = [RZ, RZ]
-    """Which; RZ where there is none."""
+    """Those of the source, the low word first; RZ where there is none."""
     destination: unsigned(8)
     """The first register of the result."""
 
 
 class UniformSource(data.Struct):
-    """A source that is the same in all threads, a constant or a number in the instruction, before
-    it is complete. Without meaning if the source is in registers."""
+    """A source that is the same in all threads: a constant or an immediate. The upper word of a
+    64-bit constant has still to be read. Without meaning if the source is in registers."""
 
     word: unsigned(WORD_BITS)
-    """A word of it, which is extended with its sign, unless one of the next two fields is 1."""
+    """A word of the source. If neither of the next two fields is 1, its sign extension is the
+    source."""
     is_upper: unsigned(1)
-    """It is the upper word, and the lower one is 0."""
+    """``word`` is the upper word of the source; the lower one is 0."""
     needs_upper_word: unsigned(1)
-    """It is the lower word, and the upper one is in the constant bank."""
+    """``word`` is the lower word; the upper one is read from a constant bank."""
     bank: unsigned(5)
-    """Where that is."""
+    """The constant bank of the upper word."""
     address: unsigned(CONSTANT_ADDRESS_BITS)
-    """In bytes."""
+    """The byte address of the upper word."""
 
 
 def _instruction_fields(params: SmParams) -> dict[str, ShapeLike]:
@@ -160,18 +164,18 @@ def conversion_entry(params: SmParams) -> data.StructLayout:
     warp, sequence, pc, write_barrier, read_barrier
         As they were dispatched.
     threads : 32 threads
-        They execute it.
+        The threads that execute the instruction.
     error : WarpError
-        Other than NONE: it is reported, and nothing else happens.
+        If not NONE, the instruction raises this error and completes, and does nothing else.
     decoded : DecodedConversion
     operand : 64
-        The source, if it is not in registers.
+        The source, if it is uniform.
     """
     return data.StructLayout(_instruction_fields(params) | {"operand": DOUBLE_BITS})
 
 
 def queued_conversion(params: SmParams) -> data.StructLayout:
-    """A conversion_entry before its operand is complete: ``uniform`` is its UniformSource."""
+    """A conversion_entry in the queue, with a UniformSource ``uniform`` instead of ``operand``."""
     return data.StructLayout(_instruction_fields(params) | {"uniform": UniformSource})
 
 
@@ -181,18 +185,18 @@ def size_code(size: int) -> int:
 
 
 def goes_up(instruction: Any) -> Any:
-    """Whether a ConversionInstruction shifts a magnitude up until its highest bit is on top."""
+    """Whether a ConversionInstruction normalizes: it shifts a magnitude left until bit 63 is 1."""
     operation = instruction.operation
     finds = operation == ConversionOperation.FIND
     makes_float = operation == ConversionOperation.INTEGER_TO_FLOAT
-    calculates = operation == ConversionOperation.FUNCTION
+    is_function = operation == ConversionOperation.FUNCTION
     widens = ((operation == ConversionOperation.FLOAT_TO_FLOAT)
               & (instruction.to_size > instruction.size))
-    return finds | makes_float | calculates | widens
+    return finds | makes_float | is_function | widens
 
 
 def goes_down(instruction: Any) -> Any:
-    """Whether it shifts a magnitude down, so that bits of it may get lost."""
+    """Whether a ConversionInstruction shifts a magnitude right by a count, and may lose bits."""
     operation = instruction.operation
     makes_integer = operation == ConversionOperation.FLOAT_TO_INTEGER
     narrows = ((operation == ConversionOperation.FLOAT_TO_FLOAT)

@@ -1,4 +1,4 @@
-"""POPC and integers of 32 bits or less, for one lane."""
+"""POPC and I2I, for one thread of a group."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _SEGMENTS = SEGMENTS[:_WORD + 1]
 
 
 def is_narrow(instruction: ConversionInstruction) -> Value:
-    """Whether an instruction is one of those that several lanes compute at once."""
+    """Whether an instruction is computed by groups of threads in the narrow parts."""
     operation = instruction.operation
     is_count = operation == ConversionOperation.COUNT
     is_conversion = operation == ConversionOperation.INTEGER_TO_INTEGER
@@ -26,16 +26,16 @@ def is_narrow(instruction: ConversionInstruction) -> Value:
 
 
 class NarrowBound(data.Struct):
-    """What a result is kept within: fields of its ConversionInstruction, and whether it is one of
-    either."""
+    """The type of a result: fields of its ConversionInstruction, and which of the two operations it
+    is, if any."""
 
     to_size: unsigned(2)
     to_signed: unsigned(1)
     saturate: unsigned(1)
     converts: unsigned(1)
-    """It is INTEGER_TO_INTEGER."""
+    """The operation is INTEGER_TO_INTEGER."""
     counts: unsigned(1)
-    """It is COUNT."""
+    """The operation is COUNT."""
 
 
 def bound_of(instruction: ConversionInstruction) -> data.View:
@@ -49,12 +49,12 @@ def bound_of(instruction: ConversionInstruction) -> data.View:
 
 
 def _top_bit(number: Any, size: Any) -> Any:
-    """The highest bit of that size of a number of a word. Of 64 bits, too, it is the word's."""
+    """The top bit of an integer of ``size`` in a word; for 64 bits that of the word."""
     return pick([number[bits - 1] for bits in (*SIZES[:_WORD + 1], WORD_BITS)], size)
 
 
 class NarrowConversion(wiring.Component):
-    """COUNT and INTEGER_TO_INTEGER, with a register behind the sums. ::
+    """Computes COUNT and INTEGER_TO_INTEGER, with a register after the sums. ::
 
         source --> part of the word --> sign, negation --> register --> fits? --> result
                \\-> bits that are 1 ------ count --------> register ------------/
@@ -62,11 +62,12 @@ class NarrowConversion(wiring.Component):
     Members
     -------
     instruction : In(ConversionInstruction)
-        Of ``source``; what of it is needed a cycle later is in ``bound``.
+        That of ``source``, in the same cycle.
     source : In(32)
     bound : In(NarrowBound)
+        That of ``result``, in the same cycle.
     result : Out(32)
-        A cycle after the source. Extended by its type; 0 of other instructions.
+        A cycle after ``source``. Extended by its type; 0 for other operations.
     """
 
     instruction: In(ConversionInstruction)
@@ -77,17 +78,17 @@ class NarrowConversion(wiring.Component):
     def __init__(self) -> None:
         super().__init__()
         self._number = Signal(WORD_BITS + 1, name="number")
-        """The source, extended by its sign, or its complement."""
+        """The source extended to 33 bits; inverted if it is to be negated."""
         self._adds_one = Signal(name="adds_one")
-        """It is the complement: one makes the negated source of it."""
+        """``number`` is inverted: the negated source is ``number`` plus one."""
         self._total = Signal(WORD_BITS + 2, name="total")
-        """The integer to bring into the type, with its sign on top."""
+        """The integer before it is bounded, with its sign on top."""
         self._count = Signal(WORD_BITS.bit_length(), name="count")
         """How many bits are 1."""
         self._fits = Signal(name="fits")
-        """The type has the integer."""
+        """The integer is in the range of the type."""
         self._top = Signal(name="top")
-        """The integer's bit on top of a signed type; 0 of an unsigned one."""
+        """The integer's bit at the place of a signed type's top bit; 0 for an unsigned type."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -97,8 +98,8 @@ class NarrowConversion(wiring.Component):
         return m
 
     def _select(self, m: Module) -> None:
-        """The part of the register that is the source, extended and negated, if it has to be: its
-        complement, and one."""
+        """Extracts the source from its register, extends it, and applies ``absolute`` and
+        ``negate``: the negated source is its complement plus one. Beside it, the count of bits."""
         instruction: Any = self.instruction
         source = self.source
         part = Signal(WORD_BITS)
@@ -119,11 +120,11 @@ class NarrowConversion(wiring.Component):
             counted(m, source ^ instruction.invert.replicate(WORD_BITS)))
 
     def _compare(self, m: Module) -> None:
-        """Whether the type has the integer: then all bits above the type are like its highest one,
-        or 0 if the type is unsigned."""
+        """Whether the integer is in the range of the type: all bits above the type are equal to the
+        type's top bit, or 0 if the type is unsigned."""
         bound: Any = self.bound
         total = self._total
-        # Of each size, whether any of the bits above it is 1, and whether all are. Of 64 bits as of
+        # By the code of a size: whether any or all of the bits above it are 1. For 64 bits as for
         # a word.
         any_above = [total[WORD_BITS:].any()]
         all_above = [total[WORD_BITS:].all()]
@@ -139,15 +140,15 @@ class NarrowConversion(wiring.Component):
             m.d.comb += self._fits.eq(~pick(any_above, bound.to_size))
 
     def _select_result(self, m: Module) -> None:
-        """The integer's low bits, or the nearest bound of the type, whose bits but the top one are
-        all the same. The result of another instruction is 0."""
+        """The integer's low bits, or the nearest bound of the type's range, whose bits below the
+        top one are all equal; or the count. The result of any other operation is 0."""
         bound: Any = self.bound
         total = self._total
         to_size = bound.to_size
         negative = total[-1]
         is_kept = Signal()
         above = Signal()
-        """Bits above the type."""
+        """The bits above the type: all equal."""
         m.d.comb += is_kept.eq(self._fits | ~bound.saturate)
         m.d.comb += above.eq(Mux(is_kept, self._top, bound.to_signed & negative))
         bound_top = negative ^ ~bound.to_signed

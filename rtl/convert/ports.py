@@ -1,4 +1,4 @@
-"""The conversion unit's ports, which its forms have in common."""
+"""The ports of a conversion unit, pipelined or serial."""
 
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out

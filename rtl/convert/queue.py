@@ -1,4 +1,4 @@
-"""Instructions on their way to the conversion unit."""
+"""The queue of instructions before the conversion unit."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ __all__ = ["ConversionQueue"]
 
 
 class ConversionQueue(Component):
-    """Keeps what was dispatched to the unit, and hands it on decoded, in order. ::
+    """Decodes dispatched instructions, queues them, and outputs them in order. ::
 
         dispatch --> decode --> queue --> complete the operand --> entry
                                               |  ^
@@ -28,20 +28,20 @@ class ConversionQueue(Component):
                                               v  |
                                          constant cache
 
-    What has a constant of 64 bits waits at the head for its upper word; beyond the end of the bank
-    that is 0.
+    An instruction with a 64-bit constant waits at the head of the queue for its upper word. If that
+    is beyond the end of the bank it is 0, without an error.
 
     Members
     -------
     dispatch : In(Event of dispatched)
-        A conversion.
+        See ConversionUnit.
     report_mask : In(32)
         Bit n: warp errors of code n are reported.
     room : Out(1)
-        There is room for an instruction whenever it comes, if it is selected now.
+        The queue can take an instruction that issue selects in this cycle.
     entry : Out(stream of conversion_entry)
     indexed, value : Out(stream of indexed_request), In(stream of indexed_response)
-        The upper words of constants, one at a time.
+        Reads the upper words of constants, one at a time.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -57,7 +57,7 @@ class ConversionQueue(Component):
         self.decoder = ConversionDecoder(params.floats)
         self.queue = DispatchQueue(layout)
         self._upper_word = Signal(WORD_BITS, name="upper_word")
-        """Of the constant at the head."""
+        """The upper word of the constant of the head; valid with ``has_upper_word``."""
         self._upper_word_is_requested = Signal(name="upper_word_is_requested")
         self._has_upper_word = Signal(name="has_upper_word")
 
@@ -71,7 +71,8 @@ class ConversionQueue(Component):
         return m
 
     def _decode(self, m: Module) -> None:
-        """What is dispatched, into the queue."""
+        """Writes a dispatched instruction, decoded, to the queue. One that will write nothing needs
+        no constant."""
         dispatch: Any = self.dispatch.payload
         decoder: Any = self.decoder
         queue = self.queue
@@ -95,7 +96,7 @@ class ConversionQueue(Component):
             m.d.comb += arriving.uniform.needs_upper_word.eq(0)
 
     def _request_upper_word(self, m: Module) -> None:
-        """The upper word of the head's constant, if it needs one: one request, one answer."""
+        """Requests the upper word of the head's constant, if needed, and keeps the response."""
         head = self.queue.head
         indexed = self.indexed
         uniform = head.payload.uniform
@@ -117,7 +118,7 @@ class ConversionQueue(Component):
             "an upper word that was not requested")
 
     def _offer(self, m: Module) -> None:
-        """The head, as soon as its operand is complete."""
+        """Outputs the head as soon as its operand is complete."""
         head = self.queue.head
         entry = self.entry
         uniform = head.payload.uniform

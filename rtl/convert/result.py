@@ -1,4 +1,4 @@
-"""The last stages: a shifted magnitude rounded and brought into the result's format."""
+"""The last stages of the datapath: round a shifted magnitude and pack the result."""
 
 from typing import Any
 
@@ -27,49 +27,50 @@ __all__ = ["RESULT_STAGES", "ConversionResult"]
 
 RESULT_STAGES = 4
 _FRACTION = DOUBLE_BITS - DOUBLE.fraction
-"""Lowest bit of the widest fraction, of a magnitude of 64 bits with its highest bit on top and one
-more bit below it."""
+"""Lowest bit of a double's fraction in ``_magnitude``, which has 64 bits and one below them."""
 _POINT_BITS = DOUBLE.fraction + 2
-"""Bits of the mask of what is below the point."""
+"""Width of the mask ``_below_point``: a double's fraction and the two bits above it."""
 _PLACE_BITS = 5
-"""Bits of the result of FLO, a place in a word."""
+"""Width of the result of FLO, the number of a bit in a word."""
 
 
 class _PackedResult(data.Struct):
     """Pack to add: a result before rounding."""
 
     number: UnboundedInteger
-    """The result's magnitude; only one that is to be an integer is anything but ``bits``."""
+    """The result in ``bits``: the magnitude of an integer, or the pattern of a float, which has the
+    other fields 0."""
     adds_one: unsigned(1)
-    """It is rounded up."""
+    """One is added to ``bits`` to round."""
 
 
 class ConversionResult(wiring.Component):
-    """Four stages with a register each.
+    """Four stages, each with a register: RESULT_STAGES cycles from ``shifted`` to ``result``.
 
     =====  =====  ==================================================================
     stage  name   what is known at its end
     =====  =====  ==================================================================
     1      pack   the result before rounding, and whether one is added
     2      add    the result, rounded and negated
-    3, 4   bound  an integer is within its type; everything else passes as it is
+    3, 4   bound  the result; an integer is bounded by its type
     =====  =====  ==================================================================
 
-    Rounding adds one, or nothing, to the lowest bit of the result. A carry out of the fraction goes
-    on into the exponent, which makes it right.
+    Rounding adds one to the pattern, or nothing. If the fraction overflows, its carry increments
+    the exponent, which is the correct result.
 
-    Without ``floats`` there is no F2F, and no half precision, without ``doubles`` no function of
-    upper words.
+    Without ``floats`` there is no F2F and no half precision. Without ``doubles`` there are no MUFU
+    functions of upper words.
 
     Members
     -------
     instruction : In(ConversionInstruction)
-        Stable while results of it pass.
+        Stable while its results are in the stages.
     ahead : In(signed)
-        The exponent of what is in ``shifted`` a cycle later.
+        The exponent that ``shifted`` has in the next cycle.
     shifted : In(Shiftable)
+        An output of the shifter.
     result : Out(64)
-        One of 32 bits is extended.
+        A narrower integer is extended by its type, a narrower float with zeros.
     """
 
     instruction: In(ConversionInstruction)
@@ -83,35 +84,38 @@ class ConversionResult(wiring.Component):
         self._formats = result_formats(floats, doubles)
         super().__init__()
         self._format_code = Signal(3, name="format_code")
-        """Which of the formats the result has."""
+        """The format of the result: the value that the patterns of ``result_formats`` match."""
         self._bias = Signal(DOUBLE.exponent, name="bias")
-        """The exponent of one in that format."""
+        """The stored exponent of 1.0 in that format."""
         self._special = Signal(DOUBLE.exponent, name="special")
-        """The exponent of its infinities."""
+        """The stored exponent of infinities and NaNs in that format."""
         self._integer = Signal(DOUBLE_BITS + 1, name="integer")
-        """The magnitude of an integer, with one bit below the point."""
+        """The magnitude of an integer; bit 0 has weight one half."""
         self._magnitude = Signal(DOUBLE_BITS + 1, name="magnitude")
-        """The magnitude of a floating-point number, with its highest bit on top if it is normal."""
+        """The significand of a floating-point result: its top bit is 1 if the result is normal."""
         self._exceeds_format = Signal(name="exceeds_format")
-        """If it is finite, it is beyond the largest number of its format."""
+        """The magnitude exceeds the largest number of the format, unless the result is special."""
         self._is_underflow = Signal(name="is_underflow")
-        """It is a result of MUFU below the normal range: a zero."""
+        """A result of MUFU is below the normal range, and becomes a zero."""
         self._is_at_least_one = Signal(name="is_at_least_one")
+        """The magnitude is 1.0 or more."""
         self._rounds_from_largest = Signal(name="rounds_from_largest")
-        """It is finite and beyond the largest number: that, or an infinity."""
+        """The result is finite and exceeds the format: it is rounded from the largest number, to
+        that or to an infinity."""
         self._below_point = Signal(_POINT_BITS, name="below_point")
-        """If F2F rounds to an integer: the bits below the point, from the lowest one of a fraction
-        on. The last one: all of it is below one half."""
+        """For F2F that rounds to an integral value: a mask of the bits below the point, from the
+        lowest bit of a double's fraction up. The last two bits: the magnitude is below one; below
+        one half. Else 0."""
         self._rounds_up = Signal(name="rounds_up")
-        """One is added to what is kept, if it is rounded."""
+        """Rounding adds one to the lowest bit that is kept."""
         self._float = Signal(DOUBLE_BITS, name="float")
         """A floating-point result before rounding."""
         self._float_is_rounded = Signal(name="float_is_rounded")
-        """It is not a special one."""
+        """That result is to be rounded: it is none of the special cases."""
         self._packed: Any = Signal(_PackedResult, name="packed")
         """Pack to add."""
         self._added: Any = Signal(UnboundedInteger, name="added")
-        """Add to bound; only F2I makes an integer, and anything but bits."""
+        """Add to bound. Only F2I sets fields other than ``bits``."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -129,7 +133,7 @@ class ConversionResult(wiring.Component):
     def _is(self, operation: ConversionOperation) -> Value:
         return self.instruction.operation == operation
 
-    def _refits(self) -> Value:
+    def _is_float_to_float(self) -> Value:
         """Whether the instruction is F2F."""
         return self._is(ConversionOperation.FLOAT_TO_FLOAT) & self._floats
 
@@ -146,7 +150,7 @@ class ConversionResult(wiring.Component):
                     m.d.comb += self._special.eq(form.special)
 
     def _align(self, m: Module) -> None:
-        """The shifted bits are in opposite order if they were shifted down."""
+        """Reverses the bits if the shifter shifted right, see Shiftable."""
         bits = self.shifted.bits
         m.d.comb += self._integer.eq(bits[::-1])
         m.d.comb += self._magnitude.eq(bits)
@@ -155,12 +159,12 @@ class ConversionResult(wiring.Component):
                 m.d.comb += self._magnitude.eq(self._integer)
 
     def _find_point(self, m: Module) -> None:
-        """Of F2F that rounds to an integer, the mask of what is below the point. The exponent says
-        that a cycle before."""
+        """For F2F that rounds to an integral value, the mask of the bits below the point: from the
+        exponent in ``ahead``, so that it is in a register when the bits arrive."""
         if not self._floats:
             return
         above = Signal(signed(EXPONENT_BITS))
-        """Bits of the mask that are above the point."""
+        """How many bits of the mask are not below the point."""
         shift = Signal(range(_POINT_BITS + 1))
         m.d.comb += above.eq(self.ahead - self._bias + _POINT_BITS - DOUBLE.fraction)
         with m.If(above < 0):
@@ -174,14 +178,14 @@ class ConversionResult(wiring.Component):
             m.d.sync += self._below_point.eq(Const((1 << _POINT_BITS) - 1) >> shift)
 
     def _compare(self, m: Module) -> None:
-        """The magnitude against the range of its format, beside the difference that is its
-        exponent, not behind it."""
+        """Compares the magnitude with the range of its format: exponent and count, not their
+        difference, which would be later."""
         shifted = self.shifted
         is_normal = self._magnitude[-1]
         with m.Switch(self._format_code):
             for code, form in self._formats.items():
                 with m.Case(code):
-                    with m.If(self._refits()):
+                    with m.If(self._is_float_to_float()):
                         m.d.comb += self._exceeds_format.eq(shifted.exponent >= form.special)
                     with m.Elif(form is HALF):
                         m.d.comb += self._exceeds_format.eq(self._integer_exceeds_half())
@@ -191,21 +195,21 @@ class ConversionResult(wiring.Component):
         m.d.comb += self._is_at_least_one.eq(shifted.exponent >= shifted.count + self._bias)
 
     def _integer_exceeds_half(self) -> Value:
-        """Whether an integer is 2**16 or more, which no number in half precision is. It went up by
-        less than 48 bits."""
+        """Whether an integer is 2**16 or more, which exceeds half precision: normalizing shifted it
+        by less than 48."""
         lengths = DOUBLE_BITS - 1 - HALF.bias
         assert lengths == 0b110000
         return self._magnitude[-1] & (self.shifted.count < lengths)
 
     def _decide_rounding(self, m: Module) -> None:
-        """Whether one is added."""
+        """Whether rounding adds one, from the bits below the lowest one that is kept."""
         shifted = self.shifted
         magnitude = self._magnitude
         lowest_kept = Signal()
         half_lost = Signal()
-        """The highest bit that is lost."""
+        """The highest bit below the lowest one that is kept."""
         rest_lost = Signal()
-        """Any of the others is 1."""
+        """Any bit below that one is 1."""
         with m.If(self._is(ConversionOperation.FLOAT_TO_INTEGER)):
             m.d.comb += lowest_kept.eq(self._integer[1])
             m.d.comb += half_lost.eq(self._integer[0])
@@ -214,7 +218,8 @@ class ConversionResult(wiring.Component):
             m.d.comb += half_lost.eq(1)
             m.d.comb += rest_lost.eq(1)
         with m.Elif(self.instruction.whole & self._floats):
-            # The mask is ones up to the point: its highest one is that of the half.
+            # ``below & ~below_half`` is the bit of weight one half; 0 if that is above the
+            # magnitude.
             bits = magnitude[_FRACTION:]
             below = self._below_point[:-1]
             below_half = self._below_point[1:]
@@ -240,13 +245,14 @@ class ConversionResult(wiring.Component):
                 m.d.comb += self._rounds_up.eq(is_inexact & ~shifted.negative)
 
     def _pack_float(self, m: Module) -> None:
-        """A floating-point result before rounding: special ones, and those whose fraction is that
-        of the magnitude. Bits of the fraction in ``hidden`` are ``fill`` instead: below the point,
-        ones if it rounds up, to which one is added."""
+        """A floating-point result before rounding. The bits of the fraction in ``hidden`` are
+        replaced by ``fill``: all bits in special cases; the bits below the point where F2F rounds
+        to an integral value. If that rounds up they are ones, so that the one that is added carries
+        to the bits above."""
         instruction = self.instruction
         shifted = self.shifted
         saturates = instruction.saturate
-        is_below_half = self._below_point[-2] & self._floats
+        is_below_one = self._below_point[-2] & self._floats
         is_one_or_more = self._is_at_least_one & ~self._is_underflow
         hidden = Signal(DOUBLE.fraction)
         fill = Signal()
@@ -264,7 +270,7 @@ class ConversionResult(wiring.Component):
         with m.Elif(self._is_underflow):
             m.d.comb += exponent.eq(0)
         with m.Elif(self._exceeds_format):
-            # The largest number, as if there were ones behind it.
+            # The largest number, rounded as if ones followed it.
             m.d.comb += self._rounds_from_largest.eq(1)
             m.d.comb += self._float_is_rounded.eq(1)
             m.d.comb += exponent.eq(self._special - 1)
@@ -273,24 +279,24 @@ class ConversionResult(wiring.Component):
             m.d.comb += self._float_is_rounded.eq(1)
             m.d.comb += hidden.eq(self._below_point[:DOUBLE.fraction])
             m.d.comb += fill.eq(self._rounds_up)
-            with m.If(is_below_half & self._rounds_up):
+            with m.If(is_below_one & self._rounds_up):
                 m.d.comb += exponent.eq(self._bias - 1)
-            with m.Elif(is_below_half):
+            with m.Elif(is_below_one):
                 m.d.comb += exponent.eq(0)
             with m.Elif(self._magnitude[-1]):
                 m.d.comb += exponent.eq(shifted.exponent - shifted.count)
 
-        # A NaN in double precision has but the highest bit of its fraction.
+        # In a double-precision NaN only the highest bit of the fraction is 1.
         is_double_nan = shifted.is_nan & (instruction.to_size == size_code(DOUBLE_BITS))
         fills = Cat((fill & ~is_double_nan).replicate(DOUBLE.fraction - 1), fill)
         kept = self._magnitude[_FRACTION:-1]
         fraction = (kept & ~hidden) | (fills & hidden)
-        # An integer 0 has no sign.
+        # The float of integer 0 is +0.
         has_sign = ~self._is(ConversionOperation.INTEGER_TO_FLOAT) | self._magnitude[-1]
         negative = shifted.negative & ~shifted.is_nan & ~saturates & has_sign
         with m.Switch(self._format_code):
             for code, form in self._formats.items():
-                # Without F2F a double is made of an integer, and is never a special one.
+                # Without F2F a double is the result of I2F only, and never a special case.
                 is_plain = form is DOUBLE and not self._floats
                 bits = kept if is_plain else fraction
                 with m.Case(code):
@@ -300,7 +306,7 @@ class ConversionResult(wiring.Component):
                         negative))
 
     def _pack(self, m: Module) -> None:
-        """Pack: the result before rounding."""
+        """Pack: selects the result before rounding."""
         shifted = self.shifted
         number = self._packed.number
         adds_one = self._packed.adds_one
@@ -319,29 +325,29 @@ class ConversionResult(wiring.Component):
             m.d.sync += adds_one.eq(self._rounds_up & self._float_is_rounded)
 
     def _found_place(self) -> Value:
-        """The result of FLO: how far the highest bit went up, or its place counted from below; all
-        ones if no bit is 1."""
+        """The result of FLO: the number of the highest 1 counted from the top, which is the shift
+        count of the shifter, or from bit 0; all ones if there is no 1."""
         from_below = ~self.instruction.from_top
         place = self.shifted.count[:_PLACE_BITS] ^ from_below.replicate(_PLACE_BITS)
         return Mux(self._magnitude[-1], place, Const(~0, WORD_BITS))
 
     def _add(self, m: Module) -> None:
-        """Add: rounded and negated. -(n + 1) is ~n, -n is ~n + 1."""
+        """Add: rounds and negates in one sum. -(n + 1) is ~n, -n is ~n + 1."""
         number = self._packed.number
         bits = number.bits ^ number.negative.replicate(DOUBLE_BITS)
         m.d.sync += self._added.eq(number)
         m.d.sync += self._added.bits.eq(bits + (number.negative ^ self._packed.adds_one))
 
     def _bound(self, m: Module) -> None:
-        """Bound: an integer within its type. What is no integer passes as it is, but for a
-        subnormal number that is flushed: of that the sign is left."""
+        """Bound: bounds an integer by its type. A float is not changed here, except that a
+        subnormal result is flushed to a zero of its sign."""
         m.submodules.bound = bound = IntegerBound()
         instruction = self.instruction
         added = self._added
         to_integer = self._is(ConversionOperation.FLOAT_TO_INTEGER)
         is_single = instruction.to_size == size_code(WORD_BITS)
         is_flushed = (
-            self._refits() & instruction.flush & is_single
+            self._is_float_to_float() & instruction.flush & is_single
             & (SINGLE.exponent_of(added.bits) == 0))
         m.d.comb += bound.number.eq(added)
         with m.If(is_flushed):

@@ -1,4 +1,4 @@
-"""A shifter in stages, which finds out by itself how far a number can go up."""
+"""A pipelined left shifter, which can normalize: it finds the shift count itself."""
 
 from itertools import pairwise
 from typing import Any
@@ -14,15 +14,16 @@ from .source import Shiftable
 __all__ = ["SHIFTER_STAGES", "ConversionShifter"]
 
 _STEPS = (32, 16, 8, 4, 2, 1)
-"""By how much each stage but the first can shift."""
+"""How far each stage can shift; the first stage, before these, does not shift."""
 SHIFTER_STAGES = 1 + len(_STEPS)
 
 
 class ConversionShifter(wiring.Component):
-    """Shifts up by ``count``, or until the highest bit is on top; a register a stage.
+    """Shifts left by ``count``, or until the top bit is 1; a register in each stage. A shift right
+    is a shift left of bits in reverse order, see Shiftable.
 
-    Whether a stage shifts is decided one stage before it: no stage looks at bits and shifts them in
-    the same cycle. ::
+    Each stage decides whether the next one shifts, so that no stage examines bits and shifts by
+    what it found in the same cycle. ::
 
         stage     1             2              3                   7
                                 shift by 32    shift by 16   ...   shift by 1
@@ -31,13 +32,12 @@ class ConversionShifter(wiring.Component):
     Members
     -------
     normalise : In(1)
-        Up to the top, whatever ``count`` was; then ``count`` becomes by how much. Stable while
-        numbers pass.
+        Shift until the top bit is 1. ``count`` of ``before`` is ignored; that of ``after`` is how
+        far the number was shifted, 63 if it is 0. Stable while numbers are in the stages.
     before, after : In(Shiftable), Out(Shiftable)
-        What is shifted out on top makes ``sticky``. With no bit 1, ``normalise`` gives the largest
-        ``count``.
+        ``after`` is SHIFTER_STAGES cycles later. A 1 that is shifted out sets ``sticky``.
     ahead : Out(signed)
-        The exponent of what is in ``after`` a cycle later.
+        The exponent that ``after`` has in the next cycle.
     """
 
     normalise: In(1)
@@ -60,8 +60,8 @@ class ConversionShifter(wiring.Component):
         return m
 
     def _decide(self, m: Module, number: Any, step: int, shifts: Value, next_step: int) -> Signal:
-        """Whether the next stage shifts by ``next_step``, while this one shifts by ``step`` or
-        not: to normalise, if that shifts out no bit that is 1."""
+        """Whether the next stage shifts by ``next_step``, while this one shifts by ``step`` if
+        ``shifts``. When normalizing it does unless it would shift out a 1."""
         top = len(number.bits)
         decision = Signal(name=f"shifts_by_{next_step}")
         shifts_out = Signal(name=f"shifts_out_{next_step}")
@@ -77,7 +77,7 @@ class ConversionShifter(wiring.Component):
         return decision
 
     def _shift(self, m: Module, number: Any, step: int, shifts: Value, shifted: Any) -> None:
-        """A stage that shifts by ``step`` or not. The first stage shifts by nothing."""
+        """A stage: shifts by ``step`` if ``shifts``. With ``step`` 0 it is a register only."""
         m.d.sync += shifted.eq(number)
         if not step:
             return

@@ -1,4 +1,4 @@
-"""The first stages: the source as a magnitude, a sign, and how far that is to be shifted."""
+"""The first stages of the datapath: magnitude, sign and shift count of the source."""
 
 from typing import Any
 
@@ -26,47 +26,49 @@ __all__ = ["SOURCE_STAGES", "ConversionSource", "SelectedNumber", "Shiftable"]
 
 SOURCE_STAGES = 2
 _PART_BITS = 16
-"""Bits of the widest source that is a part of a register."""
+"""Width of the widest source that is narrower than a register."""
 
 
 class Shiftable(data.Struct):
-    """A magnitude on its way through the shifter."""
+    """A magnitude in the shifter, which shifts left only."""
 
     bits: unsigned(DOUBLE_BITS + 1)
-    """The magnitude, and below it one more bit, of weight one half. In the opposite order, lowest
-    bit on top, if it is shifted down."""
+    """The magnitude in the upper 64 bits, and below it a bit of weight one half. For instructions
+    that do not normalize, see :func:`~.instruction.goes_up`, all bits are in reverse order: then a
+    shift left is a shift right of the magnitude."""
     count: unsigned(SHIFT_BITS)
-    """By how much it is shifted."""
+    """How far it is shifted; an output of the shifter if that normalizes."""
     exponent: signed(EXPONENT_BITS)
-    """The stored exponent of a floating-point number of the result's format whose highest bit is
-    the magnitude's."""
+    """The stored exponent in the result's format of a number whose leading 1 is the top bit of the
+    magnitude before the shift. Where the shifter normalizes, that of the result is less by
+    ``count``."""
     sticky: unsigned(1)
-    """Bits that are 1 were shifted out, or cut off before."""
+    """Any bit that was shifted out, here or in the unpacking, is 1."""
     negative: unsigned(1)
     overflows: unsigned(1)
-    """Larger than any integer, or infinite."""
+    """The number is infinite, or exceeds every integer type. Ignored if ``is_nan``."""
     is_nan: unsigned(1)
 
 
 class SelectedNumber(data.Struct):
-    """The source of one of MUFU's functions."""
+    """The operand of a MUFU function."""
 
     pattern: unsigned(WORD_BITS)
-    """Its sign bit is not used."""
+    """The low word of the source; its sign bit is not used."""
     negative: unsigned(1)
-    """Its sign instead, after ``absolute`` and ``negate``."""
+    """The sign, after ``absolute`` and ``negate``."""
 
 
 class ConversionSource(wiring.Component):
-    """Two stages with a register each, which a source passes in as many cycles.
+    """Two stages, each with a register: SOURCE_STAGES cycles from ``source`` to ``shiftable``.
 
     =====  =========  =====================================================================
     stage  name       what is known at its end
     =====  =========  =====================================================================
-    1      select     the part of the register that is the source, extended; its sign. A
-                      negative integer is inverted
+    1      select     the source, extended to 64 bits; its sign. A negative integer is
+                      inverted
     2      magnitude  the magnitude of an integer, or the significand of a floating-point
-                      number, and how far it is to be shifted
+                      number, and the shift count
     =====  =========  =====================================================================
 
     Without ``floats`` there is no F2F, and no half precision.
@@ -74,11 +76,12 @@ class ConversionSource(wiring.Component):
     Members
     -------
     instruction : In(ConversionInstruction)
-        Stable while sources of it pass.
+        Stable while its sources are in the stages.
     source : In(64)
     selected : Out(SelectedNumber)
-        Low word of the source a cycle later, for MUFU's functions.
+        For MUFU; a cycle after ``source``.
     shiftable : Out(Shiftable)
+        For the shifter; SOURCE_STAGES cycles after ``source``.
     """
 
     instruction: In(ConversionInstruction)
@@ -90,75 +93,77 @@ class ConversionSource(wiring.Component):
         self._floats = floats
         super().__init__()
         self._is_from_float = Signal(name="is_from_float")
-        """The source is a floating-point number, and is not one of MUFU."""
+        """The operation is FLOAT_TO_INTEGER or FLOAT_TO_FLOAT: the source has to be unpacked."""
         self._pattern = Signal(DOUBLE_BITS, name="pattern")
         """Select: the source, extended; a negative integer is inverted."""
         self._pattern_negative = Signal(name="pattern_negative")
         """Select: its sign, after ``absolute`` and ``negate``."""
         self._adds_one = Signal(name="adds_one")
-        """Select: it is inverted, and one makes a magnitude of it."""
+        """Select: the pattern is an inverted integer, whose magnitude is the pattern plus one."""
         self._magnitude = Signal(DOUBLE_BITS, name="magnitude")
         """Magnitude: an integer's magnitude, or a significand."""
         self._negative = Signal(name="negative")
         """Magnitude: the sign."""
         self._unpacked: Any = Signal(UnpackedFloat, name="unpacked")
-        """Magnitude: what is known of a floating-point number besides."""
+        """Magnitude: the other fields of an unpacked floating-point number."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         operation = self.instruction.operation
         m.d.comb += self._is_from_float.eq(
-            (operation == ConversionOperation.FLOAT_TO_INTEGER) | self._refits())
+            (operation == ConversionOperation.FLOAT_TO_INTEGER) | self._is_float_to_float())
         self._select(m)
         self._find_magnitude(m)
         self._offer(m)
         return m
 
-    def _refits(self) -> Value:
+    def _is_float_to_float(self) -> Value:
         """Whether the instruction is F2F."""
         is_float_to_float = self.instruction.operation == ConversionOperation.FLOAT_TO_FLOAT
         return is_float_to_float & self._floats
 
     def _select(self, m: Module) -> None:
-        """Select: the part of the register that is the source, extended to 64 bits. FLO looks for
-        the highest bit that is 1, or of a signed number, that is not like its sign: there is a 1 in
-        its place if all bits are inverted, where they have to be."""
+        """Select: extracts the source from its register and extends it to 64 bits. FLO of a signed
+        number finds the highest bit that differs from the sign: a negative number is inverted, so
+        that this is the highest 1. ``invert`` makes no difference there: it inverts the sign, too.
+        """
         instruction = self.instruction
-        finds = instruction.operation == ConversionOperation.FIND
-        calculates = instruction.operation == ConversionOperation.FUNCTION
+        is_find = instruction.operation == ConversionOperation.FIND
+        is_function = instruction.operation == ConversionOperation.FUNCTION
         part = Signal(DOUBLE_BITS)
-        """The source in the low bits, and whatever else is in the registers."""
+        """The source in the low bits; the bits above it are arbitrary."""
         sign = Signal()
-        """Its highest bit."""
+        """The highest bit of the source."""
         extension = Signal()
         is_inverted = Signal()
         low_part = (self.source[:WORD_BITS] >> (instruction.part << 3))[:_PART_BITS]
         m.d.comb += part.eq(Cat(low_part, self.source[_PART_BITS:]))
         m.d.comb += sign.eq(Array(part[size - 1] for size in SIZES)[instruction.size])
-        with m.If(finds):
+        with m.If(is_find):
             m.d.comb += is_inverted.eq(
                 Mux(instruction.signed, sign, instruction.invert))
         with m.Else():
             m.d.comb += extension.eq(sign & instruction.signed)
             m.d.comb += is_inverted.eq(extension)
-        m.d.sync += self._adds_one.eq(is_inverted & ~finds)
+        m.d.sync += self._adds_one.eq(is_inverted & ~is_find)
 
-        # FLO is of a word at most: above that there is nothing to find.
+        # The source of FLO is a word: the upper 32 bits stay 0.
         for code, (start, stop) in enumerate(SEGMENTS):
             width = stop - start
             is_in_word = stop <= WORD_BITS
             bits = Mux(instruction.size >= code, part[start:stop], extension.replicate(width))
-            flips = is_inverted if is_in_word else is_inverted & ~finds
+            flips = is_inverted if is_in_word else is_inverted & ~is_find
             m.d.sync += self._pattern[start:stop].eq(bits ^ flips.replicate(width))
 
-        has_sign = instruction.signed | self._is_from_float | calculates
+        has_sign = instruction.signed | self._is_from_float | is_function
         m.d.sync += self._pattern_negative.eq(
             (sign & has_sign & ~instruction.absolute) ^ instruction.negate)
         m.d.comb += self.selected.eq(struct_value(
             SelectedNumber, pattern=self._pattern, negative=self._pattern_negative))
 
     def _find_magnitude(self, m: Module) -> None:
-        """Magnitude: an integer has no shift of its own, and is neither infinite nor a NaN."""
+        """Magnitude: the significand of a floating-point number, or the magnitude of an integer,
+        which is never infinite nor a NaN."""
         m.submodules.unpack = unpack = FloatUnpack(self._floats)
         m.d.comb += unpack.pattern.eq(self._pattern)
         m.d.comb += unpack.instruction.eq(self.instruction)
@@ -175,7 +180,7 @@ class ConversionSource(wiring.Component):
             m.d.sync += self._unpacked.is_nan.eq(0)
 
     def _offer(self, m: Module) -> None:
-        """What the shifter gets."""
+        """The input of the shifter."""
         shiftable: Any = self.shiftable
         unpacked = self._unpacked
         with m.If(goes_up(self.instruction)):
@@ -187,8 +192,8 @@ class ConversionSource(wiring.Component):
 
         m.d.comb += common_fields(shiftable, unpacked)
         m.d.comb += shiftable.negative.eq(self._negative)
-        # An integer with its highest bit on top is 2**63 or more.
-        with m.If(~self._refits()), m.Switch(self.instruction.to_size):
+        # The top bit of an integer's magnitude has weight 2**63.
+        with m.If(~self._is_float_to_float()), m.Switch(self.instruction.to_size):
             for code, form in formats(self._floats).items():
                 with m.Case(code):
                     m.d.comb += shiftable.exponent.eq(form.bias + DOUBLE_BITS - 1)

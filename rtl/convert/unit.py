@@ -24,31 +24,38 @@ class ConversionUnit(Component):
 
         dispatch --> queue --> GATHER --------> COMPUTE -------> WRITE --> completion, error
                                |    ^           ^     |          |   ^
-                      requests |    | beats     |     |          |   | beats are wanted
+                      requests |    | beats     |     | requests |   | beats wanted
                                v    |           |     v          v   |
         lanes                 gather +--> source       result   write
                                           buffer       buffer
 
     EntryTable holds the four instructions that are in the steps.
 
-    POPC and I2I are computed half a beat a cycle; everything else a thread a cycle. Results are
-    written by an operation of the lanes for each register.
+    POPC and I2I are computed half a beat a cycle; all other operations a thread a cycle. Each
+    register of the result is one write operation of the lanes.
+
+    An instruction that was dispatched always completes: no port cancels it. A reset clears the
+    queue and the entries; the buffers keep their words, and none is read before it is written.
 
     Members
     -------
     dispatch : In(Event of dispatched)
-        A conversion.
+        A conversion; or a double-precision instruction that writes nothing, because it has a
+        reported fault or no threads, see :class:`~rtl.dispatcher.Dispatcher`.
     room : Out(1)
-        There is room for an instruction whenever it comes, if it is selected now.
+        The unit can take an instruction that issue selects in this cycle.
     port : Out(LaneClientPort)
     completion : Out(Event of completion)
-        Of an instruction that writes nothing; the last write operation completes any other.
+        An instruction that writes nothing is complete. The last write operation completes any
+        other, without an event here.
     error : Out(Event of error_event)
-        The constant operand is missing.
+        The constant operand could not be read, and the error is reported; in the cycle of
+        ``completion``. The instruction has written nothing.
     report_mask : In(32)
-        Bit n: warp errors of code n are reported. With one that is not, a missing constant is 0.
+        Bit n: warp errors of code n are reported. If the error of a missing constant is not, the
+        constant is 0.
     indexed, value : Out(stream of indexed_request), In(stream of indexed_response)
-        The upper words of constant operands, one at a time.
+        Reads the upper words of constant operands, one at a time. A missing one is 0, and no error.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -79,7 +86,7 @@ class ConversionUnit(Component):
         return m
 
     def _connect_dispatch(self, m: Module) -> None:
-        """Instructions come through the queue, which decodes them and requests constants."""
+        """Joins the queue, which decodes and requests constants, to the gather step."""
         queue = self.queue
         connect(m, flipped(self.dispatch), queue.dispatch)
         m.d.comb += queue.report_mask.eq(self.report_mask)
@@ -89,7 +96,7 @@ class ConversionUnit(Component):
         connect(m, queue.entry, self.gather.arriving)
 
     def _connect_entries(self, m: Module) -> None:
-        """The steps serve the entries in order."""
+        """Joins the steps to the table, which offers each step its next entry."""
         entries = self.entries
         connect(m, self.gather.allocate, entries.allocate)
         connect(m, entries.compute, self.compute.next)
@@ -98,7 +105,7 @@ class ConversionUnit(Component):
         connect(m, self.write.release, entries.release)
 
     def _connect_buffers(self, m: Module) -> None:
-        """Sources go from gather to compute, results from compute to the lanes."""
+        """Joins the steps to the buffers of sources and results."""
         connect(m, self.gather.sources, self.sources.write, self.entries.sources)
         connect(m, self.compute.read, self.sources.read)
         for computed, stored in zip(self.compute.write, self.results.write, strict=True):
@@ -106,7 +113,7 @@ class ConversionUnit(Component):
         m.d.comb += self.results.read.eq(self.write.read)
 
     def _connect_lanes(self, m: Module) -> None:
-        """Registers are read and written by the lanes."""
+        """Joins the gather and write steps, and the result buffer, to the lanes."""
         port = self.port
         connect(m, self.gather.gather, flipped(port.gather))
         connect(m, self.write.write, flipped(port.write))

@@ -1,5 +1,4 @@
-"""A floating-point number as a significand, how far it is to be shifted, and its exponent in the
-result's format."""
+"""Unpacks a floating-point number: significand, shift count, exponent in the result's format."""
 
 from typing import Any
 
@@ -23,36 +22,41 @@ __all__ = ["FloatUnpack", "UnpackedFloat"]
 
 
 class UnpackedFloat(data.Struct):
-    """A floating-point number taken apart."""
+    """An unpacked floating-point number.
+
+    A shift right by 64 or more does not take place in the shifter: then ``significand`` is 0, and
+    ``round`` and ``sticky`` are what would have been shifted out. Else these two are 0.
+    """
 
     significand: unsigned(DOUBLE_BITS)
-    """With the highest bit on top; that of a subnormal number is below it. 0 if it is shifted down
-    by its whole width, or more."""
+    """Bit 63 is the bit before the point: 1 in a normal number, 0 in a subnormal one. 0 if the
+    shift is by 64 or more."""
     shift: unsigned(SHIFT_BITS)
-    """By how much it goes down."""
+    """How far the shifter has to shift it right."""
     exponent: signed(EXPONENT_BITS)
-    """The stored exponent that its highest bit has in the result's format, with no bounds."""
+    """The stored exponent in the result's format of a number whose leading 1 is bit 63 of the
+    significand; it may be out of that format's range."""
     round: unsigned(1)
-    """Where it is shifted down by its whole width or more: it is at least a half of the lowest
-    bit."""
+    """The shift is by exactly 64: the bit of weight one half below the lowest bit."""
     sticky: unsigned(1)
-    """There: there is more."""
+    """The shift is by 64 or more: any bit below that one is 1."""
     overflows: unsigned(1)
-    """It is no finite number; or it is at least 2**64, if it is to become an integer."""
+    """The number is infinite or a NaN, or for FLOAT_TO_INTEGER 2**64 or more in magnitude."""
     is_nan: unsigned(1)
 
 
 class FloatUnpack(wiring.Component):
-    """Takes a floating-point number apart; combinational.
+    """Unpacks a floating-point number; combinational.
 
-    To become an integer it goes down until its lowest bit stands for 1; to become a number of a
-    narrower format, until the highest bit stands where the least normal number has its own, if it
-    is below that. Without ``floats`` there is no half precision.
+    For FLOAT_TO_INTEGER ``shift`` is what brings the bit of weight 1 to bit 0. For FLOAT_TO_FLOAT
+    to a narrower format a number below that format's normal range is shifted right until its bits
+    are those of a subnormal number; other numbers are not shifted. Without ``floats`` there is no
+    half precision.
 
     Members
     -------
     instruction : In(ConversionInstruction)
-        FLOAT_TO_INTEGER or FLOAT_TO_FLOAT.
+        FLOAT_TO_INTEGER or FLOAT_TO_FLOAT; for others ``unpacked`` is not used.
     pattern : In(64)
         The number, in the low bits.
     unpacked : Out(UnpackedFloat)
@@ -67,17 +71,17 @@ class FloatUnpack(wiring.Component):
         super().__init__()
         self._exponent = Signal(DOUBLE.exponent, name="stored_exponent")
         self._fraction = Signal(DOUBLE.fraction, name="fraction")
-        """At the top."""
+        """Aligned to the top bit."""
         self._is_special = Signal(name="is_special")
-        """Infinite, or not a number: the exponent is all ones."""
+        """The number is infinite or a NaN: its exponent is all ones."""
         self._is_subnormal = Signal(name="is_subnormal")
-        """Or zero."""
+        """The number is subnormal or zero: its exponent is 0."""
         self._is_zero = Signal(name="is_zero")
-        """Or made so."""
+        """The number is zero, or subnormal and flushed to zero."""
         self._least_unshifted = Signal(signed(EXPONENT_BITS), name="least_unshifted")
-        """The exponent from which on a number does not go down."""
+        """The lowest stored exponent with which a number is not shifted right."""
         self._exponent_change = Signal(signed(EXPONENT_BITS), name="exponent_change")
-        """From the source's format to the result's."""
+        """The difference of the two formats' biases, result less source; 0 for integers."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -104,7 +108,7 @@ class FloatUnpack(wiring.Component):
         m.d.comb += self._is_zero.eq(self._is_subnormal & (is_flushed | (self._fraction == 0)))
 
     def _compare_formats(self, m: Module) -> None:
-        """What only the formats of source and result decide."""
+        """Constants of the two formats: of source and result."""
         instruction = self.instruction
         with m.Switch(instruction.size):
             for code, form in self._formats.items():
@@ -118,12 +122,12 @@ class FloatUnpack(wiring.Component):
                                 m.d.comb += self._exponent_change.eq(change)
 
     def _shift(self, m: Module) -> None:
-        """How far the significand goes down, and what is left of it."""
+        """The shift right, and the significand, round and sticky bits."""
         unpacked: Any = self.unpacked
         down = Signal(signed(EXPONENT_BITS))
         is_shifted = Signal()
         is_all_shifted_out = Signal()
-        """By its whole width, or more."""
+        """The shift is by 64 or more."""
         m.d.comb += down.eq(self._least_unshifted - self._exponent)
         m.d.comb += is_shifted.eq(goes_down(self.instruction) & (down >= 0))
         m.d.comb += is_all_shifted_out.eq(is_shifted & down[SHIFT_BITS:-1].any())
@@ -137,7 +141,7 @@ class FloatUnpack(wiring.Component):
         m.d.comb += unpacked.exponent.eq(
             (self._exponent | self._is_subnormal) + self._exponent_change)
 
-        # By exactly its width: the highest bit is the half, the fraction is what is more.
+        # If the shift is by exactly 64 the leading 1 is the round bit, and the fraction is sticky.
         m.d.comb += unpacked.round.eq(is_shifted & (down == DOUBLE_BITS))
         m.d.comb += unpacked.sticky.eq(is_all_shifted_out & Mux(
             unpacked.round, self._fraction != 0, ~self._is_zero))

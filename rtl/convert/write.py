@@ -1,4 +1,4 @@
-"""The third step of the conversion unit: results are written to registers, instructions end."""
+"""The third step of the conversion unit: writes results to registers, completes instructions."""
 
 from typing import Any
 
@@ -21,27 +21,30 @@ from .instruction import DOUBLE_BITS, ENTRY_BITS, size_code
 __all__ = ["WriteStep"]
 
 _WRITE_CYCLES = 6
-"""From the cycle in which a beat is wanted to the one in which it is surely written."""
+"""At most as many cycles pass from ``wanted`` of a beat until it is in the registers."""
 _outstanding_write = data.StructLayout({"second": 1, "last": 1})
-"""A write that the lanes have taken, and whose data they have not read: of the second register of a
-pair; the last one of its instruction."""
+"""A write that the lanes have accepted and not yet read all data of. ``second``: it writes high
+words; ``last``: it is the last one of its instruction."""
 
 
 class WriteStep(Component):
-    """Offers an instruction's writes to the lanes, a register at a time, and reads the results that
-    the lanes request.
+    """Offers the writes of instructions to the lanes, a register at a time, and reads the results
+    that the lanes request.
 
-    The last write completes an instruction. One that writes nothing is completed here, but not
-    before those before it have written their registers, and at least two cycles after another one:
-    issue relies on both.
+    The last write completes its instruction. An instruction that writes nothing is completed here:
+    after all earlier ones have written their registers, and at least two cycles after the one
+    completed here before. Issue relies on both. Instructions behind it wait meanwhile.
 
     Members
     -------
     next : In(stream of pending_entry)
+        Accepted when the lanes accept its last write, or when it is completed here.
     release : Out(Release)
-        The oldest entry is the one whose results are read.
+        Frees the oldest entry when its last results are read, or when it is completed here. Results
+        are always read from the oldest entry.
     read : Out(result_place)
-        Of the ResultBuffer, which drives the lanes' data a cycle later.
+        The beat that is read from the ResultBuffer, in the cycle of ``wanted``. The buffer drives
+        the data of the lanes in the next cycle.
     write, wanted
         See LaneClientPort.
     completion, error
@@ -60,12 +63,12 @@ class WriteStep(Component):
             "error": Out(Event(error_event(params))),
         })
         self._write_taken = Signal(name="write_taken")
-        """The lanes take a write."""
+        """The lanes accept a write in this cycle."""
         self._write_taken_of: Any = Signal(_outstanding_write, name="write_taken_of")
         self._is_quiet = Signal(name="is_quiet")
-        """All writes that the lanes have taken have reached the registers."""
+        """The data of all accepted writes are in the registers."""
         self._last_word_read = Signal(name="last_word_read")
-        """The last results of the oldest entry are being read."""
+        """The last results of the oldest entry are read in this cycle."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -75,15 +78,16 @@ class WriteStep(Component):
         return m
 
     def _offer_write(self, m: Module) -> None:
-        """The next instruction's registers, that of the low word first. CC goes with the last one.
-        A pair whose destination is RZ is one write, for CC."""
+        """Offers a write for each register of the next instruction, the low word's first. The last
+        one writes CC, too. A 64-bit result with destination RZ has one write, of the high word: for
+        CC, whose flags are kept with that word."""
         write = self.write
         following = self.next
         entry = following.payload.instruction
         decoded = entry.decoded
         is_wide = decoded.instruction.to_size == size_code(DOUBLE_BITS)
         is_second = Signal()
-        """The first register of a pair was written, this is the other one."""
+        """The write of the low word was accepted; the high word is offered."""
         is_last = Signal()
         m.d.comb += is_last.eq(~is_wide | is_second | (decoded.destination == RZ))
         m.d.comb += write.valid.eq(following.valid & ~following.payload.writes_nothing)
@@ -106,7 +110,7 @@ class WriteStep(Component):
             m.d.sync += is_second.eq(~is_last)
 
     def _read_results(self, m: Module) -> None:
-        """The lanes want the beats of the writes that they have taken, in order."""
+        """Reads the beats that the lanes request: those of the accepted writes, in order."""
         wanted = self.wanted
         m.submodules.outstanding = outstanding = fifo.SyncFIFO(
             width=_outstanding_write.size, depth=1 << ENTRY_BITS)
@@ -127,20 +131,21 @@ class WriteStep(Component):
             entry=self.release.oldest))
 
         settling = Signal(_WRITE_CYCLES)
-        """Not 0: a beat that was read may not be in its register yet."""
+        """Not 0: a beat that was requested may not be in the registers yet."""
         m.d.sync += settling.eq(settling >> 1)
         with m.If(wanted.valid):
             m.d.sync += settling.eq(~0)
         m.d.comb += self._is_quiet.eq((settling == 0) & ~outstanding.r_rdy)
 
     def _complete(self, m: Module) -> None:
-        """The end of an instruction: its last write is taken, or it has nothing to write."""
+        """Accepts the next instruction when its last write is, or completes it here if it writes
+        nothing."""
         following = self.next
         entry = following.payload.instruction
         completion = self.completion
         error = self.error
         completed_before = Signal()
-        """An instruction was completed here in the cycle before."""
+        """Another instruction was completed here in the cycle before."""
         m.d.sync += completed_before.eq(completion.valid)
         with m.If(following.payload.writes_nothing):
             m.d.comb += following.ready.eq(self._is_quiet & ~completed_before)

@@ -4,16 +4,16 @@ that overlap.
 ===========  ===========================================================================
 module       content
 ===========  ===========================================================================
-unit         the steps of an instruction, joined
-queue        instructions that wait, decoded
-decode       from a word to what is computed
-instruction  the decoded form, and what the steps hand to each other
-gather       the first step: operands from registers and constants
-compute      the second step: a thread after the other
-write        the third step: results to registers and predicates
-buffers      operands and results, by beats and by threads
-datapath     three operands in, a result out: a product and a sum, rounded once
-product      53 bits by 53, with three multipliers
+unit         the unit: queue, steps and buffers, joined
+queue        decoded instructions that wait
+decode       the decoder
+instruction  the decoded form, and the structs between steps
+gather       the first step: reads operands from registers and constant banks
+compute      the second step: computes one thread after another
+write        the third step: writes results to registers and predicates
+buffers      the memories of operands and of results
+datapath     a product and a sum, rounded once; comparisons
+product      multiplies two significands of 53 bits, with three multipliers
 shifts       alignment and normalization
 ===========  ===========================================================================
 """

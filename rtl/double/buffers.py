@@ -1,6 +1,6 @@
-"""Operands and results of the instructions in the unit, by beats and by threads, in block memory.
+"""The buffers of operands and results: one side accesses a beat at a time, the other a thread.
 
-A word is not read in the cycle in which it is written.
+Both are block memory. No word is read in the cycle in which it is written.
 """
 
 from amaranth.hdl import Cat, Module, Signal
@@ -38,7 +38,7 @@ OPERAND_WORD_BITS = 3
 
 
 def operand_write(params: SmParams) -> data.StructLayout:
-    """Gather to operands: a word of each thread of a beat, of the instruction in an entry."""
+    """Gather to the operand buffer: the word with number ``word`` of each thread of a beat."""
     return data.StructLayout({
         "entry": 1,
         "word": OPERAND_WORD_BITS,
@@ -48,17 +48,18 @@ def operand_write(params: SmParams) -> data.StructLayout:
 
 
 operand_place = data.StructLayout({"entry": 1, "word": OPERAND_WORD_BITS, "thread": _THREAD_BITS})
-"""A word of a thread, of the instruction in an entry."""
+"""The place of a thread's word in the operand buffer."""
 
 
 class OperandRead(wiring.Signature):
-    """Compute to operands: a word of a thread is read.
+    """Compute to the operand buffer: reads a word of a thread.
 
     Members
     -------
     place : Out(operand_place)
+        A place is read each cycle.
     value : In(32)
-        Two cycles later.
+        The word; two cycles after ``place``.
     """
 
     def __init__(self) -> None:
@@ -73,18 +74,19 @@ result_write = data.StructLayout({
     "thread": _THREAD_BITS,
     "word": result_word,
 })
-"""Compute to results: the ``second`` word of a thread's result, or the first one, of the
-instruction in an entry."""
+"""Compute to the result buffer: the upper word of a thread's result if ``second``, else the lower
+one."""
 
 
 def result_place(params: SmParams) -> data.StructLayout:
-    """Write to results: the second word of the results of a beat, or the first one."""
+    """Write to the result buffer: reads the upper words of a beat's results if ``second``, else the
+    lower ones."""
     return data.StructLayout({"entry": 1, "second": 1, "beat": range(params.beats)})
 
 
 class OperandBuffer(Component):
-    """Operands of two instructions: written a word of each thread of a beat at a time, read a word
-    of a thread.
+    """Operands of two instructions: written a word of all threads of a beat at a time, read a word
+    of one thread at a time.
 
     Members
     -------
@@ -125,14 +127,15 @@ class OperandBuffer(Component):
 
 
 class ResultBuffer(Component):
-    """Results of two instructions: written a word of a thread at a time, read a word of each thread
-    of a beat.
+    """Results of two instructions: written a word of one thread at a time, read a word of all
+    threads of a beat at a time.
 
     Members
     -------
     write : In(Event(result_write))
     read, values, conditions : In(result_place), Out(array of words), Out(array of Flags)
-        A cycle later. C and O are clear.
+        ``values`` are the words at ``read``, ``conditions`` their flags for CC; a cycle after
+        ``read``. C and O are 0.
     """
 
     def __init__(self, params: SmParams) -> None:

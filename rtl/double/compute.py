@@ -1,4 +1,4 @@
-"""Compute: the second step. Threads of an instruction pass the datapath."""
+"""The second step: computes the threads of an instruction in the datapath."""
 
 from typing import Any
 
@@ -26,48 +26,51 @@ __all__ = ["ComputeStep"]
 
 _THREAD_BITS = ceil_log2(WARP_THREADS)
 _WORDS = 6
-"""Of a thread's operands: a, b and c, the lower one first."""
+"""Words of a thread's operands a, b and c, the lower one of each first."""
 _OPERAND_B = 1
 _OPERAND_C = 2
 _BUFFER_CYCLES = 2
-"""From a read of the operand buffer to its word."""
+"""Cycles from a read of the operand buffer to its word."""
 assert THREAD_CYCLES == 1 << OPERAND_WORD_BITS, "a thread is computed in as many cycles as words"
 
 
 class _WordRead(data.Struct):
-    """A read of a thread's word of operands. There are two numbers more than words: what they name
-    is read, and not used."""
+    """A read of an operand word of a thread. Word numbers 6 and 7 are read as well, and not used: a
+    thread takes THREAD_CYCLES cycles."""
 
     word: unsigned(OPERAND_WORD_BITS)
     thread: unsigned(_THREAD_BITS)
 
 
 class ComputeStep(Component):
-    """Reads the words of a thread's operands, a word a cycle, and sends the thread through the
-    datapath; so for one thread after the other, every THREAD_CYCLES cycles.
+    """Reads the operands of all 32 threads, a word a cycle, and starts the datapath for one thread
+    after another, every THREAD_CYCLES cycles.
 
     ::
 
-        cycle of a thread      what happens
-        0 to 5                 a word is read from the buffer
-        2 to 7                 the word is there
-        8                      the datapath's start; the next thread's cycle 0
-        8 + DATAPATH_CYCLES    the lower word of the result goes to the buffer
-        9 + DATAPATH_CYCLES    the upper word
+        cycle of a thread      event
+        0 to 5                 a word is read from the operand buffer
+        2 to 7                 the buffer outputs the word
+        8                      start of the datapath; cycle 0 of the next thread
+        8 + DATAPATH_CYCLES    the lower word of the result is written to the result buffer
+        9 + DATAPATH_CYCLES    the upper word is written
+
+    The next instruction begins when all results of the one before are in the buffer and the write
+    step has accepted it: instructions do not overlap in the datapath.
 
     Members
     -------
     input : In(stream of gathered_instruction)
-        The next one is taken when the one before is handed on.
+        Accepted when no instruction is in this step, or the one that is leaves it in this cycle.
     read : Out(OperandRead)
     result : Out(Event(result_write))
     output : Out(stream of buffered_instruction)
-        When all its results are in the buffer.
+        Valid when all results of the instruction are in the buffer.
 
     Attributes
     ----------
     work
-        The instruction, a double_entry.
+        The instruction in this step, a double_entry.
     datapath : DoubleDatapath
     """
 
@@ -80,14 +83,14 @@ class ComputeStep(Component):
         })
         self.datapath = DoubleDatapath()
         self._gathered: Any = Signal(gathered_instruction(params), name="gathered")
-        """The instruction, where its words are in the buffers, and the operand that is the same in
-        all threads."""
+        """The instruction in this step, its entry of both buffers, and its uniform operand; valid
+        if ``is_busy``."""
         self.work = self._gathered.buffered.work
         self._is_busy = Signal(name="is_busy")
-        """There is one."""
         self._is_taken = Signal(name="is_taken")
-        """The next instruction is taken."""
+        """The next instruction is accepted in this cycle."""
         self._next_read: Any = Event(_WordRead).create(path=("next_read",))
+        """The word that is read in this cycle."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -99,7 +102,7 @@ class ComputeStep(Component):
         return m
 
     def _take(self, m: Module) -> None:
-        """The next instruction, when the one before is handed on."""
+        """Accepts the next instruction when the one before leaves the step."""
         is_handed_on = self.output.valid & self.output.ready
         m.d.comb += self.input.ready.eq(~self._is_busy | is_handed_on)
         m.d.comb += self._is_taken.eq(self.input.valid & self.input.ready)
@@ -111,7 +114,7 @@ class ComputeStep(Component):
         m.d.comb += self.output.payload.eq(self._gathered.buffered)
 
     def _read_words(self, m: Module) -> None:
-        """All words of all threads, one a cycle."""
+        """Reads all words of all threads, one a cycle."""
         valid = self._next_read.valid
         read = self._next_read.payload
         is_last_word = read.word.all()
@@ -128,7 +131,8 @@ class ComputeStep(Component):
             thread=read.thread))
 
     def _collect_words(self, m: Module) -> None:
-        """A thread's words, which the datapath gets when the last one is there."""
+        """Collects the words of a thread, and starts the datapath after the last one. A word of an
+        operand that is neither uniform nor gathered is 0."""
         work = self.work
         datapath = self.datapath
         arriving = delayed(m, self._next_read, _BUFFER_CYCLES)
@@ -158,7 +162,7 @@ class ComputeStep(Component):
         m.d.comb += datapath.c.eq(Cat(words[4], words[5]))
 
     def _store_results(self, m: Module) -> None:
-        """A thread's result: the lower word when it is done, the upper one in the next cycle."""
+        """Writes a thread's result: the lower word when ``done``, the upper one a cycle later."""
         result = self.datapath.result
         is_second = Signal()
         thread = Signal(_THREAD_BITS)

@@ -1,4 +1,4 @@
-"""The datapath: three operands in, a result out, a thread every THREAD_CYCLES cycles."""
+"""The datapath: a result from three operands, for a thread every THREAD_CYCLES cycles."""
 
 from typing import Any
 
@@ -16,30 +16,31 @@ from .shifts import ALIGN_STAGES, DISTANCE_BITS, NORMAL_STAGES, Align, Normalize
 __all__ = ["DATAPATH_CYCLES", "THREAD_CYCLES", "DoubleDatapath"]
 
 THREAD_CYCLES = 8
-"""From one thread to the next."""
+"""Cycles from the ``start`` of a thread to that of the next one, at least."""
 _FRACTION = 52
 _EXPONENT = 11
 _BIAS = (1 << _EXPONENT - 1) - 1
 _SPECIAL = (1 << _EXPONENT) - 1
-"""The exponent of infinities and NaNs."""
+"""The stored exponent of infinities and NaNs."""
 _BELOW = 4
-"""Places below a product's last one: what is shifted out of them counts for rounding alone, even
-where a sum cancels."""
+"""Bits below the lowest bit of a product. A 1 that is shifted out of them matters only for
+rounding, even where the terms cancel."""
 _POINT = _BELOW + PRODUCT_BITS - 2
-"""The place of 1."""
+"""The bit of weight 1, relative to the exponent."""
 _ABOVE = 2
-"""Places above it: a sum of a product below 4 and a number below 2."""
+"""Bits above that: a product is below 4 and an addend below 2, so that their sum is below 8."""
 _WIDTH = _POINT + 1 + _ABOVE
 _POWER_BITS = _EXPONENT + 2
+"""Width of a signed exponent with the bias, which may be out of range."""
 _NO_PRODUCT = -(1 << _EXPONENT)
-"""The exponent of a product that is 0: below all others."""
+"""The exponent of a product that is 0: less than all others."""
 _NAN = _SPECIAL << 1 | 1
-"""The upper bits of the NaN that is a result."""
+"""The exponent of a NaN result and the highest bit of its fraction; its other bits are 0."""
 _ONE = _BIAS << _FRACTION
 _FLOAT_ONE = 0x3F80_0000
 _ALL_ONES = (1 << WORD_BITS) - 1
 
-# Cycles from a thread's ``start`` to the one in which something is there.
+# Cycles from ``start`` of a thread until a value of it is in its register.
 _CHOSEN_AT = 3
 _PRODUCT_AT = _CHOSEN_AT + PRODUCT_CYCLES
 _TERMS_AT = _PRODUCT_AT + 1
@@ -47,14 +48,14 @@ _SUM_AT = _TERMS_AT + ALIGN_STAGES + 1
 _MAGNITUDE_AT = _SUM_AT + 1
 _ROUNDED_AT = _MAGNITUDE_AT + NORMAL_STAGES + 1
 DATAPATH_CYCLES = _ROUNDED_AT + 1
-"""From ``start`` to the result."""
+"""Cycles from ``start`` to ``done`` and the result."""
 assert _PRODUCT_AT < _CHOSEN_AT + THREAD_CYCLES and _SUM_AT < _TERMS_AT + THREAD_CYCLES
 assert _ROUNDED_AT < _MAGNITUDE_AT + THREAD_CYCLES
 
 
 class _Number(data.Struct):
-    """A number that is finite: a subnormal one, or zero, has the exponent of the smallest normal
-    ones."""
+    """An unpacked finite number. Zeros and subnormal numbers have exponent 1, that of the smallest
+    normal numbers; their significands are below 1."""
 
     significand: unsigned(SIGNIFICAND_BITS)
     exponent: unsigned(_EXPONENT)
@@ -63,43 +64,43 @@ class _Number(data.Struct):
 
 
 class _Outcome(data.Struct):
-    """What is known of a result without its magnitude: whether it is a NaN or infinite; predicates
-    p and q."""
+    """What the operands alone decide of a result: whether it is a NaN or an infinity, and
+    predicates p and q."""
 
     is_nan: unsigned(1)
     is_infinite: unsigned(1)
     is_negative: unsigned(1)
-    """Of an infinity."""
+    """The sign of an infinity."""
     p: unsigned(1)
     q: unsigned(1)
 
 
 class _Chosen(data.Struct):
-    """Choice to terms: a product x * y, and what is added to it, z."""
+    """Choice to terms: the operands of x * y + z."""
 
     x: _Number
     y: _Number
     z: _Number
     is_product_only: unsigned(1)
-    """Nothing is added."""
+    """z is not an operand, and is 0: its sign does not count."""
     outcome: _Outcome
 
 
 class _Beside(data.Struct):
-    """What is known beside two terms, and beside their sum."""
+    """What accompanies two terms, and then their sum."""
 
     power: signed(_POWER_BITS)
-    """The greater exponent."""
+    """The greater exponent of the terms, with the bias."""
     is_negative: unsigned(1)
-    """The sign of its term; then of the sum."""
+    """The sign of the term with that exponent; beside the sum, that of the sum."""
     subtracts: unsigned(1)
     """The terms have different signs."""
     outcome: _Outcome
 
 
 class _Terms(data.Struct):
-    """Terms to sum: that of the greater exponent, and the other one with the distance by which it
-    is to be shifted."""
+    """Terms to sum: ``large`` with the greater exponent, and ``small``, which is to be shifted
+    right by ``distance``."""
 
     large: unsigned(_WIDTH)
     small: unsigned(_WIDTH)
@@ -108,37 +109,37 @@ class _Terms(data.Struct):
 
 
 class _Rounded(data.Struct):
-    """Rounding to result: the number rounded, as if its exponent had no bounds."""
+    """Rounding to result: the rounded number, whose exponent may be out of range."""
 
     packed: unsigned(_FRACTION + _POWER_BITS)
-    """Fraction and exponent."""
+    """The fraction, and the exponent above it."""
     is_negative: unsigned(1)
     overflows_to_infinity: unsigned(1)
-    """If its exponent is too great; else to the largest number."""
+    """If the exponent is too great the result is infinite; else it is the largest number."""
 
 
 class DoubleDatapath(wiring.Component):
-    """Computes a * b + c, rounded once, of which everything but comparisons is a case.
+    """Computes a * b + c, rounded once, of which DADD, DMUL and DMNMX are cases; and compares.
 
     ::
 
         start -> signs -> comparison -> choice -> product (6 cycles) -> terms -> align (4)
               -> sum (2) -> normalize (4) -> round -> result
 
-    The term of the greater exponent stays, the other one is shifted to the right. As zeros and
-    subnormal numbers have the exponent of the smallest normal ones, no sum has a lesser one, and
-    subnormal results are nothing special. What is known beside a number on its way is kept until
-    that of the next thread arrives.
+    The term with the lesser exponent is shifted right to align it with the other. Zeros and
+    subnormal numbers have exponent 1, and the addend is one term: no sum has an exponent below 1,
+    and a subnormal result needs no special case. Values that accompany a number, as sign and
+    exponent, are not pipelined: each has one register, which is written once a thread.
 
     Members
     -------
     instruction : In(DoubleInstruction)
         Stable from the first thread's ``start`` to the last one's ``done``.
     start, a, b, c, predicate : In
-        A thread, every THREAD_CYCLES cycles at most.
+        The operands of a thread, in the cycle of ``start``; at least THREAD_CYCLES cycles apart.
     done, result : Out(1), Out(64)
-        DATAPATH_CYCLES later; the result stays until the next one. Predicates are the lowest bits
-        of its words; a result of one word is there twice.
+        DATAPATH_CYCLES after ``start``; ``result`` is stable until the next ``done``. For DSETP, p
+        and q are bit 0 of the lower and of the upper word. For DSET both words are the result.
     """
 
     instruction: In(DoubleInstruction)
@@ -153,15 +154,16 @@ class DoubleDatapath(wiring.Component):
     def __init__(self) -> None:
         super().__init__()
         self._cycles = Signal(DATAPATH_CYCLES + 1, name="cycles")
-        """A bit for each cycle since a thread's ``start``."""
+        """Bit n: a thread had its ``start`` n cycles ago."""
         self._a = Signal(DOUBLE_BITS, name="signed_a")
         self._b = Signal(DOUBLE_BITS, name="signed_b")
         self._c = Signal(DOUBLE_BITS, name="signed_c")
         self._predicate = Signal(name="thread_predicate")
         self._holds = Signal(name="holds")
-        """The relation of a and b is the instruction's."""
+        """The relation of a and b that the instruction tests is true."""
         self._takes_a = Signal(name="takes_a")
         """DMNMX: a is the result, not b."""
+        # The operands of x * y + z, as patterns.
         self._x = Signal(DOUBLE_BITS, name="x")
         self._y = Signal(DOUBLE_BITS, name="y")
         self._z = Signal(DOUBLE_BITS, name="z")
@@ -170,9 +172,9 @@ class DoubleDatapath(wiring.Component):
         self._terms: Any = Signal(_Terms, name="terms")
         self._magnitude = Signal(_WIDTH, name="magnitude")
         self._sum: Any = Signal(_Beside, name="sum")
-        """What is known beside the magnitude of the sum."""
+        """What accompanies ``magnitude``: sign, exponent and outcome of the sum."""
         self._is_inexact = Signal(name="is_inexact")
-        """A 1 was shifted out of the term of the lesser exponent."""
+        """A 1 was shifted out when the term with the lesser exponent was aligned."""
         self._normalize = Normalize(_WIDTH)
         self._rounded: Any = Signal(_Rounded, name="rounded")
 
@@ -195,11 +197,11 @@ class DoubleDatapath(wiring.Component):
         return m
 
     def _at(self, cycle: int) -> Value:
-        """Whether a thread has had its ``start`` so many cycles ago."""
+        """Whether a thread had its ``start`` that many cycles ago."""
         return self._cycles[cycle]
 
     def _apply_signs(self, m: Module) -> None:
-        """The operands with the signs that the instruction gives them."""
+        """Applies ``absolute`` and ``negate`` to the operands."""
         instruction = self.instruction
         with m.If(self._at(0)):
             m.d.sync += self._a.eq(_signed(self.a, instruction.negate_a, instruction.absolute_a))
@@ -208,7 +210,8 @@ class DoubleDatapath(wiring.Component):
             m.d.sync += self._predicate.eq(self.predicate)
 
     def _compare(self, m: Module) -> None:
-        """How a and b relate. Where one of them is chosen -0 comes before +0."""
+        """Compares a and b: for a relation zeros of both signs are equal, for DMNMX -0 is less than
+        +0. DMNMX chooses the operand that is not a NaN."""
         a = self._a
         b = self._b
         compare = self.instruction.compare
@@ -241,7 +244,7 @@ class DoubleDatapath(wiring.Component):
             m.d.sync += self._takes_a.eq(is_less == self._predicate)
 
     def _select_operands(self, m: Module) -> None:
-        """What is multiplied and added: x * y + z."""
+        """Selects x, y and z for the operation; z is 0 where it does not have one."""
         operation = self.instruction.operation
         m.d.comb += self._x.eq(self._a)
         m.d.comb += self._y.eq(_ONE)
@@ -257,7 +260,7 @@ class DoubleDatapath(wiring.Component):
                 m.d.comb += self._z.eq(self._c)
 
     def _choose(self, m: Module) -> None:
-        """The operands as numbers, and what is known of the result by them."""
+        """Unpacks x, y and z, and determines the outcome."""
         operation = self.instruction.operation
         combine = self.instruction.combine
         x = self._x
@@ -287,15 +290,16 @@ class DoubleDatapath(wiring.Component):
             m.d.sync += outcome.q.eq(_combined(combine, ~self._holds, self._predicate))
 
     def _multiply(self, m: Module) -> None:
-        """The product of the significands."""
+        """Multiplies the significands of x and y."""
         m.submodules.product = product = self._product
         m.d.comb += product.start.eq(self._at(_CHOSEN_AT))
         m.d.comb += product.a.eq(self._chosen.x.significand)
         m.d.comb += product.b.eq(self._chosen.y.significand)
 
     def _order_terms(self, m: Module) -> None:
-        """While the product is made: which of the two terms is shifted, and how far. The product of
-        a zero counts as the lesser term; if nothing is added to it, its sign stays."""
+        """Orders the two terms by their exponents, computed while the product is. A product of 0
+        has the lesser exponent. A z of 0 gets the sign of the product if it is no operand, or if
+        the product is not 0: then the sum has this sign, too."""
         x = self._chosen.x
         y = self._chosen.y
         z = self._chosen.z
@@ -348,11 +352,12 @@ class DoubleDatapath(wiring.Component):
                     beside=beside_product))
 
     def _add(self, m: Module) -> None:
-        """The sum of the terms, or the amount of their difference.
+        """Adds the terms, or computes the magnitude of their difference.
 
-        A difference is large + ~small, which is one less than large - small. If that has no carry,
-        it is negative, or 0 less one: its amount is its complement, small - large. Else one is
-        added, but not if bits of the smaller term were lost: it was more than what is subtracted.
+        A difference is made as large + ~small, which is large - small - 1. Without a carry small is
+        at least large, and the complement of the sum is small - large. With a carry one is added,
+        unless a 1 was shifted out of small: then the exact difference is between these two
+        integers, of which the lesser one is kept, and ``is_inexact`` stands for the rest.
         """
         m.submodules.align = align = Align(_WIDTH)
         terms = self._terms
@@ -374,8 +379,9 @@ class DoubleDatapath(wiring.Component):
             m.d.sync += self._is_inexact.eq(lost)
 
     def _round(self, m: Module) -> None:
-        """The sum, normalized as far as its exponent allows, rounded to the places of a fraction. A
-        carry out of the fraction goes to the exponent."""
+        """Normalizes the sum as far as its exponent allows, and rounds it to a fraction. A carry
+        out of the fraction increments the exponent. An exact difference of 0 is +0, or -0 when
+        rounding down."""
         m.submodules.normalize = normalize = self._normalize
         total = self._sum
         rounding = self.instruction.round
@@ -416,7 +422,7 @@ class DoubleDatapath(wiring.Component):
             overflows_to_infinity=to_infinity))
 
     def _give_result(self, m: Module) -> None:
-        """The result in its format."""
+        """Selects the result, and packs it."""
         rounded = self._rounded
         outcome = self._sum.outcome
         operation = self.instruction.operation
@@ -448,12 +454,12 @@ class DoubleDatapath(wiring.Component):
 
 
 def _signed(word: Value, negate: Value, absolute: Value) -> Value:
-    """An operand with the sign that an instruction gives it."""
+    """An operand after ``absolute`` and then ``negate``."""
     return Cat(word[:-1], (word[-1] & ~absolute) ^ negate)
 
 
 def _is_special(word: Value) -> Value:
-    """An infinity or a NaN."""
+    """Whether a pattern is an infinity or a NaN."""
     return word[_FRACTION:-1].all()
 
 
@@ -462,7 +468,7 @@ def _is_nan(word: Value) -> Value:
 
 
 def _unpack(m: Module, number: Any, word: Value) -> None:
-    """Sets the fields of a _Number, of which ``word`` is the format."""
+    """Sets the fields of a _Number from a pattern."""
     is_normal = word[_FRACTION:-1].any()
     m.d.sync += number.significand.eq(Cat(word[:_FRACTION], is_normal))
     m.d.sync += number.exponent.eq(word[_FRACTION:-1] | ~is_normal)
@@ -471,7 +477,7 @@ def _unpack(m: Module, number: Any, word: Value) -> None:
 
 
 def _combined(combine: Any, holds: Value, predicate: Value) -> Value:
-    """A relation combined with a predicate."""
+    """A relation combined with the predicate operand: and, or, exclusive or."""
     is_and = combine == Boolean.AND
     is_or = combine == Boolean.OR
     return Mux(is_and, holds & predicate, Mux(is_or, holds | predicate, holds ^ predicate))

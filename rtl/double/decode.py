@@ -1,4 +1,4 @@
-"""From an instruction word to what the unit does with it."""
+"""The decoder of the unit for double precision."""
 
 from typing import Any
 
@@ -28,24 +28,24 @@ _OPERATIONS = {
 _MODIFIERS = (
     "negate_a", "absolute_a", "negate_b", "absolute_b", "negate_c", "round", "compare", "combine",
     "one")
-"""Fields of a word that are fields of the same name of a DoubleInstruction."""
+"""Fields of a word that are copied to the fields of the same name of a DoubleInstruction."""
 _OFFSET_BITS = 16
 
 
 def is_double(word: Value) -> Value:
-    """Whether a word that is a legal instruction is for the unit."""
+    """Whether the word of a legal instruction is one of double precision."""
     return word.matches(*map(pattern_of, DOUBLE))
 
 
 class DoubleDecoder(wiring.Component):
-    """Reads the instruction table; combinational.
+    """Decodes a word by the instruction table; combinational.
 
     Members
     -------
     word : In(64)
-        A word of one of DOUBLE.
+        A word of one of the forms in ``rtl.isa.double.DOUBLE``.
     constant : In(32)
-        What its constant operand reads first.
+        The lower word of its constant operand.
     decoded : Out(DecodedDouble)
     """
 
@@ -69,7 +69,7 @@ class DoubleDecoder(wiring.Component):
         return m
 
     def _decode(self, m: Module, form: Form) -> None:
-        """An instruction of this form."""
+        """The operation, modifiers, operands and destinations of a form."""
         decoded = self.decoded
         m.d.comb += decoded.instruction.operation.eq(_OPERATIONS[form.name])
         for name in _MODIFIERS:
@@ -89,7 +89,7 @@ class DoubleDecoder(wiring.Component):
                 m.d.comb += target.eq(field_of(self.word, form.fields[name]))
 
     def _decode_operand(self, m: Module, form: Form, place: int, operand: Any) -> None:
-        """Where an operand comes from."""
+        """The source of operand a, b or c, which is ``place`` 0, 1 or 2."""
         decoded = self.decoded
         match operand:
             case Register(name):

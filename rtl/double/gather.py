@@ -1,4 +1,4 @@
-"""Gather: the first step. Operands of an instruction are read from registers and constants."""
+"""The first step: reads the operands of an instruction from registers and constant banks."""
 
 from typing import Any
 
@@ -29,32 +29,34 @@ _LAST_OF_A = 1
 _LAST_OF_B = 3
 _FIRST_OF_C = 4
 _LAST_OF_C = 5
-"""Numbers of words of the operands, see :class:`GatherStep`."""
+"""Numbers of operand words, see :class:`GatherStep`."""
 
 
 class GatherStep(Component):
-    """Gathers the words of an instruction's operands one after the other, for all of its threads;
-    and requests the upper word of a constant meanwhile.
+    """Gathers the words of an instruction's operands, one gather for each word of all threads.
+    Meanwhile it requests the upper word of a constant.
 
     ::
 
         word      0      1      2      3      4      5
         operand   a low  a high b low  b high c low  c high
 
-    Words of a are always gathered. Those of b are left out if b is uniform or there is none and c
-    is gathered.
+    Words of a are always gathered, so that there is a last gather, which lowers the read barrier.
+    Words of b and c are gathered unless ``registers`` has RZ for them: the operand is RZ, is
+    uniform, or does not exist.
 
     Members
     -------
     entry : In(stream of double_entry)
-        The next one is taken when the one before is handed on.
+        Accepted when no instruction is in this step, or the one that is leaves it in this cycle.
     gather, gathered
-        Of a LaneClientPort.
+        See LaneClientPort. The ``index`` of a gather is the number of its word.
     indexed, value : Out(stream of indexed_request), In(stream of indexed_response)
-        The upper word of a constant operand.
+        Reads the upper word of a constant operand.
     operands : Out(Event(operand_write))
+        A beat of ``gathered``, in the same cycle.
     output : Out(stream of gathered_instruction)
-        When all its words have arrived.
+        Valid when all words of the instruction are in the buffer, and its constant has arrived.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -69,18 +71,18 @@ class GatherStep(Component):
             "output": Out(stream.Signature(gathered_instruction(params))),
         })
         self.work: Any = Signal(double_entry(params), name="work")
-        """The instruction."""
+        """The instruction in this step; valid if ``is_busy``."""
         self._is_busy = Signal(name="is_busy")
-        """There is one."""
         self._buffer_entry = Signal(name="buffer_entry")
-        """Where its words go: two instructions have them in turn."""
+        """The entry of the operand buffer that its words are written to; instructions alternate."""
         self._last_word = Signal(OPERAND_WORD_BITS, name="last_word")
+        """The number of the last word that is gathered."""
         self._has_words = Signal(name="has_words")
-        """All words have arrived."""
+        """All words are in the buffer."""
         self._has_constant = Signal(name="has_constant")
-        """The upper word of the constant has arrived."""
+        """``upper`` has the upper word of the constant."""
         self._upper = Signal(WORD_BITS, name="upper")
-        """That word."""
+        """The upper word of the constant."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -92,7 +94,7 @@ class GatherStep(Component):
         return m
 
     def _take(self, m: Module) -> None:
-        """The next instruction, when the one before is handed on."""
+        """Accepts the next instruction when the one before leaves the step."""
         entry = self.entry
         is_handed_on = self.output.valid & self.output.ready
         m.d.comb += entry.ready.eq(~self._is_busy | is_handed_on)
@@ -102,8 +104,8 @@ class GatherStep(Component):
         m.d.sync += self._buffer_entry.eq(self._buffer_entry ^ is_handed_on)
 
     def _request_words(self, m: Module) -> None:
-        """A gather for each word. A register pair begins with an even number, and RZ is odd: no sum
-        is needed."""
+        """Offers a gather for each word. A register pair begins with an even register, and RZ is
+        odd: the number of the second register is made by ``| 1``."""
         work = self.work
         gather = self.gather
         word = Signal(OPERAND_WORD_BITS)
@@ -136,7 +138,7 @@ class GatherStep(Component):
         m.d.sync += Assert(~gather.ready | gather.valid, "a gather is taken that was not offered")
 
     def _receive_words(self, m: Module) -> None:
-        """A beat of a word, into the buffer."""
+        """Writes a beat of a word to the buffer."""
         gathered = self.gathered
         content = gathered.payload
         is_last_beat = content.beat == self._params.beats - 1
@@ -156,7 +158,7 @@ class GatherStep(Component):
             ~gathered.valid | self._is_busy, "a gather that was not requested")
 
     def _request_constant(self, m: Module) -> None:
-        """The upper word of a constant; the lower one was dispatched."""
+        """Requests the upper word of a constant; the lower one was dispatched."""
         work = self.work
         is_constant = work.decoded.uniform == Uniform.CONSTANT
         is_requested = Signal()
@@ -176,7 +178,7 @@ class GatherStep(Component):
                 m.d.sync += self._has_constant.eq(1)
 
     def _hand_on(self, m: Module) -> None:
-        """To compute, when all has arrived."""
+        """Offers the instruction to compute when all its operands have arrived."""
         work = self.work
         output = self.output.payload
         is_constant = work.decoded.uniform == Uniform.CONSTANT

@@ -1,4 +1,4 @@
-"""What the unit does with an instruction: the decoded form that its parts share."""
+"""The decoded form of an instruction, and the structs that the steps pass on."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
@@ -28,28 +28,28 @@ class DoubleOperation(enum.Enum, shape=3):
     """What is computed."""
 
     ADD = 0
-    """DADD: a * 1 + b."""
+    """DADD: a * 1 + b, rounded."""
     MULTIPLY = 1
-    """DMUL: a * b + a zero of its sign."""
+    """DMUL: a * b + 0, the zero with the sign of the product."""
     FUSED = 2
-    """DFMA: a * b + c."""
+    """DFMA: a * b + c, rounded once."""
     CHOOSE = 3
-    """DMNMX: the lesser or greater of a and b, * 1 + a zero of its sign."""
+    """DMNMX: x * 1 + 0, with x the lesser or greater of a and b, the zero with the sign of x."""
     TEST = 4
-    """DSETP: predicates."""
+    """DSETP: compares a and b, writes predicates."""
     TEST_TO_REGISTER = 5
-    """DSET: a register."""
+    """DSET: compares a and b, writes a register."""
 
 
 class Uniform(enum.Enum, shape=2):
-    """Where an operand comes from that is the same in all threads."""
+    """The source of the uniform operand, the one that is the same in all threads."""
 
     NONE = 0
-    """All operands are in registers."""
+    """There is none: all operands are in registers."""
     IMMEDIATE = 1
-    """The word in the instruction is its upper one, its lower one is 0."""
+    """Its upper word is the immediate, its lower one is 0."""
     CONSTANT = 2
-    """The word that was dispatched is its lower one; the unit requests its upper one."""
+    """Its lower word was dispatched with the instruction; the unit requests its upper one."""
 
 
 class DoubleInstruction(data.Struct):
@@ -63,33 +63,37 @@ class DoubleInstruction(data.Struct):
     negate_c: unsigned(1)
     round: FloatRounding
     compare: unsigned(4)
-    """The outcomes for which a relation holds: less, equal, greater, unordered."""
+    """For which outcomes the relation of a and b holds; from bit 0: less, equal, greater,
+    unordered."""
     combine: Boolean
+    """How the relation is combined with the predicate operand."""
     one: unsigned(1)
-    """DSET gives 1.0 where it holds, not all ones."""
+    """DSET: a true result is 1.0 in single precision, not all ones."""
 
 
 class DecodedDouble(data.Struct):
-    """What the word of an instruction says."""
+    """What is decoded from the word of an instruction."""
 
     instruction: DoubleInstruction
     registers: data.ArrayLayout(8, 3) = [RZ, RZ, RZ]
-    """Of a, b and c; RZ where there is none, or where it is uniform."""
+    """The first registers of a, b and c; RZ for one that the instruction does not have, or that is
+    uniform."""
     uniform: Uniform
-    """Where the operand comes from that is the same in all threads."""
+    """The source of the uniform operand."""
     uniform_c: unsigned(1)
-    """That is c; else it is b."""
+    """The uniform operand is c; else b."""
     operand: unsigned(WORD_BITS)
-    """One word of it."""
+    """A word of the uniform operand: the immediate, or the lower word of the constant."""
     bank: unsigned(5)
-    """Where its other word is, if it is a constant."""
+    """The bank of the constant."""
     address: unsigned(17)
-    """In bytes."""
+    """The byte address of the constant's upper word."""
     destination: unsigned(8) = RZ
-    """RZ if there is none."""
+    """The first register of the result; RZ if there is none."""
     p: unsigned(3) = PT
     q: unsigned(3) = PT
-    """Predicates that are written; PT if there are none."""
+    """The predicates that are written: the combined relation, and the combined negated relation; PT
+    where none is."""
     conditional: unsigned(1)
     """CC is written."""
 
@@ -101,12 +105,12 @@ def double_entry(params: SmParams) -> data.StructLayout:
     ------
     warp, sequence
     threads : 32
-        They execute it.
+        The threads that execute the instruction.
     predicate : 32
-        Its predicate operand in each thread.
+        The predicate operand of each thread.
     decoded : DecodedDouble
     write_barrier, read_barrier : 3
-        Scoreboards.
+        Scoreboards that the last write and the last gather lower; 7 is none.
     """
     return data.StructLayout({
         "warp": params.warp_bits,
@@ -120,12 +124,12 @@ def double_entry(params: SmParams) -> data.StructLayout:
 
 
 def buffered_instruction(params: SmParams) -> data.StructLayout:
-    """An instruction, ``work``, and the number of its ``entry`` in a buffer: compute to write, that
-    of its results."""
+    """Compute to write: an instruction, ``work``, and the ``entry`` of the result buffer that has
+    its results."""
     return data.StructLayout({"work": double_entry(params), "entry": 1})
 
 
 def gathered_instruction(params: SmParams) -> data.StructLayout:
-    """Gather to compute: a buffered_instruction, whose operands are in the buffer, and the value of
-    its ``uniform`` operand."""
+    """Gather to compute: a buffered_instruction, whose ``entry`` is that of the operand buffer and
+    later of the result buffer, and the value of its ``uniform`` operand."""
     return data.StructLayout({"buffered": buffered_instruction(params), "uniform": DOUBLE_BITS})

@@ -1,4 +1,4 @@
-"""The product of two significands, in three steps."""
+"""Multiplies two significands, a limb of one in each cycle."""
 
 from amaranth.hdl import Assert, Cat, Const, Module, Signal, unsigned
 from amaranth.lib import wiring
@@ -9,26 +9,32 @@ __all__ = ["PRODUCT_BITS", "PRODUCT_CYCLES", "SIGNIFICAND_BITS", "SignificandPro
 SIGNIFICAND_BITS = 53
 PRODUCT_BITS = 2 * SIGNIFICAND_BITS
 _LIMB = 18
-"""Bits of a multiplier's operands."""
+"""Width of a multiplier's operands, and of a limb of a significand."""
 _LIMBS = 3
 _WIDE = _LIMB * _LIMBS
 _FIRST_ROW = 2
-"""Cycles from the register of the operands to the first row: a limb of b times a."""
+"""Cycles from the operands' registers to that of the first row: a times a limb of b."""
 PRODUCT_CYCLES = _LIMBS + 3
-"""From ``start`` to the product."""
+"""Cycles from ``start`` to the product."""
 
 
 class SignificandProduct(wiring.Component):
-    """Three multipliers: a times a limb of b in each cycle.
+    """Multiplies with three multipliers: in each cycle a by a limb of b, the lowest one first.
+
+    ::
+
+        cycle      0      1        2       3        4        5        6
+                   start  a and b  parts   row      total    total    product
+                                   of b0   of b0    of b0    of b0, b1
 
     Members
     -------
     start : In(1)
-        Not again before the product is there.
+        At least PRODUCT_CYCLES after the one before.
     a, b : In(53), In(53)
-        In the cycle of ``start``.
+        The significands, in the cycle of ``start``.
     product : Out(106)
-        PRODUCT_CYCLES later, until the next one begins to come a cycle later than ``start``.
+        PRODUCT_CYCLES after ``start``; stable until three cycles after the next ``start``.
     """
 
     start: In(1)
@@ -49,7 +55,7 @@ class SignificandProduct(wiring.Component):
         m.d.sync += Assert(
             ~(self.start & step[:-1].any()), "a product begins before the last one is there")
 
-        # The lowest limb of b times all of a.
+        # A row: the lowest limb of b times a, from three parts. Then b is shifted to its next limb.
         with m.If(self.start):
             m.d.sync += a.eq(self.a)
             m.d.sync += b.eq(self.b)
@@ -61,7 +67,8 @@ class SignificandProduct(wiring.Component):
         odd_part = Cat(Const(0, _LIMB), parts[1])
         m.d.sync += row.eq(even_parts + odd_part)
 
-        # Rows are summed up, each a limb further; the lowest limbs are complete then.
+        # The total is shifted right by a limb before each further row; its lowest limb, to which no
+        # further row adds, moves to ``low``.
         with m.If(step[_FIRST_ROW]):
             m.d.sync += total.eq(row)
         with m.If(step[_FIRST_ROW + 1:_FIRST_ROW + _LIMBS].any()):

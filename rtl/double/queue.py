@@ -1,4 +1,4 @@
-"""Instructions on their way to the unit."""
+"""The queue of instructions before the unit for double precision."""
 
 from amaranth.hdl import Module
 from amaranth.lib import stream
@@ -16,13 +16,14 @@ from .instruction import double_entry
 __all__ = ["DoubleQueue"]
 
 class DoubleQueue(Component):
-    """Takes what was dispatched to the unit, and hands it on decoded, in order.
+    """Decodes dispatched instructions, queues them, and outputs them in order.
 
     Members
     -------
     dispatch : In(Event of dispatched)
+        See DoubleUnit.
     room : Out(1)
-        There is room for an instruction whenever it comes, if it is selected now.
+        The queue can take an instruction that issue selects in this cycle.
     entry : Out(stream of double_entry)
     """
 

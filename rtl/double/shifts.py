@@ -1,4 +1,4 @@
-"""Shifts over a stage or several, some levels in each."""
+"""Pipelined shifters: for alignment, to the right, and for normalization, to the left."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
@@ -16,25 +16,25 @@ __all__ = [
 
 DISTANCE_BITS = 7
 _LEVELS = ((6, 5), (4, 3), (2, 1), (0,))
-"""Bits of a distance, by stages."""
+"""The bits of a distance by which each stage shifts."""
 ALIGN_STAGES = NORMAL_STAGES = len(_LEVELS)
 
 
 def saturated(distance: Value) -> Value:
-    """A distance in DISTANCE_BITS, the highest one if it is greater; it is not negative."""
+    """A distance, which is not negative, limited to the greatest one of DISTANCE_BITS."""
     is_far = distance[DISTANCE_BITS:].any()
     return distance[:DISTANCE_BITS] | is_far.replicate(DISTANCE_BITS)
 
 
 class Align(Component):
-    """Shifts to the right; a register behind each stage.
+    """Shifts right by ``distance``; a register after each stage.
 
     Members
     -------
     value, distance : In(width), In(7)
-        The distance stays while the value passes.
+        ``distance`` is not pipelined: it has to be stable while its value is in the stages.
     shifted, lost : Out(width), Out(1)
-        ALIGN_STAGES later; whether a 1 was shifted out.
+        ALIGN_STAGES later. ``lost``: a 1 was shifted out.
     """
 
     def __init__(self, width: int) -> None:
@@ -64,14 +64,14 @@ class Align(Component):
 
 
 class Normalize(Component):
-    """Shifts to the left until the top bit is 1, but not farther than ``most``; a register behind
-    each stage.
+    """Shifts left until the top bit is 1, but at most by ``most``; a register after each stage.
 
     Members
     -------
     value, most : In(width), In(7)
+        In the same cycle; both are pipelined.
     shifted, distance : Out(width), Out(7)
-        NORMAL_STAGES later; how far.
+        NORMAL_STAGES later. ``distance``: how far it was shifted.
     """
 
     def __init__(self, width: int) -> None:
@@ -93,7 +93,8 @@ class Normalize(Component):
                 step = 1 << level
                 shifts = Signal(name=f"shifts_{level}")
                 m.d.comb += shifts.eq(most[level] & ~value[-step:].any())
-                # If a level may shift and does not, all levels below may: together they shift less.
+                # If ``most`` allows this level to shift and it does not, it allows all lower
+                # levels: together they shift less.
                 may_shift_freely = most[level] & ~shifts
                 most = most[:level] | may_shift_freely.replicate(level)
                 value = Mux(shifts, Cat(Const(0, step), value[:-step]), value)
@@ -107,7 +108,7 @@ class Normalize(Component):
 
 
 def _registered(m: Module, name: str, value: Value) -> Signal:
-    """The value a cycle later."""
+    """A register of the value."""
     register = Signal(len(value), name=name)
     m.d.sync += register.eq(value)
     return register

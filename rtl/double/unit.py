@@ -1,4 +1,4 @@
-"""The unit for double precision: its three steps, joined."""
+"""The unit for double precision: gather, compute and write, three steps that overlap."""
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import stream
@@ -25,28 +25,31 @@ __all__ = ["DoubleUnit"]
 
 class DoubleUnit(Component):
     """Executes DADD, DMUL, DFMA, DMNMX, DSETP and DSET, in order and in three steps that overlap:
-    one's registers are gathered, a word at a time, while another one is computed and a third one's
-    results are written. ::
+    registers of one instruction are gathered, a word at a time, while another one is computed and
+    results of a third one are written. ::
 
         dispatch --> queue --> GATHER ---------> COMPUTE ---------> WRITE --> writes
                                  |                |   |               ^
                                  v                ^   v               |
                                 operand buffer ---'   result buffer --'
 
-    Each buffer has two entries, one for each of the steps that use it. A thread is computed every
-    THREAD_CYCLES cycles. An instruction that is dispatched has no error: a constant beyond the end
-    of its bank is 0.
+    Each step has one instruction at a time. Each buffer has two entries: one step fills one while
+    the next step empties the other. A thread is computed every THREAD_CYCLES cycles.
+
+    The unit raises no errors, and each of its instructions has at least one write, which completes
+    it. An instruction with a reported fault or without threads is dispatched to the conversion unit
+    instead, see :class:`~rtl.dispatcher.Dispatcher`. A constant beyond the end of its bank is 0.
 
     Members
     -------
     dispatch : In(Event of dispatched)
-        An instruction of double precision.
+        An instruction of double precision, without a reported fault, with threads.
     room : Out(1)
-        There is room for an instruction whenever it comes, if it is selected now.
+        The unit can take an instruction that issue selects in this cycle.
     port : Out(LaneClientPort)
-        The last write completes an instruction. Marks are of three bits.
+        The last write completes an instruction. Of ``index`` three bits are used.
     indexed, value : Out(stream of indexed_request), In(stream of indexed_response)
-        The upper words of constant operands, one at a time.
+        Reads the upper words of constant operands, one at a time. A missing one is 0.
     """
 
     def __init__(self, params: SmParams) -> None:

@@ -1,4 +1,4 @@
-"""Write: the third step. Results of an instruction are written to registers, or to predicates."""
+"""The third step: writes the results of an instruction to registers or predicates."""
 
 from typing import Any
 
@@ -22,17 +22,20 @@ __all__ = ["WriteStep"]
 class WriteStep(Component):
     """Writes results a word at a time; the last write completes the instruction.
 
-    Two writes have the words of a number; or predicates p and q, which are the lowest bits of these
-    words. Where the second word goes nowhere there is one write.
+    An instruction has one write or two. The first one writes the lower word of a number, or
+    predicate p, which is bit 0 of that word; the second one the upper word, or predicate q. There
+    is no second write if its register is RZ or its predicate PT, nor for DSET.
 
     Members
     -------
     input : In(stream of buffered_instruction)
-        The next one is taken when the lanes request the last beat of the one before.
+        Accepted when no instruction is in this step, or the lanes request the last beat of the one
+        that is.
     write, wanted
-        Of a LaneClientPort.
+        See LaneClientPort. The ``index`` of a write is 0, or 1 for the second one.
     read : Out(result_place)
-        Of the ResultBuffer, which drives the lanes' data a cycle later.
+        The beat that is read from the ResultBuffer, in the cycle of ``wanted``. The buffer drives
+        the data of the lanes in the next cycle.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -44,9 +47,9 @@ class WriteStep(Component):
             "read": Out(result_place(params)),
         })
         self._buffered: Any = Signal(buffered_instruction(params), name="buffered")
-        """The instruction, and where its words are."""
+        """The instruction in this step, and the entry of its results."""
         self._is_taken = Signal(name="is_taken")
-        """The next instruction is taken."""
+        """The next instruction is accepted in this cycle."""
         self._has_second = Signal(name="has_second")
         """There are two writes."""
 
@@ -59,7 +62,7 @@ class WriteStep(Component):
         return m
 
     def _take(self, m: Module) -> None:
-        """The next instruction, when the last beat of the one before is requested."""
+        """Accepts the next instruction when the last beat of the one before is requested."""
         wanted = self.wanted
         is_busy = Signal()
         is_last_beat = wanted.payload.beat == self._params.beats - 1
@@ -74,7 +77,7 @@ class WriteStep(Component):
             m.d.sync += is_busy.eq(0)
 
     def _count_writes(self, m: Module) -> None:
-        """Whether the second word goes anywhere."""
+        """Whether there is a second write."""
         decoded = self._buffered.work.decoded
         operation = decoded.instruction.operation
         with m.If(operation == DoubleOperation.TEST):
@@ -85,8 +88,8 @@ class WriteStep(Component):
             m.d.comb += self._has_second.eq(decoded.destination != RZ)
 
     def _offer_writes(self, m: Module) -> None:
-        """A write, and another one. A register pair begins with an even number, and RZ is odd: no
-        sum is needed."""
+        """Offers the first write, then the second one. A register pair begins with an even
+        register, and RZ is odd: the number of the second register is made by ``| 1``."""
         work = self._buffered.work
         decoded = work.decoded
         write = self.write
@@ -111,7 +114,7 @@ class WriteStep(Component):
             m.d.sync += is_second.eq(1)
 
     def _read_results(self, m: Module) -> None:
-        """The beat that the lanes request."""
+        """Reads the beat that the lanes request."""
         m.d.comb += self.read.eq(struct_value(
             result_place(self._params),
             entry=self._buffered.entry,

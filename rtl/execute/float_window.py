@@ -11,10 +11,11 @@ adder. ::
 
 The sum is computed in a window of 52 bits, of which the highest one is for the carry. The addend
 has its highest place below the carry, and is shifted down from there. The product has one of two
-fixed places: near (its lowest bit is bit 2 of the window), or far (25 bits further down), if the
-addend is so much larger that the product only affects rounding. A product that should be even
-further down has the far place as well, since only whether it is 0 matters. Ones of either that are
-below the window are combined in ``sticky``::
+fixed places: near (its lowest bit is bit 2 of the window) or, if the addend would have to be above
+its highest place then, far (25 bits further down). A product that should be even further down has
+the far place as well, with the addend in its highest place: it is below the addend's lowest bit,
+and for rounding only whether it is 0 matters. Ones of either that are below the window are combined
+in ``sticky``::
 
     bit   51      50          27      26                    2    1 0
           carry   highest addend      |      near product   |  guard

@@ -210,13 +210,13 @@ WORK_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     ),
     "QMD_ADDRESS_B": HostRegister(0x14, Access.BOTH, "its bits 31:0; a multiple of 256"),
     "LAUNCH": HostRegister(
-        0x18, Access.WRITE, "every write starts a grid, once the one before it is over"
+        0x18, Access.WRITE, "a write starts a grid, as soon as no other runs; ignored while PENDING"
     ),
     "STATUS": HostRegister(
         0x1C,
         Access.READ,
-        "BUSY: a grid runs; DONE: the last one is over, and REJECTION says why it did not run;"
-        " PENDING: one waits for its start",
+        "BUSY: a grid runs; DONE: a grid has ended since the last write of LAUNCH, and REJECTION"
+        " says why it did not run, or 0; PENDING: one waits for its start",
         {"BUSY": (0, 0), "DONE": (1, 1), "PENDING": (2, 2), "REJECTION": (11, 8)},
     ),
     "TRAP_HANDLER": HostRegister(

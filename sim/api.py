@@ -121,7 +121,7 @@ class Machine:
     """A multiprocessor.
 
     Parameters:
-        preset: Its name, one of PRESETS, or its knobs.
+        preset: Its name, one of PRESETS, or its parameters.
         engine: What simulates it: ``auto``, ``compiled``, ``pysim``, or ``model``, the warp model in its place.
         check: Whether every instruction is compared with the warp model; DifferenceError at the first that differs.
     """

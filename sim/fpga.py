@@ -53,8 +53,8 @@ _MARGIN = 0.05
 """By how much a clock that is proposed is below the one that was reached."""
 _LOAD_KEEPS = ("board", "load")
 """Options that go with ``--load FILE``, which builds nothing."""
-_KNOBS = ("warps", "lanes", "stack_tokens")
-"""Knobs of SmParams that the command can set."""
+_PARAMETERS = ("warps", "lanes", "stack_tokens")
+"""Parameters of SmParams that the command can set."""
 COUNTED = {
     "lut4": ("LUT4", "after synthesis"),
     "ccu2c": ("CCU2C", "after synthesis: carry cells, two LUTs each"),
@@ -140,10 +140,10 @@ def _claimed(folder: Path) -> Iterator[None]:
 
 
 def measure(unit: str, preset: str, seeds: Sequence[int], folder: Path, *, small: bool = False,
-            knobs: Mapping[str, int] | None = None) -> Measurement:
+            parameters: Mapping[str, int] | None = None) -> Measurement:
     """Measures a unit of UNITS, which is synthesized for size if ``small``; leaves the tools' files in ``folder``.
-    ``knobs`` of SmParams count instead of the preset's. FpgaError when a tool fails, ValueError for a knob."""
-    params = replace(PRESETS[preset], **(knobs or {}))
+    ``parameters`` of SmParams count instead of the preset's. FpgaError if a tool fails, ValueError for a parameter."""
+    params = replace(PRESETS[preset], **(parameters or {}))
     say, folder = _Progress(unit), folder.resolve()
     make_folder(folder)
     tools = versions(folder, say)
@@ -157,7 +157,7 @@ def measure(unit: str, preset: str, seeds: Sequence[int], folder: Path, *, small
         say(f"placement and routing, seed {seed}")
         timings.append(place_and_route(folder, seed))
         say(f"{timings[-1].fmax:.1f} MHz")
-    machine = ", ".join([preset, *(f"{value} {name}" for name, value in (knobs or {}).items())])
+    machine = ", ".join([preset, *(f"{value} {name}" for name, value in (parameters or {}).items())])
     return Measurement(unit, machine, small, size, timings, tools)
 
 
@@ -191,9 +191,9 @@ def _parser() -> Parser:
                         help="write the machine there as Verilog, or the unit that --unit names")
     parser.add_argument("--name", help="of the Verilog's top module, default the unit's, or sm")
     parser.add_argument("--preset", help=f"of {', '.join(PRESETS)}; default default, of a board what it has room for")
-    for knob in _KNOBS:
-        parser.add_argument(f"--{knob.replace('_', '-')}", type=int, metavar="N",
-                            help=f"{knob}, instead of the preset's")
+    for parameter in _PARAMETERS:
+        parser.add_argument(f"--{parameter.replace('_', '-')}", type=int, metavar="N",
+                            help=f"{parameter}, instead of the preset's")
     parser.add_argument("--small", action="store_true",
                         help="without the multiplexers between LUTs: smaller, and slower")
     parser.add_argument("--seeds", type=_seeds, metavar="N,N,...", help="of placement: for a unit all "
@@ -225,7 +225,7 @@ def _check(options: Any) -> None:
     for flag in ("clock", "memory", "video", "load", "lpf"):
         if getattr(options, flag) is not None and options.board is None:
             raise CommandError(f"--{flag} is for boards")
-    for flag in (*_KNOBS, "small"):
+    for flag in (*_PARAMETERS, "small"):
         if getattr(options, flag) and options.unit is None:
             raise CommandError(f"--{flag.replace('_', '-')} is for units")
     for flag in ("small", "seeds", "json"):
@@ -245,15 +245,15 @@ def _check(options: Any) -> None:
         raise CommandError(f"no preset {options.preset}; there are {', '.join(PRESETS)}")
 
 
-def _knobs(options: Any) -> dict[str, int]:
-    """The knobs that are set."""
-    return {knob: value for knob in _KNOBS if (value := getattr(options, knob)) is not None}
+def _parameters(options: Any) -> dict[str, int]:
+    """The parameters that are set."""
+    return {parameter: value for parameter in _PARAMETERS if (value := getattr(options, parameter)) is not None}
 
 
 def _name(options: Any) -> str:
-    """Unit, preset and knobs, for files."""
-    knobs = [f"{value}-{knob}" for knob, value in _knobs(options).items()]
-    return "-".join([options.unit or "sm", options.preset, *knobs])
+    """Unit, preset and parameters, for files."""
+    parameters = [f"{value}-{parameter}" for parameter, value in _parameters(options).items()]
+    return "-".join([options.unit or "sm", options.preset, *parameters])
 
 
 def _measure(options: Any) -> int:
@@ -261,7 +261,7 @@ def _measure(options: Any) -> int:
     folder = options.build or Path("build", "fpga", _name(options))
     with _claimed(folder):
         result = measure(options.unit, options.preset, options.seeds or _SEEDS, folder, small=options.small,
-                         knobs=_knobs(options))
+                         parameters=_parameters(options))
     print(result.text(), end="")
     if options.json is not None:
         write_file(options.json, result.json().encode())
@@ -347,7 +347,7 @@ def _given(options: Any) -> list[str]:
 
 def _verilog(options: Any) -> int:
     """Writes Verilog of the machine or of a unit."""
-    params = replace(PRESETS[options.preset], **_knobs(options))
+    params = replace(PRESETS[options.preset], **_parameters(options))
     unit, name = options.unit or "sm", options.name or options.unit or "sm"
     folder = options.build or Path("build", "fpga", f"verilog-{_name(options)}")
     with _claimed(folder):
@@ -361,8 +361,8 @@ def _verilog(options: Any) -> int:
 
 def _verilog_head(unit: str, params: SmParams, component: Any) -> list[str]:
     """What the file is, and what its ports are."""
-    knobs = ", ".join(f"{knob} {value}" for knob, value in asdict(params).items())
-    return [f"Warpstack: {unit}, written by python -m sim.fpga --verilog, with the parameters", f"  {knobs}", "",
+    parameters = ", ".join(f"{parameter} {value}" for parameter, value in asdict(params).items())
+    return [f"Warpstack: {unit}, written by python -m sim.fpga --verilog, with the parameters", f"  {parameters}", "",
             "Ports: direction, name, bits, what these are. All are synchronous to the rising edge of clk; rst is the",
             "reset, active high.", "", *port_comments(component), ""]
 

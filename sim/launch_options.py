@@ -170,7 +170,7 @@ def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board
 
 
 def machine_of(preset: str, board: Board | None) -> tuple[str, SmParams]:
-    """The name and the knobs of a board's machine, or of a preset's."""
+    """The name and the parameters of a board's machine, or of a preset's."""
     return (preset, PRESETS[preset]) if board is None else (board.preset, board.params)
 
 

@@ -41,7 +41,7 @@ BOARD_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "IDENTITY": HostRegister(0x00, Access.READ, f"{IDENTITY:#x}", reset=IDENTITY),
     "SIZE": HostRegister(
         0x04, Access.READ,
-        "the machine's knobs that are numbers: their logarithms to the base of 2",
+        "the machine's parameters that are numbers: their logarithms to the base of 2",
         {name.upper(): (_SIZE_BITS * place + _SIZE_BITS - 1, _SIZE_BITS * place)
          for place, name in enumerate(SIZES)}),
     "CLOCK": HostRegister(0x08, Access.READ, "clock rate in Hz"),
@@ -69,8 +69,8 @@ BOARD_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
         {"ENABLE": (0, 0), "SCALE": (5, 4), "UNDERRUN": (8, 8), "VIDEO": (9, 9)}),
     "PARTS": HostRegister(
         0x28, Access.READ,
-        "the machine's other knobs: whether it has floating point, double precision, all counters;"
-        " the logarithm of the tokens of a stack that are on chip, 0 for 16",
+        "the machine's other parameters: whether it has floating point, double precision, all"
+        " counters; the logarithm of the tokens of a stack that are on chip, 0 for 16",
         {**{name.upper(): (place, place) for place, name in enumerate(PARTS)},
          "STACK_TOKENS": (10, 8)}),
 })

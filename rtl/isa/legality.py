@@ -143,7 +143,7 @@ REFUSALS: tuple[Refusal, ...] = (
     _refuse("VOTE.VTG", why="it belongs to graphics"),
     *(_refuse("VABSDIFF4", variant=variant, why=_OTHER_BYTES) for variant in ("parts", "i")),
 )
-"""What this machine does not have, whatever its knobs (ours)."""
+"""What this machine does not have, whatever its parameters (ours)."""
 
 _NONE = "the machine has no floating point"
 _SINGLE = "the machine has no double precision"
@@ -175,13 +175,13 @@ _WITHOUT_DOUBLES = (
 
 
 def _missing(floats: bool, doubles: bool) -> tuple[Refusal, ...]:
-    """What a machine does not have for its knobs."""
+    """What a machine does not have for its parameters."""
     return (() if floats else _WITHOUT_FLOATS) + (() if doubles else _WITHOUT_DOUBLES)
 
 
 def lacks(form: Form, values: Values, floats: bool, doubles: bool) -> Refusal | None:
-    """Why a machine with these knobs does not have an instruction that others have, None if it has
-    it."""
+    """Why a machine with these parameters does not have an instruction that others have, None if it
+    has it."""
     refusals = _missing(floats, doubles)
     return next((refusal for refusal in refusals if refusal.covers(form, values)), None)
 
@@ -192,7 +192,7 @@ def refusal_of(form: Form, values: Values) -> Refusal | None:
 
 
 def exists(form: Form, floats: bool = True, doubles: bool = True) -> bool:
-    """Whether a machine with these knobs has any word of a form."""
+    """Whether a machine with these parameters has any word of a form."""
     return (floats or form not in FLOATING) and (doubles or form not in DOUBLE)
 
 
@@ -232,7 +232,7 @@ def encoding_error(word: int, registers: int, floats: bool = True,
                    doubles: bool = True) -> WarpError:
     """The error of ``word`` when each thread has ``registers`` registers; NONE if it can be
     executed. ``floats``: the machine has floating point, ``doubles``: double precision, too
-    (knobs of :class:`~rtl.params.SmParams`).
+    (parameters of :class:`~rtl.params.SmParams`).
 
     The first that applies: ILLEGAL_INSTR_ENCODING for what the machine does not have, OOR_REG for a
     register beyond those of the launch, MISALIGNED_REG for a group of registers that does not begin

@@ -62,9 +62,9 @@ class Board(HostedMachine):
 
     @property
     def preset(self) -> str:
-        """The name of the machine, or its knobs."""
-        knobs = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in asdict(self.params).items())
-        return next((name for name, params in PRESETS.items() if params == self.params), knobs)
+        """The name of the machine, or its parameters."""
+        parameters = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in asdict(self.params).items())
+        return next((name for name, params in PRESETS.items() if params == self.params), parameters)
 
     @property
     def has_video(self) -> bool:

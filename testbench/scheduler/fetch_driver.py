@@ -40,7 +40,7 @@ class FetchDriver(UnitDriver):
         dut = units_of(params).fetch(params)
         super().__init__(bench, dut, MemoryServer(dut.memory, image.memory, behaviour, bench.random))
         self.image, self.params = image, params
-        image.knobs = params.floats, params.doubles
+        image.parameters = params.floats, params.doubles
         self.groups = self.constants = self.words = 0
         self.arrivals: list[tuple[int, int]] = []
         self._takes, self._redirects, self._outside, self._reads = takes, redirects, outside, reads

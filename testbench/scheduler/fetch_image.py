@@ -48,14 +48,14 @@ class Image:
     Attributes:
         size: Bytes of the program.
         grid: For a GridConfiguration.
-        knobs: Whether the machine has floating point, and double precision.
+        parameters: Whether the machine has floating point, and double precision.
     """
 
     def __init__(self, code: bytes, banks: Mapping[int, bytes], registers: int) -> None:
         self.memory, self.size, self._registers = Memory(), len(code), registers
         self._banks = {number: content + bytes(-len(content) % _WORD) for number, content in banks.items()}
         self._known: dict[int, list[Expected]] = {}
-        self.knobs: tuple[bool, bool] = True, True
+        self.parameters: tuple[bool, bool] = True, True
         self._put("program", PROGRAM, code)
         described: list[dict[str, int]] = [{"valid": 0, "address": 0, "size": 0}] * CONSTANT_BANKS
         for number, content in banks.items():
@@ -92,9 +92,9 @@ class Image:
         return self._known[pc]
 
     def _expected(self, word: int, control: int) -> Expected:
-        error, form = encoding_error(word, self._registers, *self.knobs), find(word)
+        error, form = encoding_error(word, self._registers, *self.parameters), find(word)
         constant, missing = None, False
-        if form is not None and exists(form, *self.knobs):
+        if form is not None and exists(form, *self.parameters):
             values = form.values(word)
             for operand in form.operands.values():
                 if isinstance(operand, Constant) and operand.index is None:

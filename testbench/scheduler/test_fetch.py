@@ -53,12 +53,12 @@ def table_words(source):
     return words + [form.match | source.getrandbits(64) & ~form.mask for form in FORMS]
 
 
-def compare_with_table(got, word, registers, knobs):
+def compare_with_table(got, word, registers, parameters):
     """What a predecoder says. Returns the error."""
-    form, error = find(word), encoding_error(word, registers, *knobs)
+    form, error = find(word), encoding_error(word, registers, *parameters)
     assert got.error == error.value, f"{word:#018x}, {registers} registers"
     assert got.kind is (kind_of(form) if form and error is WarpError.NONE else Kind.REFUSED), f"{word:#018x}"
-    if form is not None and exists(form, *knobs) and error is not WarpError.ILLEGAL_INSTR_ENCODING:
+    if form is not None and exists(form, *parameters) and error is not WarpError.ILLEGAL_INSTR_ENCODING:
         where = [(form.fields[operand.offset], form.fields[operand.bank]) for operand in form.operands.values()
                  if isinstance(operand, Constant) and operand.index is None]
         assert got.constant == (1 + CONSTANT_FIELDS.index(where[0]) if where else 0), f"{word:#018x}"
@@ -68,9 +68,9 @@ def compare_with_table(got, word, registers, knobs):
 _ERRORS = {WarpError.NONE, WarpError.ILLEGAL_INSTR_ENCODING, WarpError.OOR_REG, WarpError.MISALIGNED_REG}
 
 
-@pytest.mark.parametrize("knobs", [(False, False), (True, False), (True, True)])
-def test_the_predecoder_says_what_the_table_says(knobs):
-    source, dut = random.Random(7), Predecoder(*knobs)
+@pytest.mark.parametrize("parameters", [(False, False), (True, False), (True, True)])
+def test_the_predecoder_says_what_the_table_says(parameters):
+    source, dut = random.Random(7), Predecoder(*parameters)
 
     async def body(ctx):
         errors = set()
@@ -79,7 +79,7 @@ def test_the_predecoder_says_what_the_table_says(knobs):
             ctx.set(dut.word, word)
             ctx.set(dut.registers, registers)
             await ctx.tick()
-            errors.add(compare_with_table(ctx.get(dut.predecoded), word, registers, knobs))
+            errors.add(compare_with_table(ctx.get(dut.predecoded), word, registers, parameters))
         assert errors == _ERRORS
 
     simulate(dut, body)

@@ -155,7 +155,7 @@ class Writer:
                  flow: bool = False, traps: bool = False) -> None:
         self.source, self.functions, self.alone, self.traps = source, functions, alone, traps
         self.flow = Flow(self) if flow else None
-        self.knobs = floats, floats and doubles
+        self.parameters = floats, floats and doubles
         self._lanes = tuple(form for form in LANE_FORMS if not (alone and form.name in _TOGETHER))
 
     def block(self, count: int, depth: int, calls: int, *, together: bool = False) -> tuple[Statement, ...]:
@@ -212,7 +212,7 @@ class Writer:
     def _word(self, forms: Sequence[Form]) -> Statement:
         while True:
             word = random_word(self.source, self.source.choice(forms))
-            if encoding_error(word, REGISTERS, *self.knobs) is not WarpError.NONE:
+            if encoding_error(word, REGISTERS, *self.parameters) is not WarpError.NONE:
                 continue
             form = form_of(word)
             values = form.values(word)

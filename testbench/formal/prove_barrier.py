@@ -112,7 +112,7 @@ class _Spec(Elaboratable):
             begun, warp = dut.launch, Signal(range(_WARPS + 1))
             m.d.sync += warp.eq(warp + begun.valid)
             m.d.comb += [
-                begun.eq(0), begun.valid.eq((warp < _WARPS) & ~dut.sweep.active), begun.payload.warp.eq(warp),
+                begun.payload.eq(0), begun.valid.eq((warp < _WARPS) & ~dut.sweep.active), begun.payload.warp.eq(warp),
                 begun.payload.number.eq(warp), begun.payload.cta_warps.eq(_WARPS),
                 self.cta.eq(0), self.number.eq(0), dut.barriers.eq(BARRIERS), dut.inside.eq(0), dut.report_mask.eq(0),
                 dut.port.write.ready.eq(1), dut.withdraw.payload.eq(0), dut.terminated.payload.eq(0)]

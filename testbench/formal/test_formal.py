@@ -1,6 +1,7 @@
 """Theorems about the hardware: how they are found and refused; the short ones are proved, with their faults."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 from random import Random
@@ -17,6 +18,7 @@ from sim.formal.fault import Fault, FaultError
 from sim.formal.prover import ask, missing_prover
 from sim.formal.surroundings import ShownQueue, claim, inside, presume, silenced
 from sim.formal.theorem import load
+from sim.run_tb import ROOT
 from testbench.simulation import simulate
 
 MISSING = missing_prover()
@@ -40,6 +42,16 @@ def test_faults_stand_once_in_the_source(name):
     for fault in theorem.faults:
         source = Path(*fault.module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
         assert fault.applied(source) != source
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_theorems_and_their_examples_elaborate(name, tmp_path):
+    """Long ones too, which are proved by hand: so a port that has changed is noticed."""
+    command = [sys.executable, "-W", "ignore", "-m", "sim.formal.convert"]
+    done = subprocess.run([*command, KNOWN[name], tmp_path / "theorem.il", "examples"], cwd=ROOT,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "theorem.il").stat().st_size > 0
 
 
 def test_the_queue_that_shows_its_places_does_what_the_library_s_does():

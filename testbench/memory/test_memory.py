@@ -219,24 +219,38 @@ def test_what_an_access_counts_as(form, fields, value, reached):
     assert [what for what, count in coverage.rows() if count] == [reached]
 
 
+@pytest.mark.parametrize("events", [
+    pytest.param([({"warp": 1, "local_base": 7}, {"warp": 0, "base": 9})], id="in the same cycle"),
+    pytest.param([(None, {"warp": 0, "base": 9}), ({"warp": 1, "local_base": 7}, None)], id="launch behind the move"),
+    pytest.param([({"warp": 1, "local_base": 7}, {"warp": 0, "base": 9}), ({"warp": 1, "local_base": 8}, None)],
+                 id="another launch behind both"),
+    pytest.param([({"warp": 1, "local_base": 7}, None), (None, {"warp": 0, "base": 9})], id="move behind the launch"),
+    pytest.param([(None, {"warp": 0, "base": 9}), *[(None, None)] * 4, ({"warp": 0, "local_base": 7}, None)],
+                 id="the moved warp's slot launched again"),
+])
 @pytest.mark.parametrize("preset", ["tiny", "least"])
-def test_a_launch_in_the_cycle_of_a_move_of_local_memory_keeps_both_bases(preset):
-    """Warp 0 executes a SETLMEMBASE while warp 1 is launched."""
+def test_a_warp_has_the_local_memory_of_its_last_launch_or_move(preset, events):
+    """Warps 0 and 1 are launched; then come these launches and moves (SETLMEMBASE), a pair in each cycle."""
     params = PRESETS[preset]
     dut = units_of(params).memory(params)
+    launches = [({"warp": warp, "local_base": 5 + warp}, None) for warp in range(2)]
+    expected = {}
+    for launch, move in launches + events:
+        if launch:
+            expected[launch["warp"]] = launch["local_base"]
+        if move:
+            expected[move["warp"]] = move["base"]
     found = {}
 
     async def body(ctx):
-        for warp in range(2):
-            offer(ctx, dut.launch, {"warp": warp, "local_base": 5 + warp})
+        for launch, move in launches + events:
+            offer(ctx, dut.launch, launch)
+            offer(ctx, dut.local_base, move)
             await ctx.tick()
-        offer(ctx, dut.launch, {"warp": 1, "local_base": 7})
-        offer(ctx, dut.local_base, {"warp": 0, "base": 9})
-        await ctx.tick()
         offer(ctx, dut.launch, None)
         offer(ctx, dut.local_base, None)
         await ctx.tick().repeat(4)
-        for warp in range(2):
+        for warp in expected:
             offer(ctx, dut.dispatch, {"warp": warp, "word": encode("LDL", Ra=RZ, Rd=4), "kind": InstructionKind.MEMORY})
             entry = dut.front.queue.arriving.payload if preset == "tiny" else None
             if entry is not None:
@@ -246,6 +260,6 @@ def test_a_launch_in_the_cycle_of_a_move_of_local_memory_keeps_both_bases(preset
             if entry is None:
                 found[warp] = ctx.get(dut._local_base)
                 await ctx.tick().repeat(200)
-        assert found == {0: 9, 1: 7}
+        assert found == expected
 
     simulation.simulate(dut, body)

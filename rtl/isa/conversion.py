@@ -106,6 +106,7 @@ def _bits_of(form: FloatFormat) -> int:
     """The size of a format."""
     return 8 << form.value
 
+
 CONVERSION: list[Form] = [
     *alu(
         "POPC", _codes(0x0008), {"d": D, "b": B}, pipe=Pipe.CONVERSION, b=_INVERT_B, fields=_INVERT

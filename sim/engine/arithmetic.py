@@ -181,5 +181,3 @@ class WideArithmetic:
             low = max(width, start)
             parts.append((graph.copies(fill, start + count - low), low - start))
         return graph.cat(sorted(parts, key=lambda part: part[1]), count)
-
-

@@ -45,7 +45,6 @@ class InputState(PySignalState):
         return changed
 
 
-
 class ClockState(PySignalState):
     """A clock. Its edges reach the model only when that is stepped: what is read in between belongs before the edge."""
 

@@ -310,4 +310,3 @@ class SharedMemory(Memory):
         self._bytes[start:whole_start] = bytes(whole_start - start)
         self._bytes[whole_stop:stop] = bytes(stop - whole_stop)
         self._bytes.madvise(mmap.MADV_REMOVE, whole_start, whole_stop - whole_start)
-

@@ -391,4 +391,3 @@ def _alignment(number: Number | None) -> int | None:
     if number is not None and number not in ALIGNMENTS:
         raise SourceError(number, f"{number} is no power of two up to {ALIGNMENTS[-1]:#x}")
     return None if number is None else int(number)
-

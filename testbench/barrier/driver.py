@@ -299,4 +299,3 @@ class BarrierDriver(UnitDriver):
             got = self.lanes.predicates[item.warp.slot, number] & threads
             self.bench.expect(f"{where}: predicate", got, threads if value else 0)
         self.done += 1
-

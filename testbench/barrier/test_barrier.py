@@ -20,7 +20,6 @@ from testbench.handmade import ALL, encode
 SYNC, ARRIVE = (encode("BAR", "ii", mode=mode.value, barrier=0, Pc=7) for mode in (BarrierMode.SYNC, BarrierMode.ARV))
 
 
-
 passes = partial(simulation.passes, "barrier")
 
 

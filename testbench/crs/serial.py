@@ -14,7 +14,6 @@ from rtl.serial.crs import SerialStack
 __all__ = ["ParallelStack"]
 
 
-
 class ParallelStack(Component):
     """Has the ports of a CallReturnStack, and does what the flow unit does for a serial stack: it counts threads, gives
     their codes, and makes codes of a frame.

@@ -88,7 +88,6 @@ def test_the_waveform_shows_depth_and_active_threads_as_the_kernel_has_them(wave
     assert {record.before.active for record in retired} <= set(active)
 
 
-
 def test_the_save_file_shows_what_is_there(waveform):
     names = {variable.full_name for variable in pywellen.Waveform(str(waveform)).all_vars()}  # pyright: ignore
     shown = [line.split()[1].partition("[")[0] for line in waveform.with_suffix(".gtkw").read_text().splitlines()

@@ -169,7 +169,6 @@ def test_a_bitstream_is_that_of_the_first_seed_that_is_fast_enough(tools, capsys
     assert "chformal -remove" in (folder / "top.ys").read_text()
     assert (folder / "top.lpf").read_text().startswith((CONSTRAINTS / "ulx3s-85f.lpf").read_text()[:200])
 
-
     assert output.splitlines()[-1] == (
         "program it    python -m sim.fpga ulx3s-85f --load build/fpga/ulx3s-85f-small/top.bit")
 

@@ -95,7 +95,6 @@ class _Arithmetic:
             return 0 if number.negative or number.size is Special.NAN else min(bits, one)
         return bits
 
-
     def write_quotient(self, number: _Real) -> int:
         """The same; what is flushed is what is too small with any exponent, as in NVIDIA's code."""
         if self.flush and isinstance(number.size, Fraction):

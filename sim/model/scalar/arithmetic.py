@@ -37,7 +37,6 @@ from .state import Operation, Thread
 __all__: list[str] = []
 
 
-
 def _complement(negated: int) -> int:
     """What a source is XORed with: its complement is taken, the one that makes it a negative is added apart."""
     return WORD if negated else 0

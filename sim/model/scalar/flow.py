@@ -166,5 +166,3 @@ def _return_from_trap(_: Instruction) -> Operation:
 def _own_pc(i: Instruction) -> Result:
     """The pc of the next instruction (ours)."""
     return lambda _: i.pc + INSTRUCTION_BYTES
-
-

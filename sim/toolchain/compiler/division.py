@@ -135,5 +135,3 @@ def _signed_by_number(e: Emitter, result: Value, x: Source, divisor: int, magnit
         shifted = e.compute("SHR", total, number(shift - 32))
         e.op("IADD", [found], shifted, e.compute("SHR", x, number(31), mods=".U32"))
     e.op("IADD", [result], Source(found).negate() if negative else Source(found), RZ)
-
-

@@ -102,5 +102,3 @@ def _signed(b: Builder, words: list[Source], sign: Source) -> list[Source]:
     negative = b.test(".LT.AND", sign, RZ)
     return [b.compute("SEL", new, old, negative)
             for new, old in zip(_sum(b, [RZ, RZ], [word.negate() for word in words]), words, strict=True)]
-
-

@@ -327,5 +327,3 @@ def _remove_dead(analysis: _Analysis) -> bool:
 def _may_drop(op: Op) -> bool:
     """Whether a result may be written nowhere: neighbours must all be there."""
     return "D" not in shape(op).format and op.name not in ("MOV", "CAL", "ICAL")
-
-

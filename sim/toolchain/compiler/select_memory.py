@@ -243,5 +243,3 @@ def _prefetch(b: Builder, i: Instruction) -> None:
     name = "CCTLL" if local else "CCTL"
     base, offset = address_words(b, i.operands[0], name, not local)
     b.op(name, [], *base, mods=f"{'' if local else '.E'}.PF{i.operation[1]}", offset=offset)
-
-

@@ -270,5 +270,3 @@ def _count_message(node: syntax.Instruction, least: int, most: int) -> str:
     count = f"{least}" if least == most else f"{least} to {most}"
     plural = "s" if most != 1 else ""
     return f"{node.opcode} takes {count} operand{plural}, not {len(node.operands)}"
-
-

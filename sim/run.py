@@ -39,8 +39,8 @@ from sim.machine.host import Driver
 from sim.machine.hosted import HardwareResult, HostedMachine, RunInterrupted
 from sim.machine.timeline import Timeline
 from sim.machine.warp_state import WarpState, state_of
-from sim.model.bounds import Bounds
-from sim.model.warp import Machine, Result
+from sim.model.warp.bounds import Bounds
+from sim.model.warp.model import Machine, Result
 from sim.report.error_status import decode, registers_of
 from sim.report.output import output_of
 from sim.report.run import describe

@@ -23,8 +23,8 @@ from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
 from sim.machine.comparison import memory_difference
 from sim.machine.hardware import Hardware
 from sim.machine.hosted import HardwareResult, HostedMachine, RunInterrupted
-from sim.model.warp import Machine as WarpModel
-from sim.model.warp import Result
+from sim.model.warp.model import Machine as WarpModel
+from sim.model.warp.model import Result
 from sim.report.error_status import DecodedStatus, decode, registers_of
 from sim.report.hardware import describe_hardware
 from sim.report.run import describe

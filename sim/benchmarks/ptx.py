@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from sim.kernels.manifest import LEVELS, RUNS, Run, build
 from sim.launch import Launch, prepare
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
 from sim.toolchain.cubin import load
 from sim.toolchain.from_ptx import object_of_ptx
 

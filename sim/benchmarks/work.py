@@ -16,11 +16,11 @@ from rtl.layouts import KIND_RULES
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES
 from sim.benchmarks.machine import BenchmarkError
 from sim.launch import Launch
-from sim.model.decode import decode
-from sim.model.state import Warp
-from sim.model.transfer import thread_addresses
-from sim.model.vector.lanes import threads_of
-from sim.model.warp import Machine
+from sim.model.warp.decode import decode
+from sim.model.warp.model import Machine
+from sim.model.warp.state import Warp
+from sim.model.warp.transfer import thread_addresses
+from sim.model.warp.vector.lanes import threads_of
 
 __all__ = ["Work", "work_of"]
 

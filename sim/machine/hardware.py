@@ -24,7 +24,7 @@ from sim.machine.lockstep import Lockstep
 from sim.machine.memory_service import LATENCY, ON_TIME, MemoryService, Trouble
 from sim.machine.retired import EventReader
 from sim.machine.traces import machine_traces
-from sim.model.state import Warp
+from sim.model.warp.state import Warp
 from sim.waves import Tracer, save_file_of, write_save_file
 
 __all__ = ["PERIOD", "Hardware", "HardwareResult", "Watched"]

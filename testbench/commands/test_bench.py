@@ -33,7 +33,7 @@ from sim.engine.tape import build_replay
 from sim.kernels.manifest import RUNS
 from sim.launch import Buffer, prepare
 from sim.machine.hardware import HardwareResult
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
 from sim.runner import ModelRunner
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load

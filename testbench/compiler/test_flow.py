@@ -6,7 +6,7 @@ import pytest
 
 from sim.kernels.manifest import cubin
 from sim.launch import Buffer, Scalar, prepare
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.compiler.ir import WORD
 from sim.toolchain.module import Module, ProgramError

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from sim.kernels.manifest import RUNS
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
+from sim.model.thread.run import run as run_threads
+from sim.model.warp.model import Machine
 from sim.toolchain.disassembly import disassembly
 from sim.toolchain.elf_writer import write_object
 from sim.toolchain.module import ProgramError

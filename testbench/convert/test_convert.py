@@ -22,8 +22,8 @@ from rtl.isa.effects import effects
 from rtl.isa.kinds import MultiFunction
 from rtl.isa.syntax import RZ, Constant, Immediate, Register
 from rtl.params import SmParams
-from sim.model.vector.functions import rro
-from sim.model.vector.single import ffma
+from sim.model.warp.vector.functions import rro
+from sim.model.warp.vector.single import ffma
 from sim.testbench import Bench
 from testbench import simulation
 from testbench.convert import make_table, tb_convert

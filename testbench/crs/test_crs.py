@@ -10,8 +10,8 @@ from vcdvcd import VCDVCD
 
 from sim.engine import CompiledEngine
 from sim.kernels.manifest import RUNS, build
-from sim.model.retirement import Retirement
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
+from sim.model.warp.retirement import Retirement
 from sim.testbench import run
 from testbench.crs.memory import StackMemory
 from testbench.crs.programs import requests_of

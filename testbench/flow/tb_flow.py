@@ -14,7 +14,7 @@ from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import FlowOperation
 from sim.kernels.manifest import LEVELS, RUNS, build
 from sim.machine.memory_port import MemoryBehaviour
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
 from sim.testbench import Bench
 from sim.waves import Mark, Trace, View, error_text
 from testbench.flow.cases import directed, unreported

@@ -13,7 +13,7 @@ from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, unpack
 from sim import fuzz
 from sim.engine import CompiledEngine
 from sim.launch import Launch
-from sim.model import compute
+from sim.model.warp import compute
 from sim.toolchain.assembler import assemble
 from sim.workers import WorkersError, results_of
 from testbench.engine.designs import needs_compiled

@@ -19,9 +19,9 @@ from rtl.isa.rate import quarter_rate
 from rtl.layouts import InstructionKind, LaneClient
 from rtl.params import SmParams
 from sim.kernels.manifest import Run, build
-from sim.model.retirement import Retirement
-from sim.model.state import Warp
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
+from sim.model.warp.retirement import Retirement
+from sim.model.warp.state import Warp
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.pipeline.driver import Data, Pipeline, Script

@@ -10,10 +10,10 @@ from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ, Constant, Form, Values
 from rtl.params import WARP_THREADS
 from sim.launch import Launch
-from sim.model.action import constant_address
-from sim.model.retirement import Retirement
-from sim.model.state import Warp
-from sim.model.warp import Machine
+from sim.model.warp.action import constant_address
+from sim.model.warp.model import Machine
+from sim.model.warp.retirement import Retirement
+from sim.model.warp.state import Warp
 from sim.testbench import Bench
 from testbench.pipeline.driver import Pipeline, Script, Written
 

@@ -57,13 +57,13 @@ def _stop_at_work() -> None:
     import sim.engine
     import sim.machine.harness
     import sim.model.ptx.run
-    import sim.model.thread
-    import sim.model.warp
+    import sim.model.thread.run
+    import sim.model.warp.model
     import sim.workers
 
     for owner, name in ((Simulator, "run"), (Simulator, "advance"), (rtlil, "convert"),
                         (amaranth.build.plat.Platform, "prepare"), (sim.machine.harness.Harness, "__init__"),
-                        (sim.model.warp.Machine, "__init__"), (sim.workers, "_workers"),
+                        (sim.model.warp.model.Machine, "__init__"), (sim.workers, "_workers"),
                         (sim.children.Children, "run"), (subprocess.Popen, "__init__"), (BaseProcess, "start")):
         setattr(owner, name, _begun)
     for engine in sim.engine.ENGINES.values():

@@ -15,8 +15,8 @@ from sim.launch import Argument, prepare
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import PtxRunError
 from sim.model.ptx.run import run as interpret
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
+from sim.model.thread.run import run as run_threads
+from sim.model.warp.model import Machine
 from sim.toolchain.assembler import assemble
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.cubin import load

@@ -18,8 +18,8 @@ from sim.kernels.manifest import LEVELS, RUNS, Run, build
 from sim.launch import Launch
 from sim.machine.hardware import Hardware
 from sim.machine.memory_service import LATENCY
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
+from sim.model.thread.run import run as run_threads
+from sim.model.warp.model import Machine
 from sim.testbench import Bench, CheckError
 from sim.waves import save_file_of
 from testbench.programs.cuda.runs import CUDA_LEVELS, CUDA_RUNS

@@ -6,7 +6,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode
 from rtl.params import PRESETS
 from sim.engine import PysimEngine
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
 from sim.testbench import Bench
 from sim.toolchain.object_file import PARAMETER_BASE
 from testbench.sm.errors import ALL_REPORTED, ErrorCase, error_cases

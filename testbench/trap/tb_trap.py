@@ -11,7 +11,7 @@ from rtl.params import PRESETS, WARP_THREADS, SmParams
 from sim.engine import PysimEngine
 from sim.kernels.expected import complaints
 from sim.kernels.manifest import RUNS, build
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
 from sim.testbench import Bench
 from testbench.sm.random_programs import random_program
 from testbench.trap.case import BUSY, Debugger, TrapCase

@@ -1,26 +1,8 @@
-"""The reference machine: warps with masks and a call/return stack, one instruction after the other.
+"""The warp model: CTAs are given slots, one warp at a time fetches and retires an instruction.
 
 It has the function of the hardware and none of its timing. Each step retires one instruction of one warp and
-returns its :class:`~sim.model.retirement.Retirement`, the same record that the hardware's retirement interface
+returns its :class:`~sim.model.warp.retirement.Retirement`, the same record that the hardware's retirement interface
 gives, so that both can be compared instruction by instruction.
-
-==============  ======================================================================
-module          content
-==============  ======================================================================
-warp            the machine: CTAs into slots, whose turn it is, fetch, errors
-state           a warp's and a CTA's state
-stack, unwind   tokens on chip and in memory; threads that leave, and the unwind
-decode, action  from a word to what it does
-flow            branches, calls, pushes, stack pointers
-barriers        CTA barriers
-traps           who enters the trap handler, pauses and leaves, by ``trap_state`` and ``trap_frame``
-error_status    what the host is told
-host            the registers by which a host sees and stops all this
-transfer        loads, stores, atomic operations, over the address spaces of ``spaces``
-bounds          accesses outside of what a program was given
-system          special registers, shuffles, breakpoints
-compute         everything else, by the vector operations of ``vector``
-==============  ======================================================================
 
 Choices of this project beyond those said at each instruction: errors are precise, an instruction that raises one
 changes nothing; an error that is not reported is no error, the instruction does nothing and the warp goes on. Behind a

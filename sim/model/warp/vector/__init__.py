@@ -1,8 +1,8 @@
 """Arithmetic on the 32 threads of a warp at once.
 
 A value of every thread is a vector of 32 numbers; a condition of every thread is either a vector of 32
-Booleans or an integer whose bit t is thread t. An *operation* maps :class:`~sim.model.vector.lanes.Sources`
-and the fields of an instruction word to an :class:`~sim.model.vector.lanes.Outcome`; it neither reads nor
+Booleans or an integer whose bit t is thread t. An *operation* maps :class:`~sim.model.warp.vector.lanes.Sources`
+and the fields of an instruction word to an :class:`~sim.model.warp.vector.lanes.Outcome`; it neither reads nor
 writes anything else.
 
 ============  ==========================================================================

@@ -2,7 +2,7 @@
 
 What the host does not have, a product that is added before it is rounded and the other directions, is the quotient of
 two integers, which Python rounds to the nearest; from there it is at most one step. What is chosen where no public page
-has a rule stands in :mod:`sim.model.scalar.double`.
+has a rule stands in :mod:`sim.model.thread.double`.
 """
 
 from math import copysign, inf, nextafter

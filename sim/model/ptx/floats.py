@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sim.model.scalar.floats import (
+from sim.model.thread.floats import (
     DOUBLE,
     HALF,
     SINGLE,

@@ -1,4 +1,4 @@
-"""The independent oracle: every thread of the grid runs by itself, with its own pc and stack, without masks or tokens.
+"""The threads of a grid, each with its own pc and stack, without masks or tokens.
 
 Threads take turns, in a queue, each for a fixed number of instructions, so that one that spins can't starve one that it
 waits for. A group of 32 consecutive threads exists only where an instruction needs neighbours: once no
@@ -6,7 +6,7 @@ thread of the group runs, the ones that wait at the lowest pc meet there, and VO
 waits for neighbours but some at CTA barriers, the group has arrived there; barriers count groups, as the machine counts
 warps. A group whose threads have all ended is waited for by nobody.
 
-For a program without races the final memory is the machine's. What each instruction does is in :mod:`sim.model.scalar`.
+For a program without races the final memory is the machine's. What each instruction does is in the modules beside this.
 """
 
 from collections import Counter, deque
@@ -22,10 +22,10 @@ from sim.launch import Launch
 from sim.launch.memory import Memory, MemoryFaultError
 from sim.toolchain.module import Kernel
 
-from .scalar import access, arithmetic, bitwise, comparison, conversion, double, flow, functions, single, system, video
-from .scalar.decode import Program
-from .scalar.integers import WORD
-from .scalar.state import ENDED, WAITING, Cta, FaultError, Group, Thread, TrappedError
+from . import access, arithmetic, bitwise, comparison, conversion, double, flow, functions, single, system, video
+from .decode import Program
+from .integers import WORD
+from .state import ENDED, WAITING, Cta, FaultError, Group, Thread, TrappedError
 
 __all__ = ["Before", "Step", "ThreadFaultError", "ThreadResult", "Trap", "run", "step", "step_together"]
 

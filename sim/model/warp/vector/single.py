@@ -2,7 +2,7 @@
 
 A product of two floats is exact as a double. Its sum with a third one is rounded to odd: where something was lost, the
 last bit is 1. A double has so many more bits than a float that rounding it once more is as if the exact sum were
-rounded. What is chosen where no public page has a rule stands in :mod:`sim.model.scalar.single`.
+rounded. What is chosen where no public page has a rule stands in :mod:`sim.model.thread.single`.
 """
 
 

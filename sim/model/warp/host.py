@@ -13,8 +13,8 @@ from rtl.isa.registers import (
     trap_bit,
 )
 
+from .model import Machine
 from .state import Warp
-from .warp import Machine
 
 __all__ = ["ALL_SLOTS", "Host"]
 

@@ -12,9 +12,9 @@ model             what it runs, and how                                 what it 
                                                                         against their source
 ================  ====================================================  ================================================
 
-The warp model and the thread model share the instruction table (:mod:`rtl.isa`), the launch (:mod:`sim.launch`) and the
-assembler, and no semantics: no formula of an instruction stands in code that both run, so that a mistake in one shows as
-a difference. The PTX interpreter knows neither the table nor machine code: it reads what the PTX front end
+The warp model and the thread model share the instruction table (:mod:`rtl.isa`), the launch (:mod:`sim.launch`) and
+the assembler, and no semantics: no formula of an instruction stands in code that both run, so that a mistake in one
+shows as a difference. The PTX interpreter knows neither the table nor machine code: it reads what the PTX front end
 (:mod:`sim.toolchain.ptx`) has checked, and shares exact floating-point rounding with the thread model
 (:mod:`sim.model.thread.floats`).
 """

@@ -16,11 +16,11 @@ from amaranth.hdl import Module, Signal
 
 from rtl.component import Component
 from sim import interrupt, run
+from sim.checks.testbench import Bench
+from sim.checks.testbench import run as run_testbench
 from sim.command import Parser
 from sim.engine import PysimEngine
 from sim.interrupt import Interrupted, deferred, handled, raise_noted
-from sim.testbench import Bench
-from sim.testbench import run as run_testbench
 
 ROOT = Path(__file__).parents[2]
 _HEAD = """\
@@ -142,7 +142,7 @@ def test_what_a_command_runs_ends_with_it(interrupted, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_workers_end_with_what_they_run(interrupted, tmp_path, number):
-    body = ("from sim.workers import results_of\nfrom sim.children import run_child\n"
+    body = ("from sim.checks.workers import results_of\nfrom sim.children import run_child\n"
             f"def work(number):\n    run_child([sys.executable, '-c', {_SLEEPER!r}, str(folder / str(number))])\n"
             "def body(_):\n    for _ in results_of(work, ((n,) for n in range(9)), lambda: True, workers=2):\n"
             "        pass\n")

@@ -20,8 +20,6 @@ from sim.firmware import (
     resumed,
     save_grid,
 )
-from sim.kernels.expected import complaints
-from sim.kernels.manifest import RUNS, build
 from sim.launch import Launch, prepare
 from sim.launch.memory import Memory
 from sim.machine.hardware import Hardware
@@ -34,6 +32,8 @@ from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from sim.toolchain.module import ProgramError
 from testbench.engine.designs import needs_compiled
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import RUNS, build
 
 DIVERGED = """
         S2R R0, SR_TID.X

@@ -10,12 +10,12 @@ from itertools import islice
 import pytest
 
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, unpack
-from sim import fuzz
+from sim.checks import fuzz
+from sim.checks.workers import WorkersError, results_of
 from sim.engine import CompiledEngine
 from sim.launch import Launch
 from sim.model.warp import compute
 from sim.toolchain.assembler import assemble
-from sim.workers import WorkersError, results_of
 from testbench.engine.designs import needs_compiled
 from testbench.fuzz import campaign as campaigns
 from testbench.fuzz.cases import Kind, case_of

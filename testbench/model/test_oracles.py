@@ -18,8 +18,6 @@ from rtl.isa.syntax import PT, RZ, Form
 from rtl.isa.table import FORMS, find
 from rtl.isa.tokens import API_CALL_LIMIT
 from rtl.params import WARP_THREADS
-from sim.kernels.expected import complaints
-from sim.kernels.manifest import LEVELS, RUNS, Run, build
 from sim.launch import Launch
 from sim.model.thread import run as thread
 from sim.model.thread.state import FaultError
@@ -28,6 +26,8 @@ from sim.model.warp.model import Machine
 from sim.model.warp.vector.operations import OPERATIONS
 from sim.toolchain.spelling import spell
 from testbench.handmade import address, encode, machine, warp_of
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import LEVELS, RUNS, Run, build
 from testbench.words import NOP, branch, memory_left, move, results
 
 LIMIT = 1_000_000

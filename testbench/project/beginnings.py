@@ -53,17 +53,17 @@ def _stop_at_work() -> None:
     from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
     from amaranth.sim import Simulator
 
+    import sim.checks.workers
     import sim.children
     import sim.engine
     import sim.machine.harness
     import sim.model.ptx.run
     import sim.model.thread.run
     import sim.model.warp.model
-    import sim.workers
 
     for owner, name in ((Simulator, "run"), (Simulator, "advance"), (rtlil, "convert"),
                         (amaranth.build.plat.Platform, "prepare"), (sim.machine.harness.Harness, "__init__"),
-                        (sim.model.warp.model.Machine, "__init__"), (sim.workers, "_workers"),
+                        (sim.model.warp.model.Machine, "__init__"), (sim.checks.workers, "_workers"),
                         (sim.children.Children, "run"), (subprocess.Popen, "__init__"), (BaseProcess, "start")):
         setattr(owner, name, _begun)
     for engine in sim.engine.ENGINES.values():

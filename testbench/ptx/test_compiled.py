@@ -10,7 +10,6 @@ import re
 
 import pytest
 
-from sim.kernels.manifest import LEVELS, RUNS, Run, cubin
 from sim.launch import Argument, prepare
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import PtxRunError
@@ -23,6 +22,7 @@ from sim.toolchain.cubin import load
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.module import PtxModule
+from testbench.kernels.manifest import LEVELS, RUNS, Run, cubin
 
 HERE = cubin("k01_vecadd", "O0").parent
 CASES = [case for case in RUNS.values() if not case.compared and not case.traps]

@@ -10,10 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sim import run_tb
+from sim.checks import run_tb
+from sim.checks.testbench import run
 from sim.command import CommandError, Parser
 from sim.engine import choose
-from sim.testbench import run
 from sim.waves import picture, sequence
 from testbench.project.documented import ROOT, documented
 

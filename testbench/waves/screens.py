@@ -15,7 +15,7 @@ from typing import Any
 
 from PIL import Image
 
-from sim import run_tb
+from sim.checks import run_tb
 from sim.command import CommandError, Parser
 
 _SCRIPT = """\

@@ -14,7 +14,7 @@ from rtl.isa.table import find
 from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import KIND_RULES
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES
-from sim.benchmarks.machine import BenchmarkError
+from sim.checks.benchmarks.machine import BenchmarkError
 from sim.launch import Launch
 from sim.model.warp.decode import decode
 from sim.model.warp.model import Machine

@@ -7,8 +7,8 @@ from io import StringIO
 from typing import Any
 
 from rtl.isa.tokens import LINE_BYTES
-from sim.benchmarks.machine import BenchmarkError
-from sim.benchmarks.roofline import RooflineRow
+from sim.checks.benchmarks.machine import BenchmarkError
+from sim.checks.benchmarks.roofline import RooflineRow
 
 __all__ = ["check_plotter", "roofline_svg"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from sim.benchmarks.machine import BenchmarkMachine, Loop
+from sim.checks.benchmarks.machine import BenchmarkMachine, Loop
 
 __all__ = ["AIM", "WARPS", "ThroughputRow", "throughput_loop", "throughput_table"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from sim.benchmarks.machine import BenchmarkError, BenchmarkMachine
-from sim.benchmarks.work import work_of
+from sim.checks.benchmarks.machine import BenchmarkError, BenchmarkMachine
+from sim.checks.benchmarks.work import work_of
 from sim.launch import Buffer, Launch, Scalar, lacking, prepare
 from sim.launch.memory import Memory
 from sim.toolchain.from_ptx import read_ptx_program

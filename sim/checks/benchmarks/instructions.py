@@ -6,7 +6,7 @@ from pathlib import Path
 from subprocess import PIPE
 from tempfile import TemporaryDirectory
 
-from sim.benchmarks.machine import BenchmarkError
+from sim.checks.benchmarks.machine import BenchmarkError
 from sim.children import run_child
 from sim.engine.tape import Tape, build_replay
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim.formal.theorem import load
-from sim.mutation.mutants import Mutant, mutants_of
+from sim.checks.formal.theorem import load
+from sim.checks.mutation.mutants import Mutant, mutants_of
 
 __all__ = ["Unit", "reasons_of", "units_of"]
 

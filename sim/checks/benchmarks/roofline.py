@@ -9,12 +9,12 @@ from tqdm import tqdm
 
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import SmParams
-from sim.benchmarks import streaming
-from sim.benchmarks.machine import BenchmarkError, BenchmarkMachine
-from sim.benchmarks.work import Work, work_of
-from sim.kernels.expected import complaints
-from sim.kernels.manifest import LEVELS, RUNS, Run, build
+from sim.checks.benchmarks import streaming
+from sim.checks.benchmarks.machine import BenchmarkError, BenchmarkMachine
+from sim.checks.benchmarks.work import Work, work_of
 from sim.launch import Launch, lacking
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import LEVELS, RUNS, Run, build
 
 __all__ = ["QUICK", "RooflineRow", "left_out", "roofline_table"]
 

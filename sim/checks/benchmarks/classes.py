@@ -9,7 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 from rtl.params import WARP_THREADS
-from sim.benchmarks.machine import BenchmarkMachine, Loop, stall_cycles
+from sim.checks.benchmarks.machine import BenchmarkMachine, Loop, stall_cycles
 
 __all__ = ["CLASSES", "ClassRow", "InstructionClass", "class_table"]
 

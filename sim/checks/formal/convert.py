@@ -1,4 +1,4 @@
-"""From a theorem to RTLIL: ``python -m sim.formal.convert FILE OUT {all,examples} [MODULE OLD NEW]``.
+"""From a theorem to RTLIL: ``python -m sim.checks.formal.convert FILE OUT {all,examples} [MODULE OLD NEW]``.
 
 A memory that is written has no first content there: a theorem holds whatever memories hold at the reset.
 """
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
-from sim.formal.fault import Fault, insert
-from sim.formal.theorem import load
+from sim.checks.formal.fault import Fault, insert
+from sim.checks.formal.theorem import load
 
 __all__ = ["main", "without_contents"]
 

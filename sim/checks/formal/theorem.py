@@ -7,7 +7,7 @@ from pathlib import Path
 
 from amaranth.hdl import Elaboratable
 
-from sim.formal.fault import Fault
+from sim.checks.formal.fault import Fault
 
 __all__ = ["Theorem", "load"]
 

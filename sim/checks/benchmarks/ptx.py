@@ -6,11 +6,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from sim.kernels.manifest import LEVELS, RUNS, Run, build
 from sim.launch import Launch, prepare
 from sim.model.warp.model import Machine
 from sim.toolchain.cubin import load
 from sim.toolchain.from_ptx import object_of_ptx
+from testbench.kernels.manifest import LEVELS, RUNS, Run, build
 
 __all__ = ["PtxRow", "ptx_table", "total"]
 

@@ -42,7 +42,7 @@ LEVELS = ("O0", "O3")
 """Optimisation levels that each kernel was assembled with."""
 DEBUG = "G"
 """The level of files that are made for a debugger: not optimised in any step."""
-_HERE = Path(__file__).parents[2] / "testbench" / "programs"
+_HERE = Path(__file__).parents[1] / "programs"
 _TYPES = {f"{sign}{bits}": np.dtype(f"{kind}{bits // 8}") for sign, kind in (("u", "<u"), ("s", "<i"))
           for bits in (8, 16, 32, 64)}
 _RUN_KEYS = {"kernel", "entry", "label", "exercises", "grid", "block", "dynamic_shared", "arguments", "compared",

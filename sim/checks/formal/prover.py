@@ -11,11 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from subprocess import PIPE
 
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.step import unreached, untrue
+from sim.checks.formal.theorem import Theorem
 from sim.children import run_child
 from sim.command import CommandError
-from sim.formal.fault import Fault
-from sim.formal.step import unreached, untrue
-from sim.formal.theorem import Theorem
 
 __all__ = ["Answer", "ProofError", "Question", "answer", "ask", "missing_prover", "questions"]
 
@@ -50,7 +50,7 @@ class Question:
         mode: What is asked; ``cycles``: of how many.
         which: Of "all" or of "examples".
         fault: Of the hardware, if any.
-        split: Whether it is taken apart, see :mod:`sim.formal.step`.
+        split: Whether it is taken apart, see :mod:`sim.checks.formal.step`.
         expected: The exit code that is right.
         folder: Where files of the tools stay.
     """
@@ -99,7 +99,7 @@ def _environment() -> dict[str, str]:
 def _convert(path: Path, folder: Path, which: str, fault: Fault | None) -> None:
     """Writes what sby reads, of "all" or of "examples", in a process of its own."""
     more = [] if fault is None else [fault.module, fault.old, fault.new]
-    command = [sys.executable, "-m", "sim.formal.convert", str(path), str(folder / "theorem.il"), which, *more]
+    command = [sys.executable, "-m", "sim.checks.formal.convert", str(path), str(folder / "theorem.il"), which, *more]
     done = run_child(command, stdout=PIPE, stderr=PIPE)
     if done.returncode:
         raise ProofError(f"{path}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rtl.params import SmParams
-from sim.benchmarks.cuda_client import footprint
+from sim.checks.benchmarks.cuda_client import footprint
 from sim.command import CommandError
 from sim.cuda.device import Device
 from sim.cuda.server import Server
@@ -23,7 +23,7 @@ from sim.runner import HardwareRunner, ModelRunner, Runner
 __all__ = ["GROWTH_LAUNCHES", "CudaRow", "GrowthRow", "cuda_rows", "growth_rows", "measure"]
 
 _CLIENT = Path(__file__).with_name("cuda_client.py")
-_PROGRAM = Path(__file__).parents[2] / "docs" / "examples" / "numba_add.py"
+_PROGRAM = Path(__file__).parents[3] / "docs" / "examples" / "numba_add.py"
 _MEMORY = 1 << 30
 _LIMIT = 1_000_000_000
 GROWTH_LAUNCHES = 10_000

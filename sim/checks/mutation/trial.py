@@ -16,13 +16,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sim.checks.mutation.mutants import Mutant
+from sim.checks.mutation.units import Unit
 from sim.children import end_group
-from sim.mutation.mutants import Mutant
-from sim.mutation.units import Unit
 
 __all__ = ["Baseline", "Plan", "State", "Trial", "baseline", "trial"]
 
-_HERE = Path(__file__).resolve().parents[2]
+_HERE = Path(__file__).resolve().parents[3]
 """Where this package is from."""
 _LEFT_OUT = shutil.ignore_patterns(".*", "build", "*.vcd", "*.fst", "*.sqlite", "*.egg-info")
 _MORE_CPU, _LEAST_CPU = 2, 8.0
@@ -123,7 +123,7 @@ def _ask(what: str, plan: dict[str, Any], copy: Path, limit: float | None, *, ke
         environment = {
             **os.environ, "WARPSTACK_CACHE": str(Path(work, "models")), "PYTHONDONTWRITEBYTECODE": "" if keep else "1",
             "PYTHONPATH": os.pathsep.join((str(copy), str(_HERE)))}
-        command = [sys.executable, "-m", "sim.mutation.judge", what, str(asked), str(out)]
+        command = [sys.executable, "-m", "sim.checks.mutation.judge", what, str(asked), str(out)]
         with subprocess.Popen(command, cwd=copy, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, start_new_session=True) as process:
             code = None

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from sim.checks.mutation.mutants import Mutant
+from sim.checks.mutation.trial import Baseline, Plan, State, Trial
+from sim.checks.mutation.units import Unit
 from sim.command import CommandError
-from sim.mutation.mutants import Mutant
-from sim.mutation.trial import Baseline, Plan, State, Trial
-from sim.mutation.units import Unit
 
 __all__ = ["Found", "Store", "StoreError", "digest_of"]
 

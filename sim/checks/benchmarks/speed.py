@@ -7,11 +7,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from sim.benchmarks.instructions import can_count, instructions_per_cycle
-from sim.benchmarks.machine import BenchmarkMachine, launch_loop
-from sim.benchmarks.throughput import WARPS, throughput_loop
-from sim.kernels.manifest import LEVELS, RUNS, build
+from sim.checks.benchmarks.instructions import can_count, instructions_per_cycle
+from sim.checks.benchmarks.machine import BenchmarkMachine, launch_loop
+from sim.checks.benchmarks.throughput import WARPS, throughput_loop
 from sim.launch import Launch
+from testbench.kernels.manifest import LEVELS, RUNS, build
 
 __all__ = ["AIMS", "SpeedRow", "speed_rows"]
 

@@ -1,7 +1,7 @@
 """What is asked of the hardware as it stands in this folder, mutant or not; each in a process of its own:
 
-``python -m sim.mutation.judge {tests,netlist,theorem} PLAN OUT``, where PLAN is a file of JSON, and OUT gets a line of
-JSON for each answer, as soon as there is one.
+``python -m sim.checks.mutation.judge {tests,netlist,theorem} PLAN OUT``, where PLAN is a file of JSON, and OUT gets a
+line of JSON for each answer, as soon as there is one.
 
 =======  =====================================================  ========================================================
 what     PLAN                                                   lines of OUT
@@ -90,8 +90,8 @@ def _netlist(plan: dict[str, Any], tell: Callable[..., None]) -> None:
 
 
 def _theorem(plan: dict[str, Any], tell: Callable[..., None]) -> None:
-    from sim.formal.prover import ask
-    from sim.formal.theorem import load
+    from sim.checks.formal.prover import ask
+    from sim.checks.formal.theorem import load
     path = Path(plan["file"])
     answer = next(ask(path, load(path), Path(plan["folder"])))
     tell(holds=answer.right, where=answer.where)

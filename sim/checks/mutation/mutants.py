@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from sim.formal.fault import Fault
+from sim.checks.formal.fault import Fault
 
 __all__ = ["OPERATORS", "Mutant", "module_of", "mutants_of"]
 

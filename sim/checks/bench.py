@@ -30,10 +30,10 @@ from sim.checks.benchmarks.roofline import QUICK, RooflineRow, left_out, rooflin
 from sim.checks.benchmarks.speed import AIMS, SpeedRow, speed_rows
 from sim.checks.benchmarks.table import table
 from sim.checks.benchmarks.throughput import AIM, ThroughputRow, throughput_table
-from sim.command import CommandError, Parser, add_cache_option, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, chosen_engine
 from sim.launch_options import BOARD, add_board_options, open_board
 from sim.machine.memory_service import LATENCY
+from sim.support.command import CommandError, Parser, add_cache_option, check_file, print_text, write_file
 
 __all__ = ["main"]
 

@@ -17,10 +17,10 @@ from typing import Any
 from tqdm import tqdm
 
 from rtl.params import PRESETS
-from sim.command import CommandError, Parser, add_cache_option, check_file, make_folder, print_text, write_file
 from sim.engine import ENGINES, chosen_engine
-from sim.entry import missing_of
-from sim.interrupt import telling
+from sim.support.command import CommandError, Parser, add_cache_option, check_file, make_folder, print_text, write_file
+from sim.support.entry import missing_of
+from sim.support.interrupt import telling
 
 __all__ = ["FuzzError", "main"]
 

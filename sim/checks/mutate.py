@@ -24,9 +24,9 @@ from sim.checks.mutation.store import Store, digest_of
 from sim.checks.mutation.trial import Plan, baseline, trial
 from sim.checks.mutation.units import Unit, reasons_of, units_of
 from sim.checks.workers import results_of
-from sim.command import CommandError, Parser, print_text
-from sim.entry import missing_of
-from sim.interrupt import telling
+from sim.support.command import CommandError, Parser, print_text
+from sim.support.entry import missing_of
+from sim.support.interrupt import telling
 
 __all__ = ["MutateError", "main"]
 

@@ -21,8 +21,8 @@ from tqdm import tqdm
 from sim.checks.formal.prover import ProofError, answer, missing_prover, questions
 from sim.checks.formal.theorem import load
 from sim.checks.workers import results_of
-from sim.command import Parser, make_folder, print_text
-from sim.interrupt import telling
+from sim.support.command import Parser, make_folder, print_text
+from sim.support.interrupt import telling
 
 __all__ = ["main", "theorems"]
 

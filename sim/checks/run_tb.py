@@ -14,8 +14,8 @@ from pathlib import Path
 
 from sim.checks.report import Report
 from sim.checks.testbench import Bench, run
-from sim.command import CommandError, Parser, add_cache_option, check_file, make_folder, print_text
 from sim.engine import ENGINES, Engine, chosen_engine
+from sim.support.command import CommandError, Parser, add_cache_option, check_file, make_folder, print_text
 from sim.waves.fst import FST, check_fst
 
 __all__ = ["execute", "main", "module_name", "testbenches", "title_of"]

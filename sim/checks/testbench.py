@@ -32,7 +32,7 @@ from tqdm import tqdm
 
 from sim.checks.report import Report, near
 from sim.engine import CombinationalCycle, Engine, engine_of, make_simulator, stop
-from sim.interrupt import Interrupted, deferred, raise_noted, telling
+from sim.support.interrupt import Interrupted, deferred, raise_noted, telling
 from sim.waves import Tracer, Traces, View, save_file_of, write_save_file
 
 __all__ = ["Bench", "CheckError", "run"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sim.checks import run_tb
-from sim.command import CommandError, Parser
+from sim.support.command import CommandError, Parser
 from sim.waves.fst import FST
 from sim.waves.save_file import save_file_of
 

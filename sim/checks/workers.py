@@ -9,9 +9,9 @@ from multiprocessing import get_context
 from threading import Timer
 from typing import Any, TypeVar
 
-from sim import activity
-from sim.command import CommandError
-from sim.interrupt import Interrupted, handled
+from sim.support import activity
+from sim.support.command import CommandError
+from sim.support.interrupt import Interrupted, handled
 
 __all__ = ["WorkersError", "results_of"]
 

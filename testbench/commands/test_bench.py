@@ -27,13 +27,13 @@ from sim.checks.benchmarks.roofline import RooflineRow
 from sim.checks.benchmarks.table import table
 from sim.checks.benchmarks.throughput import throughput_loop
 from sim.checks.benchmarks.work import Work, work_of
-from sim.command import CommandError
 from sim.engine import CompiledEngine, PysimEngine, engine_of, run_cycles
 from sim.engine.tape import build_replay
 from sim.launch import Buffer, prepare
 from sim.machine.hardware import HardwareResult
 from sim.model.warp.model import Machine
 from sim.runner import ModelRunner
+from sim.support.command import CommandError
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from testbench.engine.designs import needs_compiled

@@ -10,8 +10,8 @@ from typing import Any
 
 from rtl.params import PRESETS
 from sim.checks.testbench import Bench, run
-from sim.command import Parser, print_text
 from sim.engine import CompiledEngine
+from sim.support.command import Parser, print_text
 from testbench.faults.descriptors import check_descriptors, wrong_values
 from testbench.faults.memory_errors import MemoryErrors
 

@@ -103,7 +103,7 @@ def test_bad_arguments_get_one_line(arguments, message, capsys, tmp_path, monkey
 
 
 def test_a_missing_extra_is_named(monkeypatch, capsys):
-    monkeypatch.setattr("sim.entry.find_spec", lambda name: None)
+    monkeypatch.setattr("sim.support.entry.find_spec", lambda name: None)
     with pytest.raises(SystemExit, match="2"):
         fuzz.main(["--scheduler", "tcp://localhost:1"])
     assert "the extra 'cluster' is not installed" in capsys.readouterr().err

@@ -251,7 +251,7 @@ def test_what_is_missing_is_named(monkeypatch, capsys):
     with pytest.raises(SystemExit, match="2"):
         mutate.main(["crs"])
     assert capsys.readouterr().err == "python -m sim.mutate: no prover, or --theorems none\n"
-    monkeypatch.setattr("sim.entry.find_spec", lambda name: None if name == "distributed" else name)
+    monkeypatch.setattr("sim.support.entry.find_spec", lambda name: None if name == "distributed" else name)
     with pytest.raises(SystemExit, match="2"):
         mutate.main(["crs", "--scheduler", "tcp://localhost:1"])
     assert "the extra 'cluster' is not installed" in capsys.readouterr().err

@@ -12,20 +12,18 @@ ROOT = Path(__file__).parents[2]
 UNITS = ("barrier", "convert", "crs", "execute", "fetch", "flow", "host", "issue", "launch", "memory", "trap")
 
 LAYERS = (
-    {"activity", "alignment", "collector", "interrupt", "scratch"},
-    {"children", "entry"},
-    {"command"},
-    {"ecp5", "netlist", "toolchain"},
-    {"engine", "launch", "bitstream", "verilog"},
+    {"support"},
+    {"toolchain"},
+    {"engine", "launch"},
     {"model", "waves"},
     {"machine"},
     {"board", "firmware", "report"},
     {"runner"},
     {"debugger", "launch_options"},
-    {"api", "cuda", "demo"},
+    {"api", "cuda", "demo", "fpga"},
     {"checks"},
-    {"asm", "bench", "debug", "dis", "fpga", "fuzz", "mutate", "profile", "prove", "ptx", "run", "run_tb",
-     "board.__main__", "cuda.__main__", "demo.__main__", "waves.__main__"},
+    {"asm", "bench", "debug", "dis", "fuzz", "mutate", "profile", "prove", "ptx", "run", "run_tb",
+     "board.__main__", "cuda.__main__", "demo.__main__", "fpga.__main__", "waves.__main__"},
     {"manual"},
     {"__main__"},
 )

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 
 from sim.checks import run_tb
 from sim.checks.testbench import run
-from sim.command import CommandError, Parser
 from sim.engine import choose
+from sim.support.command import CommandError, Parser
 from sim.waves import picture, sequence
 from testbench.project.documented import ROOT, documented
 

@@ -16,7 +16,7 @@ from typing import Any
 from PIL import Image
 
 from sim.checks import run_tb
-from sim.command import CommandError, Parser
+from sim.support.command import CommandError, Parser
 
 _SCRIPT = """\
 after 1500

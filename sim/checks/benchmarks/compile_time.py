@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from sim.collector import collector_off
+from sim.support.garbage_collection import collector_off
 from sim.toolchain.assembler import assemble_statements
 from sim.toolchain.compiler import compile_statements
 from sim.toolchain.elf_writer import write_object

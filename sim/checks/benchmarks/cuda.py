@@ -13,12 +13,12 @@ from typing import Any
 
 from rtl.params import SmParams
 from sim.checks.benchmarks.cuda_client import footprint
-from sim.command import CommandError
 from sim.cuda.device import Device
 from sim.cuda.server import Server
 from sim.cuda.setup import environment
 from sim.engine import Engine
 from sim.runner import HardwareRunner, ModelRunner, Runner
+from sim.support.command import CommandError
 
 __all__ = ["GROWTH_LAUNCHES", "CudaRow", "GrowthRow", "cuda_rows", "growth_rows", "measure"]
 

@@ -7,8 +7,8 @@ from subprocess import PIPE
 from tempfile import TemporaryDirectory
 
 from sim.checks.benchmarks.machine import BenchmarkError
-from sim.children import run_child
 from sim.engine.tape import Tape, build_replay
+from sim.support.children import run_child
 
 __all__ = ["can_count", "instructions_per_cycle"]
 

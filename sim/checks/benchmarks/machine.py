@@ -9,13 +9,13 @@ from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, unpack
 from rtl.params import PRESETS, WARP_THREADS, SmParams
 from sim.board.machine import Board
 from sim.board.placing import fit
-from sim.command import CommandError
 from sim.engine import CompiledEngine, Engine
 from sim.engine.tape import Tape
 from sim.launch import Buffer, Launch, Scalar, prepare
 from sim.launch.memory import Memory
 from sim.machine.hardware import Hardware
 from sim.machine.hosted import HardwareResult, HostedMachine
+from sim.support.command import CommandError
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from sim.toolchain.module import Module

@@ -14,8 +14,8 @@ from subprocess import PIPE
 from sim.checks.formal.fault import Fault
 from sim.checks.formal.step import unreached, untrue
 from sim.checks.formal.theorem import Theorem
-from sim.children import run_child
-from sim.command import CommandError
+from sim.support.children import run_child
+from sim.support.command import CommandError
 
 __all__ = ["Answer", "ProofError", "Question", "answer", "ask", "missing_prover", "questions"]
 

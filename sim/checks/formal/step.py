@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from subprocess import PIPE
 
-from sim.children import run_child
+from sim.support.children import run_child
 
 __all__ = ["unreached", "untrue"]
 

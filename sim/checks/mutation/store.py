@@ -9,7 +9,7 @@ from pathlib import Path
 from sim.checks.mutation.mutants import Mutant
 from sim.checks.mutation.trial import Baseline, Plan, State, Trial
 from sim.checks.mutation.units import Unit
-from sim.command import CommandError
+from sim.support.command import CommandError
 
 __all__ = ["Found", "Store", "StoreError", "digest_of"]
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from sim.checks.mutation.mutants import Mutant
 from sim.checks.mutation.units import Unit
-from sim.children import end_group
+from sim.support.children import end_group
 
 __all__ = ["Baseline", "Plan", "State", "Trial", "baseline", "trial"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
-from sim.command import OutputError, Parser
+from sim.support.command import OutputError, Parser
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx
 from testbench.kernels.manifest import LEVELS
 from testbench.programs.cuda.build import update

@@ -22,8 +22,7 @@ from rtl.component import Component
 from rtl.fpga.boards import Board, BoardTop, board_top
 from rtl.fpga.lamps import LampSignals
 from rtl.params import SmParams
-from sim.command import make_folder
-from sim.ecp5 import (
+from sim.fpga.ecp5 import (
     BLOCK_TIMING,
     FOR_SIZE,
     KEPT,
@@ -35,7 +34,8 @@ from sim.ecp5 import (
     run_tool_once,
     versions,
 )
-from sim.netlist import names_of
+from sim.fpga.netlist import names_of
+from sim.support.command import make_folder
 
 __all__ = ["COLUMNS", "Bitstream", "PadsAlone", "build", "check_loader", "constraints", "load", "missing_boards"]
 

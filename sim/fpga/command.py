@@ -27,9 +27,8 @@ from rtl.fpga.flat import Flat
 from rtl.fpga.harness import TimingHarness
 from rtl.fpga.units import UNITS
 from rtl.params import PRESETS, SmParams
-from sim.bitstream import Bitstream, build, check_loader, constraints, load, missing_boards
-from sim.command import CALLED, CommandError, Parser, check_file, make_folder, write_file
-from sim.ecp5 import (
+from sim.fpga.bitstream import Bitstream, build, check_loader, constraints, load, missing_boards
+from sim.fpga.ecp5 import (
     DEVICE,
     KEPT,
     Timing,
@@ -40,8 +39,9 @@ from sim.ecp5 import (
     synthesize,
     versions,
 )
+from sim.fpga.verilog import check_name, verilog_of
 from sim.report.ports import port_comments
-from sim.verilog import check_name, verilog_of
+from sim.support.command import CALLED, CommandError, Parser, check_file, make_folder, write_file
 
 __all__ = ["Measurement", "main", "measure"]
 
@@ -391,7 +391,3 @@ def _run(options: Any) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     return _parser().run(arguments, _run)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

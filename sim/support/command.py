@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 from weakref import finalize
 
-from sim.entry import why_missing
-from sim.interrupt import handled, interrupted
+from sim.support.entry import why_missing
+from sim.support.interrupt import handled, interrupted
 
 __all__ = ["CALLED", "CommandError", "OutputError", "OutputFile", "Parser", "add_cache_option", "check_file",
            "is_whole", "make_folder", "print_text", "write_file"]
@@ -46,8 +46,8 @@ class Parser(argparse.ArgumentParser):
         exit code 2, as wrong arguments do; a ``bare`` one, about a place in a file, without the command's name. So does
         a module of an extra that is not installed.
 
-        After Ctrl-C there is one line, too, and exit code 130; see :mod:`sim.interrupt`. Called as a function, with
-        arguments, it leaves that to its caller.
+        After Ctrl-C there is one line, too, and exit code 130; see :mod:`sim.support.interrupt`. Called as a function,
+        with arguments, it leaves that to its caller.
         """
         if arguments is not None and CALLED.get() is None:
             return self._carry_out(arguments, body, bare)

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 
-from sim.interrupt import deferred
-from sim.scratch import cache_home
+from sim.support.interrupt import deferred
+from sim.support.scratch import cache_home
 
 __all__ = ["Children", "end_group", "run_child"]
 

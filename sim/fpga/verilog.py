@@ -7,8 +7,8 @@ from typing import Any
 
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
-from sim.command import CommandError, make_folder
-from sim.ecp5 import run_tool
+from sim.fpga.ecp5 import run_tool
+from sim.support.command import CommandError, make_folder
 
 __all__ = ["check_name", "through_yosys", "verilog_of"]
 

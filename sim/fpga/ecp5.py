@@ -22,8 +22,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sim.children import run_child
-from sim.command import CommandError, write_file
+from sim.support.children import run_child
+from sim.support.command import CommandError, write_file
 
 __all__ = ["BLOCK_TIMING", "DEVICE", "FOR_SIZE", "KEPT", "CriticalPath", "FpgaError", "Timing", "cells",
            "critical_path", "missing_tool", "pack", "place_and_route", "run_tool", "run_tool_once",

@@ -7,7 +7,7 @@ import sys
 from importlib.util import find_spec
 from types import TracebackType
 
-from sim.interrupt import interrupted
+from sim.support.interrupt import interrupted
 
 __all__ = ["EXTRAS", "begin", "missing_extra", "missing_of", "why_missing"]
 

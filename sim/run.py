@@ -32,9 +32,9 @@ from sim.launch_options import (
     open_board,
     prepared,
 )
+from sim.machine.base import HardwareResult, HostedMachine, RunInterrupted
 from sim.machine.hardware import Hardware
 from sim.machine.host import Driver
-from sim.machine.hosted import HardwareResult, HostedMachine, RunInterrupted
 from sim.machine.timeline import Timeline
 from sim.machine.warp_state import WarpState, state_of
 from sim.model.warp.bounds import Bounds

@@ -19,9 +19,9 @@ from sim.engine import Engine
 from sim.launch import Launch
 from sim.launch.memory import Memory
 from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
+from sim.machine.base import HardwareResult, HostedMachine, RunInterrupted
 from sim.machine.comparison import memory_difference
 from sim.machine.hardware import Hardware
-from sim.machine.hosted import HardwareResult, HostedMachine, RunInterrupted
 from sim.model.warp.model import Machine as WarpModel
 from sim.model.warp.model import Result
 from sim.report.error_status import DecodedStatus, decode, registers_of

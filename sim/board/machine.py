@@ -12,8 +12,8 @@ from rtl.layouts import Policy
 from rtl.params import PRESETS, SmParams
 from sim.launch import Launch
 from sim.launch.runtime import output_range
+from sim.machine.base import HardwareResult, HostedMachine
 from sim.machine.host import REGISTERS, Driver
-from sim.machine.hosted import HardwareResult, HostedMachine
 from sim.support.interrupt import deferred, raise_noted
 
 from .errors import BoardError

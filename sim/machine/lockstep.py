@@ -33,8 +33,8 @@ from sim.machine.comparison import (
     compare_flow,
     memory_difference,
 )
-from sim.machine.executed import CACHED_MASKS, MOVES, Executed, of_thread
-from sim.machine.retired import Event
+from sim.machine.hardware_instructions import CACHED_MASKS, MOVES, Executed, of_thread
+from sim.machine.retirement_events import Event
 from sim.machine.warp_state import state_of
 from sim.model.warp.host import Host
 from sim.model.warp.model import Machine

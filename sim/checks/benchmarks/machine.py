@@ -13,8 +13,8 @@ from sim.engine import CompiledEngine, Engine
 from sim.engine.tape import Tape
 from sim.launch import Buffer, Launch, Scalar, prepare
 from sim.launch.memory import Memory
+from sim.machine.base import HardwareResult, HostedMachine
 from sim.machine.hardware import Hardware
-from sim.machine.hosted import HardwareResult, HostedMachine
 from sim.support.command import CommandError
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load

@@ -9,7 +9,7 @@ from sim.run import main
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load, read_cubin
 from sim.toolchain.module import Module
-from sim.toolchain.reach import reached
+from sim.toolchain.reachability import reached
 from testbench import refusal
 from testbench.programs import CUBINS
 from testbench.words import encode

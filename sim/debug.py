@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from rtl.params import PRESETS
 from sim.board.machine import Board
-from sim.command import Parser, print_text
-from sim.debugger.places import Places
+from sim.debugger.addresses import Places
 from sim.debugger.session import Session
 from sim.debugger.terminal import Batch, Terminal, read_batch
 from sim.debugger.watch import Watch
@@ -28,9 +27,10 @@ from sim.launch_options import (
     open_board,
     prepared,
 )
+from sim.machine.base import HostedMachine
 from sim.machine.hardware import Hardware
 from sim.machine.host import Host
-from sim.machine.hosted import HostedMachine
+from sim.support.command import Parser, print_text
 
 __all__ = ["main"]
 

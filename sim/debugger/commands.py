@@ -8,9 +8,9 @@ from rtl.params import WARP_THREADS
 from sim.launch.memory import MemoryFaultError
 
 from . import driver
+from .addresses import number
 from .errors import DebuggerError
 from .machine import State, address_of
-from .places import number
 from .session import Session
 from .views import (
     error_lines,

@@ -10,10 +10,10 @@ from sim.machine.host import Host
 from sim.report.output import output_of
 from sim.report.run import buffer_lines
 
+from .addresses import Places
 from .breakpoints import Breakpoints
 from .errors import DebuggerError
 from .machine import DebuggedMachine, State, address_of
-from .places import Places
 from .views import Code, error_lines, threads_of
 from .watch import Watch
 

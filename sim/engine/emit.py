@@ -9,11 +9,9 @@ from sim.engine.errors import FineLoopError
 from sim.engine.expressions import Expressions
 from sim.engine.graph import WORD, Graph
 from sim.engine.internals import FlipFlop
-from sim.engine.lower import Lowering
+from sim.engine.lower import Lowering, Part
 from sim.engine.messages import Message
-from sim.engine.parts import Part
-from sim.engine.pieces import pieces_of
-from sim.engine.program import Program
+from sim.engine.program import Program, pieces_of
 from sim.engine.registers import Registers, Word, readers_first
 from sim.engine.schedule import Cluster, Schedule
 from sim.engine.wakes import FLAGS, Wakes

@@ -14,8 +14,8 @@ from amaranth.hdl import ClockDomain, MemoryData, Shape, Signal
 
 from sim.engine.identity import Identity
 from sim.engine.internals import SignalDict
+from sim.engine.locations import MemoryPlace, SignalPlace
 from sim.engine.messages import Message
-from sim.engine.places import MemoryPlace, SignalPlace
 
 __all__ = ["Layout", "Role", "Trace"]
 

@@ -5,8 +5,8 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from sim.engine.locations import MemoryPlace, Piece, SignalPlace
 from sim.engine.messages import Messages
-from sim.engine.places import MemoryPlace, Piece, SignalPlace
 from sim.engine.tape import Tape
 
 __all__ = ["FAILURE", "TEXT", "Field", "MemoryField", "Model"]

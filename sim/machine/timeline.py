@@ -9,7 +9,7 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import InstructionKind, WaitReason, kinds_where
 from rtl.params import SmParams
 from sim.engine import Change
-from sim.machine.retired import Event, EventReader
+from sim.machine.retirement_events import Event, EventReader
 from sim.toolchain.spelling import spell
 
 __all__ = ["Executed", "Span", "Timeline"]

@@ -2,7 +2,7 @@
 
 from rtl.layouts import LaunchRejection
 from sim.launch import Launch
-from sim.machine.hosted import HardwareResult, HostedMachine
+from sim.machine.base import HardwareResult, HostedMachine
 from sim.report.error_status import decode
 from sim.report.run import buffer_lines, error_lines
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import pywellen
 
-from sim.machine.hosted import HostedMachine
+from sim.machine.base import HostedMachine
 from sim.run import main
 from testbench.engine.designs import needs_compiled
 from testbench.programs import ADD, BUFFERS, PROGRAMS, RECURSION, TRAP

@@ -40,7 +40,7 @@ from sim.launch.programs import read_program
 from sim.launch.runtime import empty_output
 from sim.launch_options import MODEL
 from sim.machine.warp_state import WarpState, state_of
-from sim.model.warp.model import Machine as WarpModel
+from sim.model.warp.model import WarpModel
 from sim.model.warp.retirement import Retirement
 from sim.model.warp.state import Warp
 from sim.report.output import output_of

@@ -29,13 +29,13 @@ from sim.launch_options import (
     number_from_one,
     prepared,
 )
-from sim.machine.base import HardwareResult, HostedMachine, RunInterrupted
+from sim.machine.base import BaseMachine, HardwareResult, RunInterrupted
 from sim.machine.hardware import Hardware
 from sim.machine.host import Driver
 from sim.machine.timeline import Timeline
 from sim.machine.warp_state import WarpState, state_of
 from sim.model.warp.bounds import Bounds
-from sim.model.warp.model import Machine, Result
+from sim.model.warp.model import Result, WarpModel
 from sim.report.error_status import decode, registers_of
 from sim.report.output import output_of
 from sim.report.run import describe
@@ -145,7 +145,7 @@ def _error_status(registers: Mapping[str, int], warps: Mapping[int, WarpState]) 
     return decoded
 
 
-def _of_model(machine: Machine) -> dict[str, object]:
+def _of_model(machine: WarpModel) -> dict[str, object]:
     return _error_status(registers_of(machine), {warp.slot: state_of(warp) for warp in machine.live})
 
 
@@ -184,7 +184,7 @@ def _on_model(options: Options, launch: Launch) -> dict[str, object]:
     """Runs on the reference machine; prints what it came to."""
     bounds = Bounds(launch) if options.bounds else None
     params = options.params
-    machine = Machine(launch, warps=params.warps, stack_tokens=params.stack_tokens)
+    machine = WarpModel(launch, warps=params.warps, stack_tokens=params.stack_tokens)
     machine.bounds = bounds
     try:
         with deferred(), tqdm(unit=" instructions", disable=None, leave=False) as bar:
@@ -202,7 +202,7 @@ def _on_model(options: Options, launch: Launch) -> dict[str, object]:
     return written | ({"outside": [one.decoded() for one in outside]} if bounds is not None else {})
 
 
-def _timed(machine: HostedMachine, launch: Launch, options: Options, driver: Driver | None = None) -> HardwareResult:
+def _timed(machine: BaseMachine, launch: Launch, options: Options, driver: Driver | None = None) -> HardwareResult:
     """Runs a launch, with a progress bar on a terminal."""
     with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False) as bar:
         return machine.run(launch, options.max_cycles, bar.update, driver=driver)

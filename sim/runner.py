@@ -19,11 +19,10 @@ from sim.engine import Engine
 from sim.launch import Launch
 from sim.launch.memory import Memory
 from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
-from sim.machine.base import HardwareResult, HostedMachine, RunInterrupted
+from sim.machine.base import BaseMachine, HardwareResult, RunInterrupted
 from sim.machine.comparison import memory_difference
 from sim.machine.hardware import Hardware
-from sim.model.warp.model import Machine as WarpModel
-from sim.model.warp.model import Result
+from sim.model.warp.model import Result, WarpModel
 from sim.report.error_status import DecodedStatus, decode, registers_of
 from sim.report.hardware import describe_hardware
 from sim.report.run import describe
@@ -265,7 +264,7 @@ def outcome_of_model(machine: WarpModel, result: Result) -> Outcome:
                    report=describe(machine, result))
 
 
-def outcome_of(launch: Launch, machine: HostedMachine, result: HardwareResult,
+def outcome_of(launch: Launch, machine: BaseMachine, result: HardwareResult,
                difference: str | None = None) -> Outcome:
     """What a run of hardware came to. ``difference`` is one from the warp model that the machine does not know of.
     Where there is one, the outcome's status is ``error``, unless the run was interrupted."""

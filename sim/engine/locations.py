@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MemoryPlace", "Piece", "SignalPlace"]
+__all__ = ["MemoryLocation", "Piece", "SignalLocation"]
 
 Piece = tuple[int, int, int, int]
 """Bits of a kept word: its place, how far they are shifted in it, how many they are, where they belong."""
 
 
 @dataclass(frozen=True)
-class SignalPlace:
+class SignalLocation:
     """The bits of a signal: pieces of kept words, the rest is ``constant``. ``combinational``: computed from others."""
 
     pieces: tuple[Piece, ...]
@@ -23,14 +23,14 @@ class SignalPlace:
         return [[list(piece) for piece in self.pieces], self.constant, self.combinational]
 
     @classmethod
-    def restore(cls, record: Sequence[Any]) -> "SignalPlace":
+    def restore(cls, record: Sequence[Any]) -> "SignalLocation":
         """From its record."""
         pieces, constant, combinational = record
         return cls(tuple((place, shift, width, at) for place, shift, width, at in pieces), constant, combinational)
 
 
 @dataclass(frozen=True)
-class MemoryPlace:
+class MemoryLocation:
     """A memory: its number, where its rows begin among all memories' words, and how many words each has."""
 
     number: int

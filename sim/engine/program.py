@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.engine.graph import WORD
-from sim.engine.locations import MemoryPlace, SignalPlace
+from sim.engine.locations import MemoryLocation, SignalLocation
 from sim.engine.lower import Lowering
 from sim.engine.messages import Message
 
-__all__ = ["Program", "pieces_of"]
+__all__ = ["TranslatedDesign", "pieces_of"]
 
 _SMALL = 8
 """Bits of words that are shown together with their neighbours."""
@@ -17,7 +17,7 @@ _Piece = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
-class Program:
+class TranslatedDesign:
     """A design as C++: ``units`` are translation units.
 
     ``place_of`` says for kept nodes where they are. ``messages`` are the prints and checks by number. ``settles``: more
@@ -31,7 +31,7 @@ class Program:
     messages: list[Message]
     settles: bool
 
-    def place(self, nets: Sequence[Any]) -> SignalPlace:
+    def place(self, nets: Sequence[Any]) -> SignalLocation:
         """Where a signal with these nets is."""
         graph, pieces, constant, combinational = self.lowering.graph, [], 0, False
         for node, shift, width, at in pieces_of(self.lowering, nets):
@@ -40,15 +40,15 @@ class Program:
             else:
                 pieces.append((self.place_of[node], shift, width, at))
                 combinational |= graph.nodes[node][0] != "state"
-        return SignalPlace(tuple(pieces), constant, combinational)
+        return SignalLocation(tuple(pieces), constant, combinational)
 
-    def memories(self) -> dict[tuple[str, ...], MemoryPlace]:
+    def memories(self) -> dict[tuple[str, ...], MemoryLocation]:
         """Where memories are, by their hierarchical names without that of the design itself."""
         found = {}
         for number, (index, memory) in enumerate(self.lowering.memories.items()):
             cell = self.netlist.cells[index]
             name = (*self.netlist.modules[cell.module_idx].name[1:], cell.name)
-            found[name] = MemoryPlace(number, memory.base, len(memory.widths))
+            found[name] = MemoryLocation(number, memory.base, len(memory.widths))
         return found
 
 

@@ -11,12 +11,12 @@ from rtl.params import SmParams
 from sim.launch import Launch
 from sim.launch.descriptor import place_descriptor
 from sim.launch.memory import Memory
-from sim.machine.host import REGISTERS, Driver, Host, HostAccess
+from sim.machine.host import REGISTERS, Driver, HardwareHost, HostAccess
 from sim.machine.lockstep import Lockstep
 from sim.machine.warp_state import WarpState
 from sim.support.interrupt import Interrupted
 
-__all__ = ["HardwareResult", "HostedMachine", "RunInterrupted"]
+__all__ = ["BaseMachine", "HardwareResult", "RunInterrupted"]
 
 _CHUNK = 10_000
 """Cycles between two looks at how far it is."""
@@ -65,7 +65,7 @@ class RunInterrupted(Interrupted):
         self.after = f"after {result.cycles:,} cycles"
 
 
-class HostedMachine(HostAccess):
+class BaseMachine(HostAccess):
     """What runs launches, one after the other, each from the machine's reset.
 
     Attributes:
@@ -149,7 +149,7 @@ class HostedMachine(HostAccess):
         """Runs a launch; what is to be read at the end is not read."""
         await self._start(launch, places, report_mask, held=self.remote and driver is not None)
         if driver is not None:
-            await driver(Host(self))
+            await driver(HardwareHost(self))
             self._outcome(result)
         else:
             await self._wait(limit, result, progress)

@@ -14,7 +14,7 @@ from rtl.params import SmParams
 from rtl.sm import Sm
 from sim.engine import Engine, Sink, engine_of, make_simulator, observe_all, run_cycles
 from sim.launch import Launch
-from sim.machine.base import HardwareResult, HostedMachine
+from sim.machine.base import BaseMachine, HardwareResult
 from sim.machine.diagnosis import diagnose, warp_states
 from sim.machine.harness import Harness
 from sim.machine.host import REGISTERS, Driver
@@ -58,7 +58,7 @@ class _Run:
     levels: int = 0
 
 
-class Hardware(HostedMachine):
+class Hardware(BaseMachine):
     """The machine in simulation. It runs one launch after the other, each from its reset.
 
     Parameters:

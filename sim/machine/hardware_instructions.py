@@ -16,7 +16,8 @@ from sim.machine.warp_state import MASK_OF
 from sim.model.warp.retirement import WarpMasks
 from sim.toolchain.spelling import spell
 
-__all__ = ["CACHED_MASKS", "FLAGS_BITS", "FLAG_PLACES", "MOVES", "WORD_BITS", "Executed", "of_thread", "spread"]
+__all__ = ["CACHED_MASKS", "FLAGS_BITS", "FLAG_PLACES", "MOVES", "WORD_BITS", "HardwareInstruction", "of_thread",
+           "spread"]
 
 MOVES = kinds_where(lambda rule: rule.injected)
 """Not instructions: the warp enters the trap, or leaves it."""
@@ -30,7 +31,7 @@ _CODE_BITS = Shape.cast(ThreadCode).width
 
 
 @dataclass
-class Executed:
+class HardwareInstruction:
     """An instruction of the hardware, as far as its events are known."""
 
     sequence: int

@@ -31,7 +31,7 @@ from sim.engine import CompiledEngine, PysimEngine, engine_of, run_cycles
 from sim.engine.tape import build_replay
 from sim.launch import Buffer, prepare
 from sim.machine.hardware import HardwareResult
-from sim.model.warp.model import Machine
+from sim.model.warp.model import WarpModel
 from sim.runner import ModelRunner
 from sim.support.command import CommandError
 from sim.toolchain.assembler import assemble
@@ -127,7 +127,7 @@ def test_a_program_of_the_benchmark_that_fails_is_told(monkeypatch, tmp_path):
 @pytest.mark.parametrize("each", CLASSES, ids=lambda each: each.name)
 def test_classes_run_to_their_end(each):
     turns, repetitions = 3, 3
-    result = Machine(launch_loop(each.loop(repetitions).module(), turns, each.warps), warps=8).run(10_000)
+    result = WarpModel(launch_loop(each.loop(repetitions).module(), turns, each.warps), warps=8).run(10_000)
     assert result.status == "ok"
     assert result.instructions >= each.warps * turns * repetitions
 
@@ -138,7 +138,7 @@ def test_programs_with_floats_leave_what_they_should(make):
     launch = program.launch()
     with pytest.raises(BenchmarkError, match=rf"{program.name}: out\[0, 0\] is 0.0, not "):
         program.check(launch, launch.memory)
-    assert Machine(launch, warps=8).run(100_000).status == "ok"
+    assert WarpModel(launch, warps=8).run(100_000).status == "ok"
     program.check(launch, launch.memory)
 
 

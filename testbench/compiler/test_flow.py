@@ -5,7 +5,7 @@ import re
 import pytest
 
 from sim.launch import Buffer, Scalar, prepare
-from sim.model.warp.model import Machine
+from sim.model.warp.model import WarpModel
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.compiler.ir import WORD
 from sim.toolchain.module import Module, ProgramError
@@ -200,7 +200,7 @@ def _calling(function: str, parts: str) -> str:
 
 def _tokens(module: Module, levels: int) -> int:
     """The most on the stack at once. It fits what a launch has by itself."""
-    machine = Machine(prepare(module, [Buffer("out", bytes(128)), Scalar(levels, 4)]), warps=1)
+    machine = WarpModel(prepare(module, [Buffer("out", bytes(128)), Scalar(levels, 4)]), warps=1)
     most = 0
     while (retired := machine.step()) is not None:
         most = max(most, retired.depth_after)

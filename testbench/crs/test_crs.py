@@ -10,7 +10,7 @@ from vcdvcd import VCDVCD
 
 from sim.checks.testbench import run
 from sim.engine import CompiledEngine
-from sim.model.warp.model import Machine
+from sim.model.warp.model import WarpModel
 from sim.model.warp.retirement import Retirement
 from testbench.crs.memory import StackMemory
 from testbench.crs.programs import requests_of
@@ -48,7 +48,7 @@ def waveform(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def retired() -> list[Retirement]:
     """What the first recursive kernel's first instructions did, those that use the stack."""
-    machine = Machine(build(RUNS[RECURSIVE[0]], "O3"), warps=1)
+    machine = WarpModel(build(RUNS[RECURSIVE[0]], "O3"), warps=1)
     records = []
     while sum(len(requests_of(record)) for record in records) < COMPARED:
         record = machine.step()

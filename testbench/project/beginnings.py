@@ -63,7 +63,7 @@ def _stop_at_work() -> None:
 
     for owner, name in ((Simulator, "run"), (Simulator, "advance"), (rtlil, "convert"),
                         (amaranth.build.plat.Platform, "prepare"), (sim.machine.harness.Harness, "__init__"),
-                        (sim.model.warp.model.Machine, "__init__"), (sim.checks.workers, "_workers"),
+                        (sim.model.warp.model.WarpModel, "__init__"), (sim.checks.workers, "_workers"),
                         (sim.support.children.Children, "run"), (subprocess.Popen, "__init__"), (BaseProcess, "start")):
         setattr(owner, name, _begun)
     for engine in sim.engine.ENGINES.values():

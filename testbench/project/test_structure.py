@@ -129,18 +129,9 @@ def test_parts_of_the_simulation_import_only_lower_layers(imports):
 
 
 def test_nobody_imports_who_runs_it(imports):
-    """Hardware knows nothing of simulation, simulation nothing of testbenches but in sim.checks, executors nothing of
-    the formulas."""
+    """Hardware knows nothing of simulation, simulation nothing of testbenches but in sim.checks."""
     assert [(name, other) for name, others in imports.items() for other in others
             if (name.startswith("rtl") and other.startswith(("sim", "testbench")))
             or (name.startswith("sim") and not name.startswith("sim.checks") and other.startswith("testbench"))] == []
     assert any(name.startswith("sim.checks") and other.startswith("testbench")
                for name, others in imports.items() for other in others)
-    formulas = {name for name in imports if name.startswith("testbench.formulas.") and ".test_" not in name}
-    reached, waiting = set(), list(formulas)
-    while waiting:
-        for other in imports[waiting.pop()] - reached:
-            reached.add(other)
-            waiting.append(other)
-    assert formulas
-    assert [name for name in reached if name.startswith(("sim.", "rtl.execute.", "rtl.convert."))] == []

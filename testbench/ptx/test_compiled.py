@@ -15,7 +15,7 @@ from sim.model.ptx.launch import place
 from sim.model.ptx.run import PtxRunError
 from sim.model.ptx.run import run as interpret
 from sim.model.thread.run import run as run_threads
-from sim.model.warp.model import Machine
+from sim.model.warp.model import WarpModel
 from sim.toolchain.assembler import assemble
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.cubin import load
@@ -92,5 +92,5 @@ def test_compiled_code_does_what_the_text_means(seed):
         if machine == "threads":
             run_threads(launch, max_instructions=20 * LIMIT)
         else:
-            assert Machine(launch, warps=64).run(20 * LIMIT).status == "ok", text
+            assert WarpModel(launch, warps=64).run(20 * LIMIT).status == "ok", text
         assert {name: launch.memory.read(*place) for name, place in launch.buffers.items()} == expected, text

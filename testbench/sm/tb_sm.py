@@ -18,7 +18,7 @@ from sim.launch import Launch
 from sim.machine.hardware import Hardware
 from sim.machine.memory_service import LATENCY
 from sim.model.thread.run import run as run_threads
-from sim.model.warp.model import Machine
+from sim.model.warp.model import WarpModel
 from sim.waves import save_file_of
 from testbench.kernels.expected import complaints
 from testbench.kernels.manifest import LEVELS, RUNS, Run, build
@@ -152,7 +152,7 @@ def check_errors(bench: Bench, driver: SmDriver, cases: Iterable[ErrorCase]) -> 
         status = driver.lockstep.machine.error_status
         assert status is not None
         bench.expect(f"{case.name}: error of the reference machine", status.error.name, case.error.name)
-        silent = Machine(case.launch(), report_mask=0).run(_LOOPS)
+        silent = WarpModel(case.launch(), report_mask=0).run(_LOOPS)
         if silent.status != "timeout":
             driver.run(bench, f"{case.name}, not reported", case.launch(), status=silent.status, report_mask=0)
 

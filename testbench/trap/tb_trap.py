@@ -10,7 +10,7 @@ from random import Random
 from rtl.params import PRESETS, WARP_THREADS, SmParams
 from sim.checks.testbench import Bench
 from sim.engine import PysimEngine
-from sim.model.warp.model import Machine
+from sim.model.warp.model import WarpModel
 from testbench.kernels.expected import complaints
 from testbench.kernels.manifest import RUNS, build
 from testbench.sm.random_programs import random_program
@@ -118,7 +118,7 @@ def check_random_programs(bench: Bench, driver: TrapDriver, count: int, size: in
         left = inject(bench, driver, what, made, stops_often(source, gap), steps=50 * (number % 3), check=True)
         if alone:
             undisturbed = launch()
-            Machine(undisturbed).run()
+            WarpModel(undisturbed).run()
             bench.expect(f"{what}: what it leaves", memory_left(left), memory_left(undisturbed))
         bench.checked("random programs")
 

@@ -13,7 +13,7 @@ from sim.engine import CompiledEngine, Engine
 from sim.engine.tape import Tape
 from sim.launch import Buffer, Launch, Scalar, prepare
 from sim.launch.memory import Memory
-from sim.machine.base import HardwareResult, HostedMachine
+from sim.machine.base import BaseMachine, HardwareResult
 from sim.machine.hardware import Hardware
 from sim.support.command import CommandError
 from sim.toolchain.assembler import assemble
@@ -97,7 +97,7 @@ class BenchmarkMachine:
 
     def __init__(self, params: SmParams, engine: type[Engine] | Board) -> None:
         self.params = params
-        self._hardware: HostedMachine = engine if isinstance(engine, Board) else Hardware(params, engine)
+        self._hardware: BaseMachine = engine if isinstance(engine, Board) else Hardware(params, engine)
         self.cycles = self.requests = 0
 
     def run(self, launch: Launch) -> HardwareResult:

@@ -7,7 +7,7 @@ from typing import Any
 from tqdm import tqdm
 
 from sim.launch import Launch, prepare
-from sim.model.warp.model import Machine
+from sim.model.warp.model import WarpModel
 from sim.toolchain.cubin import load
 from sim.toolchain.from_ptx import object_of_ptx
 from testbench.kernels.manifest import LEVELS, RUNS, Run, build
@@ -51,7 +51,7 @@ def _launch(run: Run) -> Launch:
 
 
 def _instructions(launch: Launch) -> int:
-    return Machine(launch, warps=_WARPS).run(_LIMIT).instructions
+    return WarpModel(launch, warps=_WARPS).run(_LIMIT).instructions
 
 
 def total(rows: Sequence[PtxRow]) -> PtxRow:

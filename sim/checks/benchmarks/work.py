@@ -17,7 +17,7 @@ from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES
 from sim.checks.benchmarks.machine import BenchmarkError
 from sim.launch import Launch
 from sim.model.warp.decode import decode
-from sim.model.warp.model import Machine
+from sim.model.warp.model import WarpModel
 from sim.model.warp.state import Warp
 from sim.model.warp.transfer import thread_addresses
 from sim.model.warp.vector.lanes import threads_of
@@ -112,7 +112,7 @@ def _read(word: int, registers: int) -> _Word:
 
 def work_of(launch: Launch, warps: int) -> Work:
     """Runs a launch on a reference machine with so many warps; BenchmarkError when it does not end."""
-    machine = Machine(launch, warps=warps)
+    machine = WarpModel(launch, warps=warps)
     known: dict[int, _Word] = {}
     lane_instructions = operations = lines = 0
     while (warp := machine.choose()) is not None and machine.instructions < _LIMIT:

@@ -14,12 +14,12 @@ from rtl.isa.kinds import AtomicOperation, AtomicType, CompareAndSwapType, Memor
 from rtl.isa.syntax import RZ, Literal, Register
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 
-from .decode import Instruction, semantics
+from .decode import ThreadInstruction, semantics
 from .integers import WORD, signed
 from .single import sum_flushed
 from .state import FaultError, Operation, Thread
 
-__all__: list[str] = []
+__all__ = ["ATOMICS", "atomic_change"]
 
 _LONG = (1 << 64) - 1
 _SIGNED_SIZES = (MemorySize.S8, MemorySize.S16)
@@ -63,7 +63,7 @@ def _in_windows(address: int) -> tuple[str, int]:
     return "global", address
 
 
-def _address(i: Instruction, size: int) -> Callable[[Thread], int]:
+def _address(i: ThreadInstruction, size: int) -> Callable[[Thread], int]:
     """The address of an access, which must be a multiple of its size. Without a register the offset is the address,
     and not signed: so does compiled code.
     """
@@ -88,7 +88,7 @@ _SPACES = {"LDG": "global", "STG": "global", "ATOM": "global", "RED": "global", 
 """Where instructions access memory that have no generic address."""
 
 
-def _place(i: Instruction, size: int) -> Callable[[Thread], tuple[str, int]]:
+def _place(i: ThreadInstruction, size: int) -> Callable[[Thread], tuple[str, int]]:
     """The space that is accessed, and the address in it."""
     address, space = _address(i, size), _SPACES.get(i.name)
     return lambda thread: _in_windows(address(thread)) if space is None else (space, address(thread))
@@ -105,7 +105,7 @@ def _spread(thread: Thread, places: list[int], value: int) -> None:
         thread.values[at] = value >> 32 * number & WORD
 
 
-def _loaded(i: Instruction, read: Callable[[Thread], int]) -> Operation:
+def _loaded(i: ThreadInstruction, read: Callable[[Thread], int]) -> Operation:
     bits, places = 8 * size_bytes(i["size"]), i.destinations(size_registers(i["size"]))
     if MemorySize(i["size"]) in _SIGNED_SIZES:
         return lambda thread: _spread(thread, places, signed(read(thread), bits))
@@ -113,21 +113,21 @@ def _loaded(i: Instruction, read: Callable[[Thread], int]) -> Operation:
 
 
 @semantics("LDG", "LDL", "LDS", "LD")
-def _load_memory(i: Instruction) -> Operation:
+def _load_memory(i: ThreadInstruction) -> Operation:
     size = size_bytes(i["size"])
     place = _place(i, size)
     return _loaded(i, lambda thread: _read(thread, place(thread), size))
 
 
 @semantics("LDC")
-def _load_constant(i: Instruction) -> Operation:
+def _load_constant(i: ThreadInstruction) -> Operation:
     bank, constant, size = i["bank"], i.program.indexed_constant, size_bytes(i["size"])
     address = _address(i, size)
     return _loaded(i, lambda thread: constant(bank, address(thread), size))
 
 
 @semantics("STG", "STL", "STS", "ST")
-def _store_memory(i: Instruction) -> Operation:
+def _store_memory(i: ThreadInstruction) -> Operation:
     size = size_bytes(i["size"])
     place, places = _place(i, size), i.sources("b", size_registers(i["size"]))
     return lambda thread: _write(thread, place(thread), size, _joined(thread, places))
@@ -141,10 +141,13 @@ _UPDATED: dict[AtomicOperation, Callable[[int, int], int]] = {
     AtomicOperation.XOR: lambda old, operand: old ^ operand, AtomicOperation.EXCH: lambda old, operand: operand,
 }
 """What most atomics leave in memory; INC and DEC wrap around at the operand."""
+ATOMICS = (*_UPDATED, AtomicOperation.MIN, AtomicOperation.MAX)
+"""Operations of ATOM, RED and ATOMS."""
 
 
-def _change(kind: AtomicOperation, bits: int, is_signed: bool) -> Callable[[int, int], int]:
-    """What an atomic leaves in memory."""
+def atomic_change(kind: AtomicOperation, bits: int, is_signed: bool) -> Callable[[int, int], int]:
+    """What an atomic on numbers of so many bits leaves in memory, of what was there and of the operand; the lowest
+    ``bits`` bits count."""
     if kind not in (AtomicOperation.MIN, AtomicOperation.MAX):
         return _UPDATED[kind]
     choose, order = min if kind is AtomicOperation.MIN else max, partial(signed, bits=bits) if is_signed else None
@@ -164,23 +167,23 @@ def _as_it_was(old: int, *_: int) -> int:
 
 
 @semantics("ATOM", "RED", "ATOMS")
-def _atomic(i: Instruction) -> Operation:
+def _atomic(i: ThreadInstruction) -> Operation:
     if i.form.variant:
         return _compare_and_swap(i)
     if i.name != "ATOMS" and i["type"] == AtomicType.F32.value:
         return _exchange(i, 4, i.destinations(1) if i.name == "ATOM" else [], sum_flushed, i.sources("b", 1))
     bits, is_signed = (_SHARED_TYPES if i.name == "ATOMS" else _GLOBAL_TYPES)[i["type"]]
     results = i.destinations(bits // 32) if "d" in i.form.operands else []
-    change = _change(AtomicOperation(i["operation"]), bits, is_signed)
+    change = atomic_change(AtomicOperation(i["operation"]), bits, is_signed)
     return _exchange(i, bits // 8, results, change, i.sources("b", bits // 32))
 
 
-def _swap_operand(i: Instruction, role: str, count: int) -> list[int]:
+def _swap_operand(i: ThreadInstruction, role: str, count: int) -> list[int]:
     """Registers of the value to compare with or to store, RZ where the form says so."""
     return [RZ] * count if isinstance(i.form.operands[role], Literal) else i.sources(role, count)
 
 
-def _compare_and_swap(i: Instruction) -> Operation:
+def _compare_and_swap(i: ThreadInstruction) -> Operation:
     """Stores c where memory holds b, and returns what it held, or only whether it did."""
     operand = i.form.operands["d"]
     assert isinstance(operand, Register)
@@ -191,7 +194,7 @@ def _compare_and_swap(i: Instruction) -> Operation:
                      told=(lambda old, compare, _: int(old == compare)) if tells else _as_it_was)
 
 
-def _exchange(i: Instruction, size: int, results: list[int], change: Callable[..., int], *operands: list[int],
+def _exchange(i: ThreadInstruction, size: int, results: list[int], change: Callable[..., int], *operands: list[int],
               told: Callable[..., int] = _as_it_was) -> Operation:
     """Puts into memory what becomes of the number there by some operands, and returns what it held, or what is told of
     it."""
@@ -206,6 +209,6 @@ def _exchange(i: Instruction, size: int, results: list[int], change: Callable[..
 
 
 @semantics("CCTL", "CCTLL", "MEMBAR")
-def _order_or_hint(_: Instruction) -> Operation:
+def _order_or_hint(_: ThreadInstruction) -> Operation:
     """Nothing: memory is one, accessed in order, and has no caches."""
     return lambda _: None

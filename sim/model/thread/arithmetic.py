@@ -20,7 +20,7 @@ from rtl.isa.fields import PLUS_ONE
 from rtl.isa.kinds import HalfSelect, ProductAddend, SumShift
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 
-from .decode import Instruction, semantics
+from .decode import ThreadInstruction, semantics
 from .integers import (
     CARRY,
     HALF,
@@ -50,7 +50,7 @@ def _saturated(total: int, overflow: bool) -> int:
 
 
 @semantics("IADD", "IADD32I", "ISCADD", "ISCADD32I", "LEA")
-def _add(i: Instruction) -> Operation:
+def _add(i: ThreadInstruction) -> Operation:
     """Sum: d = (a << shift) + b, either of them negated, or plus one."""
     d, a, b, shift = i.destination(), i.source("a"), i.source("b"), i["shift"]
     plus_one = i["plus_one"] == PLUS_ONE
@@ -82,7 +82,7 @@ def _outside_windows(address: int) -> int:
 
 
 @semantics("LEA.HI")
-def _address_high(i: Instruction) -> Operation:
+def _address_high(i: ThreadInstruction) -> Operation:
     """Upper half of a scaled address: d = upper half of ({c, a} << shift), plus b."""
     d, a, b, c, shift = i.destination(), i.source("a"), i.source("b"), i.source("c"), i["shift"]
     negate, extended, set_cc = i["negate_a"], i["extended"], i["cc"]
@@ -105,7 +105,7 @@ def _address_high(i: Instruction) -> Operation:
 
 
 @semantics("IADD3")
-def _add_three(i: Instruction) -> Operation:
+def _add_three(i: ThreadInstruction) -> Operation:
     """Sum of three: d = a + b, shifted by a half if so asked, plus c."""
     d, a, b, c = i.destination(), i.source("a"), i.source("b"), i.source("c")
     halves = tuple(HalfSelect(i[f"half_{role}"]) for role in "abc")
@@ -147,7 +147,7 @@ def _add_three(i: Instruction) -> Operation:
 
 
 @semantics("XMAD")
-def _multiply_halves(i: Instruction) -> Operation:
+def _multiply_halves(i: ThreadInstruction) -> Operation:
     """Product of halves: d = 16 bits of a times 16 bits of b, plus what the mode makes of c."""
     d, a, b, c = i.destination(), i.source("a"), i.source("b"), i.source("c")
     shift_a, shift_b = 16 * i["high_a"], 16 * i["high_b"]
@@ -203,7 +203,7 @@ def _multiply_halves(i: Instruction) -> Operation:
 
 
 @semantics("IMUL", "IMUL32I", "IMAD", "IMAD32I")
-def _multiply(i: Instruction) -> Operation:
+def _multiply(i: ThreadInstruction) -> Operation:
     """Product: d = lower or upper half of a * b, negated if so asked, plus c."""
     d, a, b = i.destination(), i.source("a"), i.source("b")
     c = i.source("c") if "c" in i.form.operands else None

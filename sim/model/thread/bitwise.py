@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from rtl.isa.kinds import FunnelWidth, Logic, PermuteMode, PredicateTest
 
-from .decode import Instruction, Result, result_of, semantics
+from .decode import Result, ThreadInstruction, result_of, semantics
 from .integers import FLAGS, WORD, ZERO, flags_of_result, signed
 from .state import DISCARD_PREDICATE, Operation, Thread
 
@@ -28,7 +28,7 @@ def reversed_bits(value: int) -> int:
 
 
 @result_of("SHL")
-def _shift_left(i: Instruction) -> Result:
+def _shift_left(i: ThreadInstruction) -> Result:
     a, b, wrap = i.source("a"), i.source("b"), i["wrap"]
 
     def compute(thread: Thread) -> int:
@@ -40,7 +40,7 @@ def _shift_left(i: Instruction) -> Result:
 
 
 @result_of("SHR")
-def _shift_right(i: Instruction) -> Result:
+def _shift_right(i: ThreadInstruction) -> Result:
     a, b, wrap = i.source("a"), i.source("b"), i["wrap"]
     arithmetic, reverse = i["signed"], i["reverse"]
 
@@ -56,7 +56,7 @@ def _shift_right(i: Instruction) -> Result:
 
 
 @result_of("SHF.L", "SHF.R")
-def _funnel_shift(i: Instruction) -> Result:
+def _funnel_shift(i: ThreadInstruction) -> Result:
     """The pair {c, a} shifted: upper word of a left shift, lower word of a right shift."""
     a, b, c = i.source("a"), i.source("b"), i.source("c")
     left, wrap = i.name == "SHF.L", i["wrap"]
@@ -75,7 +75,7 @@ def _funnel_shift(i: Instruction) -> Result:
 
 
 @result_of("BFE")
-def _extract(i: Instruction) -> Result:
+def _extract(i: ThreadInstruction) -> Result:
     """b[15:8] bits of a from bit b[7:0] on, filled up with zeros or with the last bit that there is."""
     a, b = i.source("a"), i.source("b")
     reverse, extend = i["reverse"], i["signed"]
@@ -96,7 +96,7 @@ def _extract(i: Instruction) -> Result:
 
 
 @result_of("BFI")
-def _insert(i: Instruction) -> Result:
+def _insert(i: ThreadInstruction) -> Result:
     """Bit field: c with b[15:8] bits from bit b[7:0] on replaced by the lowest ones of a."""
     a, b, c = i.source("a"), i.source("b"), i.source("c")
 
@@ -115,7 +115,7 @@ _TESTED: dict[PredicateTest, Callable[[bool], int]] = {
 """The predicate that a logic operation writes, whose result is zero or not."""
 
 
-def _logic_result(i: Instruction, destination: int) -> Operation | None:
+def _logic_result(i: ThreadInstruction, destination: int) -> Operation | None:
     """What follows a logic operation's result: its predicate and CC; None when it writes neither."""
     set_cc, test = i["cc"], _TESTED[PredicateTest(i["predicate_test"])]
     predicate = i.predicate_destination("p") if "p" in i.form.operands else DISCARD_PREDICATE
@@ -139,7 +139,7 @@ def _logic_result(i: Instruction, destination: int) -> Operation | None:
 
 
 @semantics("LOP", "LOP32I")
-def _logic(i: Instruction) -> Operation:
+def _logic(i: ThreadInstruction) -> Operation:
     d, a, b = i.destination(), i.source("a"), i.source("b")
     invert_a, invert_b = (WORD if i[name] else 0 for name in ("invert_a", "invert_b"))
     finish = _logic_result(i, d)
@@ -161,7 +161,7 @@ def _logic(i: Instruction) -> Operation:
 
 
 @semantics("LOP3.LUT")
-def _logic_of_three(i: Instruction) -> Operation:
+def _logic_of_three(i: ThreadInstruction) -> Operation:
     """Bit n of the table is the result where a, b and c have the bits of n, a the highest."""
     d, a, b, c, lut = i.destination(), i.source("a"), i.source("b"), i.source("c"), i["lut"]
     finish = _logic_result(i, d)
@@ -192,7 +192,7 @@ _SELECTORS: dict[PermuteMode, Callable[[int, int], int]] = {
 
 
 @result_of("PRMT")
-def _permute(i: Instruction) -> Result:
+def _permute(i: ThreadInstruction) -> Result:
     """Four of the eight bytes of {c, a}, picked by b; the modes are those of PTX's prmt."""
     a, b, c = i.source("a"), i.source("b"), i.source("c")
     select = _SELECTORS[PermuteMode(i["mode"])]
@@ -212,7 +212,7 @@ def _permute(i: Instruction) -> Result:
 
 
 @semantics("MOV", "MOV32I")
-def _move(i: Instruction) -> Operation:
+def _move(i: ThreadInstruction) -> Operation:
     d, b, lanes = i.destination(), i.source("b"), i["lanes"]
 
     def operation(thread: Thread) -> None:
@@ -226,7 +226,7 @@ def _move(i: Instruction) -> Operation:
 
 
 @result_of("P2R")
-def _predicates_to_register(i: Instruction) -> Result:
+def _predicates_to_register(i: ThreadInstruction) -> Result:
     """Rd = a with the masked bits of one byte replaced by the predicates' or CC's.
 
     The mask counts from the byte's lowest bit; bit 7 of the predicates is PT (ours).
@@ -246,7 +246,7 @@ def _predicates_to_register(i: Instruction) -> Result:
 
 
 @semantics("R2P")
-def _register_to_predicates(i: Instruction) -> Operation:
+def _register_to_predicates(i: ThreadInstruction) -> Operation:
     """The masked predicates, or flags of CC, from one byte of a."""
     a, b, shift, condition = i.source("a"), i.source("b"), 8 * i["byte"], i["which"] == 1
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from rtl.isa.condition import TRUTH
 from rtl.isa.kinds import Boolean, Compare, MinMaxPart
 
-from .decode import Instruction, Result, result_of, semantics
+from .decode import Result, ThreadInstruction, result_of, semantics
 from .integers import CARRY, SIGN, TOP, WORD, ZERO, carry_in, flags_of_result
 from .state import Operation, Thread
 
@@ -43,7 +43,7 @@ RELATION: dict[Compare, Callable[[bool, bool], bool]] = {
 """Each relation, of two numbers of which the first is less, or equal."""
 
 
-def writes_predicates(i: Instruction, first: Result) -> Operation:
+def writes_predicates(i: ThreadInstruction, first: Result) -> Operation:
     """Writes p = first op x and q = not first op x; the last predicate source may be called z."""
     p, q = i.predicate_destination("p"), i.predicate_destination("q")
     x, negated = i.predicate("z" if "z" in i.form.operands else "x")
@@ -57,7 +57,7 @@ def writes_predicates(i: Instruction, first: Result) -> Operation:
     return operation
 
 
-def _to_register(i: Instruction, first: Result) -> Result:
+def _to_register(i: ThreadInstruction, first: Result) -> Result:
     """All ones (or, with .BF, 1.0) where first op x, else 0."""
     one = FLOAT_ONE if i["one"] else WORD
     x, negated = i.predicate("z" if "z" in i.form.operands else "x")
@@ -66,18 +66,18 @@ def _to_register(i: Instruction, first: Result) -> Result:
     return lambda thread: one if combine(first(thread), thread.predicates[x] ^ negated) else 0
 
 
-def condition_of(to_predicates: str, to_register: str) -> Callable[[Callable[[Instruction], Result]], None]:
+def condition_of(to_predicates: str, to_register: str) -> Callable[[Callable[[ThreadInstruction], Result]], None]:
     """Registers the decorated function as the one that makes what two instructions test: one writes predicates, the
     other a register.
     """
-    def register(make: Callable[[Instruction], Result]) -> None:
+    def register(make: Callable[[ThreadInstruction], Result]) -> None:
         semantics(to_predicates)(lambda i: writes_predicates(i, make(i)))
         result_of(to_register)(lambda i: _to_register(i, make(i)))
     return register
 
 
 @condition_of("ISETP", "ISET")
-def _comparison(i: Instruction) -> Result:
+def _comparison(i: ThreadInstruction) -> Result:
     """Whether a stands in the instruction's relation to b."""
     x_at, y_at, relation = i.source("a"), i.source("b"), RELATION[Compare(i["compare"])]
     bias = TOP if i["signed"] else 0
@@ -96,20 +96,20 @@ def _comparison(i: Instruction) -> Result:
 
 
 @condition_of("CSETP", "CSET")
-def _condition_test(i: Instruction) -> Result:
+def _condition_test(i: ThreadInstruction) -> Result:
     truth = TRUTH[i["test"]]
     return lambda thread: truth >> thread.condition & 1
 
 
 @condition_of("PSETP", "PSET")
-def _two_predicates(i: Instruction) -> Result:
+def _two_predicates(i: ThreadInstruction) -> Result:
     (x, not_x), (y, not_y) = i.predicate("x"), i.predicate("y")
     combine = BOOLEAN[Boolean(i["combine_first"])]
     return lambda thread: combine(thread.predicates[x] ^ not_x, thread.predicates[y] ^ not_y)
 
 
 @result_of("ICMP")
-def _select_by_sign(i: Instruction) -> Result:
+def _select_by_sign(i: ThreadInstruction) -> Result:
     """Selection by a sign: a where c compares with 0, else b."""
     a, b, c = i.source("a"), i.source("b"), i.source("c")
     relation, is_signed = RELATION[Compare(i["compare"])], i["signed"]
@@ -122,7 +122,7 @@ def _select_by_sign(i: Instruction) -> Result:
 
 
 @result_of("SEL")
-def _select(i: Instruction) -> Result:
+def _select(i: ThreadInstruction) -> Result:
     a, b = i.source("a"), i.source("b")
     x, negated = i.predicate("x")
 
@@ -133,7 +133,7 @@ def _select(i: Instruction) -> Result:
 
 
 @semantics("IMNMX")
-def _lesser_or_greater(i: Instruction) -> Operation:
+def _lesser_or_greater(i: ThreadInstruction) -> Operation:
     """The lesser of a and b where the predicate holds, else the greater."""
     d, a, b, set_cc = i.destination(), i.source("a"), i.source("b"), i["cc"]
     x, negated = i.predicate("x")

@@ -9,7 +9,7 @@ subnormal result is flushed; .FTZ concerns single precision alone (this is PTX's
 
 from rtl.isa.kinds import FloatFormat
 
-from .decode import Instruction, Result, result_of, semantics
+from .decode import Result, ThreadInstruction, result_of, semantics
 from .floats import (
     DOUBLE,
     HALF,
@@ -38,7 +38,7 @@ def _integer_bits(field: int) -> tuple[int, bool]:
 
 
 @result_of("POPC")
-def _count_ones(i: Instruction) -> Result:
+def _count_ones(i: ThreadInstruction) -> Result:
     b, invert = i.source("b"), WORD if i["invert_b"] else 0
 
     def compute(thread: Thread) -> int:
@@ -47,7 +47,7 @@ def _count_ones(i: Instruction) -> Result:
 
 
 @result_of("FLO")
-def _find_leading_one(i: Instruction) -> Result:
+def _find_leading_one(i: ThreadInstruction) -> Result:
     """Position of the highest one (of a negative number's highest zero), or with .SH how far it is from the top."""
     b, invert = i.source("b"), WORD if i["invert_b"] else 0
     is_signed, from_top = i["signed"], i["shift"]
@@ -64,7 +64,7 @@ def _find_leading_one(i: Instruction) -> Result:
 class _IntegerSource:
     """The integer operand of I2I and I2F: part of a register, its type, its sign changed."""
 
-    def __init__(self, i: Instruction) -> None:
+    def __init__(self, i: ThreadInstruction) -> None:
         self.bits, self.signed = _integer_bits(i["source"])
         self.words = i.sources("b", 2 if self.bits == 64 else 1)
         self.shift = 8 * i["part"] if self.bits < 32 else 0
@@ -80,7 +80,7 @@ class _IntegerSource:
 
 
 @result_of("I2I")
-def _integer_to_integer(i: Instruction) -> Result:
+def _integer_to_integer(i: ThreadInstruction) -> Result:
     source, saturate = _IntegerSource(i), i["saturate"]
     bits, is_signed = _integer_bits(i["destination"])
     lowest, highest = (-1 << bits - 1, (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
@@ -104,7 +104,7 @@ def write_wide(thread: Thread, places: list[int], value: int, set_cc: int) -> No
 
 
 @semantics("I2F")
-def _integer_to_float(i: Instruction) -> Operation:
+def _integer_to_float(i: ThreadInstruction) -> Operation:
     form = _FORMATS[i["destination"]]
     source, set_cc, rounding = _IntegerSource(i), i["cc"], Rounding(i["round"])
     places = i.destinations(max(1, form.bits // 32))
@@ -118,7 +118,7 @@ def _integer_to_float(i: Instruction) -> Operation:
 class _FloatSource:
     """The floating-point operand of F2I and F2F: part of a register, one or two, its sign changed."""
 
-    def __init__(self, i: Instruction) -> None:
+    def __init__(self, i: ThreadInstruction) -> None:
         self.form: Format = _FORMATS[i["source"]]
         self.words = i.sources("b", max(1, self.form.bits // 32))
         self.shift, self.kept = 16 * i["part"], (1 << self.form.bits) - 1
@@ -136,7 +136,7 @@ class _FloatSource:
 
 
 @semantics("F2F")
-def _float_to_float(i: Instruction) -> Operation:
+def _float_to_float(i: ThreadInstruction) -> Operation:
     form, source = _FORMATS[i["destination"]], _FloatSource(i)
     places, set_cc = i.destinations(max(1, form.bits // 32)), i["cc"]
     rounding, whole, saturate = Rounding(i["round"]), i["whole"], i["saturate"]
@@ -164,7 +164,7 @@ def _float_to_float(i: Instruction) -> Operation:
 
 
 @semantics("F2I")
-def _float_to_integer(i: Instruction) -> Operation:
+def _float_to_integer(i: ThreadInstruction) -> Operation:
     source, set_cc = _FloatSource(i), i["cc"]
     bits, is_signed = _integer_bits(i["destination"])
     places = i.destinations(2 if bits == 64 else 1)

@@ -1,6 +1,6 @@
 """A program's words as operations.
 
-Each module of semantics registers, by instruction name, a function that is given an :class:`Instruction` and
+Each module of semantics registers, by instruction name, a function that is given a :class:`ThreadInstruction` and
 returns the operation for it. What depends on the word alone is done there, once; the operation does the rest.
 """
 
@@ -17,9 +17,9 @@ from sim.toolchain.spelling import spell
 from .integers import WORD, flags_of_result, signed
 from .state import DISCARD, DISCARD_PREDICATE, FIRST_VALUE, FaultError, Operation, Thread
 
-__all__ = ["Instruction", "Program", "Result", "result_of", "semantics"]
+__all__ = ["Result", "ThreadInstruction", "ThreadProgram", "result_of", "semantics"]
 
-_Maker = Callable[["Instruction"], Operation]
+_Maker = Callable[["ThreadInstruction"], Operation]
 Result = Callable[[Thread], int]
 """Computes the word that an instruction leaves in its destination."""
 _SEMANTICS: dict[str, _Maker] = {}
@@ -33,16 +33,16 @@ def semantics(*names: str) -> Callable[[_Maker], _Maker]:
     return register
 
 
-def result_of(*names: str) -> Callable[[Callable[["Instruction"], Result]], _Maker]:
+def result_of(*names: str) -> Callable[[Callable[["ThreadInstruction"], Result]], _Maker]:
     """Registers the decorated function as the one that makes what computes the results of these instructions. With
     .CC they leave zero and sign.
     """
-    def register(make: Callable[["Instruction"], Result]) -> _Maker:
+    def register(make: Callable[["ThreadInstruction"], Result]) -> _Maker:
         return semantics(*names)(lambda i: _writing(i, make(i)))
     return register
 
 
-def _writing(i: "Instruction", compute: Result) -> Operation:
+def _writing(i: "ThreadInstruction", compute: Result) -> Operation:
     d, set_cc = i.destination(), i["cc"]
 
     def operation(thread: Thread) -> None:
@@ -72,11 +72,11 @@ def _failing(fault: FaultError) -> Operation:
     return operation
 
 
-class Instruction:
+class ThreadInstruction:
     """One instruction word at its place in a program. Indexing gives a field's value, 0 where the form has no such
     field."""
 
-    def __init__(self, program: "Program", form: Form, values: Values, index: int) -> None:
+    def __init__(self, program: "ThreadProgram", form: Form, values: Values, index: int) -> None:
         self.program = program
         self.form = form
         self.name = form.name
@@ -163,7 +163,7 @@ class Instruction:
         return TRUTH[self.values["test"]] if "test" in self.values else TRUTH[ConditionCode.T.value]
 
 
-class Program:
+class ThreadProgram:
     """Code and constant banks, decoded, for threads of so many registers, with floating point or not, with double
     precision or not.
 
@@ -236,7 +236,7 @@ class Program:
             return
         self.names[index], values = form.name, form.values(word)
         try:
-            operation = _SEMANTICS[form.name](Instruction(self, form, values, index))
+            operation = _SEMANTICS[form.name](ThreadInstruction(self, form, values, index))
         except FaultError as fault:
             operation = _failing(fault)
         self.operations[index] = _guarded(operation, values)

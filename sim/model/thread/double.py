@@ -11,7 +11,7 @@ from rtl.isa.kinds import FloatCompare
 
 from .comparison import condition_of
 from .conversion import write_wide
-from .decode import Instruction, Result, semantics
+from .decode import Result, ThreadInstruction, semantics
 from .floats import DOUBLE, Rounding, fused, lesser_and_greater, order
 from .single import RELATION
 from .state import Operation, Thread
@@ -22,7 +22,7 @@ _TOP = 1 << DOUBLE.bits - 1
 _ONE = DOUBLE.bias << DOUBLE.fraction
 
 
-def _operand(i: Instruction, role: str) -> Callable[[Thread], int]:
+def _operand(i: ThreadInstruction, role: str) -> Callable[[Thread], int]:
     """An operand with its signs as the instruction wants them."""
     low, high = i.sources(role, 2)
     kept = _TOP - 1 if i[f"absolute_{role}"] else 2 * _TOP - 1
@@ -30,19 +30,19 @@ def _operand(i: Instruction, role: str) -> Callable[[Thread], int]:
     return lambda thread: (thread.values[low] | thread.values[high] << 32) & kept ^ flipped
 
 
-def _writing(i: Instruction, compute: Result) -> Operation:
+def _writing(i: ThreadInstruction, compute: Result) -> Operation:
     places, set_cc = i.destinations(2), i["cc"]
     return lambda thread: write_wide(thread, places, compute(thread), set_cc)
 
 
 @semantics("DADD")
-def _add(i: Instruction) -> Operation:
+def _add(i: ThreadInstruction) -> Operation:
     a, b, rounding = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"])
     return _writing(i, lambda thread: fused(a(thread), _ONE, b(thread), DOUBLE, rounding))
 
 
 @semantics("DMUL")
-def _multiply(i: Instruction) -> Operation:
+def _multiply(i: ThreadInstruction) -> Operation:
     a, b, rounding = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"])
 
     def result(thread: Thread) -> int:
@@ -53,13 +53,13 @@ def _multiply(i: Instruction) -> Operation:
 
 
 @semantics("DFMA")
-def _multiply_and_add(i: Instruction) -> Operation:
+def _multiply_and_add(i: ThreadInstruction) -> Operation:
     a, b, c, rounding = _operand(i, "a"), _operand(i, "b"), _operand(i, "c"), Rounding(i["round"])
     return _writing(i, lambda thread: fused(a(thread), b(thread), c(thread), DOUBLE, rounding))
 
 
 @semantics("DMNMX")
-def _lesser_or_greater(i: Instruction) -> Operation:
+def _lesser_or_greater(i: ThreadInstruction) -> Operation:
     a, b = _operand(i, "a"), _operand(i, "b")
     x, negated = i.predicate("x")
 
@@ -70,6 +70,6 @@ def _lesser_or_greater(i: Instruction) -> Operation:
 
 
 @condition_of("DSETP", "DSET")
-def _relation(i: Instruction) -> Result:
+def _relation(i: ThreadInstruction) -> Result:
     a, b, holds = _operand(i, "a"), _operand(i, "b"), RELATION[FloatCompare(i["compare"])]
     return lambda thread: int(order(a(thread), b(thread), DOUBLE) in holds)

@@ -14,15 +14,16 @@ from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ
 from rtl.isa.tokens import API_CALL_LIMIT
+from sim.model.threads import ENDED
 
-from .decode import Instruction, Result, result_of, semantics
+from .decode import Result, ThreadInstruction, result_of, semantics
 from .integers import FLAGS
-from .state import ENDED, FaultError, Operation, Place, Thread
+from .state import EntryKind, FaultError, Operation, Thread
 
 __all__: list[str] = []
 
 
-def _under_test(i: Instruction, operation: Operation) -> Operation:
+def _under_test(i: ThreadInstruction, operation: Operation) -> Operation:
     """The operation where the instruction's test of CC holds, else the next instruction."""
     truth = i.condition_test()
     if truth == (1 << FLAGS + 1) - 1:
@@ -34,7 +35,7 @@ def _under_test(i: Instruction, operation: Operation) -> Operation:
 
 
 @semantics("BRA", "JMP")
-def _branch(i: Instruction) -> Operation:
+def _branch(i: ThreadInstruction) -> Operation:
     target = i.target()
 
     def limited(thread: Thread) -> int | None:
@@ -43,7 +44,7 @@ def _branch(i: Instruction) -> Operation:
 
 
 @semantics("BRX", "JMX")
-def _indexed_branch(i: Instruction) -> Operation:
+def _indexed_branch(i: ThreadInstruction) -> Operation:
     index, offset, program = i["Ra"], i["offset"], i.program
     base = i.pc + INSTRUCTION_BYTES if i.name == "BRX" else 0
     bank = i["bank"] if "bank" in i.form.fields else None
@@ -64,24 +65,24 @@ def _calls(thread: Thread) -> int:
 
 
 @semantics("CAL", "JCAL")
-def _call(i: Instruction) -> Operation:
+def _call(i: ThreadInstruction) -> Operation:
     """At the limit of API calls the call is not taken."""
     target, behind, counts = i.target(), i.next, bool(i["counted"])
 
     def operation(thread: Thread) -> int | None:
         if counts and _calls(thread) >= API_CALL_LIMIT:
             return None
-        thread.stack.append((Place.RETURN, behind, counts))
+        thread.stack.append((EntryKind.RETURN, behind, counts))
         return target
     return operation
 
 
-_PUSHES = {"SSY": Place.SYNC, "PBK": Place.BREAK, "PCNT": Place.CONTINUE, "PEXIT": Place.EXIT,
-           "PLONGJMP": Place.LONGJMP}
+_PUSHES = {"SSY": EntryKind.SYNC, "PBK": EntryKind.BREAK, "PCNT": EntryKind.CONTINUE, "PEXIT": EntryKind.EXIT,
+           "PLONGJMP": EntryKind.LONGJMP}
 
 
 @semantics(*_PUSHES)
-def _push(i: Instruction) -> Operation:
+def _push(i: ThreadInstruction) -> Operation:
     entry = (_PUSHES[i.name], i.target(), False)
 
     def operation(thread: Thread) -> None:
@@ -90,7 +91,7 @@ def _push(i: Instruction) -> Operation:
 
 
 @semantics("PRET")
-def _push_return(i: Instruction) -> Operation:
+def _push_return(i: ThreadInstruction) -> Operation:
     """A counted one says whether branches with .LMT are taken from now on; if not, it pushes nothing."""
     target, counts = i.target(), bool(i["counted"])
 
@@ -98,11 +99,11 @@ def _push_return(i: Instruction) -> Operation:
         if counts:
             thread.kill_branches = _calls(thread) >= API_CALL_LIMIT
         if not (counts and thread.kill_branches):
-            thread.stack.append((Place.RETURN, target, counts))
+            thread.stack.append((EntryKind.RETURN, target, counts))
     return operation
 
 
-def _unwound(thread: Thread, place: Place) -> int | None:
+def _unwound(thread: Thread, place: EntryKind) -> int | None:
     """Takes the innermost place of a kind and returns where it is; None, and the stack empty, if there is none."""
     stack = thread.stack
     while stack:
@@ -113,20 +114,20 @@ def _unwound(thread: Thread, place: Place) -> int | None:
 
 
 @semantics("SYNC")
-def _synchronise(i: Instruction) -> Operation:
+def _synchronise(i: ThreadInstruction) -> Operation:
     def operation(thread: Thread) -> int:
-        if not thread.stack or thread.stack[-1][0] is not Place.SYNC:
+        if not thread.stack or thread.stack[-1][0] is not EntryKind.SYNC:
             found = thread.stack[-1][0].name if thread.stack else "nothing"
             raise FaultError(WarpError.STACK_ERROR, f"SYNC finds {found} where SSY's place should be")
         return thread.stack.pop()[1]
     return _under_test(i, operation)
 
 
-_LEAVES = {"BRK": Place.BREAK, "CONT": Place.CONTINUE, "LONGJMP": Place.LONGJMP}
+_LEAVES = {"BRK": EntryKind.BREAK, "CONT": EntryKind.CONTINUE, "LONGJMP": EntryKind.LONGJMP}
 
 
 @semantics(*_LEAVES)
-def _leave(i: Instruction) -> Operation:
+def _leave(i: ThreadInstruction) -> Operation:
     place = _LEAVES[i.name]
 
     def operation(thread: Thread) -> int:
@@ -138,8 +139,8 @@ def _leave(i: Instruction) -> Operation:
 
 
 @semantics("RET", "EXIT")
-def _return_or_exit(i: Instruction) -> Operation:
-    place = Place.RETURN if i.name == "RET" else Place.EXIT
+def _return_or_exit(i: ThreadInstruction) -> Operation:
+    place = EntryKind.RETURN if i.name == "RET" else EntryKind.EXIT
 
     def operation(thread: Thread) -> int:
         target = _unwound(thread, place)
@@ -148,21 +149,21 @@ def _return_or_exit(i: Instruction) -> Operation:
 
 
 @semantics("KIL")
-def _kill(i: Instruction) -> Operation:
+def _kill(i: ThreadInstruction) -> Operation:
     return _under_test(i, lambda _: ENDED)
 
 
 @semantics("SAM", "RAM", "GETCRSPTR", "SETCRSPTR", "GETLMEMBASE", "SETLMEMBASE")
-def _warp_state(i: Instruction) -> Operation:
+def _warp_state(i: ThreadInstruction) -> Operation:
     raise FaultError(None, f"{i.name} is about the warp's masks, stack or memory block, and here is no warp")
 
 
 @semantics("RTT")
-def _return_from_trap(_: Instruction) -> Operation:
+def _return_from_trap(_: ThreadInstruction) -> Operation:
     raise FaultError(WarpError.ILLEGAL_INSTR_ENCODING, "RTT is for the trap handler alone")
 
 
 @result_of("LEPC")
-def _own_pc(i: Instruction) -> Result:
+def _own_pc(i: ThreadInstruction) -> Result:
     """The pc of the next instruction (ours)."""
     return lambda _: i.pc + INSTRUCTION_BYTES

@@ -11,7 +11,7 @@ from math import floor
 from rtl.isa.functions import DISTANCE_BITS, FIRST_ROWS, FRACTION_BITS, INTERVAL_BITS, OF_DOUBLES, TURN, UNIT, rows
 from rtl.isa.kinds import FloatRange, MultiFunction
 
-from .decode import Instruction, Result, result_of
+from .decode import Result, ThreadInstruction, result_of
 from .floats import SINGLE, Format, Rounding, Special, decode, encode, infinity, not_a_number
 from .integers import TOP
 from .state import Thread
@@ -126,7 +126,7 @@ def _calculated(function: MultiFunction, bits: int) -> int:
 
 
 @result_of("MUFU")
-def _function(i: Instruction) -> Result:
+def _function(i: ThreadInstruction) -> Result:
     a, function = i.source("a"), MultiFunction(i["function"])
     absolute, negate, saturate = i["absolute_a"], i["negate_a"], i["saturate"]
 
@@ -145,7 +145,7 @@ def _function(i: Instruction) -> Result:
 
 
 @result_of("RRO")
-def _prepared(i: Instruction) -> Result:
+def _prepared(i: ThreadInstruction) -> Result:
     """The number in turns, or as it is."""
     b, absolute, negate = i.source("b"), i["absolute_b"], i["negate_b"]
     factor = decode(TURN if i["mode"] == FloatRange.SINCOS.value else _ONE, SINGLE)

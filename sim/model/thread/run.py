@@ -1,18 +1,12 @@
 """The threads of a grid, each with its own pc and stack, without masks or tokens.
 
-Threads take turns, in a queue, each for a fixed number of instructions, so that one that spins can't starve one that it
-waits for. A group of 32 consecutive threads exists only where an instruction needs neighbours: once no
-thread of the group runs, the ones that wait at the lowest pc meet there, and VOTE or SHFL happens among them. If none
-waits for neighbours but some at CTA barriers, the group has arrived there; barriers count groups, as the machine counts
-warps. A group whose threads have all ended is waited for by nobody.
-
+How threads take turns, meet and wait is in :mod:`sim.model.threads`.
 For a program without races the final memory is the machine's. What each instruction does is in the modules beside this.
 """
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from types import MappingProxyType
 
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, instruction_address
@@ -20,19 +14,19 @@ from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT, RZ
 from sim.launch import Launch
 from sim.launch.memory import Memory, MemoryFaultError
+from sim.model.threads import ENDED, TURN, WAITING, check_nobody_waits, cta_positions, take_turns
+from sim.support.alignment import round_up
 from sim.toolchain.module import Kernel
 
 from . import access, arithmetic, bitwise, comparison, conversion, double, flow, functions, single, system, video
-from .decode import Program
+from .decode import ThreadProgram
 from .integers import WORD
-from .state import ENDED, WAITING, Cta, FaultError, Group, Thread, TrappedError
+from .state import Cta, FaultError, Thread, TrappedError
 
 __all__ = ["Before", "Step", "ThreadFaultError", "ThreadResult", "Trap", "run", "step", "step_together"]
 
 SEMANTICS = (access, arithmetic, bitwise, comparison, conversion, double, flow, functions, single, system, video)
 """The modules that know the instructions."""
-TURN = 256
-"""Instructions that a thread executes before it is another's turn."""
 MAX_INSTRUCTIONS = 50_000_000
 """Where a run is taken to be a runaway, unless the caller says otherwise."""
 
@@ -82,29 +76,29 @@ class _Run:
     """The state of one run; ``executed`` counts by index of the instruction word."""
 
     launch: Launch
-    program: Program
+    program: ThreadProgram
     limit: int
     runnable: deque[Thread] = field(default_factory=deque)
     ctas: list[Cta] = field(default_factory=list)
     executed: list[int] = field(default_factory=list)
     trap: Trap | None = None
 
-    def failure(self, thread: Thread, cause: str, error: WarpError | None) -> ThreadFaultError:
+    def failure(self, thread: Thread, cause: str, error: WarpError | None = None) -> ThreadFaultError:
         pc = instruction_address(thread.index * INSTRUCTION_BYTES)
         return ThreadFaultError(thread, pc, self.program.text(thread.index), cause, error)
 
-    def turn(self, thread: Thread) -> None:
-        """Runs a thread until its turn is over, it waits, or it ends."""
+    def turn(self, thread: Thread) -> int:
+        """Runs a thread until its turn is over, it waits, or it ends; returns the instructions that it executed."""
         operations, nexts, executed, index = self.program.operations, self.program.nexts, self.executed, thread.index
         try:
-            for _ in range(TURN):
+            for before in range(TURN):
                 executed[index] += 1
                 following = operations[index](thread)
                 if following is None:
                     index = nexts[index]
                 elif following < 0:
-                    self.stopped(thread, following)
-                    return
+                    thread.cta.stopped(thread, following)
+                    return before + 1
                 else:
                     index = following
         except FaultError as fault:
@@ -117,38 +111,16 @@ class _Run:
             pc = instruction_address(index * INSTRUCTION_BYTES)
             self.trap = Trap(trapped.reason, pc, thread.position, thread.cta.position)
             self.runnable.clear()
-            return
+            return 0
         thread.index = index
         self.runnable.append(thread)
-
-    @staticmethod
-    def stopped(thread: Thread, why: int) -> None:
-        """A thread waits or has ended: its group may go on without it."""
-        group: Group = thread.group
-        group.running -= 1
-        if why == ENDED:
-            group.living -= 1
-        if not group.running:
-            thread.cta.settle(group)
+        return TURN
 
     def all_turns(self) -> None:
         """Runs every thread to its end, or all to the first trap."""
-        budget = self.limit
-        while self.runnable:
-            thread = self.runnable.popleft()
-            self.turn(thread)
-            budget -= TURN
-            if budget <= 0:
-                budget = self.limit - sum(self.executed)
-                if budget <= 0:
-                    raise self.failure(thread, f"still running after {self.limit} instructions", None)
-        if self.trap is not None:
-            return
-        for cta in self.ctas:
-            for group in cta.groups:
-                for thread in group.threads:
-                    if thread.arrival is not None:
-                        raise self.failure(thread, "waits at a barrier that the rest of its CTA will not reach", None)
+        take_turns(self.runnable, self.turn, self.limit, self.failure)
+        if self.trap is None:
+            check_nobody_waits(self.ctas, self.failure)
 
 
 def run(launch: Launch, *, max_instructions: int = MAX_INSTRUCTIONS) -> ThreadResult:
@@ -159,11 +131,10 @@ def run(launch: Launch, *, max_instructions: int = MAX_INSTRUCTIONS) -> ThreadRe
     """
     code = launch.memory.read(launch.program_base, launch.program_size)
     banks = {bank: launch.bank(bank) for bank in launch.banks}
-    program = Program(code, banks, launch.registers, launch.floats, launch.doubles)
+    program = ThreadProgram(code, banks, launch.registers, launch.floats, launch.doubles)
     state = _Run(launch, program, max_instructions, executed=[0] * (len(program.words) + 1))
-    width, height, depth = launch.grid
-    for z, y, x in product(range(depth), range(height), range(width)):
-        state.ctas.append(Cta(launch, (x, y, z), program.constants, state.runnable))
+    for position in cta_positions(launch.grid):
+        state.ctas.append(Cta(launch, position, program.constants, state.runnable))
     state.all_turns()
     counts: Counter[str] = Counter()
     for name, number in zip(program.names, state.executed, strict=False):
@@ -210,10 +181,10 @@ def step_together(word: int, before: Sequence[Before], *, pc: int = INSTRUCTION_
     memory, and no more threads than asked for. Raises FaultError as the instruction does, and TrappedError.
     """
     launch = launch or _lone_launch(banks, len(before))
-    size = -(-(pc + INSTRUCTION_BYTES) // GROUP_BYTES) * GROUP_BYTES
+    size = round_up(pc + INSTRUCTION_BYTES, GROUP_BYTES)
     code = bytearray(size)
     code[pc:pc + INSTRUCTION_BYTES] = word.to_bytes(INSTRUCTION_BYTES, "little")
-    program = Program(bytes(code), launch.banks, launch.registers, launch.floats, launch.doubles)
+    program = ThreadProgram(bytes(code), launch.banks, launch.registers, launch.floats, launch.doubles)
     cta, index = Cta(launch, (0, 0, 0), program.constants, deque()), pc // INSTRUCTION_BYTES
     group, following = cta.groups[0], []
     threads = group.threads[:len(before)]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from rtl.isa.kinds import FloatCompare, FloatFlush, ProductScale
 
 from .comparison import FLOAT_ONE, condition_of
-from .decode import Instruction, Result, result_of, semantics
+from .decode import Result, ThreadInstruction, result_of, semantics
 from .floats import SINGLE, Rounding, fused, infinity, lesser_and_greater, order
 from .integers import TOP, WORD
 from .state import Operation, Thread
@@ -39,7 +39,7 @@ def _flushed(bits: int, flush: int) -> int:
     return bits & TOP if flush and _is_tiny(bits) else bits
 
 
-def _operand(i: Instruction, role: str) -> Callable[[Thread], int]:
+def _operand(i: ThreadInstruction, role: str) -> Callable[[Thread], int]:
     """An operand with its signs as the instruction wants them, flushed if it does."""
     at, flush = i.source(role), i["flush"]
     kept = WORD & ~TOP if i[f"absolute_{role}"] else WORD
@@ -52,7 +52,7 @@ def sum_flushed(a: int, b: int) -> int:
     return _flushed(fused(_flushed(a, 1), FLOAT_ONE, _flushed(b, 1), SINGLE, Rounding.NEAREST_EVEN), 1)
 
 
-def _finished(i: Instruction, result: Result) -> Result:
+def _finished(i: ThreadInstruction, result: Result) -> Result:
     """A result, flushed and saturated."""
     flush, saturate = i["flush"], i["saturate"]
 
@@ -65,13 +65,13 @@ def _finished(i: Instruction, result: Result) -> Result:
 
 
 @result_of("FADD", "FADD32I")
-def _add(i: Instruction) -> Result:
+def _add(i: ThreadInstruction) -> Result:
     a, b, rounding = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"])
     return _finished(i, lambda thread: fused(a(thread), FLOAT_ONE, b(thread), SINGLE, rounding))
 
 
 @result_of("FSWZADD")
-def _add_in_quads(i: Instruction) -> Result:
+def _add_in_quads(i: ThreadInstruction) -> Result:
     """Each thread of a quad by its own two letters of PP, NP, PN and ZP: signs of a and b, or no a."""
     a, b, rounding = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"])
     letters = [("PP", "NP", "PN", "ZP")[i["swizzle"] >> shift & 3] for shift in (6, 4, 2, 0)]
@@ -84,7 +84,7 @@ def _add_in_quads(i: Instruction) -> Result:
 
 
 @result_of("FMUL", "FMUL32I")
-def _multiply(i: Instruction) -> Result:
+def _multiply(i: ThreadInstruction) -> Result:
     a, b, rounding, scale = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"]), _SCALE[ProductScale(i["scale"])]
     zero_wins = i["flush"] == FloatFlush.FMZ.value
 
@@ -97,20 +97,20 @@ def _multiply(i: Instruction) -> Result:
 
 
 @result_of("FFMA", "FFMA32I")
-def _multiply_and_add(i: Instruction) -> Result:
+def _multiply_and_add(i: ThreadInstruction) -> Result:
     a, b, c, rounding = _operand(i, "a"), _operand(i, "b"), _operand(i, "c"), Rounding(i["round"])
     zero_wins = i["flush"] == FloatFlush.FMZ.value
     return _finished(i, lambda thread: fused(a(thread), b(thread), c(thread), SINGLE, rounding, zero_wins=zero_wins))
 
 
 @condition_of("FSETP", "FSET")
-def _relation(i: Instruction) -> Result:
+def _relation(i: ThreadInstruction) -> Result:
     a, b, holds = _operand(i, "a"), _operand(i, "b"), RELATION[FloatCompare(i["compare"])]
     return lambda thread: int(order(a(thread), b(thread), SINGLE) in holds)
 
 
 @result_of("FCMP")
-def _select(i: Instruction) -> Result:
+def _select(i: ThreadInstruction) -> Result:
     """A where c compares with zero, else b; both as they are."""
     a, b, c = i.source("a"), i.source("b"), i.source("c")
     holds, flush = RELATION[FloatCompare(i["compare"])], i["flush"]
@@ -122,7 +122,7 @@ def _select(i: Instruction) -> Result:
 
 
 @result_of("FMNMX")
-def _lesser_or_greater(i: Instruction) -> Result:
+def _lesser_or_greater(i: ThreadInstruction) -> Result:
     a, b = _operand(i, "a"), _operand(i, "b")
     x, negated = i.predicate("x")
 
@@ -133,7 +133,7 @@ def _lesser_or_greater(i: Instruction) -> Result:
 
 
 @semantics("FCHK")
-def _check_division(i: Instruction) -> Operation:
+def _check_division(i: ThreadInstruction) -> Operation:
     a, b, p = _operand(i, "a"), _operand(i, "b"), i.predicate_destination("p")
 
     def operation(thread: Thread) -> None:

@@ -15,6 +15,7 @@ one. Other registers read 0.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from rtl.isa.barriers import BARRIERS, PACKED_COUNT, is_packed
 from rtl.isa.errors import WarpError
@@ -23,10 +24,11 @@ from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import Immediate
 from rtl.params import WARP_THREADS
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from sim.model.threads import WAITING, Arrival, shuffle_source
 
-from .decode import Instruction, Result, result_of, semantics
+from .decode import Result, ThreadInstruction, result_of, semantics
 from .integers import WORD
-from .state import WAITING, Arrival, FaultError, Operation, Thread, TrappedError
+from .state import FaultError, Operation, Thread, TrappedError
 
 __all__: list[str] = []
 
@@ -77,7 +79,7 @@ _SPECIAL: dict[int, Callable[[Thread], int]] = {
 
 
 @result_of("S2R", "CS2R")
-def _read_special(i: Instruction) -> Result:
+def _read_special(i: ThreadInstruction) -> Result:
     read = _SPECIAL.get(i["special"], lambda _: 0)
 
     def compute(thread: Thread) -> int:
@@ -86,27 +88,22 @@ def _read_special(i: Instruction) -> Result:
 
 
 @semantics("NOP", "DEPBAR")
-def _nothing(_: Instruction) -> Operation:
+def _nothing(_: ThreadInstruction) -> Operation:
     return lambda _: None
 
 
-def _meeting(i: Instruction, meet: Callable[[list[Thread]], None]) -> Operation:
+def _meeting(i: ThreadInstruction, meet: Callable[[list[Thread]], None]) -> Operation:
     """Waits until no thread of the group runs; ``meet`` then gets those that wait here."""
-    index, following = i.index, i.next
-
-    def together(members: list[Thread]) -> None:
-        meet(members)
-        for thread in members:
-            thread.index = following
+    index = i.index
 
     def operation(thread: Thread) -> int:
-        thread.index, thread.meeting = index, together
+        thread.index, thread.meeting = index, meet
         return WAITING
     return operation
 
 
 @semantics("VOTE")
-def _vote(i: Instruction) -> Operation:
+def _vote(i: ThreadInstruction) -> Operation:
     """Which threads' predicates hold, and whether all do, one does, or all are alike."""
     d, p, mode = i.destination(), i.predicate_destination("p"), VoteMode(i["mode"])
     x, negated = i.predicate("x")
@@ -122,25 +119,8 @@ def _vote(i: Instruction) -> Operation:
     return _meeting(i, meet)
 
 
-def _shuffle_source(mode: ShuffleMode, lane: int, b: int, c: int) -> tuple[int, bool]:
-    """The lane that a thread reads, and whether it is in range; as PTX defines shfl."""
-    segment, clamp, step = c >> 8 & 31, c & 31, b & 31
-    last = lane & segment | clamp & ~segment
-    match mode:
-        case ShuffleMode.UP:
-            source = lane - step
-            return source, source >= last
-        case ShuffleMode.DOWN:
-            source = lane + step
-        case ShuffleMode.BFLY:
-            source = lane ^ step
-        case ShuffleMode.IDX:
-            source = lane & segment | step & ~segment
-    return source, source <= last
-
-
 @semantics("SHFL")
-def _shuffle(i: Instruction) -> Operation:
+def _shuffle(i: ThreadInstruction) -> Operation:
     """Who does not come gives 0 (ours)."""
     d, p, a, b, c = i.destination(), i.predicate_destination("p"), i.source("a"), i.source("b"), i.source("c")
     mode = ShuffleMode(i["mode"])
@@ -148,7 +128,7 @@ def _shuffle(i: Instruction) -> Operation:
     def meet(members: list[Thread]) -> None:
         given = {thread.lane: thread.values[a] for thread in members}
         for thread in members:
-            source, inside = _shuffle_source(mode, thread.lane, thread.values[b], thread.values[c])
+            source, inside = shuffle_source(mode, thread.lane, thread.values[b], thread.values[c])
             thread.values[d] = given.get(source if inside else thread.lane, 0)
             thread.predicates[p] = int(inside)
     return _meeting(i, meet)
@@ -161,7 +141,7 @@ _REDUCTIONS: dict[BarrierReduction, Callable[[list[int]], int]] = {
 }
 
 
-def _either(i: Instruction, role: str, field: str) -> Callable[[Thread], int]:
+def _either(i: ThreadInstruction, role: str, field: str) -> Callable[[Thread], int]:
     """An operand of BAR that is a number in the instruction or in a register."""
     operand = i.form.operands[role]
     if isinstance(operand, Immediate):
@@ -176,7 +156,7 @@ def _either(i: Instruction, role: str, field: str) -> Callable[[Thread], int]:
 
 
 @semantics("BAR")
-def _barrier(i: Instruction) -> Operation:
+def _barrier(i: ThreadInstruction) -> Operation:
     mode = BarrierMode(i["mode"])
     if mode is BarrierMode.SYNCALL:
         raise FaultError(WarpError.ILLEGAL_INSTR_ENCODING, "BAR.SYNCALL is for the trap handler alone")
@@ -195,21 +175,26 @@ def _barrier(i: Instruction) -> Operation:
     def wait(thread: Thread) -> int:
         number, groups = where(thread)
         thread.index = i.index
-        thread.arrival = Arrival(number, groups, i.next, combine, thread.predicates[x] ^ negated)
+        thread.arrival = Arrival(number, groups) if combine is None else Arrival(
+            number, groups, thread.predicates[x] ^ negated, partial(finish, thread))
         return WAITING
 
-    def meet(members: list[Thread]) -> None:
-        members[0].cta.pass_by(*where(members[0]))
-    arrive = _meeting(i, meet)
+    def finish(thread: Thread, votes: list[int]) -> None:
+        assert combine is not None
+        thread.barrier_result = combine(votes)
 
-    def pass_by(thread: Thread) -> int | None:
+    def meet(members: list[Thread]) -> None:
+        members[0].cta.arrive(*where(members[0]))
+    meet_at_barrier = _meeting(i, meet)
+
+    def arrive(thread: Thread) -> int | None:
         where(thread)
-        return arrive(thread)
-    return pass_by if mode is BarrierMode.ARV else wait
+        return meet_at_barrier(thread)
+    return arrive if mode is BarrierMode.ARV else wait
 
 
 @semantics("B2R")
-def _read_barrier(i: Instruction) -> Operation:
+def _read_barrier(i: ThreadInstruction) -> Operation:
     """What the thread's last BAR.RED made; the predicate says whether it is not 0."""
     if BarrierRead(i["mode"]) is not BarrierRead.RESULT:
         raise FaultError(None, "B2R of a barrier's or warp's state is about warps, and here are none")
@@ -222,12 +207,12 @@ def _read_barrier(i: Instruction) -> Operation:
 
 
 @semantics("R2B")
-def _write_barrier(_: Instruction) -> Operation:
+def _write_barrier(_: ThreadInstruction) -> Operation:
     raise FaultError(None, "R2B is about a barrier's state as the machine keeps it, and here is none")
 
 
 @semantics("BPT")
-def _breakpoint(i: Instruction) -> Operation:
+def _breakpoint(i: ThreadInstruction) -> Operation:
     """BPT.TRAP ends the run, unless IDE masks its reason; then it waits for IDE.EN."""
     mode, reason = i["mode"], i["reason"]
     if mode in (BreakpointMode.INT.value, BreakpointMode.DRAIN.value):
@@ -245,7 +230,7 @@ def _breakpoint(i: Instruction) -> Operation:
 
 
 @semantics("IDE")
-def _mask_traps(i: Instruction) -> Operation:
+def _mask_traps(i: ThreadInstruction) -> Operation:
     disable = bool(i["disable"])
 
     def operation(thread: Thread) -> None:

@@ -12,7 +12,7 @@ from rtl.isa.syntax import Register
 from rtl.isa.video import IMMEDIATE_PART, WORD_PART
 
 from .comparison import RELATION, writes_predicates
-from .decode import Instruction, Result, result_of, semantics
+from .decode import Result, ThreadInstruction, result_of, semantics
 from .integers import WORD, signed
 from .state import Operation, Thread
 
@@ -23,7 +23,7 @@ _PLACES = {VideoSecond.MRG_16H: (16, 16), VideoSecond.MRG_16L: (0, 16), VideoSec
 """Where in the third operand the first result goes, and how many bits of it."""
 
 
-def _part(i: Instruction, role: str) -> Result:
+def _part(i: ThreadInstruction, role: str) -> Result:
     """What an instruction takes of a source: a number with the sign of its type."""
     at, sign = i.source(role), i["signs"] >> "ab".index(role) & 1
     part = i[f"part_{role}"] if isinstance(i.form.operands[role], Register) else IMMEDIATE_PART
@@ -37,32 +37,32 @@ def _bounds(to_signed: int, size: int) -> tuple[int, int]:
     return (-1 << size - 1, (1 << size - 1) - 1) if to_signed else (0, (1 << size) - 1)
 
 
-def _negated(i: Instruction, first: str, second: str) -> tuple[int, int, int]:
+def _negated(i: ThreadInstruction, first: str, second: str) -> tuple[int, int, int]:
     """Whether each of two is negated, and the one that both negations are together."""
     if i[first] and i[second]:
         return 0, 0, 1
     return i[first], i[second], 0
 
 
-def _sum(i: Instruction) -> _First:
+def _sum(i: ThreadInstruction) -> _First:
     minus_a, minus_b, more = _negated(i, "negate_a", "negate_b")
     return lambda a, b: (-a if minus_a else a) + (-b if minus_b else b) + more
 
 
-def _lesser_or_greater(i: Instruction) -> _First:
+def _lesser_or_greater(i: ThreadInstruction) -> _First:
     return max if i["larger"] else min
 
 
-def _distance(_: Instruction) -> _First:
+def _distance(_: ThreadInstruction) -> _First:
     return lambda a, b: abs(a - b)
 
 
-def _relation(i: Instruction) -> _First:
+def _relation(i: ThreadInstruction) -> _First:
     relation = RELATION[Compare(i["compare"])]
     return lambda a, b: int(relation(a < b, a == b))
 
 
-def _shift(i: Instruction) -> _First:
+def _shift(i: ThreadInstruction) -> _First:
     wrap, left = i["wrap"], i.name == "VSHL"
 
     def shifted(a: int, b: int) -> int:
@@ -71,12 +71,12 @@ def _shift(i: Instruction) -> _First:
     return shifted
 
 
-_FIRST: dict[str, Callable[[Instruction], _First]] = {
+_FIRST: dict[str, Callable[[ThreadInstruction], _First]] = {
     "VADD": _sum, "VMNMX": _lesser_or_greater, "VABSDIFF": _distance, "VSHL": _shift, "VSHR": _shift, "VSET": _relation}
 
 
 @result_of(*_FIRST)
-def _video(i: Instruction) -> Result:
+def _video(i: ThreadInstruction) -> Result:
     a, b, c = _part(i, "a"), _part(i, "b"), i.source("c")
     first, to_signed, then = _FIRST[i.name](i), i["signed_d"], VideoSecond(i["then"])
     place, size = _PLACES.get(then, (0, 32))
@@ -102,7 +102,7 @@ def _video(i: Instruction) -> Result:
 
 
 @result_of("VABSDIFF4")
-def _distances(i: Instruction) -> Result:
+def _distances(i: ThreadInstruction) -> Result:
     """Of four bytes: joined, their low 8 bits each, or added to c."""
     at_a, at_b, c, adds = i.source("a"), i.source("b"), i.source("c"), i["reduce"]
     sign_a, sign_b = i["signs"] & 1, i["signs"] >> 1
@@ -120,7 +120,7 @@ def _distances(i: Instruction) -> Result:
 
 
 @result_of("VMAD")
-def _product_sum(i: Instruction) -> Result:
+def _product_sum(i: ThreadInstruction) -> Result:
     a, b, c = _part(i, "a"), _part(i, "b"), i.source("c")
     minus, minus_c, more = _negated(i, "negate_ab", "negate_c")
     has_sign = bool(i["signs"] or minus or minus_c)
@@ -137,6 +137,6 @@ def _product_sum(i: Instruction) -> Result:
 
 
 @semantics("VSETP")
-def _predicates(i: Instruction) -> Operation:
+def _predicates(i: ThreadInstruction) -> Operation:
     a, b, relation = _part(i, "a"), _part(i, "b"), _relation(i)
     return writes_predicates(i, lambda thread: relation(a(thread), b(thread)))

@@ -18,14 +18,14 @@ from .system import SYSTEM
 from .transfer import TRANSFERS
 from .vector.operations import OPERATIONS
 
-__all__ = ["Instruction", "decode"]
+__all__ = ["WarpInstruction", "decode"]
 
 _BARRIERS: Mapping[str, Maker] = {"BAR": barrier_action, "B2R": read_action, "R2B": write_action}
 _MAKERS: Mapping[str, Maker] = {**dict.fromkeys(OPERATIONS, compute_action), **FLOW, **TRANSFERS, **_BARRIERS, **SYSTEM}
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class WarpInstruction:
     """A decoded word. ``error`` other than NONE: nobody can execute it, whatever the guard says."""
 
     word: int
@@ -50,16 +50,16 @@ def _refused(core: object, warp: Warp, threads: int, record: object) -> None:
     """The action of a word that has an error instead."""
 
 
-def decode(word: int, registers: int, floats: bool = True, doubles: bool = True) -> Instruction:
+def decode(word: int, registers: int, floats: bool = True, doubles: bool = True) -> WarpInstruction:
     """What ``word`` is on a machine whose launch gives each thread ``registers`` registers. ``floats``: it has floating
     point, ``doubles``: double precision, too.
     """
     error = encoding_error(word, registers, floats, doubles)
     if error is not WarpError.NONE:
-        return Instruction(word, error, _refused)
+        return WarpInstruction(word, error, _refused)
     form = find(word)
     assert form is not None
     values = form.values(word)
     test = values["test"] if any(isinstance(o, ConditionTest) for o in form.operands.values()) else None
-    return Instruction(word, WarpError.NONE, _MAKERS[form.name](form, values), values.get("guard", PT),
+    return WarpInstruction(word, WarpError.NONE, _MAKERS[form.name](form, values), values.get("guard", PT),
                        bool(values.get("guard_not", 0)), ConditionCode.T.value if test is None else test)

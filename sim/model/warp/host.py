@@ -13,10 +13,10 @@ from rtl.isa.registers import (
     trap_bit,
 )
 
-from .model import Machine
+from .model import WarpModel
 from .state import Warp
 
-__all__ = ["ALL_SLOTS", "Host"]
+__all__ = ["ALL_SLOTS", "ModelHost"]
 
 ALL_SLOTS = (1 << 64) - 1
 """Every warp slot there can be, a bit each."""
@@ -24,13 +24,13 @@ _WORD = (1 << 32) - 1
 _WORD_BITS = 32
 
 
-class Host:
+class ModelHost:
     """Reads and writes registers of a machine that does not follow another one.
 
     What is written takes effect at once: warps that run enter the trap, those that wait leave it.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: WarpModel) -> None:
         self.machine = machine
         self._control = CONTROL_RESET
         self._global_mask = GLOBAL_ERROR_MASK_RESET

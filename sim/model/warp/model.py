@@ -21,14 +21,14 @@ from sim.launch import Launch
 
 from .barriers import settle, withdraw
 from .bounds import Bounds
-from .decode import Instruction, decode
+from .decode import WarpInstruction, decode
 from .error_status import ErrorLog, ErrorStatus
 from .faults import WarpFaultError, memory_faults
 from .retirement import Retirement
 from .state import Cta, Warp
 from .traps import Traps
 
-__all__ = ["ErrorStatus", "Machine", "Result"]
+__all__ = ["ErrorStatus", "Result", "WarpModel"]
 
 _PC_MASK = (1 << 32) - 1
 _DEFAULT_SLOTS = 64
@@ -54,7 +54,7 @@ def _whole_words(bank: bytes) -> bytes:
     return bank + bytes(-len(bank) % 4)
 
 
-class Machine:
+class WarpModel:
     """A streaming multiprocessor without time.
 
     Parameters:
@@ -103,7 +103,7 @@ class Machine:
         self._stack_tokens = stack_tokens
         self._banks = {bank: _whole_words(launch.bank(bank)) for bank in launch.banks}
         self._local_memory = launch.allocate_local(warps, launch.memory)
-        self._decoded: dict[int, Instruction] = {}
+        self._decoded: dict[int, WarpInstruction] = {}
         self._order = None if order is None else random.Random(order)
         self._last = warps - 1
         self._may_start_cta = True
@@ -190,7 +190,7 @@ class Machine:
             return None
         return self.retire(warp.slot)
 
-    def _fetch(self, address: int) -> Instruction:
+    def _fetch(self, address: int) -> WarpInstruction:
         with memory_faults():
             word = self.memory.read_number(self.launch.program_base + address, INSTRUCTION_BYTES)
         if word not in self._decoded:

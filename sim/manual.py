@@ -20,6 +20,7 @@ from typing import Any
 from sim.activity import activity
 from sim.children import run_child
 from sim.command import CommandError, Parser, make_folder
+from sim.report.diagrams import DIAGRAMS, draw
 from sim.report.ports import PORT_UNITS, port_table
 from sim.report.reference import reference_pages
 
@@ -170,6 +171,13 @@ def _write_ports() -> int:
     return 0
 
 
+def _write_diagrams() -> int:
+    for name, diagram in DIAGRAMS.items():
+        (ROOT / name).write_text(draw(diagram), encoding="utf-8")
+    print(f"diagrams      {', '.join(DIAGRAMS)}")
+    return 0
+
+
 def settings_of(stage: Path, site: Path, navigation: list[Any]) -> dict[str, Any]:
     """What MkDocs is told about a folder of pages. No page asks anything of the net."""
     from pymdownx.slugs import slugify  # pyright: ignore[reportMissingImports]
@@ -191,6 +199,8 @@ def _build(options: Namespace) -> int:
         raise CommandError("the manual is not there: it is built from the sources of the project")
     if options.ports:
         return _write_ports()
+    if options.diagrams:
+        return _write_diagrams()
     missing = [name for name in ("mkdocs", "material", "pymdownx") if find_spec(name) is None]
     if missing:
         raise CommandError(f"{', '.join(missing)} not installed: pip install -e '.[docs]'")
@@ -267,6 +277,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help="take the pictures of waveforms as they are, instead of drawing them anew")
     parser.add_argument("--ports", action="store_true",
                         help="write the tables of ports in docs/units anew, from the units' signatures; build nothing")
+    parser.add_argument("--diagrams", action="store_true",
+                        help="write the block diagrams in docs anew; build nothing")
     return parser.run(arguments, _build)
 
 

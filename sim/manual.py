@@ -91,6 +91,7 @@ NAVIGATION: Navigation = (
         "docs/proofs.md",
         "docs/fuzz.md",
         "docs/mutation.md",
+        "docs/verification_results.md",
         "docs/cuda_tests.md",
         "testbench/programs/README.md",
         "testbench/programs/cuda/README.md",

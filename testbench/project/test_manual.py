@@ -253,7 +253,9 @@ def test_every_page_of_the_manual_is_linked_from_it():
 
 def test_the_version_is_the_same_everywhere():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    cited = dict(re.findall(r"^(version|license): (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE))
+    cited = dict(re.findall(r"^(version|license|date-released): (.+)$", (ROOT / "CITATION.cff").read_text(),
+                            re.MULTILINE))
+    cited_on = cited.pop("date-released")
     assert cited == {"version": project["version"], "license": project["license"]["text"]}
-    newest = next(line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if re.match(r"## \d", line))
-    assert newest == f"## {project['version'].removesuffix('.0')}"
+    newest = re.search(r"^## \[(.+)\] - (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest.groups() == (project["version"], cited_on)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from rtl.params import PRESETS
 from sim.board.machine import Board
-from sim.command import Parser, print_text
 from sim.debugger.places import Places
 from sim.debugger.session import Session
 from sim.debugger.terminal import Batch, Terminal, read_batch
@@ -31,6 +30,7 @@ from sim.launch_options import (
 from sim.machine.hardware import Hardware
 from sim.machine.host import Host
 from sim.machine.hosted import HostedMachine
+from sim.support.command import Parser, print_text
 
 __all__ = ["main"]
 

@@ -16,10 +16,8 @@ from tqdm import tqdm
 from rtl.layouts import LaunchRejection
 from rtl.params import PRESETS
 from sim.board.machine import Board
-from sim.command import CommandError, Parser, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, chosen_engine
 from sim.firmware.switching import GridSwitch
-from sim.interrupt import Interrupted, deferred
 from sim.launch import Launch, with_trap_handler
 from sim.launch.memory import Memory
 from sim.launch.programs import SUFFIXES, read_program
@@ -39,13 +37,15 @@ from sim.machine.host import Driver
 from sim.machine.hosted import HardwareResult, HostedMachine, RunInterrupted
 from sim.machine.timeline import Timeline
 from sim.machine.warp_state import WarpState, state_of
-from sim.model.bounds import Bounds
-from sim.model.warp import Machine, Result
+from sim.model.warp.bounds import Bounds
+from sim.model.warp.model import Machine, Result
 from sim.report.error_status import decode, registers_of
 from sim.report.output import output_of
 from sim.report.run import describe
 from sim.report.timeline import konata, page, trace
 from sim.runner import Outcome, board_difference, outcome_of, run_model
+from sim.support.command import CommandError, Parser, check_file, print_text, write_file
+from sim.support.interrupt import Interrupted, deferred
 from sim.waves.fst import FST, check_fst, is_fst
 
 __all__ = ["Options", "RunError", "main", "results"]

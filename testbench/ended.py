@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from sim.launch import Launch
 from sim.machine.hardware import Hardware
-from sim.model.thread import MAX_INSTRUCTIONS
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
+from sim.model.thread.run import MAX_INSTRUCTIONS
+from sim.model.thread.run import run as run_threads
+from sim.model.warp.model import Machine
 
 _LIMIT = 1_000_000
 """Instructions, or cycles, that no launch takes which says nothing else."""

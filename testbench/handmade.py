@@ -8,10 +8,10 @@ import numpy as np
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.table import BY_NAME
 from sim.launch import Argument, Launch
-from sim.model.retirement import Retirement
-from sim.model.state import Warp
-from sim.model.vector.lanes import Condition
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
+from sim.model.warp.retirement import Retirement
+from sim.model.warp.state import Warp
+from sim.model.warp.vector.lanes import Condition
 from testbench.words import address, encode, place
 from testbench.words import launch as launch_words
 

@@ -10,11 +10,11 @@ from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, WORK_REGISTERS
 from rtl.isa.tokens import CACHED_TOKENS
 from rtl.layouts import Policy
 from rtl.params import PRESETS, SmParams
-from sim.interrupt import deferred, raise_noted
 from sim.launch import Launch
 from sim.launch.runtime import output_range
 from sim.machine.host import REGISTERS, Driver
 from sim.machine.hosted import HardwareResult, HostedMachine
+from sim.support.interrupt import deferred, raise_noted
 
 from .errors import BoardError
 from .link import Link

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from sim.command import CommandError, print_text
-from sim.interrupt import Interrupted, at_once
+from sim.support.command import CommandError, print_text
+from sim.support.interrupt import Interrupted, at_once
 
 from .commands import COMMANDS, command_of, execute
 from .errors import DebuggerError

@@ -3,8 +3,8 @@
 from amaranth.hdl import Elaboratable
 from amaranth.sim import Simulator
 
-from sim.collector import collector_off
 from sim.engine.base import Engine
+from sim.support.garbage_collection import collector_off
 
 __all__ = ["make_simulator"]
 

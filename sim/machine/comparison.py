@@ -10,9 +10,9 @@ from rtl.params import WARP_THREADS
 from sim.launch import LOCAL_MEMORY
 from sim.launch.memory import Memory
 from sim.machine.executed import FLAG_PLACES, FLAGS_BITS, WORD_BITS, Executed, of_thread, spread
-from sim.model.retirement import Retirement, WarpMasks
-from sim.model.state import Warp
-from sim.model.vector.lanes import Condition
+from sim.model.warp.retirement import Retirement, WarpMasks
+from sim.model.warp.state import Warp
+from sim.model.warp.vector.lanes import Condition
 
 __all__ = ["Difference", "DifferenceError", "WrittenFlags", "compare", "compare_flow", "memory_difference"]
 

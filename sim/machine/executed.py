@@ -13,7 +13,7 @@ from rtl.isa.syntax import PT, RZ
 from rtl.layouts import InstructionKind, ThreadCode, kinds_where
 from rtl.params import WARP_THREADS
 from sim.machine.warp_state import MASK_OF
-from sim.model.retirement import WarpMasks
+from sim.model.warp.retirement import WarpMasks
 from sim.toolchain.spelling import spell
 
 __all__ = ["CACHED_MASKS", "FLAGS_BITS", "FLAG_PLACES", "MOVES", "WORD_BITS", "Executed", "of_thread", "spread"]

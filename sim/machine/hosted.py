@@ -8,13 +8,13 @@ from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import CONTROL_RESET, COUNTER_BLOCK, COUNTERS, SM_REGISTERS, WORK_REGISTERS, counters_of
 from rtl.layouts import LaunchRejection, Policy
 from rtl.params import SmParams
-from sim.interrupt import Interrupted
 from sim.launch import Launch
 from sim.launch.descriptor import place_descriptor
 from sim.launch.memory import Memory
 from sim.machine.host import REGISTERS, Driver, Host, HostAccess
 from sim.machine.lockstep import Lockstep
 from sim.machine.warp_state import WarpState
+from sim.support.interrupt import Interrupted
 
 __all__ = ["HardwareResult", "HostedMachine", "RunInterrupted"]
 

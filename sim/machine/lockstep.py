@@ -36,10 +36,10 @@ from sim.machine.comparison import (
 from sim.machine.executed import CACHED_MASKS, MOVES, Executed, of_thread
 from sim.machine.retired import Event
 from sim.machine.warp_state import state_of
-from sim.model.host import Host
-from sim.model.retirement import Retirement
-from sim.model.state import Cta, Warp
-from sim.model.warp import Machine
+from sim.model.warp.host import Host
+from sim.model.warp.model import Machine
+from sim.model.warp.retirement import Retirement
+from sim.model.warp.state import Cta, Warp
 
 __all__ = ["Lockstep"]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_BLOCK, SM_REGISTERS, GlobalError
-from sim.model.host import Host
-from sim.model.warp import Machine
+from sim.model.warp.host import Host
+from sim.model.warp.model import Machine
 from sim.report.exceptions import CudaException, cuda_exception, text_of
 from sim.report.surroundings import before
 

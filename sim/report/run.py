@@ -7,8 +7,8 @@ from sim.launch import Launch
 from sim.launch.memory import Memory
 from sim.machine.diagnosis import instruction_text
 from sim.machine.warp_state import WarpState, state_of
-from sim.model.state import Warp
-from sim.model.warp import Machine, Result
+from sim.model.warp.model import Machine, Result
+from sim.model.warp.state import Warp
 from sim.report.error_status import DecodedStatus, decode, registers_of
 from sim.report.surroundings import code_lines
 

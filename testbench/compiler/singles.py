@@ -18,7 +18,7 @@ from rtl.params import WARP_THREADS
 from sim.launch import Buffer, Launch, prepare
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as interpret
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
 from sim.toolchain.cubin import read_cubin
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx
 from sim.toolchain.module import Module

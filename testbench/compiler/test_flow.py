@@ -4,15 +4,15 @@ import re
 
 import pytest
 
-from sim.kernels.manifest import cubin
 from sim.launch import Buffer, Scalar, prepare
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.compiler.ir import WORD
 from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx, read_ptx
 from testbench.compiler.random_functions import THREADS, Program, structured, unstructured
 from testbench.compiler.runs import compiled, words_left
+from testbench.kernels.manifest import cubin
 from testbench.ptx.text import HEADER
 
 _FEW = 12

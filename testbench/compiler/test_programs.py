@@ -6,14 +6,14 @@ import subprocess
 
 import pytest
 
-from sim.kernels.manifest import RUNS
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
+from sim.model.thread.run import run as run_threads
+from sim.model.warp.model import Machine
 from sim.toolchain.disassembly import disassembly
 from sim.toolchain.elf_writer import write_object
 from sim.toolchain.module import ProgramError
 from testbench.compiler.kernels import KERNELS, complaints, kernel_file, kernel_launch, kernel_module
 from testbench.execute.refused import refused_words
+from testbench.kernels.manifest import RUNS
 
 _FEW = 24
 

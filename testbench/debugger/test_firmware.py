@@ -20,20 +20,20 @@ from sim.firmware import (
     resumed,
     save_grid,
 )
-from sim.kernels.expected import complaints
-from sim.kernels.manifest import RUNS, build
 from sim.launch import Launch, prepare
 from sim.launch.memory import Memory
 from sim.machine.hardware import Hardware
 from sim.machine.host import Host as HardwareHost
-from sim.model.host import Host
-from sim.model.retirement import StackToken, WarpMasks
-from sim.model.state import Cta
-from sim.model.warp import Machine
+from sim.model.warp.host import Host
+from sim.model.warp.model import Machine
+from sim.model.warp.retirement import StackToken, WarpMasks
+from sim.model.warp.state import Cta
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from sim.toolchain.module import ProgramError
 from testbench.engine.designs import needs_compiled
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import RUNS, build
 
 DIVERGED = """
         S2R R0, SR_TID.X

@@ -6,11 +6,11 @@ from random import Random
 
 from rtl.isa.qmd import QMD, QMD_BYTES
 from rtl.params import SmParams
+from sim.checks.testbench import Bench
 from sim.debugger.driver import clear_errors, grid_over, locked_down, wait
 from sim.engine import Engine
 from sim.machine.hardware import Hardware
 from sim.machine.host import Host
-from sim.testbench import Bench
 from testbench.faults.victim import THREADS, UNTOUCHED, Victim, victim
 
 __all__ = ["Wrong", "check_descriptors", "wrong_values"]

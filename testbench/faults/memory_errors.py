@@ -6,12 +6,12 @@ from dataclasses import replace
 from rtl.isa.errors import WarpError
 from rtl.layouts import LaunchRejection
 from rtl.params import SmParams
+from sim.checks.testbench import Bench
 from sim.debugger.driver import clear_errors, grid_over, locked_down, wait
 from sim.engine import Engine
 from sim.machine.hardware import Hardware
 from sim.machine.host import Host
 from sim.machine.memory_service import ON_TIME, Trouble
-from sim.testbench import Bench
 from testbench.faults.victim import UNTOUCHED, victim
 from testbench.words import contents
 

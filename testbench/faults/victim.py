@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sim.launch import Buffer, Launch, prepare
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from testbench.trap.programs import with_handler

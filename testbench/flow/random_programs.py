@@ -16,10 +16,10 @@ from rtl.isa.syntax import PT, RZ
 from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES
 from rtl.params import WARP_THREADS
 from sim.launch import PROGRAM_BASE
-from sim.model.host import Host
-from sim.model.state import Warp
-from sim.model.vector.lanes import Condition
-from sim.model.warp import Machine
+from sim.model.warp.host import Host
+from sim.model.warp.model import Machine
+from sim.model.warp.state import Warp
+from sim.model.warp.vector.lanes import Condition
 from testbench.flow.steps import ALL, Stream, retire, start_of
 from testbench.flow.traps import trap_step
 from testbench.handmade import encode, machine

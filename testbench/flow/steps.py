@@ -13,12 +13,12 @@ from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES, TOKENS_PER_LINE
 from rtl.layouts import FlowOperation, ThreadCode
 from rtl.params import WARP_THREADS
 from sim.launch import Launch
-from sim.model.action import constant_address
-from sim.model.faults import WarpFaultError
-from sim.model.retirement import Retirement, WarpMasks
-from sim.model.state import Warp
-from sim.model.vector.lanes import mask_of
-from sim.model.warp import Machine
+from sim.model.warp.action import constant_address
+from sim.model.warp.faults import WarpFaultError
+from sim.model.warp.model import Machine
+from sim.model.warp.retirement import Retirement, WarpMasks
+from sim.model.warp.state import Warp
+from sim.model.warp.vector.lanes import mask_of
 from testbench.crs.reference import encode_token
 from testbench.words import form_of
 

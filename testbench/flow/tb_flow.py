@@ -12,16 +12,16 @@ from statistics import mean
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import FlowOperation
-from sim.kernels.manifest import LEVELS, RUNS, build
+from sim.checks.testbench import Bench
 from sim.machine.memory_port import MemoryBehaviour
-from sim.model.warp import Machine
-from sim.testbench import Bench
+from sim.model.warp.model import Machine
 from sim.waves import Mark, Trace, View, error_text
 from testbench.flow.cases import directed, unreported
 from testbench.flow.driver import ALL_REPORTED, ENTRY_CYCLES, HIT_CYCLES, PUSH_CYCLES, FlowDriver
 from testbench.flow.random_programs import random_streams
 from testbench.flow.steps import FlowStep, Stream, streams
 from testbench.handmade import encode
+from testbench.kernels.manifest import LEVELS, RUNS, build
 
 WRITE_BACK = encode("CCTLL", "stack")
 HANDS_OFF = MemoryBehaviour(latency=(1, 1))

@@ -26,7 +26,7 @@ from sim.launch.arguments import parse_arguments
 from sim.launch.programs import read_program
 from sim.machine.comparison import memory_difference
 from sim.machine.hardware import Hardware, Watched
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
 from testbench.programs import RECURSION
 
 _WORD_BITS = 32

@@ -10,8 +10,8 @@ from sim.engine import Engine
 from sim.launch import Launch
 from sim.machine.hardware import Hardware, HardwareResult
 from sim.machine.host import Host
-from sim.model.thread import ThreadFaultError
-from sim.model.thread import run as run_threads
+from sim.model.thread.run import ThreadFaultError
+from sim.model.thread.run import run as run_threads
 from testbench.fuzz.cases import Case, Kind
 from testbench.fuzz.coverage import Coverage, Observer
 from testbench.sm.random_programs import Program, shrink

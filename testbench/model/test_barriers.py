@@ -4,8 +4,8 @@ import pytest
 
 from rtl.isa.barriers import SYNCALL_BARRIER
 from rtl.isa.errors import WarpError
-from sim.model.barriers import withdraw
-from sim.model.warp import Machine
+from sim.model.warp.barriers import withdraw
+from sim.model.warp.model import Machine
 from testbench.handmade import ALL, Program, encode, machine, retire, vector, warp_of
 
 SYNC, ARRIVE, REDUCE, SCAN = range(4)

@@ -4,9 +4,9 @@ import pytest
 
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
-from sim.model.retirement import Retirement, StackToken, WarpMasks
-from sim.model.state import Warp
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
+from sim.model.warp.retirement import Retirement, StackToken, WarpMasks
+from sim.model.warp.state import Warp
 from testbench.handmade import ALL, Program, address, encode, held, machine, place, warp_of
 from testbench.words import NOP
 

@@ -9,9 +9,9 @@ import pytest
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import AtomicOperation, AtomicType, FloatRounding
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer
-from sim.model.retirement import MemoryWrite, Retirement
-from sim.model.state import Warp
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
+from sim.model.warp.retirement import MemoryWrite, Retirement
+from sim.model.warp.state import Warp
 from testbench.execute.singles import singles
 from testbench.formulas.atomics import ATOMICS, modified
 from testbench.handmade import ALL, encode, machine, vector, warp_of

@@ -18,16 +18,16 @@ from rtl.isa.syntax import PT, RZ, Form
 from rtl.isa.table import FORMS, find
 from rtl.isa.tokens import API_CALL_LIMIT
 from rtl.params import WARP_THREADS
-from sim.kernels.expected import complaints
-from sim.kernels.manifest import LEVELS, RUNS, Run, build
 from sim.launch import Launch
-from sim.model import thread
-from sim.model.decode import decode
-from sim.model.scalar.state import FaultError
-from sim.model.vector.operations import OPERATIONS
-from sim.model.warp import Machine
+from sim.model.thread import run as thread
+from sim.model.thread.state import FaultError
+from sim.model.warp.decode import decode
+from sim.model.warp.model import Machine
+from sim.model.warp.vector.operations import OPERATIONS
 from sim.toolchain.spelling import spell
 from testbench.handmade import address, encode, machine, warp_of
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import LEVELS, RUNS, Run, build
 from testbench.words import NOP, branch, memory_left, move, results
 
 LIMIT = 1_000_000

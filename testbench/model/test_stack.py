@@ -4,10 +4,10 @@ import pytest
 
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
-from sim.model.retirement import Retirement, StackToken, WarpMasks
-from sim.model.stack import decode_token, encode_token
-from sim.model.state import Warp
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
+from sim.model.warp.retirement import Retirement, StackToken, WarpMasks
+from sim.model.warp.stack import decode_token, encode_token
+from sim.model.warp.state import Warp
 from testbench.handmade import ALL, Program, alone, encode, held, retire, vector
 from testbench.words import NOP
 

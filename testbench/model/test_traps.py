@@ -6,8 +6,8 @@ from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_REGISTERS, GlobalError, trap_bit
 from rtl.isa.special_registers import SpecialRegister
 from sim.launch import Launch
-from sim.model.host import ALL_SLOTS, Host
-from sim.model.warp import ErrorStatus, Machine, Result
+from sim.model.warp.host import ALL_SLOTS, Host
+from sim.model.warp.model import ErrorStatus, Machine, Result
 from testbench.handmade import retire, vector, warp_of
 from testbench.model.trap_machine import events, handler_pc, in_handler, on, records, status0
 from testbench.trap.programs import RETURN, kernel, with_handler

@@ -5,11 +5,11 @@ from random import Random
 import pytest
 
 from rtl.isa.registers import SM_REGISTERS
-from sim.kernels.expected import complaints
-from sim.kernels.manifest import RUNS, build
 from sim.launch import Launch
-from sim.model.host import Host
-from sim.model.warp import Machine
+from sim.model.warp.host import Host
+from sim.model.warp.model import Machine
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import RUNS, build
 from testbench.sm.random_programs import random_program
 from testbench.trap.programs import CLOBBER, RETURN, with_handler
 from testbench.words import memory_left

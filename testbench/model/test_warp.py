@@ -5,8 +5,8 @@ import pytest
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.special_registers import SpecialRegister
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer
-from sim.model.retirement import WarpMasks
-from sim.model.warp import ErrorStatus, Machine, Result
+from sim.model.warp.model import ErrorStatus, Machine, Result
+from sim.model.warp.retirement import WarpMasks
 from testbench.handmade import ALL, Program, address, alone, encode, launch, machine, retire, vector, warp_of
 from testbench.words import NOP
 

@@ -3,9 +3,9 @@
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import SM_REGISTERS, GlobalError
 from sim.launch import Launch
-from sim.model.host import Host
-from sim.model.retirement import Retirement
-from sim.model.warp import Machine
+from sim.model.warp.host import Host
+from sim.model.warp.model import Machine
+from sim.model.warp.retirement import Retirement
 from testbench.words import address
 
 

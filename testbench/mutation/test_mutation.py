@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from rtl.fpga.units import UNITS
-from sim import mutate
-from sim.mutation.judge import Plugin
-from sim.mutation.mutants import OPERATORS, mutants_of
-from sim.mutation.store import Store, StoreError
-from sim.mutation.trial import Baseline, Plan, State, Trial, baseline, trial
-from sim.mutation.units import Unit, reasons_of, units_of
+from sim.checks import mutate
+from sim.checks.mutation.judge import Plugin
+from sim.checks.mutation.mutants import OPERATORS, mutants_of
+from sim.checks.mutation.store import Store, StoreError
+from sim.checks.mutation.trial import Baseline, Plan, State, Trial, baseline, trial
+from sim.checks.mutation.units import Unit, reasons_of, units_of
 
 KNOWN = units_of(mutate.ROOT, mutate.FOLDER)
 
@@ -169,7 +169,7 @@ def test_units_have_their_tests_and_theorems():
     ("constant", "[-5-]{+6+}", State.EQUIVALENT, ""),
     ("index", "[-3-]{+4+}", State.STILLBORN, "IndexError")])
 def test_what_becomes_of_mutants(project, monkeypatch, operator, change, state, by):
-    monkeypatch.setattr("sim.mutation.trial._LEAST_CPU", 1.0)
+    monkeypatch.setattr("sim.checks.mutation.trial._LEAST_CPU", 1.0)
     mutant = next(mutant for mutant in TOY.mutants(project) if mutant.operator == operator and change in mutant.change)
     netlists = baseline(project, TOY).netlists if state is State.EQUIVALENT else ("another",)
     found = trial(project, TOY, mutant, Plan((), {"own": 1.0, TEST_NAME: 0.1}, netlists))
@@ -251,7 +251,7 @@ def test_what_is_missing_is_named(monkeypatch, capsys):
     with pytest.raises(SystemExit, match="2"):
         mutate.main(["crs"])
     assert capsys.readouterr().err == "python -m sim.mutate: no prover, or --theorems none\n"
-    monkeypatch.setattr("sim.entry.find_spec", lambda name: None if name == "distributed" else name)
+    monkeypatch.setattr("sim.support.entry.find_spec", lambda name: None if name == "distributed" else name)
     with pytest.raises(SystemExit, match="2"):
         mutate.main(["crs", "--scheduler", "tcp://localhost:1"])
     assert "the extra 'cluster' is not installed" in capsys.readouterr().err

@@ -22,11 +22,11 @@ from rtl.isa.syntax import PT, RZ, Form
 from rtl.isa.table import find
 from rtl.layouts import GATHER_REGISTERS, GATHERING, LaneClient
 from rtl.params import SmParams
-from sim.model.retirement import Retirement, WarpMasks
-from sim.model.state import Warp
-from sim.model.vector.lanes import Condition, mask_of
-from sim.model.warp import Machine
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
+from sim.model.warp.model import Machine
+from sim.model.warp.retirement import Retirement, WarpMasks
+from sim.model.warp.state import Warp
+from sim.model.warp.vector.lanes import Condition, mask_of
 from sim.toolchain.spelling import spell
 from testbench.handmade import machine
 from testbench.pipeline.driver import ALL, Data, Pipeline, Script

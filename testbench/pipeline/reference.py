@@ -9,12 +9,12 @@ from rtl.isa.errors import WarpError
 from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ, Constant, Form, Values
 from rtl.params import WARP_THREADS
+from sim.checks.testbench import Bench
 from sim.launch import Launch
-from sim.model.action import constant_address
-from sim.model.retirement import Retirement
-from sim.model.state import Warp
-from sim.model.warp import Machine
-from sim.testbench import Bench
+from sim.model.warp.action import constant_address
+from sim.model.warp.model import Machine
+from sim.model.warp.retirement import Retirement
+from sim.model.warp.state import Warp
 from testbench.pipeline.driver import Pipeline, Script, Written
 
 RESULT_CYCLES = 6

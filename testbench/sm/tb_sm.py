@@ -12,16 +12,16 @@ from random import Random
 from rtl.isa.errors import WarpError
 from rtl.layouts import Policy
 from rtl.params import PRESETS, SmParams
+from sim.checks.testbench import Bench, CheckError
 from sim.engine import Engine, PysimEngine
-from sim.kernels.expected import complaints
-from sim.kernels.manifest import LEVELS, RUNS, Run, build
 from sim.launch import Launch
 from sim.machine.hardware import Hardware
 from sim.machine.memory_service import LATENCY
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
-from sim.testbench import Bench, CheckError
+from sim.model.thread.run import run as run_threads
+from sim.model.warp.model import Machine
 from sim.waves import save_file_of
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import LEVELS, RUNS, Run, build
 from testbench.programs.cuda.runs import CUDA_LEVELS, CUDA_RUNS
 from testbench.programs.cuda.runs import complaints as cuda_complaints
 from testbench.sm.driver import LIMIT, SmDriver

@@ -12,11 +12,11 @@ from rtl.isa.kinds import BarrierMode, BarrierRead
 from rtl.layouts import InstructionKind
 from rtl.params import PRESETS
 from sim.engine import PysimEngine
-from sim.kernels.manifest import RUNS, build
 from sim.machine.lockstep import Lockstep
 from sim.machine.retired import Event
 from testbench import simulation
 from testbench.handmade import encode, launch
+from testbench.kernels.manifest import RUNS, build
 from testbench.simulation import ENGINE
 from testbench.sm import tb_sm
 from testbench.sm.driver import SmDriver

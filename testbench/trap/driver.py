@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.params import PRESETS, SmParams
+from sim.checks.testbench import Bench
 from sim.engine import Engine
 from sim.launch import Launch
 from sim.machine.hardware import Hardware, HardwareResult
 from sim.machine.host import Driver, Host
-from sim.testbench import Bench
 from sim.waves import save_file_of
 from testbench.driver import MachineDriver
 from testbench.trap.case import Debugger, Script, TrapCase

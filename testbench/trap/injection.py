@@ -7,9 +7,9 @@ from random import Random
 
 from rtl.isa.errors import WarpError
 from rtl.isa.special_registers import VIRTUAL_WARP_AT
+from sim.checks.testbench import Bench
 from sim.launch import Launch
 from sim.machine.host import Host
-from sim.testbench import Bench
 from testbench.sm.errors import launch_text
 from testbench.trap.driver import TrapDriver
 from testbench.trap.programs import CLOBBER, RETURN, kernel_text, with_handler

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode
 from rtl.params import PRESETS
+from sim.checks.testbench import Bench
 from sim.engine import PysimEngine
-from sim.model.warp import Machine
-from sim.testbench import Bench
+from sim.model.warp.model import Machine
 from sim.toolchain.object_file import PARAMETER_BASE
 from testbench.sm.errors import ALL_REPORTED, ErrorCase, error_cases
 from testbench.trap.case import Debugger

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from rtl.params import PRESETS, WARP_THREADS, SmParams
+from sim.checks.testbench import Bench
 from sim.engine import PysimEngine
-from sim.kernels.expected import complaints
-from sim.kernels.manifest import RUNS, build
-from sim.model.warp import Machine
-from sim.testbench import Bench
+from sim.model.warp.model import Machine
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import RUNS, build
 from testbench.sm.random_programs import random_program
 from testbench.trap.case import BUSY, Debugger, TrapCase
 from testbench.trap.cases import CASES

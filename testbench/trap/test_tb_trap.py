@@ -13,7 +13,7 @@ from sim.engine import CompiledEngine
 from sim.machine.hardware import PERIOD
 from sim.machine.harness import Harness
 from sim.machine.traces import machine_traces
-from sim.model.warp import Machine
+from sim.model.warp.model import Machine
 from sim.waves import write_save_file
 from testbench import simulation
 from testbench.engine.designs import needs_compiled

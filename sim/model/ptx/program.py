@@ -4,10 +4,10 @@ from sim.toolchain.ptx.module import Function, Label, Register, Space, Variable
 
 from .access import ACCESS
 from .bits import BITS
+from .floats import REALS
 from .flow import FLOW, giver, taker
 from .launch import PtxLaunch
 from .numbers import ARITHMETIC, CARRYING, Compute
-from .reals import REALS
 from .select import SELECT
 from .site import Site
 from .slots import Slots

@@ -16,8 +16,8 @@ from sim.launch.runtime import HEAP_MEMORY
 from sim.machine.hardware import Hardware
 from sim.model.ptx import launch as ptx_launch
 from sim.model.ptx.run import run as run_ptx
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
+from sim.model.thread.run import run as run_threads
+from sim.model.warp.model import Machine
 from sim.report.output import Output, output_of
 from sim.run import main
 from sim.toolchain.cubin import read_cubin

@@ -1,0 +1,211 @@
+"""What becomes of one mutant: it is put into a copy of the project, and its tests are run there."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from sim.checks.mutation.mutants import Mutant
+from sim.checks.mutation.units import Unit
+from sim.support.children import end_group
+
+__all__ = ["Baseline", "Plan", "State", "Trial", "baseline", "trial"]
+
+_HERE = Path(__file__).resolve().parents[3]
+"""Where this package is from."""
+_LEFT_OUT = shutil.ignore_patterns(".*", "build", "*.vcd", "*.fst", "*.sqlite", "*.egg-info")
+_MORE_CPU, _LEAST_CPU = 2, 8.0
+"""A test may take so many times the CPU that it takes without a mutant, and so many seconds more."""
+_MORE_TIME, _LEAST_TIME = 10, 300.0
+"""So it is with all tests of a stage, in seconds that pass."""
+_PRESETS = ("tiny", "small", "default")
+"""Machines whose netlists are compared."""
+
+
+class State(Enum):
+    """What became of a mutant."""
+
+    KILLED = "killed"
+    HANGS = "killed: hangs"
+    SURVIVED = "survived"
+    EQUIVALENT = "same netlist"
+    STILLBORN = "stillborn"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the tests of a unit are run.
+
+    Attributes:
+        order: Names of tests, those first that kill soonest.
+        seconds: Name of a test, a stage or a theorem -> seconds without a mutant, of CPU for tests.
+        netlists: Digests of the netlists without a mutant.
+    """
+
+    order: tuple[str, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+    netlists: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of a mutant; ``by`` which test or theorem, or what was wrong with it. ``spent``: seconds of CPU by
+    test."""
+
+    mutant: Mutant
+    state: State
+    by: str
+    seconds: float
+    spent: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What the tests of a unit take without a mutant, and which fail. ``tests``: name -> seconds of CPU; ``stages``:
+    name of a stage or theorem -> seconds. ``netlists``: their digests."""
+
+    unit: str
+    tests: dict[str, float]
+    stages: dict[str, float]
+    failed: tuple[str, ...]
+    netlists: tuple[str, ...]
+
+
+@cache
+def _scratch() -> TemporaryDirectory[str]:
+    """A folder for this process alone, which goes with it."""
+    return TemporaryDirectory(prefix="warpstack-mutate-")
+
+
+@cache
+def _copy(root: Path) -> Path:
+    """A copy of a project that is this process's own."""
+    copy = Path(_scratch().name, str(len(list(Path(_scratch().name).iterdir()))), "project")
+    shutil.copytree(root, copy, ignore=_LEFT_OUT)
+    return copy
+
+
+@contextmanager
+def _mutated(root: Path, mutant: Mutant) -> Iterator[Path]:
+    """The copy with a mutant in it."""
+    copy = _copy(root)
+    path = copy / mutant.file
+    source, state = path.read_bytes(), path.stat()
+    path.write_text(mutant.fault.applied(source.decode()), encoding="utf-8")
+    try:
+        yield copy
+    finally:
+        path.write_bytes(source)
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+def _ask(what: str, plan: dict[str, Any], copy: Path, limit: float | None, *, keep: bool = False) -> tuple[
+        list[dict[str, Any]], int | None]:
+    """Asks the judge; what it told, and its exit code, None if it did not end in so many seconds.
+
+    ``keep``: what Python makes of the sources, for the next time.
+    """
+    with TemporaryDirectory(dir=copy.parent) as work:
+        asked, out = Path(work, "plan"), Path(work, "out")
+        asked.write_text(json.dumps(plan))
+        out.touch()
+        environment = {
+            **os.environ, "WARPSTACK_CACHE": str(Path(work, "models")), "PYTHONDONTWRITEBYTECODE": "" if keep else "1",
+            "PYTHONPATH": os.pathsep.join((str(copy), str(_HERE)))}
+        command = [sys.executable, "-m", "sim.checks.mutation.judge", what, str(asked), str(out)]
+        with subprocess.Popen(command, cwd=copy, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, start_new_session=True) as process:
+            code = None
+            try:
+                with suppress(subprocess.TimeoutExpired):
+                    code = process.wait(limit)
+            finally:
+                if code != 0:       # what it began goes with it
+                    end_group(process, patience=0)
+        return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines() if line.endswith("}")], code
+
+
+def _digests(unit: Unit, copy: Path, wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Of the netlists of a unit, up to the first that cannot be made or is not the one that is wanted."""
+    told, _ = _ask("netlist", {"tops": unit.netlists, "presets": _PRESETS, "wanted": wanted}, copy, _LEAST_TIME)
+    return tuple(line["digest"] for line in told)
+
+
+def _elaborates(unit: Unit, copy: Path) -> bool:
+    """Whether a mutant is hardware at all."""
+    _, code = _ask("netlist", {"tops": unit.netlists[:1], "presets": _PRESETS, "wanted": ()}, copy, _LEAST_TIME)
+    return code == 0
+
+
+def baseline(root: Path, unit: Unit) -> Baseline:
+    """Runs the tests of a unit of the project in a folder, and its theorems, without a mutant."""
+    tests, stages, failed = {}, {}, []
+    copy = _copy(root)
+    for stage, files in unit.stages.items():
+        began = time.monotonic()
+        told, _ = _ask("tests", {"tests": files, "order": [], "limits": {}, "stop": False}, copy, None, keep=True)
+        stages[stage] = time.monotonic() - began
+        ended = {line["test"]: line for line in told if "seconds" in line}
+        tests |= {name: line["seconds"] for name, line in ended.items()}
+        failed += [name for name, line in ended.items() if line["failed"]]
+        if not ended:
+            failed.append(" ".join(files))
+    for name, file in unit.theorems.items():
+        began = time.monotonic()
+        told, _ = _ask("theorem", {"file": file, "folder": str(copy.parent / name)}, copy, None)
+        stages[name] = time.monotonic() - began
+        if not told or not told[0]["holds"]:
+            failed.append(f"theorem {name}")
+    netlists = _digests(unit, copy)
+    if len(netlists) < len(unit.netlists) * len(_PRESETS):
+        failed.append("a netlist")
+    return Baseline(unit.name, tests, stages, tuple(failed), netlists)
+
+
+def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
+    """Puts a mutant into a copy of the project in a folder, and runs the tests of its unit until one fails. Of a mutant
+    that none of the unit's own sees the netlist is compared with that without it."""
+    began, spent = time.monotonic(), {}
+
+    def over(state: State, by: str) -> Trial:
+        return Trial(mutant, state, by, time.monotonic() - began, spent)
+
+    with _mutated(root, mutant) as copy:
+        for number, (stage, files) in enumerate(unit.stages.items()):
+            limits = {name: _MORE_CPU * seconds + _LEAST_CPU for name, seconds in plan.seconds.items()}
+            told, code = _ask("tests", {"tests": files, "order": plan.order, "limits": limits, "stop": True}, copy,
+                              _MORE_TIME * plan.seconds[stage] + _LEAST_TIME)
+            ended = {line["test"]: line for line in told if "seconds" in line}
+            spent |= {name: line["seconds"] for name, line in ended.items()}
+            last = told[-1] if told else {}
+            for name, line in ended.items():
+                if line["failed"]:
+                    # Other errors than these may come from hardware that cannot be made.
+                    if number == 0 and line["error"] not in ("AssertionError", "Failed") \
+                            and not _elaborates(unit, copy):
+                        return over(State.STILLBORN, line["error"])
+                    return over(State.KILLED, name)
+            if code is None or (last and "seconds" not in last):
+                return over(State.HANGS if code in (None, -signal.SIGPROF) else State.KILLED, last.get("test", stage))
+            if not ended:
+                return over(State.STILLBORN, "nothing can be imported")
+            if number == 0 and _digests(unit, copy, plan.netlists) == plan.netlists:
+                return over(State.EQUIVALENT, "")
+        for name, file in unit.theorems.items():
+            with TemporaryDirectory(dir=copy.parent) as work:
+                told, code = _ask("theorem", {"file": file, "folder": work}, copy,
+                                  _MORE_TIME * plan.seconds[name] + _LEAST_TIME)
+            if code is None or not told or not told[0]["holds"]:
+                return over(State.KILLED, f"theorem {name}")
+    return over(State.SURVIVED, "")

@@ -1,6 +1,6 @@
 """Vectors of 32 threads, and the inputs and results of operations on them.
 
-The functions between vectors and masks also take the values of :mod:`sim.model.native.recording`, which stand for
+The functions between vectors and masks also take the values of :mod:`sim.model.warp.native.recording`, which stand for
 vectors and masks while an operation is translated.
 """
 

@@ -20,7 +20,7 @@ from ..action import Maker
 from ..vector.lanes import Condition
 from .recording import Mask, Node, Scalar, UnrecordableError, Vector, as_mask, as_vector, c_type, literal
 
-__all__ = ["CONSTANT", "Shape", "Slots", "function_of", "shape_of", "shape_key"]
+__all__ = ["CONSTANT", "Shape", "Slot", "function_of", "immediate_fields", "shape_of", "shape_key"]
 
 CONSTANT = "constant"
 """The name of a constant operand among what an instruction reads."""
@@ -34,22 +34,24 @@ _MASKS = ("mask", "reduce", "input")
 
 
 @dataclass(frozen=True)
-class Slots:
-    """What a function takes from the decoded instruction, in the order of its tables: ``rows`` of registers,
-    immediates and constants, each as its field and which of its words; ``predicates`` by field, or by number where the
-    shape itself says which."""
+class Slot:
+    """An entry in a table of the decoded instruction: a word of what a field names, which is read or written. A
+    predicate has one word."""
 
-    rows: tuple[tuple[str, int], ...]
-    predicates: tuple[str | int, ...]
+    name: str
+    word: int
+    is_written: bool
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A function in C: its name, its text, and what it takes."""
+    """A function in C: its name, its text, and what it takes from the decoded instruction: rows of registers,
+    immediates and constants, and predicates."""
 
     name: str
     text: str
-    slots: Slots
+    rows: tuple[Slot, ...]
+    predicates: tuple[Slot, ...]
 
 
 def _operand_fields(form: Form) -> tuple[dict[str, bool], dict[str, bool], set[str], set[str]]:
@@ -66,6 +68,11 @@ def _operand_fields(form: Form) -> tuple[dict[str, bool], dict[str, bool], set[s
             case Constant(bank=bank, offset=offset):
                 constants |= {bank, offset}
     return registers, predicates, immediates, constants
+
+
+def immediate_fields(form: Form) -> set[str]:
+    """The fields that hold immediates among the sources."""
+    return _operand_fields(form)[2]
 
 
 def shape_key(form: Form, values: Values) -> tuple[Any, ...]:
@@ -175,8 +182,8 @@ class _Writer:
     """
 
     def __init__(self) -> None:
-        self.rows: list[str] = []
-        self.predicates: list[str] = []
+        self.rows: list[Slot] = []
+        self.predicates: list[Slot] = []
         self._head: list[str] = []
         self._lines: list[str] = []
         self._names: dict[Node, str] = {}
@@ -194,21 +201,25 @@ class _Writer:
             self._stages[node] = max(stages, default=0)
         return self._stages[node]
 
-    def _slot(self, table: list[str], name: str) -> int:
-        if name not in table:
-            table.append(name)
-        return table.index(name)
+    @staticmethod
+    def _place(table: list[Slot], slot: Slot) -> int:
+        if slot not in table:
+            table.append(slot)
+        return table.index(slot)
 
-    def row(self, name: str) -> int:
+    def row(self, name: str, is_written: bool = False) -> int:
         """The place of a row in the instruction's table."""
-        return self._slot(self.rows, name)
+        field, _, word = name.rpartition(".")
+        return self._place(self.rows, Slot(field, int(word), is_written))
 
-    def mask_place(self, name: str) -> str:
+    def mask_place(self, name: str, is_written: bool = False) -> str:
         """Where a predicate or a flag is."""
         kind, which = name.split(".")
         if kind == "condition":
             return f"w->condition[{which}]"
-        return f"w->predicates[op->predicates[{self._slot(self.predicates, which)}]]"
+        if which.isdecimal():
+            return f"w->predicates[{which}]"
+        return f"w->predicates[op->predicates[{self._place(self.predicates, Slot(which, 0, is_written))}]]"
 
     def _leaf(self, node: Node) -> str:
         """What was there before the first loop."""
@@ -308,9 +319,9 @@ class _Writer:
             visit(node)
         for stage in range(max((self.stage(node) for node in roots), default=0) + 1):
             self.loop(stage, [node for node in wanted if self.stage(node) == stage])
-        masks = [(self.mask_place(name), self.mask(value), self.mask(threads)) for name, value, threads in warp.masks]
+        masks = [(self.mask_place(name, True), self.mask(value), self.mask(threads)) for name, value, threads in warp.masks]
         for name, value, threads in warp.written:
-            where = f"w->registers + LANES * op->rows[{self.row(name)}]"
+            where = f"w->registers + LANES * op->rows[{self.row(name, True)}]"
             self._lines.append(f"write_row({where}, {self._stored[value]}, {self.mask(threads)});")
         self._lines += [f"write_mask(&{place}, {value}, {threads});" for place, value, threads in masks]
         return "\n    ".join([*self._head, *self._lines])
@@ -330,18 +341,13 @@ def shape_of(make: Maker, form: Form, values: Values) -> Shape | None:
     return _shapes[key]
 
 
-def _pairs(names: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    return tuple((name.rpartition(".")[0], int(name.rpartition(".")[2])) for name in names)
-
-
 def _translated(warp: _Warp) -> Shape:
     writer = _Writer()
     body = writer.write(warp)
-    slots = Slots(_pairs(writer.rows), tuple(int(name) if name.isdecimal() else name for name in writer.predicates))
     name = f"op_{sha256(body.encode()).hexdigest()[:24]}"
     text = (f'extern "C" int {name}(Machine *, Warp *w, const Op *op, u32 threads) {{\n    if (!threads)\n'
             f"        return DONE;\n    {body}\n    return DONE;\n}}\n")
-    return Shape(name, text, slots)
+    return Shape(name, text, tuple(writer.rows), tuple(writer.predicates))
 
 
 @lru_cache

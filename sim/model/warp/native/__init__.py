@@ -42,6 +42,6 @@ executor        runs a machine: what is compiled when, and what the model does
 Without a compiler, or with ``WARPSTACK_COMPILED_MODEL=0``, the model runs alone.
 """
 
-from .executor import Executor, executor_for, is_on, switch
+from .executor import Executor, executor_for, is_available, is_on, switch
 
-__all__ = ["Executor", "executor_for", "is_on", "switch"]
+__all__ = ["Executor", "executor_for", "is_available", "is_on", "switch"]

@@ -499,31 +499,85 @@ static inline bool locate_all(Machine *m, Warp *w, const u64 *address, u32 size,
 
 static int refused(const Machine *m) { return m->missing_page ? MISSING_PAGE : FALLBACK; }
 
+// Bytes in one piece that most accesses of a space lie in, from the first thread's on; base is null where there are none.
+struct Piece {
+    u8 *base;
+    u64 start, length;
+};
+
+static inline bool has_windows(const Region *region) {
+    const u64 end = region->start + region->size;
+    return (region->start < ISA_SHARED_WINDOW + ISA_WINDOW_BYTES && end > ISA_SHARED_WINDOW)
+        || (region->start < ISA_LOCAL_WINDOW + ISA_WINDOW_BYTES && end > ISA_LOCAL_WINDOW);
+}
+
+template<int SPACE, bool WRITES> static inline Piece piece_of(Machine *m, Warp *w, u64 address) {
+    if (SPACE == SHARED)
+        return {m->ctas[w->cta].shared, 0, m->shared_bytes};
+    if (SPACE != GLOBAL && SPACE != GENERIC)
+        return {0, 0, 0};
+    Region *region = m->recent;
+    if (address - region->start >= region->size && !(region = region_of(m, address)))
+        return {0, 0, 0};
+    if (!region->flat || (WRITES && region->is_code) || (SPACE == GENERIC && has_windows(region)))
+        return {0, 0, 0};
+    return {region->flat, region->start, region->size};
+}
+
+// Turns addresses into offsets in a piece, 0 of threads that do nothing; false where some are not in it, or not aligned.
+static inline bool within(const Piece &piece, const u64 *address, u32 size, u32 threads, u64 *offset) {
+    if (!piece.base || piece.length < size)
+        return false;
+    const u64 last = piece.length - size;
+    u64 bad = 0;
+    for (int i = 0; i < LANES; i++) {
+        const u64 active = -(u64)bit_of(threads, i), at = (address[i] - piece.start) & active;
+        bad |= (u64)(at > last) | (at & (size - 1));
+        offset[i] = at;
+    }
+    return !bad;
+}
+
+template<int SIZE> static inline u32 word_at(const u8 *from) {
+    switch (SIZE) {
+        case 1: return *from;
+        case -1: return (i32)*(const i8 *)from;
+        case 2: return *(const u16 *)from;
+        case -2: return (i32)*(const i16 *)from;
+        default: return *(const u32 *)from;
+    }
+}
+
+template<int SIZE> static inline void put_word(u8 *to, u32 value) {
+    if (SIZE == 1)
+        *to = value;
+    else if (SIZE == 2)
+        *(u16 *)to = value;
+    else
+        *(u32 *)to = value;
+}
+
 // A load. Rows 2 to 5 are its destinations. SIZE: bytes, negative with a sign.
 template<int SPACE, int SIZE> static int load(Machine *m, Warp *w, const Op *op, u32 threads) {
     const int bytes = SIZE < 0 ? -SIZE : SIZE, words = bytes < 4 ? 1 : bytes / 4;
     if (!threads)
         return DONE;
-    u64 address[LANES];
-    u8 *at[LANES * words];
+    u64 address[LANES], offset[LANES];
     u32 value[words][LANES];
     addresses(w, op, address);
-    if (!locate_all<SPACE, false>(m, w, address, bytes, threads, at))
-        return refused(m);
-    for (int word = 0; word < words; word++)
-        for (NEXT_LANE(rest, i)) {
-            const u8 *from = at[word * LANES + i];
-            if (SIZE == 1)
-                value[word][i] = *from;
-            else if (SIZE == -1)
-                value[word][i] = (i32)*(const i8 *)from;
-            else if (SIZE == 2)
-                value[word][i] = *(const u16 *)from;
-            else if (SIZE == -2)
-                value[word][i] = (i32)*(const i16 *)from;
-            else
-                value[word][i] = *(const u32 *)from;
-        }
+    const Piece piece = piece_of<SPACE, false>(m, w, address[__builtin_ctz(threads)]);
+    if (within(piece, address, bytes, threads, offset)) {
+        for (int word = 0; word < words; word++)
+            for (int i = 0; i < LANES; i++)
+                value[word][i] = word_at<SIZE>(piece.base + offset[i] + 4 * word);
+    } else {
+        u8 *at[LANES * words];
+        if (!locate_all<SPACE, false>(m, w, address, bytes, threads, at))
+            return refused(m);
+        for (int word = 0; word < words; word++)
+            for (NEXT_LANE(rest, i))
+                value[word][i] = word_at<SIZE>(at[word * LANES + i]);
+    }
     for (int word = 0; word < words; word++)
         write_row(w->registers + LANES * op->rows[2 + word], value[word], threads);
     return DONE;
@@ -534,22 +588,21 @@ template<int SPACE, int SIZE> static int store(Machine *m, Warp *w, const Op *op
     const int words = SIZE < 4 ? 1 : SIZE / 4;
     if (!threads)
         return DONE;
-    u64 address[LANES];
-    u8 *at[LANES * words];
+    u64 address[LANES], offset[LANES];
     addresses(w, op, address);
+    const Piece piece = piece_of<SPACE, true>(m, w, address[__builtin_ctz(threads)]);
+    if (within(piece, address, SIZE, threads, offset)) {
+        for (NEXT_LANE(rest, i))
+            for (int word = 0; word < words; word++)
+                put_word<SIZE>(piece.base + offset[i] + 4 * word, source(w, op, 2 + word)[i]);
+        return DONE;
+    }
+    u8 *at[LANES * words];
     if (!locate_all<SPACE, true>(m, w, address, SIZE, threads, at))
         return refused(m);
     for (NEXT_LANE(rest, i))
-        for (int word = 0; word < words; word++) {
-            u32 value = source(w, op, 2 + word)[i];
-            u8 *to = at[word * LANES + i];
-            if (SIZE == 1)
-                *to = value;
-            else if (SIZE == 2)
-                *(u16 *)to = value;
-            else
-                *(u32 *)to = value;
-        }
+        for (int word = 0; word < words; word++)
+            put_word<SIZE>(at[word * LANES + i], source(w, op, 2 + word)[i]);
     return DONE;
 }
 

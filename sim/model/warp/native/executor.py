@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, instruction_address
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierReduction
 from rtl.isa.syntax import PT, RZ
@@ -26,7 +26,7 @@ from .memory import HostMemory
 if TYPE_CHECKING:
     from ..model import Machine
 
-__all__ = ["Executor", "executor_for", "is_on", "switch"]
+__all__ = ["Compiled", "Executor", "compiled", "executor_for", "is_available", "is_on", "switch"]
 
 SWITCH = "WARPSTACK_COMPILED_MODEL"
 """The environment variable that turns compiled instructions off: ``0``."""
@@ -55,7 +55,7 @@ def is_on() -> bool:
     return _switch["on"] and os.environ.get(SWITCH, "1") != "0"
 
 
-class _Compiled:
+class Compiled:
     """What all executors of this process share. ``misses`` counts instructions for which ``wanted`` functions, text by
     name, are still to be compiled."""
 
@@ -79,23 +79,29 @@ class _Compiled:
 
 
 @cache
-def _compiled() -> _Compiled | None:
-    """None where nothing can be compiled; the model then goes on alone."""
+def compiled() -> Compiled:
+    """What all executors of this process share. EngineError where the core cannot be compiled."""
+    return Compiled()
+
+
+@cache
+def is_available() -> bool:
+    """Whether a compiler is there, and what it makes can be loaded. The core is compiled for that, once."""
     if not library.has_compiler():
-        return None
+        return False
     try:
-        return _Compiled()
+        compiled()
     except (EngineError, OSError):
-        return None
+        return False
+    return True
 
 
 def executor_for(machine: "Machine") -> "Executor | None":
     """What runs a machine; None where it is run by the model alone: without a compiler, or with more warps or tokens
     than the core has room for."""
-    if not is_on() or machine.slots > state.SLOTS or machine.stack_tokens > _MOST_TOKENS_ON_CHIP:
+    if machine.slots > state.SLOTS or machine.stack_tokens > _MOST_TOKENS_ON_CHIP or not is_on() or not is_available():
         return None
-    shared = _compiled()
-    return None if shared is None else Executor(machine, shared)
+    return Executor(machine, compiled())
 
 
 class Executor:
@@ -108,12 +114,12 @@ class Executor:
 
     Parameters:
         machine: The machine.
-        compiled: The core and the functions.
+        shared: The core and the functions.
         eager: Whether functions are compiled as soon as an instruction wants them.
     """
 
-    def __init__(self, machine: "Machine", compiled: _Compiled, eager: bool = False) -> None:
-        self._machine, self._compiled, self._eager = machine, compiled, eager
+    def __init__(self, machine: "Machine", shared: Compiled, eager: bool = False) -> None:
+        self._machine, self._compiled, self._eager = machine, shared, eager
         launch, slots = machine.launch, machine.slots
         self._registers = np.zeros((slots, state.ROWS, state.LANES), np.uint32)
         self._shared = np.zeros((slots, max(launch.shared, 1)), np.uint8)
@@ -145,7 +151,7 @@ class Executor:
         for number, cta in enumerate(self._ctas):
             cta.shared = self._shared.ctypes.data + number * self._shared.shape[1]
         self._memory = HostMemory(launch.memory, launch.program_base, core)
-        self._decoder = Decoder(machine, compiled.core)
+        self._decoder = Decoder(machine, shared.core)
         self._program = b""
         self._report_mask = -1
         self._ops = (state.Op * 0)()
@@ -215,12 +221,24 @@ class Executor:
         if not self._eager:
             first = min(index, self._machine.launch.entry // INSTRUCTION_BYTES)
             for other in range(first, min(first + _MOST_INSTRUCTIONS, len(self._ops))):
-                if other % 4:
+                if other * INSTRUCTION_BYTES % GROUP_BYTES:
                     self._plan(other)
         self._compiled.compile()
         for other, plan in self._plans.items():
             if plan is not None and not self._ops[other].function:
                 self._install(other, plan)
+
+    def compile_all(self) -> None:
+        """Compiles all instructions of the program."""
+        self._look_at_program()
+        for index in range(len(self._ops)):
+            if index * INSTRUCTION_BYTES % GROUP_BYTES:
+                self._plan(index)
+        self._compiled.compile()
+
+    def has_plan(self, word: int) -> bool:
+        """Whether the core executes a word, once it is compiled."""
+        return self._decoder.plan(word, INSTRUCTION_BYTES) is not None
 
     # Running.
 

@@ -338,7 +338,7 @@ class Decoder:
                 rows.add_word(values[operand.field])
         op.c = is_packed(form)
         if BarrierMode(values["mode"]) in (BarrierMode.RED, BarrierMode.SCAN):
-            op.b, op.d, op.predicates[0] = values["reduction"], values["Pc_not"], values["Pc"]
+            op.b, op.d, op.predicates[0] = values.get("reduction", 0), values["Pc_not"], values["Pc"]
 
     def _flow(self, form: Form, values: Values, op: Op, rows: _Rows, address: int) -> None:
         name, others = form.name, self._core.others

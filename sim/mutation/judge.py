@@ -7,8 +7,9 @@ JSON for each answer, as soon as there is one.
 what     PLAN                                                   lines of OUT
 =======  =====================================================  ========================================================
 tests    ``tests``, as pytest is given them; ``order``, the     ``test`` when one begins; again with its ``seconds`` of
-         names of those that go first; ``limits``, seconds of   CPU and, if it ``failed``, the ``error``
-         CPU by name; whether to ``stop`` at the first failure
+         names of those that go first; ``only``, all that are   CPU and, if it ``failed``, the ``error``
+         run, if not all; ``limits``, seconds of CPU by name;
+         whether to ``stop`` at the first failure
 netlist  ``tops``, names of units; ``presets``; digests that    a ``digest`` for each, up to the first other one
          are ``wanted``, if any
 theorem  ``file``, ``folder``                                   whether it ``holds``, and where not
@@ -29,6 +30,8 @@ from typing import Any
 
 import pytest
 
+from sim.mutation.covering import cover
+
 __all__ = ["Plugin", "main"]
 
 _NO_LIMIT = 0.0
@@ -39,10 +42,13 @@ class Plugin:
 
     def __init__(self, plan: dict[str, Any], tell: Callable[..., None]) -> None:
         self._places = {name: place for place, name in enumerate(plan["order"])}
+        self._only = plan["only"] if plan["only"] is None else set(plan["only"])
         self._limits, self._tell, self._error = plan["limits"], tell, ""
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Those that kill soonest go first; all of a file together, since they share what is made for them."""
+        if self._only is not None:
+            items[:] = [item for item in items if item.nodeid in self._only]
         places = {item.nodeid: self._places.get(item.nodeid, len(self._places)) for item in items}
         files: dict[str, int] = {}
         for item in items:
@@ -55,12 +61,14 @@ class Plugin:
         """A test with what it needs made first."""
         self._error = ""
         self._tell(test=item.nodeid)
+        cover(item.nodeid)
         signal.setitimer(signal.ITIMER_PROF, self._limits.get(item.nodeid, _NO_LIMIT))
         began = time.process_time()
         try:
             return (yield)
         finally:
             signal.setitimer(signal.ITIMER_PROF, _NO_LIMIT)
+            cover("")
             seconds = time.process_time() - began
             self._tell(test=item.nodeid, seconds=seconds, failed=bool(self._error), error=self._error)
 

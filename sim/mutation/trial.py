@@ -12,11 +12,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from sim.children import end_group
+from sim.mutation.covering import recorded, recording
 from sim.mutation.mutants import Mutant
 from sim.mutation.units import Unit
 
@@ -29,6 +31,8 @@ _MORE_CPU, _LEAST_CPU = 2, 8.0
 """A test may take so many times the CPU that it takes without a mutant, and so many seconds more."""
 _MORE_TIME, _LEAST_TIME = 10, 300.0
 """So it is with all tests of a stage, in seconds that pass."""
+_LEAST_SOME = 60.0
+"""And with those of them that run a line of host code."""
 _PRESETS = ("tiny", "small", "default")
 """Machines whose netlists are compared."""
 
@@ -51,11 +55,13 @@ class Plan:
         order: Names of tests, those first that kill soonest.
         seconds: Name of a test, a stage or a theorem -> seconds without a mutant, of CPU for tests.
         netlists: Digests of the netlists without a mutant.
+        only: Of host code, the tests that run the mutant; None for all.
     """
 
     order: tuple[str, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
     netlists: tuple[str, ...] = ()
+    only: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -73,13 +79,18 @@ class Trial:
 @dataclass(frozen=True)
 class Baseline:
     """What the tests of a unit take without a mutant, and which fail. ``tests``: name -> seconds of CPU; ``stages``:
-    name of a stage or theorem -> seconds. ``netlists``: their digests."""
+    name of a stage or theorem -> seconds. ``netlists``: their digests. ``lines``: which tests run which lines of host
+    code, a record of ``coverage``."""
 
     unit: str
     tests: dict[str, float]
     stages: dict[str, float]
     failed: tuple[str, ...]
     netlists: tuple[str, ...]
+    lines: bytes = b""
+
+
+_times = count(1)
 
 
 @cache
@@ -103,6 +114,9 @@ def _mutated(root: Path, mutant: Mutant) -> Iterator[Path]:
     path = copy / mutant.file
     source, state = path.read_bytes(), path.stat()
     path.write_text(mutant.fault.applied(source.decode()), encoding="utf-8")
+    # Python takes what it has compiled from a file of this time, to the second, and this size. No two mutants have one.
+    seconds = int(state.st_mtime) + next(_times)
+    os.utime(path, (seconds, seconds))
     try:
         yield copy
     finally:
@@ -110,19 +124,21 @@ def _mutated(root: Path, mutant: Mutant) -> Iterator[Path]:
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
-def _ask(what: str, plan: dict[str, Any], copy: Path, limit: float | None, *, keep: bool = False) -> tuple[
-        list[dict[str, Any]], int | None]:
+def _ask(what: str, plan: dict[str, Any], copy: Path, limit: float | None, *, models: Path | None = None,
+         more: dict[str, str] | None = None) -> tuple[list[dict[str, Any]], int | None]:
     """Asks the judge; what it told, and its exit code, None if it did not end in so many seconds.
 
-    ``keep``: what Python makes of the sources, for the next time.
+    Parameters:
+        models: Where the hardware's compiled models are kept; by default nowhere.
+        more: Of its environment.
     """
     with TemporaryDirectory(dir=copy.parent) as work:
         asked, out = Path(work, "plan"), Path(work, "out")
         asked.write_text(json.dumps(plan))
         out.touch()
         environment = {
-            **os.environ, "WARPSTACK_CACHE": str(Path(work, "models")), "PYTHONDONTWRITEBYTECODE": "" if keep else "1",
-            "PYTHONPATH": os.pathsep.join((str(copy), str(_HERE)))}
+            **os.environ, "WARPSTACK_CACHE": str(models or Path(work, "models")),
+            "PYTHONPATH": os.pathsep.join((str(copy), str(_HERE))), **(more or {})}
         command = [sys.executable, "-m", "sim.mutation.judge", what, str(asked), str(out)]
         with subprocess.Popen(command, cwd=copy, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, start_new_session=True) as process:
@@ -148,13 +164,26 @@ def _elaborates(unit: Unit, copy: Path) -> bool:
     return code == 0
 
 
+def _models(unit: Unit, copy: Path) -> Path | None:
+    """Where compiled models of a unit's tests are kept."""
+    return copy.parent / "models" if unit.keeps_models else None
+
+
+def _plan(files: tuple[str, ...], **others: Any) -> dict[str, Any]:
+    """What the judge is told of tests: unless said otherwise, all of them to their end."""
+    return {"tests": files, "order": [], "only": None, "limits": {}, "stop": False, **others}
+
+
 def baseline(root: Path, unit: Unit) -> Baseline:
     """Runs the tests of a unit of the project in a folder, and its theorems, without a mutant."""
     tests, stages, failed = {}, {}, []
     copy = _copy(root)
+    lines = Path(_scratch().name, f"lines of {unit.name}")
+    lines.mkdir(exist_ok=True)
+    more = recording(lines, [copy / file for file in unit.files(root)]) if unit.is_host else None
     for stage, files in unit.stages.items():
         began = time.monotonic()
-        told, _ = _ask("tests", {"tests": files, "order": [], "limits": {}, "stop": False}, copy, None, keep=True)
+        told, _ = _ask("tests", _plan(files), copy, None, models=_models(unit, copy), more=more)
         stages[stage] = time.monotonic() - began
         ended = {line["test"]: line for line in told if "seconds" in line}
         tests |= {name: line["seconds"] for name, line in ended.items()}
@@ -167,10 +196,10 @@ def baseline(root: Path, unit: Unit) -> Baseline:
         stages[name] = time.monotonic() - began
         if not told or not told[0]["holds"]:
             failed.append(f"theorem {name}")
-    netlists = _digests(unit, copy)
+    netlists = () if unit.is_host else _digests(unit, copy)
     if len(netlists) < len(unit.netlists) * len(_PRESETS):
         failed.append("a netlist")
-    return Baseline(unit.name, tests, stages, tuple(failed), netlists)
+    return Baseline(unit.name, tests, stages, tuple(failed), netlists, recorded(lines) if unit.is_host else b"")
 
 
 def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
@@ -184,15 +213,23 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
     with _mutated(root, mutant) as copy:
         for number, (stage, files) in enumerate(unit.stages.items()):
             limits = {name: _MORE_CPU * seconds + _LEAST_CPU for name, seconds in plan.seconds.items()}
-            told, code = _ask("tests", {"tests": files, "order": plan.order, "limits": limits, "stop": True}, copy,
-                              _MORE_TIME * plan.seconds[stage] + _LEAST_TIME)
+            least, takes = _LEAST_TIME, plan.seconds[stage]
+            if plan.only is not None:
+                files = tuple(sorted({name.partition("::")[0] for name in plan.only}))
+                least, takes = _LEAST_SOME, sum(plan.seconds.get(name, 0) for name in plan.only)
+                if not files:
+                    return over(State.SURVIVED, "no test runs it")
+            asked = _plan(files, order=plan.order, only=plan.only, limits=limits, stop=True)
+            told, code = _ask("tests", asked, copy, _MORE_TIME * takes + least, models=_models(unit, copy))
             ended = {line["test"]: line for line in told if "seconds" in line}
             spent |= {name: line["seconds"] for name, line in ended.items()}
             last = told[-1] if told else {}
             for name, line in ended.items():
                 if line["failed"]:
+                    if unit.is_host and "::" not in name:
+                        return over(State.STILLBORN, line["error"])
                     # Other errors than these may come from hardware that cannot be made.
-                    if number == 0 and line["error"] not in ("AssertionError", "Failed") \
+                    if number == 0 and not unit.is_host and line["error"] not in ("AssertionError", "Failed") \
                             and not _elaborates(unit, copy):
                         return over(State.STILLBORN, line["error"])
                     return over(State.KILLED, name)
@@ -200,7 +237,7 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
                 return over(State.HANGS if code in (None, -signal.SIGPROF) else State.KILLED, last.get("test", stage))
             if not ended:
                 return over(State.STILLBORN, "nothing can be imported")
-            if number == 0 and _digests(unit, copy, plan.netlists) == plan.netlists:
+            if number == 0 and not unit.is_host and _digests(unit, copy, plan.netlists) == plan.netlists:
                 return over(State.EQUIVALENT, "")
         for name, file in unit.theorems.items():
             with TemporaryDirectory(dir=copy.parent) as work:

@@ -94,11 +94,11 @@ def test_results_of_the_lanes_agree_with_the_formulas(lanes):
 
 
 @pytest.mark.parametrize("lanes", [4, 1])
-def test_reference_machine(lanes):
+def test_results_are_those_of_the_warp_model(lanes):
     assert passes(partial(tb_execute.check_model, lanes=lanes), 1).checks["results, reference machine"] > 600 * lanes
 
 
-def test_single_precision():
+def test_single_precision_results_are_those_of_the_formulas():
     assert passes(tb_execute.check_singles, 2).checks["results, single precision"] > 2500
 
 

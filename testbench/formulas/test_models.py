@@ -112,7 +112,7 @@ def test_conversions_of_both_models_agree_with_the_formula(name):
 
 
 @pytest.mark.parametrize("name", DOUBLES)
-def test_double_precision(name):
+def test_double_precision_of_both_models_is_that_of_the_formula(name):
     """The warp model against the formula in every mode, and the thread model against what both say."""
     source, even = Random(name), [2 * number for number in range(LIMIT // 2)] + [RZ]
     for form in (form for form in DOUBLE if form.name == name):

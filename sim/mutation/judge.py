@@ -16,14 +16,21 @@ theorem  ``file``, ``folder``                                   whether it ``hol
 =======  =====================================================  ========================================================
 
 A test that takes more than its limit ends the process by SIGPROF.
+
+With ``serve`` for an argument it has the libraries imported, and forks for each line of its standard input: JSON with
+the ``arguments`` above, and the ``environment`` that the new process has, in a session of its own. Its standard output
+gets that one's process id, and its exit code when it is over.
 """
 
 import json
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import sha256
+from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -35,6 +42,8 @@ from sim.mutation.covering import cover
 __all__ = ["Plugin", "main"]
 
 _NO_LIMIT = 0.0
+_LIBRARIES = ("amaranth.sim", "hypothesis", "lark", "numpy", "pytest")
+"""What most tests import, and takes longest."""
 
 
 class Plugin:
@@ -105,8 +114,34 @@ def _theorem(plan: dict[str, Any], tell: Callable[..., None]) -> None:
     tell(holds=answer.right, where=answer.where)
 
 
+def _serve() -> list[str] | None:
+    """Returns in each new process with its arguments, and with None when nothing more is asked."""
+    for name in _LIBRARIES:
+        with suppress(ImportError):
+            import_module(name)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if pid := os.fork():
+            os.write(1, f"{pid}\n".encode())
+            os.write(1, f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n".encode())
+            continue
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nothing, stream)
+        os.environ.clear()
+        os.environ.update(asked["environment"])
+        return asked["arguments"]
+    return None
+
+
 def main(arguments: list[str]) -> None:
     """Answers what is asked."""
+    if arguments == ["serve"]:
+        asked = _serve()
+        if asked is None:
+            return
+        arguments = asked
     what, plan, out = arguments
     with Path(out).open("a", encoding="utf-8") as lines:
         def tell(**facts: Any) -> None:

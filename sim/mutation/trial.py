@@ -14,6 +14,7 @@ from enum import Enum
 from functools import cache
 from itertools import count
 from pathlib import Path
+from select import select
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -26,6 +27,7 @@ __all__ = ["Baseline", "Plan", "State", "Trial", "baseline", "trial"]
 
 _HERE = Path(__file__).resolve().parents[2]
 """Where this package is from."""
+_JUDGE = (sys.executable, "-m", "sim.mutation.judge")
 _LEFT_OUT = shutil.ignore_patterns(".*", "build", "*.vcd", "*.fst", "*.sqlite", "*.egg-info")
 _MORE_CPU, _LEAST_CPU = 2, 8.0
 """A test may take so many times the CPU that it takes without a mutant, and so many seconds more."""
@@ -124,6 +126,56 @@ def _mutated(root: Path, mutant: Mutant) -> Iterator[Path]:
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
+class _Judge:
+    """The judge of a copy, which has imported libraries once for all that it is asked."""
+
+    def __init__(self, copy: Path) -> None:
+        self._process = subprocess.Popen(
+            [*_JUDGE, "serve"], cwd=copy, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            bufsize=0, start_new_session=True, env={**os.environ, "PYTHONPATH": _path(copy)})
+
+    def ask(self, arguments: list[str], environment: dict[str, str], limit: float | None) -> int | None:
+        """Has it answered by a process of its own; its exit code, None if it did not end in so many seconds."""
+        asks, answers, code = self._process.stdin, self._process.stdout, None
+        assert asks is not None and answers is not None
+        asks.write(f"{json.dumps({'arguments': arguments, 'environment': environment})}\n".encode())
+        pid = int(answers.readline())
+        try:
+            if select([answers], [], [], limit)[0]:
+                code = int(answers.readline())
+            return code
+        finally:
+            if code != 0:       # what it began goes with it
+                with suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
+            if code is None:
+                answers.readline()
+
+
+@cache
+def _judge(copy: Path) -> _Judge:
+    return _Judge(copy)
+
+
+def _path(copy: Path) -> str:
+    """Where Python finds the copy's modules, and this package if it has no such."""
+    return os.pathsep.join((str(copy), str(_HERE)))
+
+
+def _run(command: list[str], copy: Path, environment: dict[str, str], limit: float | None) -> int | None:
+    """A program in a copy; its exit code, None if it did not end in so many seconds."""
+    with subprocess.Popen(command, cwd=copy, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        code = None
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                code = process.wait(limit)
+        finally:
+            if code != 0:       # what it began goes with it
+                end_group(process, patience=0)
+    return code
+
+
 def _ask(what: str, plan: dict[str, Any], copy: Path, limit: float | None, *, models: Path | None = None,
          more: dict[str, str] | None = None) -> tuple[list[dict[str, Any]], int | None]:
     """Asks the judge; what it told, and its exit code, None if it did not end in so many seconds.
@@ -136,19 +188,14 @@ def _ask(what: str, plan: dict[str, Any], copy: Path, limit: float | None, *, mo
         asked, out = Path(work, "plan"), Path(work, "out")
         asked.write_text(json.dumps(plan))
         out.touch()
+        arguments = [what, str(asked), str(out)]
         environment = {
             **os.environ, "WARPSTACK_CACHE": str(models or Path(work, "models")),
-            "PYTHONPATH": os.pathsep.join((str(copy), str(_HERE))), **(more or {})}
-        command = [sys.executable, "-m", "sim.mutation.judge", what, str(asked), str(out)]
-        with subprocess.Popen(command, cwd=copy, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL, start_new_session=True) as process:
-            code = None
-            try:
-                with suppress(subprocess.TimeoutExpired):
-                    code = process.wait(limit)
-            finally:
-                if code != 0:       # what it began goes with it
-                    end_group(process, patience=0)
+            "PYTHONPATH": _path(copy), **(more or {})}
+        if more is None and hasattr(os, "fork"):
+            code = _judge(copy).ask(arguments, environment, limit)
+        else:
+            code = _run([*_JUDGE, *arguments], copy, environment, limit)
         return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines() if line.endswith("}")], code
 
 

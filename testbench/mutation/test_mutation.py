@@ -65,6 +65,7 @@ def project(tmp_path) -> Path:
     """One with a unit and its test."""
     root = tmp_path / "project"
     for name, text in {
+            "pyproject.toml": "[tool.pytest.ini_options]\nfilterwarnings = ['error']\n",
             "rtl/__init__.py": "", "rtl/toy/__init__.py": COUNTER, "rtl/fpga/__init__.py": "",
             "rtl/fpga/units.py": "from rtl.toy import Counter\nUNITS = {'toy': Counter}\n",
             "rtl/params.py": "from collections import defaultdict\nPRESETS = defaultdict(int)\n",
